@@ -1,0 +1,139 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "torch_distinput/element.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+namespace torch_distinput {
+namespace {
+
+std::int64_t leaf_bytes(const Leaf& leaf) {
+  if (const auto* dense = std::get_if<at::Tensor>(&leaf)) {
+    return static_cast<std::int64_t>(dense->nbytes());
+  }
+  if (const auto* column = std::get_if<Bytes>(&leaf)) {
+    return static_cast<std::int64_t>(column->values.nbytes());
+  }
+  if (const auto* ragged = std::get_if<Ragged>(&leaf)) {
+    return static_cast<std::int64_t>(ragged->values.nbytes());
+  }
+  return 0;
+}
+
+/// Rows of one leaf; nullopt for a leaf without a dim 0.
+std::optional<std::int64_t> leaf_rows(const Leaf& leaf) {
+  if (const auto* dense = std::get_if<at::Tensor>(&leaf)) {
+    if (dense->dim() == 0) return std::nullopt;
+    return dense->size(0);
+  }
+  if (const auto* column = std::get_if<Bytes>(&leaf)) {
+    if (column->shape.empty()) return std::nullopt;
+    return column->shape.front();
+  }
+  if (const auto* ragged = std::get_if<Ragged>(&leaf)) return ragged->offsets.size(0) - 1;
+  if (const auto* sparse = std::get_if<Sparse>(&leaf)) return sparse->value.size(0);
+  return std::nullopt;
+}
+
+Element assemble(std::vector<Element>& parts, std::vector<StructurePtr>& structures) {
+  std::vector<Leaf> leaves;
+  for (auto& part : parts) {
+    structures.push_back(part.structure());
+    std::move(part.leaves().begin(), part.leaves().end(), std::back_inserter(leaves));
+  }
+  return {nullptr, std::move(leaves)};
+}
+
+}  // namespace
+
+std::string_view leaf_kind(const Leaf& leaf) {
+  constexpr std::string_view kKinds[] = {"dense", "bytes", "ragged", "sparse", "opaque", "dataset"};
+  return kKinds[leaf.index()];
+}
+
+Element::Element() : structure_(Structure::none()) {}
+
+Element::Element(at::Tensor value) : structure_(Structure::leaf()) {
+  leaves_.emplace_back(std::move(value));
+}
+
+Element::Element(StructurePtr structure, std::vector<Leaf> leaves)
+    : structure_(std::move(structure)), leaves_(std::move(leaves)) {}
+
+Element Element::tuple(std::vector<Element> parts) {
+  std::vector<StructurePtr> structures;
+  Element result = assemble(parts, structures);
+  result.structure_ = Structure::tuple(std::move(structures));
+  return result;
+}
+
+Element Element::list(std::vector<Element> parts) {
+  std::vector<StructurePtr> structures;
+  Element result = assemble(parts, structures);
+  result.structure_ = Structure::list(std::move(structures));
+  return result;
+}
+
+Element Element::dict(std::vector<std::pair<std::string, Element>> parts) {
+  std::vector<std::string> keys;
+  std::vector<Element> values;
+  for (auto& [key, value] : parts) {
+    keys.push_back(std::move(key));
+    values.push_back(std::move(value));
+  }
+  std::vector<StructurePtr> structures;
+  Element result = assemble(values, structures);
+  result.structure_ = Structure::dict(std::move(keys), std::move(structures));
+  return result;
+}
+
+const at::Tensor& Element::tensor() const {
+  TORCH_CHECK_TYPE(structure_->kind() == Structure::Kind::kLeaf,
+                   "Element::tensor: the element is not one tensor but ", structure_->str(), ".");
+  return tensor(0);
+}
+
+const at::Tensor& Element::tensor(std::size_t index) const {
+  TORCH_CHECK_INDEX(index < leaves_.size(), "Element::tensor: `index` must be below ", leaves_.size(),
+                    ", but is ", index, ".");
+  const auto* dense = std::get_if<at::Tensor>(&leaves_[index]);
+  TORCH_CHECK_TYPE(dense != nullptr, "Element::tensor: leaf ",
+                   structure_->leaf_path(static_cast<std::int64_t>(index)), " is a ",
+                   leaf_kind(leaves_[index]), " leaf, not a dense one.");
+  return *dense;
+}
+
+Element Element::operator[](std::string_view key) const {
+  const auto& keys = structure_->keys();
+  const auto found = std::find(keys.begin(), keys.end(), key);
+  TORCH_CHECK_INDEX(found != keys.end(), "Element: no part '", key, "' in ", structure_->str(), ".");
+  return (*this)[static_cast<std::size_t>(found - keys.begin())];
+}
+
+Element Element::operator[](std::size_t index) const {
+  const auto& children = structure_->children();
+  TORCH_CHECK_INDEX(index < children.size(), "Element: no part ", index, " in ", structure_->str(), ".");
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < index; ++i) first += children[i]->leaf_count();
+  const auto begin = leaves_.begin() + first;
+  return {children[index], std::vector<Leaf>(begin, begin + children[index]->leaf_count())};
+}
+
+std::optional<std::int64_t> Element::rows() const {
+  std::optional<std::int64_t> rows;
+  for (const auto& leaf : leaves_) {
+    const auto here = leaf_rows(leaf);
+    if (!here || (rows && *rows != *here)) return std::nullopt;
+    rows = here;
+  }
+  return rows;
+}
+
+std::int64_t Element::bytes() const {
+  std::int64_t total = 0;
+  for (const auto& leaf : leaves_) total += leaf_bytes(leaf);
+  return total;
+}
+
+}  // namespace torch_distinput

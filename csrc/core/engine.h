@@ -1,0 +1,22 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "torch_distinput/options.h"
+
+namespace torch_distinput {
+
+class Executor;
+class BufferPool;
+struct Counters;
+
+/// What the cursors of one pipeline run on. Made by `make_engine` in ops/.
+struct Engine {
+  Options options;                      ///< of the whole pipeline
+  std::shared_ptr<Executor> executor;   ///< the arena; never runs foreign code
+  std::shared_ptr<BufferPool> pool;     ///< batch memory
+  std::shared_ptr<Counters> counters;
+};
+
+}  // namespace torch_distinput

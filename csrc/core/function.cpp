@@ -1,0 +1,35 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "torch_distinput/function.h"
+
+#include <utility>
+
+namespace torch_distinput {
+namespace {
+
+class NativeFunction final : public Function {
+ public:
+  NativeFunction(std::function<Element(Element)> function, std::string name)
+      : function_(std::move(function)), name_(std::move(name)) {}
+
+  void apply(std::span<Element> elements) const override {
+    for (auto& element : elements) element = function_(std::move(element));
+  }
+  std::string name() const override { return name_; }
+
+ private:
+  std::function<Element(Element)> function_;
+  std::string name_;
+};
+
+}  // namespace
+
+Function::~Function() = default;
+RowSource::~RowSource() = default;
+Generator::~Generator() = default;
+GeneratorSource::~GeneratorSource() = default;
+
+FunctionPtr make_function(std::function<Element(Element)> function, std::string name) {
+  return std::make_shared<NativeFunction>(std::move(function), std::move(name));
+}
+
+}  // namespace torch_distinput

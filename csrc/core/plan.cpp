@@ -1,0 +1,22 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "torch_distinput/plan.h"
+
+#include <c10/util/Exception.h>
+
+namespace torch_distinput {
+
+Plan::~Plan() = default;
+
+void Plan::gather(std::span<std::int64_t>, std::span<const std::int64_t>, std::span<const RowSink>) const {
+  TORCH_INTERNAL_ASSERT(false, "gather on a plan without a layout");
+}
+
+std::int64_t Plan::rows(std::int64_t) const { return kUnknownRows; }
+
+std::int64_t Plan::rows_before(std::int64_t position) const {
+  std::int64_t sum = 0;
+  for (std::int64_t e = 0; e < position; ++e) sum += rows(e);
+  return sum;
+}
+
+}  // namespace torch_distinput

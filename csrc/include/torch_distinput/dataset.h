@@ -1,0 +1,165 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "torch_distinput/api.h"
+#include "torch_distinput/element.h"
+#include "torch_distinput/function.h"
+#include "torch_distinput/node.h"
+#include "torch_distinput/options.h"
+#include "torch_distinput/spec.h"
+#include "torch_distinput/state.h"
+#include "torch_distinput/stats.h"
+
+namespace torch_distinput {
+
+/// Arguments of the ops, named as in Python. Defaults are the ops' defaults.
+struct BatchOptions {
+  bool drop_remainder = false;
+};
+struct ShuffleOptions {
+  std::optional<std::int64_t> buffer_size = {};  ///< rows; unset: a full shuffle
+  std::optional<std::int64_t> seed = {};
+  bool reshuffle_each_iteration = true;
+};
+struct MapOptions {
+  std::optional<std::int64_t> num_parallel_calls = {};
+  bool deterministic = true;
+  std::optional<ElementSpec> element_spec = {};
+  bool row_wise = false;  ///< rows of a batch are independent of each other
+};
+/// Which epoch a cursor runs and how; unset fields follow the dataset's own
+/// count of epochs and its seed.
+struct IterateOptions {
+  std::optional<std::int64_t> epoch = {};
+  std::optional<std::uint64_t> seed = {};
+  bool stream_only = false;  ///< use the stream lane even where there is a plan
+};
+
+/// A cursor over a dataset: iterates, saves, loads. One thread at a time. An
+/// exception from `next` is raised again by every later `next`; the position
+/// stays before the element that failed, and `save` still works.
+class TDI_API DatasetIterator final : public Iterator {
+ public:
+  struct Impl;
+  explicit DatasetIterator(std::unique_ptr<Impl> impl);
+  ~DatasetIterator() override;
+  DatasetIterator(DatasetIterator&&) noexcept;
+  DatasetIterator& operator=(DatasetIterator&&) noexcept;
+
+  std::optional<Element> next() override;
+  /// Names the pipeline, its seed and epoch, and the position.
+  State save() const override;
+  /// Throws c10::ValueError for a state of another pipeline (naming what
+  /// differs), of another kind of object, or of a newer version.
+  void load(const State& state) override;
+  Stats stats() const;
+  std::int64_t epoch() const;
+  /// Stops read-ahead and frees it; `next` then throws FailedPreconditionError.
+  void close();
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+/// A copyable handle on an immutable node: what the data is, never where one is
+/// in it. Every op is a const method that returns a new handle; the text of a
+/// pipeline is the same in Python. Wrong arguments throw when the op is called.
+/// A handle and its copies count epochs together: a new cursor starts the next
+/// epoch if the one before handed anything out.
+class TDI_API Dataset {
+ public:
+  explicit Dataset(NodePtr node);
+
+  // Sources.
+  static Dataset range(std::int64_t stop);
+  static Dataset range(std::int64_t start, std::int64_t stop, std::int64_t step = 1);
+  /// One element.
+  static Dataset from_tensors(Element value);
+  /// One element for each index along dim 0 of the leaves, which must agree.
+  static Dataset from_tensor_slices(Element value);
+  static Dataset from_generator(std::shared_ptr<const GeneratorSource> source,
+                                std::optional<ElementSpec> element_spec);
+  static Dataset from_generator(std::function<std::function<std::optional<Element>()>()> open,
+                                ElementSpec element_spec);
+  static Dataset from_rows(std::shared_ptr<const RowSource> source);
+  /// Elements of the datasets side by side in `structure` (a leaf for each
+  /// dataset); ends with the shortest.
+  static Dataset zip(StructurePtr structure, std::vector<Dataset> datasets);
+  static Dataset zip(std::vector<Dataset> datasets);
+
+  // Ops.
+  Dataset batch(std::int64_t batch_size, BatchOptions options = {}) const;
+  Dataset unbatch() const;
+  Dataset rebatch(std::vector<std::int64_t> batch_sizes, BatchOptions options = {}) const;
+  Dataset shuffle(ShuffleOptions options = {}) const;
+  /// `count` unset or -1: for ever.
+  Dataset repeat(std::optional<std::int64_t> count = {}) const;
+  /// `count` -1: all of it.
+  Dataset take(std::int64_t count) const;
+  Dataset skip(std::int64_t count) const;
+  Dataset shard(std::int64_t num_shards, std::int64_t index) const;
+  Dataset enumerate(std::int64_t start = 0) const;
+  Dataset concatenate(const Dataset& other) const;
+  Dataset cache() const;
+  Dataset prefetch(std::int64_t buffer_size) const;
+  Dataset map(FunctionPtr function, MapOptions options = {}) const;
+  Dataset map(std::function<Element(Element)> function, MapOptions options = {}) const;
+  /// Keeps the elements for which `predicate` yields a true bool scalar.
+  Dataset filter(FunctionPtr predicate) const;
+  Dataset filter(std::function<bool(const Element&)> predicate) const;
+  Dataset with_options(Options options) const;
+
+  // Questions.
+  const NodePtr& node() const noexcept { return node_; }
+  std::int64_t cardinality() const;
+  /// Throws c10::ValueError where the spec cannot be known.
+  ElementSpec element_spec() const;
+  Options options() const { return node_->options(); }
+  /// A line an op: its arguments, lane, cardinality and spec.
+  std::string explain() const;
+
+  // Cursors.
+  DatasetIterator iterate(IterateOptions options = {}) const;
+  /// Pins the epoch of the next cursor.
+  void set_epoch(std::int64_t epoch) const;
+
+  /// An input iterator, so that `for (const Element& e : dataset)` works.
+  class TDI_API Position {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = Element;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const Element*;
+    using reference = const Element&;
+    Position() = default;
+    explicit Position(std::shared_ptr<DatasetIterator> iterator);
+    const Element& operator*() const { return *current_; }
+    const Element* operator->() const { return &*current_; }
+    Position& operator++();
+    bool operator==(const Position& other) const {
+      return current_.has_value() == other.current_.has_value();
+    }
+
+   private:
+    std::shared_ptr<DatasetIterator> iterator_;
+    std::optional<Element> current_;
+  };
+  Position begin() const;
+  Position end() const { return {}; }
+
+ private:
+  struct Epochs;
+  NodePtr node_;
+  std::shared_ptr<Epochs> epochs_;
+};
+
+}  // namespace torch_distinput

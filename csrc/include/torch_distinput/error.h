@@ -1,0 +1,50 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include <string>
+
+#include "torch_distinput/api.h"
+
+/// \file
+/// Typed errors. A wrong argument is a `c10::ValueError` or `c10::TypeError`
+/// (ValueError and TypeError in Python); the situations that callers tell apart
+/// have a type of their own, named as tf.errors names them. Every message names
+/// the op, the parameter or row, the rule and the value that broke it.
+
+namespace torch_distinput {
+
+/// The end of the data, raised by `get_next`. Python: an IndexError.
+class TDI_API OutOfRangeError : public c10::IndexError {
+ public:
+  explicit OutOfRangeError(const std::string& message);
+};
+
+/// A value that is well-typed but unusable, such as an empty `Optional`.
+/// Python: a ValueError.
+class TDI_API InvalidArgumentError : public c10::ValueError {
+ public:
+  explicit InvalidArgumentError(const std::string& message);
+};
+
+/// A file or a shardable source that is not there. Python: a FileNotFoundError.
+class TDI_API NotFoundError : public c10::Error {
+ public:
+  explicit NotFoundError(const std::string& message);
+};
+
+/// A call that another call must precede. Python: a RuntimeError.
+class TDI_API FailedPreconditionError : public c10::Error {
+ public:
+  explicit FailedPreconditionError(const std::string& message);
+};
+
+/// Another process failed or disagrees; the message names its rank.
+/// Python: a RuntimeError.
+class TDI_API DistributedDatasetError : public c10::Error {
+ public:
+  explicit DistributedDatasetError(const std::string& message);
+};
+
+}  // namespace torch_distinput

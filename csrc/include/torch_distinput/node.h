@@ -1,0 +1,104 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "torch_distinput/api.h"
+#include "torch_distinput/element.h"
+#include "torch_distinput/options.h"
+#include "torch_distinput/plan.h"
+#include "torch_distinput/spec.h"
+#include "torch_distinput/state.h"
+
+namespace torch_distinput {
+
+inline constexpr std::int64_t kInfiniteCardinality = -1;
+inline constexpr std::int64_t kUnknownCardinality = -2;
+
+/// What a cursor runs on (threads, buffers, counters); private to the library.
+struct Engine;
+
+/// What a node needs to open a plan or a cursor. A value; ops derive the context
+/// of their inputs from their own.
+struct TDI_API IterContext {
+  std::shared_ptr<Engine> engine;
+  std::uint64_t seed = 0;       ///< base seed, for ops without a seed of their own
+  std::uint64_t epoch_key = 0;  ///< epoch and rounds of `repeat`, folded
+  std::uint64_t path = 0;       ///< place in the graph, tells unseeded ops apart
+  bool stream_only = false;     ///< never use plans (tests of the stream lane)
+
+  /// The context of input `index`.
+  IterContext input(std::size_t index) const;
+  /// The context of round `round` of a repeat.
+  IterContext round(std::int64_t round) const;
+  /// The key of a random op: from its own seed, else from the base seed and its
+  /// place; from the epoch too unless `every_epoch` is false.
+  std::uint64_t key(std::optional<std::int64_t> own_seed, bool every_epoch) const;
+};
+
+/// A cursor over elements. Not thread-safe: one thread at a time. After an
+/// exception from `next` a cursor's position is unspecified until `load`.
+class TDI_API Iterator {
+ public:
+  virtual ~Iterator();
+  /// The next element, or nullopt at the end, then and at every later call.
+  virtual std::optional<Element> next() = 0;
+  /// The position after the element last returned: plain values, no data.
+  virtual State save() const = 0;
+  /// Goes to a saved position; assigns every field. Throws c10::ValueError for a
+  /// state that is not of this kind of cursor.
+  virtual void load(const State& state) = 0;
+};
+using IteratorPtr = std::unique_ptr<Iterator>;
+
+/// What sharding and inference ask of a node instead of its class.
+struct Traits {
+  bool reader = false;        ///< reads records from files
+  bool file_names = false;    ///< yields names of files
+  bool unshardable = false;   ///< a source that cannot be sharded by file
+  bool pass_through = false;  ///< file sharding may look through it to input 0
+  bool fallible = false;      ///< a row may fail (runs callables, reads files)
+};
+
+/// A node of a pipeline: an immutable description. Any thread may use it.
+class TDI_API Node : public std::enable_shared_from_this<Node> {
+ public:
+  virtual ~Node();
+
+  /// The op's name as the user calls it: `batch`.
+  virtual std::string_view name() const = 0;
+  /// The call with its arguments: `batch(batch_size=4)`.
+  virtual std::string describe() const = 0;
+  /// What must be equal for a saved position to make sense, usually
+  /// `describe()`; "" for ops that change nothing but speed.
+  virtual std::string identity() const { return describe(); }
+
+  virtual std::vector<NodePtr> inputs() const = 0;
+  /// The same op over other inputs. REQUIRES: as many as `inputs()`.
+  virtual NodePtr with_inputs(std::vector<NodePtr> inputs) const = 0;
+
+  /// The type of the elements; null when it cannot be known. May run a user's
+  /// function on the first element, once.
+  virtual SpecPtr spec() const = 0;
+  /// Elements an epoch, `kInfiniteCardinality` or `kUnknownCardinality`.
+  virtual std::int64_t cardinality() const = 0;
+  /// Rows of each element (but a last short one) as batch-size inference sees it:
+  /// set by batching ops, passed on by ops that keep batches whole, else nullopt.
+  virtual std::optional<std::int64_t> batch_size() const { return std::nullopt; }
+  virtual Traits traits() const { return {}; }
+  /// Options set on this node and its inputs, later ones winning.
+  virtual Options options() const;
+
+  /// Random access to this epoch's elements, or null: then only `iterate` works.
+  virtual PlanPtr plan(const IterContext& context) const;
+  /// A cursor that works element by element: the stream lane. Where there is a
+  /// plan too, both yield identical elements.
+  virtual IteratorPtr iterate(const IterContext& context) const = 0;
+};
+
+}  // namespace torch_distinput

@@ -1,0 +1,111 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "torch_distinput/api.h"
+#include "torch_distinput/element.h"
+#include "torch_distinput/structure.h"
+
+namespace torch_distinput {
+
+/// Dimensions; `kUnknownDim` where a size is not known statically.
+using Dims = std::vector<std::int64_t>;
+inline constexpr std::int64_t kUnknownDim = -1;
+
+/// A dense tensor. `shape == nullopt` means unknown rank.
+struct TDI_API TensorSpec {
+  std::optional<Dims> shape;
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  /// Dims seen when a function was probed. Not part of the type (not compared);
+  /// a dummy uses them where `shape` is unknown. Empty: never probed.
+  Dims expected = {};
+
+  bool operator==(const TensorSpec& other) const {
+    return shape == other.shape && dtype == other.dtype;
+  }
+};
+
+/// Rows of varying length; `shape` has unknown entries for ragged dims.
+struct TDI_API RaggedTensorSpec {
+  std::optional<Dims> shape;
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  std::int64_t ragged_rank = 1;
+  bool operator==(const RaggedTensorSpec&) const = default;
+};
+
+/// A COO tensor.
+struct TDI_API SparseTensorSpec {
+  std::optional<Dims> shape;
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  bool operator==(const SparseTensorSpec&) const = default;
+};
+
+/// Strings; `encoding` is "utf-8", or nullopt for bytes.
+struct TDI_API StringSpec {
+  std::optional<Dims> shape;
+  std::optional<std::string> encoding;
+  bool operator==(const StringSpec&) const = default;
+};
+
+/// Objects the pipeline carries without looking into them.
+struct TDI_API OpaqueSpec {
+  bool operator==(const OpaqueSpec&) const = default;
+};
+
+struct ElementSpec;
+/// Null where a spec cannot be known (a function over a dataset without rows).
+using SpecPtr = std::shared_ptr<const ElementSpec>;
+
+/// A nested dataset and what it yields.
+struct TDI_API DatasetSpec {
+  SpecPtr element;
+  bool operator==(const DatasetSpec& other) const;
+};
+
+using LeafSpec =
+    std::variant<TensorSpec, RaggedTensorSpec, SparseTensorSpec, StringSpec, OpaqueSpec, DatasetSpec>;
+
+/// The type of a dataset's elements: a structure and one spec a leaf.
+struct TDI_API ElementSpec {
+  StructurePtr structure;
+  std::vector<LeafSpec> leaves;
+  bool operator==(const ElementSpec&) const = default;
+};
+
+/// The spec of one concrete element: every dim known.
+TDI_API ElementSpec spec_of(const Element& element);
+/// Dim 0 of a leaf: its size, `kUnknownDim`, or nullopt for a scalar.
+/// Unknown rank counts as an unknown dim 0.
+TDI_API std::optional<std::int64_t> dim0(const LeafSpec& leaf);
+/// `leaf` with `size` put before its dims (batching) or in the place of dim 0.
+TDI_API LeafSpec prepend_dim(const LeafSpec& leaf, std::int64_t size);
+TDI_API LeafSpec replace_dim0(const LeafSpec& leaf, std::int64_t size);
+/// `leaf` without its dim 0 (unbatching). REQUIRES: not a scalar.
+TDI_API LeafSpec drop_dim0(const LeafSpec& leaf);
+/// The most specific spec that covers both; throws c10::ValueError naming `op`
+/// and the leaf when structures, kinds or dtypes differ.
+TDI_API ElementSpec merge_specs(const ElementSpec& a, const ElementSpec& b, std::string_view op);
+/// Throws c10::ValueError unless `element` fits `spec`: names `where`, the leaf,
+/// what was expected and what came.
+TDI_API void check_element(const Element& element, const ElementSpec& spec, std::string_view where);
+/// A zero-row element of this spec on the CPU: dim 0 is 0, other dims are the
+/// declared ones, else the expected ones, else 0. A declared dim 0 of a dense
+/// leaf becomes 0 too.
+TDI_API Element zero_rows(const ElementSpec& spec);
+/// `TensorSpec(shape=(None, 3), dtype=torch.float32)`, with `None` for unknown.
+TDI_API std::string to_string(const LeafSpec& leaf);
+TDI_API std::string to_string(const ElementSpec& spec);
+/// `float32`, `int64`, ... as torch prints a dtype.
+TDI_API std::string dtype_name(c10::ScalarType dtype);
+/// `(None, 3)`.
+TDI_API std::string dims_string(const std::optional<Dims>& shape);
+
+}  // namespace torch_distinput

@@ -1,0 +1,61 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "torch_distinput/api.h"
+
+namespace torch_distinput {
+
+/// A position that can be saved: plain, named, human-readable values, the same
+/// kinds JSON has. In Python a dict of dicts, lists, ints, floats, strings,
+/// bools and None. A value type.
+class TDI_API State {
+ public:
+  using List = std::vector<State>;
+  using Map = std::map<std::string, State, std::less<>>;
+
+  State() = default;
+  State(bool value) : value_(value) {}                        // NOLINT
+  State(std::int64_t value) : value_(value) {}                // NOLINT
+  State(int value) : value_(std::int64_t{value}) {}           // NOLINT
+  State(double value) : value_(value) {}                      // NOLINT
+  State(std::string value) : value_(std::move(value)) {}      // NOLINT
+  State(const char* value) : value_(std::string(value)) {}    // NOLINT
+  State(List value) : value_(std::move(value)) {}             // NOLINT
+  State(Map value) : value_(std::move(value)) {}              // NOLINT
+  /// Unsigned 64-bit keys are kept as their two's complement.
+  static State key(std::uint64_t value) { return State(static_cast<std::int64_t>(value)); }
+
+  bool is_null() const noexcept { return std::holds_alternative<std::monostate>(value_); }
+  bool has(std::string_view name) const;
+  /// Entry `name` of a map; throws c10::ValueError "state: no entry ..." if absent.
+  const State& at(std::string_view name) const;
+  /// Sets entry `name`; a null state becomes a map.
+  State& set(std::string_view name, State value);
+
+  bool as_bool() const;
+  std::int64_t as_int() const;
+  std::uint64_t as_key() const { return static_cast<std::uint64_t>(as_int()); }
+  double as_double() const;
+  const std::string& as_string() const;
+  const List& as_list() const;
+  const Map& as_map() const;
+
+  bool operator==(const State&) const = default;
+  /// JSON-like text, for messages.
+  std::string str() const;
+
+  using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, List, Map>;
+  const Value& value() const noexcept { return value_; }
+
+ private:
+  Value value_;
+};
+
+}  // namespace torch_distinput
