@@ -1,0 +1,105 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#
+# On a fresh machine with Python 3.10+, g++ and make, `make demo` and `make test` do everything.
+#
+#   make setup       environment in .venv: torch, oneTBB, CMake, test tools
+#   make build       compile, and install into .venv in editable form
+#   make demo        build, then run the first example
+#   make test        include rules, C++ tests, Python tests, install tests
+#   make test-all    the same with the slow tests, then the sanitizer runs
+#   make test-tsan   runtime tests under ThreadSanitizer
+#   make test-asan   C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make bench       C++ benchmarks
+#   make lint        formatting and include rules
+#   make clean       remove what was built; .venv stays
+
+# The interpreter that .venv is made from.
+PYTHON ?= python3
+VENV ?= .venv
+# A plain `pip install torch` downloads a CUDA build of several GB. For another build name the package
+# index that serves it in TORCH_INDEX_URL.
+TORCH_VERSION ?= 2.13.0
+TORCH_INDEX_URL ?=
+# SYSTEM_SITE=1: packages that PYTHON can already import (torch above all) are used, not installed.
+SYSTEM_SITE ?=
+# Folder with wheels to install from, instead of the network.
+WHEELS ?=
+JOBS ?= $(shell nproc)
+
+PY := $(VENV)/bin/python
+BUILD := build/release
+SETUP_STAMP := $(VENV)/.tdi-setup-$(TORCH_VERSION)
+INSTALL_STAMP := $(BUILD)/.installed
+
+export PYTHON VENV TORCH_VERSION TORCH_INDEX_URL SYSTEM_SITE WHEELS
+export MAX_JOBS ?= $(JOBS)
+# The environment's tools first, then the machine's, then those beside PYTHON.
+export PATH := $(abspath $(VENV))/bin:$(PATH):$(dir $(shell command -v $(PYTHON)))
+ifeq ($(CI),true)
+export CMAKE_ARGS ?= -DTDI_WERROR=ON
+endif
+
+.PHONY: setup build demo test test-all test-cpp test-tsan test-asan bench lint clean
+.DEFAULT_GOAL := build
+
+setup: $(SETUP_STAMP)
+
+$(SETUP_STAMP): tools/setup_env.sh
+	bash tools/setup_env.sh
+	@rm -f $(VENV)/.tdi-setup-*
+	@touch $@
+
+# pip runs once; afterwards CMake alone brings changed C++ code into the package.
+$(INSTALL_STAMP): $(SETUP_STAMP) setup.py pyproject.toml
+	$(PY) -m pip install --no-build-isolation --no-deps --editable .
+	@touch $@
+
+build: $(INSTALL_STAMP)
+	@cmake --build $(BUILD) --target tdi_package --parallel $(JOBS)
+	@rm -rf torch_distinput/include
+	@cmake --install $(BUILD) --prefix torch_distinput > $(BUILD)/install.log
+
+demo: build
+	$(PY) examples/python/01_train_digits.py
+
+# In this order so that pytest's closing line is the last one.
+test: test-cpp
+	$(PY) -m pytest -m "not slow"
+
+test-cpp: build
+	$(PY) tools/check_includes.py
+	@cmake -S . -B $(BUILD) -DTDI_BUILD_TESTS=ON $(CMAKE_ARGS)
+	@cmake --build $(BUILD) --target tdi_tests --parallel $(JOBS)
+	ctest --test-dir $(BUILD) --output-on-failure
+
+test-all: test-cpp test-tsan test-asan
+	$(PY) -m pytest tests
+
+test-tsan: $(SETUP_STAMP)
+	$(call sanitized,tsan,thread,test_runtime,-R '^runtime$$')
+
+test-asan: $(SETUP_STAMP)
+	$(call sanitized,asan,address$(comma)undefined,tdi_tests,)
+
+bench: build
+	@cmake -S . -B $(BUILD) -DTDI_BUILD_BENCHMARKS=ON $(CMAKE_ARGS)
+	@cmake --build $(BUILD) --target tdi_benchmarks --parallel $(JOBS)
+	set -e; for program in $(BUILD)/bench_*; do "$$program"; done
+
+lint: $(SETUP_STAMP)
+	$(PY) tools/check_includes.py
+	find csrc tests/cpp benchmarks/cpp examples/cpp -name '*.h' -o -name '*.cpp' -o -name '*.cu' \
+	  | xargs clang-format --dry-run -Werror
+
+clean:
+	rm -rf build dist *.egg-info
+	rm -rf torch_distinput/lib torch_distinput/include torch_distinput/_C*.so torch_distinput/_build.py
+
+comma := ,
+# $(1) folder below build/, $(2) sanitizers, $(3) targets, $(4) tests
+define sanitized
+	@cmake -S . -B build/$(1) -G Ninja -DPython_EXECUTABLE=$(abspath $(PY)) -DTDI_SANITIZE=$(2) \
+	  -DTDI_BUILD_TESTS=ON -DTDI_BUILD_PYTHON=OFF
+	@cmake --build build/$(1) --target $(3) --parallel $(JOBS)
+	ctest --test-dir build/$(1) --output-on-failure $(4)
+endef

@@ -1,0 +1,34 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#
+# Compiler settings shared by every target, and the include folders of its rooms.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(TDI_CCACHE ccache)
+  if(TDI_CCACHE)
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${TDI_CCACHE}")
+  endif()
+endif()
+
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra>)
+if(TDI_WERROR)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+endif()
+
+if(TDI_SANITIZE)
+  add_compile_options(-fsanitize=${TDI_SANITIZE} -fno-omit-frame-pointer -O1 -g -UNDEBUG)
+  add_link_options(-fsanitize=${TDI_SANITIZE})
+endif()
+
+# Rooms include each other as "room/file.h" and the front door as "torch_distinput/file.h".
+function(tdi_add_include_folders target)
+  target_include_directories(${target}
+    PRIVATE "${PROJECT_SOURCE_DIR}/csrc" PUBLIC "${PROJECT_SOURCE_DIR}/csrc/include")
+endfunction()

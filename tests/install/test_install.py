@@ -1,0 +1,145 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The installed package serves Python and plain C++ programs; nothing here uses the source tree's copy."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+# A fixed folder, so that a compiler cache recognises the files of the last run.
+WORK = ROOT / "build" / "install-test"
+TOOLS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+
+def run(*command: object, timeout: float, env: dict[str, str] | None = None, cwd: Path = WORK) -> str:
+    """Output of the command; a failure shows all of it."""
+    environment = {**os.environ, "PATH": TOOLS, **(env or {})}
+    result = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=environment,
+        timeout=timeout,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert result.returncode == 0, f"{' '.join(map(str, command))}\n{result.stdout}"
+    return result.stdout
+
+
+@pytest.fixture(scope="session")
+def site() -> Path:
+    """A folder that the package was installed into, away from the source tree and from torch."""
+    folder = WORK / "site"
+    shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir(parents=True)
+    pip = [sys.executable, "-m", "pip", "install", "--no-build-isolation", "--no-deps", "--no-index"]
+    run(*pip, "--target", folder, ROOT, timeout=1800)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def prefix(site: Path) -> Path:
+    """What the package itself names as CMAKE_PREFIX_PATH."""
+    ask = [sys.executable, "-m", "torch_distinput", "--cmake-prefix-path"]
+    return Path(run(*ask, env={"PYTHONPATH": str(site)}, timeout=120).strip())
+
+
+def build(project: str, prefix: Path) -> Path:
+    folder = WORK / project
+    generator = ["-G", "Ninja"] if shutil.which("ninja", path=TOOLS) else []
+    launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+    options = [f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release", *generator, *launcher]
+    run("cmake", "-S", HERE / project, "-B", folder, *options, timeout=120)
+    run("cmake", "--build", folder, "--parallel", os.environ.get("MAX_JOBS", str(os.cpu_count())), timeout=900)
+    return folder
+
+
+def test_the_prefix_path_is_the_installed_package(site: Path, prefix: Path):
+    assert prefix == site / "torch_distinput"
+    assert (prefix / "py.typed").is_file()
+    assert (prefix / "lib/libtorch_distinput.so").is_file()
+    assert (prefix / "lib/cmake/torch_distinput/torch_distinput-config.cmake").is_file()
+
+
+def test_every_public_header_is_installed_and_no_other(prefix: Path):
+    installed = {p.relative_to(prefix / "include") for p in (prefix / "include").rglob("*") if p.is_file()}
+    public = {p.relative_to(ROOT / "csrc/include") for p in (ROOT / "csrc/include").rglob("*.h")}
+    assert installed == public
+
+
+def test_the_version_names_the_torch_it_was_built_for(site: Path):
+    ask = [sys.executable, "-m", "torch_distinput", "--version"]
+    output = run(*ask, env={"PYTHONPATH": str(site)}, timeout=120)
+    assert re.fullmatch(r"torch_distinput \d+\.\d+\.\d+ \(torch 2\.\d+\.\d+\)\n", output)
+
+
+def test_a_plain_cpp_program_gets_every_row_once(prefix: Path):
+    app = build("consumer", prefix) / "app"
+    output = run(app, timeout=60)
+    assert sorted(int(row) for row in re.findall(r"^ *(\d+)$", output, re.MULTILINE)) == list(range(10)), output
+    assert not re.search(r"lib(torch_)?python", run("ldd", app, timeout=60))
+
+
+def test_every_public_header_compiles_alone(prefix: Path):
+    build("headers", prefix)
+
+
+def test_the_library_links_torch_and_tbb_and_nothing_else(prefix: Path):
+    dynamic = run("readelf", "-d", prefix / "lib/libtorch_distinput.so", timeout=60)
+    needed = set(re.findall(r"NEEDED.*\[(.+)\]", dynamic))
+    system = {name for name in needed if re.match(r"(libstdc\+\+|libgcc_s|libc|libm|ld-linux.*)\.so", name)}
+    assert needed - system == {"libtorch_cpu.so", "libc10.so", "libtbb.so.12"}
+
+
+def test_another_torch_is_refused_by_name(prefix: Path):
+    fake = WORK / "other_torch"
+    (fake / "lib").mkdir(parents=True, exist_ok=True)
+    (fake / "lib/libtorch_cpu.so").touch()
+    version = fake / "include/torch/headeronly/version.h"
+    version.parent.mkdir(parents=True, exist_ok=True)
+    version.write_text("#define TORCH_VERSION_MAJOR 1\n#define TORCH_VERSION_MINOR 9\n#define TORCH_VERSION_PATCH 0\n")
+    options = [f"-DCMAKE_PREFIX_PATH={prefix}", f"-DTDI_TORCH_ROOT={fake}"]
+    with pytest.raises(AssertionError, match=r"built for torch 2\.\d+, but torch\s+1\.9\.0 was\s+found"):
+        run("cmake", "-S", HERE / "consumer", "-B", WORK / "refused", *options, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("fact", "value", "message"),
+    [
+        ("torch_version", '"1.9.0"', "built for torch 1.9, but torch 2."),
+        ("tbb_interface_version", "99990", "built for oneTBB interface 99990, but an older one"),
+    ],
+)
+def test_an_unfit_environment_is_one_clear_import_error(
+    site: Path, tmp_path: Path, fact: str, value: str, message: str
+):
+    package = tmp_path / "torch_distinput"
+    shutil.copytree(site / "torch_distinput", package, ignore=shutil.ignore_patterns("include", "__pycache__"))
+    facts = package / "_build.py"
+    facts.write_text(re.sub(rf"(?m)^{fact} = .*$", f"{fact} = {value}", facts.read_text()))
+    program = "try:\n import torch_distinput\nexcept ImportError as error:\n print(error)"
+    output = run(sys.executable, "-c", program, env={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path, timeout=120)
+    assert message in output
+
+
+def test_the_source_distribution_is_complete(tmp_path: Path):
+    make = "import sys, setuptools.build_meta as backend; print(backend.build_sdist(sys.argv[1]))"
+    name = run(sys.executable, "-c", make, tmp_path, cwd=ROOT, timeout=120).splitlines()[-1]
+    with tarfile.open(tmp_path / name) as archive:
+        packed = {member.split("/", 1)[1] for member in archive.getnames() if "/" in member}
+    needed = {"CMakeLists.txt", "pyproject.toml", "setup.py", "LICENSE", "README.md", "torch_distinput/py.typed"}
+    for folder in ("csrc", "cmake", "tools", "torch_distinput"):
+        files = (p for p in (ROOT / folder).rglob("*") if p.suffix in {".h", ".cpp", ".cu", ".cmake", ".in", ".py"})
+        needed |= {p.relative_to(ROOT).as_posix() for p in files}
+    built = ("torch_distinput/include/", "torch_distinput/lib/", "torch_distinput/_build.py")
+    needed = {name for name in needed if not name.startswith(built)}
+    assert needed <= packed, sorted(needed - packed)
+    assert not [name for name in packed if name.startswith(built) or name.endswith(".so")]

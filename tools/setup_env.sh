@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#
+# Makes the environment that the Makefile works in. Called by `make setup`, which passes the variables
+# described there: PYTHON VENV TORCH_VERSION TORCH_INDEX_URL SYSTEM_SITE WHEELS. Running it again
+# installs only what is missing.
+set -euo pipefail
+
+fail() { echo "setup: $*" >&2; exit 1; }
+
+# --- system packages, where we may install them -------------------------------------------------
+apt_install() {
+  [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null || return 1
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get install -y --no-install-recommends "$@" > /dev/null 2>&1 ||
+    { apt-get update > /dev/null && apt-get install -y --no-install-recommends "$@" > /dev/null; }
+}
+
+have_header() { echo "#include <$1>" | g++ -std=c++20 -E -x c++ - > /dev/null 2>&1; }
+
+command -v "$PYTHON" > /dev/null || fail "'$PYTHON' was not found; name a Python 3.10+ with PYTHON=..."
+"$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
+  fail "$("$PYTHON" --version) is too old; name a Python 3.10+ with PYTHON=..."
+command -v g++ > /dev/null || fail "g++ was not found; install a C++20 compiler (g++ 11 or newer)"
+
+"$PYTHON" -c 'import ensurepip, os, sysconfig
+assert os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2> /dev/null ||
+  apt_install python3-venv python3-dev ||
+  fail "'$PYTHON' lacks venv or Python.h; install your system's python3-venv and python3-dev"
+
+have_header gtest/gtest.h && have_header benchmark/benchmark.h ||
+  apt_install libgtest-dev libbenchmark-dev ||
+  echo "setup: GoogleTest or Google Benchmark is not installed (libgtest-dev, libbenchmark-dev)" >&2
+
+# --- virtual environment -------------------------------------------------------------------------
+python="$VENV/bin/python"
+if [ ! -x "$python" ]; then
+  "$PYTHON" -m venv "$VENV"
+  if [ -n "$SYSTEM_SITE" ]; then
+    # --system-site-packages would skip PYTHON's own packages where PYTHON is a virtual environment.
+    # The old setuptools that venv may bring would hide PYTHON's.
+    "$python" -m pip uninstall --quiet --yes setuptools
+    "$PYTHON" -c 'import site; print(*site.getsitepackages(), site.getusersitepackages(), sep="\n")' \
+      > "$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/system_site.pth"
+  fi
+fi
+
+# --- Python packages -----------------------------------------------------------------------------
+# Prints those of the given requirements that are not met. Where the user asked for the machine's own
+# packages, torch may have any version.
+missing() {
+  "$python" - "$@" <<'PY'
+import importlib.metadata, os, shutil, sys
+from pip._vendor.packaging.requirements import Requirement
+for text in sys.argv[1:]:
+    wanted = Requirement(text)
+    try:
+        found = importlib.metadata.version(wanted.name)
+    except importlib.metadata.PackageNotFoundError:
+        if wanted.name not in ("cmake", "ninja", "clang-format") or not shutil.which(wanted.name):
+            print(text)
+        continue
+    any_version = wanted.name == "torch" and os.environ["SYSTEM_SITE"]
+    if not any_version and not wanted.specifier.contains(found, prereleases=True):
+        print(text)
+PY
+}
+
+pip_install() {
+  local wanted
+  wanted=$(missing "$@")
+  [ -n "$wanted" ] || return 0
+  # shellcheck disable=SC2086
+  "$python" -m pip install ${WHEELS:+--no-index --find-links "$WHEELS"} $wanted
+}
+
+if [ -n "$TORCH_INDEX_URL" ]; then
+  PIP_INDEX_URL="$TORCH_INDEX_URL" pip_install "torch==$TORCH_VERSION"
+fi
+pip_install "torch==$TORCH_VERSION" numpy "setuptools>=77" wheel cmake ninja pytest
+[ -n "${TBB_DIR:-}" ] || pip_install tbb-devel || have_header oneapi/tbb/version.h ||
+  fail "oneTBB could not be installed; hand over its wheels with WHEELS=folder, or install libtbb-dev"
+tools=(hypothesis scikit-learn tqdm clang-format)
+if [ -z "$WHEELS" ]; then
+  pip_install "${tools[@]}"
+else
+  for tool in "${tools[@]}"; do
+    pip_install "$tool" || echo "setup: $tool is not in $WHEELS; what needs it will not run" >&2
+  done
+fi
+"$python" -c 'import torch; print(f"setup: torch {torch.__version__} in {torch.__path__[0]}")'
