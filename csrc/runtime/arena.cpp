@@ -1,0 +1,114 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "runtime/arena.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+
+namespace torch_distinput {
+namespace {
+
+class SerialExecutor final : public Executor {
+ public:
+  void submit(std::function<void()>) override {
+    throw std::logic_error("serial_executor: `submit` was called, but there is no thread to run the task.");
+  }
+  int concurrency() const noexcept override { return 0; }
+};
+
+class Arena final : public Executor {
+ public:
+  explicit Arena(int threads)
+      : threads_(threads),
+        worker_per_cpu_(tbb::global_control::max_allowed_parallelism,
+                        static_cast<std::size_t>(available_cpus()) + 1),
+        arena_(threads, /*reserved_for_masters=*/0) {}
+
+#ifdef __SANITIZE_THREAD__
+  // oneTBB is not instrumented, so ThreadSanitizer must be told that a task happens after its submission.
+  void submit(std::function<void()> task) override {
+    auto* const boxed = new std::function<void()>(std::move(task));
+    __tsan_release(boxed);
+    arena_.enqueue([boxed]() noexcept {
+      __tsan_acquire(boxed);
+      (*boxed)();
+      delete boxed;
+    });
+  }
+#else
+  void submit(std::function<void()> task) override {
+    arena_.enqueue([task = std::move(task)]() noexcept { task(); });
+  }
+#endif
+  int concurrency() const noexcept override { return threads_; }
+
+ private:
+  int threads_;
+  // oneTBB counts the caller as one of its threads and starts one less than there are CPUs. Our callers
+  // mostly sleep or feed a device, so the arenas may use every CPU.
+  tbb::global_control worker_per_cpu_;
+  tbb::task_arena arena_;
+};
+
+/// Whether this process is a forked child of the one whose oneTBB threads exist; the first caller
+/// becomes that process.
+bool inherited_arena() {
+  static std::atomic<pid_t> owner{0};
+  const pid_t self = ::getpid();
+  pid_t expected = 0;
+  return !owner.compare_exchange_strong(expected, self) && expected != self;
+}
+
+int local_world_size() {
+  const char* text = std::getenv("LOCAL_WORLD_SIZE");
+  if (text == nullptr) return 1;
+  int size = 1;
+  const auto parsed = std::from_chars(text, text + std::strlen(text), size);
+  return parsed.ec == std::errc() && size >= 1 ? size : 1;
+}
+
+}  // namespace
+
+int available_cpus() {
+  cpu_set_t mask;
+  if (::sched_getaffinity(0, sizeof(mask), &mask) == 0) return std::max(1, CPU_COUNT(&mask));
+  // More CPUs than cpu_set_t has bits.
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+std::shared_ptr<Executor> shared_arena() {
+  if (inherited_arena()) return serial_executor();
+  // Leaked: at exit, static destruction has no order against oneTBB's own threads and against users
+  // that still hold an iterator.
+  static const auto* const arena =
+      new std::shared_ptr<Executor>(make_arena(std::max(1, available_cpus() / local_world_size())));
+  return *arena;
+}
+
+std::shared_ptr<Executor> make_arena(int threads) {
+  if (threads < 1) {
+    throw std::invalid_argument("make_arena: `threads` must be at least 1, but is " +
+                                std::to_string(threads) + ".");
+  }
+  if (inherited_arena()) return serial_executor();
+  return std::make_shared<Arena>(threads);
+}
+
+std::shared_ptr<Executor> serial_executor() { return std::make_shared<SerialExecutor>(); }
+
+}  // namespace torch_distinput

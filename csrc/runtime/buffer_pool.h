@@ -1,0 +1,94 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace torch_distinput {
+
+/// Where a pool's memory comes from. Any thread may call, also concurrently.
+struct BlockAllocator {
+  virtual ~BlockAllocator() = default;
+
+  /// At least `bytes` (> 0) of memory, aligned to 64 bytes. Throws std::bad_alloc.
+  virtual void* allocate(std::size_t bytes) = 0;
+
+  /// Gives back what `allocate(bytes)` returned.
+  virtual void deallocate(void* data, std::size_t bytes) noexcept = 0;
+};
+
+/// Ordinary host memory, touched page by page. From 2 MiB on blocks start at a 2 MiB boundary and the
+/// system is asked for huge pages.
+std::shared_ptr<BlockAllocator> page_allocator();
+
+struct PoolStats {
+  std::int64_t allocations = 0;        ///< Blocks taken from the allocator so far.
+  std::int64_t reuses = 0;             ///< Acquisitions served from returned blocks so far.
+  std::int64_t outstanding_bytes = 0;  ///< Capacity of the blocks in use now.
+  std::int64_t retained_bytes = 0;     ///< Capacity of the returned blocks kept for reuse now.
+};
+
+class BufferPool;
+struct PoolNode;
+
+/// A piece of pool memory. Move-only; gives the memory back when destroyed, on any thread. Keeps its pool
+/// alive. A moved-from or detached block may only be destroyed or assigned to.
+class Block {
+ public:
+  Block() = default;
+  ~Block();
+  Block(Block&& other) noexcept;
+  Block& operator=(Block&& other) noexcept;
+
+  void* data() const noexcept;
+  std::size_t size() const noexcept;      ///< Bytes asked for.
+  std::size_t capacity() const noexcept;  ///< Bytes there are.
+
+  /// Gives the memory up to a C-style owner, which must call `reclaim` with the result exactly once.
+  void* detach() noexcept;
+  static void reclaim(void* context) noexcept;
+
+ private:
+  friend class BufferPool;
+  explicit Block(PoolNode* node) : node_(node) {}
+
+  PoolNode* node_ = nullptr;
+};
+
+/// Recycles memory blocks: 4 size classes per power of two, the last one returned is the first one reused.
+/// Any thread may call any member.
+class BufferPool : public std::enable_shared_from_this<BufferPool> {
+  struct Passkey {};
+
+ public:
+  /// Keeps returned blocks up to `retained_bytes_limit` in all; beyond it those returned longest ago are
+  /// freed.
+  static std::shared_ptr<BufferPool> create(std::shared_ptr<BlockAllocator> allocator,
+                                            std::size_t retained_bytes_limit);
+  BufferPool(Passkey, std::shared_ptr<BlockAllocator> allocator, std::size_t retained_bytes_limit);
+  ~BufferPool();
+
+  /// A block of at least `bytes` (0 is allowed), contents undefined. Throws std::bad_alloc.
+  Block acquire(std::size_t bytes);
+
+  PoolStats stats() const;
+
+ private:
+  friend class Block;
+  friend const std::shared_ptr<BufferPool>& host_pool();
+  struct Shelves;
+
+  void put_back(PoolNode* node) noexcept;
+  void free_chain(PoolNode* node) noexcept;
+
+  const std::shared_ptr<BlockAllocator> allocator_;
+  const std::size_t limit_;
+  const std::unique_ptr<Shelves> shelves_;
+};
+
+/// The process-wide pool of `page_allocator` memory, which keeps up to 1 GiB. Never destroyed. Usable in
+/// forked children.
+const std::shared_ptr<BufferPool>& host_pool();
+
+}  // namespace torch_distinput

@@ -1,0 +1,229 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/executor.h"
+#include "runtime/poll.h"
+#include "runtime/process_owned.h"
+#include "runtime/producer_board.h"
+
+namespace torch_distinput {
+
+/// How far and in what portions an `OrderedProducer` works ahead. Both at least 1.
+struct ProducerOptions {
+  std::int64_t depth = 4;  ///< Most items beyond `position()` that are built or being built.
+  std::int64_t burst = 1;  ///< Consecutive items one task builds before it looks again; more for tiny
+                           ///< items. A `depth` of two bursts or more keeps the threads busy.
+};
+
+/// Builds items 0, 1, 2, ... in the background, out of order, and hands them out in order.
+///
+/// Work ahead starts at construction. When the next item is not even begun, `next` builds it itself, so a
+/// producer always makes progress, also on a busy or dead executor. While another thread builds it, `next`
+/// builds later items if they are short (below about 50 us), and waits otherwise. With `concurrency() == 0`
+/// everything is built in `next`, nothing ahead.
+///
+/// One thread at a time consumes (`next`, `ready`). `stop`, `position` and `waits` may be called by any
+/// thread. A producer inherited by a forked child must not be used there; destroying it is safe.
+template <class T>
+class OrderedProducer {
+ public:
+  /// Builds one item. Called at most once per index, by many threads at a time and not in order. May throw.
+  using Make = std::function<T(std::int64_t index)>;
+
+  /// Items [begin, end), 0 <= `begin` <= `end`; `end` may be INT64_MAX. Throws std::invalid_argument for
+  /// other ranges and for options below 1.
+  OrderedProducer(Make make, std::int64_t begin, std::int64_t end, std::shared_ptr<Executor> executor,
+                  ProducerOptions options);
+  /// Stops, then destroys `make` and what was built and not handed out, and lets go of the executor.
+  ~OrderedProducer();
+  OrderedProducer(const OrderedProducer&) = delete;
+  OrderedProducer& operator=(const OrderedProducer&) = delete;
+
+  /// The item at `position()`; nullopt at the end and after `stop`. If making it threw, rethrows that
+  /// exception, now and at each later call, and `position()` stays. Exceptions of `poll` leave all as it is.
+  std::optional<T> next(const Poll& poll = {});
+
+  /// Index of the next item to hand out.
+  std::int64_t position() const noexcept { return state_->board.position(); }
+
+  /// Whether `next` would return or throw at once: the item is built, or there is none. Without work
+  /// ahead (`concurrency() == 0`) only at the end.
+  bool ready() const;
+
+  /// How often `next` had to sleep because another thread was still building the item.
+  std::int64_t waits() const noexcept { return state_->board.waits(); }
+
+  /// Starts no further `make` and waits until running ones have returned. Idempotent. The caller must not
+  /// hold a lock that `make` needs (the GIL), and must not be inside `make`.
+  void stop();
+
+ private:
+  struct alignas(64) Slot {
+    std::atomic<bool> ready{false};
+    std::optional<T> value;
+    std::exception_ptr error;
+  };
+  struct State;
+
+  static void run(const std::shared_ptr<State>& state);
+  static void build(State& state, std::int64_t index);
+  static void submit(const std::shared_ptr<State>& state);
+  void submit_wanted();
+  std::optional<T> build_here(std::int64_t index);
+  std::optional<T> take(Slot& slot);
+
+  ProcessOwned<State> state_;
+  std::exception_ptr error_;
+};
+
+template <class T>
+struct OrderedProducer<T>::State {
+  State(Make make_item, IndexRange indices, std::shared_ptr<Executor> runner, ProducerOptions options)
+      : make(std::move(make_item)),
+        executor(std::move(runner)),
+        board(indices, options.depth, options.burst, executor->concurrency()),
+        // A power of two, so that an index finds its slot without a division.
+        slots(executor->concurrency() == 0 ? 0 : std::bit_ceil(static_cast<std::uint64_t>(options.depth))) {}
+
+  Slot& slot(std::int64_t index) { return slots[static_cast<std::uint64_t>(index) & (slots.size() - 1)]; }
+
+  Make make;
+  std::shared_ptr<Executor> executor;
+  ProducerBoard board;
+  std::vector<Slot> slots;
+};
+
+template <class T>
+OrderedProducer<T>::OrderedProducer(Make make, std::int64_t begin, std::int64_t end,
+                                    std::shared_ptr<Executor> executor, ProducerOptions options)
+    : state_(std::make_shared<State>(std::move(make), IndexRange{begin, end}, std::move(executor), options)) {
+  submit_wanted();
+}
+
+template <class T>
+OrderedProducer<T>::~OrderedProducer() {
+  if (state_.inherited()) return;
+  state_->board.stop();
+  // A task that never started may hold the state for long; what users gave us must not wait for it.
+  state_->slots.clear();
+  state_->make = nullptr;
+  state_->executor.reset();
+}
+
+template <class T>
+std::optional<T> OrderedProducer<T>::next(const Poll& poll) {
+  if (error_) std::rethrow_exception(error_);
+  ProducerBoard& board = state_->board;
+  const std::int64_t index = board.position();
+  if (board.stopped() || index == board.end()) return std::nullopt;
+  if (state_->slots.empty()) return board.claim_help() ? build_here(index) : std::nullopt;
+  Slot& slot = state_->slot(index);
+  while (!slot.ready.load(std::memory_order_acquire)) {
+    const std::optional<std::int64_t> help = board.claim_help();
+    if (help == index) return build_here(index);
+    if (help) {
+      build(*state_, *help);
+      board.end_building();
+    } else if (!board.wait(slot.ready, poll)) {
+      return std::nullopt;
+    }
+  }
+  return take(slot);
+}
+
+template <class T>
+bool OrderedProducer<T>::ready() const {
+  const ProducerBoard& board = state_->board;
+  if (error_ || board.stopped() || board.position() == board.end()) return true;
+  return !state_->slots.empty() && state_->slot(board.position()).ready.load(std::memory_order_acquire);
+}
+
+template <class T>
+void OrderedProducer<T>::stop() {
+  if (!state_.inherited()) state_->board.stop();
+}
+
+template <class T>
+std::optional<T> OrderedProducer<T>::build_here(std::int64_t index) {
+  submit_wanted();
+  std::optional<T> item;
+  try {
+    item.emplace(state_->make(index));
+  } catch (...) {
+    error_ = std::current_exception();
+    state_->board.fail(/*helped=*/true);
+    throw;
+  }
+  state_->board.end_help();
+  return item;
+}
+
+template <class T>
+std::optional<T> OrderedProducer<T>::take(Slot& slot) {
+  if (slot.error) {
+    error_ = std::move(slot.error);
+    state_->board.fail(/*helped=*/false);
+    std::rethrow_exception(error_);
+  }
+  std::optional<T> item = std::move(slot.value);
+  slot.value.reset();
+  slot.ready.store(false, std::memory_order_relaxed);
+  state_->board.advance();
+  submit_wanted();
+  return item;
+}
+
+template <class T>
+void OrderedProducer<T>::submit_wanted() {
+  while (state_->board.want_task()) submit(state_.share());
+}
+
+template <class T>
+void OrderedProducer<T>::submit(const std::shared_ptr<State>& state) {
+  state->executor->submit([state] { run(state); });
+}
+
+template <class T>
+void OrderedProducer<T>::run(const std::shared_ptr<State>& state) {
+  // After its turn a task goes to the end of the queue, so that one producer cannot starve the others.
+  constexpr std::chrono::milliseconds kTurn{1};
+  auto begin = std::chrono::steady_clock::now();
+  const auto turn_end = begin + kTurn;
+  ProducerBoard& board = state->board;
+  for (IndexRange burst = board.first_burst(); !burst.empty(); burst = board.next_burst()) {
+    for (std::int64_t index = burst.begin; index < burst.end && !board.stopped(); ++index)
+      build(*state, index);
+    const auto now = std::chrono::steady_clock::now();
+    board.set_pace((now - begin) / (burst.end - burst.begin));
+    begin = now;
+    if (now >= turn_end && board.requeue()) {
+      submit(state);
+      return board.end_building();
+    }
+  }
+}
+
+template <class T>
+void OrderedProducer<T>::build(State& state, std::int64_t index) {
+  Slot& slot = state.slot(index);
+  try {
+    slot.value.emplace(state.make(index));
+  } catch (...) {
+    slot.error = std::current_exception();
+  }
+  slot.ready.store(true);
+  state.board.announce(index);
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,39 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <unistd.h>
+
+#include <memory>
+#include <utility>
+
+namespace torch_distinput {
+
+/// Owns state that this process's threads share (locks, condition variables, rings).
+///
+/// In a forked child those threads do not exist, a lock may stay locked for ever and destroying a
+/// condition variable may hang. There the state is abandoned (leaked), not destroyed.
+template <class State>
+class ProcessOwned {
+ public:
+  explicit ProcessOwned(std::shared_ptr<State> state) : state_(std::move(state)), process_(::getpid()) {}
+  ~ProcessOwned() {
+    if (inherited()) new std::shared_ptr<State>(std::move(state_));
+  }
+  ProcessOwned(const ProcessOwned&) = delete;
+  ProcessOwned& operator=(const ProcessOwned&) = delete;
+
+  /// Whether this process is a forked child of the one that made the state.
+  bool inherited() const noexcept { return process_ != ::getpid(); }
+
+  State* operator->() const noexcept { return state_.get(); }
+  State& operator*() const noexcept { return *state_; }
+
+  /// A reference for a task or thread that may outlive this owner.
+  const std::shared_ptr<State>& share() const noexcept { return state_; }
+
+ private:
+  std::shared_ptr<State> state_;
+  pid_t process_;
+};
+
+}  // namespace torch_distinput

@@ -1,0 +1,123 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "runtime/worker_thread.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace torch_distinput {
+namespace {
+
+/// Blocks all signals of the calling thread while it lives; a thread started meanwhile inherits that.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+std::shared_ptr<std::thread> start(const std::string& name, std::function<void()> body) {
+  const SignalsBlocked blocked;
+  constexpr std::size_t kLongestName = 15;
+  return std::make_shared<std::thread>(
+      [name = name.substr(0, kLongestName), body = std::move(body)]() noexcept {
+        ::pthread_setname_np(::pthread_self(), name.c_str());
+        body();
+      });
+}
+
+/// What the lanes share. Kept alive by each of them, because one of them may destroy the executor.
+struct LaneQueue {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> tasks;
+  bool stopped = false;
+
+  void run() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [&] { return stopped || !tasks.empty(); });
+      if (stopped) return;
+      auto task = std::move(tasks.front());
+      tasks.pop_front();
+      lock.unlock();
+      task();
+      task = nullptr;
+      lock.lock();
+    }
+  }
+};
+
+class Lanes final : public Executor {
+ public:
+  // Delegates, so that the destructor stops the first lanes when a later one cannot start.
+  Lanes(int threads, const std::string& name) : Lanes() {
+    for (int i = 0; i < threads; ++i) {
+      lanes_.push_back(std::make_unique<WorkerThread>(name, [queue = queue_.share()] { queue->run(); }));
+    }
+  }
+
+  ~Lanes() override {
+    if (queue_.inherited()) return;
+    std::deque<std::function<void()>> dropped;
+    {
+      const std::lock_guard lock(queue_->mutex);
+      queue_->stopped = true;
+      dropped.swap(queue_->tasks);
+    }
+    queue_->changed.notify_all();
+  }
+
+  void submit(std::function<void()> task) override {
+    {
+      const std::lock_guard lock(queue_->mutex);
+      queue_->tasks.push_back(std::move(task));
+    }
+    queue_->changed.notify_one();
+  }
+  int concurrency() const noexcept override { return static_cast<int>(lanes_.size()); }
+
+ private:
+  Lanes() : queue_(std::make_shared<LaneQueue>()) {}
+
+  ProcessOwned<LaneQueue> queue_;
+  std::vector<std::unique_ptr<WorkerThread>> lanes_;
+};
+
+}  // namespace
+
+WorkerThread::WorkerThread(const std::string& name, std::function<void()> body)
+    : thread_(start(name, std::move(body))) {}
+
+WorkerThread::~WorkerThread() {
+  if (thread_.inherited()) return;
+  if (thread_->get_id() == std::this_thread::get_id()) {
+    thread_->detach();
+  } else {
+    thread_->join();
+  }
+}
+
+std::shared_ptr<Executor> make_lanes(int threads, const std::string& name) {
+  if (threads < 1) {
+    throw std::invalid_argument("make_lanes: `threads` must be at least 1, but is " +
+                                std::to_string(threads) + ".");
+  }
+  return std::make_shared<Lanes>(threads, name);
+}
+
+}  // namespace torch_distinput
