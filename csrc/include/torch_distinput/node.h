@@ -63,6 +63,13 @@ struct Traits {
   bool unshardable = false;   ///< a source that cannot be sharded by file
   bool pass_through = false;  ///< file sharding may look through it to input 0
   bool fallible = false;      ///< a row may fail (runs callables, reads files)
+  /// Its elements are batches of rows (true) or single rows (false); unset: as
+  /// those of input 0, and single rows without one.
+  std::optional<bool> batches = {};
+  /// Hands on the rows of input 0, one for one and in order, however they are
+  /// batched: a saved position then survives another batch size.
+  bool row_wise = false;
+  bool shard_hint = false;  ///< the place where policy HINT shards its input
 };
 
 /// A node of a pipeline: an immutable description. Any thread may use it.

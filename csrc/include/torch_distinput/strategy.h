@@ -186,8 +186,7 @@ class TDI_API Strategy {
   DistributedDataset distribute_dataset(const Dataset& dataset, InputOptions options = {}) const;
 
  protected:
-  Strategy(std::vector<std::string> devices, bool rebatches, bool partial_batches);
-  bool rebatches_;
+  Strategy(std::vector<c10::Device> devices, bool partial_batches);
   std::vector<c10::Device> devices_;
   std::int64_t num_workers_ = 1;
   std::int64_t worker_ = 0;

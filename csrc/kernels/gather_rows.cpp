@@ -1,0 +1,105 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "kernels/rows.h"
+
+namespace torch_distinput {
+namespace {
+
+constexpr std::int64_t kCacheLine = 64;
+/// Rows up to this size are copied by code made for their size, without a call.
+constexpr std::size_t kInlineBytes = 128;
+/// From here on the hardware's own prefetch of a row is enough.
+constexpr std::int64_t kPrefetchBytes = 4096;
+constexpr std::int64_t kMostRowsAhead = 12;
+
+struct Gather {
+  const char* source;
+  std::int64_t row_stride;
+  const std::int64_t* positions;
+  std::int64_t count;
+  const std::int64_t* slots;
+  RowSink sink;
+
+  const char* from(std::int64_t i) const { return source + positions[i] * row_stride; }
+  char* to(std::int64_t i) const { return sink.data + (slots == nullptr ? i : slots[i]) * sink.row_bytes; }
+};
+
+void prefetch(const char* row, std::int64_t bytes) {
+  for (std::int64_t offset = 0; offset < bytes; offset += kCacheLine) __builtin_prefetch(row + offset);
+  __builtin_prefetch(row + bytes - 1);
+}
+
+/// Random rows miss the cache and the TLB: asking for them a few rows ahead overlaps the misses.
+template <class Copy>
+void copy_rows(const Gather& gather, std::int64_t row_bytes, Copy copy) {
+  const std::int64_t ahead = std::clamp<std::int64_t>(kPrefetchBytes / row_bytes, 0, kMostRowsAhead);
+  const std::int64_t prefetched = ahead == 0 ? 0 : std::max<std::int64_t>(0, gather.count - ahead);
+  std::int64_t i = 0;
+  for (; i < prefetched; ++i) {
+    prefetch(gather.from(i + ahead), row_bytes);
+    copy(gather.to(i), gather.from(i));
+  }
+  for (; i < gather.count; ++i) copy(gather.to(i), gather.from(i));
+}
+
+template <std::size_t kBytes>
+void copy_rows_of(const Gather& gather) {
+  copy_rows(gather, kBytes, [](char* to, const char* from) { std::memcpy(to, from, kBytes); });
+}
+
+void copy_rows_of_any_size(const Gather& gather) {
+  const std::int64_t bytes = gather.sink.row_bytes;
+  copy_rows(gather, bytes, [bytes](char* to, const char* from) { std::memcpy(to, from, bytes); });
+}
+
+using CopyRows = void (*)(const Gather&);
+
+constexpr std::size_t kUnit = 4;
+
+/// Entry k copies rows of (k + 1) * kUnit bytes.
+template <std::size_t... kIndex>
+constexpr std::array<CopyRows, sizeof...(kIndex)> sized_copies(std::index_sequence<kIndex...>) {
+  return {copy_rows_of<(kIndex + 1) * kUnit>...};
+}
+constexpr auto kSizedCopies = sized_copies(std::make_index_sequence<kInlineBytes / kUnit>{});
+
+CopyRows copy_for(std::int64_t row_bytes) {
+  const auto bytes = static_cast<std::size_t>(row_bytes);
+  if (bytes == 1) return copy_rows_of<1>;
+  if (bytes == 2) return copy_rows_of<2>;
+  if (bytes % kUnit == 0 && bytes <= kInlineBytes) return kSizedCopies[bytes / kUnit - 1];
+  return copy_rows_of_any_size;
+}
+
+/// Neighbouring rows to neighbouring rows: one piece of memory.
+bool is_one_piece(const Gather& gather) {
+  if (gather.slots != nullptr || gather.row_stride != gather.sink.row_bytes) return false;
+  const std::int64_t first = gather.positions[0];
+  // Random positions fail here; only what may be a run is read through.
+  if (gather.positions[gather.count - 1] - first != gather.count - 1) return false;
+  for (std::int64_t i = 1; i < gather.count; ++i) {
+    if (gather.positions[i] != first + i) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void gather_rows(const char* source, std::int64_t row_stride, std::span<const std::int64_t> positions,
+                 std::span<const std::int64_t> slots, RowSink sink) {
+  const auto count = static_cast<std::int64_t>(positions.size());
+  if (count == 0 || sink.row_bytes == 0) return;
+  const Gather gather{source, row_stride, positions.data(), count, slots.empty() ? nullptr : slots.data(), sink};
+  if (is_one_piece(gather)) {
+    std::memcpy(sink.data, gather.from(0), static_cast<std::size_t>(count * sink.row_bytes));
+  } else {
+    copy_for(sink.row_bytes)(gather);
+  }
+}
+
+}  // namespace torch_distinput

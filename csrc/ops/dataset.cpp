@@ -1,0 +1,142 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "torch_distinput/dataset.h"
+
+#include <ATen/ops/scalar_tensor.h>
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+#include "ops/dataset_iterator.h"
+#include "ops/epoch_count.h"
+#include "ops/ops.h"
+#include "sources/sources.h"
+
+namespace torch_distinput {
+namespace {
+
+using NextFunction = std::function<std::optional<Element>()>;
+
+class FunctionGenerator final : public Generator {
+ public:
+  explicit FunctionGenerator(NextFunction next) : next_(std::move(next)) {}
+  std::optional<Element> next() override { return next_(); }
+
+ private:
+  NextFunction next_;
+};
+
+class FunctionGeneratorSource final : public GeneratorSource {
+ public:
+  explicit FunctionGeneratorSource(std::function<NextFunction()> open) : open_(std::move(open)) {}
+  std::unique_ptr<Generator> open() const override { return std::make_unique<FunctionGenerator>(open_()); }
+
+ private:
+  std::function<NextFunction()> open_;
+};
+
+}  // namespace
+
+struct Dataset::Epochs : EpochCount {};
+
+Dataset::Dataset(NodePtr node) : node_(std::move(node)), epochs_(std::make_shared<Epochs>()) {}
+
+Dataset Dataset::range(std::int64_t stop) { return range(0, stop, 1); }
+Dataset Dataset::range(std::int64_t start, std::int64_t stop, std::int64_t step) {
+  return Dataset(sources::range(start, stop, step));
+}
+Dataset Dataset::from_tensors(Element value) { return Dataset(sources::tensors(std::move(value))); }
+Dataset Dataset::from_tensor_slices(Element value) { return Dataset(sources::tensor_slices(std::move(value))); }
+Dataset Dataset::from_generator(std::shared_ptr<const GeneratorSource> source,
+                                std::optional<ElementSpec> element_spec) {
+  return Dataset(sources::generator(std::move(source), std::move(element_spec)));
+}
+Dataset Dataset::from_generator(std::function<NextFunction()> open, ElementSpec element_spec) {
+  return from_generator(std::make_shared<FunctionGeneratorSource>(std::move(open)), std::move(element_spec));
+}
+Dataset Dataset::from_rows(std::shared_ptr<const RowSource> source) {
+  return Dataset(sources::rows(std::move(source)));
+}
+
+Dataset Dataset::zip(StructurePtr structure, std::vector<Dataset> datasets) {
+  std::vector<NodePtr> nodes;
+  for (const Dataset& dataset : datasets) nodes.push_back(dataset.node());
+  return Dataset(ops::zip(std::move(structure), std::move(nodes)));
+}
+Dataset Dataset::zip(std::vector<Dataset> datasets) {
+  auto structure = Structure::tuple(std::vector<StructurePtr>(datasets.size(), Structure::leaf()));
+  return zip(std::move(structure), std::move(datasets));
+}
+
+Dataset Dataset::batch(std::int64_t batch_size, BatchOptions options) const {
+  return Dataset(ops::batch(node_, batch_size, options.drop_remainder));
+}
+Dataset Dataset::unbatch() const { return Dataset(ops::unbatch(node_)); }
+Dataset Dataset::rebatch(std::vector<std::int64_t> batch_sizes, BatchOptions options) const {
+  return Dataset(ops::rebatch(node_, std::move(batch_sizes), options.drop_remainder));
+}
+Dataset Dataset::shuffle(ShuffleOptions options) const { return Dataset(ops::shuffle(node_, options)); }
+Dataset Dataset::repeat(std::optional<std::int64_t> count) const { return Dataset(ops::repeat(node_, count)); }
+Dataset Dataset::take(std::int64_t count) const { return Dataset(ops::take(node_, count)); }
+Dataset Dataset::skip(std::int64_t count) const { return Dataset(ops::skip(node_, count)); }
+Dataset Dataset::shard(std::int64_t num_shards, std::int64_t index) const {
+  return Dataset(ops::shard(node_, num_shards, index));
+}
+Dataset Dataset::enumerate(std::int64_t start) const { return Dataset(ops::enumerate(node_, start)); }
+Dataset Dataset::concatenate(const Dataset& other) const { return Dataset(ops::concatenate(node_, other.node_)); }
+Dataset Dataset::cache() const { return Dataset(ops::cache(node_)); }
+Dataset Dataset::prefetch(std::int64_t buffer_size) const { return Dataset(ops::prefetch(node_, buffer_size)); }
+Dataset Dataset::map(FunctionPtr function, MapOptions options) const {
+  return Dataset(ops::map(node_, std::move(function), std::move(options)));
+}
+Dataset Dataset::map(std::function<Element(Element)> function, MapOptions options) const {
+  return map(make_function(std::move(function)), std::move(options));
+}
+Dataset Dataset::filter(FunctionPtr predicate) const { return Dataset(ops::filter(node_, std::move(predicate))); }
+Dataset Dataset::filter(std::function<bool(const Element&)> predicate) const {
+  return filter(make_function([predicate = std::move(predicate)](const Element& element) {
+    return Element(at::scalar_tensor(predicate(element), at::kBool));
+  }));
+}
+Dataset Dataset::with_options(Options options) const {
+  return Dataset(ops::with_options(node_, std::move(options)));
+}
+
+std::int64_t Dataset::cardinality() const { return node_->cardinality(); }
+
+ElementSpec Dataset::element_spec() const {
+  const SpecPtr spec = node_->spec();
+  TORCH_CHECK_VALUE(spec != nullptr, "element_spec: the spec of `", node_->describe(),
+                    "` cannot be known, because there is no element to look at.");
+  return *spec;
+}
+
+DatasetIterator Dataset::iterate(IterateOptions options) const {
+  TORCH_CHECK_VALUE(!options.epoch || *options.epoch >= 0, "iterate: `epoch` must be at least 0, but is ",
+                    options.epoch.value_or(0), ".");
+  const std::optional<std::int64_t> set_seed = node_->options().seed;
+  EpochRun run;
+  run.node = node_;
+  run.epoch = options.epoch ? *options.epoch : epochs_->begin();
+  run.seed = options.seed ? *options.seed : set_seed ? static_cast<std::uint64_t>(*set_seed) : epochs_->seed();
+  run.stream_only = options.stream_only;
+  // A cursor of an epoch that the caller chose stays out of the count.
+  auto epochs = options.epoch ? nullptr : epochs_;
+  return DatasetIterator(std::make_unique<DatasetIterator::Impl>(std::move(run), std::move(epochs)));
+}
+
+void Dataset::set_epoch(std::int64_t epoch) const {
+  TORCH_CHECK_VALUE(epoch >= 0, "set_epoch: `epoch` must be at least 0, but is ", epoch, ".");
+  epochs_->pin(epoch);
+}
+
+Dataset::Position::Position(std::shared_ptr<DatasetIterator> iterator)
+    : iterator_(std::move(iterator)), current_(iterator_->next()) {}
+
+Dataset::Position& Dataset::Position::operator++() {
+  current_ = iterator_->next();
+  return *this;
+}
+
+Dataset::Position Dataset::begin() const { return Position(std::make_shared<DatasetIterator>(iterate())); }
+
+}  // namespace torch_distinput

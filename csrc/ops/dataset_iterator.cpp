@@ -1,0 +1,203 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "ops/dataset_iterator.h"
+
+#include <string>
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+#include "ops/fork_count.h"
+#include "ops/identity.h"
+#include "runtime/buffer_pool.h"
+#include "runtime/counters.h"
+#include "runtime/permutation.h"
+#include "torch_distinput/error.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput {
+namespace {
+
+constexpr const char* kKind = "torch_distinput.DatasetIterator";
+constexpr std::int64_t kVersion = 1;
+/// A checkpoint costs microseconds: this much work may be done again after an error instead.
+constexpr std::chrono::microseconds kCheckpointInterval{100};
+
+/// Whether the elements of `node` are batches of rows.
+bool yields_batches(const Node& node) {
+  const std::optional<bool> batches = node.traits().batches;
+  if (batches) return *batches;
+  const std::vector<NodePtr> inputs = node.inputs();
+  return !inputs.empty() && yields_batches(*inputs.front());
+}
+
+void check_header(const State& state) {
+  TORCH_CHECK_VALUE(state.has("kind") && state.has("version"), "state: this is not a saved position: ", state.str(),
+                    ".");
+  TORCH_CHECK_VALUE(state.at("kind") == State(kKind), "state: expected a state of ", kKind, ", but it is one of ",
+                    state.at("kind").str(), ".");
+  const std::int64_t version = state.at("version").as_int();
+  TORCH_CHECK_VALUE(version >= 1 && version <= kVersion, "state: version ", version,
+                    " cannot be read; this library reads versions 1 to ", kVersion, ".");
+  const std::int64_t permutation = state.at("permutation").as_int();
+  TORCH_CHECK_VALUE(permutation == kPermutationVersion, "state: saved with version ", permutation,
+                    " of the shuffle order, but this library has version ", kPermutationVersion, ".");
+}
+
+/// Passes this thread's interrupt check on and remembers whether it threw.
+class InterruptWatch {
+ public:
+  InterruptWatch() {
+    const std::function<void()>& outer = interrupt_check();
+    if (!outer) return;
+    scope_.emplace([this, &outer] {
+      interrupted_ = true;
+      outer();
+      interrupted_ = false;
+    });
+  }
+  bool interrupted() const noexcept { return interrupted_; }
+
+ private:
+  bool interrupted_ = false;
+  std::optional<InterruptScope> scope_;
+};
+
+}  // namespace
+
+DatasetIterator::Impl::Impl(EpochRun run, std::shared_ptr<EpochCount> epochs)
+    : run_(std::move(run)),
+      epochs_(std::move(epochs)),
+      engine_(make_engine(run_.node->options())),
+      batched_(yields_batches(*run_.node)),
+      allocations_before_(engine_->pool->stats().allocations),
+      fork_count_(fork_count()) {
+  open();
+}
+
+void DatasetIterator::Impl::open() {
+  cursor_ = open_cursor(run_.node, epoch_context(engine_, run_.seed, run_.epoch, run_.stream_only));
+  checkpoint_ = {};
+  if (!cursor_.runs_plan) checkpoint_.position = cursor_.iterator->save();
+  suspect_ = false;
+  error_ = nullptr;
+}
+
+void DatasetIterator::Impl::check_usable() const {
+  if (!closed_at_.is_null()) throw FailedPreconditionError("DatasetIterator: the iterator is closed.");
+  if (fork_count_ != fork_count()) {
+    throw FailedPreconditionError(
+        "DatasetIterator: the iterator was made before this process forked; make a new one in the child.");
+  }
+}
+
+std::optional<Element> DatasetIterator::Impl::next() {
+  check_usable();
+  if (error_) std::rethrow_exception(error_);
+  std::optional<Element> element = cursor_.runs_plan ? cursor_.iterator->next() : next_of_stream();
+  if (element) count(*element);
+  return element;
+}
+
+std::optional<Element> DatasetIterator::Impl::next_of_stream() {
+  const InterruptWatch watch;
+  try {
+    if (suspect_) recover();
+    std::optional<Element> element = cursor_.iterator->next();
+    if (!element) return element;
+    ++checkpoint_.elements_since;
+    const auto now = std::chrono::steady_clock::now();
+    if (now - checkpoint_.time >= kCheckpointInterval) checkpoint_ = {cursor_.iterator->save(), 0, now};
+    return element;
+  } catch (...) {
+    suspect_ = true;
+    if (!watch.interrupted()) error_ = std::current_exception();
+    throw;
+  }
+}
+
+/// Brings the cursor back to where the user is.
+void DatasetIterator::Impl::recover() {
+  cursor_.iterator->load(checkpoint_.position);
+  for (std::int64_t i = 0; i < checkpoint_.elements_since; ++i) cursor_.iterator->next();
+  suspect_ = false;
+}
+
+void DatasetIterator::Impl::count(const Element& element) {
+  Counters& counters = *engine_->counters;
+  counters.batches.add();
+  counters.rows.add(batched_ ? element.rows().value_or(1) : 1);
+  counters.bytes.add(element.bytes());
+  if (used_) return;
+  used_ = true;
+  if (epochs_ != nullptr) epochs_->mark_used(run_.epoch);
+}
+
+State DatasetIterator::Impl::save() const {
+  if (!closed_at_.is_null()) return closed_at_;
+  State state;
+  state.set("version", kVersion);
+  state.set("kind", kKind);
+  state.set("permutation", kPermutationVersion);
+  state.set("pipeline", pipeline_identity(run_.node));
+  state.set("epoch", run_.epoch);
+  state.set("seed", State::key(run_.seed));
+  state.set("used", used_);
+  state.set("position", suspect_ ? checkpoint_.position : cursor_.iterator->save());
+  state.set("elements_since", suspect_ ? checkpoint_.elements_since : 0);
+  return state;
+}
+
+void DatasetIterator::Impl::load(const State& state) {
+  check_usable();
+  check_header(state);
+  check_identity(state.at("pipeline"), pipeline_identity(run_.node));
+  const State& position = state.at("position");
+  const bool from_plan = position.has("lane");
+  TORCH_CHECK_VALUE(from_plan == cursor_.runs_plan, "state: saved in the ", from_plan ? "plan" : "stream",
+                    " lane, but this iterator runs in the ", cursor_.runs_plan ? "plan" : "stream",
+                    " lane; were other options set, such as on_error?");
+  run_.epoch = state.at("epoch").as_int();
+  run_.seed = state.at("seed").as_key();
+  used_ = state.at("used").as_bool();
+  open();
+  checkpoint_ = {position, state.at("elements_since").as_int(), {}};
+  suspect_ = true;
+  try {
+    recover();
+  } catch (...) {
+    error_ = std::current_exception();
+    throw;
+  }
+  if (epochs_ != nullptr) epochs_->adopt(run_.epoch, used_, run_.seed);
+}
+
+Stats DatasetIterator::Impl::stats() const {
+  const CountersSnapshot counters = engine_->counters->snapshot();
+  return {.batches = counters.batches,
+          .rows = counters.rows,
+          .bytes = counters.bytes,
+          .waits = counters.waits,
+          .allocations = engine_->pool->stats().allocations - allocations_before_,
+          .skipped = counters.skipped,
+          .rounds = counters.rounds};
+}
+
+void DatasetIterator::Impl::close() {
+  if (!closed_at_.is_null()) return;
+  closed_at_ = save();
+  cursor_ = {};
+}
+
+DatasetIterator::DatasetIterator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DatasetIterator::~DatasetIterator() = default;
+DatasetIterator::DatasetIterator(DatasetIterator&&) noexcept = default;
+DatasetIterator& DatasetIterator::operator=(DatasetIterator&&) noexcept = default;
+
+std::optional<Element> DatasetIterator::next() { return impl_->next(); }
+State DatasetIterator::save() const { return impl_->save(); }
+void DatasetIterator::load(const State& state) { impl_->load(state); }
+Stats DatasetIterator::stats() const { return impl_->stats(); }
+std::int64_t DatasetIterator::epoch() const { return impl_->epoch(); }
+void DatasetIterator::close() { impl_->close(); }
+
+}  // namespace torch_distinput

@@ -1,0 +1,91 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+#include "ops/open.h"
+#include "ops/ops.h"
+#include "ops/skip_budget.h"
+#include "ops/unary_node.h"
+
+namespace torch_distinput::ops {
+namespace {
+
+std::string call(const Function& predicate) { return "filter(" + predicate.name() + ")"; }
+
+/// The predicate's answer for `element`.
+bool keeps(const Function& predicate, Element element) {
+  predicate.apply({&element, 1});
+  const at::Tensor* answer =
+      element.structure() == Structure::leaf() ? std::get_if<at::Tensor>(&element.leaves().front()) : nullptr;
+  TORCH_CHECK_TYPE(answer != nullptr && answer->dim() == 0 && answer->scalar_type() == at::kBool, call(predicate),
+                   ": the predicate must return one bool scalar, but returned ", to_string(spec_of(element)), ".");
+  return answer->item<bool>();
+}
+
+class FilterCursor final : public Iterator {
+ public:
+  FilterCursor(IteratorPtr input, FunctionPtr predicate, const IterContext& context)
+      : input_(std::move(input)), predicate_(std::move(predicate)), budget_(context, call(*predicate_)) {}
+
+  std::optional<Element> next() override {
+    while (std::optional<Element> element = input_->next()) {
+      bool kept = false;
+      try {
+        kept = keeps(*predicate_, *element);
+        budget_.pass();
+      } catch (...) {
+        budget_.fail();
+      }
+      if (kept) return element;
+    }
+    return std::nullopt;
+  }
+
+  State save() const override {
+    State state;
+    state.set("input", input_->save());
+    state.set("skip", budget_.save());
+    return state;
+  }
+
+  void load(const State& state) override {
+    input_->load(state.at("input"));
+    budget_.load(state.at("skip"));
+  }
+
+ private:
+  IteratorPtr input_;
+  FunctionPtr predicate_;
+  SkipBudget budget_;
+};
+
+class FilterNode final : public UnaryNode {
+ public:
+  FilterNode(NodePtr input, FunctionPtr predicate) : UnaryNode(std::move(input)), predicate_(std::move(predicate)) {}
+
+  std::string_view name() const override { return "filter"; }
+  std::string describe() const override { return call(*predicate_); }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return filter(std::move(inputs.at(0)), predicate_);
+  }
+  std::int64_t cardinality() const override { return kUnknownCardinality; }
+  Traits traits() const override { return {.pass_through = true, .fallible = true}; }
+
+  IteratorPtr iterate(const IterContext& context) const override {
+    return std::make_unique<FilterCursor>(open_iterator(input_ptr(), context.input(0)), predicate_, context);
+  }
+
+ private:
+  FunctionPtr predicate_;
+};
+
+}  // namespace
+
+NodePtr filter(NodePtr input, FunctionPtr predicate) {
+  TORCH_CHECK_VALUE(predicate != nullptr, "filter: `predicate` must not be null.");
+  return std::make_shared<FilterNode>(std::move(input), std::move(predicate));
+}
+
+}  // namespace torch_distinput::ops

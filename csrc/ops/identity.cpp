@@ -1,0 +1,57 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "ops/identity.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace torch_distinput {
+namespace {
+
+/// The batch size of the inputs, for an op whose positions mean something else with another one.
+std::string dependence_on_batches(const Node& node) {
+  if (node.traits().row_wise) return "";
+  for (const NodePtr& input : node.inputs()) {
+    if (const auto size = input->batch_size()) return " of batches of " + std::to_string(*size);
+  }
+  return "";
+}
+
+/// `branch` says which input of which op the lines belong to: `zip[0]: `.
+void append(const Node& node, const std::string& branch, State::List& ops) {
+  const std::vector<NodePtr> inputs = node.inputs();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::string below =
+        inputs.size() == 1 ? branch : branch + std::string(node.name()) + "[" + std::to_string(i) + "]: ";
+    append(*inputs[i], below, ops);
+  }
+  const std::string identity = node.identity();
+  if (!identity.empty()) ops.emplace_back(branch + identity + dependence_on_batches(node));
+}
+
+std::string op_text(const State::List& ops, std::size_t index) {
+  return index < ops.size() ? "`" + ops[index].as_string() + "`" : "nothing";
+}
+
+}  // namespace
+
+State pipeline_identity(const NodePtr& node) {
+  State::List ops;
+  append(*node, "", ops);
+  return State(std::move(ops));
+}
+
+void check_identity(const State& saved, const State& current) {
+  const State::List& before = saved.as_list();
+  const State::List& now = current.as_list();
+  for (std::size_t i = 0; i < std::max(before.size(), now.size()); ++i) {
+    const std::string was = op_text(before, i);
+    const std::string is = op_text(now, i);
+    TORCH_CHECK_VALUE(was == is, "state: saved from another pipeline; its op ", i, " was ", was, ", but here it is ",
+                      is, ".");
+  }
+}
+
+}  // namespace torch_distinput

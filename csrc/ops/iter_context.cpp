@@ -1,0 +1,32 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "runtime/permutation.h"
+#include "torch_distinput/node.h"
+
+namespace torch_distinput {
+namespace {
+
+/// Keep keys of ops with and without a seed of their own apart.
+constexpr std::uint64_t kOwnSeed = 1;
+constexpr std::uint64_t kBaseSeed = 2;
+
+}  // namespace
+
+IterContext IterContext::input(std::size_t index) const {
+  IterContext context = *this;
+  context.path = mix_keys(path, index);
+  return context;
+}
+
+IterContext IterContext::round(std::int64_t round) const {
+  IterContext context = *this;
+  context.epoch_key = mix_keys(epoch_key, static_cast<std::uint64_t>(round));
+  return context;
+}
+
+std::uint64_t IterContext::key(std::optional<std::int64_t> own_seed, bool every_epoch) const {
+  const std::uint64_t base = own_seed ? mix_keys(kOwnSeed, static_cast<std::uint64_t>(*own_seed))
+                                      : mix_keys(mix_keys(kBaseSeed, seed), path);
+  return every_epoch ? mix_keys(base, epoch_key) : base;
+}
+
+}  // namespace torch_distinput

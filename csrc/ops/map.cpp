@@ -1,0 +1,200 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+#include "core/engine.h"
+#include "ops/map_function.h"
+#include "ops/map_input.h"
+#include "ops/open.h"
+#include "ops/ops.h"
+#include "ops/parallel_map.h"
+#include "ops/skip_budget.h"
+#include "ops/unary_node.h"
+#include "runtime/arena.h"
+
+namespace torch_distinput::ops {
+namespace {
+
+constexpr std::int64_t kAutomatic = -1;
+
+class MapPlan final : public Plan {
+ public:
+  MapPlan(PlanPtr input, FunctionPtr function, const MapOptions& options, std::int64_t calls)
+      : input_(std::move(input)), function_(std::move(function), options), row_wise_(options.row_wise), calls_(calls) {}
+
+  std::int64_t size() const override { return input_->size(); }
+
+  PlanTraits traits() const override {
+    PlanTraits traits = input_->traits();
+    traits.foreign = traits.foreign || function_.foreign();
+    traits.lanes = std::max(traits.lanes, calls_);
+    return traits;
+  }
+
+  std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
+    const std::vector<std::int64_t> numbers(positions.begin(), positions.end());
+    std::vector<Element> elements = input_->fetch(positions);
+    function_.apply(elements, numbers);
+    return elements;
+  }
+
+  std::int64_t rows(std::int64_t position) const override {
+    return row_wise_ ? input_->rows(position) : kUnknownRows;
+  }
+  std::int64_t rows_before(std::int64_t position) const override {
+    return row_wise_ ? input_->rows_before(position) : kUnknownRows;
+  }
+  Element take_rows(std::span<const Segment> segments) const override {
+    if (!row_wise_) return Plan::take_rows(segments);
+    Element rows = input_->take_rows(segments);
+    const std::int64_t number = segments.front().element;
+    function_.apply({&rows, 1}, {&number, 1});
+    return rows;
+  }
+
+ private:
+  PlanPtr input_;
+  MapFunction function_;
+  bool row_wise_;
+  std::int64_t calls_;
+};
+
+class MapCursor final : public Iterator {
+ public:
+  MapCursor(IteratorPtr input, std::shared_ptr<const MapFunction> function, const IterContext& context)
+      : input_(std::move(input)), function_(std::move(function)), budget_(context, function_->call()) {}
+
+  std::optional<Element> next() override {
+    while (std::optional<MapInput::Item> item = input_.next()) {
+      try {
+        function_->apply({&item->element, 1}, {&item->number, 1});
+        budget_.pass();
+        return std::move(item->element);
+      } catch (...) {
+        budget_.fail();
+      }
+    }
+    return std::nullopt;
+  }
+
+  State save() const override {
+    State state = input_.save();
+    state.set("skip", budget_.save());
+    return state;
+  }
+
+  void load(const State& state) override {
+    input_.load(state);
+    budget_.load(state.at("skip"));
+  }
+
+ private:
+  MapInput input_;
+  std::shared_ptr<const MapFunction> function_;
+  SkipBudget budget_;
+};
+
+/// Dim 0 of all leaves where it is static and one number; else `kUnknownDim`.
+std::int64_t static_rows(const ElementSpec& spec) {
+  std::int64_t rows = kUnknownDim;
+  for (const LeafSpec& leaf : spec.leaves) {
+    const std::int64_t here = dim0(leaf).value_or(kUnknownDim);
+    if (here == kUnknownDim || (rows != kUnknownDim && rows != here)) return kUnknownDim;
+    rows = here;
+  }
+  return rows;
+}
+
+class MapNode final : public UnaryNode {
+ public:
+  MapNode(NodePtr input, FunctionPtr function, MapOptions options)
+      : UnaryNode(std::move(input)), function_(std::move(function)), options_(std::move(options)) {}
+
+  std::string_view name() const override { return "map"; }
+  std::string describe() const override {
+    const auto& calls = options_.num_parallel_calls;
+    std::string text = "map(" + function_->name();
+    if (calls) text += ", num_parallel_calls=" + std::to_string(*calls);
+    if (!options_.deterministic) text += ", deterministic=False";
+    if (options_.element_spec) text += ", element_spec=" + to_string(*options_.element_spec);
+    if (options_.row_wise) text += ", row_wise=True";
+    return text + ")";
+  }
+  std::string identity() const override {
+    return "map(" + function_->name() + (options_.row_wise ? ", row_wise=True)" : ")");
+  }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return map(std::move(inputs.at(0)), function_, options_);
+  }
+
+  SpecPtr spec() const override {
+    return spec_.get([this] { return options_.element_spec ? declared() : probe(); });
+  }
+  std::optional<std::int64_t> batch_size() const override { return std::nullopt; }
+  Traits traits() const override {
+    return {.pass_through = true, .fallible = true, .row_wise = options_.row_wise};
+  }
+
+  PlanPtr plan(const IterContext& context) const override {
+    if (context.engine->options.skip) return nullptr;
+    PlanPtr elements = input().plan(context.input(0));
+    if (elements == nullptr) return nullptr;
+    return std::make_shared<MapPlan>(std::move(elements), function_, options_, calls());
+  }
+
+  IteratorPtr iterate(const IterContext& context) const override {
+    IteratorPtr elements = open_iterator(input_ptr(), context.input(0));
+    auto function = std::make_shared<const MapFunction>(function_, options_);
+    if (calls() == 0) return std::make_unique<MapCursor>(std::move(elements), std::move(function), context);
+    const bool ordered = options_.deterministic && context.engine->options.deterministic.value_or(true);
+    return (ordered ? ordered_parallel_map : unordered_parallel_map)(std::move(elements), std::move(function), calls(),
+                                                                     context);
+  }
+
+ private:
+  /// Calls at a time; 0 where none were asked for.
+  std::int64_t calls() const {
+    const std::int64_t asked = options_.num_parallel_calls.value_or(0);
+    return asked == kAutomatic ? available_cpus() : asked;
+  }
+
+  SpecPtr declared() const { return std::make_shared<const ElementSpec>(*options_.element_spec); }
+
+  /// The spec of the first result; null if there is none.
+  SpecPtr probe() const {
+    Options options = this->options();
+    options.prefetch = 0;
+    const IterContext context = epoch_context(make_engine(options), 0, 0, /*stream_only=*/false);
+    MapCursor results(open_iterator(input_ptr(), context.input(0)),
+                      std::make_shared<const MapFunction>(function_, options_), context);
+    const std::optional<Element> first = results.next();
+    if (!first) return nullptr;
+    ElementSpec spec = probed_spec(*first);
+    const SpecPtr before = input().spec();
+    const std::int64_t rows = before == nullptr ? kUnknownDim : static_rows(*before);
+    const ElementSpec seen = spec_of(*first);
+    for (std::size_t leaf = 0; leaf < spec.leaves.size() && rows != kUnknownDim; ++leaf) {
+      if (dim0(seen.leaves[leaf]) == rows) spec.leaves[leaf] = replace_dim0(spec.leaves[leaf], rows);
+    }
+    return std::make_shared<const ElementSpec>(std::move(spec));
+  }
+
+  FunctionPtr function_;
+  MapOptions options_;
+  SpecProbe spec_;
+};
+
+}  // namespace
+
+NodePtr map(NodePtr input, FunctionPtr function, MapOptions options) {
+  TORCH_CHECK_VALUE(function != nullptr, "map: `function` must not be null.");
+  const std::int64_t calls = options.num_parallel_calls.value_or(1);
+  TORCH_CHECK_VALUE(calls >= 1 || calls == kAutomatic,
+                    "map: `num_parallel_calls` must be at least 1, or -1 for automatic, but is ", calls, ".");
+  return std::make_shared<MapNode>(std::move(input), std::move(function), std::move(options));
+}
+
+}  // namespace torch_distinput::ops

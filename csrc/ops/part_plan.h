@@ -1,0 +1,40 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "torch_distinput/plan.h"
+
+namespace torch_distinput {
+
+/// A plan whose elements are those of several plans, one after the other: a
+/// subclass says where each part begins, requests are split and forwarded.
+class PartPlan : public Plan {
+ public:
+  void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
+              std::span<const RowSink> sinks) const final;
+  std::vector<Element> fetch(std::span<std::int64_t> positions) const final;
+  std::int64_t rows(std::int64_t position) const final;
+  Element take_rows(std::span<const Segment> segments) const final;
+
+ protected:
+  /// Element `position` of part `part`.
+  struct Place {
+    std::int64_t part;
+    std::int64_t position;
+  };
+  /// Where element `position` of the whole is. Grows with `position`.
+  virtual Place locate(std::int64_t position) const = 0;
+  virtual PlanPtr part(std::int64_t index) const = 0;
+
+ private:
+  using Forward = std::function<void(const Plan& part, std::span<std::int64_t> positions,
+                                     std::span<const std::int64_t> slots)>;
+  void split(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
+             const Forward& forward) const;
+};
+
+}  // namespace torch_distinput

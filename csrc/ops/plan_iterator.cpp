@@ -1,0 +1,194 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "ops/plan_iterator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <c10/util/Exception.h>
+
+#include "ops/read_ahead.h"
+#include "runtime/counters.h"
+#include "runtime/ordered_producer.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput {
+namespace {
+
+/// Consecutive elements; `error` is that of the one after them.
+struct Chunk {
+  std::vector<Element> elements;
+  std::exception_ptr error;
+};
+
+/// Fetches [begin, end). When that fails, one by one up to the element that fails.
+Chunk fetch_chunk(const Plan& plan, std::int64_t begin, std::int64_t end) {
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(end - begin));
+  std::iota(positions.begin(), positions.end(), begin);
+  Chunk chunk;
+  try {
+    chunk.elements = plan.fetch(positions);
+  } catch (...) {
+    chunk.error = std::current_exception();
+  }
+  if (!chunk.error || end - begin == 1) return chunk;
+  Chunk singles;
+  for (std::int64_t position = begin; position < end && !singles.error; ++position) {
+    Chunk single = fetch_chunk(plan, position, position + 1);
+    std::move(single.elements.begin(), single.elements.end(), std::back_inserter(singles.elements));
+    singles.error = std::move(single.error);
+  }
+  return singles;
+}
+
+class PlanIterator final : public Iterator {
+ public:
+  PlanIterator(PlanPtr plan, std::shared_ptr<const Engine> engine)
+      : plan_(std::move(plan)),
+        engine_(std::move(engine)),
+        rows_known_(plan_->size() > 0 && plan_->rows(0) != kUnknownRows) {}
+
+  std::optional<Element> next() override {
+    if (ready_.size() == used_) refill();
+    if (error_ && ready_.size() == used_) std::rethrow_exception(error_);
+    if (ready_.size() == used_) return std::nullopt;
+    Element element = std::move(ready_[used_++]);
+    if (rows_known_) row_ = cut_ ? plan_->rows_before(position_ + 1) : row_ + plan_->rows(position_);
+    cut_.reset();
+    ++position_;
+    return element;
+  }
+
+  State save() const override {
+    State state;
+    state.set("lane", "plan");
+    state.set("position", position_);
+    if (rows_known_) state.set("row", row_);
+    return state;
+  }
+
+  void load(const State& state) override {
+    TORCH_CHECK_VALUE(state.has("lane") && state.at("lane") == State("plan"),
+                      "state: saved in the stream lane, but this pipeline runs as a plan.");
+    const std::int64_t position = state.at("position").as_int();
+    TORCH_CHECK_VALUE(position >= 0, "state: `position` must be at least 0, but is ", position, ".");
+    stop();
+    if (rows_known_ && state.has("row")) {
+      go_to_row(position, state.at("row").as_int());
+      return;
+    }
+    TORCH_CHECK_VALUE(position <= plan_->size(), "state: `position` must be at most ", plan_->size(),
+                      ", the number of elements, but is ", position, ".");
+    position_ = position;
+  }
+
+ private:
+  void stop() {
+    producer_.reset();
+    ready_.clear();
+    used_ = 0;
+    error_ = nullptr;
+    cut_.reset();
+    waits_ = 0;
+  }
+
+  void go_to_row(std::int64_t position, std::int64_t row) {
+    TORCH_CHECK_VALUE(row >= 0, "state: `row` must be at least 0, but is ", row, ".");
+    row_ = row;
+    position_ = position;
+    if (position <= plan_->size() && plan_->rows_before(position) == row) return;
+    // Saved with batches of another size.
+    position_ = element_of_row(row);
+    const std::int64_t first = plan_->rows_before(position_);
+    if (position_ < plan_->size() && first < row) cut_ = Segment{position_, row - first, plan_->rows(position_)};
+  }
+
+  /// The last element that starts at or before `row`; the size when `row` is behind all rows.
+  std::int64_t element_of_row(std::int64_t row) const {
+    std::int64_t high = 1;
+    while (high < plan_->size() && plan_->rows_before(high) <= row) high = high > plan_->size() / 2 ? plan_->size() : 2 * high;
+    if (plan_->rows_before(high) <= row) return high;
+    std::int64_t low = 0;
+    while (high - low > 1) {
+      const std::int64_t middle = low + (high - low) / 2;
+      (plan_->rows_before(middle) <= row ? low : high) = middle;
+    }
+    return low;
+  }
+
+  void refill() {
+    if (error_ || position_ >= plan_->size()) return;
+    Chunk chunk;
+    if (cut_) {
+      chunk = take_cut();
+    } else if (producer_) {
+      std::optional<Chunk> made = producer_->next(interrupt_check());
+      count_waits();
+      if (made) chunk = std::move(*made);
+    } else {
+      chunk = begin();
+    }
+    ready_ = std::move(chunk.elements);
+    error_ = std::move(chunk.error);
+    used_ = 0;
+  }
+
+  Chunk take_cut() const {
+    Chunk chunk;
+    try {
+      chunk.elements.push_back(plan_->take_rows({&*cut_, 1}));
+    } catch (...) {
+      chunk.error = std::current_exception();
+    }
+    return chunk;
+  }
+
+  /// Makes the first element here, and starts to read ahead behind it.
+  Chunk begin() {
+    const auto start = std::chrono::steady_clock::now();
+    Chunk chunk = fetch_chunk(*plan_, position_, position_ + 1);
+    if (chunk.error) return chunk;
+    const FirstElement first{chunk.elements.front().bytes(), std::chrono::steady_clock::now() - start};
+    const ReadAhead ahead = choose_read_ahead(plan_->traits(), *engine_, first);
+    const std::int64_t origin = position_ + 1;
+    const std::int64_t size = plan_->size();
+    const std::int64_t chunks = (size - origin) / ahead.chunk + ((size - origin) % ahead.chunk != 0 ? 1 : 0);
+    auto make = [plan = plan_, origin, size, chunk = ahead.chunk](std::int64_t index) {
+      const std::int64_t begin = origin + index * chunk;
+      return fetch_chunk(*plan, begin, size - begin > chunk ? begin + chunk : size);
+    };
+    producer_.emplace(std::move(make), 0, chunks, ahead.executor,
+                      ProducerOptions{.depth = ahead.depth, .burst = ahead.burst});
+    return chunk;
+  }
+
+  void count_waits() {
+    const std::int64_t waits = producer_->waits();
+    if (waits != waits_) engine_->counters->waits.add(waits - std::exchange(waits_, waits));
+  }
+
+  PlanPtr plan_;
+  std::shared_ptr<const Engine> engine_;
+  bool rows_known_;
+
+  std::int64_t position_ = 0;   ///< of the element that `next` hands out
+  std::int64_t row_ = 0;        ///< rows before it, where known
+  std::optional<Segment> cut_;  ///< what is left of that element, when not all of it
+  std::vector<Element> ready_;
+  std::size_t used_ = 0;  ///< how many of `ready_` were handed out
+  std::exception_ptr error_;
+  std::int64_t waits_ = 0;
+  std::optional<OrderedProducer<Chunk>> producer_;  ///< none before the first `next`
+};
+
+}  // namespace
+
+IteratorPtr make_plan_iterator(PlanPtr plan, std::shared_ptr<const Engine> engine) {
+  return std::make_unique<PlanIterator>(std::move(plan), std::move(engine));
+}
+
+}  // namespace torch_distinput

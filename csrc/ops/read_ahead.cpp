@@ -1,0 +1,63 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "ops/read_ahead.h"
+
+#include <algorithm>
+
+#include "runtime/arena.h"
+#include "runtime/worker_thread.h"
+
+namespace torch_distinput {
+namespace {
+
+constexpr std::int64_t kDefaultBytes = std::int64_t{64} << 20;
+/// A thread that was woken (20 us) should find this much to do.
+constexpr std::int64_t kBurstBytes = std::int64_t{256} << 10;
+constexpr std::chrono::microseconds kBurstTime{200};
+constexpr std::int64_t kMostBurst = 32;
+/// Elements this small, made this fast, cost less than handing them over one by one.
+constexpr std::int64_t kChunkedBytes = 4096;
+constexpr std::chrono::microseconds kChunkedTime{100};
+constexpr std::int64_t kChunk = 32;
+
+/// Elements that the pipeline asks to be read ahead; -1: it does not say.
+std::int64_t asked_depth(const PlanTraits& traits, const Options& options) {
+  if (traits.read_ahead >= 0) return traits.read_ahead;
+  return options.prefetch.value_or(-1);
+}
+
+std::shared_ptr<Executor> executor_for(const PlanTraits& traits, const Engine& engine, std::int64_t asked) {
+  if (!traits.foreign) return asked == 0 ? serial_executor() : engine.executor;
+  if (traits.lanes > 0) return make_lanes(static_cast<int>(traits.lanes), "tdi-lane");
+  return asked > 0 ? make_lanes(1, "tdi-lane") : serial_executor();
+}
+
+}  // namespace
+
+ReadAhead choose_read_ahead(const PlanTraits& traits, const Engine& engine, const FirstElement& first) {
+  const std::int64_t asked = asked_depth(traits, engine.options);
+  ReadAhead result;
+  result.executor = executor_for(traits, engine, asked);
+  const std::int64_t threads = result.executor->concurrency();
+  if (threads == 0) return result;
+
+  const std::int64_t bytes = std::max<std::int64_t>(1, first.bytes);
+  const std::int64_t time = std::max<std::int64_t>(1, first.time.count());
+  std::int64_t burst = 1;
+  if (!traits.foreign) {
+    const std::int64_t by_time = std::chrono::nanoseconds(kBurstTime).count() / time;
+    burst = std::clamp<std::int64_t>(std::min(kBurstBytes / bytes, by_time), 1, kMostBurst);
+    if (bytes <= kChunkedBytes && first.time <= kChunkedTime) result.chunk = kChunk;
+  }
+  // Two bursts a thread: one being used up while the other is made.
+  std::int64_t elements = asked > 0 ? asked : 2 * threads * burst * result.chunk;
+  elements = std::max(elements, traits.lanes);
+  const std::int64_t most = engine.options.prefetch_bytes.value_or(kDefaultBytes) / bytes;
+  elements = std::clamp<std::int64_t>(elements, 1, std::max<std::int64_t>(1, most));
+
+  result.chunk = std::min(result.chunk, elements);
+  result.depth = elements / result.chunk;
+  result.burst = std::clamp<std::int64_t>(burst, 1, std::max<std::int64_t>(1, result.depth / 2));
+  return result;
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,31 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "core/engine.h"
+#include "runtime/executor.h"
+#include "torch_distinput/plan.h"
+
+namespace torch_distinput {
+
+/// How a plan is read ahead.
+struct ReadAhead {
+  std::shared_ptr<Executor> executor;  ///< without threads: not at all
+  std::int64_t chunk = 1;              ///< consecutive elements fetched with one call
+  std::int64_t depth = 1;              ///< chunks ready or being made
+  std::int64_t burst = 1;              ///< chunks a thread makes in one go
+};
+
+/// What was seen of the plan's first element.
+struct FirstElement {
+  std::int64_t bytes;
+  std::chrono::nanoseconds time;  ///< to make it
+};
+
+/// Decides from what the pipeline asks for and, where it leaves the choice, from the first element.
+ReadAhead choose_read_ahead(const PlanTraits& traits, const Engine& engine, const FirstElement& first);
+
+}  // namespace torch_distinput

@@ -1,0 +1,66 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "ops/skip_budget.h"
+
+#include <exception>
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+#include "core/engine.h"
+#include "runtime/counters.h"
+
+namespace torch_distinput {
+namespace {
+
+/// With fewer rows a fraction says nothing.
+constexpr std::int64_t kFractionFrom = 100;
+
+/// Text of the exception being handled. What is no std::exception is no failed row: it goes on.
+std::string current_error_text() {
+  try {
+    throw;
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+SkipBudget::SkipBudget(const IterContext& context, std::string op)
+    : op_(std::move(op)), skip_(context.engine->options.skip), counters_(context.engine->counters) {}
+
+void SkipBudget::fail() {
+  if (!skip_) throw;
+  const std::string error = current_error_text();
+  ++seen_;
+  ++skipped_;
+  counters_->skipped.add();
+  check_limits(error);
+}
+
+void SkipBudget::check_limits(const std::string& last_error) const {
+  const bool too_many = skip_->max_count && skipped_ > *skip_->max_count;
+  TORCH_CHECK_VALUE(!too_many, op_, ": ", skipped_, " rows failed, but Skip(max_count=", skip_->max_count.value_or(0),
+                    ") allows no more. The last error: ", last_error);
+  const bool too_often = skip_->max_fraction && seen_ >= kFractionFrom &&
+                         static_cast<double>(skipped_) > *skip_->max_fraction * static_cast<double>(seen_);
+  TORCH_CHECK_VALUE(!too_often, op_, ": ", skipped_, " of ", seen_, " rows failed, but Skip(max_fraction=",
+                    skip_->max_fraction.value_or(0), ") allows no more. The last error: ", last_error);
+}
+
+State SkipBudget::save() const {
+  if (!skip_) return {};
+  State state;
+  state.set("seen", seen_);
+  state.set("skipped", skipped_);
+  return state;
+}
+
+void SkipBudget::load(const State& state) {
+  seen_ = state.is_null() ? 0 : state.at("seen").as_int();
+  skipped_ = state.is_null() ? 0 : state.at("skipped").as_int();
+}
+
+}  // namespace torch_distinput

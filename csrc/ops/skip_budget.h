@@ -1,0 +1,47 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "torch_distinput/node.h"
+#include "torch_distinput/options.h"
+#include "torch_distinput/state.h"
+
+namespace torch_distinput {
+
+struct Counters;
+
+/// Counts the rows that one cursor of a fallible op drops where the options say
+/// to skip, and raises when they are too many. One thread at a time.
+class SkipBudget {
+ public:
+  /// `op` names the op in messages.
+  SkipBudget(const IterContext& context, std::string op);
+
+  /// A row came through.
+  void pass() noexcept { ++seen_; }
+
+  /// A row failed; call it where the exception is caught. Returns when the row
+  /// is to be skipped. Otherwise rethrows the exception, or throws
+  /// c10::ValueError when one row more than the limits allow has failed.
+  void fail();
+
+  /// Null where nothing is skipped.
+  State save() const;
+  /// A null state stands for no rows seen.
+  void load(const State& state);
+
+ private:
+  void check_limits(const std::string& last_error) const;
+
+  std::string op_;
+  std::optional<Skip> skip_;
+  std::shared_ptr<Counters> counters_;
+  std::int64_t seen_ = 0;
+  std::int64_t skipped_ = 0;
+};
+
+}  // namespace torch_distinput

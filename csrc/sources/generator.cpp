@@ -1,0 +1,92 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <c10/util/Exception.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/element_type.h"
+#include "sources/source_node.h"
+#include "sources/sources.h"
+
+namespace torch_distinput::sources {
+namespace {
+
+constexpr const char* kName = "from_generator";
+
+using SourcePtr = std::shared_ptr<const GeneratorSource>;
+
+class GeneratorCursor final : public Iterator {
+ public:
+  GeneratorCursor(SourcePtr source, SpecPtr spec)
+      : source_(std::move(source)), spec_(std::move(spec)) {}
+
+  std::optional<Element> next() override {
+    if (generator_ == nullptr) generator_ = source_->open();
+    std::optional<Element> element = generator_->next();
+    if (!element) return std::nullopt;
+    if (spec_ != nullptr) {
+      check_element(*element, *spec_, std::string(kName) + ": element " + std::to_string(elements_));
+    } else {
+      type_.check(*element, elements_, kName);
+    }
+    ++elements_;
+    return element;
+  }
+
+  State save() const override { return State().set("elements", elements_); }
+
+  /// A generator can only be run again, up to where it was.
+  void load(const State& state) override {
+    const std::int64_t wanted = state.at("elements").as_int();
+    generator_ = nullptr;
+    for (elements_ = 0; elements_ < wanted;) {
+      TORCH_CHECK_VALUE(next(), kName, ": the saved position is behind element ", wanted - 1,
+                        ", but the generator ended after ", elements_, "; it must yield the same elements again.");
+    }
+  }
+
+ private:
+  SourcePtr source_;
+  SpecPtr spec_;
+  ElementType type_;
+  std::unique_ptr<Generator> generator_;
+  std::int64_t elements_ = 0;
+};
+
+class GeneratorNode final : public SourceNode {
+ public:
+  GeneratorNode(SourcePtr source, std::optional<ElementSpec> spec)
+      : source_(std::move(source)),
+        declared_(spec ? std::make_shared<const ElementSpec>(*std::move(spec)) : nullptr) {}
+
+  std::string_view name() const override { return kName; }
+  std::string describe() const override { return std::string(kName) + "(" + source_->name() + ")"; }
+  SpecPtr spec() const override {
+    if (declared_) return declared_;
+    return probe_.get([this]() -> SpecPtr {
+      const std::optional<Element> first = source_->open()->next();
+      return first ? std::make_shared<const ElementSpec>(probed_spec(*first)) : nullptr;
+    });
+  }
+  std::int64_t cardinality() const override { return kUnknownCardinality; }
+  Traits traits() const override { return {.unshardable = true, .fallible = true}; }
+
+  IteratorPtr iterate(const IterContext&) const override {
+    return std::make_unique<GeneratorCursor>(source_, declared_);
+  }
+
+ private:
+  SourcePtr source_;
+  SpecPtr declared_;
+  SpecProbe probe_;
+};
+
+}  // namespace
+
+NodePtr generator(std::shared_ptr<const GeneratorSource> source, std::optional<ElementSpec> spec) {
+  TORCH_CHECK_VALUE(source != nullptr, kName, ": `source` must not be null.");
+  return std::make_shared<GeneratorNode>(std::move(source), std::move(spec));
+}
+
+}  // namespace torch_distinput::sources

@@ -1,0 +1,90 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <c10/util/Exception.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/engine.h"
+#include "core/element_type.h"
+#include "sources/source_node.h"
+#include "sources/sources.h"
+
+namespace torch_distinput::sources {
+namespace {
+
+constexpr const char* kName = "from_rows";
+
+using SourcePtr = std::shared_ptr<const RowSource>;
+
+/// The rows at `positions`, as many as asked for.
+std::vector<Element> read_rows(const RowSource& source, std::span<const std::int64_t> positions) {
+  std::vector<Element> rows = source.rows(positions);
+  TORCH_CHECK_VALUE(rows.size() == positions.size(), kName, ": ", source.name(), " was asked for ", positions.size(),
+                    " rows, but gave ", rows.size(), ".");
+  return rows;
+}
+
+class RowsPlan final : public Plan {
+ public:
+  RowsPlan(SourcePtr source, std::int64_t size, std::shared_ptr<ElementType> type)
+      : source_(std::move(source)), size_(size), type_(std::move(type)) {}
+
+  std::int64_t size() const override { return size_; }
+  PlanTraits traits() const override { return {.foreign = source_->foreign()}; }
+
+  std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
+    std::vector<Element> rows = read_rows(*source_, positions);
+    for (std::size_t i = 0; i < rows.size(); ++i) type_->check(rows[i], positions[i], kName);
+    return rows;
+  }
+
+ private:
+  SourcePtr source_;
+  std::int64_t size_;
+  std::shared_ptr<ElementType> type_;
+};
+
+class RowsNode final : public SourceNode {
+ public:
+  explicit RowsNode(SourcePtr source) : source_(std::move(source)), size_(source_->size()) {
+    TORCH_CHECK_VALUE(size_ >= 0, kName, ": the size of ", source_->name(), " must be at least 0, but is ", size_,
+                      ".");
+  }
+
+  std::string_view name() const override { return kName; }
+  std::string describe() const override {
+    return std::string(kName) + "(" + source_->name() + ", size=" + std::to_string(size_) + ")";
+  }
+  SpecPtr spec() const override {
+    return probe_.get([this]() -> SpecPtr {
+      const std::int64_t first = 0;
+      if (size_ == 0) return nullptr;
+      return std::make_shared<const ElementSpec>(probed_spec(read_rows(*source_, {&first, 1}).front()));
+    });
+  }
+  std::int64_t cardinality() const override { return size_; }
+  Traits traits() const override { return {.unshardable = true, .fallible = true}; }
+
+  PlanPtr plan(const IterContext& context) const override {
+    return context.engine->options.skip ? nullptr : std::make_shared<RowsPlan>(source_, size_, type_);
+  }
+  IteratorPtr iterate(const IterContext&) const override {
+    return iterate_plan(std::make_shared<RowsPlan>(source_, size_, type_));
+  }
+
+ private:
+  SourcePtr source_;
+  std::int64_t size_;
+  std::shared_ptr<ElementType> type_ = std::make_shared<ElementType>();
+  SpecProbe probe_;
+};
+
+}  // namespace
+
+NodePtr rows(std::shared_ptr<const RowSource> source) {
+  TORCH_CHECK_VALUE(source != nullptr, kName, ": `source` must not be null.");
+  return std::make_shared<RowsNode>(std::move(source));
+}
+
+}  // namespace torch_distinput::sources

@@ -1,0 +1,20 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "torch_distinput/node.h"
+
+namespace torch_distinput {
+
+/// A node without inputs.
+class SourceNode : public Node {
+ public:
+  std::vector<NodePtr> inputs() const final { return {}; }
+  NodePtr with_inputs(std::vector<NodePtr>) const final { return shared_from_this(); }
+};
+
+/// A cursor that fetches the elements of `plan` one after the other in the caller's thread.
+IteratorPtr iterate_plan(PlanPtr plan);
+
+}  // namespace torch_distinput

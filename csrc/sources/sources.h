@@ -1,0 +1,27 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "torch_distinput/function.h"
+#include "torch_distinput/node.h"
+
+/// \file
+/// The sources: one factory each, the class in the .cpp file of the same name.
+
+namespace torch_distinput::sources {
+
+/// int64 scalars start, start + step, ... before stop.
+NodePtr range(std::int64_t start, std::int64_t stop, std::int64_t step);
+/// One element: `value`.
+NodePtr tensors(Element value);
+/// One element for each index along dim 0 of `value`'s leaves.
+NodePtr tensor_slices(Element value);
+/// What `source` generates, checked against `spec`; null: probed on the first.
+NodePtr generator(std::shared_ptr<const GeneratorSource> source, std::optional<ElementSpec> spec);
+/// The rows of a user's random-access source.
+NodePtr rows(std::shared_ptr<const RowSource> source);
+
+}  // namespace torch_distinput::sources

@@ -1,0 +1,143 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <c10/util/Exception.h>
+
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "core/engine.h"
+#include "kernels/dense.h"
+#include "kernels/rows.h"
+#include "runtime/buffer_pool.h"
+#include "sources/source_node.h"
+#include "sources/sources.h"
+
+namespace torch_distinput::sources {
+namespace {
+
+constexpr const char* kName = "from_tensor_slices";
+
+/// One leaf: the user's memory, with rows of `row_bytes` every `stride` bytes.
+struct Column {
+  at::Tensor tensor;
+  const char* data;
+  std::int64_t stride;
+  std::int64_t row_bytes;
+};
+
+struct Table {
+  std::int64_t rows;
+  std::vector<Column> columns;
+  RowLayout layout;
+};
+
+/// Whether each row lies in one piece; the rows themselves may lie anywhere.
+bool has_contiguous_rows(const at::Tensor& tensor) {
+  std::int64_t expected = 1;
+  for (std::int64_t dim = tensor.dim() - 1; dim > 0; --dim) {
+    if (tensor.size(dim) != 1 && tensor.stride(dim) != expected) return false;
+    expected *= tensor.size(dim);
+  }
+  return true;
+}
+
+Column column_of(at::Tensor tensor) {
+  tensor = tensor.detach().resolve_conj().resolve_neg();
+  if (!has_contiguous_rows(tensor)) tensor = tensor.contiguous();
+  const auto item = static_cast<std::int64_t>(tensor.element_size());
+  std::int64_t row_bytes = item;
+  for (const std::int64_t dim : tensor.sizes().slice(1)) row_bytes *= dim;
+  const auto* data = static_cast<const char*>(tensor.const_data_ptr());
+  return {tensor, data, tensor.stride(0) * item, row_bytes};
+}
+
+Table table_of(const Element& value) {
+  TORCH_CHECK_VALUE(!value.leaves().empty(), kName, ": the value must have at least one leaf, but is ",
+                    value.structure()->str(), ".");
+  Table table{0, {}, {value.structure(), {}}};
+  for (std::size_t leaf = 0; leaf < value.leaves().size(); ++leaf) {
+    const at::Tensor& tensor = dense_leaf(value, leaf, kName, "slice");
+    TORCH_CHECK_VALUE(tensor.dim() > 0, kName, ": ", leaf_name(*value.structure(), leaf),
+                      " is a scalar, but must have rows along dim 0.");
+    if (leaf == 0) table.rows = tensor.size(0);
+    TORCH_CHECK_VALUE(tensor.size(0) == table.rows, kName, ": all leaves must have the same size in dim 0, but ",
+                      leaf_name(*value.structure(), 0), " has ", table.rows, " and ",
+                      leaf_name(*value.structure(), leaf), " has ", tensor.size(0), ".");
+    const Column& column = table.columns.emplace_back(column_of(tensor));
+    table.layout.leaves.push_back({tensor.scalar_type(), tensor.sizes().slice(1).vec(), column.row_bytes});
+  }
+  return table;
+}
+
+class TensorSlicesPlan final : public Plan {
+ public:
+  TensorSlicesPlan(std::shared_ptr<const Table> table, std::shared_ptr<BufferPool> pool)
+      : table_(std::move(table)), pool_(std::move(pool)) {}
+
+  std::int64_t size() const override { return table_->rows; }
+  const RowLayout* layout() const override { return &table_->layout; }
+
+  void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
+              std::span<const RowSink> sinks) const override {
+    for (std::size_t leaf = 0; leaf < sinks.size(); ++leaf) {
+      const Column& column = table_->columns[leaf];
+      gather_rows(column.data, column.stride, positions, slots, sinks[leaf]);
+    }
+  }
+
+  std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
+    std::vector<Element> elements;
+    elements.reserve(positions.size());
+    for (const std::int64_t position : positions) elements.push_back(row(position));
+    return elements;
+  }
+
+ private:
+  Element row(std::int64_t position) const {
+    std::vector<Leaf> leaves;
+    leaves.reserve(table_->columns.size());
+    for (std::size_t leaf = 0; leaf < table_->columns.size(); ++leaf) {
+      const Column& column = table_->columns[leaf];
+      const LeafLayout& layout = table_->layout.leaves[leaf];
+      const auto& tensor =
+          std::get<at::Tensor>(leaves.emplace_back(pooled_tensor(layout.shape, layout.dtype, *pool_)));
+      std::memcpy(tensor.mutable_data_ptr(), column.data + position * column.stride,
+                  static_cast<std::size_t>(column.row_bytes));
+    }
+    return {table_->layout.structure, std::move(leaves)};
+  }
+
+  std::shared_ptr<const Table> table_;
+  std::shared_ptr<BufferPool> pool_;
+};
+
+class TensorSlicesNode final : public SourceNode {
+ public:
+  explicit TensorSlicesNode(const Element& value) : table_(std::make_shared<const Table>(table_of(value))) {}
+
+  std::string_view name() const override { return kName; }
+  std::string describe() const override {
+    return std::string(kName) + "(rows=" + std::to_string(table_->rows) + ", " + to_string(*spec()) + ")";
+  }
+  SpecPtr spec() const override {
+    ElementSpec spec{table_->layout.structure, {}};
+    for (const auto& leaf : table_->layout.leaves) spec.leaves.emplace_back(TensorSpec{leaf.shape, leaf.dtype, {}});
+    return std::make_shared<const ElementSpec>(std::move(spec));
+  }
+  std::int64_t cardinality() const override { return table_->rows; }
+  Traits traits() const override { return {.unshardable = true}; }
+
+  PlanPtr plan(const IterContext& context) const override {
+    return std::make_shared<TensorSlicesPlan>(table_, context.engine->pool);
+  }
+  IteratorPtr iterate(const IterContext& context) const override { return iterate_plan(plan(context)); }
+
+ private:
+  std::shared_ptr<const Table> table_;
+};
+
+}  // namespace
+
+NodePtr tensor_slices(Element value) { return std::make_shared<TensorSlicesNode>(value); }
+
+}  // namespace torch_distinput::sources

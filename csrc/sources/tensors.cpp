@@ -1,0 +1,89 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "core/engine.h"
+#include "kernels/dense.h"
+#include "kernels/rows.h"
+#include "runtime/buffer_pool.h"
+#include "sources/source_node.h"
+#include "sources/sources.h"
+
+namespace torch_distinput::sources {
+namespace {
+
+bool is_dense(const Leaf& leaf) { return std::holds_alternative<at::Tensor>(leaf); }
+
+/// Null when a leaf is not dense.
+std::optional<RowLayout> layout_of(const Element& value) {
+  RowLayout layout{value.structure(), {}};
+  for (const Leaf& leaf : value.leaves()) {
+    if (!is_dense(leaf)) return std::nullopt;
+    const auto& tensor = std::get<at::Tensor>(leaf);
+    layout.leaves.push_back(
+        {tensor.scalar_type(), tensor.sizes().vec(), static_cast<std::int64_t>(tensor.nbytes())});
+  }
+  return layout;
+}
+
+class TensorsPlan final : public Plan {
+ public:
+  TensorsPlan(Element value, std::shared_ptr<BufferPool> pool)
+      : value_(std::move(value)), layout_(layout_of(value_)), pool_(std::move(pool)) {}
+
+  std::int64_t size() const override { return 1; }
+  const RowLayout* layout() const override { return layout_ ? &*layout_ : nullptr; }
+
+  void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
+              std::span<const RowSink> sinks) const override {
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      const std::int64_t slot = slots.empty() ? static_cast<std::int64_t>(i) : slots[i];
+      for (std::size_t leaf = 0; leaf < sinks.size(); ++leaf) {
+        copy_items(std::get<at::Tensor>(value_.leaves()[leaf]), sinks[leaf].data + slot * sinks[leaf].row_bytes);
+      }
+    }
+  }
+
+  std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
+    std::vector<Element> elements;
+    for (std::size_t i = 0; i < positions.size(); ++i) elements.push_back(copy_element(value_, *pool_));
+    return elements;
+  }
+
+ private:
+  Element value_;
+  std::optional<RowLayout> layout_;
+  std::shared_ptr<BufferPool> pool_;
+};
+
+class TensorsNode final : public SourceNode {
+ public:
+  explicit TensorsNode(Element value) : value_(std::move(value)) {}
+
+  std::string_view name() const override { return "from_tensors"; }
+  std::string describe() const override { return "from_tensors(" + to_string(spec_of(value_)) + ")"; }
+  SpecPtr spec() const override { return std::make_shared<const ElementSpec>(spec_of(value_)); }
+  std::int64_t cardinality() const override { return 1; }
+  Traits traits() const override { return {.unshardable = true}; }
+
+  PlanPtr plan(const IterContext& context) const override {
+    return std::make_shared<TensorsPlan>(value_, context.engine->pool);
+  }
+  IteratorPtr iterate(const IterContext& context) const override { return iterate_plan(plan(context)); }
+
+ private:
+  Element value_;
+};
+
+}  // namespace
+
+NodePtr tensors(Element value) {
+  for (std::size_t leaf = 0; leaf < value.leaves().size(); ++leaf) {
+    if (is_dense(value.leaves()[leaf])) dense_leaf(value, leaf, "from_tensors", "hold");
+  }
+  return std::make_shared<TensorsNode>(std::move(value));
+}
+
+}  // namespace torch_distinput::sources

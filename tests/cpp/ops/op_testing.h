@@ -1,0 +1,133 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/open.h"
+#include "torch_distinput/dataset.h"
+#include "torch_distinput/testing.h"
+
+/// What the tests of the ops share: pipelines of int64 elements read as plain numbers.
+namespace torch_distinput::op_testing {
+
+using Values = std::vector<std::int64_t>;
+
+/// The int64 items of all leaves, one leaf after the other.
+inline Values items(const Element& element) {
+  Values values;
+  for (std::size_t leaf = 0; leaf < element.leaves().size(); ++leaf) {
+    const at::Tensor dense = element.tensor(leaf).contiguous();
+    const auto* data = dense.const_data_ptr<std::int64_t>();
+    values.insert(values.end(), data, data + dense.numel());
+  }
+  return values;
+}
+
+/// The items of each of the next elements of `iterator`, at most `most`.
+inline std::vector<Values> elements(Iterator& iterator, std::size_t most = 1000) {
+  std::vector<Values> result;
+  while (result.size() < most) {
+    const std::optional<Element> element = iterator.next();
+    if (!element) break;
+    result.push_back(items(*element));
+  }
+  return result;
+}
+
+inline std::vector<Values> elements(const Dataset& dataset, IterateOptions options = {.epoch = 0}) {
+  DatasetIterator iterator = dataset.iterate(options);
+  return elements(iterator);
+}
+
+/// All items of all elements.
+inline Values values(const Dataset& dataset, IterateOptions options = {.epoch = 0}) {
+  Values result;
+  for (const Values& element : elements(dataset, options)) result.insert(result.end(), element.begin(), element.end());
+  return result;
+}
+
+inline Values stream_values(const Dataset& dataset) { return values(dataset, {.epoch = 0, .stream_only = true}); }
+
+inline Values sorted(Values values) {
+  std::sort(values.begin(), values.end());
+  return values;
+}
+
+/// begin, begin + 1, ... up to but without `end`.
+inline Values numbers(std::int64_t begin, std::int64_t end) {
+  Values result;
+  for (std::int64_t value = begin; value < end; ++value) result.push_back(value);
+  return result;
+}
+
+inline std::int64_t scalar(const Element& element) { return element.tensor().item<std::int64_t>(); }
+inline Element scalar(std::int64_t value) { return at::scalar_tensor(value, at::kLong); }
+
+/// 0, 1, ... `size` - 1 from a source without random access.
+inline Dataset generated(std::int64_t size) {
+  const auto open = [size] {
+    return [size, next = std::int64_t{0}]() mutable -> std::optional<Element> {
+      if (next == size) return std::nullopt;
+      return scalar(next++);
+    };
+  };
+  return Dataset::from_generator(open, {Structure::leaf(), {TensorSpec{Dims{}, at::kLong}}});
+}
+
+/// The plan of epoch 0, or null.
+inline PlanPtr plan_of(const Dataset& dataset) {
+  return dataset.node()->plan(epoch_context(make_engine(dataset.options()), 1, 0, /*stream_only=*/false));
+}
+
+/// A function that counts as foreign: it may block.
+class ForeignFunction final : public Function {
+ public:
+  explicit ForeignFunction(std::function<Element(Element)> function) : function_(std::move(function)) {}
+  void apply(std::span<Element> elements) const override {
+    for (Element& element : elements) element = function_(std::move(element));
+  }
+  bool foreign() const override { return true; }
+  std::string name() const override { return "foreign"; }
+
+ private:
+  std::function<Element(Element)> function_;
+};
+
+inline FunctionPtr foreign(std::function<Element(Element)> function) {
+  return std::make_shared<ForeignFunction>(std::move(function));
+}
+
+inline Options skipping(Skip limits = {}) {
+  Options options;
+  options.skip = limits;
+  return options;
+}
+
+/// What every op obeys: positions can be saved anywhere, both lanes agree.
+inline void expect_laws(const Dataset& dataset) {
+  EXPECT_NO_THROW(testing::assert_resumable(dataset));
+  EXPECT_NO_THROW(testing::assert_lanes_agree(dataset));
+}
+
+/// The message of the `Error` that `call` throws; a test failure if it throws none.
+template <class Error, class Call>
+std::string error_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what_without_backtrace();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+}  // namespace torch_distinput::op_testing
