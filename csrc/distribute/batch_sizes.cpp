@@ -1,0 +1,37 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/batch_sizes.h"
+
+#include <algorithm>
+#include <string>
+
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+namespace {
+
+void require(bool holds, const std::string& call, const std::string& rule, std::int64_t value) {
+  if (!holds) throw InvalidArgumentError(call + ": " + rule + ", but is " + std::to_string(value) + ".");
+}
+
+}  // namespace
+
+void check_worker(const std::string& call, std::int64_t num_workers, std::int64_t worker) {
+  require(num_workers >= 1, call, "`num_workers` must be at least 1", num_workers);
+  require(worker >= 0 && worker < num_workers, call,
+          "`worker` must be in [0, " + std::to_string(num_workers) + ")", worker);
+}
+
+std::vector<std::int64_t> batch_sizes_for_worker(std::int64_t global_batch_size, std::int64_t num_workers,
+                                                 std::int64_t replicas_per_worker, std::int64_t worker) {
+  const std::string call = "batch_sizes_for_worker";
+  check_worker(call, num_workers, worker);
+  require(global_batch_size >= 0, call, "`global_batch_size` must not be negative", global_batch_size);
+  require(replicas_per_worker >= 1, call, "`replicas_per_worker` must be at least 1", replicas_per_worker);
+  const std::int64_t replicas = num_workers * replicas_per_worker;
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(replicas), global_batch_size / replicas);
+  std::for_each_n(sizes.begin(), global_batch_size % replicas, [](std::int64_t& size) { ++size; });
+  std::rotate(sizes.begin(), sizes.begin() + worker * replicas_per_worker, sizes.end());
+  return sizes;
+}
+
+}  // namespace torch_distinput

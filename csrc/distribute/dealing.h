@@ -1,0 +1,47 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "distribute/auto_shard.h"
+#include "distribute/step_schedule.h"
+#include "torch_distinput/strategy.h"
+
+namespace torch_distinput {
+
+/// The replicas among which a dataset is dealt out, as seen by one worker.
+struct Replicas {
+  std::int64_t workers = 1;
+  std::int64_t worker = 0;
+  std::int64_t per_worker = 1;
+  std::int64_t all() const noexcept { return workers * per_worker; }
+};
+
+/// Who gets which rows: all that follows from the pipeline, the options and the replicas before any data
+/// is read. A value.
+struct Dealing {
+  NodePtr node;  ///< what this worker reads: global batches, or its own where the policy shards them
+  Replicas replicas;
+  Sharding sharding;
+  std::int64_t batch = -1;  ///< inferred global batch size, or -1
+  bool unbatched = false;   ///< one replica takes elements that have no rows: each counts as one
+  SplitterPtr splitter;
+  std::string splitter_reason;
+  std::int64_t width = 1;           ///< parts of the stream that make a step
+  std::vector<std::int64_t> local;  ///< which of them are this worker's, a number for each local replica
+};
+
+/// Decides. With one replica in all, elements are handed out whole. Throws c10::ValueError for elements
+/// that cannot be split, and what `auto_shard` throws.
+Dealing deal_out(const NodePtr& node, AutoShardPolicy policy, const Replicas& replicas, Split split,
+                 const std::vector<double>& weights);
+
+/// The spec of one replica's part.
+ElementSpec part_spec(const ElementSpec& spec, const Dealing& dealing, Split split, bool weighted);
+
+/// Every dim of every dense or string leaf is static, and dim 0 of the other leaves.
+bool statically_shaped(const ElementSpec& spec);
+
+}  // namespace torch_distinput

@@ -1,0 +1,15 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "distribute/built_step.h"
+#include "torch_distinput/strategy.h"
+
+namespace torch_distinput {
+
+/// What the user gets of `step`: each part on its replica's device, where the options ask for that. Takes
+/// the data out of `step`; when a copy to a device throws, `step` is as before.
+PerReplica deliver(const Distribution& distribution, BuiltStep& step, std::int64_t epoch, bool is_last);
+
+}  // namespace torch_distinput

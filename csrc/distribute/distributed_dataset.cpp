@@ -1,0 +1,79 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/distributed_dataset.h"
+
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+#include "distribute/distributed_iterator.h"
+#include "distribute/lane.h"
+#include "ops/open.h"
+
+namespace torch_distinput {
+
+std::uint64_t DistributedDataset::Impl::seed() const {
+  const auto& set = distribution->options.seed;
+  return set ? static_cast<std::uint64_t>(*set) : epochs->seed();
+}
+
+std::shared_ptr<PlanRows> DistributedDataset::Impl::next_rows() const {
+  const auto engine = make_engine(distribution->options);
+  return plan_rows(*distribution, epoch_context(engine, seed(), epochs->peek(), /*stream_only=*/false));
+}
+
+DistributedDataset::DistributedDataset(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+DistributedIterator DistributedDataset::iterate(IterateOptions options) const {
+  TORCH_CHECK_VALUE(!options.epoch || *options.epoch >= 0,
+                    "DistributedDataset.iterate: `epoch` must be at least 0, but is ", options.epoch.value_or(0), ".");
+  EpochPosition at;
+  at.epoch = options.epoch ? *options.epoch : impl_->epochs->begin();
+  at.seed = options.seed ? *options.seed : impl_->seed();
+  // An iterator of an epoch that the caller chose stays out of the count.
+  auto epochs = options.epoch ? nullptr : impl_->epochs;
+  return DistributedIterator(std::make_unique<DistributedIterator::Impl>(impl_->distribution, std::move(epochs),
+                                                                         std::move(at), options.stream_only));
+}
+
+ElementSpec DistributedDataset::element_spec() const {
+  const Distribution& distribution = *impl_->distribution;
+  TORCH_CHECK_VALUE(distribution.spec != nullptr,
+                    "DistributedDataset.element_spec: the type of the elements cannot be known, because a function "
+                    "is mapped over a dataset without elements; declare it (`element_spec`).");
+  return part_spec(*distribution.spec, distribution.dealing, distribution.input.split,
+                   distribution.input.weights.has_value());
+}
+
+std::int64_t DistributedDataset::cardinality() const { return impl_->distribution->cardinality; }
+
+std::optional<std::int64_t> DistributedDataset::num_steps() const {
+  const auto rows = impl_->next_rows();
+  if (!rows) return std::nullopt;
+  const Distribution& distribution = *impl_->distribution;
+  return count_steps(distribution.rules(), *rows, !distribution.completes);
+}
+
+bool DistributedDataset::partial_batch_handling() const { return impl_->distribution->completes; }
+
+void DistributedDataset::set_epoch(std::int64_t epoch) const {
+  TORCH_CHECK_VALUE(epoch >= 0, "DistributedDataset.set_epoch: `epoch` must be at least 0, but is ", epoch, ".");
+  impl_->epochs->pin(epoch);
+}
+
+std::string DistributedDataset::explain() const {
+  return torch_distinput::explain(*impl_->distribution, impl_->next_rows(), num_steps());
+}
+
+DistributedDataset::Position::Position(std::shared_ptr<DistributedIterator> iterator)
+    : iterator_(std::move(iterator)), current_(iterator_->next()) {}
+
+DistributedDataset::Position& DistributedDataset::Position::operator++() {
+  current_ = iterator_->next();
+  return *this;
+}
+
+DistributedDataset::Position DistributedDataset::begin() const {
+  return Position(std::make_shared<DistributedIterator>(iterate()));
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,33 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "distribute/distribution.h"
+#include "distribute/plan_rows.h"
+#include "ops/epoch_count.h"
+#include "torch_distinput/strategy.h"
+
+namespace torch_distinput {
+
+struct DistributedDataset::Impl {
+  explicit Impl(DistributionPtr shared)
+      : distribution(std::move(shared)), epochs(std::make_shared<EpochCount>()) {}
+
+  /// The base seed: that of the pipeline, else one drawn once.
+  std::uint64_t seed() const;
+  /// The rows of the next epoch by plan, or null.
+  std::shared_ptr<PlanRows> next_rows() const;
+
+  DistributionPtr distribution;
+  std::shared_ptr<EpochCount> epochs;
+};
+
+/// The report of `DistributedDataset::explain`. `rows`: of the next epoch; may be null.
+std::string explain(const Distribution& distribution, const std::shared_ptr<PlanRows>& rows,
+                    std::optional<std::int64_t> steps);
+
+}  // namespace torch_distinput

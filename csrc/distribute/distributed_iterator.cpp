@@ -1,0 +1,150 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/distributed_iterator.h"
+
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+#include "core/engine.h"
+#include "distribute/deliver.h"
+#include "distribute/interrupt_watch.h"
+#include "ops/fork_count.h"
+#include "ops/open.h"
+#include "runtime/buffer_pool.h"
+#include "runtime/counters.h"
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+
+DistributedIterator::Impl::Impl(DistributionPtr distribution, std::shared_ptr<EpochCount> epochs, EpochPosition at,
+                                bool stream_only)
+    : distribution_(std::move(distribution)),
+      epochs_(std::move(epochs)),
+      at_(std::move(at)),
+      stream_only_(stream_only),
+      engine_(make_engine(distribution_->options)),
+      allocations_before_(engine_->pool->stats().allocations),
+      fork_count_(fork_count()) {}
+
+void DistributedIterator::Impl::check_usable() const {
+  if (closed_) throw FailedPreconditionError("DistributedIterator: the iterator is closed.");
+  if (fork_count_ != fork_count()) {
+    throw FailedPreconditionError(
+        "DistributedIterator: the iterator was made before this process forked; make a new one in the child.");
+  }
+}
+
+std::optional<PerReplica> DistributedIterator::Impl::take(bool only_complete) {
+  check_usable();
+  if (error_) std::rethrow_exception(error_);
+  const InterruptWatch watch;
+  BuiltStep* step = nullptr;
+  try {
+    step = peek();
+  } catch (...) {
+    if (!watch.interrupt()) {
+      error_ = std::current_exception();
+      throw;
+    }
+  }
+  if (watch.interrupt()) {
+    // Otherwise the pipeline may have been left anywhere: it is opened again where this iterator stands.
+    if (!lane_ || !lane_->survives_interrupt()) stop();
+    std::rethrow_exception(watch.interrupt());
+  }
+  const bool refuses = only_complete && !distribution_->completes;
+  if (step == nullptr || (refuses && !step->complete)) return std::nullopt;
+  return hand_out(refuses);
+}
+
+/// The next step, made and not handed out; null at the end.
+BuiltStep* DistributedIterator::Impl::peek() {
+  if (!ahead_) {
+    if (!lane_) lane_ = open_lane(distribution_, epoch_context(engine_, at_.seed, at_.epoch, stream_only_), at_.start);
+    ahead_ = lane_->next();
+  }
+  return ahead_ ? &*ahead_ : nullptr;
+}
+
+PerReplica DistributedIterator::Impl::hand_out(bool only_complete) {
+  const bool is_last = only_complete ? ahead_->last_complete : ahead_->last;
+  PerReplica values = deliver(*distribution_, *ahead_, at_.epoch, is_last);
+  at_.start = {ahead_->after, std::move(ahead_->upstream)};
+  ahead_.reset();
+  count(values);
+  info_ = values.info();
+  return values;
+}
+
+void DistributedIterator::Impl::count(const PerReplica& values) {
+  Counters& counters = *engine_->counters;
+  counters.batches.add();
+  for (const std::int64_t rows : values.info().valid) counters.rows.add(rows);
+  for (const Element& part : values) counters.bytes.add(part.bytes());
+  if (!std::exchange(used_, true) && epochs_) epochs_->mark_used(at_.epoch);
+}
+
+void DistributedIterator::Impl::load(const State& state) {
+  check_usable();
+  EpochPosition at = read_position(*distribution_, state);
+  stop();
+  error_ = nullptr;
+  info_.reset();
+  at_ = std::move(at);
+  used_ = at_.start.position.step > 0;
+  if (epochs_) epochs_->adopt(at_.epoch, used_, at_.seed);
+}
+
+Stats DistributedIterator::Impl::stats() const {
+  const CountersSnapshot counters = engine_->counters->snapshot();
+  return {.batches = counters.batches,
+          .rows = counters.rows,
+          .bytes = counters.bytes,
+          .waits = counters.waits + waits(),
+          .allocations = engine_->pool->stats().allocations - allocations_before_,
+          .skipped = counters.skipped,
+          .rounds = counters.rounds};
+}
+
+void DistributedIterator::Impl::close() {
+  stop();
+  closed_ = true;
+}
+
+void DistributedIterator::Impl::stop() {
+  earlier_waits_ = waits();
+  ahead_.reset();
+  lane_.reset();
+}
+
+std::int64_t DistributedIterator::Impl::waits() const { return earlier_waits_ + (lane_ ? lane_->waits() : 0); }
+
+DistributedIterator::DistributedIterator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DistributedIterator::~DistributedIterator() = default;
+DistributedIterator::DistributedIterator(DistributedIterator&&) noexcept = default;
+DistributedIterator& DistributedIterator::operator=(DistributedIterator&&) noexcept = default;
+
+std::optional<PerReplica> DistributedIterator::next() { return impl_->take(/*only_complete=*/true); }
+
+PerReplica DistributedIterator::get_next() {
+  if (auto step = next()) return std::move(*step);
+  throw OutOfRangeError("DistributedIterator.get_next: end of the data.");
+}
+
+Optional DistributedIterator::get_next_as_optional() {
+  // As recorded: where the data counts as endless, an end is an error.
+  if (impl_->endless()) return Optional(get_next());
+  return Optional(impl_->take(/*only_complete=*/false));
+}
+
+const StepInfo& DistributedIterator::step_info() const {
+  if (!impl_->info()) throw FailedPreconditionError("DistributedIterator.step_info: no step was handed out yet.");
+  return *impl_->info();
+}
+
+State DistributedIterator::save() const { return impl_->save(); }
+void DistributedIterator::load(const State& state) { impl_->load(state); }
+Stats DistributedIterator::stats() const { return impl_->stats(); }
+void DistributedIterator::close() { impl_->close(); }
+
+}  // namespace torch_distinput

@@ -1,0 +1,54 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+
+#include "distribute/lane.h"
+#include "distribute/position_state.h"
+#include "ops/epoch_count.h"
+#include "torch_distinput/strategy.h"
+
+namespace torch_distinput {
+
+struct DistributedIterator::Impl {
+ public:
+  /// `epochs`: the count that this iterator takes part in; may be null.
+  Impl(DistributionPtr distribution, std::shared_ptr<EpochCount> epochs, EpochPosition at, bool stream_only);
+
+  /// The next step as `next` (`only_complete`) or `get_next_as_optional` hands it out.
+  std::optional<PerReplica> take(bool only_complete);
+  const std::optional<StepInfo>& info() const noexcept { return info_; }
+  bool endless() const noexcept { return distribution_->cardinality == kInfiniteCardinality; }
+  State save() const { return write_position(*distribution_, at_); }
+  void load(const State& state);
+  Stats stats() const;
+  void close();
+
+ private:
+  void check_usable() const;
+  BuiltStep* peek();
+  PerReplica hand_out(bool only_complete);
+  void count(const PerReplica& values);
+  void stop();
+  std::int64_t waits() const;
+
+  DistributionPtr distribution_;
+  std::shared_ptr<EpochCount> epochs_;
+  EpochPosition at_;  // after the step last handed out
+  bool stream_only_;
+  std::shared_ptr<Engine> engine_;
+  std::unique_ptr<Lane> lane_;      // null before the first step is asked for, and after load
+  std::optional<BuiltStep> ahead_;  // made and not handed out
+  std::exception_ptr error_;
+  std::optional<StepInfo> info_;
+  bool used_ = false;               // epochs_ knows that this epoch handed something out
+  bool closed_ = false;
+  std::int64_t earlier_waits_ = 0;  // of the lanes before lane_
+  std::int64_t allocations_before_;
+  int fork_count_;
+};
+
+}  // namespace torch_distinput

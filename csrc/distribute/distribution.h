@@ -1,0 +1,32 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <memory>
+#include <vector>
+
+#include "distribute/dealing.h"
+#include "torch_distinput/options.h"
+#include "torch_distinput/strategy.h"
+
+namespace torch_distinput {
+
+/// A dataset under a strategy: all that its iterators share and nobody changes. Any thread may use it.
+struct Distribution {
+  Dealing dealing;
+  Options options;  ///< of the pipeline
+  InputOptions input;
+  std::vector<c10::Device> devices;  ///< of the local replicas
+  SpecPtr spec;                      ///< of the global batches; null: not known before data is read
+  std::int64_t cardinality = 0;      ///< of the dataset as the user gave it
+  bool completes = false;            ///< steps that lack parts are completed (`partial_batch_handling`)
+
+  ScheduleRules rules() const {
+    return {dealing.splitter, dealing.width, input.tail, dealing.batch,
+            dealing.node->cardinality() == kInfiniteCardinality};
+  }
+};
+using DistributionPtr = std::shared_ptr<const Distribution>;
+
+}  // namespace torch_distinput

@@ -1,0 +1,27 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "distribute/splitter.h"
+
+namespace torch_distinput {
+
+/// What splitters have in common that cut every element by itself, contiguously.
+///
+/// `SplitCursor::row` is where the cut part of the element begins: 0, except where an epoch is resumed
+/// that was dealt out differently before.
+class ElementSplitter : public Splitter {
+ public:
+  std::vector<Part> deal(SplitCursor& cursor, RowCounts& counts, std::int64_t count) const final;
+  std::optional<std::int64_t> round_rows() const final { return std::nullopt; }
+  std::vector<std::int64_t> shares(std::int64_t batch, std::int64_t first, std::int64_t count) const final;
+
+ protected:
+  /// `parts()` sizes that add up to `rows`.
+  virtual std::vector<std::int64_t> cut(std::int64_t rows) const = 0;
+};
+
+}  // namespace torch_distinput

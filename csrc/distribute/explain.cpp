@@ -1,0 +1,75 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <sstream>
+#include <string>
+
+#include "distribute/distributed_dataset.h"
+
+namespace torch_distinput {
+namespace {
+
+std::string tail_name(Tail tail) {
+  switch (tail) {
+    case Tail::kZeroRows:
+      return "zero_rows";
+    case Tail::kPadded:
+      return "padded";
+    case Tail::kRepeat:
+      return "repeat";
+    case Tail::kDrop:
+      return "drop";
+    case Tail::kUntilFirst:
+      return "until_first";
+  }
+  return {};
+}
+
+std::string cardinality_text(std::int64_t cardinality) {
+  if (cardinality == kInfiniteCardinality) return "infinite";
+  return cardinality == kUnknownCardinality ? "unknown" : std::to_string(cardinality);
+}
+
+std::string lane_text(const Distribution& distribution, const std::shared_ptr<PlanRows>& rows) {
+  if (!rows) return "stream (the rows of a batch are known only when it is there)";
+  const bool foreign = rows->plan()->traits().foreign;
+  const bool here = distribution.input.per_replica_buffer_size == 0;
+  return std::string("plan, built ") +
+         (here ? "in the caller's thread" : foreign ? "on threads of its own" : "on the arena");
+}
+
+std::string first_step(const Distribution& distribution, PlanRows& rows) {
+  StepSchedule schedule(distribution.rules(), {});
+  const auto step = schedule.next(rows);
+  if (!step) return "none";
+  std::ostringstream text;
+  const char* separator = "";
+  for (const Part& part : step->parts) {
+    text << separator << part.rows << (part.present ? "" : " (made up)");
+    separator = ", ";
+  }
+  return text.str();
+}
+
+}  // namespace
+
+std::string explain(const Distribution& distribution, const std::shared_ptr<PlanRows>& rows,
+                    std::optional<std::int64_t> steps) {
+  const Dealing& dealing = distribution.dealing;
+  const Replicas& replicas = dealing.replicas;
+  const AutoShardPolicy asked = distribution.options.auto_shard_policy.value_or(AutoShardPolicy::kAuto);
+  std::ostringstream text;
+  text << "replicas: " << replicas.all() << " (" << replicas.workers << " worker(s) of " << replicas.per_worker
+       << "; this is worker " << replicas.worker << ")\n"
+       << "policy: " << policy_name(asked) << ", applied as " << policy_name(dealing.sharding.applied) << ": "
+       << dealing.sharding.reason << "\n"
+       << "batch size: " << (dealing.batch < 0 ? "not inferred" : std::to_string(dealing.batch)) << "\n"
+       << "split: " << dealing.splitter->describe() << ": " << dealing.splitter_reason << "\n"
+       << "tail: " << tail_name(distribution.input.tail) << "\n"
+       << "partial batch handling: " << (distribution.completes ? "on" : "off") << "\n"
+       << "lane: " << lane_text(distribution, rows) << "\n"
+       << "rows of the first step: " << (rows ? first_step(distribution, *rows) : "not known") << "\n"
+       << "cardinality: " << cardinality_text(distribution.cardinality)
+       << ", steps: " << (steps ? std::to_string(*steps) : "not known") << "\n";
+  return text.str();
+}
+
+}  // namespace torch_distinput

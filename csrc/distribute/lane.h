@@ -1,0 +1,42 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "distribute/built_step.h"
+#include "distribute/distribution.h"
+#include "distribute/plan_rows.h"
+#include "torch_distinput/node.h"
+
+namespace torch_distinput {
+
+/// One run over the steps of an epoch from a given place on: fetches what the schedule names. One thread
+/// at a time; destroying it stops what runs ahead.
+class Lane {
+ public:
+  virtual ~Lane() = default;
+  /// The next step; nullopt at the end, then and later. An error of the pipeline is thrown at every later
+  /// call too.
+  virtual std::optional<BuiltStep> next() = 0;
+  /// How often `next` had to sleep.
+  virtual std::int64_t waits() const { return 0; }
+  /// Whether an interrupt that `next` threw left everything as it was.
+  virtual bool survives_interrupt() const { return false; }
+};
+
+/// Where a run starts.
+struct Start {
+  StepPosition position = {};
+  std::shared_ptr<const Upstream> upstream = {};  ///< helps the stream lane to get there; may be null
+};
+
+/// The rows of this epoch by plan; null where there is no plan or it does not know them.
+std::shared_ptr<PlanRows> plan_rows(const Distribution& distribution, const IterContext& context);
+
+/// Opens the plan lane where the pipeline has a plan that knows its rows, else the stream lane.
+std::unique_ptr<Lane> open_lane(const DistributionPtr& distribution, const IterContext& context,
+                                const Start& start);
+
+}  // namespace torch_distinput

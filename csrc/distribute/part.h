@@ -1,0 +1,48 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <c10/util/SmallVector.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "torch_distinput/plan.h"
+
+namespace torch_distinput {
+
+/// What one replica gets of one step: rows of the incoming elements (global batches), in order.
+struct Part {
+  /// A segment without rows keeps the place of a part that was produced with zero rows.
+  c10::SmallVector<Segment, 1> segments = {};
+  std::int64_t rows = 0;  ///< rows in `segments`
+  bool present = true;    ///< false: the data had ended, the part is made up
+  bool filled = false;    ///< holds rows that other parts hold too
+  /// Cut `piece` of `pieces` of its element, for elements whose leaves have different numbers of
+  /// rows: then each leaf is cut by itself. `pieces == 0`: such elements are refused.
+  std::int64_t piece = 0;
+  std::int64_t pieces = 0;
+
+  void add(Segment segment) {
+    segments.push_back(segment);
+    rows += segment.end - segment.begin;
+  }
+};
+
+/// Where a splitter stands in the sequence of incoming elements.
+struct SplitCursor {
+  std::int64_t element = 0;  ///< first element that is not dealt out completely
+  std::int64_t row = 0;      ///< rows of it that are dealt out
+  std::int64_t part = 0;     ///< parts of it (or, for sizes taken in turn, sizes) already used
+  bool ended = false;        ///< a short part was the last one
+  bool operator==(const SplitCursor&) const = default;
+};
+
+/// The number of rows of each incoming element: all a splitter knows about the data.
+class RowCounts {
+ public:
+  virtual ~RowCounts() = default;
+  /// Rows of element `element`; nullopt: there is no such element. May read data and throw what that throws.
+  virtual std::optional<std::int64_t> rows(std::int64_t element) = 0;
+};
+
+}  // namespace torch_distinput

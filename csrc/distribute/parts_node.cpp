@@ -1,0 +1,125 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/parts_node.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "distribute/element_window.h"
+#include "ops/open.h"
+
+namespace torch_distinput {
+namespace {
+
+class PartsCursor final : public Iterator {
+ public:
+  PartsCursor(Dealing dealing, IterContext context)
+      : dealing_(std::move(dealing)), context_(std::move(context)) {
+    go_to({}, 0, nullptr);
+  }
+
+  std::optional<Element> next() override {
+    while (true) {
+      const std::vector<Part> dealt = dealing_.splitter->deal(cursor_, *window_, 1);
+      if (dealt.empty()) return std::nullopt;
+      const std::int64_t place = number_++ % dealing_.width;
+      std::optional<Element> part;
+      if (is_local(place)) part = fetch(dealt.front());
+      window_->drop_before(cursor_.element);
+      if (part) return part;
+    }
+  }
+
+  State save() const override {
+    State state;
+    state.set("element", cursor_.element);
+    state.set("row", cursor_.row);
+    state.set("part", cursor_.part);
+    state.set("ended", cursor_.ended);
+    state.set("number", number_);
+    if (const auto upstream = window_->upstream(cursor_.element)) {
+      state.set("input_element", upstream->element);
+      state.set("input", upstream->state);
+    }
+    return state;
+  }
+
+  void load(const State& state) override {
+    std::shared_ptr<const Upstream> upstream;
+    if (state.has("input")) {
+      upstream = std::make_shared<const Upstream>(Upstream{state.at("input_element").as_int(), state.at("input")});
+    }
+    go_to({state.at("element").as_int(), state.at("row").as_int(), state.at("part").as_int(),
+           state.at("ended").as_bool()},
+          state.at("number").as_int(), std::move(upstream));
+  }
+
+ private:
+  void go_to(const SplitCursor& cursor, std::int64_t number, std::shared_ptr<const Upstream> upstream) {
+    cursor_ = cursor;
+    number_ = number;
+    const WindowRules rules{.whole = dealing_.replicas.all() == 1, .cuts_leaves = dealing_.splitter->cuts_leaves()};
+    window_ = std::make_unique<ElementWindow>(
+        [node = dealing_.node, context = context_] { return open_iterator(node, context.input(0)); }, rules,
+        cursor.element, std::move(upstream));
+  }
+
+  bool is_local(std::int64_t place) const {
+    return std::find(dealing_.local.begin(), dealing_.local.end(), place) != dealing_.local.end();
+  }
+
+  Element fetch(const Part& part) const {
+    return part.segments.empty() ? zero_part(nullptr, *dealing_.node) : window_->take(part);
+  }
+
+  Dealing dealing_;
+  IterContext context_;
+  SplitCursor cursor_;
+  std::int64_t number_ = 0;  // parts dealt before, local or not
+  std::unique_ptr<ElementWindow> window_;
+};
+
+class PartsNode final : public Node {
+ public:
+  PartsNode(Dealing dealing, SpecPtr spec) : dealing_(std::move(dealing)), spec_(std::move(spec)) {}
+
+  std::string_view name() const override { return "parts"; }
+  std::string describe() const override {
+    std::string text = "parts(" + dealing_.splitter->describe();
+    if (std::ssize(dealing_.local) < dealing_.width) {
+      text += ", worker=" + std::to_string(dealing_.replicas.worker) + " of " +
+              std::to_string(dealing_.replicas.workers);
+    }
+    return text + ")";
+  }
+  std::vector<NodePtr> inputs() const override { return {dealing_.node}; }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    Dealing dealing = dealing_;
+    dealing.node = std::move(inputs.at(0));
+    return parts_node(std::move(dealing), spec_);
+  }
+
+  SpecPtr spec() const override { return spec_; }
+  std::int64_t cardinality() const override {
+    const std::int64_t elements = dealing_.node->cardinality();
+    if (elements < 0) return elements;
+    if (dealing_.splitter->round_rows()) return kUnknownCardinality;
+    return elements * dealing_.splitter->parts() / dealing_.width * std::ssize(dealing_.local);
+  }
+  Traits traits() const override { return {.batches = true}; }
+  IteratorPtr iterate(const IterContext& context) const override {
+    return std::make_unique<PartsCursor>(dealing_, context);
+  }
+
+ private:
+  Dealing dealing_;
+  SpecPtr spec_;
+};
+
+}  // namespace
+
+NodePtr parts_node(Dealing dealing, SpecPtr spec) {
+  return std::make_shared<PartsNode>(std::move(dealing), std::move(spec));
+}
+
+}  // namespace torch_distinput

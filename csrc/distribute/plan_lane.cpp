@@ -1,0 +1,100 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/plan_lane.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "core/engine.h"
+#include "distribute/planned_steps.h"
+#include "distribute/read_ahead.h"
+#include "kernels/rows.h"
+#include "runtime/arena.h"
+#include "runtime/worker_thread.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput {
+namespace {
+
+/// Makes step after step, by many threads at a time.
+class StepMaker {
+ public:
+  StepMaker(DistributionPtr distribution, std::shared_ptr<PlanRows> rows, const StepPosition& start)
+      : distribution_(std::move(distribution)), rows_(rows), steps_(distribution_->rules(), start, std::move(rows)) {}
+
+  std::optional<BuiltStep> make(std::int64_t index) {
+    const auto planned = steps_.take(index);
+    if (!planned) return std::nullopt;
+    Element with_rows;
+    return build_step(*distribution_, *planned, [&](const Part& part) {
+      if (rows_->unbatched()) return fetch(part);
+      // No need to fetch data for the shape of a part without rows.
+      if (part.rows == 0 && with_rows.rows()) return slice_rows(with_rows, 0, 0, "distribute_dataset");
+      Element rows = rows_->plan()->take_rows(part.segments);
+      if (part.rows > 0) with_rows = rows;
+      return rows;
+    });
+  }
+
+ private:
+  Element fetch(const Part& part) const {
+    std::int64_t position = part.segments.front().element;
+    return std::move(rows_->plan()->fetch({&position, 1}).front());
+  }
+
+  DistributionPtr distribution_;
+  std::shared_ptr<PlanRows> rows_;
+  PlannedSteps steps_;
+};
+
+class PlanLane final : public Lane {
+ public:
+  using Producer = OrderedProducer<std::optional<BuiltStep>>;
+
+  PlanLane(const std::shared_ptr<StepMaker>& maker, std::shared_ptr<Executor> executor, ProducerOptions ahead)
+      : producer_([maker](std::int64_t index) { return maker->make(index); }, 0,
+                  std::numeric_limits<std::int64_t>::max(), std::move(executor), ahead) {}
+
+  std::optional<BuiltStep> next() override {
+    if (ended_) return std::nullopt;
+    auto item = producer_.next(interrupt_check());
+    ended_ = !item || !*item;
+    return ended_ ? std::nullopt : std::move(*item);
+  }
+  std::int64_t waits() const override { return producer_.waits(); }
+
+ private:
+  Producer producer_;
+  bool ended_ = false;
+};
+
+std::shared_ptr<Executor> executor_for(const Distribution& distribution, const PlanRows& rows,
+                                       const IterContext& context) {
+  if (distribution.input.per_replica_buffer_size == 0) return serial_executor();
+  const PlanTraits traits = rows.plan()->traits();
+  if (!traits.foreign) return context.engine->executor;
+  return make_lanes(static_cast<int>(std::max<std::int64_t>(traits.lanes, 1)), "tdi-distribute");
+}
+
+}  // namespace
+
+std::unique_ptr<Lane> open_plan_lane(const DistributionPtr& distribution, std::shared_ptr<PlanRows> rows,
+                                     const IterContext& context, const StepPosition& start) {
+  auto executor = executor_for(*distribution, *rows, context);
+  const ProducerOptions ahead = read_ahead(*distribution, *rows);
+  const StepPosition position = fit_position(start, *rows);
+  return std::make_unique<PlanLane>(std::make_shared<StepMaker>(distribution, std::move(rows), position),
+                                    std::move(executor), ahead);
+}
+
+StepPosition fit_position(StepPosition start, const PlanRows& rows) {
+  const SplitCursor& cursor = start.cursor;
+  // Between the parts of an element only the same split can go on, and it brings its own row count.
+  const bool fits = cursor.element <= rows.size() &&
+                    (cursor.part != 0 || rows.rows_before(cursor.element) + cursor.row == start.row);
+  if (!fits) start.cursor = rows.locate(start.row);
+  return start;
+}
+
+}  // namespace torch_distinput

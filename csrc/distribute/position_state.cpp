@@ -1,0 +1,90 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/position_state.h"
+
+#include <c10/util/Exception.h>
+
+#include <string_view>
+#include <utility>
+
+#include "ops/identity.h"
+#include "runtime/permutation.h"
+
+namespace torch_distinput {
+namespace {
+
+constexpr std::int64_t kVersion = 1;
+constexpr const char* kKind = "torch_distinput.DistributedIterator";
+constexpr const char* kCall = "DistributedIterator.load";
+
+void check_header(const State& state) {
+  TORCH_CHECK_VALUE(state.has("kind") && state.has("version"), kCall, ": this is no saved position: ", state.str(), ".");
+  TORCH_CHECK_VALUE(state.at("kind") == State(kKind), kCall, ": expected a state of ", kKind, ", but it is one of ",
+                    state.at("kind").str(), ".");
+  const std::int64_t version = state.at("version").as_int();
+  TORCH_CHECK_VALUE(version >= 1 && version <= kVersion, kCall, ": version ", version,
+                    " of the state cannot be read; this library reads versions 1 to ", kVersion, ".");
+  const std::int64_t permutation = state.at("permutation").as_int();
+  TORCH_CHECK_VALUE(permutation == kPermutationVersion, kCall, ": saved with version ", permutation,
+                    " of the shuffle order, but this library has version ", kPermutationVersion, ".");
+}
+
+State write_cursor(const SplitCursor& cursor) {
+  State state;
+  state.set("element", cursor.element);
+  state.set("row", cursor.row);
+  state.set("part", cursor.part);
+  state.set("ended", cursor.ended);
+  return state;
+}
+
+std::int64_t count(const State& state, std::string_view name) {
+  const std::int64_t value = state.at(name).as_int();
+  TORCH_CHECK_VALUE(value >= 0, kCall, ": `", name, "` must not be negative, but is ", value, ".");
+  return value;
+}
+
+SplitCursor read_cursor(const State& state) {
+  return {count(state, "element"), count(state, "row"), count(state, "part"), state.at("ended").as_bool()};
+}
+
+}  // namespace
+
+State write_position(const Distribution& distribution, const EpochPosition& at) {
+  const auto& [position, upstream] = at.start;
+  State state;
+  state.set("version", kVersion);
+  state.set("kind", kKind);
+  state.set("permutation", kPermutationVersion);
+  state.set("pipeline", pipeline_identity(distribution.dealing.node));
+  state.set("epoch", at.epoch);
+  state.set("seed", State::key(at.seed));
+  state.set("step", position.step);
+  state.set("row", position.row);
+  state.set("split", distribution.dealing.splitter->describe());
+  state.set("cursor", write_cursor(position.cursor));
+  if (upstream) {
+    State input;
+    input.set("element", upstream->element);
+    input.set("state", upstream->state);
+    state.set("input", std::move(input));
+  }
+  return state;
+}
+
+EpochPosition read_position(const Distribution& distribution, const State& state) {
+  check_header(state);
+  check_identity(state.at("pipeline"), pipeline_identity(distribution.dealing.node));
+  EpochPosition at{.epoch = count(state, "epoch"), .seed = state.at("seed").as_key()};
+  at.start.position = {count(state, "step"), count(state, "row"), read_cursor(state.at("cursor"))};
+  if (state.at("split").as_string() != distribution.dealing.splitter->describe()) {
+    at.start.position.cursor.part = 0;
+    at.start.position.cursor.ended = false;
+  }
+  if (state.has("input")) {
+    const State& input = state.at("input");
+    at.start.upstream = std::make_shared<const Upstream>(Upstream{count(input, "element"), input.at("state")});
+  }
+  return at;
+}
+
+}  // namespace torch_distinput

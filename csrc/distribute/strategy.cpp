@@ -1,0 +1,43 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "torch_distinput/strategy.h"
+
+#include <utility>
+
+#include "distribute/devices.h"
+#include "distribute/distributed_dataset.h"
+#include "distribute/input_options.h"
+
+namespace torch_distinput {
+
+Strategy::Strategy(std::vector<c10::Device> devices, bool partial_batches)
+    : enable_partial_batch_handling(partial_batches), devices_(std::move(devices)) {}
+
+std::int64_t Strategy::num_replicas_in_sync() const noexcept { return std::ssize(devices_) * num_workers_; }
+
+DistributedDataset Strategy::distribute_dataset(const Dataset& dataset, InputOptions options) const {
+  const Replicas replicas{num_workers_, worker_, std::ssize(devices_)};
+  check_input_options(options, replicas);
+  const NodePtr& node = dataset.node();
+  auto distribution = std::make_shared<Distribution>();
+  distribution->options = dataset.options();
+  const AutoShardPolicy policy = distribution->options.auto_shard_policy.value_or(AutoShardPolicy::kAuto);
+  distribution->dealing =
+      deal_out(node, policy, replicas, options.split, options.weights.value_or(std::vector<double>{}));
+  distribution->input = std::move(options);
+  distribution->devices = devices_;
+  distribution->spec = node->spec();
+  distribution->cardinality = node->cardinality();
+  const bool may_lack_parts = num_workers_ > 1 || !distribution->spec || !statically_shaped(*distribution->spec);
+  distribution->completes =
+      enable_partial_batch_handling && distribution->cardinality != kInfiniteCardinality && may_lack_parts;
+  return DistributedDataset(std::make_shared<DistributedDataset::Impl>(std::move(distribution)));
+}
+
+OneDeviceStrategy::OneDeviceStrategy(const std::string& device)
+    : Strategy(find_devices({device}, "OneDeviceStrategy"), /*partial_batches=*/false) {}
+
+MirroredStrategy::MirroredStrategy(std::vector<std::string> devices)
+    : Strategy(devices.empty() ? all_devices() : find_devices(devices, "MirroredStrategy"),
+               /*partial_batches=*/true) {}
+
+}  // namespace torch_distinput

@@ -1,0 +1,118 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/stream_lane.h"
+
+#include <exception>
+#include <utility>
+
+#include "distribute/element_window.h"
+#include "ops/open.h"
+#include "runtime/bounded_queue.h"
+#include "runtime/worker_thread.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput {
+namespace {
+
+WindowRules window_rules(const Distribution& distribution) {
+  const Tail tail = distribution.input.tail;
+  WindowRules rules;
+  rules.whole = distribution.dealing.replicas.all() == 1;
+  rules.cuts_leaves = distribution.dealing.splitter->cuts_leaves();
+  if (tail == Tail::kRepeat) {
+    const std::int64_t batch = distribution.dealing.batch;
+    rules.kept_rows = batch > 0 ? batch : kFirstElement;
+  }
+  return rules;
+}
+
+/// Steps made one after the other in the calling thread.
+class StepReader {
+ public:
+  StepReader(DistributionPtr distribution, const IterContext& context, const Start& start)
+      : distribution_(std::move(distribution)),
+        schedule_(distribution_->rules(), start.position),
+        window_([node = distribution_->dealing.node, context] { return open_iterator(node, context); },
+                window_rules(*distribution_), start.position.cursor.element, start.upstream) {}
+
+  std::optional<BuiltStep> next() {
+    const auto planned = schedule_.next(window_);
+    if (!planned) return std::nullopt;
+    BuiltStep step = build_step(*distribution_, *planned, [this](const Part& part) { return window_.take(part); });
+    step.upstream = window_.upstream(planned->after.cursor.element);
+    window_.drop_before(planned->after.cursor.element);
+    return step;
+  }
+
+ private:
+  DistributionPtr distribution_;
+  StepSchedule schedule_;
+  ElementWindow window_;
+};
+
+class InlineStreamLane final : public Lane {
+ public:
+  InlineStreamLane(DistributionPtr distribution, const IterContext& context, const Start& start)
+      : reader_(std::move(distribution), context, start) {}
+
+  std::optional<BuiltStep> next() override {
+    if (error_) std::rethrow_exception(error_);
+    try {
+      return reader_.next();
+    } catch (...) {
+      error_ = std::current_exception();
+      throw;
+    }
+  }
+
+ private:
+  StepReader reader_;
+  std::exception_ptr error_;
+};
+
+class ThreadedStreamLane final : public Lane {
+ public:
+  ThreadedStreamLane(DistributionPtr distribution, const IterContext& context, const Start& start)
+      : queue_(static_cast<std::size_t>(2 * distribution->input.per_replica_buffer_size - 1)),
+        reader_(std::move(distribution), context, start),
+        thread_("tdi-distribute", [this] { read(); }) {}
+  ~ThreadedStreamLane() override { queue_.close(); }
+
+  std::optional<BuiltStep> next() override { return queue_.pop(interrupt_check()); }
+  std::int64_t waits() const override { return queue_.waits(); }
+  bool survives_interrupt() const override { return true; }
+
+ private:
+  void read() noexcept {
+    try {
+      while (auto step = reader_.next()) {
+        if (!queue_.push(std::move(*step))) return;
+      }
+      queue_.close();
+    } catch (...) {
+      queue_.fail(std::current_exception());
+    }
+  }
+
+  // One step lies ready outside the queue while it is full, and the schedule looks one more ahead.
+  BoundedQueue<BuiltStep> queue_;
+  StepReader reader_;
+  WorkerThread thread_;
+};
+
+bool runs_ahead_by_itself(const Distribution& distribution, const IterContext& context) {
+  if (context.stream_only) return false;
+  const PlanPtr plan = distribution.dealing.node->plan(context);
+  return plan && !plan->traits().foreign;
+}
+
+}  // namespace
+
+std::unique_ptr<Lane> open_stream_lane(const DistributionPtr& distribution, const IterContext& context,
+                                       const Start& start) {
+  if (distribution->input.per_replica_buffer_size == 0 || runs_ahead_by_itself(*distribution, context)) {
+    return std::make_unique<InlineStreamLane>(distribution, context, start);
+  }
+  return std::make_unique<ThreadedStreamLane>(distribution, context, start);
+}
+
+}  // namespace torch_distinput

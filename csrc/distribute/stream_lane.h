@@ -1,0 +1,16 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "distribute/lane.h"
+
+namespace torch_distinput {
+
+/// Reads the elements of the pipeline in order and cuts them: for pipelines without a plan, or whose plan
+/// does not know its rows. With `per_replica_buffer_size` k > 0 a thread reads about 1 + 2k batches ahead,
+/// from the first `next` on; a native plan runs ahead by itself, so its elements are cut in `next`.
+std::unique_ptr<Lane> open_stream_lane(const DistributionPtr& distribution, const IterContext& context,
+                                       const Start& start);
+
+}  // namespace torch_distinput

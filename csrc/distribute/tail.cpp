@@ -1,0 +1,111 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/tail.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace torch_distinput {
+namespace {
+
+std::vector<std::int64_t> rows_of(const std::vector<Part>& parts) {
+  std::vector<std::int64_t> rows(parts.size());
+  std::transform(parts.begin(), parts.end(), rows.begin(), [](const Part& part) { return part.rows; });
+  return rows;
+}
+
+/// The last row of `part`, which has rows.
+Segment last_row(const Part& part) {
+  const auto last = std::find_if(part.segments.rbegin(), part.segments.rend(),
+                                 [](const Segment& segment) { return segment.end > segment.begin; });
+  return {last->element, last->end - 1, last->end};
+}
+
+void pad(DealtStep& step, const std::vector<std::int64_t>& shares) {
+  const auto has_rows = [](const Part& part) { return part.rows > 0; };
+  const Segment last = last_row(*std::find_if(step.parts.rbegin(), step.parts.rend(), has_rows));
+  for (std::size_t i = 0; i < step.parts.size(); ++i) {
+    Part& part = step.parts[i];
+    if (part.rows >= shares[i]) continue;
+    const Segment row = has_rows(part) ? last_row(part) : last;
+    while (part.rows < shares[i]) part.add(row);
+    part.pieces = 0;
+    part.filled = true;
+  }
+}
+
+/// A run of rows, consumed from the front.
+class RowRun {
+ public:
+  void add(Segment segment) {
+    if (segment.end > segment.begin) segments_.push_back(segment);
+  }
+  /// Moves the first rows, at most `count`, to `part`.
+  void move_to(Part& part, std::int64_t count) {
+    while (count > 0 && next_ < segments_.size()) {
+      Segment& from = segments_[next_];
+      const std::int64_t taken = std::min(count, from.end - from.begin);
+      part.add({from.element, from.begin, from.begin + taken});
+      from.begin += taken;
+      count -= taken;
+      if (from.begin == from.end) ++next_;
+    }
+  }
+
+ private:
+  std::vector<Segment> segments_;
+  std::size_t next_ = 0;
+};
+
+/// Appends the first `missing` rows of the epoch, which has at least one, cycling.
+void add_first_rows(RowRun& run, std::int64_t missing, RowCounts& counts) {
+  for (std::int64_t element = 0; missing > 0; ++element) {
+    const auto rows = counts.rows(element);
+    if (!rows) {
+      element = -1;
+      continue;
+    }
+    const std::int64_t taken = std::min(missing, *rows);
+    run.add({element, 0, taken});
+    missing -= taken;
+  }
+}
+
+void repeat_first(DealtStep& step, const std::vector<std::int64_t>& shares, RowCounts& counts) {
+  RowRun run;
+  for (const Part& part : step.parts) {
+    for (const Segment& segment : part.segments) run.add(segment);
+  }
+  const std::int64_t full = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
+  add_first_rows(run, full - step.rows, counts);
+  for (std::size_t i = 0; i < step.parts.size(); ++i) {
+    step.parts[i] = {};
+    run.move_to(step.parts[i], shares[i]);
+    step.parts[i].filled = true;
+  }
+  step.rows = full;
+}
+
+}  // namespace
+
+bool tail_ends(Tail tail, const DealtStep& step, bool is_last, std::int64_t full) {
+  switch (tail) {
+    case Tail::kDrop:
+      return is_last && step.rows < full;
+    case Tail::kUntilFirst:
+      return std::any_of(step.parts.begin(), step.parts.end(), [](const Part& part) { return part.rows == 0; });
+    default:
+      return false;
+  }
+}
+
+std::vector<std::int64_t> fill_short_step(Tail tail, DealtStep& step, bool is_last,
+                                          const std::vector<std::int64_t>& shares, RowCounts& counts) {
+  const std::int64_t full = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
+  const bool is_short = step.rows > 0 && step.rows < full;
+  if (tail == Tail::kRepeat && is_last && is_short) repeat_first(step, shares, counts);
+  auto valid = rows_of(step.parts);
+  if (tail == Tail::kPadded && is_short) pad(step, shares);
+  return valid;
+}
+
+}  // namespace torch_distinput

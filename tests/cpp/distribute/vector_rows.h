@@ -1,0 +1,37 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "distribute/part.h"
+
+namespace torch_distinput {
+
+/// Row counts from a list.
+class VectorRows final : public RowCounts {
+ public:
+  explicit VectorRows(std::vector<std::int64_t> rows) : rows_(std::move(rows)) {}
+
+  std::optional<std::int64_t> rows(std::int64_t element) override {
+    if (element >= std::ssize(rows_)) return std::nullopt;
+    return rows_[static_cast<std::size_t>(element)];
+  }
+
+  /// The numbers, counted through the epoch, of the rows that `part` names.
+  std::vector<std::int64_t> numbers(const Part& part) const {
+    std::vector<std::int64_t> rows;
+    for (const Segment& segment : part.segments) {
+      std::int64_t first = 0;
+      for (std::int64_t e = 0; e < segment.element; ++e) first += rows_[static_cast<std::size_t>(e)];
+      for (std::int64_t row = segment.begin; row < segment.end; ++row) rows.push_back(first + row);
+    }
+    return rows;
+  }
+
+ private:
+  std::vector<std::int64_t> rows_;
+};
+
+}  // namespace torch_distinput
