@@ -1,0 +1,115 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "python/convert.h"
+
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+#include "python/leaf.h"
+
+namespace torch_distinput {
+namespace {
+
+State state_entry(py::handle value, const std::string& path) {
+  if (value.is_none()) return {};
+  if (py::isinstance<py::bool_>(value)) return value.cast<bool>();
+  if (py::isinstance<py::int_>(value)) {
+    int overflow = 0;
+    const std::int64_t number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+    TORCH_CHECK_VALUE(overflow == 0, "state", path, ": an int beyond 64 bits.");
+    return number;
+  }
+  if (py::isinstance<py::float_>(value)) return value.cast<double>();
+  if (py::isinstance<py::str>(value)) return value.cast<std::string>();
+  if (py::isinstance<py::list>(value) || py::isinstance<py::tuple>(value)) {
+    State::List list;
+    for (const auto item : value) list.push_back(state_entry(item, path + "[" + std::to_string(list.size()) + "]"));
+    return list;
+  }
+  TORCH_CHECK_TYPE(py::isinstance<py::dict>(value), "state", path, ": is a ", Py_TYPE(value.ptr())->tp_name,
+                   "; a state holds dicts, lists, ints, floats, strings, bools and None.");
+  State::Map map;
+  for (const auto& [key, entry] : py::reinterpret_borrow<py::dict>(value)) {
+    TORCH_CHECK_TYPE(py::isinstance<py::str>(key), "state", path, ": keys must be str, but found a key of type ",
+                     Py_TYPE(key.ptr())->tp_name, ".");
+    const auto name = key.cast<std::string>();
+    map.emplace(name, state_entry(entry, path + "['" + name + "']"));
+  }
+  return map;
+}
+
+struct StateWriter {
+  py::object operator()(std::monostate) const { return py::none(); }
+  py::object operator()(const State::List& list) const {
+    py::list result;
+    for (const auto& item : list) result.append(state_to_python(item));
+    return result;
+  }
+  py::object operator()(const State::Map& map) const {
+    py::dict result;
+    for (const auto& [name, value] : map) result[py::str(name)] = state_to_python(value);
+    return result;
+  }
+  template <class Plain>
+  py::object operator()(const Plain& value) const {
+    return py::cast(value);
+  }
+};
+
+}  // namespace
+
+py::object element_to_python(Element&& element) {
+  c10::SmallVector<py::object, 8> leaves;
+  for (auto& leaf : element.leaves()) leaves.push_back(leaf_to_python(leaf));
+  return Skeleton::of(element.structure()).assemble(leaves);
+}
+
+ElementReader::ElementReader(std::string where, Lists lists)
+    : where_(std::move(where)), lists_(lists), lists_in_known_(lists) {}
+
+ElementReader::ElementReader(std::string where, Lists lists, const std::optional<ElementSpec>& declared)
+    : ElementReader(std::move(where), lists) {
+  if (!declared) return;
+  known_ = &Skeleton::of(declared->structure);
+  lists_in_known_ = Lists::kLeaf;
+}
+
+Element ElementReader::read(py::handle value) {
+  Flat flat;
+  if (known_ != nullptr && known_->match(value.ptr(), lists_in_known_, flat.leaves)) {
+    flat.structure = known_->structure();
+  } else {
+    flat = flatten(value, lists_, where_);
+    if (known_ == nullptr) known_ = &Skeleton::of(flat.structure);
+  }
+  std::vector<Leaf> leaves;
+  leaves.reserve(flat.leaves.size());
+  for (PyObject* const leaf : flat.leaves) {
+    try {
+      leaves.push_back(leaf_from_python(leaf));
+    } catch (const c10::TypeError& error) {
+      const auto path = flat.structure->leaf_path(static_cast<std::int64_t>(leaves.size()));
+      C10_THROW_ERROR(TypeError, where_ + ": " + (path.empty() ? "the value" : "leaf " + path) + " " +
+                                     error.what_without_backtrace());
+    }
+  }
+  return {std::move(flat.structure), std::move(leaves)};
+}
+
+py::object state_to_python(const State& state) { return std::visit(StateWriter{}, state.value()); }
+
+State state_from_python(py::handle value) { return state_entry(value, ""); }
+
+py::dict stats_to_python(const Stats& stats) {
+  py::dict result;
+  result["batches"] = stats.batches;
+  result["rows"] = stats.rows;
+  result["bytes"] = stats.bytes;
+  result["waits"] = stats.waits;
+  result["allocations"] = stats.allocations;
+  result["skipped"] = stats.skipped;
+  result["rounds"] = stats.rounds;
+  return result;
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,58 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "python/skeleton.h"
+#include "torch_distinput/dataset.h"
+#include "torch_distinput/element.h"
+#include "torch_distinput/spec.h"
+#include "torch_distinput/state.h"
+#include "torch_distinput/stats.h"
+
+/// \file
+/// Values of the library as Python values and back. Everything here needs the GIL.
+
+namespace torch_distinput {
+
+/// The nested Python value of `element`, whose leaves are moved from.
+py::object element_to_python(Element&& element);
+
+/// Reads Python values as elements. Remembers the structure it saw last: values of the same structure are read
+/// without building it again, and a dict's keys keep the order of the first one.
+class ElementReader {
+ public:
+  /// `where` begins the messages: "map(decode)".
+  ElementReader(std::string where, Lists lists);
+  /// Values are expected to look like `declared`; a list in the place of a leaf is then a leaf.
+  ElementReader(std::string where, Lists lists, const std::optional<ElementSpec>& declared);
+
+  /// Throws c10::TypeError naming the leaf that is no tensor.
+  Element read(py::handle value);
+
+ private:
+  std::string where_;
+  Lists lists_;
+  Lists lists_in_known_;
+  const Skeleton* known_ = nullptr;
+};
+
+/// A nested structure of spec objects. `where` begins the messages.
+ElementSpec spec_from_python(py::handle value, const std::string& where);
+py::object spec_to_python(const ElementSpec& spec);
+/// `(None, 3)` as dims; None as unknown rank.
+std::optional<Dims> shape_from_python(const py::object& shape, const std::string& where);
+py::object shape_to_python(const std::optional<Dims>& shape);
+
+/// Dicts, lists, ints, floats, strings, bools and None.
+py::object state_to_python(const State& state);
+/// Throws c10::TypeError for anything else, naming the entry.
+State state_from_python(py::handle value);
+
+py::dict stats_to_python(const Stats& stats);
+
+}  // namespace torch_distinput

@@ -1,0 +1,34 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "python/module.h"
+
+#include "python/cursor.h"
+
+namespace torch_distinput {
+namespace {
+
+/// Classes and functions are shown, and pickled, under the name that the package gives them.
+void show_in_package(const py::module_& module) {
+  for (const char* const name : {"AutoShardPolicy", "DatasetIterator", "InputReplicationMode", "Options",
+                                 "RaggedTensorSpec", "Skip", "SparseTensorSpec", "StepInfo", "StringSpec",
+                                 "TensorSpec"}) {
+    module.attr(name).attr("__module__") = "torch_distinput";
+  }
+}
+
+}  // namespace
+}  // namespace torch_distinput
+
+PYBIND11_MODULE(_C, module) {
+  using namespace torch_distinput;
+  module.doc() = "The native library as Python sees it. Use the package torch_distinput, which is built on it.";
+  bind_errors(module);
+  bind_spec(module);
+  bind_options(module);
+  bind_iterator(module);
+  bind_dataset(module);
+  bind_steps(module);
+  bind_strategy(module);
+  bind_testing(module);
+  show_in_package(module);
+  py::module_::import("atexit").attr("register")(py::cpp_function(stop_live_cursors));
+}

@@ -1,0 +1,20 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+/// \file
+/// The parts of the Python module, each bound by the .cpp file of the same name.
+
+namespace torch_distinput {
+
+void bind_errors(pybind11::module_& module);
+void bind_spec(pybind11::module_& module);
+void bind_options(pybind11::module_& module);
+void bind_iterator(pybind11::module_& module);
+void bind_dataset(pybind11::module_& module);
+void bind_steps(pybind11::module_& module);
+void bind_strategy(pybind11::module_& module);
+void bind_testing(pybind11::module_& module);
+
+}  // namespace torch_distinput

@@ -1,0 +1,84 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Exact distributed data loading for PyTorch.
+
+A `Dataset` describes where elements come from and what happens to them; a strategy's `distribute_dataset` deals the
+rows of each global batch out over replicas. Every row reaches one replica, once, at any world size.
+"""
+
+from torch_distinput import _library
+
+_library.load()
+
+from torch_distinput import testing  # noqa: E402
+from torch_distinput._build import version as __version__  # noqa: E402
+from torch_distinput._C import (  # noqa: E402
+    INFINITE,
+    SHARD_HINT,
+    UNKNOWN,
+    AutoShardPolicy,
+    DatasetIterator,
+    DistributedDatasetError,
+    FailedPreconditionError,
+    InputReplicationMode,
+    InvalidArgumentError,
+    NotFoundError,
+    Options,
+    OutOfRangeError,
+    Skip,
+    StepInfo,
+)
+from torch_distinput._reduce import ReduceOp  # noqa: E402
+from torch_distinput.dataset import Dataset  # noqa: E402
+from torch_distinput.distributed import DistributedDataset, DistributedIterator, Optional  # noqa: E402
+from torch_distinput.input_options import InputOptions  # noqa: E402
+from torch_distinput.replica import ReplicaContext, get_replica_context  # noqa: E402
+from torch_distinput.spec import (  # noqa: E402
+    PerReplicaSpec,
+    RaggedTensorSpec,
+    SparseTensorSpec,
+    StringSpec,
+    TensorSpec,
+)
+from torch_distinput.steps import distributed_mean, scaled_mean  # noqa: E402
+from torch_distinput.strategy import MirroredStrategy, OneDeviceStrategy, Strategy, get_strategy  # noqa: E402
+from torch_distinput.values import PerReplica  # noqa: E402
+
+__all__ = [
+    "AutoShardPolicy",
+    "Dataset",
+    "DatasetIterator",
+    "DistributedDataset",
+    "DistributedDatasetError",
+    "DistributedIterator",
+    "FailedPreconditionError",
+    "INFINITE",
+    "InputOptions",
+    "InputReplicationMode",
+    "InvalidArgumentError",
+    "MirroredStrategy",
+    "NotFoundError",
+    "OneDeviceStrategy",
+    "Optional",
+    "Options",
+    "OutOfRangeError",
+    "PerReplica",
+    "PerReplicaSpec",
+    "RaggedTensorSpec",
+    "ReduceOp",
+    "ReplicaContext",
+    "SHARD_HINT",
+    "Skip",
+    "SparseTensorSpec",
+    "StepInfo",
+    "Strategy",
+    "StringSpec",
+    "TensorSpec",
+    "UNKNOWN",
+    "__version__",
+    "distributed_mean",
+    "get_replica_context",
+    "get_strategy",
+    "scaled_mean",
+    "testing",
+]
+assert __all__ == sorted(__all__), "torch_distinput.__all__ is not sorted"

@@ -1,0 +1,43 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Nested structures: lists, tuples, named tuples and mappings. Everything else is a leaf."""
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from typing import Any
+
+
+def children(value: Any) -> list[Any] | None:
+    """What lies directly inside `value`, or None for a leaf (torch.Size is one)."""
+    if isinstance(value, Mapping):
+        return list(value.values())
+    if isinstance(value, list) or type(value) is tuple:
+        return list(value)
+    if isinstance(value, tuple) and (hasattr(value, "_fields") or hasattr(value, "n_sequence_fields")):
+        return list(value)
+    return None
+
+
+def rebuild(value: Any, parts: Iterable[Any]) -> Any:
+    """A structure like `value`, of the same type, with other children."""
+    if isinstance(value, Mapping):
+        return _rebuild_mapping(value, dict(zip(value, parts)))
+    if isinstance(value, tuple):
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return list(parts)
+
+
+def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
+    """The structure of `value` with `function` of each leaf."""
+    parts = children(value)
+    return function(value) if parts is None else rebuild(value, [map_leaves(function, part) for part in parts])
+
+
+def _rebuild_mapping(value: Mapping, items: dict) -> Mapping:
+    if type(value) is dict:
+        return items
+    if not isinstance(value, MutableMapping):
+        return type(value)(items)
+    result = copy.copy(value)
+    for key, item in items.items():
+        result[key] = item
+    return result

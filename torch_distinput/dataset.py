@@ -1,0 +1,230 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""`Dataset`: where elements come from and what happens to them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from torch.utils.data import IterableDataset, get_worker_info
+
+from torch_distinput import _C, torch_source
+from torch_distinput._structure import map_leaves
+
+
+class Dataset(IterableDataset):
+    """An immutable description of a sequence of elements; every method returns a new one.
+
+    An element is a tensor or a nested structure of them: dicts with str keys, tuples, named tuples, lists, None. Make
+    datasets with the constructors `range`, `from_tensors`, `from_tensor_slices`, `from_generator`, `from_torch` and
+    `zip`. Arguments are checked when a method is called; elements are made when the dataset is iterated.
+
+    Each `iter` of a dataset is one epoch: it reshuffles, and counts up if the iterator before handed anything out.
+    In a worker process of `torch.utils.data.DataLoader` an iterator yields that worker's share of the elements.
+    """
+
+    def __init__(self, native: _C.Dataset):
+        if not isinstance(native, _C.Dataset):
+            raise TypeError("Dataset: make one with a constructor such as Dataset.from_tensor_slices(...).")
+        self._native = native
+        self._share: _C.Dataset | None = None
+
+    # Sources.
+
+    @staticmethod
+    def range(start: int, stop: int | None = None, step: int = 1) -> Dataset:
+        """The integers of Python's `range` as int64 scalars: `range(stop)` or `range(start, stop, step=1)`."""
+        return Dataset(_C.Dataset.range(*((0, start) if stop is None else (start, stop)), step))
+
+    @staticmethod
+    def from_tensors(x: Any) -> Dataset:
+        """One element: `x`, a structure of CPU tensors, numpy arrays, numbers or lists of them."""
+        return Dataset(_C.Dataset.from_tensors(x))
+
+    @staticmethod
+    def from_tensor_slices(x: Any) -> Dataset:
+        """One element for each index along dim 0 of the leaves of `x`, which must have equally many.
+
+        Leaves are CPU tensors, numpy arrays (used without a copy) or lists of numbers; tuples, dicts and named tuples
+        are structure.
+        """
+        return Dataset(_C.Dataset.from_tensor_slices(x))
+
+    @staticmethod
+    def from_generator(fn: Callable[..., Any], element_spec: Any, args: Sequence[Any] = ()) -> Dataset:
+        """The elements of the iterable that `fn(*args)` returns; it is called anew for each iterator.
+
+        Args:
+            fn: a generator function, or any function that returns an iterable.
+            element_spec: a structure of specs that every element must fit; None takes the first element's type.
+            args: arguments for `fn`.
+        """
+        name = getattr(fn, "__name__", type(fn).__name__)
+        open = functools.partial(fn, *args) if args else fn
+        return Dataset(_C.Dataset.from_generator(open, element_spec, name, lists_are_structure=False))
+
+    @staticmethod
+    def from_torch(dataset: Any) -> Dataset:
+        """The samples of a dataset of torch, before any collating; lists in a sample are structure.
+
+        A map-style dataset has random access (through `__getitems__` where it has that); an `IterableDataset` is
+        iterated anew for each iterator.
+        """
+        return Dataset(torch_source.native_dataset(dataset))
+
+    @staticmethod
+    def zip(structure: Any) -> Dataset:
+        """Elements of several datasets side by side, in tuples and dicts that hold the datasets.
+
+        Ends with the shortest dataset.
+        """
+        return Dataset(_C.Dataset.zip(map_leaves(_unwrapped, structure)))
+
+    # Ops.
+
+    def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
+        """Consecutive elements stacked along a new dim 0; `batch_size` is the global batch once distributed.
+
+        The last batch is shorter where elements do not come out even, or left out with `drop_remainder`.
+        """
+        return Dataset(self._native.batch(batch_size, drop_remainder))
+
+    def unbatch(self) -> Dataset:
+        """The rows along dim 0 as elements."""
+        return Dataset(self._native.unbatch())
+
+    def rebatch(self, batch_sizes: int | Sequence[int], drop_remainder: bool = False) -> Dataset:
+        """The rows of batches regrouped, across the borders of batches, into sizes that are taken in turn."""
+        sizes = list(batch_sizes) if isinstance(batch_sizes, Sequence) else [batch_sizes]
+        return Dataset(self._native.rebatch(sizes, drop_remainder))
+
+    def shuffle(
+        self, buffer_size: int | None = None, seed: int | None = None, reshuffle_each_iteration: bool = True
+    ) -> Dataset:
+        """Elements in random order.
+
+        Args:
+            buffer_size: how far an element may move, in elements; None shuffles everything and needs a known length.
+            seed: makes the order reproducible; None follows the seed of the options, else one that is drawn.
+            reshuffle_each_iteration: whether each epoch and each round of `repeat` has another order.
+        """
+        return Dataset(self._native.shuffle(buffer_size, seed, reshuffle_each_iteration))
+
+    def repeat(self, count: int | None = None) -> Dataset:
+        """The dataset `count` times; None or -1: for ever."""
+        return Dataset(self._native.repeat(count))
+
+    def take(self, count: int) -> Dataset:
+        """The first `count` elements; -1: all."""
+        return Dataset(self._native.take(count))
+
+    def skip(self, count: int) -> Dataset:
+        """All but the first `count` elements; -1: none."""
+        return Dataset(self._native.skip(count))
+
+    def shard(self, num_shards: int, index: int) -> Dataset:
+        """Every `num_shards`-th element from element `index` on. `shard(SHARD_HINT, 0)` marks the place for HINT."""
+        return Dataset(self._native.shard(num_shards, index))
+
+    def enumerate(self, start: int = 0) -> Dataset:
+        """Pairs of a number, counted from `start`, and an element."""
+        return Dataset(self._native.enumerate(start))
+
+    def concatenate(self, other: Dataset) -> Dataset:
+        """The elements of this dataset, then those of `other`."""
+        return Dataset(self._native.concatenate(_unwrapped(other)))
+
+    def cache(self) -> Dataset:
+        """Keeps elements in memory once they were read. What stands before it runs as in epoch 0, always."""
+        return Dataset(self._native.cache())
+
+    def prefetch(self, buffer_size: int) -> Dataset:
+        """Reads up to `buffer_size` elements ahead on another thread; -1: as many as the library sees fit."""
+        return Dataset(self._native.prefetch(buffer_size))
+
+    def map(
+        self,
+        fn: Callable[..., Any],
+        num_parallel_calls: int | None = None,
+        deterministic: bool = True,
+        element_spec: Any = None,
+        row_wise: bool = False,
+    ) -> Dataset:
+        """`fn` of each element; the parts of a tuple are passed as several arguments.
+
+        Args:
+            fn: returns a structure of tensors, numpy arrays and numbers, the same structure and dtypes each time.
+            num_parallel_calls: calls at a time, each on a thread of its own; None calls in the consumer's thread.
+            deterministic: False lets parallel results overtake each other.
+            element_spec: a structure of specs that the results fit; None takes the first result's type.
+            row_wise: promises that rows of a batch are independent of each other, so that each replica may run `fn`
+                on just its rows.
+        """
+        return Dataset(self._native.map(fn, num_parallel_calls, deterministic, element_spec, row_wise))
+
+    def filter(self, fn: Callable[..., Any]) -> Dataset:
+        """The elements for which `fn` returns a true bool; the parts of a tuple are passed as several arguments."""
+        return Dataset(self._native.filter(fn))
+
+    def with_options(self, options: _C.Options) -> Dataset:
+        """The dataset with `options`; of several, the later one wins field by field."""
+        return Dataset(self._native.with_options(options))
+
+    # Questions.
+
+    def options(self) -> _C.Options:
+        """The options set on the dataset."""
+        return self._native.options()
+
+    def cardinality(self) -> int:
+        """The number of elements, `INFINITE` (-1) or `UNKNOWN` (-2)."""
+        return self._native.cardinality()
+
+    @property
+    def element_spec(self) -> Any:
+        """The type of the elements: their structure with a spec at each leaf. May call functions on one element."""
+        return self._native.element_spec
+
+    def explain(self) -> str:
+        """A line for each op: its arguments, lane, cardinality and spec."""
+        return self._native.explain()
+
+    def __len__(self) -> int:
+        cardinality = self._native.cardinality()
+        if cardinality < 0:
+            kind = "infinite" if cardinality == _C.INFINITE else "unknown before iterating"
+            raise TypeError(f"len: the number of elements of this Dataset is {kind}.")
+        return cardinality
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"Dataset({self._native!r})"
+
+    # Iterators.
+
+    def __iter__(self) -> _C.DatasetIterator:
+        worker = get_worker_info()
+        if worker is None:
+            return self._native.iterate()
+        if self._share is None:
+            self._share = self._native.shard(worker.num_workers, worker.id)
+        # All workers of a DataLoader must draw the same order to share it: torch gives them seeds in a row.
+        seed = worker.seed - worker.id if self._native.options().seed is None else None
+        return self._share.iterate(seed=seed)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Pins the epoch of the next iterator."""
+        self._native.set_epoch(epoch)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "pickle: a torch_distinput Dataset cannot be pickled, because it refers to this process's memory and "
+            "functions. Make it in the process that uses it, or start worker processes by fork."
+        )
+
+
+def _unwrapped(value: Any) -> Any:
+    return value._native if isinstance(value, Dataset) else value

@@ -1,0 +1,171 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""`DistributedDataset` and its iterator: a dataset after a strategy decided who gets which rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from torch_distinput import _C
+from torch_distinput._structure import map_leaves
+from torch_distinput.replica import current_frame
+from torch_distinput.spec import PerReplicaSpec
+from torch_distinput.values import regroup
+
+if TYPE_CHECKING:
+    from torch_distinput.strategy import Strategy
+
+
+class Optional:
+    """A step that may be absent: at the end of the data it is."""
+
+    __slots__ = ("_has_value", "_value")
+
+    def __init__(self, has_value: bool, value: Any = None):
+        self._has_value = has_value
+        self._value = value
+
+    def has_value(self) -> bool:
+        """Whether there is a step."""
+        return self._has_value
+
+    def get_value(self) -> Any:
+        """The step; raises InvalidArgumentError when there is none."""
+        if not self._has_value:
+            raise _C.InvalidArgumentError("get_value: the given optional does not have a value.")
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"Optional({self._value!r})" if self._has_value else "Optional()"
+
+
+class DistributedIterator:
+    """A cursor over the steps of a distributed dataset. One thread at a time.
+
+    A step is one value for each replica: `PerReplica` at the leaves where the strategy has several replicas, plain
+    tensors otherwise. An error of the pipeline is raised again at each call.
+    """
+
+    def __init__(self, native: _C.DistributedIterator, dataset: DistributedDataset):
+        self._native = native
+        self._dataset = dataset
+
+    def __iter__(self) -> DistributedIterator:
+        return self
+
+    def __next__(self) -> Any:
+        self._check_frame("next(iterator)")
+        step = self._native.next()
+        if step is None:
+            raise StopIteration
+        return self._value(step)
+
+    def get_next(self) -> Any:
+        """The next step; raises OutOfRangeError at the end."""
+        self._check_frame("iterator.get_next()")
+        return self._value(self._native.get_next())
+
+    def get_next_as_optional(self) -> Optional:
+        """Every step, also an incomplete one that `next` does not deliver with partial-batch handling off."""
+        self._check_frame("iterator.get_next_as_optional()")
+        step = self._native.get_next_as_optional()
+        return Optional(False) if step is None else Optional(True, self._value(step))
+
+    @property
+    def element_spec(self) -> Any:
+        """The spec of a step, with `PerReplicaSpec` at the leaves where values are `PerReplica`."""
+        return self._dataset.element_spec
+
+    @property
+    def step_info(self) -> _C.StepInfo:
+        """What the step last handed out holds; raises FailedPreconditionError before the first."""
+        return self._native.step_info
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position: plain values, valid for any number of replicas where the pipeline has a plan."""
+        return self._native.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Moves to a saved position; raises ValueError for the state of another pipeline."""
+        self._native.load_state_dict(state)
+
+    def stats(self) -> dict[str, Any]:
+        """Counters of this iterator."""
+        return self._native.stats()
+
+    def close(self) -> None:
+        """Stops reading ahead and frees what was read."""
+        self._native.close()
+
+    def _value(self, step: tuple[list[Any], _C.StepInfo]) -> Any:
+        values = step[0]
+        return regroup(values, always_wrap=True) if self._dataset._wraps else values[0]
+
+    def _check_frame(self, call: str) -> None:
+        frame = current_frame()
+        if frame is None:
+            return
+        strategy = self._dataset._strategy
+        if frame.strategy is not strategy:
+            raise RuntimeError(f"Mixing different strategies: {strategy} made the iterator, but {frame.strategy} runs.")
+        if frame.replica is not None:
+            raise ValueError(
+                f"{call} should be called from outside of the replica's function, for example "
+                "strategy.run(fn, args=(next(iterator),))."
+            )
+
+
+class DistributedDataset:
+    """A dataset whose global batches a strategy deals out over its replicas. Made by `distribute_dataset`."""
+
+    def __init__(self, native: _C.DistributedDataset, strategy: Strategy, wraps: bool, num_local_replicas: int):
+        self._native = native
+        self._num_local_replicas = num_local_replicas
+        self._strategy = strategy
+        self._wraps = wraps
+
+    def __iter__(self) -> DistributedIterator:
+        return DistributedIterator(self._native.iterate(), self)
+
+    def __len__(self) -> int:
+        steps = self._native.num_steps
+        if steps is None:
+            kind = "infinite" if self.cardinality == -1 else "unknown before iterating"
+            raise TypeError(f"len: the number of steps of this DistributedDataset is {kind}.")
+        return steps
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def element_spec(self) -> Any:
+        """The spec of a step, with `PerReplicaSpec` at the leaves where values are `PerReplica`."""
+        spec = self._native.element_spec
+        if not self._wraps:
+            return spec
+        return map_leaves(lambda leaf: PerReplicaSpec(*[leaf] * self._num_local_replicas), spec)
+
+    @property
+    def cardinality(self) -> int:
+        """Global batches in the dataset: a number, `INFINITE` (-1) or `UNKNOWN` (-2)."""
+        return self._native.cardinality
+
+    @property
+    def partial_batch_handling(self) -> bool:
+        """Whether a step that lacks a replica's part is completed with zero-row ones."""
+        return self._native.partial_batch_handling
+
+    def set_epoch(self, epoch: int) -> None:
+        """Pins the epoch of the next iterator."""
+        self._native.set_epoch(epoch)
+
+    def reduce(self, initial: Any, fn: Callable[[Any, Any], Any]) -> Any:
+        """`state = fn(state, step)` over all steps, from `initial`; the last state."""
+        state = initial
+        for step in self:
+            state = fn(state, step)
+        return state
+
+    def explain(self) -> str:
+        """Policy, splitter, lane and sizes, and why."""
+        return self._native.explain()

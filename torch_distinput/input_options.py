@@ -1,0 +1,154 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Options of a distributed dataset."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from torch_distinput import _C
+from torch_distinput._C import InputReplicationMode
+
+SPLITS = ("tf", "balanced")
+TAILS = ("zero_rows", "padded", "repeat", "drop", "until_first")
+
+
+@dataclass(frozen=True, init=False)
+class InputOptions:
+    """How `distribute_dataset` deals out rows. Immutable.
+
+    Args:
+        fetch_to_device: deliver on the replicas' devices; False leaves values on the CPU. None means True.
+        replication_mode: an `InputReplicationMode` or its name.
+        place_dataset_on_device: accepted for `PER_REPLICA` pipelines only.
+        per_replica_buffer_size: steps read ahead; 0 reads none.
+        split: "tf" cuts a global batch as tf.distribute would; "balanced" cuts it into contiguous parts, in order,
+            whose sizes differ by at most one row.
+        tail: what a short last batch and a replica without rows become: "zero_rows", "padded", "repeat", "drop" or
+            "until_first".
+        weights: relative share of each replica; needs the balanced split.
+        peer_timeout: seconds of silence after which another process counts as lost.
+
+    The fields that tf.distribute has can also be given with its prefix `experimental_`.
+    """
+
+    fetch_to_device: bool
+    replication_mode: InputReplicationMode
+    place_dataset_on_device: bool
+    per_replica_buffer_size: int
+    split: str
+    tail: str
+    weights: tuple[float, ...] | None
+    peer_timeout: float
+
+    def __init__(
+        self,
+        fetch_to_device: bool | None = True,
+        replication_mode: InputReplicationMode | str = InputReplicationMode.PER_WORKER,
+        place_dataset_on_device: bool = False,
+        per_replica_buffer_size: int = 1,
+        split: str = "tf",
+        tail: str = "zero_rows",
+        weights: Sequence[float] | None = None,
+        peer_timeout: float = 300.0,
+        **experimental,
+    ):
+        values = {
+            "fetch_to_device": fetch_to_device,
+            "replication_mode": replication_mode,
+            "place_dataset_on_device": place_dataset_on_device,
+            "per_replica_buffer_size": per_replica_buffer_size,
+        }
+        for name, value in experimental.items():
+            field = name.removeprefix("experimental_")
+            if field == name or field not in values:
+                raise TypeError(f"InputOptions: there is no field `{name}`.")
+            values[field] = value
+        if values["fetch_to_device"] is None:
+            values["fetch_to_device"] = True
+        values |= {"split": split, "tail": tail, "weights": weights, "peer_timeout": peer_timeout}
+        for name, value in values.items():
+            object.__setattr__(self, name, _CHECKS[name](name, value))
+        if self.weights is not None and self.split != "balanced":
+            raise ValueError(f"InputOptions: `weights` needs `split` 'balanced', but `split` is {self.split!r}.")
+
+    def _native(self) -> _C.InputOptions:
+        return _C.InputOptions(**{field.name: getattr(self, field.name) for field in fields(self)})
+
+    @property
+    def experimental_fetch_to_device(self) -> bool:
+        return self.fetch_to_device
+
+    @property
+    def experimental_replication_mode(self) -> InputReplicationMode:
+        return self.replication_mode
+
+    @property
+    def experimental_place_dataset_on_device(self) -> bool:
+        return self.place_dataset_on_device
+
+    @property
+    def experimental_per_replica_buffer_size(self) -> int:
+        return self.per_replica_buffer_size
+
+
+def _flag(name: str, value) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"InputOptions: `{name}` must be a bool, but is {value!r}.")
+    return value
+
+
+def _mode(name: str, value) -> InputReplicationMode:
+    if isinstance(value, str) and value in InputReplicationMode.__members__:
+        return InputReplicationMode[value]
+    if not isinstance(value, InputReplicationMode):
+        raise _not_among(name, value, list(InputReplicationMode.__members__))
+    return value
+
+
+def _count(name: str, value) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"InputOptions: `{name}` must be an int, but is {value!r}.")
+    if value < 0:
+        raise ValueError(f"InputOptions: `{name}` must be at least 0, but is {value}.")
+    return value
+
+
+def _word(words: Sequence[str]):
+    def check(name: str, value) -> str:
+        if value not in words:
+            raise _not_among(name, value, words)
+        return value
+
+    return check
+
+
+def _weights(name: str, value) -> tuple[float, ...] | None:
+    if value is None:
+        return None
+    weights = tuple(float(weight) for weight in value)
+    if not weights or not all(math.isfinite(weight) and weight > 0 for weight in weights):
+        raise ValueError(f"InputOptions: `{name}` must be positive numbers, one for each replica, but is {value!r}.")
+    return weights
+
+
+def _seconds(name: str, value) -> float:
+    seconds = float(value)
+    if not seconds > 0:
+        raise ValueError(f"InputOptions: `{name}` must be more than 0 seconds, but is {value!r}.")
+    return seconds
+
+
+def _not_among(name: str, value, words: Sequence[str]) -> ValueError:
+    return ValueError(f"InputOptions: `{name}` must be one of {', '.join(map(repr, words))}, but is {value!r}.")
+
+
+_CHECKS = {
+    "fetch_to_device": _flag,
+    "replication_mode": _mode,
+    "place_dataset_on_device": _flag,
+    "per_replica_buffer_size": _count,
+    "split": _word(SPLITS),
+    "tail": _word(TAILS),
+    "weights": _weights,
+    "peer_timeout": _seconds,
+}

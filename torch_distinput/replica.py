@@ -1,0 +1,220 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Where a call stands (strategy scope, replica) and the threads that replicas run in."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from torch_distinput.strategy import Strategy
+
+
+class ReplicaContext:
+    """Which replica a function runs as. Obtained from `get_replica_context()` inside `strategy.run`."""
+
+    def __init__(self, replica_id_in_sync_group: int, num_replicas_in_sync: int, rendezvous: Rendezvous | None = None):
+        self._replica_id = replica_id_in_sync_group
+        self._num_replicas = num_replicas_in_sync
+        self._rendezvous = rendezvous
+
+    @property
+    def replica_id_in_sync_group(self) -> int:
+        """This replica's index, from 0."""
+        return self._replica_id
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """How many replicas take part in a step, over all processes."""
+        return self._num_replicas
+
+    def __repr__(self) -> str:
+        return f"ReplicaContext(replica {self._replica_id} of {self._num_replicas})"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The strategy whose scope or `run` encloses a call, and inside `run` the replica."""
+
+    strategy: Strategy
+    replica: ReplicaContext | None = None
+
+
+_frame: contextvars.ContextVar[Frame | None] = contextvars.ContextVar("torch_distinput_frame", default=None)
+_default_context = ReplicaContext(0, 1)
+
+
+def current_frame() -> Frame | None:
+    """The innermost frame, or None outside every scope and `run`."""
+    return _frame.get()
+
+
+@contextlib.contextmanager
+def enter_frame(frame: Frame):
+    """Makes `frame` the current one in this context."""
+    token = _frame.set(frame)
+    try:
+        yield
+    finally:
+        _frame.reset(token)
+
+
+def get_replica_context() -> ReplicaContext | None:
+    """The replica that calls. None inside a strategy's scope but outside `run`; the only replica elsewhere."""
+    frame = _frame.get()
+    return _default_context if frame is None else frame.replica
+
+
+class RendezvousBroken(RuntimeError):
+    """A replica waits for others of which one raised or returned."""
+
+
+class Rendezvous:
+    """Where the replicas of one `run` meet to exchange values. Each replica calls from its own thread."""
+
+    def __init__(self, num_replicas: int):
+        self._changed = threading.Condition()
+        self._waiting: list[Any] = [None] * num_replicas
+        self._arrived = 0
+        self._round = 0
+        self._result: list[Any] = []
+        self._left: int | None = None
+
+    def exchange(self, replica: int, value: Any) -> list[Any]:
+        """Waits until every replica has called, then returns all values in replica order.
+
+        Raises RendezvousBroken when a replica has left: its value would never come.
+        """
+        with self._changed:
+            self._check()
+            self._waiting[replica] = value
+            self._arrived += 1
+            if self._arrived == len(self._waiting):
+                self._result, self._waiting = self._waiting, [None] * len(self._waiting)
+                self._arrived = 0
+                self._round += 1
+                self._changed.notify_all()
+                return list(self._result)
+            this_round = self._round
+            while self._round == this_round:
+                self._check()
+                self._changed.wait()
+            return list(self._result)
+
+    def leave(self, replica: int) -> None:
+        """Says that `replica` returned or raised and will not call `exchange` again."""
+        with self._changed:
+            if self._left is None:
+                self._left = replica
+            self._changed.notify_all()
+
+    def _check(self) -> None:
+        if self._left is not None:
+            raise RendezvousBroken(f"run: replica {self._left} raised or returned while another replica waited for it.")
+
+
+class ReplicaThreads:
+    """One thread for each replica, kept between calls and started anew in a forked child."""
+
+    def __init__(self, devices: Sequence[torch.device]):
+        self._devices = list(devices)
+        self._lock = threading.Lock()
+        self._pools: list[ThreadPoolExecutor] = []
+        self._pid = 0
+
+    def run(self, calls: Sequence[Callable[[], Any]], rendezvous: Rendezvous) -> list[Any]:
+        """Runs `calls[r]` as replica r with this thread's torch state and context variables.
+
+        Returns the results when all are done. The error of the lowest replica that failed is raised; replicas
+        that wait in `rendezvous` are woken by it.
+        """
+        state = ThreadState.capture(self._devices)
+        with self._lock:
+            futures = []
+            for replica, (pool, call) in enumerate(zip(self._running_pools(), calls)):
+                context = contextvars.copy_context()
+                futures.append(pool.submit(_run_one, context, state, replica, call, rendezvous))
+            try:
+                wait(futures)
+            except BaseException:
+                rendezvous.leave(-1)
+                raise
+        return _results(futures)
+
+    def _running_pools(self) -> list[ThreadPoolExecutor]:
+        if self._pid != os.getpid():
+            self._pools = [ThreadPoolExecutor(1, f"tdi-replica-{index}") for index in range(len(self._devices))]
+            self._pid = os.getpid()
+        return self._pools
+
+
+def _run_one(context, state: ThreadState, replica: int, call: Callable[[], Any], rendezvous: Rendezvous) -> Any:
+    try:
+        with state.applied(replica):
+            return context.run(call)
+    finally:
+        rendezvous.leave(replica)
+
+
+def _results(futures: Sequence[Future]) -> list[Any]:
+    errors = [(replica, error) for replica, future in enumerate(futures) if (error := future.exception()) is not None]
+    if not errors:
+        return [future.result() for future in futures]
+    replica, error = next((pair for pair in errors if not isinstance(pair[1], RendezvousBroken)), errors[0])
+    if sys.version_info >= (3, 11):
+        error.add_note(f"raised in replica {replica} of {len(futures)}")
+    try:
+        raise error
+    finally:
+        del errors, error, futures  # else error -> traceback -> this frame -> error keeps tensors alive
+
+
+class ThreadState:
+    """The thread-local state of torch that a replica inherits: grad and inference mode, autocast, streams."""
+
+    def __init__(self, grad: bool, inference: bool, autocasts: list[dict], streams: list[torch.Stream]):
+        self._grad = grad
+        self._inference = inference
+        self._autocasts = autocasts
+        self._streams = streams
+
+    @classmethod
+    def capture(cls, devices: Sequence[torch.device]) -> ThreadState:
+        """The calling thread's state; one stream for each device, or none where no accelerator is in use."""
+        streams = []
+        kinds = {device.type for device in devices} | {"cpu"}
+        if torch.cuda.is_initialized() or kinds != {"cpu"}:
+            streams = [torch.accelerator.current_stream(None if d.type == "cpu" else d) for d in devices]
+            kinds |= {stream.device.type for stream in streams}
+        autocasts = [
+            {
+                "device_type": kind,
+                "dtype": torch.get_autocast_dtype(kind),
+                "cache_enabled": torch.is_autocast_cache_enabled(),
+            }
+            for kind in sorted(kinds)
+            if torch.is_autocast_enabled(kind)
+        ]
+        return cls(torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocasts, streams)
+
+    @contextlib.contextmanager
+    def applied(self, replica: int):
+        """Gives this thread the captured state until the block ends; sets the replica's device and stream."""
+        with contextlib.ExitStack() as stack:
+            if self._streams:
+                torch.accelerator.set_stream(self._streams[replica])
+            if self._inference:
+                stack.enter_context(torch.inference_mode())
+            stack.enter_context(torch.set_grad_enabled(self._grad))
+            for autocast in self._autocasts:
+                stack.enter_context(torch.autocast(**autocast))
+            yield

@@ -1,0 +1,29 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The types of values. A nested structure of specs is the type of an element."""
+
+from typing import Any
+
+from torch_distinput._C import RaggedTensorSpec, SparseTensorSpec, StringSpec, TensorSpec
+
+__all__ = ["PerReplicaSpec", "RaggedTensorSpec", "SparseTensorSpec", "StringSpec", "TensorSpec"]
+
+
+class PerReplicaSpec:
+    """The type of a `PerReplica`: one spec for each local replica."""
+
+    __slots__ = ("specs",)
+
+    def __init__(self, *specs: Any):
+        self.specs = specs
+
+    def __eq__(self, other: object) -> bool:
+        return self.specs == other.specs if isinstance(other, PerReplicaSpec) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((PerReplicaSpec, self.specs))
+
+    def __repr__(self) -> str:
+        return f"PerReplicaSpec({', '.join(map(repr, self.specs))})"
+
+    def __reduce__(self) -> tuple:
+        return PerReplicaSpec, self.specs

@@ -1,0 +1,44 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Losses of ragged steps: scaled so that the average over the replicas is the mean over the global batch."""
+
+from torch import Tensor
+
+from torch_distinput._C import StepInfo
+from torch_distinput.replica import current_frame
+
+
+def scaled_mean(loss: Tensor, info: StepInfo, anchor: Tensor) -> Tensor:
+    """Scales this replica's mean loss so that the average over the replicas is the global batch's mean.
+
+    Args:
+        loss: the mean over this replica's valid rows; NaN is fine where it has none.
+        info: the step's `step_info`. Inside `strategy.run` this replica's entry counts.
+        anchor: a tensor of the replica's graph, such as the model's output. A replica without rows returns a zero
+            that hangs on it, so that `backward` works there too.
+    """
+    replica = _replica(info, "scaled_mean")
+    if info.valid[replica] == 0:
+        return anchor.flatten()[:0].sum().to(loss.dtype)
+    return loss * info.loss_scale[replica]
+
+
+def distributed_mean(loss_sum: Tensor, info: StepInfo) -> Tensor:
+    """Scales this replica's summed loss so that the average over the replicas is the global batch's mean.
+
+    Args:
+        loss_sum: the sum over this replica's valid rows (0 where it has none).
+        info: the step's `step_info`.
+    """
+    return loss_sum * (info.num_replicas / info.global_valid if info.global_valid else 0.0)
+
+
+def _replica(info: StepInfo, name: str) -> int:
+    frame = current_frame()
+    if frame is not None and frame.replica is not None:
+        return frame.replica.replica_id_in_sync_group
+    if len(info.valid) == 1:
+        return 0
+    raise ValueError(
+        f"{name}: `info` has entries for {len(info.valid)} replicas; call it inside strategy.run, where the replica "
+        "is known."
+    )

@@ -1,0 +1,251 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Strategies: which replicas there are, and how values reach them and come back."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from torch_distinput import _C
+from torch_distinput._reduce import Axis, ReduceOp, combine
+from torch_distinput.dataset import Dataset
+from torch_distinput.distributed import DistributedDataset
+from torch_distinput.input_options import InputOptions, InputReplicationMode
+from torch_distinput.replica import Frame, Rendezvous, ReplicaContext, ReplicaThreads, current_frame, enter_frame
+from torch_distinput.values import PerReplica, local_results, regroup, select
+
+
+class Strategy:
+    """What every strategy can do. Use one of its subclasses, or `get_strategy()`."""
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """How many replicas take part in a step, over all processes."""
+        return 1
+
+    @property
+    def enable_partial_batch_handling(self) -> bool:
+        """Whether a step that lacks a replica's part is completed with a zero-row one."""
+        return False
+
+    def scope(self) -> contextlib.AbstractContextManager:
+        """A context in which `get_strategy()` is this strategy. RuntimeError inside another strategy's scope."""
+        raise NotImplementedError
+
+    def run(self, fn: Callable, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+        """Calls `fn` once for each replica, each in its own thread where there are several.
+
+        A `PerReplica` anywhere in `args` or `kwargs` gives way to the replica's component; everything else goes to
+        all replicas as it is. Grad mode, inference mode, autocast, streams and context variables go along.
+
+        Returns the results as one structure with `PerReplica` leaves. A leaf that is the same Python object on
+        every replica stays itself, and so does the result of a strategy with one replica.
+        """
+        raise NotImplementedError
+
+    def reduce(self, op: ReduceOp | str, value: Any, axis: Axis = None) -> Any:
+        """Combines the replicas' values to one tensor, on the first replica's device.
+
+        Args:
+            op: `ReduceOp.SUM`, `ReduceOp.MEAN`, or their names in any case.
+            value: a `PerReplica` of tensors; a plain tensor counts once for each replica.
+            axis: None combines item by item, and the shapes must agree. A dimension, or several, are summed first;
+                MEAN then divides by the number of items, so that short and empty parts weigh what they hold.
+        """
+        raise NotImplementedError
+
+    def distribute_dataset(self, dataset: Dataset, options: InputOptions | None = None) -> Any:
+        """Deals out the global batches of `dataset` over the replicas.
+
+        Raises ValueError for elements without a batch dimension, where there are several replicas.
+        """
+        raise NotImplementedError
+
+    def experimental_distribute_dataset(self, dataset: Dataset, options: InputOptions | None = None) -> Any:
+        """The name that tf.distribute has for `distribute_dataset`."""
+        return self.distribute_dataset(dataset, options)
+
+    def local_results(self, value: Any) -> tuple[Any, ...]:
+        """The components of `value` for the replicas of this process; a plain value is one result."""
+        return (value,)
+
+    def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
+        """The name that tf.distribute has for `local_results`."""
+        return self.local_results(value)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class DefaultStrategy(Strategy):
+    """The strategy where no scope was entered: one replica, nothing is distributed. Made by `get_strategy()`."""
+
+    @contextlib.contextmanager
+    def scope(self):
+        _check_not_mixed(self)
+        yield self
+
+    def run(self, fn, args=(), kwargs=None):
+        _check_arguments(args, kwargs)
+        return fn(*args, **(kwargs or {}))
+
+    def reduce(self, op, value, axis=None):
+        op = ReduceOp.of(op)
+        return value if axis is None else combine(op, [value], axis)
+
+    def distribute_dataset(self, dataset, options=None):
+        """Returns `dataset` itself."""
+        return dataset
+
+
+class _NativeStrategy(Strategy):
+    """A strategy with devices."""
+
+    def __init__(self, native: _C.Strategy):
+        self._native = native
+        self._devices = tuple(torch.device(device) for device in native.devices)
+        self._threads = ReplicaThreads(self._devices)
+
+    @property
+    def devices(self) -> tuple[torch.device, ...]:
+        """The devices of this process's replicas."""
+        return self._devices
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        return self._native.num_replicas_in_sync
+
+    @property
+    def enable_partial_batch_handling(self) -> bool:
+        return self._native.enable_partial_batch_handling
+
+    @enable_partial_batch_handling.setter
+    def enable_partial_batch_handling(self, value: bool) -> None:
+        self._native.enable_partial_batch_handling = value
+
+    @contextlib.contextmanager
+    def scope(self):
+        _check_not_mixed(self)
+        # Entered again, also inside `run`, the scope changes nothing.
+        with contextlib.nullcontext() if current_frame() else enter_frame(Frame(self)):
+            yield self
+
+    def run(self, fn, args=(), kwargs=None):
+        _check_arguments(args, kwargs)
+        self._check_cross_replica("run")
+        rendezvous = Rendezvous(len(self._devices))
+        calls = [functools.partial(self._call, r, rendezvous, fn, args, kwargs or {}) for r in range(len(self._devices))]
+        if len(calls) == 1:
+            with _on_device(self._devices[0]):
+                return calls[0]()
+        return regroup(self._threads.run(calls, rendezvous))
+
+    def reduce(self, op, value, axis=None):
+        op = ReduceOp.of(op)
+        self._check_cross_replica("reduce")
+        if isinstance(value, PerReplica):
+            return combine(op, local_results(value, len(self._devices)), axis)
+        if len(self._devices) == 1 or axis is not None or not isinstance(value, torch.Tensor):
+            return combine(op, [value] * len(self._devices), axis)
+        if op is ReduceOp.MEAN:
+            return value
+        raise ValueError(
+            f"reduce: a plain value cannot be summed over {len(self._devices)} replicas; `value` must be a PerReplica, "
+            f"but is {value!r}."
+        )
+
+    def distribute_dataset(self, dataset, options=None):
+        if not isinstance(dataset, Dataset):
+            raise TypeError(
+                f"distribute_dataset: `dataset` must be a torch_distinput.Dataset, but is a {type(dataset).__name__}."
+            )
+        options = InputOptions() if options is None else options
+        if not isinstance(options, InputOptions):
+            raise TypeError(f"distribute_dataset: `options` must be InputOptions, but is a {type(options).__name__}.")
+        if options.replication_mode is InputReplicationMode.PER_REPLICA:
+            raise NotImplementedError(
+                "distribute_dataset: InputReplicationMode.PER_REPLICA is only supported in "
+                "`distribute_datasets_from_function` of MirroredStrategy."
+            )
+        native = self._native.distribute_dataset(dataset._native, options._native())
+        return DistributedDataset(native, self, self._native.wraps, len(self._devices))
+
+    def local_results(self, value):
+        return local_results(value, len(self._devices))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(repr(str(device)) for device in self._devices)})"
+
+    def _call(self, replica: int, rendezvous: Rendezvous, fn: Callable, args: Sequence[Any], kwargs: Mapping) -> Any:
+        mine = functools.partial(select, replica=replica, num_replicas=len(self._devices))
+        context = ReplicaContext(replica, self.num_replicas_in_sync, rendezvous)
+        with enter_frame(Frame(self, context)):
+            return fn(*[mine(arg) for arg in args], **{name: mine(arg) for name, arg in kwargs.items()})
+
+    def _check_cross_replica(self, call: str) -> None:
+        _check_not_mixed(self)
+        frame = current_frame()
+        if frame is not None and frame.replica is not None:
+            raise RuntimeError(f"{call}: must be called outside of the function that `run` runs.")
+
+
+class OneDeviceStrategy(_NativeStrategy):
+    """One replica on `device`. Batches are not split, and values come plain.
+
+    Raises ValueError for a device that does not exist.
+    """
+
+    def __init__(self, device: str | torch.device):
+        super().__init__(_C.OneDeviceStrategy(str(device)))
+
+    def reduce(self, op, value, axis=None):
+        if axis is None and not isinstance(value, PerReplica):
+            ReduceOp.of(op)
+            return value
+        return super().reduce(op, value, axis)
+
+
+class MirroredStrategy(_NativeStrategy):
+    """Several replicas in this process, one for each device; global batches are split over them.
+
+    Args:
+        devices: such as `["cuda:0", "cuda:1"]`; `["cpu", "cpu"]` is legal. None: every accelerator that torch sees,
+            else one CPU.
+
+    Raises ValueError for a device that does not exist.
+    """
+
+    def __init__(self, devices: Sequence[str | torch.device] | None = None):
+        if isinstance(devices, (str, torch.device)):
+            raise TypeError(f"MirroredStrategy: `devices` must be a list of devices, but is {devices!r}.")
+        super().__init__(_C.MirroredStrategy([str(device) for device in devices or ()]))
+
+
+def get_strategy() -> Strategy:
+    """The strategy whose scope or `run` encloses the call, else the default one."""
+    frame = current_frame()
+    return _default_strategy if frame is None else frame.strategy
+
+
+_default_strategy = DefaultStrategy()
+
+
+def _check_arguments(args: Any, kwargs: Any) -> None:
+    if not isinstance(args, (list, tuple)):
+        raise ValueError(f"run: positional args must be a list or tuple, got {type(args).__name__}.")
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise TypeError(f"run: `kwargs` must be a dict, but is a {type(kwargs).__name__}.")
+
+
+def _check_not_mixed(strategy: Strategy) -> None:
+    frame = current_frame()
+    if frame is not None and frame.strategy is not strategy:
+        raise RuntimeError(f"Mixing different strategies: {strategy} is used in the scope of {frame.strategy}.")
+
+
+def _on_device(device: torch.device) -> contextlib.AbstractContextManager:
+    return contextlib.nullcontext() if device.type == "cpu" else torch.accelerator.device_index(device.index)

@@ -1,0 +1,41 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Datasets of torch as sources."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch.utils.data import IterableDataset
+
+from torch_distinput import _C
+
+
+def native_dataset(dataset: Any) -> _C.Dataset:
+    """The samples of `dataset`, which is map-style or an `IterableDataset`."""
+    name = type(dataset).__name__
+    if isinstance(dataset, IterableDataset):
+        return _C.Dataset.from_generator(lambda: iter(dataset), None, name, lists_are_structure=True)
+    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+        raise TypeError(
+            f"from_torch: a dataset needs `__getitem__` and `__len__`, or must be an IterableDataset, but got a {name}."
+        )
+    return _C.Dataset.from_rows(_rows_function(dataset, name), len(dataset), name)
+
+
+def _rows_function(dataset: Any, name: str):
+    """A function from a list of positions to their samples."""
+    # As torch's own fetcher does, None counts as "not there".
+    if getattr(dataset, "__getitems__", None):
+        return dataset.__getitems__
+
+    def rows(positions: Sequence[int]) -> list[Any]:
+        samples = []
+        try:
+            for position in positions:
+                samples.append(dataset[position])
+        except Exception as error:
+            if hasattr(error, "add_note"):
+                error.add_note(f"raised by row {position} of {name}")
+            raise
+        return samples
+
+    return rows

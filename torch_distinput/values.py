@@ -1,0 +1,133 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""`PerReplica`: one value for each replica of this process."""
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from torch_distinput._structure import children, rebuild
+
+_ADVICE = (
+    "it holds one value for each replica. Use it inside `strategy.run(fn, args=(value,))`, where each replica sees its "
+    "own value, or take `value.values`."
+)
+_OPERATORS = (
+    "add radd sub rsub mul rmul matmul rmatmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow and rand or ror "
+    "xor rxor lshift rlshift rshift rrshift neg pos abs invert lt le gt ge getitem len float int complex index"
+)
+
+
+class PerReplica:
+    """One value for each replica of this process, in replica order.
+
+    Structures hold their `PerReplica` at the leaves. Outside `strategy.run` it is no tensor: operators raise
+    TypeError, torch functions ValueError.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Sequence[Any]):
+        self._values = tuple(values)
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The values, one for each local replica."""
+        return self._values
+
+    def __repr__(self) -> str:
+        lines = [f"  {replica}: {value!r}" for replica, value in enumerate(self._values)]
+        return "PerReplica:{\n" + ",\n".join(lines) + "\n}"
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __reduce__(self):
+        return PerReplica, (self._values,)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"'PerReplica' object has no attribute '{name}': {_ADVICE}")
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None) -> NoReturn:
+        name = getattr(function, "__name__", function)
+        raise ValueError(f"{name}: a PerReplica was used as a tensor while not inside a replica context; {_ADVICE}")
+
+
+def _refuse(operator: str):
+    name = f"__{operator}__"
+
+    def method(self, *arguments) -> NoReturn:
+        others = "".join(f" and '{type(argument).__name__}'" for argument in arguments)
+        raise TypeError(f"{name}: unsupported operand type(s): 'PerReplica'{others}; {_ADVICE}")
+
+    method.__name__ = name
+    return method
+
+
+for _operator in _OPERATORS.split():
+    setattr(PerReplica, f"__{_operator}__", _refuse(_operator))
+
+
+def regroup(values: Sequence[Any], always_wrap: bool = False) -> Any:
+    """Turns one structure for each replica into one structure with `PerReplica` leaves.
+
+    A leaf that is the very same Python object on every replica stays itself, unless `always_wrap`. Raises
+    ValueError where the replicas' structures differ.
+    """
+    first = values[0]
+    parts = children(first)
+    if parts is None:
+        if not always_wrap and all(value is first for value in values):
+            return first
+        return PerReplica(values)
+    columns = [parts]
+    for replica, value in enumerate(values[1:], start=1):
+        columns.append(_matching_children(first, value, replica))
+    return rebuild(first, [regroup(column, always_wrap) for column in zip(*columns)])
+
+
+def _matching_children(first: Any, value: Any, replica: int) -> list[Any]:
+    parts = children(value)
+    if parts is None or type(value) is not type(first) or len(value) != len(first):
+        raise ValueError(
+            f"The replicas' structures differ: replica 0 has {_describe(first)}, replica {replica} {_describe(value)}."
+        )
+    if not isinstance(first, dict) and not hasattr(first, "keys"):
+        return parts
+    if set(first) != set(value):
+        raise ValueError(f"The replicas' keys differ: replica 0 has {list(first)}, replica {replica} {list(value)}.")
+    return [value[key] for key in first]
+
+
+def _describe(value: Any) -> str:
+    parts = children(value)
+    name = type(value).__name__
+    return f"a {name}" if parts is None else f"a {name} of {len(parts)}"
+
+
+def select(value: Any, replica: int, num_replicas: int) -> Any:
+    """`value` as `replica` sees it: each `PerReplica` inside gives way to that replica's component.
+
+    What holds no `PerReplica` is returned as it is, not copied.
+    """
+    if isinstance(value, PerReplica):
+        return local_results(value, num_replicas)[replica]
+    parts = children(value)
+    if parts is None:
+        return value
+    selected = [select(part, replica, num_replicas) for part in parts]
+    if all(new is old for new, old in zip(selected, parts)):
+        return value
+    return rebuild(value, selected)
+
+
+def local_results(value: Any, num_replicas: int) -> tuple[Any, ...]:
+    """What each local replica holds of `value`; a plain leaf is one result."""
+    if isinstance(value, PerReplica):
+        if len(value.values) != num_replicas:
+            raise ValueError(
+                f"A PerReplica of {len(value.values)} values was given to a strategy of {num_replicas} local replicas."
+            )
+        return value.values
+    if children(value) is None:
+        return (value,)
+    return tuple(select(value, replica, num_replicas) for replica in range(num_replicas))
