@@ -1,0 +1,175 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Builds our Dataset from a recorded recipe: a source, and ops applied from left to right."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import torch_distinput as tdi
+
+
+class Missing(Exception):
+    """The library does not have yet what a recipe needs."""
+
+
+def build(recipe: dict) -> tdi.Dataset:
+    """The dataset of `recipe`; raises Missing(name) where it needs something that comes later."""
+    dataset = _SOURCES[recipe["src"]](recipe)
+    for op in recipe.get("ops", []):
+        name, arguments = op[0], (op[1] if len(op) > 1 else {})
+        dataset = _OPS[name](dataset, **arguments)
+    return dataset
+
+
+def dtype_of(recipe: dict, default: str = "int64") -> torch.dtype:
+    return getattr(torch, recipe.get("dtype", default))
+
+
+def _tensor(values: Any, dtype: str | None) -> torch.Tensor:
+    return torch.tensor(values, dtype=getattr(torch, dtype or "int64"))
+
+
+def _generator(recipe: dict) -> tdi.Dataset:
+    rows, dtype = recipe["rows"], dtype_of(recipe)
+    spec = tdi.TensorSpec(recipe["shape"], dtype)
+    return tdi.Dataset.from_generator(lambda: (torch.tensor(row, dtype=dtype) for row in rows), spec)
+
+
+def _slices_dict(recipe: dict) -> tdi.Dataset:
+    dtypes = recipe.get("dtype", {})
+    return tdi.Dataset.from_tensor_slices({k: _tensor(v, dtypes.get(k)) for k, v in recipe["values"].items()})
+
+
+def _zip(recipe: dict) -> tdi.Dataset:
+    return tdi.Dataset.zip(tuple(build(part) for part in recipe["of"]))
+
+
+def _concat(recipe: dict) -> tdi.Dataset:
+    return functools.reduce(lambda left, right: left.concatenate(right), [build(part) for part in recipe["of"]])
+
+
+def _files(recipe: dict) -> tdi.Dataset:
+    needs(tdi, "TextLineDataset")
+    raise NotImplementedError("file sources exist now: build them here and run their cases")
+
+
+_SOURCES: dict[str, Callable[[dict], tdi.Dataset]] = {
+    "range": lambda recipe: tdi.Dataset.range(recipe["n"]),
+    "slices": lambda recipe: tdi.Dataset.from_tensor_slices(_tensor(recipe["values"], recipe.get("dtype"))),
+    "slices_dict": _slices_dict,
+    "tensors": lambda recipe: tdi.Dataset.from_tensors(_tensor(recipe["value"], recipe.get("dtype"))),
+    "generator": _generator,
+    "files": _files,
+    "file_names": _files,
+    "zip": _zip,
+    "concat": _concat,
+}
+
+
+def needs(owner: Any, name: str) -> Any:
+    """The attribute `name` of `owner`, or Missing."""
+    if not hasattr(owner, name):
+        raise Missing(f"{getattr(owner, '__name__', type(owner).__name__)}.{name}")
+    return getattr(owner, name)
+
+
+# parallel: TensorFlow's num_parallel_calls, which here changes nothing (limit L17).
+def _batch(dataset, n, drop=False, parallel=None):
+    return dataset.batch(n, drop_remainder=drop)
+
+
+def _map(dataset, fn, parallel=None):
+    if fn in _LATER_LEAVES:
+        _check_leaf_kind(fn)
+    return dataset.map(FUNCTIONS[fn], element_spec=declared_spec(fn, dataset))
+
+
+def _window_batch(dataset, n):
+    return needs(dataset, "window")(n).flat_map(lambda window: window.batch(n))
+
+
+_OPS: dict[str, Callable[..., tdi.Dataset]] = {
+    "batch": _batch,
+    "padded_batch": lambda ds, n, drop=False: needs(ds, "padded_batch")(n, drop_remainder=drop),
+    "ragged_batch": lambda ds, n, drop=False: needs(ds, "ragged_batch")(n, drop_remainder=drop),
+    "map": _map,
+    "map_and_batch": lambda ds, fn, n: _batch(_map(ds, fn), n),
+    "filter": lambda ds, fn: ds.filter(PREDICATES[fn]),
+    "repeat": lambda ds, count=None: ds.repeat(count),
+    "take": lambda ds, count: ds.take(count),
+    "skip": lambda ds, count: ds.skip(count),
+    "prefetch": lambda ds, n: ds.prefetch(n),
+    "cache": lambda ds: ds.cache(),
+    "unbatch": lambda ds: ds.unbatch(),
+    "enumerate": lambda ds: ds.enumerate(),
+    "unique": lambda ds: needs(ds, "unique")(),
+    "shard": lambda ds, n, i: ds.shard(n, i),
+    "shard_hint": lambda ds: ds.shard(tdi.SHARD_HINT, 0),
+    "assert_cardinality": lambda ds, n: needs(ds, "assert_cardinality")(n),
+    "shuffle_buffer_1": lambda ds: ds.shuffle(1),
+    "window_batch": _window_batch,
+    "rebatch": lambda ds, n: ds.rebatch(n),
+}
+
+FUNCTIONS: dict[str, Callable] = {
+    "identity": lambda x: x,
+    "forget_rank": lambda x: x,
+    "forget_dims": lambda x: x,
+    "add1": lambda x: x + 1,
+    "pair": lambda x: (x, x),
+    "dict": lambda x: {"a": x, "b": {"c": x + 1}},
+    "vec3": lambda x: torch.stack([x, x, x]),
+    "mat23": lambda x: (10 * x + torch.arange(6)).reshape(2, 3),
+    "vec_mod4": lambda x: x.repeat(int(x) % 4),
+    "xy": lambda x: (x.float().reshape(1), (2 * x).int().reshape(1)),
+    "with_none": lambda x: (x, None),
+    "bool_even": lambda x: x % 2 == 0,
+    "uint8": lambda x: x.to(torch.uint8),
+    "string": lambda x: str(int(x)),
+    "ragged": lambda x: torch.nested.nested_tensor([x.repeat(int(x) % 4)], layout=torch.jagged),
+    "sparse": lambda x: ((torch.arange(4) < x % 4) * (x + 1)).to_sparse(),
+}
+
+PREDICATES: dict[str, Callable] = {
+    "even": lambda x: x % 2 == 0,
+    "never": lambda x: torch.tensor(False),
+    "sum_even": lambda x: x.sum() % 2 == 0,
+}
+
+_LATER_LEAVES = {"string": "string leaves", "ragged": "ragged leaves", "sparse": "sparse leaves"}
+
+
+@functools.cache
+def _leaf_kind_error(fn: str) -> str | None:
+    try:
+        list(tdi.Dataset.range(2).map(FUNCTIONS[fn]))
+    except TypeError as error:
+        return str(error)
+    return None
+
+
+def _check_leaf_kind(fn: str) -> None:
+    if _leaf_kind_error(fn) is not None:
+        raise Missing(_LATER_LEAVES[fn])
+
+
+def declared_spec(fn: str, dataset: tdi.Dataset) -> Any:
+    """What TensorFlow knows of fn's result by tracing it; None where our probe sees as much."""
+    if fn in _LATER_LEAVES or fn in ("pair", "dict"):
+        return None
+    x = dataset.element_spec
+    return {
+        "identity": x,
+        "add1": x,
+        "forget_rank": tdi.TensorSpec(None, x.dtype),
+        "forget_dims": tdi.TensorSpec([None] * len(x.shape), x.dtype),
+        "vec3": tdi.TensorSpec([3], x.dtype),
+        "mat23": tdi.TensorSpec([2, 3], x.dtype),
+        "vec_mod4": tdi.TensorSpec([None], x.dtype),
+        "xy": (tdi.TensorSpec([1], torch.float32), tdi.TensorSpec([1], torch.int32)),
+        "with_none": (x, None),
+        "bool_even": tdi.TensorSpec(x.shape, torch.bool),
+        "uint8": tdi.TensorSpec(x.shape, torch.uint8),
+    }[fn]

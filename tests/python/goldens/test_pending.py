@@ -1,0 +1,58 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""pending.json and the list of differences stay true: nothing is left out silently."""
+
+import json
+
+import pytest
+
+import torch_distinput as tdi
+from goldens import FOLDER, cases_of, check_all, differences, pending, recipes
+
+TOPICS = sorted(path.stem for path in FOLDER.glob("*.json") if path.stem != "deliberate_differences")
+
+
+def all_cases() -> dict[str, dict]:
+    return {case["id"]: case for topic in TOPICS for case in cases_of(topic)}
+
+
+def test_every_golden_file_is_whole():
+    for topic in TOPICS:
+        assert len(cases_of(topic)) == json.loads((FOLDER / f"{topic}.json").read_text())["count"]
+
+
+def test_pending_names_only_cases_that_exist():
+    assert set(pending()) <= set(all_cases())
+
+
+def attempt(case: dict) -> None:
+    """Does what the case needs first; raises Missing while the library cannot."""
+    given = case["in"]
+    strategy = tdi.MirroredStrategy(["cpu"])
+    if given.get("call") == "gather" or case["id"] == "run/gather_in_replica_ctx":
+        recipes.needs(strategy, "gather")
+    elif given.get("fn", "").startswith("all_"):
+        recipes.needs(tdi.get_replica_context(), given["fn"].split()[0])
+    elif case["id"] == "protocol/from_function_returns_none":
+        recipes.needs(strategy, "distribute_datasets_from_function")
+    elif given.get("leaf") == "ragged":
+        recipes.build({"src": "range", "n": 4, "ops": [["map", {"fn": "vec_mod4"}], ["ragged_batch", {"n": 2}]]})
+    elif "leaf" in given:
+        recipes.build({"src": "range", "n": 4, "ops": [["map", {"fn": given["leaf"]}]]})
+    else:
+        recipes.build(given["dataset"])
+
+
+def check_still_missing(case: dict) -> None:
+    """The case must fail to build for the reason that pending.json gives."""
+    with pytest.raises(recipes.Missing) as missing:
+        attempt(case)
+    assert str(missing.value) == pending()[case["id"]]
+
+
+def test_a_pending_case_cannot_run_yet():
+    check_all([case for case_id, case in all_cases().items() if case_id in pending()], check_still_missing)
+
+
+def test_every_deliberate_difference_is_applied_somewhere():
+    known = set(differences.RULES) | set(differences.ELSEWHERE)
+    assert {entry["ids"][0] for entry in differences.entries()} == known

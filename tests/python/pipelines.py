@@ -1,0 +1,111 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Random pipelines for the law tests, and what to do with their elements."""
+
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+
+import torch_distinput as tdi
+
+
+class Rows(torch.utils.data.Dataset):
+    """A map-style dataset of Python; row i is (i, [i, i])."""
+
+    def __init__(self, count: int):
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int):
+        return {"id": torch.tensor(index), "x": torch.tensor([index, -index], dtype=torch.float32)}
+
+
+def slices(count: int) -> tdi.Dataset:
+    ids = torch.arange(count)
+    return tdi.Dataset.from_tensor_slices({"id": ids, "x": torch.stack([ids, -ids], 1).float()})
+
+
+SOURCES = {"slices": slices, "rows": lambda count: tdi.Dataset.from_torch(Rows(count))}
+
+
+def add_one(element: dict) -> dict:
+    return {"id": element["id"], "x": element["x"] + 1}
+
+
+def keep_some(element: dict) -> torch.Tensor:
+    return element["id"] % 3 != 1
+
+
+# Ops on rows; each keeps {"id", "x"}.
+ROW_OPS = {
+    "shuffle": lambda ds, k: ds.shuffle(seed=k),
+    "window": lambda ds, k: ds.shuffle(1 + k, seed=3),
+    "take": lambda ds, k: ds.take(5 * k),
+    "skip": lambda ds, k: ds.skip(k),
+    "shard": lambda ds, k: ds.shard(2, k % 2),
+    "repeat": lambda ds, k: ds.repeat(1 + k % 3),
+    "concatenate": lambda ds, k: ds.concatenate(slices(k)),
+    "cache": lambda ds, k: ds.cache(),
+    "prefetch": lambda ds, k: ds.prefetch(k),
+    "map": lambda ds, k: ds.map(add_one),
+    "parallel_map": lambda ds, k: ds.map(add_one, num_parallel_calls=1 + k % 3),
+}
+# These leave the plan lane.
+STREAM_OPS = {
+    "filter": lambda ds, k: ds.filter(keep_some),
+    "batch_unbatch": lambda ds, k: ds.batch(1 + k).unbatch(),
+    "batch_rebatch": lambda ds, k: ds.batch(2).rebatch([1 + k, 2]).unbatch(),
+}
+# Ops on batches of rows.
+BATCH_OPS = {
+    "none": lambda ds, k: ds,
+    "map": lambda ds, k: ds.map(add_one, row_wise=bool(k % 2)),
+    "take": lambda ds, k: ds.take(k),
+    "skip": lambda ds, k: ds.skip(k),
+    "repeat": lambda ds, k: ds.repeat(2),
+    "shuffle": lambda ds, k: ds.shuffle(seed=k),
+    "prefetch": lambda ds, k: ds.prefetch(1 + k),
+    "rebatch": lambda ds, k: ds.rebatch(1 + k),
+}
+
+Chain = tuple[str, int, list[tuple[str, int]], int, bool, tuple[str, int]]
+
+
+def chains(with_stream_ops: bool = True) -> st.SearchStrategy[Chain]:
+    """Names and numbers that `build` makes a batched pipeline from."""
+    row_ops = [*ROW_OPS, *(STREAM_OPS if with_stream_ops else {})]
+    number = st.integers(0, 4)
+    return st.tuples(
+        st.sampled_from(sorted(SOURCES)),
+        st.integers(0, 13),
+        st.lists(st.tuples(st.sampled_from(row_ops), number), max_size=3),
+        st.integers(1, 5),
+        st.booleans(),
+        st.tuples(st.sampled_from(sorted(BATCH_OPS)), number),
+    )
+
+
+def build(chain: Chain) -> tdi.Dataset:
+    source, rows, ops, batch, drop, (batch_op, number) = chain
+    dataset = SOURCES[source](rows)
+    for name, k in ops:
+        dataset = (ROW_OPS | STREAM_OPS)[name](dataset, k)
+    return BATCH_OPS[batch_op](dataset.batch(batch, drop_remainder=drop), number)
+
+
+def plain(value: Any) -> Any:
+    """A value as nested Python data, shapes and dtypes included."""
+    if isinstance(value, torch.Tensor):
+        return str(value.dtype), tuple(value.shape), value.tolist()
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, (tuple, list)):
+        return type(value)(plain(part) for part in value)
+    return value
+
+
+def elements(dataset: tdi.Dataset, **options) -> list:
+    """One epoch of a dataset as plain data; options as in `_C.Dataset.iterate`."""
+    return [plain(element) for element in dataset._native.iterate(**options)]

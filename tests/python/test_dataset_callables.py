@@ -1,0 +1,187 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Functions of the user: arguments, results, exceptions, threads and the GIL."""
+
+import collections
+import sys
+import threading
+import traceback
+
+import pytest
+import torch
+
+import torch_distinput as tdi
+
+Pair = collections.namedtuple("Pair", "left right")
+
+
+def test_a_tuple_is_passed_as_several_arguments():
+    rows = tdi.Dataset.from_tensor_slices(([1, 2], {"y": [3, 4]}))
+    assert [x.item() for x in rows.map(lambda x, d: x + d["y"])] == [4, 6]
+    assert [x.item() for x, _ in rows.filter(lambda x, d: x > 1)] == [2]
+
+
+@pytest.mark.parametrize("element", [{"x": [1, 2]}, Pair([1, 2], [3, 4])], ids=["dict", "named tuple"])
+def test_other_structures_are_passed_as_one_argument(element):
+    received = []
+    list(tdi.Dataset.from_tensor_slices(element).map(lambda *args: received.append(args) or torch.zeros(())))
+    assert [len(args) for args in received] == [1, 1]
+    assert {type(args[0]) for args in received} == {type(element)}
+
+
+def test_a_list_result_is_one_tensor():
+    first, _ = tdi.Dataset.range(2).map(lambda x: [x, x + 1])
+    assert first.tolist() == [0, 1]
+
+
+def test_a_declared_spec_says_where_lists_are_leaves():
+    spec = {"x": tdi.TensorSpec((2,), torch.int64)}
+    (result,) = tdi.Dataset.range(1).map(lambda x: {"x": [1, 2]}, element_spec=spec)
+    assert result["x"].tolist() == [1, 2]
+
+
+class Failure(Exception):
+    pass
+
+
+def fail(x):
+    raise Failure(f"row {x.item()}")
+
+
+@pytest.mark.parametrize("parallel", [None, 2])
+@pytest.mark.parametrize("prefetch", [False, True])
+@pytest.mark.parametrize("op", ["map", "filter"])
+def test_an_exception_arrives_as_it_was_raised(op, prefetch, parallel):
+    source = tdi.Dataset.range(3)
+    dataset = source.map(fail, num_parallel_calls=parallel) if op == "map" else source.filter(fail)
+    if prefetch:
+        dataset = dataset.prefetch(2)
+    with pytest.raises(Failure, match="row 0") as caught:
+        list(dataset)
+    assert traceback.extract_tb(caught.value.__traceback__)[-1].name == "fail"
+    if sys.version_info >= (3, 11):
+        assert caught.value.__notes__ == [f"raised by {op}(fail)"]
+
+
+def test_an_exception_is_raised_again_with_the_same_traceback_and_one_note():
+    iterator = iter(tdi.Dataset.range(3).map(fail))
+    seen = []
+    for _ in range(3):
+        with pytest.raises(Failure) as caught:
+            next(iterator)
+        names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+        seen.append((caught.value, names[1:], getattr(caught.value, "__notes__", [])[:]))
+    assert seen[0] == seen[1] == seen[2]
+
+
+@pytest.mark.parametrize("op", ["map", "filter"])
+def test_an_escaping_stop_iteration_is_an_error(op):
+    def stop(x):
+        raise StopIteration("too soon")
+
+    with pytest.raises(RuntimeError, match=f"{op}: stop raised StopIteration") as caught:
+        list(getattr(tdi.Dataset.range(3), op)(stop))
+    assert isinstance(caught.value.__cause__, StopIteration)
+
+
+def test_an_exception_that_is_no_exception_passes_skipping():
+    def leave(x):
+        raise SystemExit(3)
+
+    dataset = tdi.Dataset.range(3).map(leave).with_options(tdi.Options(on_error="skip"))
+    with pytest.raises(SystemExit):
+        list(dataset)
+
+
+def test_rows_that_fail_can_be_skipped():
+    def odd_fails(x):
+        return fail(x) if x.item() % 2 else x
+
+    dataset = tdi.Dataset.range(6).map(odd_fails).with_options(tdi.Options(on_error="skip"))
+    iterator = iter(dataset)
+    assert [x.item() for x in iterator] == [0, 2, 4]
+    assert iterator.stats()["skipped"] == 3
+
+
+def test_a_result_that_is_no_tensor_names_function_and_leaf():
+    def name(x):
+        return {"id": x, "name": "cat"}
+
+    with pytest.raises(TypeError, match=r"map\(name\): leaf \['name'\] is a str"):
+        next(iter(tdi.Dataset.range(1).map(name)))
+
+
+@pytest.mark.parametrize("op", ["map", "filter"])
+def test_what_cannot_be_called_is_refused_at_once(op):
+    with pytest.raises(TypeError, match=f"{op}: a callable is needed, but got a int"):
+        getattr(tdi.Dataset.range(1), op)(3)
+
+
+def test_callables_without_a_name_have_that_of_their_class():
+    class Double:
+        def __call__(self, x):
+            return 2 * x
+
+    dataset = tdi.Dataset.range(3).map(Double())
+    assert "map(Double)" in repr(dataset)
+    assert [x.item() for x in dataset] == [0, 2, 4]
+
+
+def test_a_whole_batch_is_mapped_in_one_turn_of_the_gil():
+    batch, turns, turn = 50, [], [0]
+    dataset = tdi.Dataset.range(10 * batch).map(lambda x: turns.append(turn[0]) or x).batch(batch).prefetch(2)
+    interval = sys.getswitchinterval()
+    # Nobody is asked to give up the GIL: it changes hands only where code lets go of it.
+    sys.setswitchinterval(1000)
+    try:
+        iterator = iter(dataset)
+        for _ in range(10):
+            next(iterator)
+            turn[0] += 1
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(turns) == 10 * batch
+    assert all(len(set(turns[i : i + batch])) == 1 for i in range(0, len(turns), batch))
+
+
+def test_threads_of_the_library_keep_their_thread_locals():
+    local, starts = threading.local(), []
+
+    def count(x):
+        if not hasattr(local, "seen"):
+            local.seen = 0
+            starts.append(threading.get_ident())
+        local.seen += 1
+        return x
+
+    list(tdi.Dataset.range(40).map(count).batch(2).prefetch(2))
+    assert len(starts) == len(set(starts)) <= 2
+    del local
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_parallel_calls_run_side_by_side(stream):
+    together = threading.Barrier(3, timeout=20)
+
+    def meet(x):
+        # The first element may be made alone, to learn how much work one is.
+        if x.item() > 0:
+            together.wait()
+        return x
+
+    source = tdi.Dataset.range(7)
+    source = source.filter(lambda x: True) if stream else source
+    assert [x.item() for x in source.map(meet, num_parallel_calls=3)] == list(range(7))
+
+
+def test_a_callable_may_use_another_dataset():
+    inner = tdi.Dataset.range(4).map(lambda x: x + 1).batch(2)
+    dataset = tdi.Dataset.range(3).map(lambda x: x * sum(batch.sum() for batch in inner)).prefetch(1)
+    assert [x.item() for x in dataset] == [0, 10, 20]
+
+
+def test_an_iterator_serves_one_thread_at_a_time():
+    iterator = None
+    dataset = tdi.Dataset.range(3).map(lambda x: next(iterator))
+    iterator = iter(dataset)
+    with pytest.raises(RuntimeError, match="another thread is using this iterator"):
+        next(iterator)

@@ -1,0 +1,120 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The handle: iterating twice, epochs, questions, printing, copying."""
+
+import pickle
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+import torch_distinput as tdi
+
+
+def values(dataset):
+    return [x.item() for x in dataset]
+
+
+def test_iterating_twice_gives_another_epoch():
+    dataset = tdi.Dataset.range(20).shuffle(seed=1)
+    first, second = values(dataset), values(dataset)
+    assert sorted(first) == sorted(second) == list(range(20))
+    assert first != second
+    dataset.set_epoch(0)
+    iterator = iter(dataset)
+    assert iterator.epoch == 0
+    assert values(iterator) == first
+
+
+def test_an_iterator_is_its_own_iterator():
+    iterator = iter(tdi.Dataset.range(3))
+    assert iter(iterator) is iterator
+    assert isinstance(iterator, tdi.DatasetIterator)
+    next(iterator)
+    assert values(iterator) == [1, 2]
+
+
+def test_range_has_the_arguments_of_range():
+    assert values(tdi.Dataset.range(3)) == [0, 1, 2]
+    assert values(tdi.Dataset.range(2, 4)) == [2, 3]
+    assert values(tdi.Dataset.range(5, 0, -2)) == [5, 3, 1]
+    assert values(tdi.Dataset.range(0, 6, step=4)) == [0, 4]
+
+
+def test_ops_chain():
+    dataset = tdi.Dataset.range(6).map(lambda x: x * 2).enumerate(10).skip(1).take(2)
+    assert [(i.item(), x.item()) for i, x in dataset] == [(11, 2), (12, 4)]
+    assert values(tdi.Dataset.range(2).concatenate(tdi.Dataset.range(2)).repeat(2)) == [0, 1] * 4
+    assert [b.tolist() for b in tdi.Dataset.range(5).batch(4).rebatch([1, 2])] == [[0], [1, 2], [3], [4]]
+    assert [b.tolist() for b in tdi.Dataset.range(5).batch(4).rebatch(3)] == [[0, 1, 2], [3, 4]]
+    assert values(tdi.Dataset.range(5).batch(4).unbatch().shard(2, 1).cache().prefetch(2)) == [1, 3]
+
+
+def test_zip_puts_elements_side_by_side():
+    numbers = tdi.Dataset.range(3)
+    zipped = tdi.Dataset.zip({"a": numbers, "b": (numbers.batch(2), numbers)})
+    assert [(z["a"].item(), z["b"][0].tolist(), z["b"][1].item()) for z in zipped] == [(0, [0, 1], 0), (1, [2], 1)]
+    with pytest.raises(TypeError, match="zip: .*holds a int"):
+        tdi.Dataset.zip((numbers, 3))
+
+
+def test_len_cardinality_and_truth():
+    dataset = tdi.Dataset.range(7).batch(2)
+    assert len(dataset) == dataset.cardinality() == 4
+    assert tdi.Dataset.range(0)
+    assert dataset.repeat().cardinality() == tdi.INFINITE
+    assert dataset.filter(lambda x: True).cardinality() == tdi.UNKNOWN
+    for endless, word in ((dataset.repeat(), "infinite"), (dataset.filter(lambda x: True), "unknown")):
+        assert endless
+        with pytest.raises(TypeError, match=f"len: .*{word}"):
+            len(endless)
+
+
+def test_the_spec_of_an_element():
+    dataset = tdi.Dataset.from_tensor_slices({"x": torch.zeros(5, 3), "y": [1, 2, 3, 4, 5]}).batch(2)
+    assert dataset.element_spec == {
+        "x": tdi.TensorSpec((None, 3), torch.float32),
+        "y": tdi.TensorSpec((None,), torch.int64),
+    }
+    with pytest.raises(ValueError, match="element_spec"):
+        _ = tdi.Dataset.range(0).map(lambda x: x).element_spec
+
+
+def test_repr_is_the_chain_of_calls():
+    text = repr(tdi.Dataset.range(6).shuffle(seed=7).batch(4))
+    assert text.startswith("Dataset(range(")
+    assert ").shuffle(" in text and text.endswith(".batch(batch_size=4))")
+    zipped = repr(tdi.Dataset.zip((tdi.Dataset.range(2), tdi.Dataset.range(3))))
+    assert zipped.startswith("Dataset(zip(") and zipped.count("range(") == 2
+
+
+def test_explain_has_a_line_for_each_op():
+    lines = tdi.Dataset.range(6).shuffle(seed=7).batch(4).explain().splitlines()
+    assert len(lines) >= 3
+    for op in ("range", "shuffle", "batch"):
+        assert any(op in line for line in lines)
+
+
+def test_a_dataset_is_made_by_its_constructors_only():
+    with pytest.raises(TypeError, match="Dataset: make one with a constructor"):
+        tdi.Dataset([1, 2])
+
+
+def test_a_dataset_cannot_be_pickled():
+    with pytest.raises(TypeError, match="pickle: .*process"):
+        pickle.dumps(tdi.Dataset.range(3))
+
+
+def test_a_dataset_is_an_iterable_dataset_of_torch():
+    dataset = tdi.Dataset.range(6)
+    assert isinstance(dataset, torch.utils.data.IterableDataset)
+    assert [batch.tolist() for batch in DataLoader(dataset, batch_size=4)] == [[0, 1, 2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_workers_of_torch_share_the_elements(batch):
+    dataset = tdi.Dataset.range(20).shuffle()
+    dataset = dataset.batch(4) if batch else dataset
+    loader = DataLoader(dataset, batch_size=None if batch else 4, num_workers=2, multiprocessing_context="fork")
+    epochs = [torch.cat(list(loader)).tolist() for _ in range(2)]
+    assert [sorted(epoch) for epoch in epochs] == [list(range(20))] * 2
+    assert epochs[0] != epochs[1]

@@ -1,0 +1,259 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Nothing leaks and nothing hangs: callables, threads, forks, Ctrl-C and the interpreter's exit."""
+
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import weakref
+
+import pytest
+import torch
+
+import torch_distinput as tdi
+
+SCALAR = tdi.TensorSpec((), torch.int64)
+
+
+def library_threads():
+    """The library's threads that run Python; those of the arena stay for the life of the process."""
+    names = []
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{task}/comm") as file:
+                names.append(file.read().strip())
+        except FileNotFoundError:
+            pass
+    return [name for name in names if name in ("tdi-lane", "tdi-map", "tdi-prefetch")]
+
+
+class Callable:
+    def __call__(self, x):
+        return x
+
+    def rows(self):
+        yield from range(100)
+
+
+PIPELINES = {
+    "map": lambda c: tdi.Dataset.range(100).map(c),
+    "parallel map": lambda c: tdi.Dataset.range(100).map(c, num_parallel_calls=2),
+    "parallel map of a stream": lambda c: tdi.Dataset.range(100).filter(lambda x: True).map(c, num_parallel_calls=2),
+    "prefetch": lambda c: tdi.Dataset.range(100).map(c).prefetch(2),
+    "prefetched generator": lambda c: tdi.Dataset.from_generator(c.rows, SCALAR).prefetch(2),
+}
+
+
+@pytest.mark.parametrize("make", PIPELINES.values(), ids=PIPELINES.keys())
+def test_callables_and_threads_are_let_go_of_midway(make):
+    callable = Callable()
+    alive = weakref.ref(callable)
+    dataset = make(callable)
+    del callable
+    for index, _ in enumerate(dataset):
+        if index == 3:
+            break
+    assert library_threads() == []
+    assert alive() is not None
+    del dataset
+    gc.collect()
+    assert alive() is None
+
+
+@pytest.mark.parametrize("make", PIPELINES.values(), ids=PIPELINES.keys())
+def test_close_stops_threads_and_can_be_repeated(make):
+    iterator = iter(make(Callable()))
+    next(iterator), next(iterator)
+    iterator.close()
+    iterator.close()
+    assert library_threads() == []
+
+
+def test_an_exception_that_holds_its_iterator_is_collected():
+    class Failure(Exception):
+        pass
+
+    def fail(x):
+        if x.item() == 2:
+            raise Failure
+        return x
+
+    def loop():
+        iterator = iter(tdi.Dataset.range(10).map(fail, num_parallel_calls=2))
+        alive.append(weakref.ref(iterator))
+        for _ in iterator:
+            pass
+
+    alive = []
+    with pytest.raises(Failure):
+        loop()
+    gc.collect()
+    assert alive[0]() is None
+    assert library_threads() == []
+
+
+def in_child(body):
+    """Runs `body` in a forked child; what it returns as text."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            text = str(body())
+        except BaseException as error:
+            text = f"{type(error).__name__}: {error}"
+        os.write(write, text.encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        text = pipe.read()
+    os.waitpid(pid, 0)
+    return text
+
+
+FORK_PIPELINES = {
+    "native": lambda: tdi.Dataset.range(1000).batch(2),
+    "parallel map": lambda: tdi.Dataset.range(1000).map(lambda x: x, num_parallel_calls=2).batch(2),
+    "prefetched stream": lambda: tdi.Dataset.range(1000).filter(lambda x: True).batch(2).prefetch(2),
+}
+
+
+@pytest.mark.parametrize("make", FORK_PIPELINES.values(), ids=FORK_PIPELINES.keys())
+def test_a_forked_child_makes_its_own_iterators(make):
+    dataset = make()
+    iterator = iter(dataset)
+    next(iterator)
+    for use in (lambda: next(iterator), iterator.state_dict, iterator.stats, iterator.close):
+        answer = in_child(use)
+        assert answer.startswith("FailedPreconditionError") and "fork" in answer
+
+    def iterate_and_drop():
+        nonlocal iterator
+        iterator = None
+        return sum(batch.sum() for batch in make()).item() + sum(batch.sum() for batch in dataset).item()
+
+    assert in_child(iterate_and_drop) == str(999 * 1000)
+    assert next(iterator).tolist() == [2, 3]
+
+
+def run_script(script, timeout=60):
+    return subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+def test_ctrl_c_ends_a_wait():
+    result = run_script(
+        """
+        import os, signal, threading, time
+        import torch, torch_distinput as tdi
+
+        never = threading.Event()
+        scalar = tdi.TensorSpec((), torch.int64)
+
+        def block(*_):
+            never.wait()
+
+        def rows():
+            yield 0
+            block()
+
+        rows_then_block = tdi.Dataset.from_generator(rows, scalar)
+        pipelines = {
+            "generator": rows_then_block,
+            "prefetched generator": rows_then_block.prefetch(1),
+            "prefetched map": tdi.Dataset.range(9).map(lambda x: x if x == 0 else block()).prefetch(2),
+            "parallel map of a stream": rows_then_block.take(1).repeat(4).map(block, num_parallel_calls=2),
+        }
+        for name, dataset in pipelines.items():
+            iterator = iter(dataset)
+            if "stream" not in name:
+                next(iterator)
+            times = []
+
+            def interrupt():
+                time.sleep(0.3)
+                times.append(time.monotonic())
+                os.kill(os.getpid(), signal.SIGINT)
+
+            threading.Thread(target=interrupt).start()
+            try:
+                next(iterator)
+                print(name, "was not interrupted")
+            except KeyboardInterrupt:
+                print(name, time.monotonic() - times[0], flush=True)
+            del iterator
+        """
+    )
+    assert result.returncode == 0, result.stderr
+    latencies = {name: float(seconds) for name, _, seconds in (line.rpartition(" ") for line in result.stdout.splitlines())}
+    assert len(latencies) == 4
+    # A wait looks for signals every 50 ms; the rest is room for a busy machine.
+    assert max(latencies.values()) < 1.0, latencies
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_the_interpreter_exits_in_the_middle_of_an_epoch(blocked):
+    start = time.monotonic()
+    result = run_script(
+        f"""
+        import threading, time
+        import torch, torch_distinput as tdi
+
+        never = threading.Event()
+
+        def rows():
+            try:
+                yield 0
+                never.wait() if {blocked} else None
+                yield from range(10**9)
+            finally:
+                print("closed", flush=True)
+
+        scalar = tdi.TensorSpec((), torch.int64)
+        generator = iter(tdi.Dataset.from_generator(rows, scalar).prefetch(2))
+        busy = iter(tdi.Dataset.range(10**9).map(lambda x: x, num_parallel_calls=2).batch(4))
+        native = iter(tdi.Dataset.range(10**9).batch(4))
+        for iterator in (generator, busy, native):
+            next(iterator)
+
+        def consume():
+            for _ in tdi.Dataset.range(10**9).map(lambda x: x).batch(4):
+                pass
+
+        threading.Thread(target=consume, daemon=True).start()
+        time.sleep(0.05)
+        print("end", flush=True)
+        """
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    assert result.stdout.splitlines() == (["end"] if blocked else ["end", "closed"])
+    assert time.monotonic() - start < 50
+
+
+def test_dropping_an_iterator_does_not_wait_for_ever():
+    go_on = threading.Event()
+    started = threading.Event()
+
+    def block(x):
+        if x.item() > 0:
+            started.set()
+            go_on.wait()
+        return x
+
+    iterator = iter(tdi.Dataset.range(9).map(block).prefetch(2))
+    next(iterator)
+    started.wait()
+    del iterator
+    assert library_threads() != []
+    go_on.set()
+    deadline = time.monotonic() + 20
+    while library_threads() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert library_threads() == []

@@ -1,0 +1,69 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The type stub of the native module has the live module's names and parameters."""
+
+import ast
+import enum
+import inspect
+import re
+from pathlib import Path
+
+import torch_distinput
+from torch_distinput import _C
+
+STUB = Path(torch_distinput.__file__).with_name("_C.pyi")
+
+
+def live_parameters(doc):
+    """Parameter names in the signature with which pybind11 begins a docstring."""
+    arguments = doc.partition("\n")[0].partition("(")[2].rpartition(") ->")[0]
+    while re.search(r"\[[^\[\]]*\]|\([^()]*\)", arguments):
+        arguments = re.sub(r"\[[^\[\]]*\]|\([^()]*\)", "", arguments)
+    return [part.split(":")[0].split("=")[0].strip() for part in arguments.split(",") if part.strip()]
+
+
+def live_members(owner):
+    found = {}
+    for name, value in vars(owner).items():
+        value = value.__func__ if isinstance(value, staticmethod) else value
+        if isinstance(value, property):
+            found[name] = ["self"]
+        elif isinstance(value, (type, int)) or inspect.ismodule(value):
+            continue
+        elif callable(value) and (value.__doc__ or "").startswith(f"{name}("):
+            found[name] = live_parameters(value.__doc__)
+    return found
+
+
+def stub_members(body):
+    return {
+        node.name: [argument.arg for argument in node.args.args]
+        for node in body
+        if isinstance(node, ast.FunctionDef) and not any(isinstance(d, ast.Attribute) for d in node.decorator_list)
+    }
+
+
+def test_the_stub_matches_the_module():
+    tree = ast.parse(STUB.read_text())
+    stubs = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    live = {name: value for name, value in vars(_C).items() if not name.startswith("_") and not isinstance(value, int)}
+    constants = {node.target.id for node in tree.body if isinstance(node, ast.AnnAssign)}
+    assert constants == {name for name, value in vars(_C).items() if isinstance(value, int)}
+    assert set(stubs) == set(live)
+    for name, owner in live.items():
+        if isinstance(owner, type) and issubclass(owner, enum.Enum):
+            in_stub = {node.targets[0].id for node in stubs[name].body if isinstance(node, ast.Assign)}
+            assert in_stub == set(owner.__members__), name
+        else:
+            assert stub_members(stubs[name].body) == live_members(owner), name
+
+
+def test_everything_bound_is_documented():
+    undocumented = [
+        f"{owner_name}.{name}"
+        for owner_name, owner in vars(_C).items()
+        if isinstance(owner, type) or inspect.ismodule(owner)
+        for name, value in vars(owner).items()
+        if not name.startswith("__") and "\n" not in (getattr(value, "__func__", value).__doc__ or "\n")
+        if not isinstance(value, (property, enum.Enum)) and callable(getattr(value, "__func__", value))
+    ]
+    assert undocumented == []
