@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <array>
+#include <atomic>
 #include <bit>
 #include <mutex>
 #include <new>
@@ -162,17 +163,33 @@ PoolStats BufferPool::stats() const {
   return shelves_->stats;
 }
 
+/// Holds the host pool's lock while the process forks: another thread that had it would keep it locked in
+/// the child for ever. For the same reason the pool is no static object with an initializer.
+struct BufferPool::HostPool {
+  static inline std::atomic<const std::shared_ptr<BufferPool>*> pool{nullptr};
+  static inline Shelves* locked = nullptr;
+
+  static void lock() {
+    const auto* const current = pool.load();
+    locked = current != nullptr ? (*current)->shelves_.get() : nullptr;
+    if (locked != nullptr) locked->mutex.lock();
+  }
+  static void unlock() {
+    if (locked != nullptr) locked->mutex.unlock();
+  }
+  static inline const int registered = ::pthread_atfork(lock, unlock, unlock);
+};
+
 const std::shared_ptr<BufferPool>& host_pool() {
+  auto& pool = BufferPool::HostPool::pool;
+  const std::shared_ptr<BufferPool>* current = pool.load();
+  if (current != nullptr) return *current;
+  constexpr std::size_t kLimit = std::size_t{1} << 30;
+  auto fresh =
+      std::make_unique<const std::shared_ptr<BufferPool>>(BufferPool::create(page_allocator(), kLimit));
+  if (!pool.compare_exchange_strong(current, fresh.get())) return *current;
   // Leaked: blocks may be given back after static destruction.
-  static const auto* const pool = [] {
-    constexpr std::size_t kLimit = std::size_t{1} << 30;
-    static const auto* const made = new auto(BufferPool::create(page_allocator(), kLimit));
-    // Another thread may hold the lock when the process forks; the child could never take it.
-    ::pthread_atfork([] { (*made)->shelves_->mutex.lock(); }, [] { (*made)->shelves_->mutex.unlock(); },
-                     [] { (*made)->shelves_->mutex.unlock(); });
-    return made;
-  }();
-  return *pool;
+  return *fresh.release();
 }
 
 Block::~Block() { reclaim(node_); }

@@ -78,6 +78,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   friend class Block;
   friend const std::shared_ptr<BufferPool>& host_pool();
   struct Shelves;
+  struct HostPool;
 
   void put_back(PoolNode* node) noexcept;
   void free_chain(PoolNode* node) noexcept;

@@ -88,9 +88,8 @@ TORCH_DISTINPUT_AVX2 std::size_t encrypt_batch_avx2(const FeistelNetwork& net,
 void encrypt_batch(const FeistelNetwork& net, std::span<std::int64_t> batch) noexcept {
   std::size_t done = 0;
 #if defined(__x86_64__)
-  static const bool has_avx2 = __builtin_cpu_supports("avx2");
   constexpr std::uint64_t kLaneLimit = std::uint64_t{1} << 32;
-  if (has_avx2 && net.size <= kLaneLimit) done = encrypt_batch_avx2(net, batch);
+  if (__builtin_cpu_supports("avx2") && net.size <= kLaneLimit) done = encrypt_batch_avx2(net, batch);
 #endif
   for (std::int64_t& x : batch.subspan(done))
     x = static_cast<std::int64_t>(encrypt(net, static_cast<std::uint64_t>(x)));
