@@ -20,6 +20,11 @@ endif()
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-Wextra>)
 if(TDI_WERROR)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # gcc 12 reports them for concatenations of std::string, wrongly (GCC bugs 105329, 105651).
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-error=array-bounds>
+                        $<$<COMPILE_LANGUAGE:CXX>:-Wno-error=restrict>)
+  endif()
 endif()
 
 if(TDI_SANITIZE)
@@ -31,4 +36,12 @@ endif()
 function(tdi_add_include_folders target)
   target_include_directories(${target}
     PRIVATE "${PROJECT_SOURCE_DIR}/csrc" PUBLIC "${PROJECT_SOURCE_DIR}/csrc/include")
+endfunction()
+
+# Headers that nearly every file of a target includes anyway. Files still name what they use: what a build
+# without TDI_PCH would miss, it reports.
+function(tdi_precompile target)
+  if(TDI_PCH)
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
 endfunction()

@@ -39,7 +39,14 @@ def short(text: str) -> str:
 
 
 def docstring(text: str | None, indent: str) -> list[str]:
-    return [f'{indent}"""{text.strip()}"""'] if text and text.strip() else []
+    text = (text or "").strip().replace("\\", "\\\\")
+    text = text[:-1] + '\\"' if text.endswith('"') else text
+    return [f'{indent}"""{text}"""'] if text else []
+
+
+def definition(heading: str, text: str | None, indent: str) -> list[str]:
+    body = docstring(text, indent + INDENT)
+    return [f"{indent}{heading}", *body] if body else [f"{indent}{heading} ..."]
 
 
 def function(name: str, doc: str, indent: str, static: bool = False) -> list[str]:
@@ -47,15 +54,13 @@ def function(name: str, doc: str, indent: str, static: bool = False) -> list[str
     signature, _, text = doc.partition("\n")
     signature = short(signature.replace(f"{name}(", "(", 1)).replace("self: object", "self")
     signature = re.sub(r"^\(self: [\w.\[\]]+", "(self", signature)
-    body = docstring(text, indent + INDENT) or [f"{indent}{INDENT}..."]
-    return [*([f"{indent}@staticmethod"] if static else []), f"{indent}def {name}{signature}:", *body]
+    return [*([f"{indent}@staticmethod"] if static else []), *definition(f"def {name}{signature}:", text, indent)]
 
 
 def prop(name: str, value: property, indent: str) -> list[str]:
     returns = re.search(r"-> (.+)$", (value.fget.__doc__ or "").partition("\n")[0])
     kind = short(returns[1]) if returns else "typing.Any"
-    lines = [f"{indent}@property", f"{indent}def {name}(self) -> {kind}:"]
-    lines += docstring(value.__doc__, indent + INDENT) or [f"{indent}{INDENT}..."]
+    lines = [f"{indent}@property", *definition(f"def {name}(self) -> {kind}:", value.__doc__, indent)]
     if value.fset is not None:
         lines += [f"{indent}@{name}.setter", f"{indent}def {name}(self, value: {kind}) -> None: ..."]
     return lines

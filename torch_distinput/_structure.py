@@ -5,12 +5,21 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
+from torch import Tensor
+
 
 def children(value: Any) -> list[Any] | None:
     """What lies directly inside `value`, or None for a leaf (torch.Size is one)."""
+    kind = type(value)
+    if kind is dict:
+        return list(value.values())
+    if kind is tuple or kind is list:
+        return list(value)
+    if isinstance(value, Tensor):  # asking an ABC, as the next line does, costs ten times as much
+        return None
     if isinstance(value, Mapping):
         return list(value.values())
-    if isinstance(value, list) or type(value) is tuple:
+    if isinstance(value, list):
         return list(value)
     if isinstance(value, tuple) and (hasattr(value, "_fields") or hasattr(value, "n_sequence_fields")):
         return list(value)
@@ -19,6 +28,8 @@ def children(value: Any) -> list[Any] | None:
 
 def rebuild(value: Any, parts: Iterable[Any]) -> Any:
     """A structure like `value`, of the same type, with other children."""
+    if type(value) is dict:
+        return dict(zip(value, parts))
     if isinstance(value, Mapping):
         return _rebuild_mapping(value, dict(zip(value, parts)))
     if isinstance(value, tuple):
@@ -33,8 +44,6 @@ def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _rebuild_mapping(value: Mapping, items: dict) -> Mapping:
-    if type(value) is dict:
-        return items
     if not isinstance(value, MutableMapping):
         return type(value)(items)
     result = copy.copy(value)

@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch.utils.data import IterableDataset, get_worker_info
 
 from torch_distinput import _C, torch_source
 from torch_distinput._structure import map_leaves
+
+if TYPE_CHECKING:
+    from torch_distinput.strategy import Strategy
 
 
 class Dataset(IterableDataset):
@@ -96,8 +100,7 @@ class Dataset(IterableDataset):
 
     def rebatch(self, batch_sizes: int | Sequence[int], drop_remainder: bool = False) -> Dataset:
         """The rows of batches regrouped, across the borders of batches, into sizes that are taken in turn."""
-        sizes = list(batch_sizes) if isinstance(batch_sizes, Sequence) else [batch_sizes]
-        return Dataset(self._native.rebatch(sizes, drop_remainder))
+        return Dataset(self._native.rebatch(_sizes(batch_sizes), drop_remainder))
 
     def shuffle(
         self, buffer_size: int | None = None, seed: int | None = None, reshuffle_each_iteration: bool = True
@@ -186,9 +189,12 @@ class Dataset(IterableDataset):
         """The type of the elements: their structure with a spec at each leaf. May call functions on one element."""
         return self._native.element_spec
 
-    def explain(self) -> str:
-        """A line for each op: its arguments, lane, cardinality and spec."""
-        return self._native.explain()
+    def explain(self, strategy: Strategy | None = None) -> str:
+        """A line for each op: its arguments, lane, cardinality and spec.
+
+        With a strategy: how it would deal out the rows, and why.
+        """
+        return self._native.explain() if strategy is None else strategy.distribute_dataset(self).explain()
 
     def __len__(self) -> int:
         cardinality = self._native.cardinality()
@@ -224,6 +230,19 @@ class Dataset(IterableDataset):
             "pickle: a torch_distinput Dataset cannot be pickled, because it refers to this process's memory and "
             "functions. Make it in the process that uses it, or start worker processes by fork."
         )
+
+
+def _sizes(batch_sizes: Any) -> list[int]:
+    try:
+        return [operator.index(batch_sizes)]
+    except TypeError:
+        pass
+    try:
+        return [operator.index(size) for size in batch_sizes]
+    except TypeError:
+        raise ValueError(
+            f"rebatch: `batch_sizes` must be an int or a sequence of ints, but is {batch_sizes!r}."
+        ) from None
 
 
 def _unwrapped(value: Any) -> Any:

@@ -10,7 +10,7 @@ from torch_distinput import _C
 from torch_distinput._structure import map_leaves
 from torch_distinput.replica import current_frame
 from torch_distinput.spec import PerReplicaSpec
-from torch_distinput.values import regroup
+from torch_distinput.values import wrap
 
 if TYPE_CHECKING:
     from torch_distinput.strategy import Strategy
@@ -99,7 +99,7 @@ class DistributedIterator:
 
     def _value(self, step: tuple[list[Any], _C.StepInfo]) -> Any:
         values = step[0]
-        return regroup(values, always_wrap=True) if self._dataset._wraps else values[0]
+        return wrap(values) if self._dataset._wraps else values[0]
 
     def _check_frame(self, call: str) -> None:
         frame = current_frame()

@@ -137,9 +137,10 @@ class _NativeStrategy(Strategy):
     def run(self, fn, args=(), kwargs=None):
         _check_arguments(args, kwargs)
         self._check_cross_replica("run")
-        rendezvous = Rendezvous(len(self._devices))
-        calls = [functools.partial(self._call, r, rendezvous, fn, args, kwargs or {}) for r in range(len(self._devices))]
-        if len(calls) == 1:
+        count = len(self._devices)
+        rendezvous = Rendezvous(count)
+        calls = [functools.partial(self._call, replica, rendezvous, fn, args, kwargs or {}) for replica in range(count)]
+        if count == 1:
             with _on_device(self._devices[0]):
                 return calls[0]()
         return regroup(self._threads.run(calls, rendezvous))

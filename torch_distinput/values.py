@@ -67,22 +67,31 @@ for _operator in _OPERATORS.split():
     setattr(PerReplica, f"__{_operator}__", _refuse(_operator))
 
 
-def regroup(values: Sequence[Any], always_wrap: bool = False) -> Any:
-    """Turns one structure for each replica into one structure with `PerReplica` leaves.
+def wrap(values: Sequence[Any]) -> Any:
+    """Turns one element for each replica, all of one structure, into that structure with `PerReplica` leaves."""
+    first = values[0]
+    if type(first) is dict:
+        return {key: wrap([value[key] for value in values]) for key in first}
+    parts = children(first)
+    if parts is None:
+        return PerReplica(values)
+    return rebuild(first, [wrap(column) for column in zip(*map(children, values))])
 
-    A leaf that is the very same Python object on every replica stays itself, unless `always_wrap`. Raises
-    ValueError where the replicas' structures differ.
+
+def regroup(values: Sequence[Any]) -> Any:
+    """Turns the replicas' results into one structure with `PerReplica` leaves.
+
+    A leaf that is the very same Python object on every replica stays itself. Raises ValueError where the replicas'
+    structures differ.
     """
     first = values[0]
     parts = children(first)
     if parts is None:
-        if not always_wrap and all(value is first for value in values):
-            return first
-        return PerReplica(values)
+        return first if all(value is first for value in values) else PerReplica(values)
     columns = [parts]
     for replica, value in enumerate(values[1:], start=1):
         columns.append(_matching_children(first, value, replica))
-    return rebuild(first, [regroup(column, always_wrap) for column in zip(*columns)])
+    return rebuild(first, [regroup(column) for column in zip(*columns)])
 
 
 def _matching_children(first: Any, value: Any, replica: int) -> list[Any]:
@@ -91,7 +100,7 @@ def _matching_children(first: Any, value: Any, replica: int) -> list[Any]:
         raise ValueError(
             f"The replicas' structures differ: replica 0 has {_describe(first)}, replica {replica} {_describe(value)}."
         )
-    if not isinstance(first, dict) and not hasattr(first, "keys"):
+    if not hasattr(first, "keys") or list(first) == list(value):
         return parts
     if set(first) != set(value):
         raise ValueError(f"The replicas' keys differ: replica 0 has {list(first)}, replica {replica} {list(value)}.")

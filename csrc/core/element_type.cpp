@@ -37,7 +37,8 @@ ElementSpec probed_spec(const Element& element) {
     if (auto* tensor = std::get_if<TensorSpec>(&leaf)) tensor->expected = *tensor->shape;
     std::visit(
         [](auto& leaf_spec) {
-          if constexpr (requires { leaf_spec.shape; }) leaf_spec.shape->assign(leaf_spec.shape->size(), kUnknownDim);
+          if constexpr (requires { leaf_spec.shape; })
+            leaf_spec.shape->assign(leaf_spec.shape->size(), kUnknownDim);
         },
         leaf);
   }

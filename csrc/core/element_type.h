@@ -20,7 +20,8 @@ ElementSpec probed_spec(const Element& element);
 /// the element it sees first. Any thread may call.
 class ElementType {
  public:
-  /// Throws c10::ValueError naming `source`, the element's `number`, the leaf, what was expected and what came.
+  /// Throws c10::ValueError naming `source`, the element's `number`, the leaf, what was expected and what
+  /// came.
   void check(const Element& element, std::int64_t number, std::string_view source);
 
  private:

@@ -48,8 +48,8 @@ NodePtr shard_hints(const NodePtr& node, std::int64_t num_workers, std::int64_t 
     return ops::shard(node->inputs().at(0), num_workers, worker, /*require_non_empty=*/true);
   }
   bool below = false;
-  NodePtr changed =
-      change_inputs(node, [&](const NodePtr& input) { return shard_hints(input, num_workers, worker, below); });
+  NodePtr changed = change_inputs(
+      node, [&](const NodePtr& input) { return shard_hints(input, num_workers, worker, below); });
   found = found || below;
   return below ? changed : node;
 }
@@ -59,7 +59,8 @@ Sharding by_hint(const NodePtr& node, std::int64_t num_workers, std::int64_t wor
   NodePtr sharded = shard_hints(node, num_workers, worker, found);
   if (!found) return {node, AutoShardPolicy::kOff, "the pipeline has no shard(SHARD_HINT, 0)"};
   return {std::move(sharded), AutoShardPolicy::kHint,
-          "shard(SHARD_HINT, 0) became shard(" + std::to_string(num_workers) + ", " + std::to_string(worker) + ")"};
+          "shard(SHARD_HINT, 0) became shard(" + std::to_string(num_workers) + ", " + std::to_string(worker) +
+              ")"};
 }
 
 Sharding by_file(const NodePtr& node, std::int64_t num_workers, std::int64_t worker) {
@@ -69,14 +70,16 @@ Sharding by_file(const NodePtr& node, std::int64_t num_workers, std::int64_t wor
 }
 
 Sharding by_data(const NodePtr& node, std::int64_t num_workers, const std::string& why) {
-  std::string reason = num_workers == 1 ? "one worker reads everything" : "each worker keeps its parts of each batch";
+  std::string reason =
+      num_workers == 1 ? "one worker reads everything" : "each worker keeps its parts of each batch";
   if (!why.empty()) reason += ": " + why;
   return {node, AutoShardPolicy::kData, std::move(reason)};
 }
 
 }  // namespace
 
-Sharding auto_shard(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_workers, std::int64_t worker) {
+Sharding auto_shard(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_workers,
+                    std::int64_t worker) {
   check_worker("auto_shard", num_workers, worker);
   switch (policy) {
     case AutoShardPolicy::kOff:

@@ -24,7 +24,8 @@ struct Sharding {
 ///  - kData: the node as it is: all workers read the same stream and each keeps its parts of it;
 ///  - kAuto: kFile where that is possible, else kData.
 /// Throws InvalidArgumentError for a worker out of range.
-Sharding auto_shard(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_workers, std::int64_t worker);
+Sharding auto_shard(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_workers,
+                    std::int64_t worker);
 
 /// `AUTO`, `FILE`, ...
 std::string policy_name(AutoShardPolicy policy);

@@ -24,13 +24,16 @@ void check_worker(const std::string& call, std::int64_t num_workers, std::int64_
 std::vector<std::int64_t> batch_sizes_for_worker(std::int64_t global_batch_size, std::int64_t num_workers,
                                                  std::int64_t replicas_per_worker, std::int64_t worker) {
   const std::string call = "batch_sizes_for_worker";
-  check_worker(call, num_workers, worker);
-  require(global_batch_size >= 0, call, "`global_batch_size` must not be negative", global_batch_size);
+  require(num_workers >= 1, call, "`num_workers` must be at least 1", num_workers);
   require(replicas_per_worker >= 1, call, "`replicas_per_worker` must be at least 1", replicas_per_worker);
   const std::int64_t replicas = num_workers * replicas_per_worker;
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(replicas), global_batch_size / replicas);
-  std::for_each_n(sizes.begin(), global_batch_size % replicas, [](std::int64_t& size) { ++size; });
-  std::rotate(sizes.begin(), sizes.begin() + worker * replicas_per_worker, sizes.end());
+  std::int64_t smaller = global_batch_size / replicas;
+  if (global_batch_size % replicas < 0) --smaller;
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(replicas), smaller);
+  std::for_each_n(sizes.begin(), global_batch_size - replicas * smaller, [](std::int64_t& size) { ++size; });
+  std::int64_t shift = worker * replicas_per_worker;
+  if (shift < 0) shift += replicas;
+  std::rotate(sizes.begin(), sizes.begin() + std::clamp(shift, std::int64_t{0}, replicas), sizes.end());
   return sizes;
 }
 

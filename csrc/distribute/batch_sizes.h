@@ -10,7 +10,8 @@ namespace torch_distinput {
 /// The sizes into which worker `worker` of `num_workers`, with `replicas_per_worker` replicas each, cuts
 /// its rows in turn: N = num_workers * replicas_per_worker sizes that differ by at most one and add up to
 /// `global_batch_size`, rotated so that the sizes of all workers at one step add up to it too.
-/// Throws InvalidArgumentError for a negative batch size, counts below 1 or a worker out of range.
+/// A negative batch size and a worker out of range give the sizes that tf.distribute gives for them.
+/// Throws InvalidArgumentError for counts below 1.
 std::vector<std::int64_t> batch_sizes_for_worker(std::int64_t global_batch_size, std::int64_t num_workers,
                                                  std::int64_t replicas_per_worker, std::int64_t worker);
 

@@ -7,9 +7,10 @@ namespace torch_distinput {
 
 Element zero_part(const SpecPtr& spec, const Node& node) {
   const SpecPtr known = spec ? spec : node.spec();
-  TORCH_CHECK_VALUE(known != nullptr,
-                    "distribute_dataset: a replica has no rows in this step, and the type of the elements is not "
-                    "known; declare it (`element_spec`).");
+  TORCH_CHECK_VALUE(
+      known != nullptr,
+      "distribute_dataset: a replica has no rows in this step, and the type of the elements is not "
+      "known; declare it (`element_spec`).");
   return zero_rows(*known);
 }
 
@@ -39,7 +40,8 @@ BuiltStep build_step(const Distribution& distribution, const PlannedStep& planne
   BuiltStep step;
   for (const std::int64_t index : distribution.dealing.local) {
     const Part& part = planned.parts[static_cast<std::size_t>(index)];
-    step.parts.push_back(part.segments.empty() ? zero_part(distribution.spec, *distribution.dealing.node) : take(part));
+    step.parts.push_back(part.segments.empty() ? zero_part(distribution.spec, *distribution.dealing.node)
+                                               : take(part));
   }
   step.info = info_of(distribution, planned);
   step.complete = planned.complete;

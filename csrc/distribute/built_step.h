@@ -28,7 +28,7 @@ struct BuiltStep {
   bool last = false;
   bool last_complete = false;
   StepPosition after;
-  std::shared_ptr<const Upstream> upstream;  ///< stream lane: at or before `after`
+  std::shared_ptr<const Upstream> upstream;  ///< stream lane: at `after`
 };
 
 /// A zero-row element as `node` yields elements. `spec`: of them; null if it was not known before. Throws

@@ -28,8 +28,8 @@ Element cut_leaves(const Element& element, std::int64_t piece, std::int64_t piec
   for (const Leaf& leaf : element.leaves()) {
     const std::int64_t rows = single(leaf).rows().value_or(0);
     const std::int64_t interval = (rows + pieces - 1) / pieces;
-    Element cut = slice_rows(single(leaf), std::min(piece * interval, rows), std::min((piece + 1) * interval, rows),
-                             kName);
+    Element cut = slice_rows(single(leaf), std::min(piece * interval, rows),
+                             std::min((piece + 1) * interval, rows), kName);
     leaves.push_back(std::move(cut.leaves().front()));
   }
   return {element.structure(), std::move(leaves)};
@@ -48,8 +48,8 @@ std::int64_t count_rows(const Element& element, std::int64_t number, bool whole,
     TORCH_CHECK_VALUE(rows.has_value(), kName, ": element ", number, ": ", leaf_name(element, i),
                       " has no rows to deal out over replicas. Call `batch` on the dataset first.");
     TORCH_CHECK_VALUE(cuts_leaves || i == 0 || *rows == most, kName, ": element ", number,
-                      ": all leaves must have the same number of rows, but ", leaf_name(element, 0), " has ", most,
-                      " and ", leaf_name(element, i), " has ", *rows, ".");
+                      ": all leaves must have the same number of rows, but ", leaf_name(element, 0), " has ",
+                      most, " and ", leaf_name(element, i), " has ", *rows, ".");
     most = std::max(most, *rows);
   }
   return most;
@@ -61,8 +61,9 @@ Element cut_part(const Element& element, const Segment& segment, const Part& par
     return slice_rows(element, segment.begin, segment.end, kName);
   }
   if (part.pieces == 1) return element;
-  TORCH_CHECK_VALUE(part.pieces > 0, kName, ": element ", segment.element,
-                    ": its leaves have different numbers of rows, so a short step cannot be filled (`tail`).");
+  TORCH_CHECK_VALUE(
+      part.pieces > 0, kName, ": element ", segment.element,
+      ": its leaves have different numbers of rows, so a short step cannot be filled (`tail`).");
   return cut_leaves(element, part.piece, part.pieces);
 }
 

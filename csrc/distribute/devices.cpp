@@ -13,7 +13,8 @@ c10::Device parse(const std::string& name, const std::string& strategy) {
   try {
     return c10::Device(name);
   } catch (const c10::Error&) {
-    TORCH_CHECK_VALUE(false, strategy, ": '", name, "' is no device; write 'cpu', 'cuda', 'cuda:0' or the like.");
+    TORCH_CHECK_VALUE(false, strategy, ": '", name,
+                      "' is no device; write 'cpu', 'cuda', 'cuda:0' or the like.");
   }
 }
 
@@ -41,8 +42,9 @@ std::vector<c10::Device> find_devices(const std::vector<std::string>& names, con
   std::vector<c10::Device> devices;
   for (const std::string& name : names) {
     const c10::Device device = find_device(name, strategy);
-    TORCH_CHECK_VALUE(device.is_cpu() || std::find(devices.begin(), devices.end(), device) == devices.end(), strategy,
-                      ": device '", device.str(), "' is named twice; only 'cpu' may stand for several replicas.");
+    TORCH_CHECK_VALUE(device.is_cpu() || std::find(devices.begin(), devices.end(), device) == devices.end(),
+                      strategy, ": device '", device.str(),
+                      "' is named twice; only 'cpu' may stand for several replicas.");
     devices.push_back(device);
   }
   return devices;

@@ -10,6 +10,16 @@
 #include "ops/open.h"
 
 namespace torch_distinput {
+namespace {
+
+/// Whether every batch that has rows is one step, whatever the number of its rows.
+bool steps_are_batches(const Distribution& distribution) {
+  const Tail tail = distribution.input.tail;
+  const bool keeps_all = tail == Tail::kZeroRows || tail == Tail::kPadded || tail == Tail::kRepeat;
+  return keeps_all && !distribution.dealing.splitter->round_rows();
+}
+
+}  // namespace
 
 std::uint64_t DistributedDataset::Impl::seed() const {
   const auto& set = distribution->options.seed;
@@ -25,21 +35,23 @@ DistributedDataset::DistributedDataset(std::shared_ptr<Impl> impl) : impl_(std::
 
 DistributedIterator DistributedDataset::iterate(IterateOptions options) const {
   TORCH_CHECK_VALUE(!options.epoch || *options.epoch >= 0,
-                    "DistributedDataset.iterate: `epoch` must be at least 0, but is ", options.epoch.value_or(0), ".");
+                    "DistributedDataset.iterate: `epoch` must be at least 0, but is ",
+                    options.epoch.value_or(0), ".");
   EpochPosition at;
   at.epoch = options.epoch ? *options.epoch : impl_->epochs->begin();
   at.seed = options.seed ? *options.seed : impl_->seed();
   // An iterator of an epoch that the caller chose stays out of the count.
   auto epochs = options.epoch ? nullptr : impl_->epochs;
-  return DistributedIterator(std::make_unique<DistributedIterator::Impl>(impl_->distribution, std::move(epochs),
-                                                                         std::move(at), options.stream_only));
+  return DistributedIterator(std::make_unique<DistributedIterator::Impl>(
+      impl_->distribution, std::move(epochs), std::move(at), options.stream_only));
 }
 
 ElementSpec DistributedDataset::element_spec() const {
   const Distribution& distribution = *impl_->distribution;
-  TORCH_CHECK_VALUE(distribution.spec != nullptr,
-                    "DistributedDataset.element_spec: the type of the elements cannot be known, because a function "
-                    "is mapped over a dataset without elements; declare it (`element_spec`).");
+  TORCH_CHECK_VALUE(
+      distribution.spec != nullptr,
+      "DistributedDataset.element_spec: the type of the elements cannot be known, because a function "
+      "is mapped over a dataset without elements; declare it (`element_spec`).");
   return part_spec(*distribution.spec, distribution.dealing, distribution.input.split,
                    distribution.input.weights.has_value());
 }
@@ -47,16 +59,19 @@ ElementSpec DistributedDataset::element_spec() const {
 std::int64_t DistributedDataset::cardinality() const { return impl_->distribution->cardinality; }
 
 std::optional<std::int64_t> DistributedDataset::num_steps() const {
-  const auto rows = impl_->next_rows();
-  if (!rows) return std::nullopt;
   const Distribution& distribution = *impl_->distribution;
-  return count_steps(distribution.rules(), *rows, !distribution.completes);
+  if (const auto rows = impl_->next_rows()) {
+    return count_steps(distribution.rules(), *rows, !distribution.completes);
+  }
+  if (distribution.cardinality >= 0 && steps_are_batches(distribution)) return distribution.cardinality;
+  return std::nullopt;
 }
 
 bool DistributedDataset::partial_batch_handling() const { return impl_->distribution->completes; }
 
 void DistributedDataset::set_epoch(std::int64_t epoch) const {
-  TORCH_CHECK_VALUE(epoch >= 0, "DistributedDataset.set_epoch: `epoch` must be at least 0, but is ", epoch, ".");
+  TORCH_CHECK_VALUE(epoch >= 0, "DistributedDataset.set_epoch: `epoch` must be at least 0, but is ", epoch,
+                    ".");
   impl_->epochs->pin(epoch);
 }
 

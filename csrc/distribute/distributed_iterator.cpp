@@ -16,8 +16,8 @@
 
 namespace torch_distinput {
 
-DistributedIterator::Impl::Impl(DistributionPtr distribution, std::shared_ptr<EpochCount> epochs, EpochPosition at,
-                                bool stream_only)
+DistributedIterator::Impl::Impl(DistributionPtr distribution, std::shared_ptr<EpochCount> epochs,
+                                EpochPosition at, bool stream_only)
     : distribution_(std::move(distribution)),
       epochs_(std::move(epochs)),
       at_(std::move(at)),
@@ -30,7 +30,8 @@ void DistributedIterator::Impl::check_usable() const {
   if (closed_) throw FailedPreconditionError("DistributedIterator: the iterator is closed.");
   if (fork_count_ != fork_count()) {
     throw FailedPreconditionError(
-        "DistributedIterator: the iterator was made before this process forked; make a new one in the child.");
+        "DistributedIterator: the iterator was made before this process forked; make a new one in the "
+        "child.");
   }
 }
 
@@ -60,7 +61,8 @@ std::optional<PerReplica> DistributedIterator::Impl::take(bool only_complete) {
 /// The next step, made and not handed out; null at the end.
 BuiltStep* DistributedIterator::Impl::peek() {
   if (!ahead_) {
-    if (!lane_) lane_ = open_lane(distribution_, epoch_context(engine_, at_.seed, at_.epoch, stream_only_), at_.start);
+    if (!lane_)
+      lane_ = open_lane(distribution_, epoch_context(engine_, at_.seed, at_.epoch, stream_only_), at_.start);
     ahead_ = lane_->next();
   }
   return ahead_ ? &*ahead_ : nullptr;
@@ -117,7 +119,9 @@ void DistributedIterator::Impl::stop() {
   lane_.reset();
 }
 
-std::int64_t DistributedIterator::Impl::waits() const { return earlier_waits_ + (lane_ ? lane_->waits() : 0); }
+std::int64_t DistributedIterator::Impl::waits() const {
+  return earlier_waits_ + (lane_ ? lane_->waits() : 0);
+}
 
 DistributedIterator::DistributedIterator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 DistributedIterator::~DistributedIterator() = default;
@@ -138,7 +142,8 @@ Optional DistributedIterator::get_next_as_optional() {
 }
 
 const StepInfo& DistributedIterator::step_info() const {
-  if (!impl_->info()) throw FailedPreconditionError("DistributedIterator.step_info: no step was handed out yet.");
+  if (!impl_->info())
+    throw FailedPreconditionError("DistributedIterator.step_info: no step was handed out yet.");
   return *impl_->info();
 }
 

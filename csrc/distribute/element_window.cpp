@@ -10,9 +10,12 @@
 
 namespace torch_distinput {
 
-ElementWindow::ElementWindow(std::function<IteratorPtr()> open, WindowRules rules, std::int64_t first,
+ElementWindow::ElementWindow(std::function<IteratorPtr()> open, WindowRules rules,
                              std::shared_ptr<const Upstream> upstream)
-    : open_(std::move(open)), rules_(rules), first_(first), next_(std::move(upstream)) {}
+    : open_(std::move(open)),
+      rules_(rules),
+      first_(upstream ? upstream->element : 0),
+      next_(std::move(upstream)) {}
 
 template <class Read>
 void ElementWindow::guarded(Read read) {
@@ -40,16 +43,11 @@ std::optional<std::int64_t> ElementWindow::rows(std::int64_t element) {
 
 void ElementWindow::start() {
   IteratorPtr input = open_();
-  std::int64_t number = 0;
   if (next_) {
-    TORCH_CHECK_VALUE(next_->element <= first_, "DistributedIterator.load: the state is damaged: its input stands at element ",
-                      next_->element, ", after its own element ", first_, ".");
     input->load(next_->state);
-    number = next_->element;
+  } else {
+    next_ = std::make_shared<const Upstream>(Upstream{0, input->save()});
   }
-  for (; number < first_ && input->next(); ++number) {
-  }
-  next_ = std::make_shared<Upstream>(first_, input->save());
   input_ = std::move(input);
 }
 
@@ -59,7 +57,7 @@ void ElementWindow::read() {
   if (ended_) return;
   const std::int64_t number = next_->element;
   const std::int64_t rows = count_rows(*element, number, rules_.whole, rules_.cuts_leaves);
-  auto before = std::exchange(next_, std::make_shared<Upstream>(number + 1, input_->save()));
+  auto before = std::exchange(next_, std::make_shared<const Upstream>(Upstream{number + 1, input_->save()}));
   if (number == std::ssize(kept_) && wants_to_keep()) {
     kept_.push_back({copy_rows(*element), rows});
     kept_rows_ += rows;
@@ -88,7 +86,8 @@ void ElementWindow::read_first(std::int64_t element) {
 Element ElementWindow::take(const Part& part) const {
   std::vector<Element> pieces;
   pieces.reserve(part.segments.size());
-  for (const Segment& segment : part.segments) pieces.push_back(cut_part(at(segment.element).element, segment, part));
+  for (const Segment& segment : part.segments)
+    pieces.push_back(cut_part(at(segment.element).element, segment, part));
   if (part.filled && pieces.size() == 1) return copy_rows(pieces.front());
   return concat_rows(pieces, "distribute_dataset");
 }

@@ -30,9 +30,8 @@ struct WindowRules {
 /// not seen them. One thread at a time. An error of the input is thrown again by every call that needs data.
 class ElementWindow final : public RowCounts {
  public:
-  /// `open` opens the input at the start of the epoch. `first` is the first element that will be asked
-  /// for, except for those at the start of the epoch. `upstream`: a place before it to go to; may be null.
-  ElementWindow(std::function<IteratorPtr()> open, WindowRules rules, std::int64_t first,
+  /// `open` opens the input at the start of the epoch. `upstream`: where to go from there; null: stay.
+  ElementWindow(std::function<IteratorPtr()> open, WindowRules rules,
                 std::shared_ptr<const Upstream> upstream);
 
   std::optional<std::int64_t> rows(std::int64_t element) override;
@@ -63,7 +62,7 @@ class ElementWindow final : public RowCounts {
   WindowRules rules_;
   IteratorPtr input_;
   std::deque<Held> held_;
-  std::int64_t first_;                     // number of the first element of held_
+  std::int64_t first_;                    // number of the first element of held_
   std::shared_ptr<const Upstream> next_;  // before the next element to read
   bool ended_ = false;
   std::vector<Held> kept_;  // copies of the first elements of the epoch

@@ -32,8 +32,9 @@ std::string lane_text(const Distribution& distribution, const std::shared_ptr<Pl
   if (!rows) return "stream (the rows of a batch are known only when it is there)";
   const bool foreign = rows->plan()->traits().foreign;
   const bool here = distribution.input.per_replica_buffer_size == 0;
-  return std::string("plan, built ") +
-         (here ? "in the caller's thread" : foreign ? "on threads of its own" : "on the arena");
+  return std::string("plan, built ") + (here      ? "in the caller's thread"
+                                        : foreign ? "on threads of its own"
+                                                  : "on the arena");
 }
 
 std::string first_step(const Distribution& distribution, PlanRows& rows) {
@@ -57,8 +58,8 @@ std::string explain(const Distribution& distribution, const std::shared_ptr<Plan
   const Replicas& replicas = dealing.replicas;
   const AutoShardPolicy asked = distribution.options.auto_shard_policy.value_or(AutoShardPolicy::kAuto);
   std::ostringstream text;
-  text << "replicas: " << replicas.all() << " (" << replicas.workers << " worker(s) of " << replicas.per_worker
-       << "; this is worker " << replicas.worker << ")\n"
+  text << "replicas: " << replicas.all() << " (" << replicas.workers << " worker(s) of "
+       << replicas.per_worker << "; this is worker " << replicas.worker << ")\n"
        << "policy: " << policy_name(asked) << ", applied as " << policy_name(dealing.sharding.applied) << ": "
        << dealing.sharding.reason << "\n"
        << "batch size: " << (dealing.batch < 0 ? "not inferred" : std::to_string(dealing.batch)) << "\n"

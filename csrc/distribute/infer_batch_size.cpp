@@ -13,7 +13,8 @@ void require_rows(const ElementSpec& spec, std::string_view call) {
                     ") have no leaf whose rows could be dealt out over replicas.");
   for (std::size_t i = 0; i < spec.leaves.size(); ++i) {
     const std::string path = spec.structure->leaf_path(static_cast<std::int64_t>(i));
-    TORCH_CHECK_VALUE(dim0(spec.leaves[i]).has_value(), call, ": ", path.empty() ? "the element" : "leaf " + path,
+    TORCH_CHECK_VALUE(dim0(spec.leaves[i]).has_value(), call, ": ",
+                      path.empty() ? "the element" : "leaf " + path,
                       " has no rows to deal out over replicas, it is ", to_string(spec.leaves[i]),
                       ". Call `batch` on the dataset first.");
   }

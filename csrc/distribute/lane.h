@@ -29,7 +29,7 @@ class Lane {
 /// Where a run starts.
 struct Start {
   StepPosition position = {};
-  std::shared_ptr<const Upstream> upstream = {};  ///< helps the stream lane to get there; may be null
+  std::shared_ptr<const Upstream> upstream = {};  ///< the place of the stream lane's input; null: not known
 };
 
 /// The rows of this epoch by plan; null where there is no plan or it does not know them.

@@ -37,17 +37,14 @@ class PartsCursor final : public Iterator {
     state.set("part", cursor_.part);
     state.set("ended", cursor_.ended);
     state.set("number", number_);
-    if (const auto upstream = window_->upstream(cursor_.element)) {
-      state.set("input_element", upstream->element);
-      state.set("input", upstream->state);
-    }
+    if (const auto upstream = window_->upstream(cursor_.element)) state.set("input", upstream->state);
     return state;
   }
 
   void load(const State& state) override {
     std::shared_ptr<const Upstream> upstream;
     if (state.has("input")) {
-      upstream = std::make_shared<const Upstream>(Upstream{state.at("input_element").as_int(), state.at("input")});
+      upstream = std::make_shared<const Upstream>(Upstream{state.at("element").as_int(), state.at("input")});
     }
     go_to({state.at("element").as_int(), state.at("row").as_int(), state.at("part").as_int(),
            state.at("ended").as_bool()},
@@ -55,13 +52,15 @@ class PartsCursor final : public Iterator {
   }
 
  private:
+  /// REQUIRES: `upstream` is the input's place at `cursor`, or null where that is its start.
   void go_to(const SplitCursor& cursor, std::int64_t number, std::shared_ptr<const Upstream> upstream) {
     cursor_ = cursor;
     number_ = number;
-    const WindowRules rules{.whole = dealing_.replicas.all() == 1, .cuts_leaves = dealing_.splitter->cuts_leaves()};
+    const WindowRules rules{.whole = dealing_.replicas.all() == 1,
+                            .cuts_leaves = dealing_.splitter->cuts_leaves()};
     window_ = std::make_unique<ElementWindow>(
         [node = dealing_.node, context = context_] { return open_iterator(node, context.input(0)); }, rules,
-        cursor.element, std::move(upstream));
+        std::move(upstream));
   }
 
   bool is_local(std::int64_t place) const {

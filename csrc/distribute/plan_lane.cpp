@@ -21,7 +21,9 @@ namespace {
 class StepMaker {
  public:
   StepMaker(DistributionPtr distribution, std::shared_ptr<PlanRows> rows, const StepPosition& start)
-      : distribution_(std::move(distribution)), rows_(rows), steps_(distribution_->rules(), start, std::move(rows)) {}
+      : distribution_(std::move(distribution)),
+        rows_(rows),
+        steps_(distribution_->rules(), start, std::move(rows)) {}
 
   std::optional<BuiltStep> make(std::int64_t index) {
     const auto planned = steps_.take(index);

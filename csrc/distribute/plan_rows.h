@@ -17,7 +17,8 @@ class PlanRows final : public RowCounts {
   /// `unbatched`: each element counts as one row. Null where `plan` does not know its rows.
   static std::shared_ptr<PlanRows> make(PlanPtr plan, bool unbatched);
 
-  PlanRows(PlanPtr plan, bool unbatched) : plan_(std::move(plan)), size_(plan_->size()), unbatched_(unbatched) {}
+  PlanRows(PlanPtr plan, bool unbatched)
+      : plan_(std::move(plan)), size_(plan_->size()), unbatched_(unbatched) {}
 
   std::optional<std::int64_t> rows(std::int64_t element) override;
   std::int64_t rows_before(std::int64_t element) const;

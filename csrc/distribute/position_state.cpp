@@ -17,9 +17,10 @@ constexpr const char* kKind = "torch_distinput.DistributedIterator";
 constexpr const char* kCall = "DistributedIterator.load";
 
 void check_header(const State& state) {
-  TORCH_CHECK_VALUE(state.has("kind") && state.has("version"), kCall, ": this is no saved position: ", state.str(), ".");
-  TORCH_CHECK_VALUE(state.at("kind") == State(kKind), kCall, ": expected a state of ", kKind, ", but it is one of ",
-                    state.at("kind").str(), ".");
+  TORCH_CHECK_VALUE(state.has("kind") && state.has("version"), kCall,
+                    ": this is no saved position: ", state.str(), ".");
+  TORCH_CHECK_VALUE(state.at("kind") == State(kKind), kCall, ": expected a state of ", kKind,
+                    ", but it is one of ", state.at("kind").str(), ".");
   const std::int64_t version = state.at("version").as_int();
   TORCH_CHECK_VALUE(version >= 1 && version <= kVersion, kCall, ": version ", version,
                     " of the state cannot be read; this library reads versions 1 to ", kVersion, ".");
@@ -82,7 +83,11 @@ EpochPosition read_position(const Distribution& distribution, const State& state
   }
   if (state.has("input")) {
     const State& input = state.at("input");
-    at.start.upstream = std::make_shared<const Upstream>(Upstream{count(input, "element"), input.at("state")});
+    at.start.upstream =
+        std::make_shared<const Upstream>(Upstream{count(input, "element"), input.at("state")});
+    TORCH_CHECK_VALUE(at.start.upstream->element == at.start.position.cursor.element, kCall,
+                      ": the state is damaged: its input stands at element ", at.start.upstream->element,
+                      ", but it at element ", at.start.position.cursor.element, ".");
   }
   return at;
 }

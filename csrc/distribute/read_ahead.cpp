@@ -23,7 +23,8 @@ std::optional<std::int64_t> row_bytes(const ElementSpec& spec) {
     std::int64_t bytes = static_cast<std::int64_t>(c10::elementSize(dense->dtype));
     for (std::size_t i = 1; i < dense->shape->size(); ++i) {
       const std::int64_t declared = (*dense->shape)[i];
-      const std::int64_t dim = declared == kUnknownDim && i < dense->expected.size() ? dense->expected[i] : declared;
+      const std::int64_t dim =
+          declared == kUnknownDim && i < dense->expected.size() ? dense->expected[i] : declared;
       if (dim == kUnknownDim) return std::nullopt;
       bytes *= dim;
     }
@@ -47,7 +48,8 @@ std::optional<std::int64_t> step_bytes(const Distribution& distribution, PlanRow
 ProducerOptions read_ahead(const Distribution& distribution, PlanRows& rows) {
   const Options& options = distribution.options;
   const PlanTraits traits = rows.plan()->traits();
-  ProducerOptions ahead{.depth = std::max(1 + 2 * distribution.input.per_replica_buffer_size, traits.read_ahead)};
+  ProducerOptions ahead{.depth =
+                            std::max(1 + 2 * distribution.input.per_replica_buffer_size, traits.read_ahead)};
   const auto bytes = step_bytes(distribution, rows);
   if (traits.foreign) {
     ahead.depth = std::max(ahead.depth, traits.lanes);

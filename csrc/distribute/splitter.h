@@ -29,12 +29,13 @@ class Splitter {
   virtual std::optional<std::int64_t> round_rows() const = 0;
 
   /// The rows of parts [first, first + count) (modulo the round) of a full batch of `batch` rows.
-  virtual std::vector<std::int64_t> shares(std::int64_t batch, std::int64_t first, std::int64_t count) const = 0;
+  virtual std::vector<std::int64_t> shares(std::int64_t batch, std::int64_t first,
+                                           std::int64_t count) const = 0;
 
   /// Whether leaves with different numbers of rows are each cut by themselves; else they are refused.
   virtual bool cuts_leaves() const { return false; }
 
-  /// `legacy(num_replicas=2)`. Equal texts mean equal splits.
+  /// `legacy(num_replicas=2)`. Splitters with equal texts share cursors.
   virtual std::string describe() const = 0;
 };
 using SplitterPtr = std::shared_ptr<const Splitter>;

@@ -74,7 +74,8 @@ bool StepSchedule::is_last(std::size_t index) const {
 }
 
 bool StepSchedule::is_complete(const DealtStep& step) const {
-  return fills() || std::all_of(step.parts.begin(), step.parts.end(), [](const Part& part) { return part.present; });
+  return fills() ||
+         std::all_of(step.parts.begin(), step.parts.end(), [](const Part& part) { return part.present; });
 }
 
 bool StepSchedule::ends(std::size_t index) const {

@@ -33,8 +33,8 @@ struct PlannedStep {
   std::vector<Part> parts = {};          ///< of all replicas that share the stream
   std::vector<std::int64_t> valid = {};  ///< rows of each part that count
   std::int64_t global_valid = 0;
-  bool complete = true;       ///< every replica's part was produced or filled
-  bool last = false;          ///< no step follows
+  bool complete = true;        ///< every replica's part was produced or filled
+  bool last = false;           ///< no step follows
   bool last_complete = false;  ///< no complete step follows
   StepPosition before = {};
   StepPosition after = {};

@@ -27,7 +27,8 @@ DistributedDataset Strategy::distribute_dataset(const Dataset& dataset, InputOpt
   distribution->devices = devices_;
   distribution->spec = node->spec();
   distribution->cardinality = node->cardinality();
-  const bool may_lack_parts = num_workers_ > 1 || !distribution->spec || !statically_shaped(*distribution->spec);
+  const bool may_lack_parts =
+      num_workers_ > 1 || !distribution->spec || !statically_shaped(*distribution->spec);
   distribution->completes =
       enable_partial_batch_handling && distribution->cardinality != kInfiniteCardinality && may_lack_parts;
   return DistributedDataset(std::make_shared<DistributedDataset::Impl>(std::move(distribution)));

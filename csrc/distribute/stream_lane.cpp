@@ -2,6 +2,7 @@
 #include "distribute/stream_lane.h"
 
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "distribute/element_window.h"
@@ -30,23 +31,42 @@ class StepReader {
  public:
   StepReader(DistributionPtr distribution, const IterContext& context, const Start& start)
       : distribution_(std::move(distribution)),
-        schedule_(distribution_->rules(), start.position),
+        start_(start.position),
+        skips_(!start.upstream),
         window_([node = distribution_->dealing.node, context] { return open_iterator(node, context); },
-                window_rules(*distribution_), start.position.cursor.element, start.upstream) {}
+                window_rules(*distribution_), start.upstream) {}
 
   std::optional<BuiltStep> next() {
-    const auto planned = schedule_.next(window_);
+    if (!schedule_) {
+      if (skips_) skip_rows();
+      schedule_.emplace(distribution_->rules(), start_);
+    }
+    const auto planned = schedule_->next(window_);
     if (!planned) return std::nullopt;
-    BuiltStep step = build_step(*distribution_, *planned, [this](const Part& part) { return window_.take(part); });
+    BuiltStep step =
+        build_step(*distribution_, *planned, [this](const Part& part) { return window_.take(part); });
     step.upstream = window_.upstream(planned->after.cursor.element);
     window_.drop_before(planned->after.cursor.element);
     return step;
   }
 
  private:
+  /// Goes to the start by reading: it was saved in the plan lane, which needs no place in the input.
+  void skip_rows() {
+    SplitCursor& cursor = start_.cursor = {.row = start_.row};
+    while (cursor.row > 0) {
+      const auto rows = window_.rows(cursor.element);
+      if (!rows || *rows > cursor.row) break;
+      cursor.row -= *rows;
+      window_.drop_before(++cursor.element);
+    }
+  }
+
   DistributionPtr distribution_;
-  StepSchedule schedule_;
+  StepPosition start_;
+  bool skips_;
   ElementWindow window_;
+  std::optional<StepSchedule> schedule_;
 };
 
 class InlineStreamLane final : public Lane {

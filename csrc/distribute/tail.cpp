@@ -92,7 +92,8 @@ bool tail_ends(Tail tail, const DealtStep& step, bool is_last, std::int64_t full
     case Tail::kDrop:
       return is_last && step.rows < full;
     case Tail::kUntilFirst:
-      return std::any_of(step.parts.begin(), step.parts.end(), [](const Part& part) { return part.rows == 0; });
+      return std::any_of(step.parts.begin(), step.parts.end(),
+                         [](const Part& part) { return part.rows == 0; });
     default:
       return false;
   }

@@ -28,7 +28,9 @@ std::vector<std::int64_t> batch_sizes_for_worker(std::int64_t global_batch_size,
   return torch_distinput::batch_sizes_for_worker(global_batch_size, num_workers, replicas_per_worker, worker);
 }
 
-std::int64_t infer_batch_size(const Dataset& dataset) { return torch_distinput::infer_batch_size(*dataset.node()); }
+std::int64_t infer_batch_size(const Dataset& dataset) {
+  return torch_distinput::infer_batch_size(*dataset.node());
+}
 
 Dataset legacy_rebatch(const Dataset& dataset, std::int64_t num_replicas) {
   if (num_replicas < 1) {
@@ -44,7 +46,8 @@ Dataset legacy_rebatch(const Dataset& dataset, std::int64_t num_replicas) {
   return parts_of(std::move(dealing), dataset);
 }
 
-Dataset auto_shard(const Dataset& dataset, std::int64_t num_workers, std::int64_t worker, AutoShardPolicy policy) {
+Dataset auto_shard(const Dataset& dataset, std::int64_t num_workers, std::int64_t worker,
+                   AutoShardPolicy policy) {
   const Sharding sharding = torch_distinput::auto_shard(dataset.node(), policy, num_workers, worker);
   const bool deals_elements = sharding.applied == AutoShardPolicy::kData && num_workers > 1;
   return Dataset(deals_elements ? ops::shard(sharding.node, num_workers, worker) : sharding.node);

@@ -18,7 +18,10 @@ struct StridedItems {
   std::int64_t run;
 
   explicit StridedItems(const at::Tensor& source)
-      : tensor(source), item(static_cast<std::int64_t>(source.element_size())), outer_dims(source.dim()), run(item) {
+      : tensor(source),
+        item(static_cast<std::int64_t>(source.element_size())),
+        outer_dims(source.dim()),
+        run(item) {
     while (outer_dims > 0 && tensor.stride(outer_dims - 1) * item == run) run *= tensor.size(--outer_dims);
   }
 
@@ -57,7 +60,8 @@ struct StridedItems {
 };
 
 /// A tensor on the memory of `tensor` from `offset` items further on.
-at::Tensor share(const at::Tensor& tensor, std::int64_t offset, at::IntArrayRef sizes, at::IntArrayRef strides) {
+at::Tensor share(const at::Tensor& tensor, std::int64_t offset, at::IntArrayRef sizes,
+                 at::IntArrayRef strides) {
   auto shared = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(tensor.storage()), tensor.key_set(),
                                                          tensor.dtype());
   shared.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, tensor.storage_offset() + offset);
@@ -71,11 +75,13 @@ std::string leaf_name(const Structure& structure, std::size_t leaf) {
   return path.empty() ? "the element" : "leaf " + path;
 }
 
-const at::Tensor& dense_leaf(const Element& element, std::size_t leaf, std::string_view op, std::string_view verb) {
+const at::Tensor& dense_leaf(const Element& element, std::size_t leaf, std::string_view op,
+                             std::string_view verb) {
   const Leaf& value = element.leaves()[leaf];
   const auto* dense = std::get_if<at::Tensor>(&value);
-  TORCH_CHECK_TYPE(dense != nullptr, op, ": ", leaf_name(*element.structure(), leaf), " is a ", leaf_kind(value),
-                   " leaf, which ", op, " cannot ", verb, " yet; map it to a dense tensor first.");
+  TORCH_CHECK_TYPE(dense != nullptr, op, ": ", leaf_name(*element.structure(), leaf), " is a ",
+                   leaf_kind(value), " leaf, which ", op, " cannot ", verb,
+                   " yet; map it to a dense tensor first.");
   TORCH_CHECK_TYPE(dense->layout() == at::kStrided, op, ": ", leaf_name(*element.structure(), leaf),
                    " has the layout ", dense->layout(), ", which ", op, " cannot ", verb,
                    "; map it to a dense tensor first.");

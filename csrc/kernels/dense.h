@@ -17,7 +17,8 @@ std::string leaf_name(const Structure& structure, std::size_t leaf);
 
 /// Leaf `leaf`, a dense tensor in host memory. Throws c10::TypeError for any other, naming `op`, the leaf
 /// and what `op` cannot do with it: `verb` ("stack").
-const at::Tensor& dense_leaf(const Element& element, std::size_t leaf, std::string_view op, std::string_view verb);
+const at::Tensor& dense_leaf(const Element& element, std::size_t leaf, std::string_view op,
+                             std::string_view verb);
 
 /// Writes the items of `tensor` to `to`, in row-major order whatever its strides. Unlike `Tensor::copy_` it
 /// never starts threads. REQUIRES: a dense tensor in host memory, room for `tensor.nbytes()`.

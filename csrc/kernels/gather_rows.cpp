@@ -94,7 +94,8 @@ void gather_rows(const char* source, std::int64_t row_stride, std::span<const st
                  std::span<const std::int64_t> slots, RowSink sink) {
   const auto count = static_cast<std::int64_t>(positions.size());
   if (count == 0 || sink.row_bytes == 0) return;
-  const Gather gather{source, row_stride, positions.data(), count, slots.empty() ? nullptr : slots.data(), sink};
+  const Gather gather{source, row_stride, positions.data(), count, slots.empty() ? nullptr : slots.data(),
+                      sink};
   if (is_one_piece(gather)) {
     std::memcpy(sink.data, gather.from(0), static_cast<std::size_t>(count * sink.row_bytes));
   } else {

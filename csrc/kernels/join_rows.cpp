@@ -19,11 +19,11 @@ const at::Tensor& leaf_with_rows(const Element& element, std::size_t leaf, std::
 void check_part(const at::Tensor& part, const at::Tensor& first, const Structure& structure, std::size_t leaf,
                 std::string_view op) {
   TORCH_CHECK_VALUE(part.scalar_type() == first.scalar_type(), op, ": ", leaf_name(structure, leaf),
-                    " must have one dtype, but is torch.", dtype_name(first.scalar_type()), " and then torch.",
-                    dtype_name(part.scalar_type()), ".");
+                    " must have one dtype, but is torch.", dtype_name(first.scalar_type()),
+                    " and then torch.", dtype_name(part.scalar_type()), ".");
   TORCH_CHECK_VALUE(part.sizes().slice(1) == first.sizes().slice(1), op, ": ", leaf_name(structure, leaf),
-                    " must have one shape beyond dim 0, but is ", dims_string(first.sizes().vec()), " and then ",
-                    dims_string(part.sizes().vec()), "; map it to one shape.");
+                    " must have one shape beyond dim 0, but is ", dims_string(first.sizes().vec()),
+                    " and then ", dims_string(part.sizes().vec()), "; map it to one shape.");
 }
 
 at::Tensor concat_leaf(std::span<const Element> parts, std::size_t leaf, std::string_view op) {

@@ -25,9 +25,10 @@ at::Tensor pooled_tensor(std::span<const std::int64_t> shape, c10::ScalarType dt
   Block block = pool.acquire(bytes);
   void* const data = block.data();
   // With an allocator, so that a user may resize the tensor: it then moves out of the pool.
-  c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), bytes, at::DataPtr(data, block.detach(), &Block::reclaim, at::kCPU),
-      c10::GetCPUAllocator(), /*resizable=*/true));
+  c10::Storage storage(
+      c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                            at::DataPtr(data, block.detach(), &Block::reclaim, at::kCPU),
+                                            c10::GetCPUAllocator(), /*resizable=*/true));
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage),
                                                          c10::DispatchKeySet(c10::DispatchKey::CPU), type);
   tensor.unsafeGetTensorImpl()->set_sizes_contiguous({shape.data(), shape.size()});

@@ -23,14 +23,12 @@ BatchBuffer make_batch(const RowLayout& layout, std::int64_t rows, BufferPool& p
 
 /// An uninitialised contiguous CPU tensor in a block of `pool`; the block goes
 /// back when the last tensor on that storage dies.
-at::Tensor pooled_tensor(std::span<const std::int64_t> shape, c10::ScalarType dtype,
-                         BufferPool& pool);
+at::Tensor pooled_tensor(std::span<const std::int64_t> shape, c10::ScalarType dtype, BufferPool& pool);
 
 /// Copies row `positions[i]` of `source` (rows of `row_bytes` every
 /// `row_stride` bytes) to row `slots[i]` of the sink, or row i without slots.
-void gather_rows(const char* source, std::int64_t row_stride,
-                 std::span<const std::int64_t> positions, std::span<const std::int64_t> slots,
-                 RowSink sink);
+void gather_rows(const char* source, std::int64_t row_stride, std::span<const std::int64_t> positions,
+                 std::span<const std::int64_t> slots, RowSink sink);
 
 /// Elements as rows of one element, copied into pooled memory. All must have one
 /// structure, kinds, dtypes and shapes; else c10::ValueError naming `op`, the
@@ -40,8 +38,7 @@ Element stack_rows(std::span<const Element> elements, BufferPool& pool, std::str
 Element copy_element(const Element& element, BufferPool& pool);
 /// Rows [begin, end) along dim 0 of every leaf, sharing memory.
 /// Throws c10::ValueError naming `op` for a scalar leaf.
-Element slice_rows(const Element& element, std::int64_t begin, std::int64_t end,
-                   std::string_view op);
+Element slice_rows(const Element& element, std::int64_t begin, std::int64_t end, std::string_view op);
 /// Row `row` of every leaf, without dim 0, sharing memory. Errors as `slice_rows`.
 Element take_row(const Element& element, std::int64_t row, std::string_view op);
 /// Elements joined along dim 0. One element is returned as it is.

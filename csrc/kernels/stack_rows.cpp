@@ -20,14 +20,16 @@ void check_row(const at::Tensor& row, const at::Tensor& first, const Structure& 
                std::size_t index, std::string_view op) {
   TORCH_CHECK_VALUE(row.scalar_type() == first.scalar_type(), op, ": ", leaf_name(structure, leaf),
                     " must have one dtype, but is torch.", dtype_name(first.scalar_type()),
-                    " in element 0 of the batch and torch.", dtype_name(row.scalar_type()), " in element ", index, ".");
+                    " in element 0 of the batch and torch.", dtype_name(row.scalar_type()), " in element ",
+                    index, ".");
   TORCH_CHECK_VALUE(row.sizes() == first.sizes(), op, ": ", leaf_name(structure, leaf),
-                    " must have one shape, but is ", dims_string(first.sizes().vec()), " in element 0 of the batch and ",
-                    dims_string(row.sizes().vec()), " in element ", index,
+                    " must have one shape, but is ", dims_string(first.sizes().vec()),
+                    " in element 0 of the batch and ", dims_string(row.sizes().vec()), " in element ", index,
                     "; use padded_batch, or map to one shape.");
 }
 
-at::Tensor stack_leaf(std::span<const Element> elements, std::size_t leaf, BufferPool& pool, std::string_view op) {
+at::Tensor stack_leaf(std::span<const Element> elements, std::size_t leaf, BufferPool& pool,
+                      std::string_view op) {
   const at::Tensor& first = dense_leaf(elements.front(), leaf, op, "stack");
   Dims shape{static_cast<std::int64_t>(elements.size())};
   shape.insert(shape.end(), first.sizes().begin(), first.sizes().end());
@@ -59,7 +61,8 @@ Element copy_element(const Element& element, BufferPool& pool) {
   for (Leaf& leaf : copy.leaves()) {
     auto* dense = std::get_if<at::Tensor>(&leaf);
     if (dense == nullptr || !dense->device().is_cpu() || dense->layout() != at::kStrided) continue;
-    at::Tensor fresh = pooled_tensor({dense->sizes().data(), dense->sizes().size()}, dense->scalar_type(), pool);
+    at::Tensor fresh =
+        pooled_tensor({dense->sizes().data(), dense->sizes().size()}, dense->scalar_type(), pool);
     copy_items(*dense, static_cast<char*>(fresh.mutable_data_ptr()));
     *dense = std::move(fresh);
   }

@@ -29,7 +29,10 @@ std::int64_t count_batches(std::int64_t n, std::int64_t batch_size, bool drop_re
 class BatchPlan final : public Plan {
  public:
   BatchPlan(PlanPtr input, std::int64_t batch_size, bool drop_remainder, std::shared_ptr<BufferPool> pool)
-      : input_(std::move(input)), batch_size_(batch_size), input_size_(input_->size()), pool_(std::move(pool)) {
+      : input_(std::move(input)),
+        batch_size_(batch_size),
+        input_size_(input_->size()),
+        pool_(std::move(pool)) {
     const bool endless = input_size_ == kEndless;
     size_ = endless ? kEndless : count_batches(input_size_, batch_size, drop_remainder);
     total_rows_ = !endless && drop_remainder ? size_ * batch_size : input_size_;
@@ -121,8 +124,12 @@ class BatchPlan final : public Plan {
 /// Between two calls of `next` it holds nothing, so its position is its input's.
 class BatchCursor final : public Iterator {
  public:
-  BatchCursor(IteratorPtr input, std::int64_t batch_size, bool drop_remainder, std::shared_ptr<BufferPool> pool)
-      : input_(std::move(input)), batch_size_(batch_size), drop_remainder_(drop_remainder), pool_(std::move(pool)) {}
+  BatchCursor(IteratorPtr input, std::int64_t batch_size, bool drop_remainder,
+              std::shared_ptr<BufferPool> pool)
+      : input_(std::move(input)),
+        batch_size_(batch_size),
+        drop_remainder_(drop_remainder),
+        pool_(std::move(pool)) {}
 
   std::optional<Element> next() override {
     std::vector<Element> rows;
@@ -180,8 +187,8 @@ class BatchNode final : public UnaryNode {
     return std::make_shared<BatchPlan>(std::move(rows), batch_size_, drop_remainder_, context.engine->pool);
   }
   IteratorPtr iterate(const IterContext& context) const override {
-    return std::make_unique<BatchCursor>(open_iterator(input_ptr(), context.input(0)), batch_size_, drop_remainder_,
-                                         context.engine->pool);
+    return std::make_unique<BatchCursor>(open_iterator(input_ptr(), context.input(0)), batch_size_,
+                                         drop_remainder_, context.engine->pool);
   }
 
  private:

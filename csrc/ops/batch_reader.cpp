@@ -16,11 +16,11 @@ namespace {
                                        " is a scalar, but must have rows along dim 0; call batch first."));
 }
 
-[[noreturn]] void refuse_sizes(const Structure& structure, std::int64_t first, std::size_t leaf, std::int64_t rows,
-                               std::string_view op) {
+[[noreturn]] void refuse_sizes(const Structure& structure, std::int64_t first, std::size_t leaf,
+                               std::int64_t rows, std::string_view op) {
   C10_THROW_ERROR(ValueError, c10::str(op, ": all leaves must have the same number of rows, but ",
-                                       leaf_name(structure, 0), " has ", first, " and ", leaf_name(structure, leaf),
-                                       " has ", rows, "."));
+                                       leaf_name(structure, 0), " has ", first, " and ",
+                                       leaf_name(structure, leaf), " has ", rows, "."));
 }
 
 /// Rows of a batch, by the dims of its leaves.

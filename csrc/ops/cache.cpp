@@ -1,4 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -37,15 +38,20 @@ class StreamMemory {
   Rows rows_;
 };
 
-/// The memories of one node. Unseeded ops below give another order in another place of the graph and under
-/// another base seed: each place has a memory of its own, and a new seed replaces it.
+/// What the elements of an input depend on besides the input itself.
+struct Origin {
+  std::uint64_t path = 0;
+  std::uint64_t seed = 0;
+};
+
+/// The memories of one node, by place in the graph. A new base seed replaces what was kept under another one.
 template <class Memory>
 class Memories {
  public:
-  std::shared_ptr<Memory> get(const IterContext& context, const std::function<std::shared_ptr<Memory>()>& make) {
+  std::shared_ptr<Memory> get(Origin origin, const std::function<std::shared_ptr<Memory>()>& make) {
     const std::lock_guard lock(mutex_);
-    Entry& entry = entries_[context.path];
-    if (entry.memory == nullptr || entry.seed != context.seed) entry = {context.seed, make()};
+    Entry& entry = entries_[origin.path];
+    if (entry.memory == nullptr || entry.seed != origin.seed) entry = {origin.seed, make()};
     return entry.memory;
   }
 
@@ -116,9 +122,18 @@ class CacheCursor final : public Iterator {
   std::vector<Element> read_;  ///< what `input_` has given so far
 };
 
+/// Whether the elements of `node` depend on the base seed and on its place in the graph.
+bool follows_base_seed(const Node& node) {
+  if (node.traits().unseeded) return true;
+  const std::vector<NodePtr> inputs = node.inputs();
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const NodePtr& input) { return follows_base_seed(*input); });
+}
+
 class CacheNode final : public UnaryNode {
  public:
-  using UnaryNode::UnaryNode;
+  explicit CacheNode(NodePtr input)
+      : UnaryNode(std::move(input)), varies_(follows_base_seed(this->input())) {}
 
   std::string_view name() const override { return "cache"; }
   std::string describe() const override { return "cache()"; }
@@ -128,13 +143,13 @@ class CacheNode final : public UnaryNode {
     PlanPtr rows = input().plan(first_epoch(context));
     if (rows == nullptr) return nullptr;
     check_finite(rows->size() != kEndless);
-    auto memory = row_memories_->get(context, [&] { return std::make_shared<RowMemory>(*rows); });
+    auto memory = row_memories_.get(origin(context), [&] { return std::make_shared<RowMemory>(*rows); });
     return cache_plan(std::move(rows), std::move(memory), context.engine);
   }
 
   IteratorPtr iterate(const IterContext& context) const override {
     check_finite(cardinality() != kInfiniteCardinality);
-    auto memory = stream_memories_->get(context, [] { return std::make_shared<StreamMemory>(); });
+    auto memory = stream_memories_.get(origin(context), [] { return std::make_shared<StreamMemory>(); });
     return std::make_unique<CacheCursor>(input_ptr(), first_epoch(context), std::move(memory));
   }
 
@@ -146,12 +161,19 @@ class CacheNode final : public UnaryNode {
     return result;
   }
 
-  static void check_finite(bool finite) {
-    TORCH_CHECK_VALUE(finite, "cache: the input never ends, so it cannot be kept; put `repeat` after `cache`.");
+  /// One memory serves all cursors of the node, unless their elements differ.
+  Origin origin(const IterContext& context) const {
+    return varies_ ? Origin{context.path, context.seed} : Origin{};
   }
 
-  std::shared_ptr<Memories<RowMemory>> row_memories_ = std::make_shared<Memories<RowMemory>>();
-  std::shared_ptr<Memories<StreamMemory>> stream_memories_ = std::make_shared<Memories<StreamMemory>>();
+  static void check_finite(bool finite) {
+    TORCH_CHECK_VALUE(finite,
+                      "cache: the input never ends, so it cannot be kept; put `repeat` after `cache`.");
+  }
+
+  bool varies_;
+  mutable Memories<RowMemory> row_memories_;
+  mutable Memories<StreamMemory> stream_memories_;
 };
 
 }  // namespace

@@ -9,7 +9,8 @@
 namespace torch_distinput {
 namespace {
 
-std::vector<std::int64_t> pick(std::span<const std::int64_t> values, const std::vector<std::size_t>& indices) {
+std::vector<std::int64_t> pick(std::span<const std::int64_t> values,
+                               const std::vector<std::size_t>& indices) {
   std::vector<std::int64_t> picked;
   picked.reserve(indices.size());
   for (const std::size_t index : indices) picked.push_back(values[index]);
@@ -68,10 +69,12 @@ class ElementCachePlan final : public CachePlan {
     const RowClaims::Split split = memory().claims.claim(positions);
     Claimed mine(memory().claims, pick(positions, split.mine));
     std::vector<Element> result(positions.size());
-    for (const std::size_t i : split.kept) result[i] = copy_element(kept[static_cast<std::size_t>(positions[i])], pool());
+    for (const std::size_t i : split.kept)
+      result[i] = copy_element(kept[static_cast<std::size_t>(positions[i])], pool());
     fetch_into(result, positions, split.others);
     fetch_into(result, positions, split.mine);
-    for (const std::size_t i : split.mine) kept[static_cast<std::size_t>(positions[i])] = copy_element(result[i], pool());
+    for (const std::size_t i : split.mine)
+      kept[static_cast<std::size_t>(positions[i])] = copy_element(result[i], pool());
     mine.keep();
     return result;
   }

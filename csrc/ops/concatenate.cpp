@@ -16,15 +16,20 @@ bool same_layout(const RowLayout* a, const RowLayout* b) {
   if (a == nullptr || b == nullptr) return false;
   return a->structure == b->structure &&
          std::equal(a->leaves.begin(), a->leaves.end(), b->leaves.begin(), b->leaves.end(),
-                    [](const LeafLayout& x, const LeafLayout& y) { return x.dtype == y.dtype && x.shape == y.shape; });
+                    [](const LeafLayout& x, const LeafLayout& y) {
+                      return x.dtype == y.dtype && x.shape == y.shape;
+                    });
 }
+
+bool knows_rows(const Plan& plan) { return plan.size() == 0 || plan.rows(0) != kUnknownRows; }
 
 class ConcatenatePlan final : public PartPlan {
  public:
   ConcatenatePlan(PlanPtr first, PlanPtr second)
       : parts_{std::move(first), std::move(second)},
         border_(parts_[0]->size()),
-        same_layout_(same_layout(parts_[0]->layout(), parts_[1]->layout())) {}
+        same_layout_(same_layout(parts_[0]->layout(), parts_[1]->layout())),
+        rows_known_(knows_rows(*parts_[0]) && knows_rows(*parts_[1])) {}
 
   std::int64_t size() const override {
     std::int64_t sum = 0;
@@ -33,7 +38,11 @@ class ConcatenatePlan final : public PartPlan {
   PlanTraits traits() const override { return join(parts_[0]->traits(), parts_[1]->traits()); }
   const RowLayout* layout() const override { return same_layout_ ? parts_[0]->layout() : nullptr; }
 
+  std::int64_t rows(std::int64_t position) const override {
+    return rows_known_ ? PartPlan::rows(position) : kUnknownRows;
+  }
   std::int64_t rows_before(std::int64_t position) const override {
+    if (!rows_known_) return kUnknownRows;
     if (position <= border_) return parts_[0]->rows_before(position);
     return parts_[0]->rows_before(border_) + parts_[1]->rows_before(position - border_);
   }
@@ -47,6 +56,7 @@ class ConcatenatePlan final : public PartPlan {
   std::array<PlanPtr, 2> parts_;
   std::int64_t border_;
   bool same_layout_;
+  bool rows_known_;
 };
 
 class ConcatenateCursor final : public Iterator {

@@ -45,7 +45,9 @@ Dataset Dataset::range(std::int64_t start, std::int64_t stop, std::int64_t step)
   return Dataset(sources::range(start, stop, step));
 }
 Dataset Dataset::from_tensors(Element value) { return Dataset(sources::tensors(std::move(value))); }
-Dataset Dataset::from_tensor_slices(Element value) { return Dataset(sources::tensor_slices(std::move(value))); }
+Dataset Dataset::from_tensor_slices(Element value) {
+  return Dataset(sources::tensor_slices(std::move(value)));
+}
 Dataset Dataset::from_generator(std::shared_ptr<const GeneratorSource> source,
                                 std::optional<ElementSpec> element_spec) {
   return Dataset(sources::generator(std::move(source), std::move(element_spec)));
@@ -75,23 +77,31 @@ Dataset Dataset::rebatch(std::vector<std::int64_t> batch_sizes, BatchOptions opt
   return Dataset(ops::rebatch(node_, std::move(batch_sizes), options.drop_remainder));
 }
 Dataset Dataset::shuffle(ShuffleOptions options) const { return Dataset(ops::shuffle(node_, options)); }
-Dataset Dataset::repeat(std::optional<std::int64_t> count) const { return Dataset(ops::repeat(node_, count)); }
+Dataset Dataset::repeat(std::optional<std::int64_t> count) const {
+  return Dataset(ops::repeat(node_, count));
+}
 Dataset Dataset::take(std::int64_t count) const { return Dataset(ops::take(node_, count)); }
 Dataset Dataset::skip(std::int64_t count) const { return Dataset(ops::skip(node_, count)); }
 Dataset Dataset::shard(std::int64_t num_shards, std::int64_t index) const {
   return Dataset(ops::shard(node_, num_shards, index));
 }
 Dataset Dataset::enumerate(std::int64_t start) const { return Dataset(ops::enumerate(node_, start)); }
-Dataset Dataset::concatenate(const Dataset& other) const { return Dataset(ops::concatenate(node_, other.node_)); }
+Dataset Dataset::concatenate(const Dataset& other) const {
+  return Dataset(ops::concatenate(node_, other.node_));
+}
 Dataset Dataset::cache() const { return Dataset(ops::cache(node_)); }
-Dataset Dataset::prefetch(std::int64_t buffer_size) const { return Dataset(ops::prefetch(node_, buffer_size)); }
+Dataset Dataset::prefetch(std::int64_t buffer_size) const {
+  return Dataset(ops::prefetch(node_, buffer_size));
+}
 Dataset Dataset::map(FunctionPtr function, MapOptions options) const {
   return Dataset(ops::map(node_, std::move(function), std::move(options)));
 }
 Dataset Dataset::map(std::function<Element(Element)> function, MapOptions options) const {
   return map(make_function(std::move(function)), std::move(options));
 }
-Dataset Dataset::filter(FunctionPtr predicate) const { return Dataset(ops::filter(node_, std::move(predicate))); }
+Dataset Dataset::filter(FunctionPtr predicate) const {
+  return Dataset(ops::filter(node_, std::move(predicate)));
+}
 Dataset Dataset::filter(std::function<bool(const Element&)> predicate) const {
   return filter(make_function([predicate = std::move(predicate)](const Element& element) {
     return Element(at::scalar_tensor(predicate(element), at::kBool));
@@ -117,7 +127,9 @@ DatasetIterator Dataset::iterate(IterateOptions options) const {
   EpochRun run;
   run.node = node_;
   run.epoch = options.epoch ? *options.epoch : epochs_->begin();
-  run.seed = options.seed ? *options.seed : set_seed ? static_cast<std::uint64_t>(*set_seed) : epochs_->seed();
+  run.seed = options.seed ? *options.seed
+             : set_seed   ? static_cast<std::uint64_t>(*set_seed)
+                          : epochs_->seed();
   run.stream_only = options.stream_only;
   // A cursor of an epoch that the caller chose stays out of the count.
   auto epochs = options.epoch ? nullptr : epochs_;

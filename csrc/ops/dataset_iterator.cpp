@@ -6,13 +6,13 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/interrupt_watch.h"
 #include "ops/fork_count.h"
 #include "ops/identity.h"
 #include "runtime/buffer_pool.h"
 #include "runtime/counters.h"
 #include "runtime/permutation.h"
 #include "torch_distinput/error.h"
-#include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
 namespace {
@@ -31,10 +31,10 @@ bool yields_batches(const Node& node) {
 }
 
 void check_header(const State& state) {
-  TORCH_CHECK_VALUE(state.has("kind") && state.has("version"), "state: this is not a saved position: ", state.str(),
-                    ".");
-  TORCH_CHECK_VALUE(state.at("kind") == State(kKind), "state: expected a state of ", kKind, ", but it is one of ",
-                    state.at("kind").str(), ".");
+  TORCH_CHECK_VALUE(state.has("kind") && state.has("version"),
+                    "state: this is not a saved position: ", state.str(), ".");
+  TORCH_CHECK_VALUE(state.at("kind") == State(kKind), "state: expected a state of ", kKind,
+                    ", but it is one of ", state.at("kind").str(), ".");
   const std::int64_t version = state.at("version").as_int();
   TORCH_CHECK_VALUE(version >= 1 && version <= kVersion, "state: version ", version,
                     " cannot be read; this library reads versions 1 to ", kVersion, ".");
@@ -42,25 +42,6 @@ void check_header(const State& state) {
   TORCH_CHECK_VALUE(permutation == kPermutationVersion, "state: saved with version ", permutation,
                     " of the shuffle order, but this library has version ", kPermutationVersion, ".");
 }
-
-/// Passes this thread's interrupt check on and remembers whether it threw.
-class InterruptWatch {
- public:
-  InterruptWatch() {
-    const std::function<void()>& outer = interrupt_check();
-    if (!outer) return;
-    scope_.emplace([this, &outer] {
-      interrupted_ = true;
-      outer();
-      interrupted_ = false;
-    });
-  }
-  bool interrupted() const noexcept { return interrupted_; }
-
- private:
-  bool interrupted_ = false;
-  std::optional<InterruptScope> scope_;
-};
 
 }  // namespace
 
@@ -110,7 +91,7 @@ std::optional<Element> DatasetIterator::Impl::next_of_stream() {
     return element;
   } catch (...) {
     suspect_ = true;
-    if (!watch.interrupted()) error_ = std::current_exception();
+    if (!watch.interrupt()) error_ = std::current_exception();
     throw;
   }
 }

@@ -26,7 +26,8 @@ std::shared_ptr<Engine> make_engine(const Options& options) {
       Engine{options, executor_for(options.num_threads), host_pool(), std::make_shared<Counters>()});
 }
 
-IterContext epoch_context(std::shared_ptr<Engine> engine, std::uint64_t seed, std::int64_t epoch, bool stream_only) {
+IterContext epoch_context(std::shared_ptr<Engine> engine, std::uint64_t seed, std::int64_t epoch,
+                          bool stream_only) {
   IterContext context;
   context.engine = std::move(engine);
   context.seed = seed;

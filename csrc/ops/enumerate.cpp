@@ -108,7 +108,8 @@ class EnumerateNode final : public UnaryNode {
   SpecPtr spec() const override {
     const SpecPtr inner = input().spec();
     if (inner == nullptr) return nullptr;
-    ElementSpec spec{Structure::tuple({Structure::leaf(), inner->structure}), {TensorSpec{Dims{}, at::kLong}}};
+    ElementSpec spec{Structure::tuple({Structure::leaf(), inner->structure}),
+                     {TensorSpec{Dims{}, at::kLong}}};
     spec.leaves.insert(spec.leaves.end(), inner->leaves.begin(), inner->leaves.end());
     return std::make_shared<ElementSpec>(std::move(spec));
   }

@@ -19,8 +19,9 @@ bool keeps(const Function& predicate, Element element) {
   predicate.apply({&element, 1});
   const at::Tensor* answer =
       element.structure() == Structure::leaf() ? std::get_if<at::Tensor>(&element.leaves().front()) : nullptr;
-  TORCH_CHECK_TYPE(answer != nullptr && answer->dim() == 0 && answer->scalar_type() == at::kBool, call(predicate),
-                   ": the predicate must return one bool scalar, but returned ", to_string(spec_of(element)), ".");
+  TORCH_CHECK_TYPE(answer != nullptr && answer->dim() == 0 && answer->scalar_type() == at::kBool,
+                   call(predicate), ": the predicate must return one bool scalar, but returned ",
+                   to_string(spec_of(element)), ".");
   return answer->item<bool>();
 }
 
@@ -63,7 +64,8 @@ class FilterCursor final : public Iterator {
 
 class FilterNode final : public UnaryNode {
  public:
-  FilterNode(NodePtr input, FunctionPtr predicate) : UnaryNode(std::move(input)), predicate_(std::move(predicate)) {}
+  FilterNode(NodePtr input, FunctionPtr predicate)
+      : UnaryNode(std::move(input)), predicate_(std::move(predicate)) {}
 
   std::string_view name() const override { return "filter"; }
   std::string describe() const override { return call(*predicate_); }

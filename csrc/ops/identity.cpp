@@ -49,8 +49,8 @@ void check_identity(const State& saved, const State& current) {
   for (std::size_t i = 0; i < std::max(before.size(), now.size()); ++i) {
     const std::string was = op_text(before, i);
     const std::string is = op_text(now, i);
-    TORCH_CHECK_VALUE(was == is, "state: saved from another pipeline; its op ", i, " was ", was, ", but here it is ",
-                      is, ".");
+    TORCH_CHECK_VALUE(was == is, "state: saved from another pipeline; its op ", i, " was ", was,
+                      ", but here it is ", is, ".");
   }
 }
 

@@ -56,8 +56,8 @@ void check_rest(DatasetIterator& cursor, const Recording& recording, std::size_t
                                     recording.elements.end());
   const std::int64_t one_too_many = recording.complete ? 1 : 0;
   std::vector<std::string> actual = read(cursor, static_cast<std::int64_t>(expected.size()) + one_too_many);
-  TORCH_CHECK(actual.size() == expected.size(), "assert_resumable: restored after ", start, " elements in ", lane,
-              ", ", expected.size(), " elements must follow, but ", actual.size(), " did (at least).");
+  TORCH_CHECK(actual.size() == expected.size(), "assert_resumable: restored after ", start, " elements in ",
+              lane, ", ", expected.size(), " elements must follow, but ", actual.size(), " did (at least).");
   if (!ordered) {
     std::sort(expected.begin(), expected.end());
     std::sort(actual.begin(), actual.end());

@@ -23,7 +23,10 @@ constexpr std::int64_t kAutomatic = -1;
 class MapPlan final : public Plan {
  public:
   MapPlan(PlanPtr input, FunctionPtr function, const MapOptions& options, std::int64_t calls)
-      : input_(std::move(input)), function_(std::move(function), options), row_wise_(options.row_wise), calls_(calls) {}
+      : input_(std::move(input)),
+        function_(std::move(function), options),
+        row_wise_(options.row_wise),
+        calls_(calls) {}
 
   std::int64_t size() const override { return input_->size(); }
 
@@ -150,8 +153,8 @@ class MapNode final : public UnaryNode {
     auto function = std::make_shared<const MapFunction>(function_, options_);
     if (calls() == 0) return std::make_unique<MapCursor>(std::move(elements), std::move(function), context);
     const bool ordered = options_.deterministic && context.engine->options.deterministic.value_or(true);
-    return (ordered ? ordered_parallel_map : unordered_parallel_map)(std::move(elements), std::move(function), calls(),
-                                                                     context);
+    return (ordered ? ordered_parallel_map : unordered_parallel_map)(std::move(elements), std::move(function),
+                                                                     calls(), context);
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/interrupt_watch.h"
 #include "runtime/poll.h"
 #include "runtime/worker_thread.h"
 #include "torch_distinput/interrupt.h"
@@ -14,30 +15,10 @@ namespace {
 /// While one call hangs, so many times the calls under way may be delivered before it.
 constexpr std::int64_t kMostAhead = 16;
 
-/// Notes whether what is thrown came from the interrupt check.
-class InterruptWatch {
- public:
-  bool interrupted() const noexcept { return interrupted_; }
-
- private:
-  void check() {
-    if (!outer_) return;
-    try {
-      outer_();
-    } catch (...) {
-      interrupted_ = true;
-      throw;
-    }
-  }
-
-  bool interrupted_ = false;
-  const std::function<void()>& outer_ = interrupt_check();
-  InterruptScope scope_{[this] { check(); }};
-};
-
 }  // namespace
 
-MapRunner::MapRunner(std::shared_ptr<const MapFunction> function, std::shared_ptr<Executor> executor, bool helps)
+MapRunner::MapRunner(std::shared_ptr<const MapFunction> function, std::shared_ptr<Executor> executor,
+                     bool helps)
     : shared_(std::make_shared<Shared>()), executor_(std::move(executor)), helps_(helps) {
   shared_->function = std::move(function);
 }
@@ -81,13 +62,15 @@ void MapRunner::run(Shared& shared, MapCall& call) noexcept {
 void MapRunner::finish(MapCall& call) {
   if (helps_ && claim(*shared_, call)) run(*shared_, call);
   std::unique_lock lock(shared_->mutex);
-  wait_polling(shared_->changed, lock, interrupt_check(), [&] { return call.phase == MapCall::Phase::kDone; });
+  wait_polling(shared_->changed, lock, interrupt_check(),
+               [&] { return call.phase == MapCall::Phase::kDone; });
 }
 
 MapCallPtr MapRunner::finish_any(const std::deque<MapCallPtr>& calls) {
   const auto find = [&](MapCall::Phase phase) {
-    const auto found = std::find_if(calls.begin(), calls.end(),
-                                    [&](const MapCallPtr& call) { return !call->delivered && call->phase == phase; });
+    const auto found = std::find_if(calls.begin(), calls.end(), [&](const MapCallPtr& call) {
+      return !call->delivered && call->phase == phase;
+    });
     return found == calls.end() ? nullptr : *found;
   };
   std::unique_lock lock(shared_->mutex);
@@ -137,7 +120,7 @@ void MapCalls::read() {
     call->number = item->number;
     call->element = std::move(item->element);
   } catch (...) {
-    if (watch.interrupted()) throw;
+    if (watch.interrupt()) throw;
     input_error_ = std::current_exception();
     return;
   }

@@ -9,7 +9,9 @@
 namespace torch_distinput {
 namespace {
 
-std::string text(std::optional<std::int64_t> rows) { return rows ? std::to_string(*rows) : "no common number of"; }
+std::string text(std::optional<std::int64_t> rows) {
+  return rows ? std::to_string(*rows) : "no common number of";
+}
 
 }  // namespace
 
@@ -30,8 +32,8 @@ void MapFunction::apply(std::span<Element> elements, std::span<const std::int64_
     if (!row_wise_ || !rows[i]) continue;
     const std::optional<std::int64_t> returned = elements[i].rows();
     TORCH_CHECK_VALUE(returned == rows[i], call_, ": element ", numbers[i],
-                      ": with `row_wise=True` the function must return as many rows as it gets, but got ", *rows[i],
-                      " rows and returned ", text(returned), " rows.");
+                      ": with `row_wise=True` the function must return as many rows as it gets, but got ",
+                      *rows[i], " rows and returned ", text(returned), " rows.");
   }
 }
 

@@ -7,7 +7,8 @@ namespace torch_distinput {
 
 Cursor open_cursor(const NodePtr& node, const IterContext& context) {
   if (!context.stream_only) {
-    if (PlanPtr plan = node->plan(context)) return {make_plan_iterator(std::move(plan), context.engine), true};
+    if (PlanPtr plan = node->plan(context))
+      return {make_plan_iterator(std::move(plan), context.engine), true};
   }
   return {node->iterate(context), false};
 }

@@ -31,7 +31,8 @@ class ParallelMap final : public Iterator {
  public:
   ParallelMap(IteratorPtr input, const std::shared_ptr<const MapFunction>& function, std::int64_t calls,
               const IterContext& context)
-      : calls_(std::move(input), function, calls, context.engine->executor), budget_(context, function->call()) {}
+      : calls_(std::move(input), function, calls, context.engine->executor),
+        budget_(context, function->call()) {}
 
   std::optional<Element> next() override {
     for (;;) {
@@ -57,13 +58,13 @@ class ParallelMap final : public Iterator {
 
 }  // namespace
 
-IteratorPtr ordered_parallel_map(IteratorPtr input, std::shared_ptr<const MapFunction> function, std::int64_t calls,
-                                 const IterContext& context) {
+IteratorPtr ordered_parallel_map(IteratorPtr input, std::shared_ptr<const MapFunction> function,
+                                 std::int64_t calls, const IterContext& context) {
   return std::make_unique<ParallelMap<&MapCalls::oldest>>(std::move(input), function, calls, context);
 }
 
-IteratorPtr unordered_parallel_map(IteratorPtr input, std::shared_ptr<const MapFunction> function, std::int64_t calls,
-                                   const IterContext& context) {
+IteratorPtr unordered_parallel_map(IteratorPtr input, std::shared_ptr<const MapFunction> function,
+                                   std::int64_t calls, const IterContext& context) {
   return std::make_unique<ParallelMap<&MapCalls::any>>(std::move(input), function, calls, context);
 }
 

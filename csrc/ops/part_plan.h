@@ -17,7 +17,7 @@ class PartPlan : public Plan {
   void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
               std::span<const RowSink> sinks) const final;
   std::vector<Element> fetch(std::span<std::int64_t> positions) const final;
-  std::int64_t rows(std::int64_t position) const final;
+  std::int64_t rows(std::int64_t position) const override;
   Element take_rows(std::span<const Segment> segments) const final;
 
  protected:

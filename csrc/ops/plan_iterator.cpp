@@ -104,13 +104,15 @@ class PlanIterator final : public Iterator {
     // Saved with batches of another size.
     position_ = element_of_row(row);
     const std::int64_t first = plan_->rows_before(position_);
-    if (position_ < plan_->size() && first < row) cut_ = Segment{position_, row - first, plan_->rows(position_)};
+    if (position_ < plan_->size() && first < row)
+      cut_ = Segment{position_, row - first, plan_->rows(position_)};
   }
 
   /// The last element that starts at or before `row`; the size when `row` is behind all rows.
   std::int64_t element_of_row(std::int64_t row) const {
     std::int64_t high = 1;
-    while (high < plan_->size() && plan_->rows_before(high) <= row) high = high > plan_->size() / 2 ? plan_->size() : 2 * high;
+    while (high < plan_->size() && plan_->rows_before(high) <= row)
+      high = high > plan_->size() / 2 ? plan_->size() : 2 * high;
     if (plan_->rows_before(high) <= row) return high;
     std::int64_t low = 0;
     while (high - low > 1) {

@@ -10,6 +10,7 @@
 #include "ops/ops.h"
 #include "ops/unary_node.h"
 #include "runtime/bounded_queue.h"
+#include "runtime/process_owned.h"
 #include "runtime/worker_thread.h"
 #include "torch_distinput/interrupt.h"
 
@@ -23,7 +24,8 @@ constexpr std::int64_t kAutomaticDepth = 2;
 /// The plan of the input, with a wish for read-ahead.
 class PrefetchPlan final : public Plan {
  public:
-  PrefetchPlan(PlanPtr input, std::int64_t buffer_size) : input_(std::move(input)), buffer_size_(buffer_size) {}
+  PrefetchPlan(PlanPtr input, std::int64_t buffer_size)
+      : input_(std::move(input)), buffer_size_(buffer_size) {}
 
   std::int64_t size() const override { return input_->size(); }
   PlanTraits traits() const override {
@@ -36,7 +38,9 @@ class PrefetchPlan final : public Plan {
               std::span<const RowSink> sinks) const override {
     input_->gather(positions, slots, sinks);
   }
-  std::vector<Element> fetch(std::span<std::int64_t> positions) const override { return input_->fetch(positions); }
+  std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
+    return input_->fetch(positions);
+  }
   std::int64_t rows(std::int64_t position) const override { return input_->rows(position); }
   std::int64_t rows_before(std::int64_t position) const override { return input_->rows_before(position); }
   Element take_rows(std::span<const Segment> segments) const override { return input_->take_rows(segments); }
@@ -56,26 +60,29 @@ struct Prefetched {
 class Reader {
  public:
   Reader(Iterator& input, std::int64_t buffer_size)
-      : queue_(static_cast<std::size_t>(buffer_size)), thread_("tdi-prefetch", [this, &input] { read(input); }) {}
-  ~Reader() { queue_.close(); }
+      : queue_(std::make_shared<BoundedQueue<Prefetched>>(static_cast<std::size_t>(buffer_size))),
+        thread_("tdi-prefetch", [this, &input] { read(input); }) {}
+  ~Reader() {
+    if (!queue_.inherited()) queue_->close();
+  }
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  std::optional<Prefetched> pop() { return queue_.pop(interrupt_check()); }
+  std::optional<Prefetched> pop() { return queue_->pop(interrupt_check()); }
 
  private:
   void read(Iterator& input) noexcept {
     try {
       while (std::optional<Element> element = input.next()) {
-        if (!queue_.push({std::move(*element), input.save()})) return;
+        if (!queue_->push({std::move(*element), input.save()})) return;
       }
-      queue_.close();
+      queue_->close();
     } catch (...) {
-      queue_.fail(std::current_exception());
+      queue_->fail(std::current_exception());
     }
   }
 
-  BoundedQueue<Prefetched> queue_;
+  ProcessOwned<BoundedQueue<Prefetched>> queue_;
   WorkerThread thread_;
 };
 
@@ -104,16 +111,19 @@ class PrefetchCursor final : public Iterator {
  private:
   IteratorPtr input_;
   std::int64_t buffer_size_;
-  State position_;                   ///< of the input, after the element last handed out
+  State position_;                  ///< of the input, after the element last handed out
   std::unique_ptr<Reader> reader_;  ///< null before the first `next`; stops before `input_` dies
 };
 
 class PrefetchNode final : public UnaryNode {
  public:
-  PrefetchNode(NodePtr input, std::int64_t buffer_size) : UnaryNode(std::move(input)), buffer_size_(buffer_size) {}
+  PrefetchNode(NodePtr input, std::int64_t buffer_size)
+      : UnaryNode(std::move(input)), buffer_size_(buffer_size) {}
 
   std::string_view name() const override { return "prefetch"; }
-  std::string describe() const override { return "prefetch(buffer_size=" + std::to_string(buffer_size_) + ")"; }
+  std::string describe() const override {
+    return "prefetch(buffer_size=" + std::to_string(buffer_size_) + ")";
+  }
   std::string identity() const override { return ""; }
   Traits traits() const override { return {.pass_through = true, .row_wise = true}; }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
@@ -145,7 +155,8 @@ class PrefetchNode final : public UnaryNode {
 
 NodePtr prefetch(NodePtr input, std::int64_t buffer_size) {
   TORCH_CHECK_VALUE(buffer_size >= kAutomatic,
-                    "prefetch: `buffer_size` must be at least 0, or -1 for automatic, but is ", buffer_size, ".");
+                    "prefetch: `buffer_size` must be at least 0, or -1 for automatic, but is ", buffer_size,
+                    ".");
   return std::make_shared<PrefetchNode>(std::move(input), buffer_size);
 }
 

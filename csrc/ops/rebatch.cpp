@@ -125,7 +125,8 @@ class RebatchNode final : public UnaryNode {
   /// Dim 0 of the result where it is the same for every element.
   std::int64_t static_size(const LeafSpec& input_leaf) const {
     const std::int64_t size = sizes_.front();
-    const bool equal = std::all_of(sizes_.begin(), sizes_.end(), [size](std::int64_t other) { return other == size; });
+    const bool equal =
+        std::all_of(sizes_.begin(), sizes_.end(), [size](std::int64_t other) { return other == size; });
     if (!equal) return kUnknownDim;
     const std::int64_t rows = dim0(input_leaf).value_or(kUnknownDim);
     const bool all_full = drop_remainder_ || (rows != kUnknownDim && rows % size == 0);
@@ -143,8 +144,9 @@ NodePtr rebatch(NodePtr input, std::vector<std::int64_t> batch_sizes, bool drop_
   for (const std::int64_t size : batch_sizes) {
     TORCH_CHECK_VALUE(size >= 0, "rebatch: `batch_sizes` must be at least 0, but one is ", size, ".");
   }
-  TORCH_CHECK_VALUE(std::any_of(batch_sizes.begin(), batch_sizes.end(), [](std::int64_t size) { return size > 0; }),
-                    "rebatch: `batch_sizes` must not all be 0.");
+  TORCH_CHECK_VALUE(
+      std::any_of(batch_sizes.begin(), batch_sizes.end(), [](std::int64_t size) { return size > 0; }),
+      "rebatch: `batch_sizes` must not all be 0.");
   check_batches(*input, kName);
   return std::make_shared<RebatchNode>(std::move(input), std::move(batch_sizes), drop_remainder);
 }

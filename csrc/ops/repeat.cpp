@@ -22,7 +22,11 @@ constexpr std::size_t kRoundsKept = 8;
 class RepeatPlan final : public PartPlan {
  public:
   RepeatPlan(NodePtr input, const IterContext& context, PlanPtr first, std::int64_t size)
-      : input_(std::move(input)), context_(context), first_(std::move(first)), round_size_(first_->size()), size_(size) {}
+      : input_(std::move(input)),
+        context_(context),
+        first_(std::move(first)),
+        round_size_(first_->size()),
+        size_(size) {}
 
   std::int64_t size() const override { return size_; }
   PlanTraits traits() const override { return first_->traits(); }
@@ -30,33 +34,38 @@ class RepeatPlan final : public PartPlan {
 
   std::int64_t rows_before(std::int64_t position) const override {
     const Place place = locate(position);
-    // Rounds may differ: a shuffled `take` meets a short batch in one round and not in another.
-    std::unique_lock lock(mutex_);
-    while (static_cast<std::int64_t>(totals_.size()) <= place.part) {
-      const auto round = static_cast<std::int64_t>(totals_.size()) - 1;
-      lock.unlock();
-      const std::int64_t rows = part(round)->rows_before(round_size_);
-      lock.lock();
-      if (static_cast<std::int64_t>(totals_.size()) == round + 1) totals_.push_back(totals_.back() + rows);
+    std::int64_t before = 0;
+    {
+      // Rounds may differ: a shuffled `take` meets a short batch in one round and not in another.
+      const std::lock_guard lock(totals_mutex_);
+      while (static_cast<std::int64_t>(totals_.size()) <= place.part) {
+        const auto round = static_cast<std::int64_t>(totals_.size()) - 1;
+        totals_.push_back(totals_.back() + part(round)->rows_before(round_size_));
+      }
+      before = totals_[static_cast<std::size_t>(place.part)];
     }
-    const std::int64_t before = totals_[static_cast<std::size_t>(place.part)];
-    lock.unlock();
     return place.position == 0 ? before : before + part(place.part)->rows_before(place.position);
   }
 
  private:
-  Place locate(std::int64_t position) const override { return {position / round_size_, position % round_size_}; }
+  Place locate(std::int64_t position) const override {
+    return {position / round_size_, position % round_size_};
+  }
 
   PlanPtr part(std::int64_t round) const override {
     if (round == 0) return first_;
     {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(rounds_mutex_);
       for (const auto& [kept, plan] : rounds_) {
         if (kept == round) return plan;
       }
     }
     PlanPtr plan = input_->plan(context_.round(round).input(0));
-    const std::lock_guard lock(mutex_);
+    // Such as a zip whose parts shuffle their batches, and so pair a short one with a full one now and then.
+    TORCH_CHECK_VALUE((plan->rows(0) == kUnknownRows) == (first_->rows(0) == kUnknownRows),
+                      "repeat: in round ", round, " of `", input_->describe(),
+                      "` the leaves of an element differ in rows, in round 0 they did not, or the reverse.");
+    const std::lock_guard lock(rounds_mutex_);
     rounds_.emplace_front(round, plan);
     if (rounds_.size() > kRoundsKept) rounds_.pop_back();
     return plan;
@@ -68,8 +77,9 @@ class RepeatPlan final : public PartPlan {
   std::int64_t round_size_;
   std::int64_t size_;
 
-  mutable std::mutex mutex_;
+  mutable std::mutex rounds_mutex_;
   mutable std::deque<std::pair<std::int64_t, PlanPtr>> rounds_;
+  mutable std::mutex totals_mutex_;
   mutable std::vector<std::int64_t> totals_{0};  ///< rows before each round
 };
 

@@ -36,7 +36,10 @@ class ShardPlan final : public IndexPlan {
 class ShardCursor final : public Iterator {
  public:
   ShardCursor(IteratorPtr input, std::int64_t num_shards, std::int64_t index, bool require_non_empty)
-      : input_(std::move(input)), num_shards_(num_shards), index_(index), require_non_empty_(require_non_empty) {}
+      : input_(std::move(input)),
+        num_shards_(num_shards),
+        index_(index),
+        require_non_empty_(require_non_empty) {}
 
   std::optional<Element> next() override {
     const bool first = consumed_ == 0;
@@ -67,11 +70,11 @@ class ShardCursor final : public Iterator {
     for (; consumed_ < num_shards_; ++consumed_) {
       if (input_->next()) continue;
       const std::string elements = std::to_string(consumed_);
-      throw InvalidArgumentError("shard: Could not apply FILE based sharding: the dataset only has " + elements +
-                                 " file(s), which is not enough for the required " +
-                                 std::to_string(num_shards_) +
-                                 " shards/workers. Set the auto sharding policy to DATA or OFF, or split the data "
-                                 "into at least as many files as there are workers.");
+      throw InvalidArgumentError(
+          "shard: Could not apply FILE based sharding: the dataset only has " + elements +
+          " file(s), which is not enough for the required " + std::to_string(num_shards_) +
+          " shards/workers. Set the auto sharding policy to DATA or OFF, or split the data "
+          "into at least as many files as there are workers.");
     }
   }
 
@@ -85,7 +88,10 @@ class ShardCursor final : public Iterator {
 class ShardNode final : public UnaryNode {
  public:
   ShardNode(NodePtr input, std::int64_t num_shards, std::int64_t index, bool require_non_empty)
-      : UnaryNode(std::move(input)), num_shards_(num_shards), index_(index), require_non_empty_(require_non_empty) {}
+      : UnaryNode(std::move(input)),
+        num_shards_(num_shards),
+        index_(index),
+        require_non_empty_(require_non_empty) {}
 
   std::string_view name() const override { return "shard"; }
   std::string describe() const override {
@@ -147,8 +153,8 @@ class ShardHintNode final : public UnaryNode {
 NodePtr shard(NodePtr input, std::int64_t num_shards, std::int64_t index, bool require_non_empty) {
   if (num_shards == kShardHint) return std::make_shared<ShardHintNode>(std::move(input));
   TORCH_CHECK_VALUE(num_shards >= 1, "shard: `num_shards` must be at least 1, but is ", num_shards, ".");
-  TORCH_CHECK_VALUE(index >= 0 && index < num_shards, "shard: `index` must be in [0, ", num_shards, "), but is ",
-                    index, ".");
+  TORCH_CHECK_VALUE(index >= 0 && index < num_shards, "shard: `index` must be in [0, ", num_shards,
+                    "), but is ", index, ".");
   return std::make_shared<ShardNode>(std::move(input), num_shards, index, require_non_empty);
 }
 

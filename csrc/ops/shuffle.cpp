@@ -40,7 +40,8 @@ IterContext raising(const IterContext& context) {
   return result;
 }
 
-/// Whether `node` yields the rows of a plan in order, except for rows that fail: nothing in between counts rows.
+/// Whether `node` yields the rows of a plan in order, except for rows that fail: nothing in between counts
+/// rows.
 bool only_drops_failures(const Node& node, const IterContext& context) {
   if (node.plan(context) != nullptr) return true;
   if (!node.traits().fallible && !node.identity().empty()) return false;
@@ -58,7 +59,9 @@ const Node& first_without_plan(const Node& node, const IterContext& context) {
   return node;
 }
 
-std::string none_or(const std::optional<std::int64_t>& value) { return value ? std::to_string(*value) : "None"; }
+std::string none_or(const std::optional<std::int64_t>& value) {
+  return value ? std::to_string(*value) : "None";
+}
 
 class ShuffleNode final : public UnaryNode {
  public:
@@ -73,13 +76,15 @@ class ShuffleNode final : public UnaryNode {
     return shuffle(std::move(inputs.at(0)), options_);
   }
 
+  Traits traits() const override { return {.pass_through = true, .unseeded = !options_.seed.has_value()}; }
+
   PlanPtr plan(const IterContext& context) const override {
     PlanPtr rows = input().plan(context.input(0));
     if (rows == nullptr) return nullptr;
     const std::int64_t size = std::min(rows->size(), kMostElements);
     if (options_.buffer_size) {
-      return std::make_shared<ShufflePlan<WindowedPermutation>>(std::move(rows),
-                                                                WindowedPermutation(size, window(), key(context)));
+      return std::make_shared<ShufflePlan<WindowedPermutation>>(
+          std::move(rows), WindowedPermutation(size, window(), key(context)));
     }
     return std::make_shared<ShufflePlan<Permutation>>(std::move(rows), Permutation(size, key(context)));
   }
@@ -100,10 +105,11 @@ class ShuffleNode final : public UnaryNode {
 
  private:
   [[noreturn]] void refuse(const IterContext& below) const {
-    C10_THROW_ERROR(ValueError, "shuffle: a full shuffle needs random access, but `" +
-                                    first_without_plan(input(), below).describe() +
-                                    "` yields its elements one after the other; give `buffer_size`, or shuffle "
-                                    "before it.");
+    C10_THROW_ERROR(ValueError,
+                    "shuffle: a full shuffle needs random access, but `" +
+                        first_without_plan(input(), below).describe() +
+                        "` yields its elements one after the other; give `buffer_size`, or shuffle "
+                        "before it.");
   }
 
   std::int64_t window() const { return std::min(*options_.buffer_size, kWidestWindow); }
@@ -122,8 +128,9 @@ NodePtr shuffle(NodePtr input, ShuffleOptions options) {
                     options.buffer_size.value_or(0), ".");
   if (!options.buffer_size) {
     const std::int64_t length = input->cardinality();
-    TORCH_CHECK_VALUE(length >= 0, "shuffle: a full shuffle needs a known length, but that of `", input->describe(),
-                      "` is ", length == kInfiniteCardinality ? "infinite" : "unknown", "; give `buffer_size`.");
+    TORCH_CHECK_VALUE(length >= 0, "shuffle: a full shuffle needs a known length, but that of `",
+                      input->describe(), "` is ", length == kInfiniteCardinality ? "infinite" : "unknown",
+                      "; give `buffer_size`.");
   }
   return std::make_shared<ShuffleNode>(std::move(input), options);
 }

@@ -41,7 +41,8 @@ class WindowedShuffleCursor final : public Iterator {
 
   State save() const override {
     const std::int64_t first = first_needed();
-    const auto held = std::find_if(held_.begin(), held_.end(), [&](const auto& w) { return w.begin == first; });
+    const auto held =
+        std::find_if(held_.begin(), held_.end(), [&](const auto& w) { return w.begin == first; });
     State state;
     state.set("position", position_);
     state.set("input", held == held_.end() ? input_->save() : held->before);
@@ -60,7 +61,8 @@ class WindowedShuffleCursor final : public Iterator {
  private:
   /// Where the first stage 0 window begins that the element at `position_` may come from.
   std::int64_t first_needed() const {
-    return WindowedPermutation::window_begin(window_, 0, WindowedPermutation::window_begin(window_, 1, position_));
+    return WindowedPermutation::window_begin(window_, 0,
+                                             WindowedPermutation::window_begin(window_, 1, position_));
   }
 
   /// Reads what the stage 1 window at `position_` draws from. At the end it is empty.

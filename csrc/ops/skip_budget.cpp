@@ -42,12 +42,14 @@ void SkipBudget::fail() {
 
 void SkipBudget::check_limits(const std::string& last_error) const {
   const bool too_many = skip_->max_count && skipped_ > *skip_->max_count;
-  TORCH_CHECK_VALUE(!too_many, op_, ": ", skipped_, " rows failed, but Skip(max_count=", skip_->max_count.value_or(0),
+  TORCH_CHECK_VALUE(!too_many, op_, ": ", skipped_,
+                    " rows failed, but Skip(max_count=", skip_->max_count.value_or(0),
                     ") allows no more. The last error: ", last_error);
   const bool too_often = skip_->max_fraction && seen_ >= kFractionFrom &&
                          static_cast<double>(skipped_) > *skip_->max_fraction * static_cast<double>(seen_);
-  TORCH_CHECK_VALUE(!too_often, op_, ": ", skipped_, " of ", seen_, " rows failed, but Skip(max_fraction=",
-                    skip_->max_fraction.value_or(0), ") allows no more. The last error: ", last_error);
+  TORCH_CHECK_VALUE(!too_often, op_, ": ", skipped_, " of ", seen_,
+                    " rows failed, but Skip(max_fraction=", skip_->max_fraction.value_or(0),
+                    ") allows no more. The last error: ", last_error);
 }
 
 State SkipBudget::save() const {

@@ -23,7 +23,9 @@ class OptionsNode final : public UnaryNode {
   }
   Options options() const override { return input().options().merged(options_); }
   PlanPtr plan(const IterContext& context) const override { return input().plan(context); }
-  IteratorPtr iterate(const IterContext& context) const override { return open_iterator(input_ptr(), context); }
+  IteratorPtr iterate(const IterContext& context) const override {
+    return open_iterator(input_ptr(), context);
+  }
 
  private:
   Options options_;

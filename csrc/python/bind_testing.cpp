@@ -43,6 +43,7 @@ void bind_testing(py::module_& parent) {
       },
       py::arg("dataset"), py::arg("max_elements") = 200,
       "Both lanes yield identical elements; AssertionError at the first difference.");
+  module.def("gil_turns", gil_turns, "How often the library has taken the GIL in this process.");
   module.def("batch_sizes_for_worker", &testing::batch_sizes_for_worker, py::arg("global_batch_size"),
              py::arg("num_workers"), py::arg("replicas_per_worker"), py::arg("worker"),
              "The sizes that a worker cuts global batches into.");

@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "python/py_ref.h"
 #include "python/python_error.h"
 #include "torch_distinput/error.h"
 
@@ -13,6 +14,7 @@ namespace torch_distinput {
 namespace {
 
 std::atomic<int> thread_count = 0;
+std::atomic<std::int64_t> turns = 0;
 
 /// A forked child has none of the parent's threads.
 [[maybe_unused]] const int kForkHandler = ::pthread_atfork(nullptr, nullptr, [] { thread_count = 0; });
@@ -49,6 +51,7 @@ PyGILState_STATE take_gil() {
   const bool known = PyGILState_GetThisThreadState() != nullptr;
   const PyGILState_STATE state = run_python([] { return PyGILState_Ensure(); });
   if (!known) kept_thread_state.keep();
+  turns.fetch_add(1, std::memory_order_relaxed);
   return state;
 }
 
@@ -71,15 +74,18 @@ void park_thread() noexcept {
   for (;;) ::pause();
 }
 
-GilScope::GilScope() : state_(take_gil()) {}
+GilScope::GilScope() : state_(take_gil()) { release_dropped(); }
 
 GilScope::~GilScope() { PyGILState_Release(state_); }
 
 GilRelease::~GilRelease() {
   run_python([this] { PyEval_RestoreThread(thread_); });
+  release_dropped();
 }
 
 WaitScope::WaitScope() : interrupt_(check_signals) {}
+
+std::int64_t gil_turns() noexcept { return turns; }
 
 int python_threads() noexcept { return thread_count; }
 

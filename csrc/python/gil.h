@@ -4,6 +4,8 @@
 #include <cxxabi.h>
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
+
 #include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
@@ -73,6 +75,9 @@ auto without_gil(Body&& body) {
 }
 /// The same for a bound function: its arguments and its result are converted with the GIL.
 using WithoutGil = py::call_guard<WaitScope>;
+
+/// How often the library has taken the GIL in this process.
+std::int64_t gil_turns() noexcept;
 
 /// Threads of the library in this process that have run Python code and have not ended.
 int python_threads() noexcept;

@@ -2,6 +2,7 @@
 #include "python/leaf.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
 #include <c10/core/DefaultDtype.h>
@@ -10,22 +11,22 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "python/py_ref.h"
 #include "python/python_error.h"
 
 namespace torch_distinput {
 namespace {
 
-/// An attribute of a Python module; null where the module is missing. Kept for the life of the process.
-PyObject* import_attribute(const char* module_name, const char* name) {
-  const auto module = py::reinterpret_steal<py::object>(PyImport_ImportModule(module_name));
-  if (!module) {
-    PyErr_Clear();
-    return nullptr;
-  }
-  return py::object(module.attr(name)).release().ptr();
-}
+/// Loaded with the module and kept for the life of the process; null where numpy is not installed.
+struct LeafTypes {
+  PyObject* array = nullptr;
+  PyObject* numpy_scalar = nullptr;
+  PyObject* as_array = nullptr;
+  PyObject* torch_tensor = nullptr;
+} types;
 
 bool is_instance(PyObject* value, PyObject* type) {
   if (type == nullptr) return false;
@@ -34,14 +35,11 @@ bool is_instance(PyObject* value, PyObject* type) {
   return answer == 1;
 }
 
-bool is_array(PyObject* value) {
-  static PyObject* const type = import_attribute("numpy", "ndarray");
-  return is_instance(value, type);
-}
+bool is_array(PyObject* value) { return is_instance(value, types.array); }
+bool is_numpy_scalar(PyObject* value) { return is_instance(value, types.numpy_scalar); }
 
-bool is_numpy_scalar(PyObject* value) {
-  static PyObject* const type = import_attribute("numpy", "generic");
-  return is_instance(value, type);
+py::object call(PyObject* function, PyObject* argument) {
+  return py::reinterpret_steal<py::object>(PyObject_CallOneArg(function, argument));
 }
 
 /// A number of Python. numpy.float64 is a float too, but keeps its dtype as the other scalars of numpy do.
@@ -60,12 +58,21 @@ bool is_sequence(PyObject* value) {
                                  "lists of them.");
 }
 
-at::Tensor from_tensor(const at::Tensor& tensor) {
+/// The same data in a tensor that Python does not know. The last holder of one that Python knows has to take the
+/// GIL, so that threads of the library would fight for it row by row.
+at::Tensor unknown_to_python(const at::Tensor& tensor) {
+  return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
+      /*version_counter=*/c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true));
+}
+
+at::Tensor from_tensor(PyObject* value) {
+  const at::Tensor& tensor = THPVariable_Unpack(value);
+  if (tensor.unsafeGetTensorImpl()->is_python_dispatch()) refuse(std::string("a ") + Py_TYPE(value)->tp_name);
   if (!tensor.device().is_cpu()) refuse("a tensor on " + tensor.device().str());
   if (tensor.layout() != at::kStrided || tensor.is_nested()) refuse("a tensor that is not dense");
   if (tensor.is_quantized()) refuse("a quantized tensor");
   // Bytes are copied as they lie in memory, so views that stand for other values are made real.
-  return tensor.resolve_conj().resolve_neg();
+  return unknown_to_python(tensor.resolve_conj().resolve_neg());
 }
 
 at::Tensor from_number(PyObject* number) {
@@ -83,9 +90,16 @@ at::Tensor from_number(PyObject* number) {
   return at::scalar_tensor(value, c10::typeMetaToScalarType(c10::get_default_complex_dtype()));
 }
 
+/// Shares the memory of `array`; torch's own tensor of an array needs the GIL when it is freed, this one does not.
+at::Tensor share_array(PyObject* array) {
+  const at::Tensor tensor = torch::utils::tensor_from_numpy(array, /*warn_if_not_writeable=*/false);
+  auto keep_alive = [array = share(py::reinterpret_borrow<py::object>(array))](void*) {};
+  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), std::move(keep_alive), tensor.options());
+}
+
 at::Tensor from_array(PyObject* array) {
   try {
-    return torch::utils::tensor_from_numpy(array, /*warn_if_not_writeable=*/false);
+    return share_array(array);
   } catch (const std::exception&) {
     PyErr_Clear();
   }
@@ -94,7 +108,7 @@ at::Tensor from_array(PyObject* array) {
   try {
     const auto copy = py::module_::import("numpy").attr("array")(
         py::handle(array), py::arg("dtype") = dtype.attr("newbyteorder")("="), py::arg("order") = "C");
-    return torch::utils::tensor_from_numpy(copy.ptr(), /*warn_if_not_writeable=*/false);
+    return share_array(copy.ptr());
   } catch (const std::exception&) {
     PyErr_Clear();
     refuse("a numpy array of dtype " + std::string(py::str(dtype)));
@@ -114,10 +128,9 @@ bool only_numbers(PyObject* sequence) {
 }
 
 at::Tensor from_numbers(PyObject* sequence) {
-  static PyObject* const torch_tensor = import_attribute("torch", "tensor");
   const auto list = py::reinterpret_steal<py::object>(PySequence_List(sequence));
-  const auto made = py::reinterpret_steal<py::object>(PyObject_CallOneArg(torch_tensor, list.ptr()));
-  if (made) return THPVariable_Unpack(made.ptr());
+  const auto made = call(types.torch_tensor, list.ptr());
+  if (made) return from_tensor(made.ptr());
   PyErr_Clear();
   refuse("a list of parts with unequal shapes");
 }
@@ -132,13 +145,12 @@ at::Tensor from_sequence(PyObject* sequence) {
 }
 
 at::Tensor tensor_from(PyObject* value) {
-  if (THPVariable_Check(value)) return from_tensor(THPVariable_Unpack(value));
+  if (THPVariable_Check(value)) return from_tensor(value);
   if (is_number(value)) return from_number(value);
   if (is_array(value)) return from_array(value);
   if (is_sequence(value)) return from_sequence(value);
   if (!PyUnicode_Check(value) && !PyBytes_Check(value) && is_numpy_scalar(value)) {
-    static PyObject* const as_array = import_attribute("numpy", "asarray");
-    const auto array = py::reinterpret_steal<py::object>(PyObject_CallOneArg(as_array, value));
+    const auto array = call(types.as_array, value);
     if (!array) throw_python();
     return from_array(array.ptr());
   }
@@ -146,6 +158,16 @@ at::Tensor tensor_from(PyObject* value) {
 }
 
 }  // namespace
+
+void load_leaf_types() {
+  const auto keep = [](const py::object& object) { return py::object(object).release().ptr(); };
+  types.torch_tensor = keep(py::module_::import("torch").attr("tensor"));
+  const auto numpy = py::reinterpret_steal<py::object>(PyImport_ImportModule("numpy"));
+  if (!numpy) return PyErr_Clear();
+  types.array = keep(numpy.attr("ndarray"));
+  types.numpy_scalar = keep(numpy.attr("generic"));
+  types.as_array = keep(numpy.attr("asarray"));
+}
 
 py::object leaf_to_python(Leaf& leaf) {
   auto* const dense = std::get_if<at::Tensor>(&leaf);

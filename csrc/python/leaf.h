@@ -7,6 +7,9 @@
 
 namespace torch_distinput {
 
+/// Looks up the classes and functions of torch and numpy that are needed below; called once, while the module loads.
+void load_leaf_types();
+
 /// A new Python object for `leaf`, which is moved from. Throws c10::TypeError for a kind that has no Python form.
 /// REQUIRES: the GIL.
 pybind11::object leaf_to_python(Leaf& leaf);

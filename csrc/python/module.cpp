@@ -2,6 +2,7 @@
 #include "python/module.h"
 
 #include "python/cursor.h"
+#include "python/leaf.h"
 
 namespace torch_distinput {
 namespace {
@@ -21,6 +22,7 @@ void show_in_package(const py::module_& module) {
 PYBIND11_MODULE(_C, module) {
   using namespace torch_distinput;
   module.doc() = "The native library as Python sees it. Use the package torch_distinput, which is built on it.";
+  load_leaf_types();
   bind_errors(module);
   bind_spec(module);
   bind_options(module);

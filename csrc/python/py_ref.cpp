@@ -1,24 +1,50 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "python/py_ref.h"
 
+#include <atomic>
+
 #include "python/gil.h"
 
 namespace torch_distinput {
 namespace {
 
+struct Dropped {
+  PyObject* object;
+  Dropped* next;
+};
+
+/// A stack without locks, because a forked child would inherit a lock as it is.
+std::atomic<Dropped*> dropped = nullptr;
+
+int release_in_main_thread(void*) {
+  release_dropped();
+  return 0;
+}
+
 void drop(PyObject* object) noexcept {
   if (!interpreter_alive()) return;
-  try {
-    const GilScope gil;
+  if (PyGILState_Check() != 0) {
     const py::error_scope keep_error;
     Py_DECREF(object);
-  } catch (const std::exception&) {
-    return;  // the shutdown began just now
+    return;
   }
+  auto* const entry = new Dropped{object, dropped.load()};
+  while (!dropped.compare_exchange_weak(entry->next, entry)) continue;
+  // Without a free place in the interpreter's list it waits for the next thread that takes the GIL.
+  if (entry->next == nullptr) static_cast<void>(Py_AddPendingCall(release_in_main_thread, nullptr));
 }
 
 }  // namespace
 
 PyRef share(py::object object) { return {object.release().ptr(), drop}; }
+
+void release_dropped() noexcept {
+  if (dropped.load(std::memory_order_relaxed) == nullptr) return;
+  const py::error_scope keep_error;
+  for (Dropped* entry = dropped.exchange(nullptr); entry != nullptr;) {
+    Py_DECREF(entry->object);
+    delete std::exchange(entry, entry->next);
+  }
+}
 
 }  // namespace torch_distinput

@@ -18,8 +18,7 @@ using SourcePtr = std::shared_ptr<const GeneratorSource>;
 
 class GeneratorCursor final : public Iterator {
  public:
-  GeneratorCursor(SourcePtr source, SpecPtr spec)
-      : source_(std::move(source)), spec_(std::move(spec)) {}
+  GeneratorCursor(SourcePtr source, SpecPtr spec) : source_(std::move(source)), spec_(std::move(spec)) {}
 
   std::optional<Element> next() override {
     if (generator_ == nullptr) generator_ = source_->open();
@@ -42,7 +41,8 @@ class GeneratorCursor final : public Iterator {
     generator_ = nullptr;
     for (elements_ = 0; elements_ < wanted;) {
       TORCH_CHECK_VALUE(next(), kName, ": the saved position is behind element ", wanted - 1,
-                        ", but the generator ended after ", elements_, "; it must yield the same elements again.");
+                        ", but the generator ended after ", elements_,
+                        "; it must yield the same elements again.");
     }
   }
 

@@ -76,7 +76,8 @@ class RangeNode final : public SourceNode {
     return out.str();
   }
   SpecPtr spec() const override {
-    return std::make_shared<const ElementSpec>(ElementSpec{Structure::leaf(), {TensorSpec{Dims{}, at::kLong, {}}}});
+    return std::make_shared<const ElementSpec>(
+        ElementSpec{Structure::leaf(), {TensorSpec{Dims{}, at::kLong, {}}}});
   }
   std::int64_t cardinality() const override { return range_.size(); }
   Traits traits() const override { return {.unshardable = true}; }

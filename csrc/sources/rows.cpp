@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "core/engine.h"
 #include "core/element_type.h"
+#include "core/engine.h"
 #include "sources/source_node.h"
 #include "sources/sources.h"
 
@@ -20,8 +20,8 @@ using SourcePtr = std::shared_ptr<const RowSource>;
 /// The rows at `positions`, as many as asked for.
 std::vector<Element> read_rows(const RowSource& source, std::span<const std::int64_t> positions) {
   std::vector<Element> rows = source.rows(positions);
-  TORCH_CHECK_VALUE(rows.size() == positions.size(), kName, ": ", source.name(), " was asked for ", positions.size(),
-                    " rows, but gave ", rows.size(), ".");
+  TORCH_CHECK_VALUE(rows.size() == positions.size(), kName, ": ", source.name(), " was asked for ",
+                    positions.size(), " rows, but gave ", rows.size(), ".");
   return rows;
 }
 
@@ -48,8 +48,8 @@ class RowsPlan final : public Plan {
 class RowsNode final : public SourceNode {
  public:
   explicit RowsNode(SourcePtr source) : source_(std::move(source)), size_(source_->size()) {
-    TORCH_CHECK_VALUE(size_ >= 0, kName, ": the size of ", source_->name(), " must be at least 0, but is ", size_,
-                      ".");
+    TORCH_CHECK_VALUE(size_ >= 0, kName, ": the size of ", source_->name(), " must be at least 0, but is ",
+                      size_, ".");
   }
 
   std::string_view name() const override { return kName; }

@@ -60,9 +60,10 @@ Table table_of(const Element& value) {
     TORCH_CHECK_VALUE(tensor.dim() > 0, kName, ": ", leaf_name(*value.structure(), leaf),
                       " is a scalar, but must have rows along dim 0.");
     if (leaf == 0) table.rows = tensor.size(0);
-    TORCH_CHECK_VALUE(tensor.size(0) == table.rows, kName, ": all leaves must have the same size in dim 0, but ",
-                      leaf_name(*value.structure(), 0), " has ", table.rows, " and ",
-                      leaf_name(*value.structure(), leaf), " has ", tensor.size(0), ".");
+    TORCH_CHECK_VALUE(tensor.size(0) == table.rows, kName,
+                      ": all leaves must have the same size in dim 0, but ", leaf_name(*value.structure(), 0),
+                      " has ", table.rows, " and ", leaf_name(*value.structure(), leaf), " has ",
+                      tensor.size(0), ".");
     const Column& column = table.columns.emplace_back(column_of(tensor));
     table.layout.leaves.push_back({tensor.scalar_type(), tensor.sizes().slice(1).vec(), column.row_bytes});
   }
@@ -121,7 +122,8 @@ class TensorSlicesNode final : public SourceNode {
   }
   SpecPtr spec() const override {
     ElementSpec spec{table_->layout.structure, {}};
-    for (const auto& leaf : table_->layout.leaves) spec.leaves.emplace_back(TensorSpec{leaf.shape, leaf.dtype, {}});
+    for (const auto& leaf : table_->layout.leaves)
+      spec.leaves.emplace_back(TensorSpec{leaf.shape, leaf.dtype, {}});
     return std::make_shared<const ElementSpec>(std::move(spec));
   }
   std::int64_t cardinality() const override { return table_->rows; }

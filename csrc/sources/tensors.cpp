@@ -41,7 +41,8 @@ class TensorsPlan final : public Plan {
     for (std::size_t i = 0; i < positions.size(); ++i) {
       const std::int64_t slot = slots.empty() ? static_cast<std::int64_t>(i) : slots[i];
       for (std::size_t leaf = 0; leaf < sinks.size(); ++leaf) {
-        copy_items(std::get<at::Tensor>(value_.leaves()[leaf]), sinks[leaf].data + slot * sinks[leaf].row_bytes);
+        copy_items(std::get<at::Tensor>(value_.leaves()[leaf]),
+                   sinks[leaf].data + slot * sinks[leaf].row_bytes);
       }
     }
   }

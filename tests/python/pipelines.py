@@ -27,7 +27,13 @@ def slices(count: int) -> tdi.Dataset:
     return tdi.Dataset.from_tensor_slices({"id": ids, "x": torch.stack([ids, -ids], 1).float()})
 
 
-SOURCES = {"slices": slices, "rows": lambda count: tdi.Dataset.from_torch(Rows(count))}
+def generated(count: int) -> tdi.Dataset:
+    """The same rows from a generator, which has no random access and no length."""
+    spec = {"id": tdi.TensorSpec([], torch.int64), "x": tdi.TensorSpec([2], torch.float32)}
+    return tdi.Dataset.from_generator(lambda: map(Rows(count).__getitem__, range(count)), spec)
+
+
+SOURCES = {"slices": slices, "rows": lambda count: tdi.Dataset.from_torch(Rows(count)), "generator": generated}
 
 
 def add_one(element: dict) -> dict:
@@ -38,9 +44,14 @@ def keep_some(element: dict) -> torch.Tensor:
     return element["id"] % 3 != 1
 
 
+def shuffle(dataset: tdi.Dataset, seed: int) -> tdi.Dataset:
+    """A full shuffle; windowed where the length is unknown, which a full one refuses."""
+    return dataset.shuffle(6 if dataset.cardinality() == tdi.UNKNOWN else None, seed=seed)
+
+
 # Ops on rows; each keeps {"id", "x"}.
 ROW_OPS = {
-    "shuffle": lambda ds, k: ds.shuffle(seed=k),
+    "shuffle": shuffle,
     "window": lambda ds, k: ds.shuffle(1 + k, seed=3),
     "take": lambda ds, k: ds.take(5 * k),
     "skip": lambda ds, k: ds.skip(k),
@@ -50,6 +61,8 @@ ROW_OPS = {
     "cache": lambda ds, k: ds.cache(),
     "prefetch": lambda ds, k: ds.prefetch(k),
     "map": lambda ds, k: ds.map(add_one),
+    "enumerate": lambda ds, k: ds.enumerate(k).map(lambda i, row: {"id": row["id"], "x": row["x"] + i}),
+    "zip": lambda ds, k: tdi.Dataset.zip((ds, tdi.Dataset.range(4 * k))).map(lambda row, _: row),
     "parallel_map": lambda ds, k: ds.map(add_one, num_parallel_calls=1 + k % 3),
 }
 # These leave the plan lane.
@@ -65,7 +78,7 @@ BATCH_OPS = {
     "take": lambda ds, k: ds.take(k),
     "skip": lambda ds, k: ds.skip(k),
     "repeat": lambda ds, k: ds.repeat(2),
-    "shuffle": lambda ds, k: ds.shuffle(seed=k),
+    "shuffle": shuffle,
     "prefetch": lambda ds, k: ds.prefetch(1 + k),
     "rebatch": lambda ds, k: ds.rebatch(1 + k),
 }

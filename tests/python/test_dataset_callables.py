@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import torch_distinput as tdi
+from torch_distinput import _C
 
 Pair = collections.namedtuple("Pair", "left right")
 
@@ -126,21 +127,18 @@ def test_callables_without_a_name_have_that_of_their_class():
     assert [x.item() for x in dataset] == [0, 2, 4]
 
 
-def test_a_whole_batch_is_mapped_in_one_turn_of_the_gil():
-    batch, turns, turn = 50, [], [0]
-    dataset = tdi.Dataset.range(10 * batch).map(lambda x: turns.append(turn[0]) or x).batch(batch).prefetch(2)
-    interval = sys.getswitchinterval()
-    # Nobody is asked to give up the GIL: it changes hands only where code lets go of it.
-    sys.setswitchinterval(1000)
-    try:
-        iterator = iter(dataset)
-        for _ in range(10):
-            next(iterator)
-            turn[0] += 1
-    finally:
-        sys.setswitchinterval(interval)
-    assert len(turns) == 10 * batch
-    assert all(len(set(turns[i : i + batch])) == 1 for i in range(0, len(turns), batch))
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_the_gil_is_taken_once_for_each_batch(prefetch):
+    rows, batch = 1000, 50
+    calls = []
+    dataset = tdi.Dataset.range(rows).map(lambda x: calls.append(x) or x).batch(batch).prefetch(prefetch)
+    before = _C.testing.gil_turns()
+    iterator = iter(dataset)
+    for _ in range(rows // batch):
+        next(iterator)
+    assert len(calls) == rows
+    # A wait that lasts looks for signals, which is a turn too.
+    assert rows // batch <= _C.testing.gil_turns() - before < rows
 
 
 def test_threads_of_the_library_keep_their_thread_locals():

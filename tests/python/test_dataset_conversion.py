@@ -32,7 +32,7 @@ DTYPES = sorted(
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_dtype_survives(dtype):
-    tensor = torch.arange(96, dtype=torch.uint8)[: 12 * dtype.itemsize].view(dtype)
+    tensor = torch.arange(192, dtype=torch.uint8)[: 12 * dtype.itemsize].view(dtype)
     rows = list(tdi.Dataset.from_tensor_slices(tensor.reshape(6, 2)).map(lambda x: x).batch(4))
     assert [row.dtype for row in rows] == [dtype, dtype]
     assert torch.equal(torch.cat([row.view(torch.uint8) for row in rows]), tensor.reshape(6, 2).view(torch.uint8))

@@ -82,7 +82,7 @@ def test_the_spec_of_an_element():
 def test_repr_is_the_chain_of_calls():
     text = repr(tdi.Dataset.range(6).shuffle(seed=7).batch(4))
     assert text.startswith("Dataset(range(")
-    assert ").shuffle(" in text and text.endswith(".batch(batch_size=4))")
+    assert ").shuffle(" in text and ").batch(batch_size=4" in text and text.endswith("))")
     zipped = repr(tdi.Dataset.zip((tdi.Dataset.range(2), tdi.Dataset.range(3))))
     assert zipped.startswith("Dataset(zip(") and zipped.count("range(") == 2
 
@@ -92,6 +92,12 @@ def test_explain_has_a_line_for_each_op():
     assert len(lines) >= 3
     for op in ("range", "shuffle", "batch"):
         assert any(op in line for line in lines)
+
+
+def test_explain_with_a_strategy_tells_how_rows_are_dealt_out():
+    dataset = tdi.Dataset.range(6).batch(4)
+    strategy = tdi.MirroredStrategy(["cpu", "cpu"])
+    assert dataset.explain(strategy) == strategy.distribute_dataset(dataset).explain() != dataset.explain()
 
 
 def test_a_dataset_is_made_by_its_constructors_only():

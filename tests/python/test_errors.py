@@ -35,10 +35,10 @@ WRONG_NUMBERS = [
     ("shard", lambda: RANGE.shard(2, 2), "shard: `index`", "2"),
     ("shard", lambda: RANGE.shard(2, -1), "shard: `index`", "-1"),
     ("shuffle", lambda: RANGE.shuffle(0), "shuffle: `buffer_size`", "at least 1", "0"),
-    ("prefetch", lambda: RANGE.prefetch(-1), "prefetch: `buffer_size`", "-1"),
+    ("prefetch", lambda: RANGE.prefetch(-2), "prefetch: `buffer_size`", "-2"),
     ("map", lambda: RANGE.map(abs, num_parallel_calls=0), "map: `num_parallel_calls`", "0"),
     ("range", lambda: tdi.Dataset.range(0, 5, 0), "range: `step`", "0"),
-    ("options", lambda: RANGE.with_options(tdi.Options(num_threads=0)), "`num_threads`", "0"),
+    ("options", lambda: RANGE.with_options(tdi.Options(num_threads=-1)), "`num_threads`", "-1"),
     ("options", lambda: RANGE.with_options(tdi.Options(prefetch=-1)), "`prefetch`", "-1"),
     ("skip_limit", lambda: tdi.Options(on_error=tdi.Skip(max_fraction=1.5)), "`max_fraction`", "1.5"),
     ("on_error", lambda: tdi.Options(on_error="ignore"), "`on_error`", "'ignore'"),
@@ -70,13 +70,13 @@ def test_leaves_of_other_kinds(value):
 
 
 def test_keys_that_are_no_strings():
-    with refused(TypeError, "key", "1"):
+    with refused(TypeError, "from_tensors", "keys of a dict must be str", "int"):
         tdi.Dataset.from_tensors({1: torch.zeros(1)})
 
 
 def test_rows_of_different_shapes_in_a_batch():
     dataset = RANGE.map(lambda x: torch.zeros(2 if int(x) != 4 else 3)).batch(3)
-    with refused(ValueError, "batch", "[2]", "[3]"):
+    with refused(ValueError, "batch", "(2,)", "(3,)", "element 1"):
         list(dataset)
 
 
@@ -92,15 +92,15 @@ def test_scalars_into_unbatch():
 
 
 def test_scalars_cannot_be_dealt_out():
-    with refused(ValueError, "batch", "scalar"):
+    with refused(ValueError, "distribute_dataset", "no rows", "Call `batch`"):
         two().distribute_dataset(RANGE)
-    with refused(ValueError, "batch", "'y'"):
+    with refused(ValueError, "distribute_dataset", "'y'", "Call `batch`"):
         two().distribute_dataset(tdi.Dataset.from_tensor_slices({"x": torch.zeros(4, 2), "y": torch.zeros(4)}))
 
 
 def test_scalars_of_unknown_rank_cannot_be_dealt_out_either():
     distributed = two().distribute_dataset(RANGE.map(lambda x: x, element_spec=tdi.TensorSpec(None, torch.int64)))
-    with refused(ValueError, "batch", "scalar"):
+    with refused(ValueError, "distribute_dataset", "element 0", "Call `batch`"):
         next(iter(distributed))
 
 
@@ -142,7 +142,7 @@ def test_a_map_that_does_not_return_what_its_element_spec_declares():
     ("spec", "words"),
     [
         (tdi.TensorSpec([], torch.float32), ["float32", "int64"]),
-        (tdi.TensorSpec([3], torch.int64), ["[3]", "[2]"]),
+        (tdi.TensorSpec([3], torch.int64), ["(3,)", "(2,)"]),
         ({"x": tdi.TensorSpec([2], torch.int64)}, ["'x'"]),
     ],
 )
@@ -189,7 +189,7 @@ def test_more_skipped_rows_than_allowed():
 
     dataset = RANGE.map(fail)
     assert [int(x) for x in dataset.with_options(tdi.Options(on_error="skip"))] == [0, 2, 4]
-    with refused(RuntimeError, "max_count", "2"):
+    with refused(ValueError, "max_count=2", "3 rows", "odd"):
         list(dataset.with_options(tdi.Options(on_error=tdi.Skip(max_count=2))))
 
 
@@ -210,7 +210,7 @@ def test_the_state_of_another_pipeline():
 @pytest.mark.parametrize("state", [{}, {"epoch": 1}, [], None, 3, "text", {"position": object()}])
 def test_a_foreign_state(state):
     for iterator in (iter(RANGE), iter(two().distribute_dataset(RANGE.batch(2)))):
-        with pytest.raises((TypeError, ValueError), match="state"):
+        with pytest.raises((TypeError, ValueError), match="state|saved position"):
             iterator.load_state_dict(state)
 
 

@@ -1,17 +1,27 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The examples run as a user would run them, and keep their promises."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import torch_distinput as tdi
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
 
 
 def run(name: str) -> str:
-    command = [sys.executable, str(EXAMPLES / name)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    # The package that is tested, also where it is not installed.
+    path = [str(Path(tdi.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    result = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(path)},
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 

@@ -23,6 +23,7 @@ class Setting:
     split: str
     tail: str
     policy: str
+    stream: bool = False
 
     def dataset(self) -> tdi.Dataset:
         ids = torch.arange(self.rows)
@@ -30,6 +31,8 @@ class Setting:
         if self.shuffle:
             dataset = dataset.shuffle(seed=11)
         dataset = dataset.batch(self.batch, drop_remainder=self.drop)
+        if self.stream:  # a filter has no plan
+            dataset = dataset.filter(lambda element: element["id"].sum() >= 0)
         return dataset.with_options(tdi.Options(auto_shard_policy=tdi.AutoShardPolicy[self.policy]))
 
     def distributed(self, replicas: int) -> tdi.DistributedDataset:
@@ -41,7 +44,7 @@ class Setting:
         return [int(row) for batch in self.dataset() for row in batch["id"]]
 
 
-def settings(tails: list[str]) -> st.SearchStrategy[Setting]:
+def settings(tails: list[str], stream: bool = False) -> st.SearchStrategy[Setting]:
     return st.builds(
         Setting,
         rows=st.integers(0, 20),
@@ -51,6 +54,7 @@ def settings(tails: list[str]) -> st.SearchStrategy[Setting]:
         split=st.sampled_from(["tf", "balanced"]),
         tail=st.sampled_from(tails),
         policy=st.sampled_from(["AUTO", "OFF"]),
+        stream=st.booleans() if stream else st.just(False),
     )
 
 
@@ -89,7 +93,11 @@ def test_every_row_reaches_one_replica_once(setting, replicas):
     assert sorted(ids) == list(range(setting.rows)) or len(ids) == setting.rows // setting.batch * setting.batch
 
 
-@given(settings(["zero_rows", "padded"]), st.lists(st.tuples(REPLICAS, st.integers(0, 4)), max_size=4), REPLICAS)
+@given(
+    settings(["zero_rows", "padded"], stream=True),
+    st.lists(st.tuples(REPLICAS, st.integers(0, 4)), max_size=4),
+    REPLICAS,
+)
 def test_every_row_once_also_over_restarts_with_other_numbers_of_replicas(setting, legs, last):
     state, ids = None, []
     for replicas, steps in [*legs, (last, None)]:
@@ -102,11 +110,26 @@ def test_every_row_once_also_over_restarts_with_other_numbers_of_replicas(settin
     assert ids == setting.ids()
 
 
-@given(settings(["zero_rows", "padded", "repeat", "drop", "until_first"]), REPLICAS)
+@given(
+    settings(["zero_rows", "padded"]).filter(lambda setting: not setting.drop),
+    st.lists(st.tuples(REPLICAS, st.integers(1, 8), st.integers(0, 4)), max_size=4),
+)
+def test_every_row_once_also_over_restarts_with_other_batch_sizes(setting, legs):
+    state, ids = None, []
+    for replicas, batch, steps in [*legs, (2, 3, None)]:
+        dataset = dataclasses.replace(setting, batch=batch).distributed(replicas)
+        iterator = iter(dataset)
+        if state is not None:
+            iterator.load_state_dict(state)
+        ids += take(iterator, dataset, steps)[0]
+        state = iterator.state_dict()
+    assert ids == setting.ids()
+
+
+@given(settings(["zero_rows", "padded", "repeat", "drop", "until_first"], stream=True), REPLICAS)
 def test_step_info_tells_the_truth(setting, replicas):
     dataset = setting.distributed(replicas)
     ids, infos = take(iter(dataset), dataset, None)
-    assert len(infos) == len(dataset)
     before = 0
     for step, info in enumerate(infos):
         assert (info.step, info.epoch, info.num_replicas) == (step, 0, replicas)
@@ -148,7 +171,7 @@ def test_filled_tails_give_every_replica_its_full_share(setting, replicas):
         assert all(sum(sizes) == setting.batch for sizes in shapes)
 
 
-@given(settings(["zero_rows", "padded", "repeat", "drop", "until_first"]), REPLICAS)
+@given(settings(["zero_rows", "padded", "repeat", "drop", "until_first"], stream=True), REPLICAS)
 def test_every_step_can_be_resumed(setting, replicas):
     dataset = setting.distributed(replicas)
 
@@ -200,20 +223,17 @@ def test_threads_and_buffers_do_not_change_steps(setting, replicas, threads, buf
     assert steps(threaded, tdi.InputOptions(split=setting.split, per_replica_buffer_size=buffered)) == plain
 
 
-@given(settings(["zero_rows", "padded"]), REPLICAS)
+@given(settings(["zero_rows", "padded", "repeat", "drop", "until_first"]), REPLICAS)
 def test_a_pipeline_without_a_plan_is_dealt_out_alike(setting, replicas):
-    def steps(dataset):
-        strategy = tdi.MirroredStrategy(["cpu"] * replicas)
-        options = tdi.InputOptions(split=setting.split, tail=setting.tail)
-        distributed = strategy.distribute_dataset(dataset, options)
-        iterator = iter(distributed)
-        return [
-            ([part["id"].tolist() for part in parts_of(distributed, step)], list(iterator.step_info.valid))
-            for step in iterator
-        ]
+    def steps(setting):
+        dataset = setting.distributed(replicas)
+        iterator = iter(dataset)
+        found = []
+        for step in iterator:
+            found.append(([part["id"].tolist() for part in parts_of(dataset, step)], iterator.step_info))
+        return found
 
-    streamed = setting.dataset().filter(lambda element: element["id"].sum() >= 0)
-    assert steps(streamed) == steps(setting.dataset())
+    assert steps(dataclasses.replace(setting, stream=True)) == steps(setting)
 
 
 def test_each_epoch_is_shuffled_anew_and_set_epoch_pins_it():

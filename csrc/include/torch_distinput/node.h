@@ -70,6 +70,7 @@ struct Traits {
   /// batched: a saved position then survives another batch size.
   bool row_wise = false;
   bool shard_hint = false;  ///< the place where policy HINT shards its input
+  bool unseeded = false;    ///< its order follows the base seed: a random op without a seed of its own
 };
 
 /// A node of a pipeline: an immutable description. Any thread may use it.

@@ -41,7 +41,7 @@ struct TDI_API InputOptions {
   bool fetch_to_device = true;
   ReplicationMode replication_mode = ReplicationMode::kPerWorker;
   bool place_dataset_on_device = false;
-  std::int64_t per_replica_buffer_size = 1;  ///< steps read ahead; 0: none
+  std::int64_t per_replica_buffer_size = 1;  ///< k: about 1 + 2k steps are read ahead; 0: none
   Split split = Split::kTf;
   Tail tail = Tail::kZeroRows;
   std::optional<std::vector<double>> weights = {};  ///< one per replica, balanced split only
@@ -134,7 +134,9 @@ class TDI_API DistributedDataset {
   ElementSpec element_spec() const;
   /// Cardinality of the dataset that was distributed: global batches.
   std::int64_t cardinality() const;
-  /// Steps an epoch: what `next` will deliver; nullopt where it cannot be known.
+  /// Steps an epoch: what `next` will deliver; nullopt where it cannot be known. Where a function
+  /// decides how many rows a batch has, batches are taken to have some: empty ones at the end of
+  /// the epoch are not delivered.
   std::optional<std::int64_t> num_steps() const;
   /// Whether the iterator fills missing parts (`partial_batch_handling`).
   bool partial_batch_handling() const;

@@ -16,8 +16,8 @@
 /// What the tests of distribution share: pipelines of int64 rows, and steps as lists of those rows.
 namespace torch_distinput::distribute_testing {
 
-using op_testing::items;
 using model::Rows;
+using op_testing::items;
 
 inline MirroredStrategy replicas(std::int64_t count) {
   return MirroredStrategy(std::vector<std::string>(static_cast<std::size_t>(count), "cpu"));
@@ -50,8 +50,8 @@ inline Steps steps(const DistributedDataset& dataset, IterateOptions options = {
   return steps(iterator);
 }
 
-inline Steps steps(const Dataset& dataset, std::int64_t count, AutoShardPolicy policy = AutoShardPolicy::kAuto,
-                   InputOptions options = {}) {
+inline Steps steps(const Dataset& dataset, std::int64_t count,
+                   AutoShardPolicy policy = AutoShardPolicy::kAuto, InputOptions options = {}) {
   return steps(replicas(count).distribute_dataset(with_policy(dataset, policy), std::move(options)));
 }
 
@@ -123,7 +123,8 @@ inline model::Case Pipeline::model() const {
   }
   c.replicas = replicas;
   c.tail = options.tail;
-  const bool inferred = source == Source::kBatch || source == Source::kFilter || (drop_remainder && n >= batch);
+  const bool inferred =
+      source == Source::kBatch || source == Source::kFilter || (drop_remainder && n >= batch);
   if (inferred) c.batch = batch;
   if (replicas == 1) {
     c.kind = model::Kind::kWhole;
@@ -152,9 +153,10 @@ inline std::vector<model::Step> Pipeline::expected() const {
 inline std::string Pipeline::str() const {
   return "n " + std::to_string(n) + " batch " + std::to_string(batch) + " rounds " + std::to_string(rounds) +
          " drop " + std::to_string(drop_remainder) + " source " + std::to_string(static_cast<int>(source)) +
-         " replicas " + std::to_string(replicas) + " policy " + std::to_string(static_cast<int>(policy)) + " split " +
-         std::to_string(static_cast<int>(options.split)) + " tail " + std::to_string(static_cast<int>(options.tail)) +
-         " buffer " + std::to_string(options.per_replica_buffer_size);
+         " replicas " + std::to_string(replicas) + " policy " + std::to_string(static_cast<int>(policy)) +
+         " split " + std::to_string(static_cast<int>(options.split)) + " tail " +
+         std::to_string(static_cast<int>(options.tail)) + " buffer " +
+         std::to_string(options.per_replica_buffer_size);
 }
 
 inline Pipeline random_pipeline(std::mt19937& random) {
@@ -168,8 +170,8 @@ inline Pipeline random_pipeline(std::mt19937& random) {
   p.drop_remainder = draw(0, 3) == 0;
   p.source = static_cast<Source>(draw(0, 3));
   p.replicas = draw(1, 4);
-  constexpr AutoShardPolicy kPolicies[] = {AutoShardPolicy::kOff, AutoShardPolicy::kAuto, AutoShardPolicy::kFile,
-                                           AutoShardPolicy::kData};
+  constexpr AutoShardPolicy kPolicies[] = {AutoShardPolicy::kOff, AutoShardPolicy::kAuto,
+                                           AutoShardPolicy::kFile, AutoShardPolicy::kData};
   p.policy = kPolicies[draw(0, 3)];
   p.options.tail = static_cast<Tail>(draw(0, 4));
   p.options.per_replica_buffer_size = draw(0, 2);
@@ -177,7 +179,8 @@ inline Pipeline random_pipeline(std::mt19937& random) {
     p.options.split = Split::kBalanced;
     if (draw(0, 1) == 0) {
       p.options.weights.emplace();
-      for (std::int64_t g = 0; g < p.replicas; ++g) p.options.weights->push_back(static_cast<double>(draw(1, 4)));
+      for (std::int64_t g = 0; g < p.replicas; ++g)
+        p.options.weights->push_back(static_cast<double>(draw(1, 4)));
     }
   }
   return p;

@@ -10,7 +10,8 @@ namespace {
 /// Every step that there is, whatever `next` would say.
 std::vector<PerReplica> all_steps(DistributedIterator& iterator) {
   std::vector<PerReplica> result;
-  for (Optional step = iterator.get_next_as_optional(); step.has_value(); step = iterator.get_next_as_optional()) {
+  for (Optional step = iterator.get_next_as_optional(); step.has_value();
+       step = iterator.get_next_as_optional()) {
     result.push_back(step.get_value());
   }
   return result;
@@ -127,7 +128,8 @@ TEST(DistributedLaws, GoesOnFromEverySavedPosition) {
     DistributedIterator iterator = distributed.iterate({.epoch = 0, .stream_only = stream_only});
     std::vector<State> saved{iterator.save()};
     std::vector<PerReplica> all;
-    for (Optional step = iterator.get_next_as_optional(); step.has_value(); step = iterator.get_next_as_optional()) {
+    for (Optional step = iterator.get_next_as_optional(); step.has_value();
+         step = iterator.get_next_as_optional()) {
       all.push_back(step.get_value());
       saved.push_back(iterator.save());
     }
@@ -171,8 +173,10 @@ TEST(DistributedLaws, EveryRowOnceAlsoAcrossARestartWithOtherReplicasAndBatches)
     // A function over whole batches is another function on batches of another size.
     if (before.source == Source::kMap || before.rounds > 1) after.batch = before.batch;
     SCOPED_TRACE(before.str() + " then " + after.str());
+    // Without a known plan the saved position holds the place of the input, which has one lane.
+    const bool has_rows = before.source == Source::kBatch || before.source == Source::kRowWiseMap;
     const bool stream_before = i % 5 == 0;
-    const bool stream_after = i % 7 == 0 || (stream_before && after.batch != before.batch);
+    const bool stream_after = has_rows ? i % 7 == 0 && !stream_before : stream_before;
     DistributedIterator first = before.distributed().iterate({.epoch = 0, .stream_only = stream_before});
     Rows seen;
     for (std::int64_t steps = static_cast<std::int64_t>(random() % 5); steps > 0; --steps) {

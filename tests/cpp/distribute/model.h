@@ -43,7 +43,8 @@ inline std::int64_t full_batch(const Case& c) {
 
 inline std::vector<std::int64_t> v2_sizes(const Case& c) {
   std::vector<std::int64_t> sizes;
-  for (std::int64_t g = 0; g < c.replicas; ++g) sizes.push_back(c.batch / c.replicas + (g < c.batch % c.replicas ? 1 : 0));
+  for (std::int64_t g = 0; g < c.replicas; ++g)
+    sizes.push_back(c.batch / c.replicas + (g < c.batch % c.replicas ? 1 : 0));
   return sizes;
 }
 
@@ -55,7 +56,8 @@ inline Rows cut(const Rows& rows, std::int64_t begin, std::int64_t end) {
 inline std::vector<std::int64_t> weighted_sizes(std::int64_t n, const std::vector<double>& weights) {
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<std::int64_t> sizes;
-  for (double w : weights) sizes.push_back(static_cast<std::int64_t>(std::floor(static_cast<double>(n) * w / total)));
+  for (double w : weights)
+    sizes.push_back(static_cast<std::int64_t>(std::floor(static_cast<double>(n) * w / total)));
   std::vector<bool> topped(weights.size());
   while (std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) < n) {
     std::size_t best = weights.size();
@@ -214,9 +216,10 @@ inline std::vector<Step> steps(const Case& c) {
 }
 
 inline std::string str(const Case& c) {
-  std::string text = "kind " + std::to_string(static_cast<int>(c.kind)) + " replicas " + std::to_string(c.replicas) +
-                     " batch " + std::to_string(c.batch) + " tail " + std::to_string(static_cast<int>(c.tail)) +
-                     " weights " + std::to_string(c.weights.size()) + " elements";
+  std::string text = "kind " + std::to_string(static_cast<int>(c.kind)) + " replicas " +
+                     std::to_string(c.replicas) + " batch " + std::to_string(c.batch) + " tail " +
+                     std::to_string(static_cast<int>(c.tail)) + " weights " +
+                     std::to_string(c.weights.size()) + " elements";
   for (const std::int64_t n : c.elements) text += " " + std::to_string(n);
   return text;
 }
@@ -237,7 +240,8 @@ inline Case random_case(std::mt19937& random) {
   }
   const bool free_sizes = c.batch < 0 && draw(0, 1) == 0;
   for (std::int64_t round = draw(1, 3); round > 0; --round) {
-    for (std::int64_t n = draw(0, 17); n > 0; n -= batch) c.elements.push_back(free_sizes ? draw(0, 6) : std::min(n, batch));
+    for (std::int64_t n = draw(0, 17); n > 0; n -= batch)
+      c.elements.push_back(free_sizes ? draw(0, 6) : std::min(n, batch));
   }
   return c;
 }

@@ -113,7 +113,8 @@ TEST(StepSchedule, DeliversEachRowOnceWhenResumedWithOtherReplicas) {
     resumed.cursor.part = 0;
     resumed.cursor.ended = false;
     for (const PlannedStep& step : run(rules_of(after), rows, resumed)) add(step);
-    Rows all(static_cast<std::size_t>(std::accumulate(before.elements.begin(), before.elements.end(), std::int64_t{0})));
+    Rows all(static_cast<std::size_t>(
+        std::accumulate(before.elements.begin(), before.elements.end(), std::int64_t{0})));
     std::iota(all.begin(), all.end(), std::int64_t{0});
     ASSERT_EQ(seen, all);
   }

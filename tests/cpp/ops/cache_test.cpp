@@ -75,7 +75,8 @@ TEST(Cache, ARequestMayNameARowTwice) {
 TEST(Cache, AShuffleBelowIsFrozen) {
   const Dataset cached = Dataset::range(20).shuffle({.seed = 1}).cache();
   EXPECT_EQ(values(cached, {.epoch = 0}), values(cached, {.epoch = 1}));
-  EXPECT_EQ(values(cached, {.epoch = 0}), values(Dataset::range(20).shuffle({.seed = 1}).cache(), {.epoch = 5}));
+  EXPECT_EQ(values(cached, {.epoch = 0}),
+            values(Dataset::range(20).shuffle({.seed = 1}).cache(), {.epoch = 5}));
 }
 
 TEST(Cache, AShuffleAboveIsNot) {

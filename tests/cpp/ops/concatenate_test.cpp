@@ -78,7 +78,8 @@ TEST(Concatenate, RunsNoUserCodeWhenItIsBuilt) {
 TEST(Concatenate, DimsThatDifferAreUnknown) {
   const Dataset two = Dataset::from_tensor_slices(at::zeros({3, 2}));
   const Dataset five = Dataset::from_tensor_slices(at::zeros({3, 5}));
-  EXPECT_EQ(to_string(two.concatenate(five).element_spec()), "TensorSpec(shape=(None,), dtype=torch.float32)");
+  EXPECT_EQ(to_string(two.concatenate(five).element_spec()),
+            "TensorSpec(shape=(None,), dtype=torch.float32)");
 }
 
 TEST(Concatenate, CutsRowsAcrossTheBorder) {
@@ -88,6 +89,13 @@ TEST(Concatenate, CutsRowsAcrossTheBorder) {
   EXPECT_EQ(plan->rows_before(3), 8);
   const std::vector<Segment> segments = {{0, 2, 3}, {1, 0, 2}, {2, 0, 1}};
   EXPECT_EQ(items(plan->take_rows(segments)), Values({2, 3, 4, 10}));
+}
+
+TEST(Concatenate, KnowsItsRowsOnlyIfBothPartsDo) {
+  const auto same = [](Element element) { return element; };
+  const Dataset batches = Dataset::range(5).batch(3);
+  EXPECT_EQ(plan_of(batches.concatenate(batches.map(same)))->rows(0), kUnknownRows);
+  EXPECT_EQ(plan_of(batches.map(same).concatenate(batches))->rows(3), kUnknownRows);
 }
 
 TEST(Concatenate, ObeysTheLaws) {

@@ -28,8 +28,9 @@ TEST(Map, SpecIsThatOfTheFirstResultWithDimsLeftOpen) {
     return Element::tuple({Element(element.tensor() * 0.5), Element(at::zeros({4, 2}))});
   };
   const ElementSpec spec = Dataset::range(3).map(to_pair).element_spec();
-  EXPECT_EQ(to_string(spec),
-            "(TensorSpec(shape=(), dtype=torch.float32), TensorSpec(shape=(None, None), dtype=torch.float32))");
+  EXPECT_EQ(
+      to_string(spec),
+      "(TensorSpec(shape=(), dtype=torch.float32), TensorSpec(shape=(None, None), dtype=torch.float32))");
   EXPECT_EQ(std::get<TensorSpec>(spec.leaves[1]).expected, Dims({4, 2}));
 }
 
@@ -111,7 +112,9 @@ TEST(Map, RowWiseRunsOnTheRowsThatAreTakenOnly) {
 }
 
 TEST(Map, WithoutRowWiseWholeBatchesAreMappedAndThenCut) {
-  const auto add_sum = [](const Element& element) { return Element(element.tensor() + element.tensor().sum()); };
+  const auto add_sum = [](const Element& element) {
+    return Element(element.tensor() + element.tensor().sum());
+  };
   const PlanPtr plan = plan_of(Dataset::range(7).batch(3).map(add_sum));
   const std::vector<Segment> segments = {{1, 1, 2}};
   EXPECT_EQ(items(plan->take_rows(segments)), Values({4 + 12}));
@@ -121,7 +124,8 @@ TEST(Map, RowWiseRefusesAFunctionThatChangesTheRows) {
   for (const Dataset& source : {Dataset::range(7), generated(7)}) {
     const Dataset mapped = source.batch(3).map(make_function(first_row, "first_row"), {.row_wise = true});
     EXPECT_EQ(error_of<c10::ValueError>([&] { mapped.iterate().next(); }),
-              "map(first_row): element 0: with `row_wise=True` the function must return as many rows as it gets, but "
+              "map(first_row): element 0: with `row_wise=True` the function must return as many rows as it "
+              "gets, but "
               "got 3 rows and returned 1 rows.");
   }
 }

@@ -51,11 +51,14 @@ inline std::vector<Values> elements(const Dataset& dataset, IterateOptions optio
 /// All items of all elements.
 inline Values values(const Dataset& dataset, IterateOptions options = {.epoch = 0}) {
   Values result;
-  for (const Values& element : elements(dataset, options)) result.insert(result.end(), element.begin(), element.end());
+  for (const Values& element : elements(dataset, options))
+    result.insert(result.end(), element.begin(), element.end());
   return result;
 }
 
-inline Values stream_values(const Dataset& dataset) { return values(dataset, {.epoch = 0, .stream_only = true}); }
+inline Values stream_values(const Dataset& dataset) {
+  return values(dataset, {.epoch = 0, .stream_only = true});
+}
 
 inline Values sorted(Values values) {
   std::sort(values.begin(), values.end());

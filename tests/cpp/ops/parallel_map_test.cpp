@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "op_testing.h"
+#include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
 namespace {
@@ -16,7 +17,8 @@ using namespace op_testing;
 Element twice(const Element& element) { return element.tensor() * 2; }
 
 /// A stream, so that `map` runs as a cursor.
-Dataset mapped(std::int64_t size, const FunctionPtr& function, std::int64_t calls, bool deterministic = true) {
+Dataset mapped(std::int64_t size, const FunctionPtr& function, std::int64_t calls,
+               bool deterministic = true) {
   return generated(size).map(function, {.num_parallel_calls = calls, .deterministic = deterministic});
 }
 
@@ -118,6 +120,23 @@ TEST(ParallelMap, AnErrorOfTheInputComesAfterTheResultsBeforeIt) {
   EXPECT_EQ(scalar(*iterator.next()), 0);
   EXPECT_EQ(scalar(*iterator.next()), 2);
   EXPECT_THROW(iterator.next(), std::runtime_error);
+}
+
+TEST(ParallelMap, AnInterruptComesAtOnceAndLosesNothing) {
+  struct Interrupt {};
+  const auto release = std::make_shared<std::promise<void>>();
+  const Dataset blocked = generated(6).map([wait = release->get_future().share()](Element element) {
+    if (scalar(element) == 2) wait.wait();
+    return element;
+  });
+  DatasetIterator iterator = blocked.prefetch(1).map(foreign(twice), {.num_parallel_calls = 3}).iterate();
+  {
+    // The first result is ready, but reading on waits for an element that does not come.
+    const InterruptScope scope([] { throw Interrupt{}; });
+    EXPECT_THROW(iterator.next(), Interrupt);
+  }
+  release->set_value();
+  EXPECT_EQ(elements(iterator), (std::vector<Values>{{0}, {2}, {4}, {6}, {8}, {10}}));
 }
 
 TEST(ParallelMap, NothingRunsAfterItIsDestroyed) {

@@ -45,7 +45,8 @@ bool eventually(Condition condition) {
 
 TEST(Prefetch, ChangesNoElement) {
   EXPECT_EQ(values(Dataset::range(9).prefetch(3)), numbers(0, 9));
-  for (const std::int64_t depth : {-1, 0, 1, 3, 100}) EXPECT_EQ(values(generated(9).prefetch(depth)), numbers(0, 9));
+  for (const std::int64_t depth : {-1, 0, 1, 3, 100})
+    EXPECT_EQ(values(generated(9).prefetch(depth)), numbers(0, 9));
 }
 
 TEST(Prefetch, ReadsAheadAsFarAsItMay) {

@@ -48,7 +48,8 @@ TEST(Shard, TooFewElementsIsAnErrorOfTheFirstNextThatNamesTheTrueNumber) {
   for (const Dataset& dataset : {Dataset::range(5), generated(5)}) {
     DatasetIterator iterator = non_empty_shard(dataset, 10, 0).iterate();
     const std::string message = error_of<InvalidArgumentError>([&] { iterator.next(); });
-    EXPECT_NE(message.find("only has 5 file(s), which is not enough for the required 10 shards"), std::string::npos)
+    EXPECT_NE(message.find("only has 5 file(s), which is not enough for the required 10 shards"),
+              std::string::npos)
         << message;
   }
 }

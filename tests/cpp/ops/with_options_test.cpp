@@ -15,7 +15,8 @@ Options seeded(std::int64_t seed) {
 TEST(WithOptions, LaterOnesWinFieldByField) {
   Options threads;
   threads.num_threads = 2;
-  const Options all = Dataset::range(3).with_options(seeded(1)).with_options(threads).with_options(seeded(2)).options();
+  const Options all =
+      Dataset::range(3).with_options(seeded(1)).with_options(threads).with_options(seeded(2)).options();
   EXPECT_EQ(all.seed, 2);
   EXPECT_EQ(all.num_threads, 2);
 }
@@ -40,7 +41,8 @@ TEST(WithOptions, DoesNotMoveTheKeysOfUnseededOps) {
   const Dataset plain = Dataset::range(30).shuffle().take(20);
   Options threads;
   threads.num_threads = 1;
-  EXPECT_EQ(values(Dataset::range(30).shuffle().with_options(threads).take(20), base_seed), values(plain, base_seed));
+  EXPECT_EQ(values(Dataset::range(30).shuffle().with_options(threads).take(20), base_seed),
+            values(plain, base_seed));
 }
 
 TEST(WithOptions, RefusesValuesOutOfRange) {

@@ -16,7 +16,8 @@ TEST(Zip, PutsElementsSideBySideUpToTheShortest) {
 
 TEST(Zip, HoldsElementsInItsStructure) {
   const StructurePtr leaf = Structure::leaf();
-  const StructurePtr structure = Structure::dict({"a", "b"}, {leaf, Structure::list({leaf, Structure::none()})});
+  const StructurePtr structure =
+      Structure::dict({"a", "b"}, {leaf, Structure::list({leaf, Structure::none()})});
   const Dataset pairs = Dataset::range(3).enumerate();
   const Element first = *Dataset::zip(structure, {Dataset::range(3), pairs}).iterate().next();
   EXPECT_EQ(first.structure()->str(), "{'a': *, 'b': [(*, *), None]}");
@@ -66,7 +67,8 @@ TEST(Zip, KnowsItsRowsWhereAllInputsAgree) {
 }
 
 TEST(Zip, DoesNotKnowItsRowsWhereInputsDisagree) {
-  EXPECT_EQ(plan_of(Dataset::zip({Dataset::range(7).batch(3), Dataset::range(8).batch(3)}))->rows(0), kUnknownRows);
+  EXPECT_EQ(plan_of(Dataset::zip({Dataset::range(7).batch(3), Dataset::range(8).batch(3)}))->rows(0),
+            kUnknownRows);
   EXPECT_EQ(plan_of(Dataset::zip({Dataset::range(7), Dataset::range(8)}))->rows(0), kUnknownRows);
 }
 

@@ -57,10 +57,6 @@ def render_spec(spec: Any) -> Any:
     raise TypeError(f"there is no format for a {type(spec).__name__}")
 
 
-def render_error(error: BaseException) -> dict:
-    return {"error": type(error).__name__}
-
-
 # Our class for a recorded one. Texts are ours everywhere.
 _ERRORS: dict[str, type[BaseException]] = {
     "AttributeError": TypeError,

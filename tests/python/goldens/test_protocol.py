@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import torch_distinput as tdi
-from goldens import cases_of, check_all, compare, drivers, recipes, runnable
+from goldens import cases_of, check_all, compare, drivers, runnable
 
 
 def protocol(name: str) -> dict:

@@ -1,0 +1,169 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+//
+// Whole pipelines through the public C++ API, beside the memory limit on the same rows:
+//
+//   limit/<rows>             bare gather loop, arguments: threads, buffers each has
+//   batches/<rows>           from_tensor_slices().shuffle().batch(), a fresh epoch whenever one ends
+//   windowed/<lane>          rows_20 shuffled in windows of 4,096, in each lane
+//   three_replicas/<rows>    as batches, dealt out over three replicas of one process
+//   elements/<lane>          one element at a time, which shows what an element costs in each lane
+//
+// An iteration is one batch, step or element; items are rows.
+#include <ATen/ops/empty.h>
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "limit.h"
+#include "torch_distinput/torch_distinput.h"
+
+namespace torch_distinput {
+namespace {
+
+struct Rows {
+  std::int64_t count;
+  std::int64_t batch;
+  std::vector<at::Tensor> leaves;
+
+  Element element() const {
+    if (leaves.size() == 1) return leaves.front();
+    return Element::tuple({leaves.begin(), leaves.end()});
+  }
+  std::int64_t bytes() const {
+    std::int64_t total = 0;
+    for (const at::Tensor& leaf : leaves) total += static_cast<std::int64_t>(leaf.nbytes()) / count;
+    return total;
+  }
+};
+
+at::Tensor touched(at::IntArrayRef shape, c10::ScalarType dtype) {
+  at::Tensor tensor = at::empty(shape, dtype);
+  std::memset(tensor.mutable_data_ptr(), 1, tensor.nbytes());
+  return tensor;
+}
+
+const Rows& rows_20() {
+  static const Rows rows{1'000'000, 256, {touched({1'000'000, 20}, at::kFloat)}};
+  return rows;
+}
+
+const Rows& rows_128() {
+  static const Rows rows{
+      1'000'000, 256, {touched({1'000'000, 128}, at::kFloat), touched({1'000'000}, at::kLong)}};
+  return rows;
+}
+
+const Rows& images() {
+  static const Rows rows{12'000, 64, {touched({12'000, 3, 224, 224}, at::kByte)}};
+  return rows;
+}
+
+using RowsFunction = const Rows& (*)();
+
+void count(benchmark::State& state, const Rows& rows, std::int64_t rows_done) {
+  state.SetItemsProcessed(rows_done);
+  state.SetBytesProcessed(rows_done * rows.bytes());
+}
+
+void bench_limit(benchmark::State& state, RowsFunction make) {
+  const Rows& rows = make();
+  std::vector<limit::Leaf> leaves;
+  for (const at::Tensor& leaf : rows.leaves) {
+    leaves.push_back({static_cast<const char*>(leaf.const_data_ptr()),
+                      static_cast<std::int64_t>(leaf.nbytes()) / rows.count});
+  }
+  std::vector<std::int64_t> order(static_cast<std::size_t>(rows.count));
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937_64(1));
+  const std::int64_t batches = rows.count / rows.batch;
+  while (state.KeepRunningBatch(batches)) {
+    state.SetIterationTime(limit::measure(leaves, order, rows.batch, state.range(0), state.range(1)).wall);
+  }
+  count(state, rows, state.iterations() * rows.batch);
+}
+
+Dataset pipeline(const Rows& rows, std::optional<std::int64_t> window) {
+  return Dataset::from_tensor_slices(rows.element())
+      .shuffle({.buffer_size = window, .seed = 1})
+      .batch(rows.batch);
+}
+
+void iterate(benchmark::State& state, const Rows& rows, const Dataset& dataset, bool stream_only) {
+  DatasetIterator iterator = dataset.iterate({.stream_only = stream_only});
+  std::int64_t allocations = 0;
+  for (auto _ : state) {
+    std::optional<Element> batch = iterator.next();
+    if (!batch) {
+      allocations += iterator.stats().allocations;
+      iterator = dataset.iterate({.stream_only = stream_only});
+      batch = iterator.next();
+    }
+    benchmark::DoNotOptimize(batch);
+  }
+  count(state, rows, state.iterations() * rows.batch);
+  state.counters["allocations"] = static_cast<double>(allocations + iterator.stats().allocations);
+}
+
+void bench_batches(benchmark::State& state, RowsFunction make) {
+  iterate(state, make(), pipeline(make(), {}), false);
+}
+
+void bench_windowed(benchmark::State& state, bool stream_only) {
+  iterate(state, rows_20(), pipeline(rows_20(), 4096), stream_only);
+}
+
+void bench_three_replicas(benchmark::State& state, RowsFunction make) {
+  const Rows& rows = make();
+  const MirroredStrategy strategy({"cpu", "cpu", "cpu"});
+  const DistributedDataset distributed = strategy.distribute_dataset(pipeline(rows, {}));
+  DistributedIterator iterator = distributed.iterate();
+  for (auto _ : state) {
+    std::optional<PerReplica> step = iterator.next();
+    if (!step) {
+      iterator = distributed.iterate();
+      step = iterator.next();
+    }
+    benchmark::DoNotOptimize(step);
+  }
+  count(state, rows, state.iterations() * rows.batch);
+}
+
+void bench_elements(benchmark::State& state, bool stream_only) {
+  const Dataset dataset = Dataset::range(1'000'000).skip(10).repeat();
+  DatasetIterator iterator = dataset.iterate({.stream_only = stream_only});
+  for (auto _ : state) benchmark::DoNotOptimize(iterator.next());
+  state.SetItemsProcessed(state.iterations());
+}
+
+void timed_by_the_wall(benchmark::internal::Benchmark* bench) {
+  bench->MeasureProcessCPUTime()->UseRealTime();
+}
+
+template <class... Arguments>
+benchmark::internal::Benchmark* add(const std::string& name, Arguments... arguments) {
+  return benchmark::RegisterBenchmark(name.c_str(), arguments...);
+}
+
+void add_rows(const std::string& name, RowsFunction make) {
+  add("limit/" + name, bench_limit, make)->Args({1, 1})->Args({2, 1})->Args({1, 4})->UseManualTime();
+  add("batches/" + name, bench_batches, make)->Apply(timed_by_the_wall);
+  add("three_replicas/" + name, bench_three_replicas, make)->Apply(timed_by_the_wall);
+}
+
+const bool added = [] {
+  add_rows("rows_20", rows_20);
+  add_rows("rows_128", rows_128);
+  add_rows("images", images);
+  add("windowed/plan", bench_windowed, false)->Apply(timed_by_the_wall);
+  add("windowed/stream", bench_windowed, true)->Apply(timed_by_the_wall);
+  add("elements/plan", bench_elements, false)->Apply(timed_by_the_wall);
+  add("elements/stream", bench_elements, true)->Apply(timed_by_the_wall);
+  return true;
+}();
+
+}  // namespace
+}  // namespace torch_distinput

@@ -1,0 +1,76 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/auto_shard.h"
+
+#include <gtest/gtest.h>
+
+#include "distribute/distribute_testing.h"
+#include "distribute/fake_files.h"
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+namespace {
+
+using op_testing::error_of;
+using op_testing::values;
+using Policy = AutoShardPolicy;
+
+Dataset files(std::int64_t count) {
+  return Dataset(std::make_shared<FakeReader>(Dataset::range(count).node()));
+}
+
+Sharding shard(const Dataset& dataset, Policy policy, std::int64_t workers = 2, std::int64_t worker = 1) {
+  return auto_shard(dataset.node(), policy, workers, worker);
+}
+
+TEST(AutoShard, AutoDealsOutFilesWhereEverySourceReadsThem) {
+  const Sharding sharding = shard(files(5).batch(2), Policy::kAuto);
+  EXPECT_EQ(sharding.applied, Policy::kFile);
+  EXPECT_EQ(values(Dataset(sharding.node)), (std::vector<std::int64_t>{1, 3}));
+  EXPECT_EQ(shard(files(5).concatenate(files(4)), Policy::kAuto).applied, Policy::kFile);
+}
+
+TEST(AutoShard, AutoDealsOutDataOtherwiseAndSaysWhy) {
+  const Sharding memory = shard(Dataset::range(5).batch(2), Policy::kAuto);
+  EXPECT_EQ(memory.applied, Policy::kData);
+  EXPECT_NE(memory.reason.find("range(start=0, stop=5, step=1) does not read files"), std::string::npos);
+  const Dataset mixed = Dataset::zip({files(5), Dataset::range(5)});
+  EXPECT_EQ(shard(mixed, Policy::kAuto).applied, Policy::kData);
+  EXPECT_EQ(shard(mixed, Policy::kAuto).node, mixed.node());
+}
+
+TEST(AutoShard, FileNamesTheSourceThatIsNone) {
+  const std::string message = error_of<NotFoundError>([] { shard(Dataset::range(5), Policy::kFile); });
+  EXPECT_NE(message.find("range(start=0, stop=5, step=1)"), std::string::npos) << message;
+}
+
+TEST(AutoShard, OneWorkerReadsEverything) {
+  const Dataset memory = Dataset::range(5);
+  EXPECT_EQ(shard(memory, Policy::kFile, 1, 0).node, memory.node());
+  EXPECT_EQ(shard(memory, Policy::kFile, 1, 0).applied, Policy::kFile);
+  EXPECT_EQ(shard(memory, Policy::kAuto, 1, 0).applied, Policy::kData);
+  EXPECT_EQ(shard(files(3), Policy::kAuto, 1, 0).applied, Policy::kFile);
+}
+
+TEST(AutoShard, HintShardsAtTheMark) {
+  const Dataset marked = Dataset::range(10).shard(kShardHint, 0).batch(2);
+  const Sharding sharding = shard(marked, Policy::kHint);
+  EXPECT_EQ(sharding.applied, Policy::kHint);
+  EXPECT_EQ(values(Dataset(sharding.node)), (std::vector<std::int64_t>{1, 3, 5, 7, 9}));
+  EXPECT_EQ(shard(marked, Policy::kHint, 1, 0).node->cardinality(), 5);
+}
+
+TEST(AutoShard, HintWithoutAMarkIsOff) {
+  const Dataset plain = Dataset::range(10);
+  const Sharding sharding = shard(plain, Policy::kHint);
+  EXPECT_EQ(sharding.applied, Policy::kOff);
+  EXPECT_EQ(sharding.node, plain.node());
+}
+
+TEST(AutoShard, RefusesAWorkerOutOfRange) {
+  EXPECT_THROW(shard(Dataset::range(3), Policy::kAuto, 2, 2), InvalidArgumentError);
+  EXPECT_THROW(shard(Dataset::range(3), Policy::kAuto, 2, -1), InvalidArgumentError);
+  EXPECT_THROW(shard(Dataset::range(3), Policy::kAuto, 0, 0), InvalidArgumentError);
+}
+
+}  // namespace
+}  // namespace torch_distinput

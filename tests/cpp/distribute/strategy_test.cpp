@@ -1,0 +1,71 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "torch_distinput/strategy.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "distribute/distribute_testing.h"
+
+namespace torch_distinput {
+namespace {
+
+using distribute_testing::replicas;
+using op_testing::error_of;
+
+TEST(Strategy, SeveralReplicasMayShareTheCpu) {
+  const MirroredStrategy strategy({"cpu", "cpu", "cpu"});
+  EXPECT_EQ(strategy.num_replicas_in_sync(), 3);
+  EXPECT_EQ(strategy.num_input_pipelines(), 1);
+  EXPECT_EQ(strategy.input_pipeline_id(), 0);
+  EXPECT_TRUE(strategy.wraps());
+  EXPECT_TRUE(strategy.enable_partial_batch_handling);
+}
+
+TEST(Strategy, OneDeviceGivesPlainValues) {
+  const OneDeviceStrategy strategy("cpu");
+  EXPECT_FALSE(strategy.wraps());
+  EXPECT_FALSE(strategy.enable_partial_batch_handling);
+}
+
+TEST(Strategy, WithoutDevicesTakesAllThereAre) { EXPECT_GE(MirroredStrategy().num_replicas_in_sync(), 1); }
+
+TEST(Strategy, RefusesDevicesThatDoNotExist) {
+  const std::string message = error_of<c10::ValueError>([] { MirroredStrategy({"cpu", "cuda:99"}); });
+  EXPECT_NE(message.find("MirroredStrategy: device 'cuda:99' does not exist: torch sees"), std::string::npos)
+      << message;
+  EXPECT_THROW(OneDeviceStrategy("gpu:0"), c10::ValueError);
+  EXPECT_THROW(OneDeviceStrategy("meta"), c10::ValueError);
+}
+
+std::string refusal(InputOptions options) {
+  return error_of<c10::ValueError>(
+      [&] { replicas(2).distribute_dataset(Dataset::range(8).batch(4), std::move(options)); });
+}
+
+TEST(Strategy, OptionsThatMeanNothingAreRefusedByName) {
+  EXPECT_NE(refusal({.per_replica_buffer_size = -1}).find("`per_replica_buffer_size`"), std::string::npos);
+  EXPECT_NE(refusal({.peer_timeout = 0}).find("`peer_timeout`"), std::string::npos);
+  EXPECT_NE(refusal({.weights = std::vector<double>{1, 1}}).find("`split` \"balanced\""), std::string::npos);
+  const auto weights = [](std::vector<double> values) {
+    return refusal({.split = Split::kBalanced, .weights = std::move(values)});
+  };
+  EXPECT_NE(weights({1}).find("must be 2 numbers"), std::string::npos);
+  EXPECT_NE(weights({1, 0}).find("must be positive"), std::string::npos);
+  EXPECT_NE(weights({1, std::numeric_limits<double>::infinity()}).find("must be positive"),
+            std::string::npos);
+}
+
+TEST(Strategy, ReplicationPerReplicaIsForFunctions) {
+  EXPECT_THROW(replicas(2).distribute_dataset(Dataset::range(8).batch(4),
+                                              {.replication_mode = ReplicationMode::kPerReplica}),
+               c10::NotImplementedError);
+}
+
+TEST(Strategy, ElementsWithoutRowsAreRefusedWhenDistributing) {
+  EXPECT_THROW(replicas(2).distribute_dataset(Dataset::range(6)), c10::ValueError);
+  EXPECT_NO_THROW(replicas(1).distribute_dataset(Dataset::range(6)));
+}
+
+}  // namespace
+}  // namespace torch_distinput

@@ -1,0 +1,95 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include "support/elements.h"
+#include "support/errors.h"
+#include "torch_distinput/testing.h"
+
+namespace torch_distinput {
+namespace {
+
+using Values = std::vector<std::int64_t>;
+
+Dataset slices(at::Tensor tensor) { return Dataset::from_tensor_slices(Element(std::move(tensor))); }
+
+TEST(FromTensorSlices, YieldsOneElementForEachRow) {
+  const Dataset dataset = Dataset::from_tensor_slices(
+      Element::dict({{"x", at::arange(12, at::kLong).reshape({4, 3})}, {"y", at::arange(4, at::kLong)}}));
+  EXPECT_EQ(dataset.cardinality(), 4);
+  EXPECT_EQ(to_string(dataset.element_spec()),
+            "{'x': TensorSpec(shape=(3,), dtype=torch.int64), 'y': TensorSpec(shape=(), dtype=torch.int64)}");
+  const auto elements = collect(dataset);
+  ASSERT_EQ(elements.size(), 4U);
+  EXPECT_EQ(items(elements[2]["x"].tensor()), (Values{6, 7, 8}));
+  EXPECT_EQ(items(elements[2]["y"].tensor()), (Values{2}));
+}
+
+TEST(FromTensorSlices, ReadsTheUsersMemoryWithoutACopy) {
+  const at::Tensor x = at::arange(6, at::kLong).reshape({3, 2});
+  const Dataset dataset = slices(x);
+  x.add_(10);
+  EXPECT_EQ(collect_items(dataset), (std::vector<Values>{{10, 11}, {12, 13}, {14, 15}}));
+}
+
+TEST(FromTensorSlices, HandsOutMemoryThatTheUserMayWriteTo) {
+  const at::Tensor x = at::arange(6, at::kLong).reshape({3, 2});
+  for (Element& row : collect(slices(x))) row.tensor().zero_();
+  for (Element& batch : collect(slices(x).batch(2))) batch.tensor().zero_();
+  EXPECT_EQ(x.sum().item<std::int64_t>(), 15);
+}
+
+TEST(FromTensorSlices, TakesAnyStrides) {
+  const at::Tensor base = at::arange(60, at::kLong).reshape({5, 3, 4});
+  for (const at::Tensor& tensor :
+       {base.slice(0, 0, 5, 2), base.slice(1, 0, 2), base.transpose(1, 2), base.permute({2, 1, 0}),
+        base.select(2, 1), base[0].expand({3, 3, 4}), base.slice(0, 0, 0), base.unsqueeze(1)}) {
+    const auto rows = collect(slices(tensor));
+    ASSERT_EQ(static_cast<std::int64_t>(rows.size()), tensor.size(0));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_TRUE(rows[i].tensor().equal(tensor[static_cast<std::int64_t>(i)]));
+    }
+    if (tensor.size(0) > 0) {
+      EXPECT_TRUE(collect(slices(tensor).batch(tensor.size(0)))[0].tensor().equal(tensor));
+    }
+  }
+}
+
+TEST(FromTensorSlices, TakesTensorsThatNeedGradients) {
+  const at::Tensor x = at::zeros({2, 2}).requires_grad_();
+  EXPECT_FALSE(collect(slices(x))[0].tensor().requires_grad());
+}
+
+TEST(FromTensorSlices, TakesRowsWithoutItems) {
+  EXPECT_EQ(collect(slices(at::empty({3, 0, 2})).batch(2))[0].tensor().sizes(), at::IntArrayRef({2, 0, 2}));
+}
+
+TEST(FromTensorSlices, NamesLeavesThatDisagree) {
+  const Element value = Element::dict({{"x", at::zeros({3, 2})}, {"y", at::zeros({4})}});
+  EXPECT_EQ(
+      message_of<c10::ValueError>([&] { Dataset::from_tensor_slices(value); }),
+      "from_tensor_slices: all leaves must have the same size in dim 0, but leaf ['x'] has 3 and leaf ['y'] "
+      "has 4.");
+}
+
+TEST(FromTensorSlices, RefusesWhatHasNoRows) {
+  EXPECT_EQ(message_of<c10::ValueError>([] { slices(at::zeros({})); }),
+            "from_tensor_slices: the element is a scalar, but must have rows along dim 0.");
+  EXPECT_EQ(message_of<c10::ValueError>([] { Dataset::from_tensor_slices(Element()); }),
+            "from_tensor_slices: the value must have at least one leaf, but is None.");
+  EXPECT_EQ(
+      message_of<c10::TypeError>([] { slices(at::empty({2}, at::kMeta)); }),
+      "from_tensor_slices: the element is on meta, but from_tensor_slices works in host memory; move it with "
+      "`.cpu()` first.");
+}
+
+TEST(FromTensorSlices, ObeysTheLaws) {
+  const Dataset dataset = slices(at::arange(30, at::kFloat).reshape({10, 3}));
+  testing::assert_resumable(dataset);
+  testing::assert_lanes_agree(dataset);
+}
+
+}  // namespace
+}  // namespace torch_distinput

@@ -1,0 +1,77 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/ops/scalar_tensor.h>
+#include <c10/util/Exception.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "torch_distinput/function.h"
+
+/// Sources of int64 scalars that fail or count, for tests.
+namespace torch_distinput::fakes {
+
+/// Row k is the scalar k; rows in `failing` throw. Counts what it was asked for.
+class Rows : public RowSource {
+ public:
+  explicit Rows(std::int64_t size, std::set<std::int64_t> failing = {}, bool foreign = false)
+      : size_(size), failing_(std::move(failing)), foreign_(foreign) {}
+
+  std::int64_t size() const override { return size_; }
+  std::vector<Element> rows(std::span<const std::int64_t> positions) const override {
+    std::vector<Element> elements;
+    for (const std::int64_t position : positions) {
+      ++reads_;
+      TORCH_CHECK_VALUE(!failing_.contains(position), "row ", position, " is bad");
+      elements.emplace_back(at::scalar_tensor(position, at::kLong));
+    }
+    return elements;
+  }
+  bool foreign() const override { return foreign_; }
+
+  /// Rows asked for so far.
+  std::int64_t reads() const { return reads_; }
+
+ private:
+  std::int64_t size_;
+  std::set<std::int64_t> failing_;
+  bool foreign_;
+  mutable std::atomic<std::int64_t> reads_{0};
+};
+
+/// Runs of `elements`, opened anew for each cursor.
+class Generators : public GeneratorSource {
+ public:
+  explicit Generators(std::vector<Element> elements) : elements_(std::move(elements)) {}
+
+  std::unique_ptr<Generator> open() const override {
+    ++opened_;
+    return std::make_unique<Run>(elements_);
+  }
+  std::int64_t opened() const { return opened_; }
+
+ private:
+  class Run final : public Generator {
+   public:
+    explicit Run(std::vector<Element> elements) : elements_(std::move(elements)) {}
+    std::optional<Element> next() override {
+      if (next_ == elements_.size()) return std::nullopt;
+      return elements_[next_++];
+    }
+
+   private:
+    std::vector<Element> elements_;
+    std::size_t next_ = 0;
+  };
+
+  std::vector<Element> elements_;
+  mutable std::atomic<std::int64_t> opened_{0};
+};
+
+}  // namespace torch_distinput::fakes
