@@ -33,7 +33,7 @@ TEST(Explain, SaysWhyAnOpStreams) {
 TEST(Explain, IndentsSeveralInputs) {
   const std::string text = Dataset::zip({Dataset::range(3), Dataset::range(4).repeat()}).explain();
   EXPECT_NE(text.find("\n  range(start=0, stop=3, step=1)"), std::string::npos) << text;
-  EXPECT_NE(text.find("\n  repeat(count=None)               infinite"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  repeat(count=None)              infinite"), std::string::npos) << text;
 }
 
 TEST(Explain, SaysWhenASpecCannotBeKnown) {
