@@ -49,6 +49,7 @@ class Series:
     exposed_us: list[float] = field(default_factory=list)
     noise_us: list[float] = field(default_factory=list)
     in_next_us: list[float] = field(default_factory=list)
+    working_cpu_us: list[float] = field(default_factory=list)
 
 
 # --- the idle consumer -----------------------------------------------------------------------------------
@@ -105,30 +106,40 @@ def measure_idle(work: Work, name: str, seed: int, batches: int, passes: int, se
 # --- the working consumer --------------------------------------------------------------------------------
 
 
-def consume(batches: Iterator, rounds: int) -> tuple[float, float]:
-    """Seconds in all, and in `next`. The batch is held while the consumer works."""
-    in_next, start = 0.0, time.perf_counter()
-    asked = start
+@dataclass(frozen=True)
+class Consumed:
+    """Seconds in all, in `next`, and of CPU time."""
+
+    wall: float
+    in_next: float
+    cpu: float
+
+
+def consume(batches: Iterator, rounds: int, workers: tuple[int, ...] = ()) -> Consumed:
+    """Works on each batch; the batch is held meanwhile."""
+    cpu, start = machine.cpu_seconds(workers), time.perf_counter()
+    in_next, asked = 0.0, start
     while (batch := next(batches, None)) is not None:
         in_next += time.perf_counter() - asked
         limit.work(rounds)
         asked = time.perf_counter()
     del batch
-    return time.perf_counter() - start, in_next
+    return Consumed(time.perf_counter() - start, in_next, machine.cpu_seconds(workers) - cpu)
 
 
 def measure_working(work: Work, name: str, seed: int, batches: int, rounds: int, series: Series) -> None:
     """Consumer alone, consumer with loader, consumer alone."""
     gc.collect()
-    before, _ = consume(iter(range(batches)), rounds)
+    before = consume(iter(range(batches)), rounds)
     iterator = LOADERS[name](work, seed)
     consume(islice(iterator, work.warm_up), rounds)
-    both, in_next = consume(islice(iterator, batches), rounds)
+    both = consume(islice(iterator, batches), rounds, workers_of(iterator))
     del iterator
-    after, _ = consume(iter(range(batches)), rounds)
-    series.exposed_us.append((both - (before + after) / 2) / batches * 1e6)
-    series.noise_us.append(abs(before - after) / 2 / batches * 1e6)
-    series.in_next_us.append(in_next / batches * 1e6)
+    after = consume(iter(range(batches)), rounds)
+    series.exposed_us.append((both.wall - (before.wall + after.wall) / 2) / batches * 1e6)
+    series.noise_us.append(abs(before.wall - after.wall) / 2 / batches * 1e6)
+    series.in_next_us.append(both.in_next / batches * 1e6)
+    series.working_cpu_us.append((both.cpu - (before.cpu + after.cpu) / 2) / batches * 1e6)
 
 
 # --- what is counted, not timed --------------------------------------------------------------------------
@@ -144,9 +155,11 @@ def check_exactly_once(work: Work, name: str) -> None:
 def steady_allocations(work: Work, rounds: int) -> dict[str, int]:
     """New blocks of batch memory after the warm-up, for a consumer that lets go of each batch."""
     counts = {}
-    for consumer, batches, busy in (("idle", work.rows, 0), ("working", 4 * work.warm_up, rounds)):
-        iterator = ours(work, 1)
-        consume(islice(iterator, work.warm_up), busy)
+    iterator = ours(work, 1)
+    # A slow consumer finds everything read ahead, a fast one has most batches in the making.
+    consume(islice(iterator, work.warm_up), rounds)
+    consume(islice(iterator, work.rows // work.batch // 4), 0)
+    for consumer, batches, busy in (("working", 2 * work.warm_up, rounds), ("idle", work.rows, 0)):
         before = iterator.stats()["allocations"]
         consume(islice(iterator, batches), busy)
         counts[consumer] = iterator.stats()["allocations"] - before
@@ -221,6 +234,7 @@ def summary(work: Work, series: Series, bare: Series) -> dict:
             "exposed_noise_us": statistics.median(series.noise_us),
             "exposed_share": statistics.median(shares),
             "in_next_us": statistics.median(series.in_next_us),
+            "working_cpu_us": statistics.median(series.working_cpu_us),
         }
     return result
 
@@ -253,6 +267,7 @@ def main() -> None:
     result["seconds"] = round(time.perf_counter() - start, 1)
     print(f"{result['seconds']} s")
     if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(result, indent=1) + "\n")
 
 

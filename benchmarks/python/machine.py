@@ -3,6 +3,7 @@
 
 import os
 import platform
+import resource
 import shlex
 import sys
 import time
@@ -19,9 +20,10 @@ def describe(packages: tuple[str, ...]) -> dict:
     cpuinfo = dict(line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().splitlines() if ":" in line)
     model = {key.strip(): value.strip() for key, value in cpuinfo.items()}.get("model name", platform.machine())
     pages = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
+    words = [os.path.relpath(word) if os.path.isabs(word) else word for word in sys.argv]
     return {
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "command": shlex.join(["python", *sys.argv]),
+        "command": shlex.join(["python", *words]),
         "machine": {
             "cpu": model,
             "cpus": len(os.sched_getaffinity(0)),
@@ -35,11 +37,18 @@ def describe(packages: tuple[str, ...]) -> dict:
 
 def cpu_seconds(workers: tuple[int, ...] = ()) -> float:
     """CPU time of this process, of its ended children and of the living children `workers`."""
-    own = sum(os.times()[:4])
-    for pid in workers:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        own += (int(fields[11]) + int(fields[12])) / TICKS
-    return own
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    living = sum(map(process_seconds, workers))
+    return time.process_time() + ended.ru_utime + ended.ru_stime + living
+
+
+def process_seconds(pid: int) -> float:
+    """CPU time of process `pid`; 0 when it has ended, which it may do while it is looked at."""
+    try:
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+        return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
 
 
 class Neighbours:

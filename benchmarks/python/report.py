@@ -13,6 +13,7 @@ COLUMNS = (
     ("+-", 6, "exposed_noise_us", ".1f", 1),
     ("of load", 7, "exposed_share", ".0%", 1),
     ("in next us", 10, "in_next_us", ".1f", 1),
+    ("its CPU us", 10, "working_cpu_us", ".1f", 1),
 )
 
 

@@ -56,7 +56,7 @@ const ElementSpec& ElementType::first(const Element& element) {
 void ElementType::check(const Element& element, std::int64_t number, std::string_view source) {
   const ElementSpec& type = first(element);
   if (has_type(element, type)) return;
-  check_element(element, type, std::string(source) + ": element " + std::to_string(number));
+  check_element(element, type, c10::str(source, ": element ", number));
 }
 
 SpecPtr SpecProbe::get(const std::function<SpecPtr()>& look) const {

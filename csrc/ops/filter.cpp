@@ -6,7 +6,7 @@
 
 #include "ops/open.h"
 #include "ops/ops.h"
-#include "ops/skip_budget.h"
+#include "core/skip_budget.h"
 #include "ops/unary_node.h"
 
 namespace torch_distinput::ops {

@@ -11,7 +11,7 @@
 #include "ops/open.h"
 #include "ops/ops.h"
 #include "ops/parallel_map.h"
-#include "ops/skip_budget.h"
+#include "core/skip_budget.h"
 #include "ops/unary_node.h"
 #include "runtime/arena.h"
 

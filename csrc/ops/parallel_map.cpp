@@ -6,7 +6,7 @@
 
 #include "core/engine.h"
 #include "ops/map_calls.h"
-#include "ops/skip_budget.h"
+#include "core/skip_budget.h"
 
 namespace torch_distinput {
 namespace {

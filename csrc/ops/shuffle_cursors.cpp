@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ops/open.h"
-#include "ops/skip_budget.h"
+#include "core/skip_budget.h"
 #include "runtime/permutation.h"
 
 namespace torch_distinput {

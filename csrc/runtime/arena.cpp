@@ -31,13 +31,25 @@ class SerialExecutor final : public Executor {
   int concurrency() const noexcept override { return 0; }
 };
 
+/// An arena whose workers go to sleep as soon as there is nothing to do, where oneTBB offers that: by default
+/// they spin for about a millisecond first and take that time from the consumer's own work.
+tbb::task_arena make_task_arena(int threads) {
+  constexpr unsigned kReservedForMasters = 0;
+#ifdef TBB_HAS_PARALLEL_PHASE
+  return tbb::task_arena(threads, kReservedForMasters, tbb::task_arena::priority::normal,
+                         tbb::task_arena::leave_policy::fast);
+#else
+  return tbb::task_arena(threads, kReservedForMasters);
+#endif
+}
+
 class Arena final : public Executor {
  public:
   explicit Arena(int threads)
       : threads_(threads),
         worker_per_cpu_(tbb::global_control::max_allowed_parallelism,
                         static_cast<std::size_t>(available_cpus()) + 1),
-        arena_(threads, /*reserved_for_masters=*/0) {}
+        arena_(make_task_arena(threads)) {}
 
 #ifdef __SANITIZE_THREAD__
   // oneTBB is not instrumented, so ThreadSanitizer must be told that a task happens after its submission.

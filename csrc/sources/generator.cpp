@@ -25,7 +25,7 @@ class GeneratorCursor final : public Iterator {
     std::optional<Element> element = generator_->next();
     if (!element) return std::nullopt;
     if (spec_ != nullptr) {
-      check_element(*element, *spec_, std::string(kName) + ": element " + std::to_string(elements_));
+      check_element(*element, *spec_, c10::str(kName, ": element ", elements_));
     } else {
       type_.check(*element, elements_, kName);
     }
@@ -61,7 +61,7 @@ class GeneratorNode final : public SourceNode {
         declared_(spec ? std::make_shared<const ElementSpec>(*std::move(spec)) : nullptr) {}
 
   std::string_view name() const override { return kName; }
-  std::string describe() const override { return std::string(kName) + "(" + source_->name() + ")"; }
+  std::string describe() const override { return c10::str(kName, "(", source_->name(), ")"); }
   SpecPtr spec() const override {
     if (declared_) return declared_;
     return probe_.get([this]() -> SpecPtr {

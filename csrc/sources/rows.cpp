@@ -7,6 +7,7 @@
 
 #include "core/element_type.h"
 #include "core/engine.h"
+#include "core/skip_budget.h"
 #include "sources/source_node.h"
 #include "sources/sources.h"
 
@@ -45,6 +46,37 @@ class RowsPlan final : public Plan {
   std::shared_ptr<ElementType> type_;
 };
 
+/// Reads row by row, so that a bad one can be left out.
+class RowsCursor final : public Iterator {
+ public:
+  RowsCursor(PlanPtr plan, const IterContext& context) : plan_(std::move(plan)), budget_(context, kName) {}
+
+  std::optional<Element> next() override {
+    while (next_ < plan_->size()) {
+      std::int64_t position = next_++;
+      try {
+        std::vector<Element> row = plan_->fetch({&position, 1});
+        budget_.pass();
+        return std::move(row.front());
+      } catch (...) {
+        budget_.fail();
+      }
+    }
+    return std::nullopt;
+  }
+
+  State save() const override { return State().set("next", next_).set("skip", budget_.save()); }
+  void load(const State& state) override {
+    next_ = state.at("next").as_int();
+    budget_.load(state.at("skip"));
+  }
+
+ private:
+  PlanPtr plan_;
+  SkipBudget budget_;
+  std::int64_t next_ = 0;
+};
+
 class RowsNode final : public SourceNode {
  public:
   explicit RowsNode(SourcePtr source) : source_(std::move(source)), size_(source_->size()) {
@@ -54,7 +86,7 @@ class RowsNode final : public SourceNode {
 
   std::string_view name() const override { return kName; }
   std::string describe() const override {
-    return std::string(kName) + "(" + source_->name() + ", size=" + std::to_string(size_) + ")";
+    return c10::str(kName, "(", source_->name(), ", size=", size_, ")");
   }
   SpecPtr spec() const override {
     return probe_.get([this]() -> SpecPtr {
@@ -69,8 +101,8 @@ class RowsNode final : public SourceNode {
   PlanPtr plan(const IterContext& context) const override {
     return context.engine->options.skip ? nullptr : std::make_shared<RowsPlan>(source_, size_, type_);
   }
-  IteratorPtr iterate(const IterContext&) const override {
-    return iterate_plan(std::make_shared<RowsPlan>(source_, size_, type_));
+  IteratorPtr iterate(const IterContext& context) const override {
+    return std::make_unique<RowsCursor>(std::make_shared<RowsPlan>(source_, size_, type_), context);
   }
 
  private:

@@ -118,7 +118,7 @@ class TensorSlicesNode final : public SourceNode {
 
   std::string_view name() const override { return kName; }
   std::string describe() const override {
-    return std::string(kName) + "(rows=" + std::to_string(table_->rows) + ", " + to_string(*spec()) + ")";
+    return c10::str(kName, "(rows=", table_->rows, ", ", to_string(*spec()), ")");
   }
   SpecPtr spec() const override {
     ElementSpec spec{table_->layout.structure, {}};

@@ -64,6 +64,20 @@ TEST(FromRows, SaysWhenTheSourceGivesTooFew) {
             "from_rows: rows was asked for 2 rows, but gave 1.");
 }
 
+TEST(FromRows, LeavesOutRowsThatFailWhenAsked) {
+  Options options;
+  options.skip = Skip{};
+  const Dataset dataset = Dataset::from_rows(std::make_shared<fakes::Rows>(7, std::set<std::int64_t>{0, 3, 6}))
+                              .batch(3)
+                              .with_options(options);
+  DatasetIterator cursor = dataset.iterate();
+  EXPECT_EQ(items(cursor.next()->tensor()), (Values{1, 2, 4}));
+  EXPECT_EQ(items(cursor.next()->tensor()), (Values{5}));
+  EXPECT_FALSE(cursor.next());
+  EXPECT_EQ(cursor.stats().skipped, 3);
+  testing::assert_resumable(dataset);
+}
+
 TEST(FromRows, ObeysTheLaws) {
   const Dataset dataset = Dataset::from_rows(std::make_shared<fakes::Rows>(11)).batch(3);
   testing::assert_resumable(dataset);

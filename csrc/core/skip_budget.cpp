@@ -1,5 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include "ops/skip_budget.h"
+#include "core/skip_budget.h"
 
 #include <exception>
 #include <utility>
