@@ -13,7 +13,7 @@ from pathlib import Path
 # What each room may include besides itself: folders or single headers below csrc/.
 ROOMS = {
     "include": (),
-    "core": ("include",),
+    "core": ("include", "runtime/counters.h"),
     "runtime": ("include/torch_distinput/api.h",),
     "kernels": ("include", "core", "runtime"),
     "sources": ("include", "core", "runtime", "kernels"),
