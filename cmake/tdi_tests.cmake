@@ -40,6 +40,9 @@ function(tdi_add_test room)
     # oneTBB itself is not instrumented.
     set_tests_properties(${room} PROPERTIES ENVIRONMENT
       "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan.supp")
+  elseif(TDI_SANITIZE MATCHES "address")
+    set_tests_properties(${room} PROPERTIES ENVIRONMENT
+      "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan.supp")
   endif()
 endfunction()
 
