@@ -89,6 +89,7 @@ class PlanIterator final : public Iterator {
  private:
   void stop() {
     producer_.reset();
+    sampled_ = false;
     ready_.clear();
     used_ = 0;
     error_ = nullptr;
@@ -149,23 +150,29 @@ class PlanIterator final : public Iterator {
     return chunk;
   }
 
-  /// Makes the first element here, and starts to read ahead behind it.
+  /// Makes elements here until it is known how to read ahead: the first one and, if it is tiny, a few more,
+  /// because making the first takes longer than making others.
   Chunk begin() {
-    const auto start = std::chrono::steady_clock::now();
-    Chunk chunk = fetch_chunk(*plan_, position_, position_ + 1);
-    if (chunk.error) return chunk;
-    const FirstElement first{chunk.elements.front().bytes(), std::chrono::steady_clock::now() - start};
-    const ReadAhead ahead = choose_read_ahead(plan_->traits(), *engine_, first);
-    const std::int64_t origin = position_ + 1;
     const std::int64_t size = plan_->size();
-    const std::int64_t chunks = (size - origin) / ahead.chunk + ((size - origin) % ahead.chunk != 0 ? 1 : 0);
-    auto make = [plan = plan_, origin, size, chunk = ahead.chunk](std::int64_t index) {
-      const std::int64_t begin = origin + index * chunk;
-      return fetch_chunk(*plan, begin, size - begin > chunk ? begin + chunk : size);
+    const std::int64_t count = sampled_ ? std::min(kTinyChunk, size - position_) : 1;
+    const auto start = std::chrono::steady_clock::now();
+    Chunk chunk = fetch_chunk(*plan_, position_, position_ + count);
+    if (chunk.error) return chunk;
+    const Sample sample{chunk.elements.front().bytes(), (std::chrono::steady_clock::now() - start) / count};
+    if (!std::exchange(sampled_, true) && is_tiny(plan_->traits(), sample)) return chunk;
+    read_ahead(position_ + count, choose_read_ahead(plan_->traits(), *engine_, sample));
+    return chunk;
+  }
+
+  void read_ahead(std::int64_t origin, const ReadAhead& ahead) {
+    const std::int64_t left = plan_->size() - origin;
+    auto make = [plan = plan_, origin, left, chunk = ahead.chunk](std::int64_t index) {
+      const std::int64_t first = index * chunk;
+      return fetch_chunk(*plan, origin + first, origin + std::min(first + chunk, left));
     };
+    const std::int64_t chunks = left / ahead.chunk + (left % ahead.chunk != 0 ? 1 : 0);
     producer_.emplace(std::move(make), 0, chunks, ahead.executor,
                       ProducerOptions{.depth = ahead.depth, .burst = ahead.burst});
-    return chunk;
   }
 
   void count_waits() {
@@ -184,6 +191,7 @@ class PlanIterator final : public Iterator {
   std::size_t used_ = 0;  ///< how many of `ready_` were handed out
   std::exception_ptr error_;
   std::int64_t waits_ = 0;
+  bool sampled_ = false;                            ///< elements were made here to see how long it takes
   std::optional<OrderedProducer<Chunk>> producer_;  ///< none before the first `next`
 };
 

@@ -14,10 +14,10 @@ constexpr std::int64_t kDefaultBytes = std::int64_t{64} << 20;
 constexpr std::int64_t kBurstBytes = std::int64_t{256} << 10;
 constexpr std::chrono::microseconds kBurstTime{200};
 constexpr std::int64_t kMostBurst = 32;
-/// Elements this small, made this fast, cost less than handing them over one by one.
-constexpr std::int64_t kChunkedBytes = 4096;
-constexpr std::chrono::microseconds kChunkedTime{100};
-constexpr std::int64_t kChunk = 32;
+constexpr std::int64_t kTinyBytes = 4096;
+constexpr std::chrono::microseconds kTinyTime{100};
+/// Elements made faster than this gain nothing from another thread: taking them over costs as much.
+constexpr std::chrono::microseconds kInlineTime{2};
 
 /// Elements that the pipeline asks to be read ahead; -1: it does not say.
 std::int64_t asked_depth(const PlanTraits& traits, const Options& options) {
@@ -33,20 +33,28 @@ std::shared_ptr<Executor> executor_for(const PlanTraits& traits, const Engine& e
 
 }  // namespace
 
-ReadAhead choose_read_ahead(const PlanTraits& traits, const Engine& engine, const FirstElement& first) {
+bool is_tiny(const PlanTraits& traits, const Sample& sample) {
+  return !traits.foreign && sample.bytes <= kTinyBytes && sample.time <= kTinyTime;
+}
+
+ReadAhead choose_read_ahead(const PlanTraits& traits, const Engine& engine, const Sample& sample) {
   const std::int64_t asked = asked_depth(traits, engine.options);
   ReadAhead result;
   result.executor = executor_for(traits, engine, asked);
   const std::int64_t threads = result.executor->concurrency();
   if (threads == 0) return result;
+  if (is_tiny(traits, sample)) result.chunk = kTinyChunk;
+  if (result.chunk > 1 && sample.time <= kInlineTime) {
+    result.executor = serial_executor();
+    return result;
+  }
 
-  const std::int64_t bytes = std::max<std::int64_t>(1, first.bytes);
-  const std::int64_t time = std::max<std::int64_t>(1, first.time.count());
+  const std::int64_t bytes = std::max<std::int64_t>(1, sample.bytes);
+  const std::int64_t time = std::max<std::int64_t>(1, sample.time.count());
   std::int64_t burst = 1;
   if (!traits.foreign) {
     const std::int64_t by_time = std::chrono::nanoseconds(kBurstTime).count() / time;
     burst = std::clamp<std::int64_t>(std::min(kBurstBytes / bytes, by_time), 1, kMostBurst);
-    if (bytes <= kChunkedBytes && first.time <= kChunkedTime) result.chunk = kChunk;
   }
   // Two bursts a thread: one being used up while the other is made.
   std::int64_t elements = asked > 0 ? asked : 2 * threads * burst * result.chunk;

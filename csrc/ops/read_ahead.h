@@ -19,13 +19,19 @@ struct ReadAhead {
   std::int64_t burst = 1;              ///< chunks a thread makes in one go
 };
 
-/// What was seen of the plan's first element.
-struct FirstElement {
+/// What was seen of a plan's elements: the bytes of one, and the time to make it.
+struct Sample {
   std::int64_t bytes;
-  std::chrono::nanoseconds time;  ///< to make it
+  std::chrono::nanoseconds time;
 };
 
-/// Decides from what the pipeline asks for and, where it leaves the choice, from the first element.
-ReadAhead choose_read_ahead(const PlanTraits& traits, const Engine& engine, const FirstElement& first);
+/// Consecutive elements that are made together when they are tiny.
+inline constexpr std::int64_t kTinyChunk = 32;
+
+/// Whether handing elements over one by one would cost more than making them.
+bool is_tiny(const PlanTraits& traits, const Sample& sample);
+
+/// Decides from what the pipeline asks for and, where it leaves the choice, from the elements.
+ReadAhead choose_read_ahead(const PlanTraits& traits, const Engine& engine, const Sample& sample);
 
 }  // namespace torch_distinput

@@ -150,7 +150,7 @@ TEST(PlanIterator, RefusesPositionsThatAreNoneOfItsOwn) {
             "state: `position` must be at most 3, the number of elements, but is 4.");
 }
 
-const FirstElement kSmall{64, std::chrono::microseconds(1)};
+const Sample kSmall{64, std::chrono::microseconds(10)};
 
 TEST(ReadAhead, StaysWithinTheBytesAllowed) {
   const ReadAhead ahead =
@@ -170,11 +170,16 @@ TEST(ReadAhead, FollowsWhatThePipelineAsksFor) {
 }
 
 TEST(ReadAhead, MakesTinyElementsManyAtATime) {
-  const ReadAhead tiny = choose_read_ahead({}, *engine(), kSmall);
-  EXPECT_GT(tiny.chunk, 1);
+  EXPECT_GT(choose_read_ahead({}, *engine(), kSmall).chunk, 1);
   const ReadAhead slow = choose_read_ahead({}, *engine(), {64, std::chrono::milliseconds(2)});
   EXPECT_EQ(slow.chunk, 1);
   EXPECT_EQ(slow.burst, 1);
+}
+
+TEST(ReadAhead, LeavesElementsThatCostNothingInTheConsumersThread) {
+  const ReadAhead ahead = choose_read_ahead({}, *engine(), {64, std::chrono::nanoseconds(300)});
+  EXPECT_EQ(ahead.executor->concurrency(), 0);
+  EXPECT_GT(ahead.chunk, 1);
 }
 
 TEST(ReadAhead, GivesForeignPlansTheThreadsTheyAskFor) {
