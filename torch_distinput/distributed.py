@@ -49,6 +49,7 @@ class DistributedIterator:
     def __init__(self, native: _C.DistributedIterator, dataset: DistributedDataset):
         self._native = native
         self._dataset = dataset
+        self._step_info: _C.StepInfo | None = None
 
     def __iter__(self) -> DistributedIterator:
         return self
@@ -78,8 +79,9 @@ class DistributedIterator:
 
     @property
     def step_info(self) -> _C.StepInfo:
-        """What the step last handed out holds; raises FailedPreconditionError before the first."""
-        return self._native.step_info
+        """What the step last handed out holds; raises FailedPreconditionError before the first. Any thread may read
+        it, above all the replicas' inside `run`."""
+        return self._native.step_info if self._step_info is None else self._step_info
 
     def state_dict(self) -> dict[str, Any]:
         """The position: plain values, valid for any number of replicas where the pipeline has a plan."""
@@ -88,6 +90,7 @@ class DistributedIterator:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Moves to a saved position; raises ValueError for the state of another pipeline."""
         self._native.load_state_dict(state)
+        self._step_info = None
 
     def stats(self) -> dict[str, Any]:
         """Counters of this iterator."""
@@ -98,7 +101,7 @@ class DistributedIterator:
         self._native.close()
 
     def _value(self, step: tuple[list[Any], _C.StepInfo]) -> Any:
-        values = step[0]
+        values, self._step_info = step
         return wrap(values) if self._dataset._wraps else values[0]
 
     def _check_frame(self, call: str) -> None:

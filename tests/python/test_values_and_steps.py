@@ -181,3 +181,13 @@ def test_scaled_mean_outside_run_needs_one_replica():
     _, _, info = next(steps(rows=2, batch=2, replicas=2))
     with pytest.raises(ValueError, match="scaled_mean: `info` has entries for 2 replicas"):
         tdi.scaled_mean(torch.ones(()), info, torch.ones(1))
+
+
+def test_replicas_read_step_info_at_the_same_time():
+    strategy = tdi.MirroredStrategy(["cpu:0", "cpu:1"])
+    steps = iter(strategy.distribute_dataset(tdi.Dataset.range(2000).batch(8)))
+
+    def rows_of_the_step(_):
+        return [steps.step_info.global_valid for _ in range(10)]
+
+    assert all(set(rows) == {8} for step in steps for rows in strategy.run(rows_of_the_step, args=(step,)).values)
