@@ -88,7 +88,7 @@ bench: build
 
 lint: $(SETUP_STAMP)
 	$(PY) tools/check_includes.py
-	find csrc tests/cpp benchmarks/cpp examples/cpp -name '*.h' -o -name '*.cpp' -o -name '*.cu' \
+	find csrc tests/cpp benchmarks/cpp -name '*.h' -o -name '*.cpp' -o -name '*.cu' \
 	  | xargs clang-format --dry-run -Werror
 
 clean:

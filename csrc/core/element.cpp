@@ -54,9 +54,7 @@ std::string_view leaf_kind(const Leaf& leaf) {
 
 Element::Element() : structure_(Structure::none()) {}
 
-Element::Element(at::Tensor value) : structure_(Structure::leaf()) {
-  leaves_.emplace_back(std::move(value));
-}
+Element::Element(at::Tensor value) : structure_(Structure::leaf()) { leaves_.emplace_back(std::move(value)); }
 
 Element::Element(StructurePtr structure, std::vector<Leaf> leaves)
     : structure_(std::move(structure)), leaves_(std::move(leaves)) {}

@@ -13,9 +13,9 @@ struct Counters;
 
 /// What the cursors of one pipeline run on. Made by `make_engine` in ops/.
 struct Engine {
-  Options options;                      ///< of the whole pipeline
-  std::shared_ptr<Executor> executor;   ///< the arena; never runs foreign code
-  std::shared_ptr<BufferPool> pool;     ///< batch memory
+  Options options;                     ///< of the whole pipeline
+  std::shared_ptr<Executor> executor;  ///< the arena; never runs foreign code
+  std::shared_ptr<BufferPool> pool;    ///< batch memory
   std::shared_ptr<Counters> counters;
 };
 

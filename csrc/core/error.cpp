@@ -9,12 +9,9 @@ c10::SourceLocation here() { return {"", "", 0}; }
 }  // namespace
 
 OutOfRangeError::OutOfRangeError(const std::string& message) : c10::IndexError(here(), message) {}
-InvalidArgumentError::InvalidArgumentError(const std::string& message)
-    : c10::ValueError(here(), message) {}
+InvalidArgumentError::InvalidArgumentError(const std::string& message) : c10::ValueError(here(), message) {}
 NotFoundError::NotFoundError(const std::string& message) : c10::Error(here(), message) {}
-FailedPreconditionError::FailedPreconditionError(const std::string& message)
-    : c10::Error(here(), message) {}
-DistributedDatasetError::DistributedDatasetError(const std::string& message)
-    : c10::Error(here(), message) {}
+FailedPreconditionError::FailedPreconditionError(const std::string& message) : c10::Error(here(), message) {}
+DistributedDatasetError::DistributedDatasetError(const std::string& message) : c10::Error(here(), message) {}
 
 }  // namespace torch_distinput

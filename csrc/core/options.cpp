@@ -68,24 +68,26 @@ Options Options::merged(const Options& later) const {
 }
 
 void Options::validate() const {
-  TORCH_CHECK_VALUE(!num_threads || *num_threads >= 0,
-                    "Options: `num_threads` must be at least 0, but is ", num_threads.value_or(0), ".");
+  TORCH_CHECK_VALUE(!num_threads || *num_threads >= 0, "Options: `num_threads` must be at least 0, but is ",
+                    num_threads.value_or(0), ".");
   TORCH_CHECK_VALUE(!prefetch || *prefetch >= 0, "Options: `prefetch` must be at least 0, but is ",
                     prefetch.value_or(0), ".");
   TORCH_CHECK_VALUE(!prefetch_bytes || *prefetch_bytes >= 1,
                     "Options: `prefetch_bytes` must be at least 1, but is ", prefetch_bytes.value_or(0), ".");
   TORCH_CHECK_VALUE(!skip || !skip->max_count || *skip->max_count >= 0,
-                    "Skip: `max_count` must be at least 0, but is ", skip ? skip->max_count.value_or(0) : 0, ".");
-  const double fraction = skip ? skip->max_fraction.value_or(0) : 0;
-  TORCH_CHECK_VALUE(fraction >= 0 && fraction <= 1, "Skip: `max_fraction` must be in [0, 1], but is ", fraction,
+                    "Skip: `max_count` must be at least 0, but is ", skip ? skip->max_count.value_or(0) : 0,
                     ".");
+  const double fraction = skip ? skip->max_fraction.value_or(0) : 0;
+  TORCH_CHECK_VALUE(fraction >= 0 && fraction <= 1, "Skip: `max_fraction` must be in [0, 1], but is ",
+                    fraction, ".");
 }
 
 std::string Options::str() const {
   FieldPrinter fields;
   fields.add("auto_shard_policy",
              auto_shard_policy ? std::optional(policy_name(*auto_shard_policy)) : std::nullopt);
-  fields.add("deterministic", deterministic ? std::optional(*deterministic ? "True" : "False") : std::nullopt);
+  fields.add("deterministic",
+             deterministic ? std::optional(*deterministic ? "True" : "False") : std::nullopt);
   fields.add("num_threads", num_threads);
   fields.add("prefetch", prefetch);
   fields.add("prefetch_bytes", prefetch_bytes);

@@ -43,25 +43,24 @@ Dims* expected_of(LeafSpec& leaf) {
 }
 
 LeafSpec leaf_spec_of(const Leaf& leaf) {
-  return std::visit(
-      Overloaded{
-          [](const at::Tensor& value) -> LeafSpec {
-            return TensorSpec{value.sizes().vec(), value.scalar_type(), {}};
-          },
-          [](const Bytes& value) -> LeafSpec { return StringSpec{value.shape, std::nullopt}; },
-          [](const Ragged& value) -> LeafSpec {
-            Dims shape{value.offsets.size(0) - 1, kUnknownDim};
-            const auto inner = value.values.sizes().slice(1);
-            shape.insert(shape.end(), inner.begin(), inner.end());
-            return RaggedTensorSpec{shape, value.values.scalar_type(), 1};
-          },
-          [](const Sparse& value) -> LeafSpec {
-            return SparseTensorSpec{value.value.sizes().vec(), value.value.scalar_type()};
-          },
-          [](const Opaque&) -> LeafSpec { return OpaqueSpec{}; },
-          [](const NodePtr&) -> LeafSpec { return DatasetSpec{}; },
-      },
-      leaf);
+  return std::visit(Overloaded{
+                        [](const at::Tensor& value) -> LeafSpec {
+                          return TensorSpec{value.sizes().vec(), value.scalar_type(), {}};
+                        },
+                        [](const Bytes& value) -> LeafSpec { return StringSpec{value.shape, std::nullopt}; },
+                        [](const Ragged& value) -> LeafSpec {
+                          Dims shape{value.offsets.size(0) - 1, kUnknownDim};
+                          const auto inner = value.values.sizes().slice(1);
+                          shape.insert(shape.end(), inner.begin(), inner.end());
+                          return RaggedTensorSpec{shape, value.values.scalar_type(), 1};
+                        },
+                        [](const Sparse& value) -> LeafSpec {
+                          return SparseTensorSpec{value.value.sizes().vec(), value.value.scalar_type()};
+                        },
+                        [](const Opaque&) -> LeafSpec { return OpaqueSpec{}; },
+                        [](const NodePtr&) -> LeafSpec { return DatasetSpec{}; },
+                    },
+                    leaf);
 }
 
 bool fits(const std::optional<Dims>& declared, const Dims& actual) {
@@ -123,8 +122,9 @@ Leaf zero_row_leaf(const LeafSpec& leaf) {
           },
           [](const SparseTensorSpec& spec) -> Leaf {
             const Dims dims = zero_row_dims(spec.shape, {});
-            return Sparse{at::sparse_coo_tensor(at::empty({static_cast<std::int64_t>(dims.size()), 0}, at::kLong),
-                                                at::empty({0}, spec.dtype), dims)};
+            return Sparse{
+                at::sparse_coo_tensor(at::empty({static_cast<std::int64_t>(dims.size()), 0}, at::kLong),
+                                      at::empty({0}, spec.dtype), dims)};
           },
           [](const StringSpec& spec) -> Leaf {
             return Bytes{at::empty({0}, at::kByte), at::zeros({1}, at::kLong), zero_row_dims(spec.shape, {})};
@@ -200,7 +200,8 @@ LeafSpec prepend_dim(const LeafSpec& leaf, std::int64_t size) {
 
 LeafSpec replace_dim0(const LeafSpec& leaf, std::int64_t size) {
   LeafSpec result = leaf;
-  if (auto* shape = shape_of(result); shape != nullptr && *shape && !(*shape)->empty()) (*shape)->front() = size;
+  if (auto* shape = shape_of(result); shape != nullptr && *shape && !(*shape)->empty())
+    (*shape)->front() = size;
   if (auto* expected = expected_of(result)) expected->front() = size;
   return result;
 }
@@ -226,8 +227,8 @@ ElementSpec merge_specs(const ElementSpec& a, const ElementSpec& b, std::string_
     if (auto* shape = shape_of(shapeless_a)) shape->reset();
     if (auto* shape = shape_of(shapeless_b)) shape->reset();
     TORCH_CHECK_VALUE(shapeless_a == shapeless_b, op, ": ", leaf_name(*a.structure, i),
-                      " must have one type in all inputs, but is ", to_string(leaf), " and ", to_string(b.leaves[i]),
-                      ".");
+                      " must have one type in all inputs, but is ", to_string(leaf), " and ",
+                      to_string(b.leaves[i]), ".");
     if (auto* shape = shape_of(leaf)) *shape = merge_shapes(*shape, *shape_of(b.leaves[i]));
     if (auto* tensor = std::get_if<TensorSpec>(&leaf)) {
       if (tensor->expected != std::get<TensorSpec>(b.leaves[i]).expected) tensor->expected.clear();
@@ -237,12 +238,12 @@ ElementSpec merge_specs(const ElementSpec& a, const ElementSpec& b, std::string_
 }
 
 void check_element(const Element& element, const ElementSpec& spec, std::string_view where) {
-  TORCH_CHECK_VALUE(element.structure() == spec.structure, where, ": expected the structure ", spec.structure->str(),
-                    ", got ", element.structure()->str(), ".");
+  TORCH_CHECK_VALUE(element.structure() == spec.structure, where, ": expected the structure ",
+                    spec.structure->str(), ", got ", element.structure()->str(), ".");
   for (std::size_t i = 0; i < spec.leaves.size(); ++i) {
     const LeafSpec actual = leaf_spec_of(element.leaves()[i]);
-    TORCH_CHECK_VALUE(leaf_fits(actual, spec.leaves[i]), where, ": ", leaf_name(*spec.structure, i), ": expected ",
-                      to_string(spec.leaves[i]), ", got ", to_string(actual), ".");
+    TORCH_CHECK_VALUE(leaf_fits(actual, spec.leaves[i]), where, ": ", leaf_name(*spec.structure, i),
+                      ": expected ", to_string(spec.leaves[i]), ", got ", to_string(actual), ".");
   }
 }
 
@@ -256,11 +257,21 @@ Element zero_rows(const ElementSpec& spec) {
 std::string dtype_name(c10::ScalarType dtype) {
   using c10::ScalarType;
   static const std::map<ScalarType, std::string> kNames = {
-      {ScalarType::Byte, "uint8"},       {ScalarType::Char, "int8"},          {ScalarType::Short, "int16"},
-      {ScalarType::Int, "int32"},        {ScalarType::Long, "int64"},         {ScalarType::Half, "float16"},
-      {ScalarType::Float, "float32"},    {ScalarType::Double, "float64"},     {ScalarType::ComplexHalf, "complex32"},
-      {ScalarType::ComplexFloat, "complex64"}, {ScalarType::ComplexDouble, "complex128"}, {ScalarType::Bool, "bool"},
-      {ScalarType::BFloat16, "bfloat16"}, {ScalarType::UInt16, "uint16"},     {ScalarType::UInt32, "uint32"},
+      {ScalarType::Byte, "uint8"},
+      {ScalarType::Char, "int8"},
+      {ScalarType::Short, "int16"},
+      {ScalarType::Int, "int32"},
+      {ScalarType::Long, "int64"},
+      {ScalarType::Half, "float16"},
+      {ScalarType::Float, "float32"},
+      {ScalarType::Double, "float64"},
+      {ScalarType::ComplexHalf, "complex32"},
+      {ScalarType::ComplexFloat, "complex64"},
+      {ScalarType::ComplexDouble, "complex128"},
+      {ScalarType::Bool, "bool"},
+      {ScalarType::BFloat16, "bfloat16"},
+      {ScalarType::UInt16, "uint16"},
+      {ScalarType::UInt32, "uint32"},
       {ScalarType::UInt64, "uint64"},
   };
   const auto name = kNames.find(dtype);
@@ -284,19 +295,20 @@ std::string to_string(const LeafSpec& leaf) {
   return std::visit(
       Overloaded{
           [](const TensorSpec& spec) {
-            return "TensorSpec(shape=" + dims_string(spec.shape) + ", dtype=torch." + dtype_name(spec.dtype) + ")";
-          },
-          [](const RaggedTensorSpec& spec) {
-            return "RaggedTensorSpec(shape=" + dims_string(spec.shape) + ", dtype=torch." + dtype_name(spec.dtype) +
-                   ", ragged_rank=" + std::to_string(spec.ragged_rank) + ")";
-          },
-          [](const SparseTensorSpec& spec) {
-            return "SparseTensorSpec(shape=" + dims_string(spec.shape) + ", dtype=torch." + dtype_name(spec.dtype) +
+            return "TensorSpec(shape=" + dims_string(spec.shape) + ", dtype=torch." + dtype_name(spec.dtype) +
                    ")";
           },
+          [](const RaggedTensorSpec& spec) {
+            return "RaggedTensorSpec(shape=" + dims_string(spec.shape) + ", dtype=torch." +
+                   dtype_name(spec.dtype) + ", ragged_rank=" + std::to_string(spec.ragged_rank) + ")";
+          },
+          [](const SparseTensorSpec& spec) {
+            return "SparseTensorSpec(shape=" + dims_string(spec.shape) + ", dtype=torch." +
+                   dtype_name(spec.dtype) + ")";
+          },
           [](const StringSpec& spec) {
-            return "StringSpec(shape=" + dims_string(spec.shape) + ", encoding=" +
-                   (spec.encoding ? "'" + *spec.encoding + "'" : "None") + ")";
+            return "StringSpec(shape=" + dims_string(spec.shape) +
+                   ", encoding=" + (spec.encoding ? "'" + *spec.encoding + "'" : "None") + ")";
           },
           [](const OpaqueSpec&) { return std::string("OpaqueSpec()"); },
           [](const DatasetSpec& spec) {

@@ -8,7 +8,7 @@
 namespace torch_distinput {
 namespace {
 
-constexpr const char* kKindNames[] = {"nothing", "a bool", "an integer", "a float",
+constexpr const char* kKindNames[] = {"nothing",  "a bool", "an integer", "a float",
                                       "a string", "a list", "a map"};
 
 template <class T>

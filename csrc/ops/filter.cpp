@@ -4,9 +4,9 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/skip_budget.h"
 #include "ops/open.h"
 #include "ops/ops.h"
-#include "core/skip_budget.h"
 #include "ops/unary_node.h"
 
 namespace torch_distinput::ops {

@@ -6,12 +6,12 @@
 #include <c10/util/Exception.h>
 
 #include "core/engine.h"
+#include "core/skip_budget.h"
 #include "ops/map_function.h"
 #include "ops/map_input.h"
 #include "ops/open.h"
 #include "ops/ops.h"
 #include "ops/parallel_map.h"
-#include "core/skip_budget.h"
 #include "ops/unary_node.h"
 #include "runtime/arena.h"
 

@@ -27,8 +27,7 @@ NodePtr take(NodePtr input, std::int64_t count);
 NodePtr skip(NodePtr input, std::int64_t count);
 /// Elements k with k mod num_shards == index. `require_non_empty`: an input with
 /// fewer elements than shards is an error.
-NodePtr shard(NodePtr input, std::int64_t num_shards, std::int64_t index,
-              bool require_non_empty = false);
+NodePtr shard(NodePtr input, std::int64_t num_shards, std::int64_t index, bool require_non_empty = false);
 NodePtr enumerate(NodePtr input, std::int64_t start);
 NodePtr concatenate(NodePtr first, NodePtr second);
 NodePtr zip(StructurePtr structure, std::vector<NodePtr> inputs);

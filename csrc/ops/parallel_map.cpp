@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "core/engine.h"
-#include "ops/map_calls.h"
 #include "core/skip_budget.h"
+#include "ops/map_calls.h"
 
 namespace torch_distinput {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "ops/open.h"
 #include "core/skip_budget.h"
+#include "ops/open.h"
 #include "runtime/permutation.h"
 
 namespace torch_distinput {

@@ -35,7 +35,8 @@ Dataset from_tensor_slices(const py::object& value) {
   return without_gil([&] { return Dataset::from_tensor_slices(std::move(element)); });
 }
 
-Dataset from_generator(py::object open, const py::object& element_spec, std::string name, bool lists_are_structure) {
+Dataset from_generator(py::object open, const py::object& element_spec, std::string name,
+                       bool lists_are_structure) {
   auto spec = optional_spec(element_spec, "from_generator");
   auto source = make_python_generator(std::move(open), lists(lists_are_structure), spec, std::move(name));
   return without_gil([&] { return Dataset::from_generator(std::move(source), std::move(spec)); });
@@ -51,7 +52,8 @@ Dataset zip(const py::object& structure) {
   Flat flat = flatten(structure, Lists::kLeaf, "zip");
   std::vector<Dataset> datasets;
   for (PyObject* const leaf : flat.leaves) {
-    TORCH_CHECK_TYPE(py::isinstance<Dataset>(leaf), "zip: `structure` must be datasets in tuples and dicts, but holds a ",
+    TORCH_CHECK_TYPE(py::isinstance<Dataset>(leaf),
+                     "zip: `structure` must be datasets in tuples and dicts, but holds a ",
                      Py_TYPE(leaf)->tp_name, ".");
     datasets.push_back(py::handle(leaf).cast<Dataset>());
   }
@@ -94,46 +96,53 @@ void bind_sources(Class& dataset) {
                   "One element for each index along dim 0 of the leaves of `value`.")
       .def_static("from_generator", from_generator, py::arg("open"), py::arg("element_spec"), py::arg("name"),
                   py::arg("lists_are_structure"),
-                  "What the iterable yields that `open()` returns; it is called anew for each iterator. `name` is for "
+                  "What the iterable yields that `open()` returns; it is called anew for each iterator. "
+                  "`name` is for "
                   "messages. A list in an element is a part of its structure, or stands for one tensor.")
-      .def_static("from_rows", from_rows, py::arg("rows"), py::arg("size"), py::arg("name"),
-                  "Random access: `rows(positions)` returns the elements at a list of positions below `size`.")
+      .def_static(
+          "from_rows", from_rows, py::arg("rows"), py::arg("size"), py::arg("name"),
+          "Random access: `rows(positions)` returns the elements at a list of positions below `size`.")
       .def_static("zip", zip, py::arg("structure"),
                   "Elements of several datasets side by side, in a structure that holds the datasets.");
 }
 
 void bind_ops(Class& dataset) {
   dataset
-      .def("batch",
-           [](const Dataset& self, std::int64_t batch_size, bool drop_remainder) {
-             return self.batch(batch_size, {.drop_remainder = drop_remainder});
-           },
-           py::arg("batch_size"), py::arg("drop_remainder") = false, WithoutGil(),
-           "Consecutive elements stacked along a new dim 0.")
+      .def(
+          "batch",
+          [](const Dataset& self, std::int64_t batch_size, bool drop_remainder) {
+            return self.batch(batch_size, {.drop_remainder = drop_remainder});
+          },
+          py::arg("batch_size"), py::arg("drop_remainder") = false, WithoutGil(),
+          "Consecutive elements stacked along a new dim 0.")
       .def("unbatch", &Dataset::unbatch, WithoutGil(), "The rows along dim 0 as elements.")
-      .def("rebatch",
-           [](const Dataset& self, std::vector<std::int64_t> batch_sizes, bool drop_remainder) {
-             return self.rebatch(std::move(batch_sizes), {.drop_remainder = drop_remainder});
-           },
-           py::arg("batch_sizes"), py::arg("drop_remainder") = false, WithoutGil(),
-           "Rows regrouped into batches of the given sizes, taken in turn.")
-      .def("shuffle",
-           [](const Dataset& self, OptionalInt buffer_size, OptionalInt seed, bool reshuffle_each_iteration) {
-             return self.shuffle({.buffer_size = buffer_size,
-                                  .seed = seed,
-                                  .reshuffle_each_iteration = reshuffle_each_iteration});
-           },
-           py::arg("buffer_size") = py::none(), py::arg("seed") = py::none(),
-           py::arg("reshuffle_each_iteration") = true, WithoutGil(),
-           "Elements in random order; `buffer_size` limits how far an element moves, None does not.")
+      .def(
+          "rebatch",
+          [](const Dataset& self, std::vector<std::int64_t> batch_sizes, bool drop_remainder) {
+            return self.rebatch(std::move(batch_sizes), {.drop_remainder = drop_remainder});
+          },
+          py::arg("batch_sizes"), py::arg("drop_remainder") = false, WithoutGil(),
+          "Rows regrouped into batches of the given sizes, taken in turn.")
+      .def(
+          "shuffle",
+          [](const Dataset& self, OptionalInt buffer_size, OptionalInt seed, bool reshuffle_each_iteration) {
+            return self.shuffle({.buffer_size = buffer_size,
+                                 .seed = seed,
+                                 .reshuffle_each_iteration = reshuffle_each_iteration});
+          },
+          py::arg("buffer_size") = py::none(), py::arg("seed") = py::none(),
+          py::arg("reshuffle_each_iteration") = true, WithoutGil(),
+          "Elements in random order; `buffer_size` limits how far an element moves, None does not.")
       .def("repeat", &Dataset::repeat, py::arg("count") = py::none(), WithoutGil(),
            "The dataset `count` times; None or -1: for ever.")
       .def("take", &Dataset::take, py::arg("count"), WithoutGil(), "The first `count` elements; -1: all.")
       .def("skip", &Dataset::skip, py::arg("count"), WithoutGil(), "All but the first `count` elements.")
       .def("shard", &Dataset::shard, py::arg("num_shards"), py::arg("index"), WithoutGil(),
            "Every `num_shards`-th element, beginning with element `index`.")
-      .def("enumerate", &Dataset::enumerate, py::arg("start") = 0, WithoutGil(), "Pairs of a number and an element.")
-      .def("concatenate", &Dataset::concatenate, py::arg("other"), WithoutGil(), "This dataset, then `other`.")
+      .def("enumerate", &Dataset::enumerate, py::arg("start") = 0, WithoutGil(),
+           "Pairs of a number and an element.")
+      .def("concatenate", &Dataset::concatenate, py::arg("other"), WithoutGil(),
+           "This dataset, then `other`.")
       .def("cache", &Dataset::cache, WithoutGil(), "Keeps the elements in memory after they were read once.")
       .def("prefetch", &Dataset::prefetch, py::arg("buffer_size"), WithoutGil(),
            "Reads up to `buffer_size` elements ahead; -1: chosen by the library.")
@@ -151,21 +160,28 @@ void bind_questions(Class& dataset) {
            "The number of elements, or -1 for infinite, or -2 for unknown.")
       .def_property_readonly(
           "element_spec",
-          [](const Dataset& self) { return spec_to_python(without_gil([&] { return self.element_spec(); })); },
+          [](const Dataset& self) {
+            return spec_to_python(without_gil([&] { return self.element_spec(); }));
+          },
           "The type of the elements: their structure with a spec at each leaf.")
       .def("options", &Dataset::options, WithoutGil(), "The options set on the pipeline.")
-      .def("explain", &Dataset::explain, WithoutGil(), "A line for each op: arguments, lane, cardinality, spec.")
-      .def("__repr__", [](const Dataset& self) { return chain(*self.node()); }, WithoutGil())
-      .def("set_epoch", &Dataset::set_epoch, py::arg("epoch"), WithoutGil(), "Pins the epoch of the next iterator.")
-      .def("iterate",
-           [](const Dataset& self, OptionalInt epoch, std::optional<std::uint64_t> seed, bool stream_only) {
-             const IterateOptions options{.epoch = epoch, .seed = seed, .stream_only = stream_only};
-             auto cursor = without_gil([&] { return self.iterate(options); });
-             return std::make_unique<CursorHandle<DatasetIterator>>("DatasetIterator", std::move(cursor));
-           },
-           py::arg("epoch") = py::none(), py::arg("seed") = py::none(), py::arg("stream_only") = false,
-           "A new iterator. What is None follows the dataset's own count of epochs and seed; `stream_only` reads "
-           "element by element even where random access is possible.");
+      .def("explain", &Dataset::explain, WithoutGil(),
+           "A line for each op: arguments, lane, cardinality, spec.")
+      .def(
+          "__repr__", [](const Dataset& self) { return chain(*self.node()); }, WithoutGil())
+      .def("set_epoch", &Dataset::set_epoch, py::arg("epoch"), WithoutGil(),
+           "Pins the epoch of the next iterator.")
+      .def(
+          "iterate",
+          [](const Dataset& self, OptionalInt epoch, std::optional<std::uint64_t> seed, bool stream_only) {
+            const IterateOptions options{.epoch = epoch, .seed = seed, .stream_only = stream_only};
+            auto cursor = without_gil([&] { return self.iterate(options); });
+            return std::make_unique<CursorHandle<DatasetIterator>>("DatasetIterator", std::move(cursor));
+          },
+          py::arg("epoch") = py::none(), py::arg("seed") = py::none(), py::arg("stream_only") = false,
+          "A new iterator. What is None follows the dataset's own count of epochs and seed; `stream_only` "
+          "reads "
+          "element by element even where random access is possible.");
 }
 
 }  // namespace

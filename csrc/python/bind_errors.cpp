@@ -71,8 +71,8 @@ void bind_errors(py::module_& module) {
                                     "A value that is well-typed but unusable, such as an empty Optional."),
       .not_found = add_error(module, "NotFoundError", PyExc_FileNotFoundError,
                              "A file or a shardable source that is not there."),
-      .failed_precondition =
-          add_error(module, "FailedPreconditionError", PyExc_RuntimeError, "A call that another call must precede."),
+      .failed_precondition = add_error(module, "FailedPreconditionError", PyExc_RuntimeError,
+                                       "A call that another call must precede."),
       .distributed = add_error(module, "DistributedDatasetError", PyExc_RuntimeError,
                                "Another process failed or disagrees; the message names its rank."),
   };

@@ -22,32 +22,40 @@ py::object next(Handle& self) {
 }  // namespace
 
 void bind_iterator(py::module_& module) {
-  py::class_<Handle>(module, "DatasetIterator", collected_by_gc<DatasetIterator>(),
-                     "One pass over a dataset. Serves one thread at a time and only the process that made it. After "
-                     "an exception `next` raises it again, and the position stays before the element that failed.")
+  py::class_<Handle>(
+      module, "DatasetIterator", collected_by_gc<DatasetIterator>(),
+      "One pass over a dataset. Serves one thread at a time and only the process that made it. After "
+      "an exception `next` raises it again, and the position stays before the element that failed.")
       .def("__iter__", [](py::object self) { return self; })
       .def("__next__", next, "The next element.")
-      .def("state_dict",
-           [](Handle& self) {
-             return state_to_python(self.call([](const DatasetIterator& iterator) { return iterator.save(); }));
-           },
-           "The position after the element last returned, as plain values that JSON can hold.")
-      .def("load_state_dict",
-           [](Handle& self, const py::object& state_dict) {
-             const State state = state_from_python(state_dict);
-             self.call([&](DatasetIterator& iterator) { iterator.load(state); });
-           },
-           py::arg("state_dict"),
-           "Goes to a saved position. ValueError for one of another pipeline or of a newer version.")
-      .def("stats",
-           [](Handle& self) {
-             return stats_to_python(self.call([](const DatasetIterator& iterator) { return iterator.stats(); }));
-           },
-           "Counters since the iterator was made.")
+      .def(
+          "state_dict",
+          [](Handle& self) {
+            return state_to_python(
+                self.call([](const DatasetIterator& iterator) { return iterator.save(); }));
+          },
+          "The position after the element last returned, as plain values that JSON can hold.")
+      .def(
+          "load_state_dict",
+          [](Handle& self, const py::object& state_dict) {
+            const State state = state_from_python(state_dict);
+            self.call([&](DatasetIterator& iterator) { iterator.load(state); });
+          },
+          py::arg("state_dict"),
+          "Goes to a saved position. ValueError for one of another pipeline or of a newer version.")
+      .def(
+          "stats",
+          [](Handle& self) {
+            return stats_to_python(
+                self.call([](const DatasetIterator& iterator) { return iterator.stats(); }));
+          },
+          "Counters since the iterator was made.")
       .def_property_readonly(
-          "epoch", [](Handle& self) { return self.call([](const DatasetIterator& it) { return it.epoch(); }); },
+          "epoch",
+          [](Handle& self) { return self.call([](const DatasetIterator& it) { return it.epoch(); }); },
           "The epoch that this iterator reads.")
-      .def("close", &Handle::close, "Stops reading ahead and waits for callables that are running; `next` then raises.");
+      .def("close", &Handle::close,
+           "Stops reading ahead and waits for callables that are running; `next` then raises.");
 }
 
 }  // namespace torch_distinput

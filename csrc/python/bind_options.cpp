@@ -49,10 +49,13 @@ void bind_skip(py::module_& module) {
            }),
            py::arg("max_count") = py::none(), py::arg("max_fraction") = py::none())
       .def_readonly("max_count", &Skip::max_count, "Most rows skipped in one epoch.")
-      .def_readonly("max_fraction", &Skip::max_fraction, "Most skipped of those seen, checked from 100 seen on.")
-      .def("__eq__", [](const Skip& self, const Skip& other) { return self == other; }, py::is_operator(),
-           py::arg("other"))
-      .def("__hash__", [](const Skip& self) { return py::hash(py::make_tuple(self.max_count, self.max_fraction)); })
+      .def_readonly("max_fraction", &Skip::max_fraction,
+                    "Most skipped of those seen, checked from 100 seen on.")
+      .def(
+          "__eq__", [](const Skip& self, const Skip& other) { return self == other; }, py::is_operator(),
+          py::arg("other"))
+      .def("__hash__",
+           [](const Skip& self) { return py::hash(py::make_tuple(self.max_count, self.max_fraction)); })
       .def("__repr__", [](const Skip& self) {
         return py::str("Skip(max_count={}, max_fraction={})").format(self.max_count, self.max_fraction);
       });
@@ -78,9 +81,10 @@ Options make_options(std::optional<AutoShardPolicy> auto_shard_policy, std::opti
 void bind_options(py::module_& module) {
   bind_policy(module);
   bind_skip(module);
-  py::class_<Options>(module, "Options",
-                      "Options of a pipeline. A field that is None is not set and takes its default when an iterator "
-                      "is made; of several `with_options` the later one wins field by field.")
+  py::class_<Options>(
+      module, "Options",
+      "Options of a pipeline. A field that is None is not set and takes its default when an iterator "
+      "is made; of several `with_options` the later one wins field by field.")
       .def(py::init(&make_options), py::arg("auto_shard_policy") = py::none(),
            py::arg("deterministic") = py::none(), py::arg("num_threads") = py::none(),
            py::arg("prefetch") = py::none(), py::arg("prefetch_bytes") = py::none(),
@@ -96,8 +100,9 @@ void bind_options(py::module_& module) {
           "on_error", [](const Options& self) { return skip_to_python(self.skip); },
           "\"skip\" or a Skip: rows that fail are skipped; default they raise.")
       .def_readonly("seed", &Options::seed, "Seed of random ops that have none; default drawn once.")
-      .def("__eq__", [](const Options& self, const Options& other) { return self == other; }, py::is_operator(),
-           py::arg("other"))
+      .def(
+          "__eq__", [](const Options& self, const Options& other) { return self == other; },
+          py::is_operator(), py::arg("other"))
       .def("__hash__", [](const Options& self) { return py::hash(py::str(self.str())); })
       .def("__repr__", &Options::str);
 }

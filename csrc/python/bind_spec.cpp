@@ -40,8 +40,9 @@ LeafSpec leaf_spec_from_python(py::handle value, const std::string& where) {
   if (py::isinstance<RaggedTensorSpec>(value)) return value.cast<RaggedTensorSpec>();
   if (py::isinstance<SparseTensorSpec>(value)) return value.cast<SparseTensorSpec>();
   if (py::isinstance<StringSpec>(value)) return value.cast<StringSpec>();
-  C10_THROW_ERROR(TypeError, where + ": `element_spec` must be a structure of specs such as TensorSpec, but holds a " +
-                                 Py_TYPE(value.ptr())->tp_name + ".");
+  C10_THROW_ERROR(TypeError,
+                  where + ": `element_spec` must be a structure of specs such as TensorSpec, but holds a " +
+                      Py_TYPE(value.ptr())->tp_name + ".");
 }
 
 /// What all spec classes have. `fields` gives the arguments of the constructor.
@@ -51,10 +52,12 @@ void define_value(Class& spec, Fields fields) {
       "shape", [](const Spec& self) { return shape_to_python(self.shape); },
       "Sizes of the dimensions, None for an unknown one; None for an unknown number of dimensions.");
   spec.def("__repr__", [](const Spec& self) { return to_string(LeafSpec(self)); });
-  spec.def("__eq__", [](const Spec& self, const Spec& other) { return self == other; }, py::is_operator(),
-           py::arg("other"));
+  spec.def(
+      "__eq__", [](const Spec& self, const Spec& other) { return self == other; }, py::is_operator(),
+      py::arg("other"));
   spec.def("__hash__", [fields](const Spec& self) { return py::hash(fields(self)); });
-  spec.def("__reduce__", [fields](const Spec& self) { return py::make_tuple(py::type::of<Spec>(), fields(self)); });
+  spec.def("__reduce__",
+           [fields](const Spec& self) { return py::make_tuple(py::type::of<Spec>(), fields(self)); });
 }
 
 constexpr const char* kDtypeDoc = "Type of the values.";
@@ -102,8 +105,9 @@ void bind_string_spec(py::module_& module) {
            }),
            py::arg("shape") = py::tuple(), py::arg("encoding") = "utf-8");
   spec.def_readonly("encoding", &StringSpec::encoding, "\"utf-8\", or None for bytes.");
-  define_value<StringSpec>(
-      spec, [](const StringSpec& self) { return py::make_tuple(shape_to_python(self.shape), self.encoding); });
+  define_value<StringSpec>(spec, [](const StringSpec& self) {
+    return py::make_tuple(shape_to_python(self.shape), self.encoding);
+  });
 }
 
 }  // namespace
@@ -111,8 +115,8 @@ void bind_string_spec(py::module_& module) {
 std::optional<Dims> shape_from_python(const py::object& shape, const std::string& where) {
   if (shape.is_none()) return std::nullopt;
   TORCH_CHECK_TYPE(py::isinstance<py::sequence>(shape) && !py::isinstance<py::str>(shape), where,
-                   ": `shape` must be None or a sequence of ints and None, but is ", std::string(py::repr(shape)),
-                   ".");
+                   ": `shape` must be None or a sequence of ints and None, but is ",
+                   std::string(py::repr(shape)), ".");
   Dims dims;
   for (const auto dim : shape) dims.push_back(dim_from_python(dim, where));
   return dims;

@@ -31,7 +31,8 @@ constexpr std::array<std::pair<const char*, Tail>, 5> kTails = {{
 
 template <class Names>
 auto value_of(const Names& names, const char* parameter, const std::string& name) {
-  const auto* found = std::find_if(names.begin(), names.end(), [&](const auto& entry) { return entry.first == name; });
+  const auto* found =
+      std::find_if(names.begin(), names.end(), [&](const auto& entry) { return entry.first == name; });
   if (found != names.end()) return found->second;
   std::string known;
   for (const auto& entry : names) known += (known.empty() ? "\"" : ", \"") + std::string(entry.first) + "\"";
@@ -41,7 +42,8 @@ auto value_of(const Names& names, const char* parameter, const std::string& name
 
 template <class Names, class Value>
 const char* name_of(const Names& names, Value value) {
-  return std::find_if(names.begin(), names.end(), [&](const auto& entry) { return entry.second == value; })->first;
+  return std::find_if(names.begin(), names.end(), [&](const auto& entry) { return entry.second == value; })
+      ->first;
 }
 
 template <class Value>
@@ -60,47 +62,60 @@ py::tuple step_fields(const StepInfo& info) {
 StepInfo make_step_info(std::int64_t epoch, std::int64_t step, std::int64_t row_start,
                         std::vector<std::int64_t> valid, std::int64_t global_valid, std::int64_t num_replicas,
                         std::vector<double> loss_scale, bool is_last, std::vector<bool> has_value) {
-  return {epoch,        step,         row_start,
-          std::move(valid), global_valid, num_replicas,
-          std::move(loss_scale), is_last, std::move(has_value)};
+  return {epoch,
+          step,
+          row_start,
+          std::move(valid),
+          global_valid,
+          num_replicas,
+          std::move(loss_scale),
+          is_last,
+          std::move(has_value)};
 }
 
 void bind_step_info(py::module_& module) {
   py::class_<StepInfo>(module, "StepInfo", "What a step holds. Tuples have one entry per local replica.")
-      .def(py::init(&make_step_info), py::arg("epoch"), py::arg("step"), py::arg("row_start"), py::arg("valid"),
-           py::arg("global_valid"), py::arg("num_replicas"), py::arg("loss_scale"), py::arg("is_last"),
-           py::arg("has_value"))
+      .def(py::init(&make_step_info), py::arg("epoch"), py::arg("step"), py::arg("row_start"),
+           py::arg("valid"), py::arg("global_valid"), py::arg("num_replicas"), py::arg("loss_scale"),
+           py::arg("is_last"), py::arg("has_value"))
       .def_readonly("epoch", &StepInfo::epoch, "The epoch.")
       .def_readonly("step", &StepInfo::step, "Number of the step in its epoch, from 0.")
-      .def_readonly("row_start", &StepInfo::row_start, "Rows of the epoch before this step, over all replicas.")
-      .def_property_readonly("valid", [](const StepInfo& self) { return to_tuple(self.valid); }, "Rows that count.")
+      .def_readonly("row_start", &StepInfo::row_start,
+                    "Rows of the epoch before this step, over all replicas.")
+      .def_property_readonly(
+          "valid", [](const StepInfo& self) { return to_tuple(self.valid); }, "Rows that count.")
       .def_readonly("global_valid", &StepInfo::global_valid, "Sum of `valid` over all replicas everywhere.")
       .def_readonly("num_replicas", &StepInfo::num_replicas, "Replicas everywhere.")
       .def_property_readonly(
           "loss_scale", [](const StepInfo& self) { return to_tuple(self.loss_scale); },
-          "num_replicas * valid / global_valid: turns a mean loss into one whose average over the replicas is the "
+          "num_replicas * valid / global_valid: turns a mean loss into one whose average over the replicas "
+          "is the "
           "global mean. 0 where global_valid is 0.")
       .def_readonly("is_last", &StepInfo::is_last, "Whether the epoch ends with this step.")
       .def_property_readonly(
           "has_value", [](const StepInfo& self) { return to_tuple(self.has_value); },
           "False exactly for parts that were made up.")
-      .def("__eq__",
-           [](const StepInfo& self, const StepInfo& other) { return step_fields(self).equal(step_fields(other)); },
-           py::is_operator(), py::arg("other"))
+      .def(
+          "__eq__",
+          [](const StepInfo& self, const StepInfo& other) {
+            return step_fields(self).equal(step_fields(other));
+          },
+          py::is_operator(), py::arg("other"))
       .def("__hash__", [](const StepInfo& self) { return py::hash(step_fields(self)); })
       .def("__reduce__",
            [](const StepInfo& self) { return py::make_tuple(py::type::of<StepInfo>(), step_fields(self)); })
       .def("__repr__", [](const StepInfo& self) {
-        return py::str("StepInfo(epoch={}, step={}, row_start={}, valid={}, global_valid={}, num_replicas={}, "
-                       "loss_scale={}, is_last={}, has_value={})")
+        return py::str(
+                   "StepInfo(epoch={}, step={}, row_start={}, valid={}, global_valid={}, num_replicas={}, "
+                   "loss_scale={}, is_last={}, has_value={})")
             .format(*step_fields(self));
       });
 }
 
-InputOptions make_input_options(bool fetch_to_device, ReplicationMode replication_mode, bool place_dataset_on_device,
-                                std::int64_t per_replica_buffer_size, const std::string& split,
-                                const std::string& tail, std::optional<std::vector<double>> weights,
-                                double peer_timeout) {
+InputOptions make_input_options(bool fetch_to_device, ReplicationMode replication_mode,
+                                bool place_dataset_on_device, std::int64_t per_replica_buffer_size,
+                                const std::string& split, const std::string& tail,
+                                std::optional<std::vector<double>> weights, double peer_timeout) {
   return {.fetch_to_device = fetch_to_device,
           .replication_mode = replication_mode,
           .place_dataset_on_device = place_dataset_on_device,
@@ -123,10 +138,13 @@ void bind_input_options(py::module_& module) {
            py::arg("replication_mode") = defaults.replication_mode,
            py::arg("place_dataset_on_device") = defaults.place_dataset_on_device,
            py::arg("per_replica_buffer_size") = defaults.per_replica_buffer_size,
-           py::arg("split") = name_of(kSplits, defaults.split), py::arg("tail") = name_of(kTails, defaults.tail),
-           py::arg("weights") = py::none(), py::arg("peer_timeout") = defaults.peer_timeout)
-      .def_readonly("fetch_to_device", &InputOptions::fetch_to_device, "Whether parts are moved to their devices.")
-      .def_readonly("replication_mode", &InputOptions::replication_mode, "How many input pipelines there are.")
+           py::arg("split") = name_of(kSplits, defaults.split),
+           py::arg("tail") = name_of(kTails, defaults.tail), py::arg("weights") = py::none(),
+           py::arg("peer_timeout") = defaults.peer_timeout)
+      .def_readonly("fetch_to_device", &InputOptions::fetch_to_device,
+                    "Whether parts are moved to their devices.")
+      .def_readonly("replication_mode", &InputOptions::replication_mode,
+                    "How many input pipelines there are.")
       .def_readonly("place_dataset_on_device", &InputOptions::place_dataset_on_device,
                     "Whether the pipeline itself runs on the device.")
       .def_readonly("per_replica_buffer_size", &InputOptions::per_replica_buffer_size,
@@ -136,9 +154,11 @@ void bind_input_options(py::module_& module) {
           "How a global batch is cut over the replicas: \"tf\" or \"balanced\".")
       .def_property_readonly(
           "tail", [](const InputOptions& self) { return name_of(kTails, self.tail); },
-          "What happens to a short last batch: \"zero_rows\", \"padded\", \"repeat\", \"drop\" or \"until_first\".")
+          "What happens to a short last batch: \"zero_rows\", \"padded\", \"repeat\", \"drop\" or "
+          "\"until_first\".")
       .def_readonly("weights", &InputOptions::weights, "Relative shares of the replicas, or None.")
-      .def_readonly("peer_timeout", &InputOptions::peer_timeout, "Seconds of silence after which a peer has failed.");
+      .def_readonly("peer_timeout", &InputOptions::peer_timeout,
+                    "Seconds of silence after which a peer has failed.");
 }
 
 }  // namespace

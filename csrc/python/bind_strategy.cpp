@@ -42,48 +42,56 @@ py::object get_next_as_optional(Handle& self) {
 }
 
 void bind_distributed_iterator(py::module_& module) {
-  py::class_<Handle>(module, "DistributedIterator", collected_by_gc<DistributedIterator>(),
-                     "One pass over the steps of a distributed dataset, as a pair of the local replicas' parts and "
-                     "the StepInfo each.")
+  py::class_<Handle>(
+      module, "DistributedIterator", collected_by_gc<DistributedIterator>(),
+      "One pass over the steps of a distributed dataset, as a pair of the local replicas' parts and "
+      "the StepInfo each.")
       .def("next", next, "The next step, or None at the end.")
       .def("get_next", get_next, "The next step; OutOfRangeError at the end.")
       .def("get_next_as_optional", get_next_as_optional,
            "The next step, also one that `next` would not deliver, or None at the end.")
       .def_property_readonly(
           "step_info",
-          [](Handle& self) { return self.call([](const DistributedIterator& it) { return it.step_info(); }); },
+          [](Handle& self) {
+            return self.call([](const DistributedIterator& it) { return it.step_info(); });
+          },
           "Of the step last handed out.")
-      .def("state_dict",
-           [](Handle& self) {
-             return state_to_python(self.call([](const DistributedIterator& iterator) { return iterator.save(); }));
-           },
-           "The position after the step last handed out, as plain values that JSON can hold.")
-      .def("load_state_dict",
-           [](Handle& self, const py::object& state_dict) {
-             const State state = state_from_python(state_dict);
-             self.call([&](DistributedIterator& iterator) { iterator.load(state); });
-           },
-           py::arg("state_dict"), "Goes to a saved position.")
-      .def("stats",
-           [](Handle& self) {
-             return stats_to_python(self.call([](const DistributedIterator& it) { return it.stats(); }));
-           },
-           "Counters since the iterator was made.")
+      .def(
+          "state_dict",
+          [](Handle& self) {
+            return state_to_python(
+                self.call([](const DistributedIterator& iterator) { return iterator.save(); }));
+          },
+          "The position after the step last handed out, as plain values that JSON can hold.")
+      .def(
+          "load_state_dict",
+          [](Handle& self, const py::object& state_dict) {
+            const State state = state_from_python(state_dict);
+            self.call([&](DistributedIterator& iterator) { iterator.load(state); });
+          },
+          py::arg("state_dict"), "Goes to a saved position.")
+      .def(
+          "stats",
+          [](Handle& self) {
+            return stats_to_python(self.call([](const DistributedIterator& it) { return it.stats(); }));
+          },
+          "Counters since the iterator was made.")
       .def("close", &Handle::close, "Stops reading ahead; the next step then raises.");
 }
 
 void bind_distributed_dataset(py::module_& module) {
   py::class_<DistributedDataset>(module, "DistributedDataset",
                                  "A dataset whose rows a strategy deals out over replicas.")
-      .def("iterate",
-           [](const DistributedDataset& self, std::optional<std::int64_t> epoch, std::optional<std::uint64_t> seed,
-              bool stream_only) {
-             const IterateOptions options{.epoch = epoch, .seed = seed, .stream_only = stream_only};
-             auto cursor = without_gil([&] { return self.iterate(options); });
-             return std::make_unique<Handle>("DistributedIterator", std::move(cursor));
-           },
-           py::arg("epoch") = py::none(), py::arg("seed") = py::none(), py::arg("stream_only") = false,
-           "A new iterator over the steps of an epoch.")
+      .def(
+          "iterate",
+          [](const DistributedDataset& self, std::optional<std::int64_t> epoch,
+             std::optional<std::uint64_t> seed, bool stream_only) {
+            const IterateOptions options{.epoch = epoch, .seed = seed, .stream_only = stream_only};
+            auto cursor = without_gil([&] { return self.iterate(options); });
+            return std::make_unique<Handle>("DistributedIterator", std::move(cursor));
+          },
+          py::arg("epoch") = py::none(), py::arg("seed") = py::none(), py::arg("stream_only") = false,
+          "A new iterator over the steps of an epoch.")
       .def_property_readonly(
           "element_spec",
           [](const DistributedDataset& self) {
@@ -95,15 +103,19 @@ void bind_distributed_dataset(py::module_& module) {
           [](const DistributedDataset& self) { return without_gil([&] { return self.cardinality(); }); },
           "Global batches of the dataset that was distributed, -1 for infinite, -2 for unknown.")
       .def_property_readonly(
-          "num_steps", [](const DistributedDataset& self) { return without_gil([&] { return self.num_steps(); }); },
+          "num_steps",
+          [](const DistributedDataset& self) { return without_gil([&] { return self.num_steps(); }); },
           "Steps an epoch, or None where it cannot be known.")
       .def_property_readonly(
           "partial_batch_handling",
-          [](const DistributedDataset& self) { return without_gil([&] { return self.partial_batch_handling(); }); },
+          [](const DistributedDataset& self) {
+            return without_gil([&] { return self.partial_batch_handling(); });
+          },
           "Whether steps that lack parts are completed.")
       .def("set_epoch", &DistributedDataset::set_epoch, py::arg("epoch"), WithoutGil(),
            "Pins the epoch of the next iterator.")
-      .def("explain", &DistributedDataset::explain, WithoutGil(), "Policy, splitter, lane and sizes, and why.");
+      .def("explain", &DistributedDataset::explain, WithoutGil(),
+           "Policy, splitter, lane and sizes, and why.");
 }
 
 }  // namespace
@@ -121,18 +133,20 @@ void bind_strategy(py::module_& module) {
           },
           "The devices of this process's replicas.")
       .def_property_readonly("num_replicas_in_sync", &Strategy::num_replicas_in_sync, "Replicas everywhere.")
-      .def_property_readonly("num_input_pipelines", &Strategy::num_input_pipelines, "Processes that read data.")
+      .def_property_readonly("num_input_pipelines", &Strategy::num_input_pipelines,
+                             "Processes that read data.")
       .def_property_readonly("input_pipeline_id", &Strategy::input_pipeline_id, "The number of this one.")
       .def_property_readonly("wraps", &Strategy::wraps, "Whether values come as PerReplica.")
       .def_readwrite("enable_partial_batch_handling", &Strategy::enable_partial_batch_handling,
                      "Whether a step that lacks parts is completed with zero-row ones.")
-      .def("distribute_dataset", &Strategy::distribute_dataset, py::arg("dataset"), py::arg("options"), WithoutGil(),
-           "Deals the rows of `dataset` out over the replicas.");
+      .def("distribute_dataset", &Strategy::distribute_dataset, py::arg("dataset"), py::arg("options"),
+           WithoutGil(), "Deals the rows of `dataset` out over the replicas.");
   py::class_<OneDeviceStrategy, Strategy>(module, "OneDeviceStrategy", "One device; batches are not split.")
       .def(py::init<const std::string&>(), py::arg("device"));
-  py::class_<MirroredStrategy, Strategy>(module, "MirroredStrategy",
-                                         "Several replicas in this process; no devices: every accelerator, else one "
-                                         "CPU.")
+  py::class_<MirroredStrategy, Strategy>(
+      module, "MirroredStrategy",
+      "Several replicas in this process; no devices: every accelerator, else one "
+      "CPU.")
       .def(py::init<std::vector<std::string>>(), py::arg("devices") = std::vector<std::string>());
 }
 

@@ -34,7 +34,8 @@ void bind_testing(py::module_& parent) {
         assert_law([&] { testing::assert_resumable(dataset, ordered, max_elements); });
       },
       py::arg("dataset"), py::arg("ordered") = true, py::arg("max_elements") = 200,
-      "Saves after every element, restores each save and compares the rest, in both lanes; AssertionError at the "
+      "Saves after every element, restores each save and compares the rest, in both lanes; AssertionError at "
+      "the "
       "first position that differs. Order matters unless `ordered` is false.");
   module.def(
       "assert_lanes_agree",
@@ -49,10 +50,11 @@ void bind_testing(py::module_& parent) {
              "The sizes that a worker cuts global batches into.");
   module.def("infer_batch_size", &testing::infer_batch_size, py::arg("dataset"), WithoutGil(),
              "The global batch size as tf.distribute infers it, or -1.");
-  module.def("legacy_rebatch", &testing::legacy_rebatch, py::arg("dataset"), py::arg("num_replicas"), WithoutGil(),
-             "Every batch cut into `num_replicas` parts of ceil(rows / num_replicas).");
-  module.def("auto_shard", &testing::auto_shard, py::arg("dataset"), py::arg("num_workers"), py::arg("worker"),
-             py::arg("policy"), WithoutGil(), "What a worker reads under `policy`, without splitting.");
+  module.def("legacy_rebatch", &testing::legacy_rebatch, py::arg("dataset"), py::arg("num_replicas"),
+             WithoutGil(), "Every batch cut into `num_replicas` parts of ceil(rows / num_replicas).");
+  module.def("auto_shard", &testing::auto_shard, py::arg("dataset"), py::arg("num_workers"),
+             py::arg("worker"), py::arg("policy"), WithoutGil(),
+             "What a worker reads under `policy`, without splitting.");
   module.def("worker_stream", &testing::worker_stream, py::arg("dataset"), py::arg("num_workers"),
              py::arg("replicas_per_worker"), py::arg("worker"), py::arg("policy"), WithoutGil(),
              "The stream of parts of a worker, split and sharded as tf.distribute does.");

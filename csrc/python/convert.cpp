@@ -23,15 +23,16 @@ State state_entry(py::handle value, const std::string& path) {
   if (py::isinstance<py::str>(value)) return value.cast<std::string>();
   if (py::isinstance<py::list>(value) || py::isinstance<py::tuple>(value)) {
     State::List list;
-    for (const auto item : value) list.push_back(state_entry(item, path + "[" + std::to_string(list.size()) + "]"));
+    for (const auto item : value)
+      list.push_back(state_entry(item, path + "[" + std::to_string(list.size()) + "]"));
     return list;
   }
   TORCH_CHECK_TYPE(py::isinstance<py::dict>(value), "state", path, ": is a ", Py_TYPE(value.ptr())->tp_name,
                    "; a state holds dicts, lists, ints, floats, strings, bools and None.");
   State::Map map;
   for (const auto& [key, entry] : py::reinterpret_borrow<py::dict>(value)) {
-    TORCH_CHECK_TYPE(py::isinstance<py::str>(key), "state", path, ": keys must be str, but found a key of type ",
-                     Py_TYPE(key.ptr())->tp_name, ".");
+    TORCH_CHECK_TYPE(py::isinstance<py::str>(key), "state", path,
+                     ": keys must be str, but found a key of type ", Py_TYPE(key.ptr())->tp_name, ".");
     const auto name = key.cast<std::string>();
     map.emplace(name, state_entry(entry, path + "['" + name + "']"));
   }

@@ -22,8 +22,8 @@ namespace torch_distinput {
 /// The nested Python value of `element`, whose leaves are moved from.
 py::object element_to_python(Element&& element);
 
-/// Reads Python values as elements. Remembers the structure it saw last: values of the same structure are read
-/// without building it again, and a dict's keys keep the order of the first one.
+/// Reads Python values as elements. Remembers the structure it saw last: values of the same structure are
+/// read without building it again, and a dict's keys keep the order of the first one.
 class ElementReader {
  public:
   /// `where` begins the messages: "map(decode)".

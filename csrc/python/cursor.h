@@ -34,8 +34,8 @@ class LiveCursor {
   /// Throws RuntimeError in a forked child and while another thread is inside the cursor.
   void enter();
   void leave() noexcept { refusal_ = nullptr; }
-  /// Throws the exception of a callable. The library keeps it too, to throw it again, but the garbage collector
-  /// sees only the reference that is kept here.
+  /// Throws the exception of a callable. The library keeps it too, to throw it again, but the garbage
+  /// collector sees only the reference that is kept here.
   [[noreturn]] void rethrow(const PythonError& error);
 
  private:
@@ -52,8 +52,8 @@ class LiveCursor {
 /// Runs `close` without the GIL. Where callables may be running on other threads it gets a thread of its own,
 /// because it waits for them: Ctrl-C ends this wait.
 void run_close(std::function<void()> close);
-/// The same for at most a second, without a look at Ctrl-C and exceptions: callables that are still running then
-/// are left to return by themselves.
+/// The same for at most a second, without a look at Ctrl-C and exceptions: callables that are still running
+/// then are left to return by themselves.
 void run_close_patiently(std::function<void()> close) noexcept;
 
 /// Stops all cursors of this process; called before the interpreter ends.

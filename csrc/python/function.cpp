@@ -117,8 +117,8 @@ class PythonGeneratorSource final : public GeneratorSource {
   std::unique_ptr<Generator> open() const override {
     return with_gil([&]() -> std::unique_ptr<Generator> {
       const py::object iterable = callable_(py::tuple());
-      auto iterator = py::reinterpret_steal<py::object>(
-          run_python([&] { return PyObject_GetIter(iterable.ptr()); }));
+      auto iterator =
+          py::reinterpret_steal<py::object>(run_python([&] { return PyObject_GetIter(iterable.ptr()); }));
       if (!iterator) callable_.fail();
       return std::make_unique<PythonGenerator>(std::move(iterator), callable_, reader_);
     });

@@ -19,8 +19,8 @@ bool interpreter_alive() noexcept;
 [[noreturn]] void park_thread() noexcept;
 
 /// Runs `call`, Python code that may give up the GIL for a while. During its shutdown the interpreter ends a
-/// thread that wants the GIL back by unwinding its stack; C++ frames above would then touch Python without the
-/// GIL, so such a thread is parked here instead.
+/// thread that wants the GIL back by unwinding its stack; C++ frames above would then touch Python without
+/// the GIL, so such a thread is parked here instead.
 template <class Call>
 auto run_python(Call&& call) {
   try {

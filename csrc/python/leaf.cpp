@@ -53,13 +53,14 @@ bool is_sequence(PyObject* value) {
 }
 
 [[noreturn]] void refuse(const std::string& what) {
-  C10_THROW_ERROR(TypeError, "is " + what +
-                                 ", which is not supported yet; leaves are CPU tensors, numpy arrays, numbers or "
-                                 "lists of them.");
+  C10_THROW_ERROR(TypeError,
+                  "is " + what +
+                      ", which is not supported yet; leaves are CPU tensors, numpy arrays, numbers or "
+                      "lists of them.");
 }
 
-/// The same data in a tensor that Python does not know. The last holder of one that Python knows has to take the
-/// GIL, so that threads of the library would fight for it row by row.
+/// The same data in a tensor that Python does not know. The last holder of one that Python knows has to take
+/// the GIL, so that threads of the library would fight for it row by row.
 at::Tensor unknown_to_python(const at::Tensor& tensor) {
   return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
       /*version_counter=*/c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true));
@@ -90,11 +91,13 @@ at::Tensor from_number(PyObject* number) {
   return at::scalar_tensor(value, c10::typeMetaToScalarType(c10::get_default_complex_dtype()));
 }
 
-/// Shares the memory of `array`; torch's own tensor of an array needs the GIL when it is freed, this one does not.
+/// Shares the memory of `array`; torch's own tensor of an array needs the GIL when it is freed, this one does
+/// not.
 at::Tensor share_array(PyObject* array) {
   const at::Tensor tensor = torch::utils::tensor_from_numpy(array, /*warn_if_not_writeable=*/false);
   auto keep_alive = [array = share(py::reinterpret_borrow<py::object>(array))](void*) {};
-  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), std::move(keep_alive), tensor.options());
+  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), std::move(keep_alive),
+                       tensor.options());
 }
 
 at::Tensor from_array(PyObject* array) {
@@ -138,7 +141,8 @@ at::Tensor from_numbers(PyObject* sequence) {
 at::Tensor from_sequence(PyObject* sequence) {
   if (only_numbers(sequence)) return from_numbers(sequence);
   std::vector<at::Tensor> parts;
-  for (const auto item : py::reinterpret_borrow<py::object>(sequence)) parts.push_back(tensor_from(item.ptr()));
+  for (const auto item : py::reinterpret_borrow<py::object>(sequence))
+    parts.push_back(tensor_from(item.ptr()));
   const auto same_shape = [&](const at::Tensor& part) { return part.sizes() == parts.front().sizes(); };
   if (!std::all_of(parts.begin(), parts.end(), same_shape)) refuse("a list of parts with unequal shapes");
   return at::stack(parts);

@@ -9,9 +9,9 @@ namespace {
 
 /// Classes and functions are shown, and pickled, under the name that the package gives them.
 void show_in_package(const py::module_& module) {
-  for (const char* const name : {"AutoShardPolicy", "DatasetIterator", "InputReplicationMode", "Options",
-                                 "RaggedTensorSpec", "Skip", "SparseTensorSpec", "StepInfo", "StringSpec",
-                                 "TensorSpec"}) {
+  for (const char* const name :
+       {"AutoShardPolicy", "DatasetIterator", "InputReplicationMode", "Options", "RaggedTensorSpec", "Skip",
+        "SparseTensorSpec", "StepInfo", "StringSpec", "TensorSpec"}) {
     module.attr(name).attr("__module__") = "torch_distinput";
   }
 }
@@ -21,7 +21,8 @@ void show_in_package(const py::module_& module) {
 
 PYBIND11_MODULE(_C, module) {
   using namespace torch_distinput;
-  module.doc() = "The native library as Python sees it. Use the package torch_distinput, which is built on it.";
+  module.doc() =
+      "The native library as Python sees it. Use the package torch_distinput, which is built on it.";
   load_leaf_types();
   bind_errors(module);
   bind_spec(module);

@@ -63,7 +63,9 @@ void PythonError::add_note(const std::string& note) const {
   if (!added) PyErr_Clear();
 }
 
-bool PythonError::is(PyObject* type) const { return PyErr_GivenExceptionMatches(payload_->value.get(), type) != 0; }
+bool PythonError::is(PyObject* type) const {
+  return PyErr_GivenExceptionMatches(payload_->value.get(), type) != 0;
+}
 
 void throw_python(PythonError error) {
   if (!error.is(PyExc_Exception)) throw PythonInterrupt{std::move(error)};

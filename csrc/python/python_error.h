@@ -11,8 +11,8 @@
 
 namespace torch_distinput {
 
-/// A Python exception on its way through C++. Unlike pybind11's, it may be raised several times, and copied, read
-/// and destroyed without the GIL.
+/// A Python exception on its way through C++. Unlike pybind11's, it may be raised several times, and copied,
+/// read and destroyed without the GIL.
 class PythonError final : public std::exception {
  public:
   /// Takes the exception that is set. REQUIRES: the GIL.
@@ -30,8 +30,8 @@ class PythonError final : public std::exception {
   const char* what() const noexcept override { return text_->c_str(); }
   /// Sets the exception again. REQUIRES: the GIL.
   void restore() const;
-  /// Moves the exception out of this object and all copies of it; from then on they restore a RuntimeError with
-  /// the text. Null if that has happened before. REQUIRES: the GIL.
+  /// Moves the exception out of this object and all copies of it; from then on they restore a RuntimeError
+  /// with the text. Null if that has happened before. REQUIRES: the GIL.
   Raised take() const;
   /// Where Python has notes (3.11), adds one to the exception. REQUIRES: the GIL.
   void add_note(const std::string& note) const;
@@ -49,8 +49,8 @@ class PythonError final : public std::exception {
   std::shared_ptr<const std::string> text_;
 };
 
-/// A KeyboardInterrupt, SystemExit or another exception that is no failure of a row: not a std::exception, so that
-/// `on_error="skip"` lets it pass.
+/// A KeyboardInterrupt, SystemExit or another exception that is no failure of a row: not a std::exception, so
+/// that `on_error="skip"` lets it pass.
 struct PythonInterrupt {
   PythonError error;
 };
@@ -60,9 +60,9 @@ struct PythonInterrupt {
 /// Throws the Python exception that is set. REQUIRES: the GIL.
 [[noreturn]] void throw_python();
 
-/// Throws the Python exception that is set; one that a callable lets escape. Says in a note that it was raised by
-/// `name` in `op`; a StopIteration becomes a RuntimeError, because it would end a loop that has no part in it.
-/// REQUIRES: the GIL.
+/// Throws the Python exception that is set; one that a callable lets escape. Says in a note that it was
+/// raised by `name` in `op`; a StopIteration becomes a RuntimeError, because it would end a loop that has no
+/// part in it. REQUIRES: the GIL.
 [[noreturn]] void throw_from_callable(const std::string& op, const std::string& name);
 
 }  // namespace torch_distinput

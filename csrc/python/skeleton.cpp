@@ -153,7 +153,8 @@ py::object Skeleton::assemble(py::object*& next) const {
     default: {
       py::object tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(children_.size())));
       for (std::size_t i = 0; i < children_.size(); ++i) {
-        PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i), children_[i]->assemble(next).release().ptr());
+        PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i),
+                         children_[i]->assemble(next).release().ptr());
       }
       if (structure_->kind() == Kind::kTuple) return tuple;
       // tuple.__new__, as a named tuple's own `_make`: its class may have a constructor of another kind.
@@ -171,7 +172,8 @@ bool Skeleton::match(PyObject* value, Lists lists, PyLeaves& leaves) const {
     leaves.push_back(value);
     return true;
   }
-  if (kind == Kind::kNamedTuple ? Py_TYPE(value) != structure_->type().get() : !has_kind(value, kind)) return false;
+  if (kind == Kind::kNamedTuple ? Py_TYPE(value) != structure_->type().get() : !has_kind(value, kind))
+    return false;
   if (kind == Kind::kNone) return true;
   if (kind == Kind::kDict) {
     if (PyDict_GET_SIZE(value) != static_cast<Py_ssize_t>(children_.size())) return false;

@@ -20,8 +20,8 @@ using PyLeaves = c10::SmallVector<PyObject*, 8>;
 /// How lists are read: as a part of the structure, or as a leaf that stands for one tensor.
 enum class Lists { kStructure, kLeaf };
 
-/// The Python objects of a structure (interned keys, classes of named tuples), made once per structure and kept,
-/// as structures are. All members need the GIL.
+/// The Python objects of a structure (interned keys, classes of named tuples), made once per structure and
+/// kept, as structures are. All members need the GIL.
 class Skeleton {
  public:
   static const Skeleton& of(const StructurePtr& structure);

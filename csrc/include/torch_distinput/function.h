@@ -29,8 +29,7 @@ class TDI_API Function {
 using FunctionPtr = std::shared_ptr<const Function>;
 
 /// A native function; it must not block.
-TDI_API FunctionPtr make_function(std::function<Element(Element)> function,
-                                  std::string name = "function");
+TDI_API FunctionPtr make_function(std::function<Element(Element)> function, std::string name = "function");
 
 /// A map-style source of a user: random access to rows.
 class TDI_API RowSource {

@@ -17,8 +17,8 @@ inline constexpr std::int64_t kShardHint = -1;
 
 /// Skip rows that fail instead of raising. Unset limits are unlimited.
 struct Skip {
-  std::optional<std::int64_t> max_count = {};   ///< most rows skipped in one epoch
-  std::optional<double> max_fraction = {};      ///< most skipped / seen, checked from 100 seen on
+  std::optional<std::int64_t> max_count = {};  ///< most rows skipped in one epoch
+  std::optional<double> max_fraction = {};     ///< most skipped / seen, checked from 100 seen on
   bool operator==(const Skip&) const = default;
 };
 

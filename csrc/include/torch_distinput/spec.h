@@ -28,9 +28,7 @@ struct TDI_API TensorSpec {
   /// a dummy uses them where `shape` is unknown. Empty: never probed.
   Dims expected = {};
 
-  bool operator==(const TensorSpec& other) const {
-    return shape == other.shape && dtype == other.dtype;
-  }
+  bool operator==(const TensorSpec& other) const { return shape == other.shape && dtype == other.dtype; }
 };
 
 /// Rows of varying length; `shape` has unknown entries for ragged dims.

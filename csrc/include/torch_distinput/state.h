@@ -21,14 +21,14 @@ class TDI_API State {
   using Map = std::map<std::string, State, std::less<>>;
 
   State() = default;
-  State(bool value) : value_(value) {}                        // NOLINT
-  State(std::int64_t value) : value_(value) {}                // NOLINT
-  State(int value) : value_(std::int64_t{value}) {}           // NOLINT
-  State(double value) : value_(value) {}                      // NOLINT
-  State(std::string value) : value_(std::move(value)) {}      // NOLINT
-  State(const char* value) : value_(std::string(value)) {}    // NOLINT
-  State(List value) : value_(std::move(value)) {}             // NOLINT
-  State(Map value) : value_(std::move(value)) {}              // NOLINT
+  State(bool value) : value_(value) {}                      // NOLINT
+  State(std::int64_t value) : value_(value) {}              // NOLINT
+  State(int value) : value_(std::int64_t{value}) {}         // NOLINT
+  State(double value) : value_(value) {}                    // NOLINT
+  State(std::string value) : value_(std::move(value)) {}    // NOLINT
+  State(const char* value) : value_(std::string(value)) {}  // NOLINT
+  State(List value) : value_(std::move(value)) {}           // NOLINT
+  State(Map value) : value_(std::move(value)) {}            // NOLINT
   /// Unsigned 64-bit keys are kept as their two's complement.
   static State key(std::uint64_t value) { return State(static_cast<std::int64_t>(value)); }
 

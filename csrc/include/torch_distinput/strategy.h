@@ -51,8 +51,8 @@ struct TDI_API InputOptions {
 /// What a step holds. Vectors have one entry per local replica.
 struct TDI_API StepInfo {
   std::int64_t epoch = 0;
-  std::int64_t step = 0;       ///< 0 for the first step of the epoch
-  std::int64_t row_start = 0;  ///< rows of the epoch before this step, over all replicas
+  std::int64_t step = 0;            ///< 0 for the first step of the epoch
+  std::int64_t row_start = 0;       ///< rows of the epoch before this step, over all replicas
   std::vector<std::int64_t> valid;  ///< rows that count
   std::int64_t global_valid = 0;    ///< sum of `valid` over all replicas everywhere
   std::int64_t num_replicas = 1;

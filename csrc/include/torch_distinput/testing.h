@@ -18,8 +18,7 @@ namespace torch_distinput::testing {
 /// a fresh cursor and compares the rest, in both lanes. Order matters unless
 /// `ordered` is false. Throws c10::Error naming the first position that differs.
 /// REQUIRES: at most `max_elements` are looked at.
-TDI_API void assert_resumable(const Dataset& dataset, bool ordered = true,
-                              std::int64_t max_elements = 200);
+TDI_API void assert_resumable(const Dataset& dataset, bool ordered = true, std::int64_t max_elements = 200);
 
 /// Both lanes yield identical elements; throws c10::Error at the first difference.
 TDI_API void assert_lanes_agree(const Dataset& dataset, std::int64_t max_elements = 200);
@@ -40,7 +39,6 @@ TDI_API Dataset auto_shard(const Dataset& dataset, std::int64_t num_workers, std
 /// The stream of parts of worker `worker`, split and sharded as tf.distribute does;
 /// part k goes to local replica k mod R at step k div R.
 TDI_API Dataset worker_stream(const Dataset& dataset, std::int64_t num_workers,
-                              std::int64_t replicas_per_worker, std::int64_t worker,
-                              AutoShardPolicy policy);
+                              std::int64_t replicas_per_worker, std::int64_t worker, AutoShardPolicy policy);
 
 }  // namespace torch_distinput::testing

@@ -27,9 +27,7 @@ std::string value_error(Call call) {
   return "no ValueError";
 }
 
-TEST(Spec, OfAnElementHasEveryDim) {
-  EXPECT_EQ(spec_of(at::zeros({2, 3})), bare(tensor(Dims{2, 3})));
-}
+TEST(Spec, OfAnElementHasEveryDim) { EXPECT_EQ(spec_of(at::zeros({2, 3})), bare(tensor(Dims{2, 3}))); }
 
 TEST(Spec, ExpectedDimsAreNotPartOfTheType) {
   EXPECT_EQ(tensor(Dims{kUnknownDim}, ScalarType::Float, {4}), tensor(Dims{kUnknownDim}));
@@ -42,7 +40,8 @@ TEST(Spec, Dim0) {
 }
 
 TEST(Spec, BatchingMovesShapeAndExpectedDimsTogether) {
-  const auto batched = std::get<TensorSpec>(prepend_dim(tensor(Dims{kUnknownDim, 3}, ScalarType::Long, {5, 3}), 8));
+  const auto batched =
+      std::get<TensorSpec>(prepend_dim(tensor(Dims{kUnknownDim, 3}, ScalarType::Long, {5, 3}), 8));
   EXPECT_EQ(batched.shape, (Dims{8, kUnknownDim, 3}));
   EXPECT_EQ(batched.expected, (Dims{8, 5, 3}));
   const auto rows = std::get<TensorSpec>(drop_dim0(batched));
@@ -51,10 +50,10 @@ TEST(Spec, BatchingMovesShapeAndExpectedDimsTogether) {
 }
 
 TEST(Spec, MergingKeepsWhatBothSay) {
-  const auto merged =
-      merge_specs(bare(tensor(Dims{4, 3})), bare(tensor(Dims{5, 3})), "concatenate");
+  const auto merged = merge_specs(bare(tensor(Dims{4, 3})), bare(tensor(Dims{5, 3})), "concatenate");
   EXPECT_EQ(merged, bare(tensor(Dims{kUnknownDim, 3})));
-  EXPECT_EQ(merge_specs(bare(tensor(Dims{4})), bare(tensor(Dims{4, 1})), "concatenate"), bare(tensor(std::nullopt)));
+  EXPECT_EQ(merge_specs(bare(tensor(Dims{4})), bare(tensor(Dims{4, 1})), "concatenate"),
+            bare(tensor(std::nullopt)));
 }
 
 TEST(Spec, MergingDifferentTypesNamesOpAndTypes) {
@@ -73,7 +72,8 @@ TEST(Spec, CheckingNamesTheLeafAndBothTypes) {
   EXPECT_EQ(message,
             "from_generator: element 7: leaf ['y']: expected TensorSpec(shape=(3,), dtype=torch.float32), "
             "got TensorSpec(shape=(4,), dtype=torch.float32).");
-  EXPECT_NE(value_error([&] { check_element(at::zeros({3}), spec, "here"); }).find("structure"), std::string::npos);
+  EXPECT_NE(value_error([&] { check_element(at::zeros({3}), spec, "here"); }).find("structure"),
+            std::string::npos);
 }
 
 TEST(Spec, UnknownDimsAcceptAnySize) {
@@ -100,7 +100,8 @@ TEST(Spec, ZeroRowsOfOtherKinds) {
 }
 
 TEST(Spec, PrintsAsPythonDoes) {
-  const ElementSpec spec{Structure::tuple({Structure::leaf(), Structure::none()}), {tensor(Dims{kUnknownDim, 1})}};
+  const ElementSpec spec{Structure::tuple({Structure::leaf(), Structure::none()}),
+                         {tensor(Dims{kUnknownDim, 1})}};
   EXPECT_EQ(to_string(spec), "(TensorSpec(shape=(None, 1), dtype=torch.float32), None)");
 }
 

@@ -10,7 +10,8 @@ namespace torch_distinput {
 namespace {
 
 StructurePtr sample() {
-  return Structure::dict({"x", "y"}, {Structure::leaf(), Structure::tuple({Structure::leaf(), Structure::none()})});
+  return Structure::dict({"x", "y"},
+                         {Structure::leaf(), Structure::tuple({Structure::leaf(), Structure::none()})});
 }
 
 TEST(Structure, EqualStructuresAreOnePointer) {

@@ -90,8 +90,8 @@ TEST(Rebatch, RefusesScalarsAndLeavesThatDisagree) {
 }
 
 TEST(Rebatch, RefusesToJoinRowsOfDifferentShapes) {
-  const auto source =
-      std::make_shared<fakes::Generators>(std::vector<Element>{at::zeros({3, 2}, at::kLong), at::zeros({3, 3}, at::kLong)});
+  const auto source = std::make_shared<fakes::Generators>(
+      std::vector<Element>{at::zeros({3, 2}, at::kLong), at::zeros({3, 3}, at::kLong)});
   const Dataset dataset = Dataset::from_generator(source, std::nullopt).rebatch({2});
   EXPECT_EQ(
       error_of<c10::ValueError>([&] { elements(dataset); }),

@@ -67,9 +67,10 @@ TEST(FromRows, SaysWhenTheSourceGivesTooFew) {
 TEST(FromRows, LeavesOutRowsThatFailWhenAsked) {
   Options options;
   options.skip = Skip{};
-  const Dataset dataset = Dataset::from_rows(std::make_shared<fakes::Rows>(7, std::set<std::int64_t>{0, 3, 6}))
-                              .batch(3)
-                              .with_options(options);
+  const Dataset dataset =
+      Dataset::from_rows(std::make_shared<fakes::Rows>(7, std::set<std::int64_t>{0, 3, 6}))
+          .batch(3)
+          .with_options(options);
   DatasetIterator cursor = dataset.iterate();
   EXPECT_EQ(items(cursor.next()->tensor()), (Values{1, 2, 4}));
   EXPECT_EQ(items(cursor.next()->tensor()), (Values{5}));
