@@ -89,7 +89,7 @@ class PlanIterator final : public Iterator {
  private:
   void stop() {
     producer_.reset();
-    sampled_ = false;
+    first_.reset();
     ready_.clear();
     used_ = 0;
     error_ = nullptr;
@@ -150,17 +150,19 @@ class PlanIterator final : public Iterator {
     return chunk;
   }
 
-  /// Makes elements here until it is known how to read ahead: the first one and, if it is tiny, a few more,
-  /// because making the first takes longer than making others.
+  /// Makes elements here until it is known how to read ahead. The first one is often far slower than others
+  /// (new memory, cold caches), so it decides alone only where it was slow enough.
   Chunk begin() {
-    const std::int64_t size = plan_->size();
-    const std::int64_t count = sampled_ ? std::min(kTinyChunk, size - position_) : 1;
+    const PlanTraits traits = plan_->traits();
+    const bool tiny = first_ && is_tiny(traits, *first_);
+    const std::int64_t count = tiny ? std::min(kTinyChunk, plan_->size() - position_) : 1;
     const auto start = std::chrono::steady_clock::now();
     Chunk chunk = fetch_chunk(*plan_, position_, position_ + count);
     if (chunk.error) return chunk;
     const Sample sample{chunk.elements.front().bytes(), (std::chrono::steady_clock::now() - start) / count};
-    if (!std::exchange(sampled_, true) && is_tiny(plan_->traits(), sample)) return chunk;
-    read_ahead(position_ + count, choose_read_ahead(plan_->traits(), *engine_, sample));
+    const bool is_first = !std::exchange(first_, sample).has_value();
+    if (is_first && is_quick(traits, sample)) return chunk;
+    read_ahead(position_ + count, choose_read_ahead(traits, *engine_, sample));
     return chunk;
   }
 
@@ -191,7 +193,7 @@ class PlanIterator final : public Iterator {
   std::size_t used_ = 0;  ///< how many of `ready_` were handed out
   std::exception_ptr error_;
   std::int64_t waits_ = 0;
-  bool sampled_ = false;                            ///< elements were made here to see how long it takes
+  std::optional<Sample> first_;                     ///< what the first element cost
   std::optional<OrderedProducer<Chunk>> producer_;  ///< none before the first `next`
 };
 

@@ -10,14 +10,16 @@ namespace torch_distinput {
 namespace {
 
 constexpr std::int64_t kDefaultBytes = std::int64_t{64} << 20;
-/// A thread that was woken (20 us) should find this much to do.
-constexpr std::int64_t kBurstBytes = std::int64_t{256} << 10;
-constexpr std::chrono::microseconds kBurstTime{200};
+/// A thread that was woken should find this much to do: waking it takes 20 us, and it looks for more work for
+/// some hundred us before it sleeps again.
+constexpr std::int64_t kBurstBytes = std::int64_t{512} << 10;
+constexpr std::chrono::microseconds kBurstTime{1000};
 constexpr std::int64_t kMostBurst = 32;
 constexpr std::int64_t kTinyBytes = 4096;
 constexpr std::chrono::microseconds kTinyTime{100};
 /// Elements made faster than this gain nothing from another thread: taking them over costs as much.
 constexpr std::chrono::microseconds kInlineTime{2};
+constexpr std::chrono::milliseconds kQuickTime{5};
 
 /// Elements that the pipeline asks to be read ahead; -1: it does not say.
 std::int64_t asked_depth(const PlanTraits& traits, const Options& options) {
@@ -35,6 +37,10 @@ std::shared_ptr<Executor> executor_for(const PlanTraits& traits, const Engine& e
 
 bool is_tiny(const PlanTraits& traits, const Sample& sample) {
   return !traits.foreign && sample.bytes <= kTinyBytes && sample.time <= kTinyTime;
+}
+
+bool is_quick(const PlanTraits& traits, const Sample& sample) {
+  return !traits.foreign && sample.time <= kQuickTime;
 }
 
 ReadAhead choose_read_ahead(const PlanTraits& traits, const Engine& engine, const Sample& sample) {

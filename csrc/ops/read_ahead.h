@@ -31,6 +31,9 @@ inline constexpr std::int64_t kTinyChunk = 32;
 /// Whether handing elements over one by one would cost more than making them.
 bool is_tiny(const PlanTraits& traits, const Sample& sample);
 
+/// Whether a second element should be made, to see what elements cost, before anything is read ahead.
+bool is_quick(const PlanTraits& traits, const Sample& sample);
+
 /// Decides from what the pipeline asks for and, where it leaves the choice, from the elements.
 ReadAhead choose_read_ahead(const PlanTraits& traits, const Engine& engine, const Sample& sample);
 
