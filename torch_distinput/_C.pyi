@@ -72,6 +72,17 @@ class StringSpec:
     def __hash__(self) -> int: ...
     def __reduce__(self) -> tuple[type, tuple[object, str | None]]: ...
 
+class DatasetSpec:
+    """The type of a dataset that is a part of an element."""
+    def __init__(self, element_spec: object = None) -> None: ...
+    @property
+    def element_spec(self) -> object:
+        """The type of its elements; None where unknown."""
+    def __repr__(self) -> str: ...
+    def __eq__(self, other: DatasetSpec) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __reduce__(self) -> tuple[type, tuple[object]]: ...
+
 class Skip:
     """Skip rows that fail instead of raising, up to a limit (None: no limit)."""
     def __init__(self, max_count: int | None = None, max_fraction: float | None = None) -> None: ...
@@ -178,6 +189,12 @@ class Dataset:
         """`function` applied to each element; a tuple's parts are its arguments."""
     def filter(self, predicate: object) -> Dataset:
         """The elements for which `predicate` returns a true bool."""
+    def flat_map(self, function: object) -> Dataset:
+        """The elements of the datasets that `function` returns, one dataset after the other."""
+    def interleave(self, function: object, cycle_length: int | None = None, block_length: int = 1, num_parallel_calls: int | None = None, deterministic: bool = True) -> Dataset:
+        """The elements of the datasets that `function` returns, which take turns."""
+    def window(self, size: int) -> Dataset:
+        """Elements whose leaves are datasets of `size` consecutive values."""
     def with_options(self, options: Options) -> Dataset:
         """The dataset with options; later ones win field by field."""
     def cardinality(self) -> int:

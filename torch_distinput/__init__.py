@@ -33,6 +33,7 @@ from torch_distinput.distributed import DistributedDataset, DistributedIterator,
 from torch_distinput.input_options import InputOptions  # noqa: E402
 from torch_distinput.replica import ReplicaContext, get_replica_context  # noqa: E402
 from torch_distinput.spec import (  # noqa: E402
+    DatasetSpec,
     PerReplicaSpec,
     RaggedTensorSpec,
     SparseTensorSpec,
@@ -47,6 +48,7 @@ __all__ = [
     "AutoShardPolicy",
     "Dataset",
     "DatasetIterator",
+    "DatasetSpec",
     "DistributedDataset",
     "DistributedDatasetError",
     "DistributedIterator",

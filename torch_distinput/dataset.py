@@ -170,6 +170,41 @@ class Dataset(IterableDataset):
         """The elements for which `fn` returns a true bool; the parts of a tuple are passed as several arguments."""
         return Dataset(self._native.filter(fn))
 
+    def flat_map(self, fn: Callable[..., Dataset]) -> Dataset:
+        """The elements of the datasets that `fn` returns for the elements, one dataset after the other.
+
+        The parts of a tuple are passed to `fn` as several arguments. All datasets must have elements of one type.
+        """
+        return Dataset(self._native.flat_map(fn))
+
+    def interleave(
+        self,
+        fn: Callable[..., Dataset],
+        cycle_length: int | None = None,
+        block_length: int = 1,
+        num_parallel_calls: int | None = None,
+        deterministic: bool = True,
+    ) -> Dataset:
+        """The elements of the datasets that `fn` returns for the elements; several datasets take turns.
+
+        Args:
+            fn: as in `flat_map`.
+            cycle_length: how many datasets take turns; None means 4, on every machine. When one ends, the next one
+                takes its place at its turn.
+            block_length: how many elements of a dataset come in a row.
+            num_parallel_calls: threads that call `fn` and read the datasets ahead, at most `cycle_length`; -1: one for
+                each CPU; None reads in the consumer's thread.
+            deterministic: False lets a dataset that is ready overtake one that is not.
+        """
+        return Dataset(self._native.interleave(fn, cycle_length, block_length, num_parallel_calls, deterministic))
+
+    def window(self, size: int) -> Dataset:
+        """Elements whose leaves are datasets of `size` consecutive values of that leaf; the last may hold fewer.
+
+        `ds.window(n).flat_map(lambda w: w.batch(n))` has the elements of `ds.batch(n)`.
+        """
+        return Dataset(self._native.window(size))
+
     def with_options(self, options: _C.Options) -> Dataset:
         """The dataset with `options`; of several, the later one wins field by field."""
         return Dataset(self._native.with_options(options))

@@ -3,9 +3,9 @@
 
 from typing import Any
 
-from torch_distinput._C import RaggedTensorSpec, SparseTensorSpec, StringSpec, TensorSpec
+from torch_distinput._C import DatasetSpec, RaggedTensorSpec, SparseTensorSpec, StringSpec, TensorSpec
 
-__all__ = ["PerReplicaSpec", "RaggedTensorSpec", "SparseTensorSpec", "StringSpec", "TensorSpec"]
+__all__ = ["DatasetSpec", "PerReplicaSpec", "RaggedTensorSpec", "SparseTensorSpec", "StringSpec", "TensorSpec"]
 
 
 class PerReplicaSpec:

@@ -31,14 +31,18 @@ bool has_type(const Element& element, const ElementSpec& type) {
 
 }  // namespace
 
-ElementSpec probed_spec(const Element& element) {
-  ElementSpec spec = spec_of(element);
+ElementSpec probed_spec(const Element& element) { return expected_only(spec_of(element)); }
+
+ElementSpec expected_only(ElementSpec spec) {
   for (LeafSpec& leaf : spec.leaves) {
-    if (auto* tensor = std::get_if<TensorSpec>(&leaf)) tensor->expected = *tensor->shape;
+    if (auto* tensor = std::get_if<TensorSpec>(&leaf);
+        tensor != nullptr && tensor->shape && tensor->expected.empty())
+      tensor->expected = *tensor->shape;
     std::visit(
         [](auto& leaf_spec) {
-          if constexpr (requires { leaf_spec.shape; })
-            leaf_spec.shape->assign(leaf_spec.shape->size(), kUnknownDim);
+          if constexpr (requires { leaf_spec.shape; }) {
+            if (leaf_spec.shape) leaf_spec.shape->assign(leaf_spec.shape->size(), kUnknownDim);
+          }
         },
         leaf);
   }

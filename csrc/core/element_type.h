@@ -16,6 +16,9 @@ namespace torch_distinput {
 /// number of dims. The dims themselves are only expected.
 ElementSpec probed_spec(const Element& element);
 
+/// `spec` with its dims made unknown, and only expected.
+ElementSpec expected_only(ElementSpec spec);
+
 /// Holds the elements of a user's source to one structure, and each leaf to one kind and dtype: those of
 /// the element it sees first. Any thread may call.
 class ElementType {

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "torch_distinput/random.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -12,7 +14,10 @@ class NativeFunction final : public Function {
       : function_(std::move(function)), name_(std::move(name)) {}
 
   void apply(std::span<Element> elements) const override {
-    for (auto& element : elements) element = function_(std::move(element));
+    for (std::size_t row = 0; row < elements.size(); ++row) {
+      RowScope::enter(row);
+      elements[row] = function_(std::move(elements[row]));
+    }
   }
   std::string name() const override { return name_; }
 

@@ -12,13 +12,15 @@
 namespace torch_distinput {
 namespace {
 
+/// Whether sharding by file deals out what this node gets: names of files.
+bool takes_files(const Node& node) { return node.traits().reader || node.yields_readers(); }
+
 /// Why the sources below `node` cannot be dealt out file by file; nullopt: they can.
 std::optional<std::string> no_files(const Node& node) {
-  const Traits traits = node.traits();
-  if (traits.reader) return std::nullopt;
+  if (takes_files(node)) return std::nullopt;
   const auto inputs = node.inputs();
   if (inputs.empty()) return node.describe() + " does not read files";
-  if (!traits.pass_through) return "sharding by file cannot look through " + node.describe();
+  if (!node.traits().pass_through) return "sharding by file cannot look through " + node.describe();
   for (const NodePtr& input : inputs) {
     if (auto reason = no_files(*input)) return reason;
   }
@@ -35,9 +37,11 @@ NodePtr change_inputs(const NodePtr& node, Change change) {
 }
 
 NodePtr shard_files(const NodePtr& node, std::int64_t num_workers, std::int64_t worker) {
+  if (node->traits().asserts_size) return shard_files(node->inputs().at(0), num_workers, worker);
+  const bool files = takes_files(*node);
   return change_inputs(node, [&](const NodePtr& input) {
-    return node->traits().reader ? ops::shard(input, num_workers, worker, /*require_non_empty=*/true)
-                                 : shard_files(input, num_workers, worker);
+    return files ? ops::shard(input, num_workers, worker, /*require_non_empty=*/true)
+                 : shard_files(input, num_workers, worker);
   });
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/engine.h"
 #include "kernels/rows.h"
+#include "ops/batch_count.h"
 #include "ops/open.h"
 #include "ops/ops.h"
 #include "ops/unary_node.h"
@@ -19,12 +20,6 @@ namespace torch_distinput::ops {
 namespace {
 
 constexpr const char* kName = "batch";
-
-/// Batches of `n` rows; `n` is negative where it is not a number of rows.
-std::int64_t count_batches(std::int64_t n, std::int64_t batch_size, bool drop_remainder) {
-  if (n < 0) return n;
-  return n / batch_size + (!drop_remainder && n % batch_size != 0 ? 1 : 0);
-}
 
 class BatchPlan final : public Plan {
  public:

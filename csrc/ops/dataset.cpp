@@ -34,6 +34,12 @@ class FunctionGeneratorSource final : public GeneratorSource {
   std::function<NextFunction()> open_;
 };
 
+FunctionPtr dataset_function(std::function<Dataset(Element)> function) {
+  return make_function([function = std::move(function)](Element element) {
+    return Element(Structure::leaf(), {function(std::move(element)).node()});
+  });
+}
+
 }  // namespace
 
 struct Dataset::Epochs : EpochCount {};
@@ -107,6 +113,19 @@ Dataset Dataset::filter(std::function<bool(const Element&)> predicate) const {
     return Element(at::scalar_tensor(predicate(element), at::kBool));
   }));
 }
+Dataset Dataset::flat_map(FunctionPtr function) const {
+  return Dataset(ops::flat_map(node_, std::move(function)));
+}
+Dataset Dataset::flat_map(std::function<Dataset(Element)> function) const {
+  return flat_map(dataset_function(std::move(function)));
+}
+Dataset Dataset::interleave(FunctionPtr function, InterleaveOptions options) const {
+  return Dataset(ops::interleave(node_, std::move(function), options));
+}
+Dataset Dataset::interleave(std::function<Dataset(Element)> function, InterleaveOptions options) const {
+  return interleave(dataset_function(std::move(function)), options);
+}
+Dataset Dataset::window(std::int64_t size) const { return Dataset(ops::window(node_, size)); }
 Dataset Dataset::with_options(Options options) const {
   return Dataset(ops::with_options(node_, std::move(options)));
 }

@@ -8,15 +8,19 @@
 #include "ops/open.h"
 #include "ops/ops.h"
 #include "ops/unary_node.h"
+#include "torch_distinput/random.h"
 
 namespace torch_distinput::ops {
 namespace {
 
 std::string call(const Function& predicate) { return "filter(" + predicate.name() + ")"; }
 
-/// The predicate's answer for `element`.
-bool keeps(const Function& predicate, Element element) {
-  predicate.apply({&element, 1});
+/// The predicate's answer for `element`, the input's element `number`.
+bool keeps(const Function& predicate, Element element, std::uint64_t key, std::int64_t number) {
+  {
+    const RowScope row(key, {&number, 1});
+    predicate.apply({&element, 1});
+  }
   const at::Tensor* answer =
       element.structure() == Structure::leaf() ? std::get_if<at::Tensor>(&element.leaves().front()) : nullptr;
   TORCH_CHECK_TYPE(answer != nullptr && answer->dim() == 0 && answer->scalar_type() == at::kBool,
@@ -28,13 +32,16 @@ bool keeps(const Function& predicate, Element element) {
 class FilterCursor final : public Iterator {
  public:
   FilterCursor(IteratorPtr input, FunctionPtr predicate, const IterContext& context)
-      : input_(std::move(input)), predicate_(std::move(predicate)), budget_(context, call(*predicate_)) {}
+      : input_(std::move(input)),
+        predicate_(std::move(predicate)),
+        key_(context.key({}, /*every_epoch=*/true)),
+        budget_(context, call(*predicate_)) {}
 
   std::optional<Element> next() override {
     while (std::optional<Element> element = input_->next()) {
       bool kept = false;
       try {
-        kept = keeps(*predicate_, *element);
+        kept = keeps(*predicate_, *element, key_, number_++);
         budget_.pass();
       } catch (...) {
         budget_.fail();
@@ -47,18 +54,22 @@ class FilterCursor final : public Iterator {
   State save() const override {
     State state;
     state.set("input", input_->save());
+    state.set("number", number_);
     state.set("skip", budget_.save());
     return state;
   }
 
   void load(const State& state) override {
     input_->load(state.at("input"));
+    number_ = state.at("number").as_int();
     budget_.load(state.at("skip"));
   }
 
  private:
   IteratorPtr input_;
   FunctionPtr predicate_;
+  std::uint64_t key_;
+  std::int64_t number_ = 0;  ///< of the input's next element
   SkipBudget budget_;
 };
 

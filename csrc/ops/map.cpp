@@ -1,5 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <utility>
 
@@ -7,6 +8,7 @@
 
 #include "core/engine.h"
 #include "core/skip_budget.h"
+#include "ops/dataset_function.h"
 #include "ops/map_function.h"
 #include "ops/map_input.h"
 #include "ops/open.h"
@@ -22,9 +24,10 @@ constexpr std::int64_t kAutomatic = -1;
 
 class MapPlan final : public Plan {
  public:
-  MapPlan(PlanPtr input, FunctionPtr function, const MapOptions& options, std::int64_t calls)
+  MapPlan(PlanPtr input, FunctionPtr function, const MapOptions& options, std::int64_t calls,
+          const IterContext& context)
       : input_(std::move(input)),
-        function_(std::move(function), options),
+        function_(std::move(function), options, context),
         row_wise_(options.row_wise),
         calls_(calls) {}
 
@@ -111,6 +114,21 @@ std::int64_t static_rows(const ElementSpec& spec) {
   return rows;
 }
 
+constexpr int kNotLooked = -1;
+
+bool holds_datasets(const ElementSpec& spec) {
+  return std::any_of(spec.leaves.begin(), spec.leaves.end(),
+                     [](const LeafSpec& leaf) { return std::holds_alternative<DatasetSpec>(leaf); });
+}
+
+/// Whether a result of the function holds a dataset that reads files.
+bool makes_readers(const Element& result) {
+  return std::any_of(result.leaves().begin(), result.leaves().end(), [](const Leaf& leaf) {
+    const auto* dataset = std::get_if<NodePtr>(&leaf);
+    return dataset != nullptr && reads_files(**dataset);
+  });
+}
+
 class MapNode final : public UnaryNode {
  public:
   MapNode(NodePtr input, FunctionPtr function, MapOptions options)
@@ -141,16 +159,28 @@ class MapNode final : public UnaryNode {
     return {.pass_through = true, .fallible = true, .row_wise = options_.row_wise};
   }
 
+  bool yields_readers() const override {
+    const SpecPtr results = spec();
+    if (results == nullptr || !holds_datasets(*results)) return false;
+    int known = readers_.load();
+    if (known == kNotLooked) {
+      const std::optional<Element> first = first_result();
+      known = first && makes_readers(*first) ? 1 : 0;
+      readers_.store(known);
+    }
+    return known == 1;
+  }
+
   PlanPtr plan(const IterContext& context) const override {
     if (context.engine->options.skip) return nullptr;
     PlanPtr elements = input().plan(context.input(0));
     if (elements == nullptr) return nullptr;
-    return std::make_shared<MapPlan>(std::move(elements), function_, options_, calls());
+    return std::make_shared<MapPlan>(std::move(elements), function_, options_, calls(), context);
   }
 
   IteratorPtr iterate(const IterContext& context) const override {
     IteratorPtr elements = open_iterator(input_ptr(), context.input(0));
-    auto function = std::make_shared<const MapFunction>(function_, options_);
+    auto function = std::make_shared<const MapFunction>(function_, options_, context);
     if (calls() == 0) return std::make_unique<MapCursor>(std::move(elements), std::move(function), context);
     const bool ordered = options_.deterministic && context.engine->options.deterministic.value_or(true);
     return (ordered ? ordered_parallel_map : unordered_parallel_map)(std::move(elements), std::move(function),
@@ -166,14 +196,18 @@ class MapNode final : public UnaryNode {
 
   SpecPtr declared() const { return std::make_shared<const ElementSpec>(*options_.element_spec); }
 
-  /// The spec of the first result; null if there is none.
-  SpecPtr probe() const {
+  std::optional<Element> first_result() const {
     Options options = this->options();
     options.prefetch = 0;
     const IterContext context = epoch_context(make_engine(options), 0, 0, /*stream_only=*/false);
     MapCursor results(open_iterator(input_ptr(), context.input(0)),
-                      std::make_shared<const MapFunction>(function_, options_), context);
-    const std::optional<Element> first = results.next();
+                      std::make_shared<const MapFunction>(function_, options_, context), context);
+    return results.next();
+  }
+
+  /// The spec of the first result; null if there is none.
+  SpecPtr probe() const {
+    const std::optional<Element> first = first_result();
     if (!first) return nullptr;
     ElementSpec spec = probed_spec(*first);
     const SpecPtr before = input().spec();
@@ -188,6 +222,7 @@ class MapNode final : public UnaryNode {
   FunctionPtr function_;
   MapOptions options_;
   SpecProbe spec_;
+  mutable std::atomic<int> readers_{kNotLooked};  ///< whether the first result holds datasets of files
 };
 
 }  // namespace

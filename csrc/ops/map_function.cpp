@@ -6,6 +6,8 @@
 
 #include <c10/util/Exception.h>
 
+#include "torch_distinput/random.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -15,18 +17,22 @@ std::string text(std::optional<std::int64_t> rows) {
 
 }  // namespace
 
-MapFunction::MapFunction(FunctionPtr function, const MapOptions& options)
+MapFunction::MapFunction(FunctionPtr function, const MapOptions& options, const IterContext& context)
     : function_(std::move(function)),
       spec_(options.element_spec),
       row_wise_(options.row_wise),
-      call_("map(" + function_->name() + ")") {}
+      call_("map(" + function_->name() + ")"),
+      key_(context.key({}, /*every_epoch=*/true)) {}
 
 void MapFunction::apply(std::span<Element> elements, std::span<const std::int64_t> numbers) const {
   std::vector<std::optional<std::int64_t>> rows;
   if (row_wise_) {
     for (const Element& element : elements) rows.push_back(element.rows());
   }
-  function_->apply(elements);
+  {
+    const RowScope rows_of(key_, numbers);
+    function_->apply(elements);
+  }
   for (std::size_t i = 0; i < elements.size(); ++i) {
     check(elements[i], numbers[i]);
     if (!row_wise_ || !rows[i]) continue;

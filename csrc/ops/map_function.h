@@ -15,7 +15,8 @@ namespace torch_distinput {
 /// The function of a `map`, with checks of what it returns. Any thread may call.
 class MapFunction {
  public:
-  MapFunction(FunctionPtr function, const MapOptions& options);
+  /// `context`: of the map, for the random numbers of rows.
+  MapFunction(FunctionPtr function, const MapOptions& options, const IterContext& context);
 
   /// Replaces each element by the function's result for it. `numbers`: theirs in
   /// the dataset, for messages. Throws what the function throws, and
@@ -34,6 +35,7 @@ class MapFunction {
   std::optional<ElementSpec> spec_;
   bool row_wise_;
   std::string call_;
+  std::uint64_t key_;
   mutable ElementType type_;
 };
 

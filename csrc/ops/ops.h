@@ -35,6 +35,18 @@ NodePtr cache(NodePtr input);
 NodePtr prefetch(NodePtr input, std::int64_t buffer_size);
 NodePtr map(NodePtr input, FunctionPtr function, MapOptions options);
 NodePtr filter(NodePtr input, FunctionPtr predicate);
+/// The elements of the datasets that `function` makes of elements, one after the other.
+NodePtr flat_map(NodePtr input, FunctionPtr function);
+/// The same, with several of these datasets taking turns.
+NodePtr interleave(NodePtr input, FunctionPtr function, InterleaveOptions options);
+/// Elements whose leaves are datasets of up to `size` consecutive values.
+NodePtr window(NodePtr input, std::int64_t size);
+NodePtr padded_batch(NodePtr input, std::int64_t batch_size, PaddedBatchOptions options);
+NodePtr bucket_by_length(NodePtr input, FunctionPtr length, BucketOptions options);
+NodePtr sample_from_datasets(std::vector<NodePtr> inputs, SampleOptions options);
+NodePtr choose_from_datasets(std::vector<NodePtr> inputs, NodePtr choice);
+NodePtr unique(NodePtr input);
+NodePtr assert_cardinality(NodePtr input, std::int64_t cardinality);
 NodePtr with_options(NodePtr input, Options options);
 
 }  // namespace torch_distinput::ops

@@ -75,6 +75,21 @@ Dataset filter(const Dataset& self, py::object predicate) {
   return without_gil([&] { return self.filter(std::move(native)); });
 }
 
+Dataset flat_map(const Dataset& self, py::object function) {
+  auto native = make_python_function(std::move(function), "flat_map");
+  return without_gil([&] { return self.flat_map(std::move(native)); });
+}
+
+Dataset interleave(const Dataset& self, py::object function, OptionalInt cycle_length,
+                   std::int64_t block_length, OptionalInt num_parallel_calls, bool deterministic) {
+  const InterleaveOptions options{.cycle_length = cycle_length,
+                                  .block_length = block_length,
+                                  .num_parallel_calls = num_parallel_calls,
+                                  .deterministic = deterministic};
+  auto native = make_python_function(std::move(function), "interleave");
+  return without_gil([&] { return self.interleave(std::move(native), options); });
+}
+
 /// The calls that made the dataset, joined as in the program: `range(0, 6).batch(batch_size=2)`.
 std::string chain(const Node& node) {
   const auto inputs = node.inputs();
@@ -150,6 +165,14 @@ void bind_ops(Class& dataset) {
            py::arg("deterministic") = true, py::arg("element_spec") = py::none(), py::arg("row_wise") = false,
            "`function` applied to each element; a tuple's parts are its arguments.")
       .def("filter", filter, py::arg("predicate"), "The elements for which `predicate` returns a true bool.")
+      .def("flat_map", flat_map, py::arg("function"),
+           "The elements of the datasets that `function` returns, one dataset after the other.")
+      .def("interleave", interleave, py::arg("function"), py::arg("cycle_length") = py::none(),
+           py::arg("block_length") = 1, py::arg("num_parallel_calls") = py::none(),
+           py::arg("deterministic") = true,
+           "The elements of the datasets that `function` returns, which take turns.")
+      .def("window", &Dataset::window, py::arg("size"), WithoutGil(),
+           "Elements whose leaves are datasets of `size` consecutive values.")
       .def("with_options", &Dataset::with_options, py::arg("options"), WithoutGil(),
            "The dataset with options; later ones win field by field.");
 }

@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <memory>
 #include <utility>
 
 #include "python/convert.h"
@@ -25,7 +26,6 @@ std::int64_t dim_from_python(py::handle dim, const std::string& where) {
 
 struct SpecWriter {
   py::object operator()(const OpaqueSpec&) const { return refuse("an opaque"); }
-  py::object operator()(const DatasetSpec&) const { return refuse("a dataset"); }
   template <class Spec>
   py::object operator()(const Spec& spec) const {
     return py::cast(spec);
@@ -40,6 +40,7 @@ LeafSpec leaf_spec_from_python(py::handle value, const std::string& where) {
   if (py::isinstance<RaggedTensorSpec>(value)) return value.cast<RaggedTensorSpec>();
   if (py::isinstance<SparseTensorSpec>(value)) return value.cast<SparseTensorSpec>();
   if (py::isinstance<StringSpec>(value)) return value.cast<StringSpec>();
+  if (py::isinstance<DatasetSpec>(value)) return value.cast<DatasetSpec>();
   C10_THROW_ERROR(TypeError,
                   where + ": `element_spec` must be a structure of specs such as TensorSpec, but holds a " +
                       Py_TYPE(value.ptr())->tp_name + ".");
@@ -110,6 +111,27 @@ void bind_string_spec(py::module_& module) {
   });
 }
 
+void bind_dataset_spec(py::module_& module) {
+  const auto element_spec = [](const DatasetSpec& self) {
+    return self.element == nullptr ? py::none() : spec_to_python(*self.element);
+  };
+  py::class_<DatasetSpec>(module, "DatasetSpec", "The type of a dataset that is a part of an element.")
+      .def(py::init([](const py::object& spec) {
+             if (spec.is_none()) return DatasetSpec{};
+             return DatasetSpec{std::make_shared<const ElementSpec>(spec_from_python(spec, "DatasetSpec"))};
+           }),
+           py::arg("element_spec") = py::none())
+      .def_property_readonly("element_spec", element_spec, "The type of its elements; None where unknown.")
+      .def("__repr__", [](const DatasetSpec& self) { return to_string(LeafSpec(self)); })
+      .def(
+          "__eq__", [](const DatasetSpec& self, const DatasetSpec& other) { return self == other; },
+          py::is_operator(), py::arg("other"))
+      .def("__hash__", [](const DatasetSpec& self) { return py::hash(py::str(to_string(LeafSpec(self)))); })
+      .def("__reduce__", [element_spec](const DatasetSpec& self) {
+        return py::make_tuple(py::type::of<DatasetSpec>(), py::make_tuple(element_spec(self)));
+      });
+}
+
 }  // namespace
 
 std::optional<Dims> shape_from_python(const py::object& shape, const std::string& where) {
@@ -149,6 +171,7 @@ void bind_spec(py::module_& module) {
   bind_ragged_spec(module);
   bind_sparse_spec(module);
   bind_string_spec(module);
+  bind_dataset_spec(module);
 }
 
 }  // namespace torch_distinput

@@ -10,6 +10,7 @@
 #include "python/gil.h"
 #include "python/py_ref.h"
 #include "python/python_error.h"
+#include "torch_distinput/random.h"
 
 namespace torch_distinput {
 namespace {
@@ -58,7 +59,10 @@ class PythonFunction final : public Function {
 
   void apply(std::span<Element> elements) const override {
     with_gil([&] {
-      for (auto& element : elements) element = results_.read(callable_(arguments(std::move(element))));
+      for (std::size_t row = 0; row < elements.size(); ++row) {
+        RowScope::enter(row);
+        elements[row] = results_.read(callable_(arguments(std::move(elements[row]))));
+      }
     });
   }
   bool foreign() const override { return true; }

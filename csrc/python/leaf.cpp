@@ -16,6 +16,7 @@
 
 #include "python/py_ref.h"
 #include "python/python_error.h"
+#include "torch_distinput/dataset.h"
 
 namespace torch_distinput {
 namespace {
@@ -26,6 +27,7 @@ struct LeafTypes {
   PyObject* numpy_scalar = nullptr;
   PyObject* as_array = nullptr;
   PyObject* torch_tensor = nullptr;
+  PyObject* dataset = nullptr;
 } types;
 
 bool is_instance(PyObject* value, PyObject* type) {
@@ -118,6 +120,14 @@ at::Tensor from_array(PyObject* array) {
   }
 }
 
+/// The class that users know as Dataset. It lies above this module, so it is looked up when first needed.
+PyObject* dataset_class() {
+  if (types.dataset == nullptr) {
+    types.dataset = py::object(py::module_::import("torch_distinput.dataset").attr("Dataset")).release().ptr();
+  }
+  return types.dataset;
+}
+
 at::Tensor tensor_from(PyObject* value);
 
 /// Whether torch.tensor can read the list at once: numbers at the bottom, no arrays or tensors.
@@ -174,6 +184,12 @@ void load_leaf_types() {
 }
 
 py::object leaf_to_python(Leaf& leaf) {
+  if (const auto* node = std::get_if<NodePtr>(&leaf)) {
+    const py::object native = py::cast(Dataset(*node));
+    const py::object dataset = call(dataset_class(), native.ptr());
+    if (!dataset) throw_python();
+    return dataset;
+  }
   auto* const dense = std::get_if<at::Tensor>(&leaf);
   if (dense == nullptr) {
     C10_THROW_ERROR(TypeError, "a " + std::string(leaf_kind(leaf)) + " leaf has no Python form.");
@@ -183,6 +199,11 @@ py::object leaf_to_python(Leaf& leaf) {
   return py::reinterpret_steal<py::object>(wrapped);
 }
 
-Leaf leaf_from_python(PyObject* value) { return tensor_from(value); }
+Leaf leaf_from_python(PyObject* value) {
+  if (!THPVariable_Check(value) && is_instance(value, dataset_class())) {
+    return py::handle(value).attr("_native").cast<Dataset>().node();
+  }
+  return tensor_from(value);
+}
 
 }  // namespace torch_distinput

@@ -15,7 +15,7 @@ void load_leaf_types();
 /// form. REQUIRES: the GIL.
 pybind11::object leaf_to_python(Leaf& leaf);
 
-/// The tensor that a Python leaf stands for: tensors as they are, numpy arrays without a copy where torch can
+/// What a Python leaf stands for: datasets, tensors as they are, numpy arrays without a copy where torch can
 /// share them, numbers as torch.tensor makes them, lists of all these stacked. Throws c10::TypeError, whose
 /// text goes on after the leaf's name: "is a str, which is not supported yet; ...". REQUIRES: the GIL.
 Leaf leaf_from_python(PyObject* value);

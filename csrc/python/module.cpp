@@ -10,7 +10,7 @@ namespace {
 /// Classes and functions are shown, and pickled, under the name that the package gives them.
 void show_in_package(const py::module_& module) {
   for (const char* const name :
-       {"AutoShardPolicy", "DatasetIterator", "InputReplicationMode", "Options", "RaggedTensorSpec", "Skip",
+       {"AutoShardPolicy", "DatasetIterator", "DatasetSpec", "InputReplicationMode", "Options", "RaggedTensorSpec", "Skip",
         "SparseTensorSpec", "StepInfo", "StringSpec", "TensorSpec"}) {
     module.attr(name).attr("__module__") = "torch_distinput";
   }

@@ -36,6 +36,48 @@ struct MapOptions {
   std::optional<ElementSpec> element_spec = {};
   bool row_wise = false;  ///< rows of a batch are independent of each other
 };
+struct InterleaveOptions {
+  /// Inner datasets that take turns; unset: `kDefaultCycleLength`.
+  std::optional<std::int64_t> cycle_length = {};
+  std::int64_t block_length = 1;  ///< elements of one inner dataset in a row
+  /// Threads that open and read inner datasets ahead; -1: one a CPU; unset: none.
+  std::optional<std::int64_t> num_parallel_calls = {};
+  bool deterministic = true;  ///< false: whoever is ready first goes first
+};
+/// A fixed number, so that the order is the same on every machine.
+inline constexpr std::int64_t kDefaultCycleLength = 4;
+
+/// What rows are padded to, a shape for each leaf; `kUnknownDim`: the longest of
+/// the batch; nullopt: that in every dim. A null structure fits any element with
+/// so many leaves.
+struct PaddedShapes {
+  StructurePtr structure;
+  std::vector<std::optional<Dims>> leaves;
+};
+struct PaddedBatchOptions {
+  std::optional<PaddedShapes> padded_shapes = {};  ///< unset: the longest of the batch
+  /// Scalars in the structure of the elements, or one for all leaves; unset: 0.
+  std::optional<Element> padding_values = {};
+  bool drop_remainder = false;
+};
+struct BucketOptions {
+  /// Increasing lengths: bucket i takes lengths in [boundary i - 1, boundary i).
+  std::vector<std::int64_t> bucket_boundaries;
+  /// Rows of a batch of each bucket: one more than boundaries.
+  std::vector<std::int64_t> bucket_batch_sizes;
+  std::optional<PaddedShapes> padded_shapes = {};
+  std::optional<Element> padding_values = {};
+  /// Unknown dims are padded to the bucket's boundary - 1 instead of the longest row.
+  bool pad_to_bucket_boundary = false;
+  bool drop_remainder = false;
+  bool no_padding = false;  ///< rows of a bucket have one shape already
+};
+struct SampleOptions {
+  /// One share a dataset, at least 0, not all 0; empty: equal shares.
+  std::vector<double> weights = {};
+  std::optional<std::int64_t> seed = {};
+};
+
 /// Which epoch a cursor runs and how; unset fields follow the dataset's own
 /// count of epochs and its seed.
 struct IterateOptions {
@@ -95,6 +137,12 @@ class TDI_API Dataset {
   /// dataset); ends with the shortest.
   static Dataset zip(StructurePtr structure, std::vector<Dataset> datasets);
   static Dataset zip(std::vector<Dataset> datasets);
+  /// Each element comes from a dataset drawn at random; one that ended is drawn no
+  /// more. Throws c10::ValueError for bad weights or different element types.
+  static Dataset sample_from_datasets(std::vector<Dataset> datasets, SampleOptions options = {});
+  /// Element k comes from the dataset whose index element k of `choice` (an int64
+  /// scalar) is. Ends with `choice`, or when the dataset that is chosen has ended.
+  static Dataset choose_from_datasets(std::vector<Dataset> datasets, const Dataset& choice);
 
   // Ops.
   Dataset batch(std::int64_t batch_size, BatchOptions options = {}) const;
@@ -116,6 +164,28 @@ class TDI_API Dataset {
   /// Keeps the elements for which `predicate` yields a true bool scalar.
   Dataset filter(FunctionPtr predicate) const;
   Dataset filter(std::function<bool(const Element&)> predicate) const;
+  /// The elements of the datasets that `function` makes of the elements, one dataset
+  /// after the other. `next` throws c10::TypeError if it returns something else.
+  Dataset flat_map(FunctionPtr function) const;
+  Dataset flat_map(std::function<Dataset(Element)> function) const;
+  /// The same with `cycle_length` of these datasets taking turns.
+  Dataset interleave(FunctionPtr function, InterleaveOptions options = {}) const;
+  Dataset interleave(std::function<Dataset(Element)> function, InterleaveOptions options = {}) const;
+  /// Elements whose leaves are datasets of `size` consecutive values of that leaf;
+  /// the last ones may hold fewer.
+  Dataset window(std::int64_t size) const;
+  /// A batch whose rows are padded at their ends to one shape.
+  Dataset padded_batch(std::int64_t batch_size, PaddedBatchOptions options = {}) const;
+  /// Batches of elements of similar length. `length` yields an int scalar.
+  Dataset bucket_by_length(FunctionPtr length, BucketOptions options) const;
+  Dataset bucket_by_length(std::function<std::int64_t(const Element&)> length, BucketOptions options) const;
+  /// Each distinct element once, where it comes first.
+  Dataset unique() const;
+  /// Says how many elements there are, `kInfiniteCardinality` included. `next` throws
+  /// FailedPreconditionError where the data turns out to differ.
+  Dataset assert_cardinality(std::int64_t cardinality) const;
+  /// `function(*this)`: a chain of ops with a name.
+  Dataset apply(const std::function<Dataset(const Dataset&)>& function) const { return function(*this); }
   Dataset with_options(Options options) const;
 
   // Questions.

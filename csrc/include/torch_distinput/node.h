@@ -70,7 +70,9 @@ struct Traits {
   /// batched: a saved position then survives another batch size.
   bool row_wise = false;
   bool shard_hint = false;  ///< the place where policy HINT shards its input
-  bool unseeded = false;    ///< its order follows the base seed: a random op without a seed of its own
+  /// Says how many elements there are, so that sharding its input by file leaves it out.
+  bool asserts_size = false;
+  bool unseeded = false;  ///< its order follows the base seed: a random op without a seed of its own
 };
 
 /// A node of a pipeline: an immutable description. Any thread may use it.
@@ -99,6 +101,10 @@ class TDI_API Node : public std::enable_shared_from_this<Node> {
   /// set by batching ops, passed on by ops that keep batches whole, else nullopt.
   virtual std::optional<std::int64_t> batch_size() const { return std::nullopt; }
   virtual Traits traits() const { return {}; }
+  /// Whether its function makes datasets that read files of what its input yields:
+  /// sharding by file then shards the input. May run the function once, on the first
+  /// element; throws what that throws.
+  virtual bool yields_readers() const { return false; }
   /// Options set on this node and its inputs, later ones winning.
   virtual Options options() const;
 

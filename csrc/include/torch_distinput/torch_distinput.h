@@ -12,6 +12,7 @@
 #include "torch_distinput/node.h"       // IWYU pragma: export
 #include "torch_distinput/options.h"    // IWYU pragma: export
 #include "torch_distinput/plan.h"       // IWYU pragma: export
+#include "torch_distinput/random.h"     // IWYU pragma: export
 #include "torch_distinput/spec.h"       // IWYU pragma: export
 #include "torch_distinput/state.h"      // IWYU pragma: export
 #include "torch_distinput/stats.h"      // IWYU pragma: export

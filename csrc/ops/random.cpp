@@ -1,0 +1,43 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "torch_distinput/random.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include "runtime/permutation.h"
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+namespace {
+
+thread_local RowScope* innermost = nullptr;
+
+}  // namespace
+
+RowScope::RowScope(std::uint64_t key, std::span<const std::int64_t> numbers) noexcept
+    : key_(key), numbers_(numbers), outer_(innermost) {
+  innermost = this;
+}
+
+RowScope::~RowScope() { innermost = outer_; }
+
+void RowScope::enter(std::size_t index) noexcept {
+  if (innermost == nullptr || innermost->index_ == index) return;
+  innermost->index_ = index;
+  innermost->generator_.reset();
+}
+
+at::Generator random() {
+  RowScope* const scope = innermost;
+  if (scope == nullptr || scope->index_ >= scope->numbers_.size()) {
+    throw FailedPreconditionError(
+        "random: there is no current row; call it inside a function that map, filter, flat_map or "
+        "interleave runs, on the thread that it was called on.");
+  }
+  if (!scope->generator_) {
+    const auto number = static_cast<std::uint64_t>(scope->numbers_[scope->index_]);
+    scope->generator_ = at::detail::createCPUGenerator(mix_keys(scope->key_, number));
+  }
+  return *scope->generator_;
+}
+
+}  // namespace torch_distinput
