@@ -212,9 +212,36 @@ class Dataset:
     def iterate(self, epoch: int | None = None, seed: int | None = None, stream_only: bool = False) -> DatasetIterator:
         """A new iterator. What is None follows the dataset's own count of epochs and seed; `stream_only` reads element by element even where random access is possible."""
 
+class InputContext:
+    """What a function that makes a dataset may want to know: which part of the data to read, and how to batch it."""
+    def __init__(self, num_input_pipelines: int = 1, input_pipeline_id: int = 0, num_replicas_in_sync: int = 1) -> None: ...
+    @property
+    def num_input_pipelines(self) -> int:
+        """How often the function is called, over all processes."""
+    @property
+    def input_pipeline_id(self) -> int:
+        """The number of this call."""
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """Replicas everywhere."""
+    def get_per_replica_batch_size(self, global_batch_size: int) -> int:
+        """`global_batch_size` divided by the number of replicas; ValueError where that is no whole number."""
+    def __str__(self) -> str: ...
+
+class ValueContext:
+    """What a function that makes one value a replica may want to know."""
+    def __init__(self, replica_id_in_sync_group: int = 0, num_replicas_in_sync: int = 1) -> None: ...
+    @property
+    def replica_id_in_sync_group(self) -> int:
+        """The replica, counted over all processes."""
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """Replicas everywhere."""
+    def __str__(self) -> str: ...
+
 class StepInfo:
     """What a step holds. Tuples have one entry per local replica."""
-    def __init__(self, epoch: int, step: int, row_start: int, valid: collections.abc.Sequence[int], global_valid: int, num_replicas: int, loss_scale: collections.abc.Sequence[float], is_last: bool, has_value: collections.abc.Sequence[bool]) -> None: ...
+    def __init__(self, epoch: int, step: int, row_start: int, valid: collections.abc.Sequence[int], global_valid: int, num_replicas: int, loss_scale: collections.abc.Sequence[float], is_last: bool, has_value: collections.abc.Sequence[bool], _order: object = None) -> None: ...
     @property
     def epoch(self) -> int:
         """The epoch."""
@@ -345,6 +372,8 @@ class Strategy:
     def enable_partial_batch_handling(self, value: bool) -> None: ...
     def distribute_dataset(self, dataset: Dataset, options: InputOptions) -> DistributedDataset:
         """Deals the rows of `dataset` out over the replicas."""
+    def distribute_datasets_from_function(self, make: collections.abc.Callable, options: InputOptions) -> DistributedDataset:
+        """Hands out the elements of the datasets that `make(InputContext)` returns, as they are."""
 
 class OneDeviceStrategy(Strategy):
     """One device; batches are not split."""
@@ -381,6 +410,15 @@ class AutoShardPolicy(enum.IntEnum):
     FILE = 1
     DATA = 2
     HINT = 3
+
+def scaled_mean(loss: object, info: StepInfo, anchor: object, replica: int) -> object:
+    """The replica's mean loss, scaled so that the average over the replicas is the global mean."""
+
+def distributed_mean(loss_sum: object, info: StepInfo) -> object:
+    """The replica's summed loss, scaled so that the average over the replicas is the global mean."""
+
+def restore_order(rows: object, info: StepInfo) -> object:
+    """A step's gathered rows in pipeline order, without padding."""
 
 class testing:
     """Laws and building blocks for tests of pipelines."""

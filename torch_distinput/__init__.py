@@ -19,6 +19,7 @@ from torch_distinput._C import (  # noqa: E402
     DatasetIterator,
     DistributedDatasetError,
     FailedPreconditionError,
+    InputContext,
     InputReplicationMode,
     InvalidArgumentError,
     NotFoundError,
@@ -26,6 +27,7 @@ from torch_distinput._C import (  # noqa: E402
     OutOfRangeError,
     Skip,
     StepInfo,
+    ValueContext,
 )
 from torch_distinput._reduce import ReduceOp  # noqa: E402
 from torch_distinput.dataset import Dataset  # noqa: E402
@@ -40,7 +42,7 @@ from torch_distinput.spec import (  # noqa: E402
     StringSpec,
     TensorSpec,
 )
-from torch_distinput.steps import distributed_mean, scaled_mean  # noqa: E402
+from torch_distinput.steps import distributed_mean, restore_order, scaled_mean  # noqa: E402
 from torch_distinput.strategy import MirroredStrategy, OneDeviceStrategy, Strategy, get_strategy  # noqa: E402
 from torch_distinput.values import PerReplica  # noqa: E402
 
@@ -54,6 +56,7 @@ __all__ = [
     "DistributedIterator",
     "FailedPreconditionError",
     "INFINITE",
+    "InputContext",
     "InputOptions",
     "InputReplicationMode",
     "InvalidArgumentError",
@@ -76,10 +79,12 @@ __all__ = [
     "StringSpec",
     "TensorSpec",
     "UNKNOWN",
+    "ValueContext",
     "__version__",
     "distributed_mean",
     "get_replica_context",
     "get_strategy",
+    "restore_order",
     "scaled_mean",
     "testing",
 ]

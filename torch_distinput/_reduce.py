@@ -34,31 +34,34 @@ class ReduceOp(enum.Enum):
             raise ValueError(f"reduce: `op` must be 'SUM' or 'MEAN', but is {op!r}.") from None
 
 
-def combine(op: ReduceOp, values: Sequence[Any], axis: Axis) -> Tensor:
-    """Reduces each value over `axis` (None: not at all), then over the replicas, on the first value's device.
+def combine(
+    op: ReduceOp, values: Sequence[Any], axis: Axis, call: str = "reduce", device: torch.device | None = None
+) -> Tensor:
+    """Reduces each value over `axis` (None: not at all), then over the replicas, on `device` (None: the first's).
 
-    MEAN divides by the number of items summed, so that short and empty values weigh what they hold.
+    MEAN divides by the number of items summed, so that short and empty values weigh what they hold. `call` begins
+    the messages.
     """
-    _check_tensors(values, axis)
+    _check_tensors(values, axis, call)
     counts = len(values)
     if axis is not None:
         axes = [_axes_of(axis, value, replica) for replica, value in enumerate(values)]
         counts = sum(math.prod(value.shape[dim] for dim in dims) for value, dims in zip(values, axes))
         values = [value.sum(dims, dtype=value.dtype) if dims else value for value, dims in zip(values, axes)]
-    total = _sum(values)
+    total = _sum(values, call, values[0].device if device is None else device)
     return total if op is ReduceOp.SUM else _floating(total) / counts
 
 
-def _check_tensors(values: Sequence[Any], axis: Axis) -> None:
+def _check_tensors(values: Sequence[Any], axis: Axis, call: str) -> None:
     for replica, value in enumerate(values):
         if not isinstance(value, Tensor):
             raise TypeError(
-                f"reduce: `value` must hold tensors, but replica {replica} has a {type(value).__name__}; return "
+                f"{call}: `value` must hold tensors, but replica {replica} has a {type(value).__name__}; return "
                 "tensors from `run`, and reduce each leaf of a structure."
             )
         if value.dtype == torch.bool:
             error = InvalidArgumentError if axis is None else TypeError
-            raise error(f"reduce: `value` of replica {replica} is bool, which has no sum; convert it to an integer.")
+            raise error(f"{call}: `value` of replica {replica} is bool, which has no sum; convert it to an integer.")
 
 
 def _axes_of(axis: Axis, value: Tensor, replica: int) -> list[int]:
@@ -75,16 +78,16 @@ def _axes_of(axis: Axis, value: Tensor, replica: int) -> list[int]:
     return dims
 
 
-def _sum(values: Sequence[Tensor]) -> Tensor:
+def _sum(values: Sequence[Tensor], call: str, device: torch.device) -> Tensor:
     first = values[0]
-    total = first
+    total = first.to(device)
     for replica, value in enumerate(values[1:], start=1):
         if value.shape != first.shape or value.dtype != first.dtype:
             raise InvalidArgumentError(
-                f"reduce: the values to add must have one shape and dtype, but replica 0 has {_describe(first)} and "
-                f"replica {replica} {_describe(value)}; pass `axis` to reduce over rows first."
+                f"{call}: the values to add must have one shape and dtype, but replica 0 has {_describe(first)} and "
+                f"replica {replica} {_describe(value)}; reduce over rows first, as `strategy.reduce` does with `axis`."
             )
-        total = total + value.to(first.device)
+        total = total + value.to(device)
     return total
 
 

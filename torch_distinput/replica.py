@@ -15,6 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from torch_distinput._gather import concatenate
+from torch_distinput._reduce import ReduceOp, combine
+from torch_distinput._structure import map_leaves
+from torch_distinput.values import PerReplica, regroup
+
 if TYPE_CHECKING:
     from torch_distinput.strategy import Strategy
 
@@ -36,6 +41,47 @@ class ReplicaContext:
     def num_replicas_in_sync(self) -> int:
         """How many replicas take part in a step, over all processes."""
         return self._num_replicas
+
+    def all_reduce(self, op: ReduceOp | str, value: Any) -> Any:
+        """Combines the replicas' values item by item; every replica gets the result, on its own device.
+
+        All replicas must call it, in the same order as their other `all_` calls.
+
+        Args:
+            op: `ReduceOp.SUM`, `ReduceOp.MEAN`, or their names in any case.
+            value: a tensor, or a structure of tensors; the same structure and shapes on every replica.
+        """
+        op = ReduceOp.of(op)
+        return self._together(
+            f"all_reduce({op.value})", value, lambda values, device: combine(op, values, None, "all_reduce", device)
+        )
+
+    def all_gather(self, value: Any, axis: int) -> Any:
+        """Concatenates the replicas' values in replica order; every replica gets the result, on its own device.
+
+        All replicas must call it, in the same order as their other `all_` calls.
+
+        Args:
+            value: a tensor, or a structure of tensors, that may differ between replicas in dimension `axis` alone.
+            axis: counted from 0.
+        """
+        return self._together(
+            f"all_gather(axis={axis})", value, lambda values, device: concatenate(values, axis, "all_gather", device)
+        )
+
+    def _together(self, call: str, value: Any, join: Callable[[list[Any], torch.device | None], Any]) -> Any:
+        if self._rendezvous is None:
+            return value
+        met = self._rendezvous.exchange(self._replica_id, (call, value))
+        for replica, (other, _) in enumerate(met):
+            if other != met[0][0]:
+                raise ValueError(f"run: replica 0 called {met[0][0]}, but replica {replica} called {other}.")
+
+        def joined(leaf: PerReplica) -> Any:
+            mine = leaf.values[self._replica_id]
+            return join(leaf.values, mine.device if isinstance(mine, torch.Tensor) else None)
+
+        return map_leaves(joined, regroup([value for _, value in met], always_wrap=True))
 
     def __repr__(self) -> str:
         return f"ReplicaContext(replica {self._replica_id} of {self._num_replicas})"

@@ -1,9 +1,13 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Losses of ragged steps: scaled so that the average over the replicas is the mean over the global batch."""
+"""Losses and predictions of ragged steps: means over the global batch, rows back in the pipeline's order."""
+
+from typing import Any
 
 from torch import Tensor
 
+from torch_distinput import _C
 from torch_distinput._C import StepInfo
+from torch_distinput._structure import map_leaves
 from torch_distinput.replica import current_frame
 
 
@@ -16,10 +20,7 @@ def scaled_mean(loss: Tensor, info: StepInfo, anchor: Tensor) -> Tensor:
         anchor: a tensor of the replica's graph, such as the model's output. A replica without rows returns a zero
             that hangs on it, so that `backward` works there too.
     """
-    replica = _replica(info, "scaled_mean")
-    if info.valid[replica] == 0:
-        return anchor.flatten()[:0].sum().to(loss.dtype)
-    return loss * info.loss_scale[replica]
+    return _C.scaled_mean(loss, info, anchor, _replica(info, "scaled_mean"))
 
 
 def distributed_mean(loss_sum: Tensor, info: StepInfo) -> Tensor:
@@ -29,7 +30,17 @@ def distributed_mean(loss_sum: Tensor, info: StepInfo) -> Tensor:
         loss_sum: the sum over this replica's valid rows (0 where it has none).
         info: the step's `step_info`.
     """
-    return loss_sum * (info.num_replicas / info.global_valid if info.global_valid else 0.0)
+    return _C.distributed_mean(loss_sum, info)
+
+
+def restore_order(rows: Any, info: StepInfo) -> Any:
+    """Puts one step's gathered rows back into the order of the pipeline and leaves padding out.
+
+    Args:
+        rows: what `strategy.gather(value, axis=0)` returned for the step; or a structure of such tensors.
+        info: the step's `step_info`.
+    """
+    return map_leaves(lambda leaf: _C.restore_order(leaf, info), rows)
 
 
 def _replica(info: StepInfo, name: str) -> int:

@@ -11,10 +11,13 @@ from typing import Any
 import torch
 
 from torch_distinput import _C
+from torch_distinput._C import InputContext, ValueContext
+from torch_distinput._gather import concatenate
 from torch_distinput._reduce import Axis, ReduceOp, combine
+from torch_distinput._structure import children
 from torch_distinput.dataset import Dataset
 from torch_distinput.distributed import DistributedDataset
-from torch_distinput.input_options import InputOptions, InputReplicationMode
+from torch_distinput.input_options import InputOptions
 from torch_distinput.replica import Frame, Rendezvous, ReplicaContext, ReplicaThreads, current_frame, enter_frame
 from torch_distinput.values import PerReplica, local_results, regroup, select
 
@@ -69,6 +72,50 @@ class Strategy:
         """The name that tf.distribute has for `distribute_dataset`."""
         return self.distribute_dataset(dataset, options)
 
+    def distribute_datasets_from_function(
+        self, dataset_fn: Callable[[InputContext], Dataset], options: InputOptions | None = None
+    ) -> Any:
+        """Hands out the elements of the dataset that `dataset_fn` returns as they are, one for each replica in turn.
+
+        Args:
+            dataset_fn: called now, once (with `InputReplicationMode.PER_REPLICA` once for each replica, which then
+                reads its own dataset). It shards by `num_input_pipelines` and `input_pipeline_id` and batches by
+                `get_per_replica_batch_size(global_batch_size)`.
+            options: `split` and `weights` have no meaning here.
+
+        Raises TypeError where `dataset_fn` returns something else than a Dataset, NotImplementedError for PER_REPLICA
+        where the strategy is no MirroredStrategy.
+        """
+        raise NotImplementedError
+
+    def experimental_distribute_datasets_from_function(
+        self, dataset_fn: Callable[[InputContext], Dataset], options: InputOptions | None = None
+    ) -> Any:
+        """The name that tf.distribute had for `distribute_datasets_from_function`."""
+        return self.distribute_datasets_from_function(dataset_fn, options)
+
+    def distribute_values_from_function(self, value_fn: Callable[[ValueContext], Any]) -> Any:
+        """What `value_fn(ValueContext)` returns, called now for each replica of this process in order.
+
+        Returns one structure with `PerReplica` leaves, for `run`; with one device the value itself. Values stay on
+        the device that `value_fn` put them on.
+        """
+        raise NotImplementedError
+
+    def experimental_distribute_values_from_function(self, value_fn: Callable[[ValueContext], Any]) -> Any:
+        """The name that tf.distribute has for `distribute_values_from_function`."""
+        return self.distribute_values_from_function(value_fn)
+
+    def gather(self, value: Any, axis: int) -> torch.Tensor:
+        """Concatenates the replicas' values in replica order, on the first replica's device.
+
+        Args:
+            value: a `PerReplica` of tensors that may differ in dimension `axis` alone (also in having no rows); a
+                plain tensor is returned as it is.
+            axis: counted from 0.
+        """
+        raise NotImplementedError
+
     def local_results(self, value: Any) -> tuple[Any, ...]:
         """The components of `value` for the replicas of this process; a plain value is one result."""
         return (value,)
@@ -100,6 +147,20 @@ class DefaultStrategy(Strategy):
     def distribute_dataset(self, dataset, options=None):
         """Returns `dataset` itself."""
         return dataset
+
+    def distribute_datasets_from_function(self, dataset_fn, options=None):
+        """Returns the dataset that `dataset_fn` returns."""
+        _input_options("distribute_datasets_from_function", options)
+        return _call_dataset_fn(dataset_fn, InputContext())
+
+    def distribute_values_from_function(self, value_fn):
+        """Returns the value that `value_fn` returns."""
+        _check_callable("distribute_values_from_function", "value_fn", value_fn)
+        return value_fn(ValueContext())
+
+    def gather(self, value, axis):
+        """Returns `value` itself."""
+        return concatenate([value], axis, "gather")
 
 
 class _NativeStrategy(Strategy):
@@ -164,16 +225,34 @@ class _NativeStrategy(Strategy):
             raise TypeError(
                 f"distribute_dataset: `dataset` must be a torch_distinput.Dataset, but is a {type(dataset).__name__}."
             )
-        options = InputOptions() if options is None else options
-        if not isinstance(options, InputOptions):
-            raise TypeError(f"distribute_dataset: `options` must be InputOptions, but is a {type(options).__name__}.")
-        if options.replication_mode is InputReplicationMode.PER_REPLICA:
-            raise NotImplementedError(
-                "distribute_dataset: InputReplicationMode.PER_REPLICA is only supported in "
-                "`distribute_datasets_from_function` of MirroredStrategy."
-            )
-        native = self._native.distribute_dataset(dataset._native, options._native())
-        return DistributedDataset(native, self, self._native.wraps, len(self._devices))
+        native_options = _input_options("distribute_dataset", options)
+        return self._distributed(self._native.distribute_dataset(dataset._native, native_options))
+
+    def distribute_datasets_from_function(self, dataset_fn, options=None):
+        self._check_cross_replica("distribute_datasets_from_function")
+        native_options = _input_options("distribute_datasets_from_function", options)
+        _check_callable("distribute_datasets_from_function", "dataset_fn", dataset_fn)
+
+        def make(context: InputContext) -> _C.Dataset:
+            return _call_dataset_fn(dataset_fn, context)._native
+
+        return self._distributed(self._native.distribute_datasets_from_function(make, native_options))
+
+    def distribute_values_from_function(self, value_fn):
+        self._check_cross_replica("distribute_values_from_function")
+        _check_callable("distribute_values_from_function", "value_fn", value_fn)
+        first = self._native.input_pipeline_id * len(self._devices)
+        contexts = [
+            ValueContext(first + replica, self.num_replicas_in_sync) for replica in range(len(self._devices))
+        ]
+        return regroup([value_fn(context) for context in contexts], always_wrap=True)
+
+    def gather(self, value, axis):
+        self._check_cross_replica("gather", "; inside it, use get_replica_context().all_gather")
+        values = local_results(value, len(self._devices)) if isinstance(value, PerReplica) else [value]
+        if children(value) is not None:
+            raise TypeError(f"gather: `value` is a {type(value).__name__}; gather each leaf of a structure.")
+        return concatenate(values, axis, "gather")
 
     def local_results(self, value):
         return local_results(value, len(self._devices))
@@ -187,11 +266,14 @@ class _NativeStrategy(Strategy):
         with enter_frame(Frame(self, context)):
             return fn(*[mine(arg) for arg in args], **{name: mine(arg) for name, arg in kwargs.items()})
 
-    def _check_cross_replica(self, call: str) -> None:
+    def _distributed(self, native: _C.DistributedDataset) -> DistributedDataset:
+        return DistributedDataset(native, self, self._native.wraps, len(self._devices))
+
+    def _check_cross_replica(self, call: str, instead: str = "") -> None:
         _check_not_mixed(self)
         frame = current_frame()
         if frame is not None and frame.replica is not None:
-            raise RuntimeError(f"{call}: must be called outside of the function that `run` runs.")
+            raise RuntimeError(f"{call}: must be called outside of the function that `run` runs{instead}.")
 
 
 class OneDeviceStrategy(_NativeStrategy):
@@ -208,6 +290,10 @@ class OneDeviceStrategy(_NativeStrategy):
             ReduceOp.of(op)
             return value
         return super().reduce(op, value, axis)
+
+    def distribute_values_from_function(self, value_fn):
+        self._check_cross_replica("distribute_values_from_function")
+        return _default_strategy.distribute_values_from_function(value_fn)
 
 
 class MirroredStrategy(_NativeStrategy):
@@ -233,6 +319,28 @@ def get_strategy() -> Strategy:
 
 
 _default_strategy = DefaultStrategy()
+
+
+def _input_options(call: str, options: InputOptions | None) -> _C.InputOptions:
+    options = InputOptions() if options is None else options
+    if not isinstance(options, InputOptions):
+        raise TypeError(f"{call}: `options` must be InputOptions, but is a {type(options).__name__}.")
+    return options._native()
+
+
+def _call_dataset_fn(dataset_fn: Callable[[InputContext], Dataset], context: InputContext) -> Dataset:
+    dataset = dataset_fn(context)
+    if not isinstance(dataset, Dataset):
+        raise TypeError(
+            "distribute_datasets_from_function: `dataset_fn` must return a torch_distinput.Dataset, but returned a "
+            f"{type(dataset).__name__}."
+        )
+    return dataset
+
+
+def _check_callable(call: str, name: str, value: Any) -> None:
+    if not callable(value):
+        raise TypeError(f"{call}: `{name}` must be callable, but is a {type(value).__name__}.")
 
 
 def _check_arguments(args: Any, kwargs: Any) -> None:

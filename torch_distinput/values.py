@@ -78,20 +78,21 @@ def wrap(values: Sequence[Any]) -> Any:
     return rebuild(first, [wrap(column) for column in zip(*map(children, values))])
 
 
-def regroup(values: Sequence[Any]) -> Any:
+def regroup(values: Sequence[Any], always_wrap: bool = False) -> Any:
     """Turns the replicas' results into one structure with `PerReplica` leaves.
 
-    A leaf that is the very same Python object on every replica stays itself. Raises ValueError where the replicas'
-    structures differ.
+    Unless `always_wrap`, a leaf that is the very same Python object on every replica stays itself. Raises ValueError
+    where the replicas' structures differ.
     """
     first = values[0]
     parts = children(first)
     if parts is None:
-        return first if all(value is first for value in values) else PerReplica(values)
+        same = not always_wrap and all(value is first for value in values)
+        return first if same else PerReplica(values)
     columns = [parts]
     for replica, value in enumerate(values[1:], start=1):
         columns.append(_matching_children(first, value, replica))
-    return rebuild(first, [regroup(column) for column in zip(*columns)])
+    return rebuild(first, [regroup(column, always_wrap) for column in zip(*columns)])
 
 
 def _matching_children(first: Any, value: Any, replica: int) -> list[Any]:

@@ -1,20 +1,33 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/built_step.h"
 
-#include <c10/util/Exception.h>
+#include "distribute/zero_part.h"
 
 namespace torch_distinput {
 
-Element zero_part(const SpecPtr& spec, const Node& node) {
-  const SpecPtr known = spec ? spec : node.spec();
-  TORCH_CHECK_VALUE(
-      known != nullptr,
-      "distribute_dataset: a replica has no rows in this step, and the type of the elements is not "
-      "known; declare it (`element_spec`).");
-  return zero_rows(*known);
+double loss_scale(const StepInfo& info, std::int64_t valid) {
+  if (info.global_valid == 0) return 0.0;
+  return static_cast<double>(info.num_replicas * valid) / static_cast<double>(info.global_valid);
 }
 
 namespace {
+
+/// Nothing where the parts of the replicas, one after the other, are the rows in order.
+std::optional<RowOrder> row_order(const Dealing& dealing, const PlannedStep& planned) {
+  bool trivial = !dealing.strided;
+  for (std::size_t i = 0; i < planned.parts.size(); ++i) {
+    trivial = trivial && planned.parts[i].rows == planned.valid[i];
+  }
+  if (trivial) return std::nullopt;
+  RowOrder order;
+  order.pieces.resize(planned.parts.size());
+  for (std::int64_t replica = 0; replica < std::ssize(planned.parts); ++replica) {
+    const auto place = static_cast<std::size_t>(dealing.place_of(replica));
+    order.pieces[place] = {order.rows, order.rows + planned.valid[place]};
+    order.rows += planned.parts[place].rows;
+  }
+  return order;
+}
 
 StepInfo info_of(const Distribution& distribution, const PlannedStep& planned) {
   StepInfo info;
@@ -25,12 +38,17 @@ StepInfo info_of(const Distribution& distribution, const PlannedStep& planned) {
   for (const std::int64_t index : distribution.dealing.local) {
     const std::int64_t valid = planned.valid[static_cast<std::size_t>(index)];
     info.valid.push_back(valid);
-    info.loss_scale.push_back(info.global_valid == 0 ? 0.0
-                                                     : static_cast<double>(info.num_replicas * valid) /
-                                                           static_cast<double>(info.global_valid));
+    info.loss_scale.push_back(loss_scale(info, valid));
     info.has_value.push_back(planned.parts[static_cast<std::size_t>(index)].present);
   }
+  info.order = row_order(distribution.dealing, planned);
   return info;
+}
+
+Element missing_part(const Distribution& distribution) {
+  const Dealing& dealing = distribution.dealing;
+  return dealing.whole ? zero_element(distribution.spec, *dealing.node)
+                       : zero_part(distribution.spec, *dealing.node);
 }
 
 }  // namespace
@@ -40,14 +58,13 @@ BuiltStep build_step(const Distribution& distribution, const PlannedStep& planne
   BuiltStep step;
   for (const std::int64_t index : distribution.dealing.local) {
     const Part& part = planned.parts[static_cast<std::size_t>(index)];
-    step.parts.push_back(part.segments.empty() ? zero_part(distribution.spec, *distribution.dealing.node)
-                                               : take(part));
+    step.parts.push_back(part.segments.empty() ? missing_part(distribution) : take(part));
   }
   step.info = info_of(distribution, planned);
   step.complete = planned.complete;
   step.last = planned.last;
   step.last_complete = planned.last_complete;
-  step.after = planned.after;
+  step.after.position = planned.after;
   return step;
 }
 

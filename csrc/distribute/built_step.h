@@ -20,6 +20,13 @@ struct Upstream {
   State state;
 };
 
+/// A place in an epoch from which a lane can go on.
+struct Start {
+  StepPosition position = {};
+  std::shared_ptr<const Upstream> upstream = {};  ///< the place of the stream lane's input; null: not known
+  std::vector<Start> pipelines = {};  ///< one for each local replica where each reads its own dataset
+};
+
 /// A step with its data, on the host.
 struct BuiltStep {
   std::vector<Element> parts;  ///< one for each local replica
@@ -27,13 +34,11 @@ struct BuiltStep {
   bool complete = true;
   bool last = false;
   bool last_complete = false;
-  StepPosition after;
-  std::shared_ptr<const Upstream> upstream;  ///< stream lane: at `after`
+  Start after;
 };
 
-/// A zero-row element as `node` yields elements. `spec`: of them; null if it was not known before. Throws
-/// c10::ValueError where it still is not.
-Element zero_part(const SpecPtr& spec, const Node& node);
+/// `num_replicas * valid / global_valid` of `info`, 0 where nothing is valid.
+double loss_scale(const StepInfo& info, std::int64_t valid);
 
 /// Fetches this worker's parts of `planned`. `take` gives the rows of a part that names some; the other
 /// parts become zero-row elements.

@@ -29,6 +29,7 @@ void split_as_tf(Dealing& dealing) {
     if (data) {
       dealing.width = replicas.all();
       dealing.local = numbers(replicas.worker, replicas.workers, replicas.per_worker);
+      dealing.strided = true;
     }
     return;
   }
@@ -49,6 +50,13 @@ void split_balanced(Dealing& dealing, const std::vector<double>& weights) {
   dealing.splitter_reason = weights.empty() ? "split=\"balanced\"" : "split=\"balanced\" with weights";
 }
 
+void split_nothing(Dealing& dealing) {
+  dealing.whole = true;
+  dealing.splitter = whole_splitter();
+  dealing.unbatched = !has_rows(*dealing.node);
+  if (!dealing.unbatched) dealing.batch = infer_batch_size(*dealing.node);
+}
+
 std::int64_t part_dim0(std::int64_t rows, const Dealing& dealing, Split split, bool weighted) {
   if (rows == kUnknownDim) return kUnknownDim;
   const std::int64_t all = dealing.replicas.all();
@@ -62,6 +70,11 @@ std::int64_t part_dim0(std::int64_t rows, const Dealing& dealing, Split split, b
 
 }  // namespace
 
+std::int64_t Dealing::place_of(std::int64_t replica) const {
+  if (!strided) return replica;
+  return replica % replicas.per_worker * replicas.workers + replica / replicas.per_worker;
+}
+
 Dealing deal_out(const NodePtr& node, AutoShardPolicy policy, const Replicas& replicas, Split split,
                  const std::vector<double>& weights) {
   Dealing dealing;
@@ -71,10 +84,8 @@ Dealing deal_out(const NodePtr& node, AutoShardPolicy policy, const Replicas& re
   dealing.width = replicas.per_worker;
   dealing.local = numbers(0, 1, replicas.per_worker);
   if (replicas.all() == 1) {
-    dealing.splitter = whole_splitter();
+    split_nothing(dealing);
     dealing.splitter_reason = "one replica takes every batch whole";
-    dealing.unbatched = !has_rows(*node);
-    if (!dealing.unbatched) dealing.batch = infer_batch_size(*node);
     return dealing;
   }
   require_rows(*node, "distribute_dataset");
@@ -87,8 +98,21 @@ Dealing deal_out(const NodePtr& node, AutoShardPolicy policy, const Replicas& re
   return dealing;
 }
 
+Dealing deal_whole(const NodePtr& node, const Replicas& replicas) {
+  Dealing dealing;
+  dealing.node = node;
+  dealing.replicas = replicas;
+  dealing.sharding = {node, AutoShardPolicy::kOff, "the function that makes the dataset shards it"};
+  dealing.from_function = true;
+  dealing.width = replicas.per_worker;
+  dealing.local = numbers(0, 1, replicas.per_worker);
+  split_nothing(dealing);
+  dealing.splitter_reason = "the function that makes the dataset batches it";
+  return dealing;
+}
+
 ElementSpec part_spec(const ElementSpec& spec, const Dealing& dealing, Split split, bool weighted) {
-  if (dealing.replicas.all() == 1) return spec;
+  if (dealing.whole) return spec;
   ElementSpec part = spec;
   for (LeafSpec& leaf : part.leaves) {
     leaf = replace_dim0(leaf, part_dim0(dim0(leaf).value_or(kUnknownDim), dealing, split, weighted));

@@ -25,18 +25,28 @@ struct Dealing {
   NodePtr node;  ///< what this worker reads: global batches, or its own where the policy shards them
   Replicas replicas;
   Sharding sharding;
-  std::int64_t batch = -1;  ///< inferred global batch size, or -1
-  bool unbatched = false;   ///< one replica takes elements that have no rows: each counts as one
+  std::int64_t batch = -1;     ///< inferred global batch size, or -1
+  bool whole = false;          ///< elements are handed out as they are, one for each replica
+  bool unbatched = false;      ///< elements are handed out whole and have no rows: each counts as one
+  bool from_function = false;  ///< what the user's function makes: nothing is left out, empty or not
   SplitterPtr splitter;
   std::string splitter_reason;
   std::int64_t width = 1;           ///< parts of the stream that make a step
   std::vector<std::int64_t> local;  ///< which of them are this worker's, a number for each local replica
+  bool strided = false;             ///< parts go to the workers in turn, as policy DATA deals them out
+
+  /// Which part of a step replica `replica` gets. Replicas are counted over all workers where they share a
+  /// stream, else over this worker's.
+  std::int64_t place_of(std::int64_t replica) const;
 };
 
 /// Decides. With one replica in all, elements are handed out whole. Throws c10::ValueError for elements
 /// that cannot be split, and what `auto_shard` throws.
 Dealing deal_out(const NodePtr& node, AutoShardPolicy policy, const Replicas& replicas, Split split,
                  const std::vector<double>& weights);
+
+/// Elements as they are, element k for local replica k mod `replicas.per_worker`.
+Dealing deal_whole(const NodePtr& node, const Replicas& replicas);
 
 /// The spec of one replica's part.
 ElementSpec part_spec(const ElementSpec& spec, const Dealing& dealing, Split split, bool weighted);

@@ -19,7 +19,9 @@ Element to_device(Element part, c10::Device device) {
 std::vector<Element> on_devices(const Distribution& distribution, std::vector<Element>& parts) {
   const auto on_host = [](c10::Device device) { return device.is_cpu(); };
   const auto& devices = distribution.devices;
-  if (!distribution.input.fetch_to_device || std::all_of(devices.begin(), devices.end(), on_host)) {
+  const bool placed = distribution.input.place_dataset_on_device && !distribution.pipelines.empty();
+  const bool stay = !distribution.input.fetch_to_device && !placed;
+  if (stay || std::all_of(devices.begin(), devices.end(), on_host)) {
     return std::move(parts);
   }
   std::vector<Element> moved;

@@ -3,6 +3,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "distribute/distributed_iterator.h"
@@ -26,9 +27,31 @@ std::uint64_t DistributedDataset::Impl::seed() const {
   return set ? static_cast<std::uint64_t>(*set) : epochs->seed();
 }
 
-std::shared_ptr<PlanRows> DistributedDataset::Impl::next_rows() const {
-  const auto engine = make_engine(distribution->options);
-  return plan_rows(*distribution, epoch_context(engine, seed(), epochs->peek(), /*stream_only=*/false));
+std::shared_ptr<PlanRows> DistributedDataset::Impl::next_rows(const Distribution& of) const {
+  const auto engine = make_engine(of.options);
+  return plan_rows(of, epoch_context(engine, seed(), epochs->peek(), /*stream_only=*/false));
+}
+
+std::optional<std::int64_t> DistributedDataset::Impl::num_steps(const Distribution& of,
+                                                                bool only_complete) const {
+  if (!of.pipelines.empty()) return pipeline_steps(of, only_complete);
+  if (const auto rows = next_rows(of)) return count_steps(of.rules(), *rows, only_complete);
+  if (of.cardinality < 0 || !steps_are_batches(of)) return std::nullopt;
+  const std::int64_t width = of.dealing.width;
+  const std::int64_t parts = of.cardinality * of.dealing.splitter->parts();
+  return only_complete && of.input.tail == Tail::kZeroRows ? parts / width : (parts + width - 1) / width;
+}
+
+std::optional<std::int64_t> DistributedDataset::Impl::pipeline_steps(const Distribution& of,
+                                                                     bool only_complete) const {
+  const bool stops_first = only_complete || of.input.tail == Tail::kUntilFirst;
+  std::optional<std::int64_t> steps;
+  for (const DistributionPtr& pipeline : of.pipelines) {
+    const auto own = num_steps(*pipeline, /*only_complete=*/false);
+    if (!own) return std::nullopt;
+    steps = stops_first ? std::min(steps.value_or(*own), *own) : std::max(steps.value_or(*own), *own);
+  }
+  return steps;
 }
 
 DistributedDataset::DistributedDataset(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -60,11 +83,7 @@ std::int64_t DistributedDataset::cardinality() const { return impl_->distributio
 
 std::optional<std::int64_t> DistributedDataset::num_steps() const {
   const Distribution& distribution = *impl_->distribution;
-  if (const auto rows = impl_->next_rows()) {
-    return count_steps(distribution.rules(), *rows, !distribution.completes);
-  }
-  if (distribution.cardinality >= 0 && steps_are_batches(distribution)) return distribution.cardinality;
-  return std::nullopt;
+  return impl_->num_steps(distribution, !distribution.completes);
 }
 
 bool DistributedDataset::partial_batch_handling() const { return impl_->distribution->completes; }
@@ -76,7 +95,7 @@ void DistributedDataset::set_epoch(std::int64_t epoch) const {
 }
 
 std::string DistributedDataset::explain() const {
-  return torch_distinput::explain(*impl_->distribution, impl_->next_rows(), num_steps());
+  return torch_distinput::explain(*impl_->distribution, impl_->next_rows(*impl_->distribution), num_steps());
 }
 
 DistributedDataset::Position::Position(std::shared_ptr<DistributedIterator> iterator)

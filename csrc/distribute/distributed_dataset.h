@@ -19,11 +19,17 @@ struct DistributedDataset::Impl {
 
   /// The base seed: that of the pipeline, else one drawn once.
   std::uint64_t seed() const;
-  /// The rows of the next epoch by plan, or null.
-  std::shared_ptr<PlanRows> next_rows() const;
+  /// The rows of the next epoch of `distribution`, this one's or that of one of its pipelines, by plan; or
+  /// null.
+  std::shared_ptr<PlanRows> next_rows(const Distribution& distribution) const;
+  /// Steps an epoch of `distribution`; `only_complete`: that have the parts of all replicas.
+  std::optional<std::int64_t> num_steps(const Distribution& distribution, bool only_complete) const;
 
   DistributionPtr distribution;
   std::shared_ptr<EpochCount> epochs;
+
+ private:
+  std::optional<std::int64_t> pipeline_steps(const Distribution& distribution, bool only_complete) const;
 };
 
 /// The report of `DistributedDataset::explain`. `rows`: of the next epoch; may be null.

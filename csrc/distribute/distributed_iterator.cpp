@@ -71,7 +71,7 @@ BuiltStep* DistributedIterator::Impl::peek() {
 PerReplica DistributedIterator::Impl::hand_out(bool only_complete) {
   const bool is_last = only_complete ? ahead_->last_complete : ahead_->last;
   PerReplica values = deliver(*distribution_, *ahead_, at_.epoch, is_last);
-  at_.start = {ahead_->after, std::move(ahead_->upstream)};
+  at_.start = std::move(ahead_->after);
   ahead_.reset();
   count(values);
   info_ = values.info();

@@ -12,6 +12,9 @@
 
 namespace torch_distinput {
 
+struct Distribution;
+using DistributionPtr = std::shared_ptr<const Distribution>;
+
 /// A dataset under a strategy: all that its iterators share and nobody changes. Any thread may use it.
 struct Distribution {
   Dealing dealing;
@@ -21,12 +24,25 @@ struct Distribution {
   SpecPtr spec;                      ///< of the global batches; null: not known before data is read
   std::int64_t cardinality = 0;      ///< of the dataset as the user gave it
   bool completes = false;            ///< steps that lack parts are completed (`partial_batch_handling`)
+  /// One for each local replica, which reads its own dataset (`ReplicationMode::kPerReplica`); else empty.
+  /// `dealing` is then that of the first.
+  std::vector<DistributionPtr> pipelines = {};
 
   ScheduleRules rules() const {
-    return {dealing.splitter, dealing.width, input.tail, dealing.batch,
-            dealing.node->cardinality() == kInfiniteCardinality};
+    return {dealing.splitter,
+            dealing.width,
+            input.tail,
+            dealing.batch,
+            dealing.node->cardinality() == kInfiniteCardinality,
+            dealing.from_function};
   }
 };
-using DistributionPtr = std::shared_ptr<const Distribution>;
+
+/// Whether a step may come without the parts of some replicas, as tf.distribute decides it.
+inline bool may_lack_parts(const Distribution& distribution) {
+  const bool one_shape = distribution.spec && statically_shaped(*distribution.spec);
+  return distribution.cardinality != kInfiniteCardinality &&
+         (distribution.dealing.replicas.workers > 1 || !one_shape);
+}
 
 }  // namespace torch_distinput

@@ -37,6 +37,12 @@ std::string lane_text(const Distribution& distribution, const std::shared_ptr<Pl
                                                   : "on the arena");
 }
 
+std::string pipelines_text(const Distribution& distribution) {
+  if (distribution.pipelines.empty()) return {};
+  return "pipelines: " + std::to_string(distribution.pipelines.size()) +
+         ", one for each replica, which takes a whole element of its own a step\n";
+}
+
 std::string first_step(const Distribution& distribution, PlanRows& rows) {
   StepSchedule schedule(distribution.rules(), {});
   const auto step = schedule.next(rows);
@@ -67,7 +73,8 @@ std::string explain(const Distribution& distribution, const std::shared_ptr<Plan
        << "tail: " << tail_name(distribution.input.tail) << "\n"
        << "partial batch handling: " << (distribution.completes ? "on" : "off") << "\n"
        << "lane: " << lane_text(distribution, rows) << "\n"
-       << "rows of the first step: " << (rows ? first_step(distribution, *rows) : "not known") << "\n"
+       << pipelines_text(distribution) << "rows of the first step: "
+       << (rows && distribution.pipelines.empty() ? first_step(distribution, *rows) : "not known") << "\n"
        << "cardinality: " << cardinality_text(distribution.cardinality)
        << ", steps: " << (steps ? std::to_string(*steps) : "not known") << "\n";
   return text.str();

@@ -6,8 +6,11 @@
 
 namespace torch_distinput {
 
-/// Throws c10::ValueError naming the field for a value out of range or a combination that means nothing,
-/// c10::NotImplementedError for replication per replica.
+/// The options of `distribute_dataset`. Throws c10::ValueError naming the field for a value out of range or a
+/// combination that means nothing, c10::NotImplementedError for replication per replica.
 void check_input_options(const InputOptions& options, const Replicas& replicas);
+
+/// The same for `distribute_datasets_from_function`. `per_replica`: replication per replica is supported.
+void check_function_options(const InputOptions& options, bool per_replica);
 
 }  // namespace torch_distinput

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/lane.h"
 
+#include "distribute/pipelines_lane.h"
 #include "distribute/plan_lane.h"
 #include "distribute/stream_lane.h"
 
@@ -8,6 +9,7 @@ namespace torch_distinput {
 
 std::unique_ptr<Lane> open_lane(const DistributionPtr& distribution, const IterContext& context,
                                 const Start& start) {
+  if (!distribution->pipelines.empty()) return open_pipelines_lane(distribution, context, start);
   if (auto rows = plan_rows(*distribution, context)) {
     return open_plan_lane(distribution, std::move(rows), context, start.position);
   }

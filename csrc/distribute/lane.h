@@ -26,12 +26,6 @@ class Lane {
   virtual bool survives_interrupt() const { return false; }
 };
 
-/// Where a run starts.
-struct Start {
-  StepPosition position = {};
-  std::shared_ptr<const Upstream> upstream = {};  ///< the place of the stream lane's input; null: not known
-};
-
 /// The rows of this epoch by plan; null where there is no plan or it does not know them.
 std::shared_ptr<PlanRows> plan_rows(const Distribution& distribution, const IterContext& context);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "distribute/element_window.h"
+#include "distribute/zero_part.h"
 #include "ops/open.h"
 
 namespace torch_distinput {
@@ -56,8 +57,7 @@ class PartsCursor final : public Iterator {
   void go_to(const SplitCursor& cursor, std::int64_t number, std::shared_ptr<const Upstream> upstream) {
     cursor_ = cursor;
     number_ = number;
-    const WindowRules rules{.whole = dealing_.replicas.all() == 1,
-                            .cuts_leaves = dealing_.splitter->cuts_leaves()};
+    const WindowRules rules{.whole = dealing_.whole, .cuts_leaves = dealing_.splitter->cuts_leaves()};
     window_ = std::make_unique<ElementWindow>(
         [node = dealing_.node, context = context_] { return open_iterator(node, context.input(0)); }, rules,
         std::move(upstream));

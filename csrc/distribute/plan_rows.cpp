@@ -46,6 +46,11 @@ std::int64_t count_rounds(const Splitter& splitter, const PlanRows& rows) {
   return round ? rows.rows_before(rows.size()) / *round : rows.size();
 }
 
+/// Steps begin where a round begins, but not at each one where a round has fewer parts than a step.
+std::int64_t rounds_a_step(const ScheduleRules& rules) {
+  return std::max<std::int64_t>(rules.width / rules.splitter->parts(), 1);
+}
+
 StepPosition round_start(const ScheduleRules& rules, const PlanRows& rows, std::int64_t round) {
   const auto round_rows = rules.splitter->round_rows();
   StepPosition start{.step = round * rules.splitter->parts() / rules.width};
@@ -62,6 +67,7 @@ std::optional<std::int64_t> count_steps(const ScheduleRules& rules, PlanRows& ro
     // A step that is found near the end proves that all steps before it are delivered, except for a tail
     // rule that may end the epoch anywhere.
     first = rules.tail == Tail::kUntilFirst ? 0 : std::max<std::int64_t>(first - back, 0);
+    first -= first % rounds_a_step(rules);
     const StepPosition start = round_start(rules, rows, first);
     StepSchedule schedule(rules, start);
     std::int64_t steps = 0;

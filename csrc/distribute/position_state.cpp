@@ -5,6 +5,7 @@
 
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "ops/identity.h"
 #include "runtime/permutation.h"
@@ -48,10 +49,32 @@ SplitCursor read_cursor(const State& state) {
   return {count(state, "element"), count(state, "row"), count(state, "part"), state.at("ended").as_bool()};
 }
 
+State write_pipelines(const Distribution& distribution, const EpochPosition& at) {
+  State::List states;
+  for (std::size_t i = 0; i < distribution.pipelines.size(); ++i) {
+    const bool begun = i < at.start.pipelines.size();
+    const Start start = begun ? at.start.pipelines[i] : Start{};
+    states.push_back(write_position(*distribution.pipelines[i], {at.epoch, at.seed, start}));
+  }
+  return states;
+}
+
+std::vector<Start> read_pipelines(const Distribution& distribution, const State& state) {
+  const std::size_t saved = state.has("pipelines") ? state.at("pipelines").as_list().size() : 0;
+  TORCH_CHECK_VALUE(saved == distribution.pipelines.size(), kCall, ": the state has the positions of ", saved,
+                    " replicas with a pipeline of their own, but here there are ",
+                    distribution.pipelines.size(), ".");
+  std::vector<Start> starts;
+  for (std::size_t i = 0; i < saved; ++i) {
+    starts.push_back(read_position(*distribution.pipelines[i], state.at("pipelines").as_list()[i]).start);
+  }
+  return starts;
+}
+
 }  // namespace
 
 State write_position(const Distribution& distribution, const EpochPosition& at) {
-  const auto& [position, upstream] = at.start;
+  const auto& [position, upstream, pipelines] = at.start;
   State state;
   state.set("version", kVersion);
   state.set("kind", kKind);
@@ -69,6 +92,7 @@ State write_position(const Distribution& distribution, const EpochPosition& at) 
     input.set("state", upstream->state);
     state.set("input", std::move(input));
   }
+  if (!distribution.pipelines.empty()) state.set("pipelines", write_pipelines(distribution, at));
   return state;
 }
 
@@ -89,6 +113,7 @@ EpochPosition read_position(const Distribution& distribution, const State& state
                       ": the state is damaged: its input stands at element ", at.start.upstream->element,
                       ", but it at element ", at.start.position.cursor.element, ".");
   }
+  at.start.pipelines = read_pipelines(distribution, state);
   return at;
 }
 

@@ -50,7 +50,7 @@ void StepSchedule::deal(RowCounts& counts) {
   for (const Part& part : step.parts) step.rows += part.rows;
   dealt_to_ = step.after;
   ahead_.push_back(std::move(step));
-  if (ahead_.back().rows > 0 || rules_.endless) settled_ = ahead_.size();
+  if (ahead_.back().rows > 0 || rules_.endless || rules_.keeps_empty) settled_ = ahead_.size();
 }
 
 PlannedStep StepSchedule::plan_front(RowCounts& counts) {

@@ -17,8 +17,9 @@ struct ScheduleRules {
   SplitterPtr splitter;
   std::int64_t width = 1;  ///< parts a step: the replicas that share the stream
   Tail tail = Tail::kZeroRows;
-  std::int64_t batch = -1;  ///< rows of a full batch; -1: as many as the first element has
-  bool endless = false;     ///< the data never ends
+  std::int64_t batch = -1;   ///< rows of a full batch; -1: as many as the first element has
+  bool endless = false;      ///< the data never ends
+  bool keeps_empty = false;  ///< steps without rows at the end are delivered too
 };
 
 /// A place between two steps of an epoch.

@@ -27,10 +27,7 @@ DistributedDataset Strategy::distribute_dataset(const Dataset& dataset, InputOpt
   distribution->devices = devices_;
   distribution->spec = node->spec();
   distribution->cardinality = node->cardinality();
-  const bool may_lack_parts =
-      num_workers_ > 1 || !distribution->spec || !statically_shaped(*distribution->spec);
-  distribution->completes =
-      enable_partial_batch_handling && distribution->cardinality != kInfiniteCardinality && may_lack_parts;
+  distribution->completes = enable_partial_batch_handling && may_lack_parts(*distribution);
   return DistributedDataset(std::make_shared<DistributedDataset::Impl>(std::move(distribution)));
 }
 
@@ -39,6 +36,8 @@ OneDeviceStrategy::OneDeviceStrategy(const std::string& device)
 
 MirroredStrategy::MirroredStrategy(std::vector<std::string> devices)
     : Strategy(devices.empty() ? all_devices() : find_devices(devices, "MirroredStrategy"),
-               /*partial_batches=*/true) {}
+               /*partial_batches=*/true) {
+  pipeline_per_replica_ = true;
+}
 
 }  // namespace torch_distinput

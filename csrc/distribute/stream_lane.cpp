@@ -17,7 +17,7 @@ namespace {
 WindowRules window_rules(const Distribution& distribution) {
   const Tail tail = distribution.input.tail;
   WindowRules rules;
-  rules.whole = distribution.dealing.replicas.all() == 1;
+  rules.whole = distribution.dealing.whole;
   rules.cuts_leaves = distribution.dealing.splitter->cuts_leaves();
   if (tail == Tail::kRepeat) {
     const std::int64_t batch = distribution.dealing.batch;
@@ -45,7 +45,7 @@ class StepReader {
     if (!planned) return std::nullopt;
     BuiltStep step =
         build_step(*distribution_, *planned, [this](const Part& part) { return window_.take(part); });
-    step.upstream = window_.upstream(planned->after.cursor.element);
+    step.after.upstream = window_.upstream(planned->after.cursor.element);
     window_.drop_before(planned->after.cursor.element);
     return step;
   }

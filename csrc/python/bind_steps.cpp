@@ -53,15 +53,36 @@ py::tuple to_tuple(const std::vector<Value>& values) {
   return result;
 }
 
+/// `(rows, ((begin, end), ...))`, or None.
+py::object order_to_python(const std::optional<RowOrder>& order) {
+  if (!order) return py::none();
+  py::tuple pieces(order->pieces.size());
+  for (std::size_t i = 0; i < order->pieces.size(); ++i) {
+    pieces[i] = py::make_tuple(order->pieces[i].begin, order->pieces[i].end);
+  }
+  return py::make_tuple(order->rows, std::move(pieces));
+}
+
+std::optional<RowOrder> order_from_python(const py::object& order) {
+  if (order.is_none()) return std::nullopt;
+  const auto [rows, pieces] =
+      order.cast<std::pair<std::int64_t, std::vector<std::pair<std::int64_t, std::int64_t>>>>();
+  RowOrder result{.rows = rows};
+  for (const auto& [begin, end] : pieces) result.pieces.push_back({begin, end});
+  return result;
+}
+
 /// All fields in the order of the constructor.
 py::tuple step_fields(const StepInfo& info) {
   return py::make_tuple(info.epoch, info.step, info.row_start, to_tuple(info.valid), info.global_valid,
-                        info.num_replicas, to_tuple(info.loss_scale), info.is_last, to_tuple(info.has_value));
+                        info.num_replicas, to_tuple(info.loss_scale), info.is_last, to_tuple(info.has_value),
+                        order_to_python(info.order));
 }
 
 StepInfo make_step_info(std::int64_t epoch, std::int64_t step, std::int64_t row_start,
                         std::vector<std::int64_t> valid, std::int64_t global_valid, std::int64_t num_replicas,
-                        std::vector<double> loss_scale, bool is_last, std::vector<bool> has_value) {
+                        std::vector<double> loss_scale, bool is_last, std::vector<bool> has_value,
+                        const py::object& order) {
   return {epoch,
           step,
           row_start,
@@ -70,14 +91,15 @@ StepInfo make_step_info(std::int64_t epoch, std::int64_t step, std::int64_t row_
           num_replicas,
           std::move(loss_scale),
           is_last,
-          std::move(has_value)};
+          std::move(has_value),
+          order_from_python(order)};
 }
 
 void bind_step_info(py::module_& module) {
   py::class_<StepInfo>(module, "StepInfo", "What a step holds. Tuples have one entry per local replica.")
       .def(py::init(&make_step_info), py::arg("epoch"), py::arg("step"), py::arg("row_start"),
            py::arg("valid"), py::arg("global_valid"), py::arg("num_replicas"), py::arg("loss_scale"),
-           py::arg("is_last"), py::arg("has_value"))
+           py::arg("is_last"), py::arg("has_value"), py::arg("_order") = py::none())
       .def_readonly("epoch", &StepInfo::epoch, "The epoch.")
       .def_readonly("step", &StepInfo::step, "Number of the step in its epoch, from 0.")
       .def_readonly("row_start", &StepInfo::row_start,

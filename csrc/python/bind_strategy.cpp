@@ -118,6 +118,12 @@ void bind_distributed_dataset(py::module_& module) {
            "Policy, splitter, lane and sizes, and why.");
 }
 
+/// `make` is called before this returns, so it needs no care about threads.
+DistributedDataset from_function(const Strategy& self, const py::function& make, InputOptions options) {
+  const auto call = [&](const InputContext& context) { return make(context).cast<Dataset>(); };
+  return self.distribute_datasets_from_function(call, std::move(options));
+}
+
 }  // namespace
 
 void bind_strategy(py::module_& module) {
@@ -140,7 +146,9 @@ void bind_strategy(py::module_& module) {
       .def_readwrite("enable_partial_batch_handling", &Strategy::enable_partial_batch_handling,
                      "Whether a step that lacks parts is completed with zero-row ones.")
       .def("distribute_dataset", &Strategy::distribute_dataset, py::arg("dataset"), py::arg("options"),
-           WithoutGil(), "Deals the rows of `dataset` out over the replicas.");
+           WithoutGil(), "Deals the rows of `dataset` out over the replicas.")
+      .def("distribute_datasets_from_function", from_function, py::arg("make"), py::arg("options"),
+           "Hands out the elements of the datasets that `make(InputContext)` returns, as they are.");
   py::class_<OneDeviceStrategy, Strategy>(module, "OneDeviceStrategy", "One device; batches are not split.")
       .def(py::init<const std::string&>(), py::arg("device"));
   py::class_<MirroredStrategy, Strategy>(

@@ -10,8 +10,9 @@ namespace {
 /// Classes and functions are shown, and pickled, under the name that the package gives them.
 void show_in_package(const py::module_& module) {
   for (const char* const name :
-       {"AutoShardPolicy", "DatasetIterator", "DatasetSpec", "InputReplicationMode", "Options", "RaggedTensorSpec", "Skip",
-        "SparseTensorSpec", "StepInfo", "StringSpec", "TensorSpec"}) {
+       {"AutoShardPolicy", "DatasetIterator", "DatasetSpec", "InputContext", "InputReplicationMode",
+        "Options", "RaggedTensorSpec", "Skip", "SparseTensorSpec", "StepInfo", "StringSpec", "TensorSpec",
+        "ValueContext"}) {
     module.attr(name).attr("__module__") = "torch_distinput";
   }
 }
@@ -29,7 +30,9 @@ PYBIND11_MODULE(_C, module) {
   bind_options(module);
   bind_iterator(module);
   bind_dataset(module);
+  bind_contexts(module);
   bind_steps(module);
+  bind_loss(module);
   bind_strategy(module);
   bind_testing(module);
   show_in_package(module);

@@ -13,6 +13,8 @@ void bind_spec(pybind11::module_& module);
 void bind_options(pybind11::module_& module);
 void bind_iterator(pybind11::module_& module);
 void bind_dataset(pybind11::module_& module);
+void bind_contexts(pybind11::module_& module);
+void bind_loss(pybind11::module_& module);
 void bind_steps(pybind11::module_& module);
 void bind_strategy(pybind11::module_& module);
 void bind_testing(pybind11::module_& module);

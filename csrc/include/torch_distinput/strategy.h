@@ -4,6 +4,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -13,9 +14,11 @@
 #include "torch_distinput/api.h"
 #include "torch_distinput/dataset.h"
 #include "torch_distinput/element.h"
+#include "torch_distinput/input_context.h"
 #include "torch_distinput/spec.h"
 #include "torch_distinput/state.h"
 #include "torch_distinput/stats.h"
+#include "torch_distinput/step_info.h"
 
 namespace torch_distinput {
 
@@ -33,6 +36,7 @@ enum class Tail {
   kUntilFirst,  ///< delivered while every replica has a row
 };
 
+/// How many input pipelines there are: one for each process, or one for each replica.
 enum class ReplicationMode { kPerWorker, kPerReplica };
 
 /// Options of a distributed dataset (names as in tf.distribute.InputOptions; the
@@ -46,21 +50,6 @@ struct TDI_API InputOptions {
   Tail tail = Tail::kZeroRows;
   std::optional<std::vector<double>> weights = {};  ///< one per replica, balanced split only
   double peer_timeout = 300.0;                      ///< seconds
-};
-
-/// What a step holds. Vectors have one entry per local replica.
-struct TDI_API StepInfo {
-  std::int64_t epoch = 0;
-  std::int64_t step = 0;            ///< 0 for the first step of the epoch
-  std::int64_t row_start = 0;       ///< rows of the epoch before this step, over all replicas
-  std::vector<std::int64_t> valid;  ///< rows that count
-  std::int64_t global_valid = 0;    ///< sum of `valid` over all replicas everywhere
-  std::int64_t num_replicas = 1;
-  /// `num_replicas * valid / global_valid`, 0 where `global_valid` is 0: turns a
-  /// mean loss into one whose average over the replicas is the global mean.
-  std::vector<double> loss_scale;
-  bool is_last = false;
-  std::vector<bool> has_value;  ///< false exactly for made-up (dummy) parts
 };
 
 /// One element per local replica.
@@ -185,13 +174,29 @@ class TDI_API Strategy {
   /// Whether a step that lacks parts is completed with zero-row ones.
   bool enable_partial_batch_handling;
 
+  /// Deals out the global batches of `dataset` over the replicas. Throws c10::ValueError for elements without
+  /// rows, where there are several replicas, and for options that mean nothing.
   DistributedDataset distribute_dataset(const Dataset& dataset, InputOptions options = {}) const;
+
+  /// Hands out the elements of the dataset that `make` returns as they are, which should be batches for one
+  /// replica: element k goes to local replica k mod R at step k / R. `make` is called now: once, or with
+  /// `ReplicationMode::kPerReplica` once a local replica, each of which then reads its own dataset. Sharding
+  /// and batching are its job.
+  /// Throws c10::NotImplementedError for kPerReplica where the strategy does not support it, c10::ValueError
+  /// for options that mean nothing here, and what `make` throws.
+  DistributedDataset distribute_datasets_from_function(
+      const std::function<Dataset(const InputContext&)>& make, InputOptions options = {}) const;
+
+  /// The results of `make`, which is called now, once for each local replica in order. Its `info()` says
+  /// nothing. Values stay on the device that `make` put them on.
+  PerReplica distribute_values_from_function(const std::function<Element(const ValueContext&)>& make) const;
 
  protected:
   Strategy(std::vector<c10::Device> devices, bool partial_batches);
   std::vector<c10::Device> devices_;
   std::int64_t num_workers_ = 1;
   std::int64_t worker_ = 0;
+  bool pipeline_per_replica_ = false;  ///< kPerReplica is supported
 };
 
 /// One device; batches are not split.

@@ -4,18 +4,20 @@
 /// \file
 /// Everything: `#include <torch_distinput/torch_distinput.h>`.
 
-#include "torch_distinput/dataset.h"    // IWYU pragma: export
-#include "torch_distinput/element.h"    // IWYU pragma: export
-#include "torch_distinput/error.h"      // IWYU pragma: export
-#include "torch_distinput/function.h"   // IWYU pragma: export
-#include "torch_distinput/interrupt.h"  // IWYU pragma: export
-#include "torch_distinput/node.h"       // IWYU pragma: export
-#include "torch_distinput/options.h"    // IWYU pragma: export
-#include "torch_distinput/plan.h"       // IWYU pragma: export
-#include "torch_distinput/random.h"     // IWYU pragma: export
-#include "torch_distinput/spec.h"       // IWYU pragma: export
-#include "torch_distinput/state.h"      // IWYU pragma: export
-#include "torch_distinput/stats.h"      // IWYU pragma: export
-#include "torch_distinput/strategy.h"   // IWYU pragma: export
-#include "torch_distinput/structure.h"  // IWYU pragma: export
-#include "torch_distinput/testing.h"    // IWYU pragma: export
+#include "torch_distinput/dataset.h"        // IWYU pragma: export
+#include "torch_distinput/element.h"        // IWYU pragma: export
+#include "torch_distinput/error.h"          // IWYU pragma: export
+#include "torch_distinput/function.h"       // IWYU pragma: export
+#include "torch_distinput/input_context.h"  // IWYU pragma: export
+#include "torch_distinput/interrupt.h"      // IWYU pragma: export
+#include "torch_distinput/node.h"           // IWYU pragma: export
+#include "torch_distinput/options.h"        // IWYU pragma: export
+#include "torch_distinput/plan.h"           // IWYU pragma: export
+#include "torch_distinput/random.h"         // IWYU pragma: export
+#include "torch_distinput/spec.h"           // IWYU pragma: export
+#include "torch_distinput/state.h"          // IWYU pragma: export
+#include "torch_distinput/stats.h"          // IWYU pragma: export
+#include "torch_distinput/step_info.h"      // IWYU pragma: export
+#include "torch_distinput/strategy.h"       // IWYU pragma: export
+#include "torch_distinput/structure.h"      // IWYU pragma: export
+#include "torch_distinput/testing.h"        // IWYU pragma: export

@@ -63,6 +63,7 @@ _ERRORS: dict[str, type[BaseException]] = {
     "FailedPreconditionError": tdi.FailedPreconditionError,
     "IndexError": ValueError,
     "InvalidArgumentError": ValueError,
+    "NotImplementedError": NotImplementedError,
     "OutOfRangeError": tdi.OutOfRangeError,
     "RuntimeError": RuntimeError,
     "TypeError": TypeError,

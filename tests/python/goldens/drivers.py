@@ -107,7 +107,7 @@ def check_case(case: dict) -> None:
         compare.expect_equal("steps", [[compare.render(element)] for element in dataset], out["steps"])
         return
     _check_facts(dataset, distributed, out)
-    _check_steps(strategy, distributed, out, given.get("max_steps"))
+    check_steps(strategy, distributed, out, given.get("max_steps"))
     if out.get("wrapped") is not None:
         leaf = next(iter(distributed))
         while isinstance(leaf, (tuple, dict)):
@@ -118,13 +118,18 @@ def check_case(case: dict) -> None:
 def _check_facts(dataset: tdi.Dataset, distributed: tdi.DistributedDataset, out: dict) -> None:
     if not isinstance(out["inferred_batch"], dict):
         compare.expect_equal("inferred batch", tdi.testing.infer_batch_size(dataset), out["inferred_batch"])
+    check_facts(distributed, out)
+
+
+def check_facts(distributed: tdi.DistributedDataset, out: dict) -> None:
+    """What a distributed dataset says of itself before it is read."""
     compare.expect_equal("partial", distributed.partial_batch_handling, out["partial_batch_handling"])
     compare.expect_equal("cardinality", distributed.cardinality, out["cardinality"])
     compare.expect_equal("element_spec", compare.render_spec(distributed.element_spec), out["element_spec"])
     compare.expect_equal("iterator spec", compare.render_spec(iter(distributed).element_spec), out["element_spec"])
 
 
-def _check_steps(strategy: tdi.Strategy, distributed: tdi.DistributedDataset, out: dict, limit: int | None) -> None:
+def check_steps(strategy: tdi.Strategy, distributed: tdi.DistributedDataset, out: dict, limit: int | None) -> None:
     run = Run(strategy, take_next, limit).over(distributed)
     compare.expect_equal("steps", run.steps, out["steps"])
     check_end("end of for", run.end, out["for_end"])

@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-import torch_distinput as tdi
 from goldens import FOLDER, cases_of, check_all, differences, pending, recipes
 
 TOPICS = sorted(path.stem for path in FOLDER.glob("*.json") if path.stem != "deliberate_differences")
@@ -27,14 +26,7 @@ def test_pending_names_only_cases_that_exist():
 def attempt(case: dict) -> None:
     """Does what the case needs first; raises Missing while the library cannot."""
     given = case["in"]
-    strategy = tdi.MirroredStrategy(["cpu"])
-    if given.get("call") == "gather" or case["id"] == "run/gather_in_replica_ctx":
-        recipes.needs(strategy, "gather")
-    elif given.get("fn", "").startswith("all_"):
-        recipes.needs(tdi.get_replica_context(), given["fn"].split()[0])
-    elif case["id"] == "protocol/from_function_returns_none":
-        recipes.needs(strategy, "distribute_datasets_from_function")
-    elif given.get("leaf") == "ragged":
+    if given.get("leaf") == "ragged":
         recipes.build({"src": "range", "n": 4, "ops": [["map", {"fn": "vec_mod4"}], ["ragged_batch", {"n": 2}]]})
     elif "leaf" in given:
         recipes.build({"src": "range", "n": 4, "ops": [["map", {"fn": given["leaf"]}]]})

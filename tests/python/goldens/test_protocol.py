@@ -94,7 +94,7 @@ TESTED_BELOW = {
     "independent_iterators", "restart", "break_then_loop_again", "iter_of_iterator_is_itself", "next_inside_run",
     "optional_inside_run", "other_strategy_scope", "len", "getitem", "bool", "distribute_twice", "host_loop_past_end",
     "error_in_pipeline_row0", "error_in_pipeline_row3", "graph_mode_iter", "graph_enumerate", "graph_break",
-    "graph_return",
+    "graph_return", "from_function_returns_none",
 }  # fmt: skip
 
 
@@ -221,6 +221,12 @@ def test_an_error_repeats_and_the_good_rows_around_it_can_be_had(strategy, name)
     rows = [int(row) for step in iterator for part in strategy.local_results(step) for row in part]
     assert rows == [row for row in range(given["rows"]) if row != given["fails_at_row"]]
     assert iterator.stats()["skipped"] == 1
+
+
+@pytest.mark.parametrize("returned", [None, [1, 2], torch.ones(2), lambda: tdi.Dataset.range(2)])
+def test_a_function_that_returns_no_dataset_is_a_type_error(strategy, returned):
+    with pytest.raises(TypeError, match="`dataset_fn` must return a torch_distinput.Dataset, but returned a"):
+        strategy.distribute_datasets_from_function(lambda context: returned)
 
 
 def test_what_graph_mode_refuses_works_here(distributed):

@@ -53,7 +53,34 @@ def test_reduce_gives_the_recorded_values_and_errors():
     check_all(cases, check_reduce)
 
 
+def check_gather(case: dict) -> None:
+    given, out = case["in"], differences.wanted(case)
+    strategy = tdi.MirroredStrategy(["cpu"] * len(given["values"]))
+    value = tdi.PerReplica([value_of(given, values) for values in given["values"]])
+    if "error" in out:
+        compare.expect_error(out, lambda: strategy.gather(value, given["axis"]))
+        return
+    got = strategy.gather(value, given["axis"])
+    compare.expect_equal("value", compare.render(got), out["value"])
+    compare.expect_equal("dtype", str(got.dtype), f"torch.{out['dtype']}")
+    compare.expect_equal("shape", list(got.shape), out["shape"])
+
+
+def test_gather_gives_the_recorded_values_and_errors():
+    cases = [case for case in runnable("reduce_gather_run") if case["in"].get("call") == "gather"]
+    assert len(cases) > 60
+    check_all(cases, check_gather)
+
+
+def both(call):
+    """`call` of the replica's context, on every replica."""
+    return lambda x: call(tdi.get_replica_context(), x)
+
+
 FUNCTIONS = {
+    "all_reduce SUM": both(lambda context, x: context.all_reduce("SUM", x)),
+    "all_reduce MEAN": both(lambda context, x: context.all_reduce(tdi.ReduceOp.MEAN, x)),
+    "all_gather axis 0": both(lambda context, x: context.all_gather(x, axis=0)),
     "replica_id + 1": lambda: tdi.get_replica_context().replica_id_in_sync_group + 1,
     "{a:2x,b:x*x}": lambda x: {"a": 2 * x, "b": x * x},
     "x + replica_id": lambda x: x + tdi.get_replica_context().replica_id_in_sync_group,
@@ -73,7 +100,8 @@ def check_run(case: dict) -> None:
     strategy = tdi.MirroredStrategy(["cpu"] * given["R"])
     arguments = [tdi.PerReplica(arg) if isinstance(arg, list) else arg for arg in given.get("args", [])]
     if "values" in given:
-        arguments = [tdi.PerReplica([value_of({"dtype": "float32"}, values) for values in given["values"]])]
+        dtype = {"dtype": "int64" if given["fn"] == "all_gather axis 0" else "float32"}
+        arguments = [tdi.PerReplica([value_of(dtype, values) for values in given["values"]])]
     results = strategy.experimental_local_results(strategy.run(FUNCTIONS[given["fn"]], args=arguments))
     if given["fn"] == "None":  # the recorder noted whether each result was None
         results = tuple(result is None for result in results)
@@ -88,10 +116,15 @@ def test_run_gives_the_recorded_values():
 
 def test_the_cases_with_a_test_of_their_own_are_all_there():
     own = {"run/per_replica_as_tensor", "run/repr", "run/local_results_plain", "run/local_results_nested"}
-    own |= {"run/num_replicas"}
+    own |= {"run/num_replicas", "run/gather_in_replica_ctx"}
     others = [case["id"] for case in runnable("reduce_gather_run") if "call" not in case["in"]]
     assert {case_id for case_id in others if case_id in own} == own
     assert len(others) == len(own) + len(FUNCTIONS)
+
+
+def test_gather_inside_run_is_a_runtime_error(strategy):
+    with pytest.raises(RuntimeError, match="all_gather"):
+        strategy.run(lambda: strategy.gather(torch.ones(1), 0))
 
 
 def test_an_operator_on_a_per_replica_outside_run_is_a_type_error():

@@ -1,0 +1,52 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
+#include <pybind11/pybind11.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <utility>
+
+#include "python/module.h"
+#include "torch_distinput/step_info.h"
+
+namespace torch_distinput {
+namespace py = pybind11;
+namespace {
+
+at::Tensor tensor_of(py::handle value, const char* call, const char* parameter) {
+  TORCH_CHECK_TYPE(THPVariable_Check(value.ptr()), call, ": `", parameter, "` must be a tensor, but is a ",
+                   Py_TYPE(value.ptr())->tp_name, ".");
+  return THPVariable_Unpack(value.ptr());
+}
+
+py::object to_python(at::Tensor tensor) {
+  return py::reinterpret_steal<py::object>(THPVariable_Wrap(std::move(tensor)));
+}
+
+}  // namespace
+
+void bind_loss(py::module_& module) {
+  module.def(
+      "scaled_mean",
+      [](const py::object& loss, const StepInfo& info, const py::object& anchor, std::int64_t replica) {
+        return to_python(scaled_mean(tensor_of(loss, "scaled_mean", "loss"), info,
+                                     tensor_of(anchor, "scaled_mean", "anchor"), replica));
+      },
+      py::arg("loss"), py::arg("info"), py::arg("anchor"), py::arg("replica"),
+      "The replica's mean loss, scaled so that the average over the replicas is the global mean.");
+  module.def(
+      "distributed_mean",
+      [](const py::object& loss_sum, const StepInfo& info) {
+        return to_python(distributed_mean(tensor_of(loss_sum, "distributed_mean", "loss_sum"), info));
+      },
+      py::arg("loss_sum"), py::arg("info"),
+      "The replica's summed loss, scaled so that the average over the replicas is the global mean.");
+  module.def(
+      "restore_order",
+      [](const py::object& rows, const StepInfo& info) {
+        return to_python(restore_order(tensor_of(rows, "restore_order", "rows"), info));
+      },
+      py::arg("rows"), py::arg("info"), "A step's gathered rows in pipeline order, without padding.");
+}
+
+}  // namespace torch_distinput
