@@ -372,6 +372,7 @@ class Strategy:
     def enable_partial_batch_handling(self, value: bool) -> None: ...
     def distribute_dataset(self, dataset: Dataset, options: InputOptions) -> DistributedDataset:
         """Deals the rows of `dataset` out over the replicas."""
+    def __copy__(self) -> Strategy: ...
     def distribute_datasets_from_function(self, make: collections.abc.Callable, options: InputOptions) -> DistributedDataset:
         """Hands out the elements of the datasets that `make(InputContext)` returns, as they are."""
 

@@ -9,7 +9,7 @@ from torch_distinput import _library
 
 _library.load()
 
-from torch_distinput import testing  # noqa: E402
+from torch_distinput import compat, testing  # noqa: E402
 from torch_distinput._build import version as __version__  # noqa: E402
 from torch_distinput._C import (  # noqa: E402
     INFINITE,
@@ -45,6 +45,7 @@ from torch_distinput.spec import (  # noqa: E402
 from torch_distinput.steps import distributed_mean, restore_order, scaled_mean  # noqa: E402
 from torch_distinput.strategy import MirroredStrategy, OneDeviceStrategy, Strategy, get_strategy  # noqa: E402
 from torch_distinput.values import PerReplica  # noqa: E402
+from torch_distinput.zero_rows import check_zero_rows  # noqa: E402
 
 __all__ = [
     "AutoShardPolicy",
@@ -81,6 +82,8 @@ __all__ = [
     "UNKNOWN",
     "ValueContext",
     "__version__",
+    "check_zero_rows",
+    "compat",
     "distributed_mean",
     "get_replica_context",
     "get_strategy",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -24,6 +25,9 @@ from torch_distinput.values import PerReplica, local_results, regroup, select
 
 class Strategy:
     """What every strategy can do. Use one of its subclasses, or `get_strategy()`."""
+
+    _num_local_replicas = 1
+    _wraps = False  # values come as PerReplica
 
     @property
     def num_replicas_in_sync(self) -> int:
@@ -124,6 +128,13 @@ class Strategy:
         """The name that tf.distribute has for `local_results`."""
         return self.local_results(value)
 
+    def _input_context(self) -> InputContext:
+        return InputContext()
+
+    def _distribute_whole(self, dataset: Dataset) -> Any:
+        """The elements of `dataset` for one replica each; a step that lacks one is not delivered."""
+        return dataset
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
@@ -168,6 +179,8 @@ class _NativeStrategy(Strategy):
 
     def __init__(self, native: _C.Strategy):
         self._native = native
+        self._wraps = native.wraps
+        self._num_local_replicas = len(native.devices)
         self._devices = tuple(torch.device(device) for device in native.devices)
         self._threads = ReplicaThreads(self._devices)
 
@@ -267,7 +280,18 @@ class _NativeStrategy(Strategy):
             return fn(*[mine(arg) for arg in args], **{name: mine(arg) for name, arg in kwargs.items()})
 
     def _distributed(self, native: _C.DistributedDataset) -> DistributedDataset:
-        return DistributedDataset(native, self, self._native.wraps, len(self._devices))
+        return DistributedDataset(native, self, self._wraps, self._num_local_replicas)
+
+    def _input_context(self) -> InputContext:
+        native = self._native
+        return InputContext(native.num_input_pipelines, native.input_pipeline_id, native.num_replicas_in_sync)
+
+    def _distribute_whole(self, dataset):
+        native = copy.copy(self._native)
+        native.enable_partial_batch_handling = False
+        return self._distributed(
+            native.distribute_datasets_from_function(lambda context: dataset._native, _C.InputOptions())
+        )
 
     def _check_cross_replica(self, call: str, instead: str = "") -> None:
         _check_not_mixed(self)

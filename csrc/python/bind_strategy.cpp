@@ -147,6 +147,7 @@ void bind_strategy(py::module_& module) {
                      "Whether a step that lacks parts is completed with zero-row ones.")
       .def("distribute_dataset", &Strategy::distribute_dataset, py::arg("dataset"), py::arg("options"),
            WithoutGil(), "Deals the rows of `dataset` out over the replicas.")
+      .def("__copy__", [](const Strategy& self) { return Strategy(self); })
       .def("distribute_datasets_from_function", from_function, py::arg("make"), py::arg("options"),
            "Hands out the elements of the datasets that `make(InputContext)` returns, as they are.");
   py::class_<OneDeviceStrategy, Strategy>(module, "OneDeviceStrategy", "One device; batches are not split.")

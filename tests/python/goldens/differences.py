@@ -183,5 +183,5 @@ ELSEWHERE = {
     "filestream/*": "no such topic here",
     "from_function/options_*": "test_from_function.py",
     "mw_error*/infinite_on_*": "no such topic here",
-    "v1/has_experimental_run_v2": "no such topic here",
+    "v1/has_experimental_run_v2": "test_v1.py",
 }

@@ -1,0 +1,124 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The input calls of TensorFlow 1's `tf.distribute.Strategy`, as they behave in eager mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from torch_distinput import strategy as _strategy
+from torch_distinput._C import InputContext, InputReplicationMode, OutOfRangeError
+from torch_distinput.dataset import Dataset
+from torch_distinput.values import wrap
+
+__all__ = ["InputIterator", "InputReplicationMode", "Strategy"]
+
+
+class InputIterator:
+    """The steps of some input, which can be started anew. Made by `Strategy.make_dataset_iterator` and
+    `make_input_fn_iterator`; it may be used at once, without `initialize`."""
+
+    def __init__(self, open_steps: Callable[[], Iterator[Any]]):
+        self._open_steps = open_steps
+        self._steps = open_steps()
+
+    def initialize(self) -> None:
+        """Starts again from the first step: a new epoch. Values of a callable go on where they were."""
+        self._steps = self._open_steps()
+
+    @property
+    def initializer(self) -> None:
+        """The same as calling `initialize`, which happens when this is read."""
+        return self.initialize()
+
+    def get_next(self) -> Any:
+        """The next step, one value for each replica; raises OutOfRangeError at the end."""
+        try:
+            return next(self._steps)
+        except StopIteration:
+            raise OutOfRangeError("InputIterator.get_next: end of the data; call `initialize` to start again.") from None
+
+
+class _CallableSteps:
+    """Values of a callable as steps. A value that was taken is kept for the next try when a later one fails."""
+
+    def __init__(self, source: Callable[[], Any], strategy: _strategy.Strategy):
+        self._source = source
+        self._strategy = strategy
+        self._taken: list[Any] = []
+
+    def __next__(self) -> Any:
+        while len(self._taken) < self._strategy._num_local_replicas:
+            self._taken.append(self._source())
+        values, self._taken = self._taken, []
+        return wrap(values) if self._strategy._wraps else values[0]
+
+
+class Strategy:
+    """A strategy with the calls of TensorFlow 1. All other attributes are those of `strategy`.
+
+    Args:
+        strategy: such as `MirroredStrategy(["cpu", "cpu"])`.
+    """
+
+    def __init__(self, strategy: _strategy.Strategy):
+        if not isinstance(strategy, _strategy.Strategy):
+            raise TypeError(f"compat.v1.Strategy: `strategy` must be a Strategy, but is a {type(strategy).__name__}.")
+        object.__setattr__(self, "_wrapped", strategy)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._wrapped, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._wrapped, name, value)
+
+    def __reduce__(self):
+        return Strategy, (self._wrapped,)
+
+    def __repr__(self) -> str:
+        return f"compat.v1.Strategy({self._wrapped!r})"
+
+    def make_dataset_iterator(self, dataset: Dataset) -> InputIterator:
+        """Deals out the global batches of `dataset` as `distribute_dataset` does."""
+        distributed = self._wrapped.distribute_dataset(dataset)
+        return InputIterator(lambda: iter(distributed))
+
+    def make_input_fn_iterator(
+        self,
+        input_fn: Callable[[InputContext], Dataset | Callable[[], Any]],
+        replication_mode: InputReplicationMode = InputReplicationMode.PER_WORKER,
+    ) -> InputIterator:
+        """Hands out what `input_fn` returns, one value for each replica in turn; an incomplete last step is left out.
+
+        Args:
+            input_fn: called now, once. It returns a dataset, batched for one replica; or a callable, called for each
+                value, which raises OutOfRangeError or StopIteration at the end.
+            replication_mode: PER_WORKER.
+        """
+        if replication_mode is not InputReplicationMode.PER_WORKER:
+            raise ValueError(f"Input replication mode not supported: {replication_mode!r}")
+        if not callable(input_fn):
+            raise TypeError(
+                f"make_input_fn_iterator: `input_fn` must be callable, but is a {type(input_fn).__name__}."
+            )
+        source = input_fn(self._wrapped._input_context())
+        if isinstance(source, Dataset):
+            distributed = self._wrapped._distribute_whole(source)
+            return InputIterator(lambda: iter(distributed))
+        if not callable(source):
+            raise ValueError(
+                "make_input_fn_iterator: `input_fn` must return a torch_distinput.Dataset or a callable, but returned a "
+                f"{type(source).__name__}."
+            )
+        steps = _CallableSteps(source, self._wrapped)
+        return InputIterator(lambda: steps)
+
+    def experimental_run(self, fn: Callable, input_iterator: InputIterator | None = None) -> Any:
+        """`run` of `fn` on the next step of `input_iterator`, or without arguments."""
+        with self._wrapped.scope():
+            args = () if input_iterator is None else (input_iterator.get_next(),)
+            return self._wrapped.run(fn, args)
+
+    def experimental_run_v2(self, fn: Callable, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+        """The name that `run` had at first."""
+        return self._wrapped.run(fn, args, kwargs)
