@@ -32,3 +32,10 @@ def test_the_digits_example_learns_and_sees_every_row_once():
     assert re.search(r"every one of the 1438 rows was seen once", output)
     assert re.search(r"evaluated 359 of 359 test rows", output)
     assert re.search(r"DistributedSampler with 3 ranks would have counted 360", output)
+
+
+def test_the_tutorial_runs_from_end_to_end():
+    """tests/python/test_tutorial.py looks at what its sections print."""
+    output = run("02_tutorial.py")
+    assert len(re.findall(r"^== ", output, re.MULTILINE)) == 13
+    assert "[8] | [] | [] | []" in output
