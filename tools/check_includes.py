@@ -21,7 +21,8 @@ ROOMS = {
     "device": ("include", "core", "runtime"),
     "comm": ("include",),
     "distribute": (
-        "include", "core", "runtime", "device/stager.h", "comm/communicator.h",
+        "include", "core", "runtime", "device/stager.h",
+        "comm/communicator.h", "comm/store_communicator.h", "comm/wait_for_all.h",
         # What it composes: rows of elements, nodes, cursors and their identity.
         "kernels/rows.h", "ops/epoch_count.h", "ops/fork_count.h", "ops/identity.h", "ops/open.h", "ops/ops.h",
     ),
@@ -35,7 +36,7 @@ LIBRARIES = (
     (r"torch/(torch|extension|all)\.h$|ATen/ATen\.h$", frozenset(), "too slow to compile; include single headers"),
     (r"(ATen|c10|torch)/", EVERY_ROOM - {"runtime"}, "runtime does not know torch"),
     (r"(oneapi/)?tbb/", EVERY_ROOM - {"include", "core"}, "neither public headers nor core know oneTBB"),
-    (r"torch/csrc/distributed/", frozenset({"comm"}), "only comm sees c10d"),
+    (r"torch/csrc/distributed/", frozenset({"comm", "python"}), "only comm and the bindings see c10d"),
     (r"pybind11/|Python\.h$|torch/csrc/.*(pybind|python)", frozenset({"python"}), "only python sees pybind11 and CPython"),
     (r"cu(da|blas|rand|sparse|b/)|nccl|thrust/|(c10|ATen)/cuda/", frozenset({CUDA_ROOM}), "CUDA lives in device/cuda"),
 )

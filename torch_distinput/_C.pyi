@@ -384,6 +384,10 @@ class MirroredStrategy(Strategy):
     """Several replicas in this process; no devices: every accelerator, else one CPU."""
     def __init__(self, devices: collections.abc.Sequence[str] = []) -> None: ...
 
+class MultiWorkerMirroredStrategy(Strategy):
+    """Several processes that share one dataset and reach one store; `name` is the group's own."""
+    def __init__(self, store: torch.distributed.distributed_c10d.Store, rank: int, size: int, name: str, devices: collections.abc.Sequence[str]) -> None: ...
+
 class InvalidArgumentError(ValueError):
     """A value that is well-typed but unusable, such as an empty Optional."""
     ...

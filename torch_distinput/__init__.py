@@ -33,6 +33,7 @@ from torch_distinput._reduce import ReduceOp  # noqa: E402
 from torch_distinput.dataset import Dataset  # noqa: E402
 from torch_distinput.distributed import DistributedDataset, DistributedIterator, Optional  # noqa: E402
 from torch_distinput.input_options import InputOptions  # noqa: E402
+from torch_distinput.multi_worker import MultiWorkerMirroredStrategy  # noqa: E402
 from torch_distinput.replica import ReplicaContext, get_replica_context  # noqa: E402
 from torch_distinput.spec import (  # noqa: E402
     DatasetSpec,
@@ -62,6 +63,7 @@ __all__ = [
     "InputReplicationMode",
     "InvalidArgumentError",
     "MirroredStrategy",
+    "MultiWorkerMirroredStrategy",
     "NotFoundError",
     "OneDeviceStrategy",
     "Optional",

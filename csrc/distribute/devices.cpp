@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace torch_distinput {
 namespace {
@@ -48,6 +49,14 @@ std::vector<c10::Device> find_devices(const std::vector<std::string>& names, con
     devices.push_back(device);
   }
   return devices;
+}
+
+std::vector<c10::Device> local_device(const std::string& strategy) {
+  const auto type = at::accelerator::getAccelerator();
+  if (!type || at::accelerator::deviceCount() == 0) return {c10::Device(c10::kCPU)};
+  const char* const local_rank = std::getenv("LOCAL_RANK");
+  const std::string name = c10::DeviceTypeName(*type, /*lower_case=*/true);
+  return find_devices({local_rank ? name + ":" + local_rank : name}, strategy);
 }
 
 std::vector<c10::Device> all_devices() {

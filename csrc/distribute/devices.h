@@ -13,6 +13,10 @@ namespace torch_distinput {
 /// named twice.
 std::vector<c10::Device> find_devices(const std::vector<std::string>& names, const std::string& strategy);
 
+/// The accelerator whose number is the environment's `LOCAL_RANK` (torchrun sets it), else the current one,
+/// else `cpu`. Throws c10::ValueError naming `strategy` where there are fewer accelerators than that.
+std::vector<c10::Device> local_device(const std::string& strategy);
+
 /// Every accelerator that torch sees, else one `cpu`.
 std::vector<c10::Device> all_devices();
 

@@ -65,8 +65,13 @@ DistributedIterator DistributedDataset::iterate(IterateOptions options) const {
   at.seed = options.seed ? *options.seed : impl_->seed();
   // An iterator of an epoch that the caller chose stays out of the count.
   auto epochs = options.epoch ? nullptr : impl_->epochs;
-  return DistributedIterator(std::make_unique<DistributedIterator::Impl>(
-      impl_->distribution, std::move(epochs), std::move(at), options.stream_only));
+  std::unique_ptr<PeerLink> link;
+  if (impl_->openings)
+    link = std::make_unique<PeerLink>(impl_->openings, impl_->distribution->input.peer_timeout);
+  const bool seed_given = options.seed || impl_->distribution->options.seed;
+  return DistributedIterator(
+      std::make_unique<DistributedIterator::Impl>(impl_->distribution, std::move(epochs), std::move(at),
+                                                  options.stream_only, std::move(link), seed_given));
 }
 
 ElementSpec DistributedDataset::element_spec() const {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "distribute/distribution.h"
+#include "distribute/peer_link.h"
 #include "distribute/plan_rows.h"
 #include "ops/epoch_count.h"
 #include "torch_distinput/strategy.h"
@@ -14,8 +15,11 @@
 namespace torch_distinput {
 
 struct DistributedDataset::Impl {
-  explicit Impl(DistributionPtr shared)
-      : distribution(std::move(shared)), epochs(std::make_shared<EpochCount>()) {}
+  /// `peers`: the other processes; null: there are none.
+  Impl(DistributionPtr shared, const PeersPtr& peers)
+      : distribution(std::move(shared)),
+        epochs(std::make_shared<EpochCount>()),
+        openings(peers ? std::make_shared<OpeningKeys>(peers) : nullptr) {}
 
   /// The base seed: that of the pipeline, else one drawn once.
   std::uint64_t seed() const;
@@ -27,6 +31,7 @@ struct DistributedDataset::Impl {
 
   DistributionPtr distribution;
   std::shared_ptr<EpochCount> epochs;
+  std::shared_ptr<OpeningKeys> openings;  ///< null in a single process
 
  private:
   std::optional<std::int64_t> pipeline_steps(const Distribution& distribution, bool only_complete) const;

@@ -17,14 +17,24 @@
 namespace torch_distinput {
 
 DistributedIterator::Impl::Impl(DistributionPtr distribution, std::shared_ptr<EpochCount> epochs,
-                                EpochPosition at, bool stream_only)
+                                EpochPosition at, bool stream_only, std::unique_ptr<PeerLink> link,
+                                bool seed_given)
     : distribution_(std::move(distribution)),
       epochs_(std::move(epochs)),
       at_(std::move(at)),
       stream_only_(stream_only),
+      link_(std::move(link)),
+      seed_given_(seed_given),
       engine_(make_engine(distribution_->options)),
       allocations_before_(engine_->pool->stats().allocations),
       fork_count_(fork_count()) {}
+
+DistributedIterator::Impl::~Impl() { leave_peers(); }
+
+/// Tells the peers that no step follows here. At the end of the data nobody expects one.
+void DistributedIterator::Impl::leave_peers() noexcept {
+  if (link_ && fork_count_ == fork_count()) link_->leave(at_.start.position.step);
+}
 
 void DistributedIterator::Impl::check_usable() const {
   if (closed_) throw FailedPreconditionError("DistributedIterator: the iterator is closed.");
@@ -41,10 +51,13 @@ std::optional<PerReplica> DistributedIterator::Impl::take(bool only_complete) {
   const InterruptWatch watch;
   BuiltStep* step = nullptr;
   try {
+    if (link_) open_with_peers();
     step = peek();
+    if (link_ && step != nullptr) link_->check_together(at_.start.position.step);
   } catch (...) {
     if (!watch.interrupt()) {
       error_ = std::current_exception();
+      if (link_) link_->fail(at_.start.position.step, error_);
       throw;
     }
   }
@@ -54,8 +67,19 @@ std::optional<PerReplica> DistributedIterator::Impl::take(bool only_complete) {
     std::rethrow_exception(watch.interrupt());
   }
   const bool refuses = only_complete && !distribution_->completes;
-  if (step == nullptr || (refuses && !step->complete)) return std::nullopt;
+  if (step == nullptr || (refuses && !step->complete)) {
+    if (link_) link_->end();
+    return std::nullopt;
+  }
   return hand_out(refuses);
+}
+
+void DistributedIterator::Impl::open_with_peers() {
+  if (link_->open()) return link_->check_alive();
+  const std::uint64_t drawn = link_->agree(describe_opening(*distribution_, at_, seed_given_));
+  if (seed_given_) return;
+  at_.seed = drawn;
+  if (epochs_) epochs_->adopt(at_.epoch, used_, drawn);
 }
 
 /// The next step, made and not handed out; null at the end.
@@ -90,6 +114,8 @@ void DistributedIterator::Impl::load(const State& state) {
   check_usable();
   EpochPosition at = read_position(*distribution_, state);
   stop();
+  leave_peers();
+  seed_given_ = true;
   error_ = nullptr;
   info_.reset();
   at_ = std::move(at);
@@ -110,6 +136,7 @@ Stats DistributedIterator::Impl::stats() const {
 
 void DistributedIterator::Impl::close() {
   stop();
+  leave_peers();
   closed_ = true;
 }
 

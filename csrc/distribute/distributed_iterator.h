@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "distribute/lane.h"
+#include "distribute/peer_link.h"
 #include "distribute/position_state.h"
 #include "ops/epoch_count.h"
 #include "torch_distinput/strategy.h"
@@ -15,8 +16,11 @@ namespace torch_distinput {
 
 struct DistributedIterator::Impl {
  public:
-  /// `epochs`: the count that this iterator takes part in; may be null.
-  Impl(DistributionPtr distribution, std::shared_ptr<EpochCount> epochs, EpochPosition at, bool stream_only);
+  /// `epochs`: the count that this iterator takes part in; may be null. `link`: to the other processes; null:
+  /// there are none. `seed_given`: the seed is the user's.
+  Impl(DistributionPtr distribution, std::shared_ptr<EpochCount> epochs, EpochPosition at, bool stream_only,
+       std::unique_ptr<PeerLink> link, bool seed_given);
+  ~Impl();
 
   /// The next step as `next` (`only_complete`) or `get_next_as_optional` hands it out.
   std::optional<PerReplica> take(bool only_complete);
@@ -29,6 +33,8 @@ struct DistributedIterator::Impl {
 
  private:
   void check_usable() const;
+  void open_with_peers();
+  void leave_peers() noexcept;
   BuiltStep* peek();
   PerReplica hand_out(bool only_complete);
   void count(const PerReplica& values);
@@ -39,6 +45,8 @@ struct DistributedIterator::Impl {
   std::shared_ptr<EpochCount> epochs_;
   EpochPosition at_;  // after the step last handed out
   bool stream_only_;
+  std::unique_ptr<PeerLink> link_;
+  bool seed_given_;
   std::shared_ptr<Engine> engine_;
   std::unique_ptr<Lane> lane_;      // null before the first step is asked for, and after load
   std::optional<BuiltStep> ahead_;  // made and not handed out

@@ -21,6 +21,7 @@ struct Distribution {
   Options options;  ///< of the pipeline
   InputOptions input;
   std::vector<c10::Device> devices;  ///< of the local replicas
+  NodePtr node;                      ///< the dataset as the user gave it
   SpecPtr spec;                      ///< of the global batches; null: not known before data is read
   std::int64_t cardinality = 0;      ///< of the dataset as the user gave it
   bool completes = false;            ///< steps that lack parts are completed (`partial_batch_handling`)

@@ -34,6 +34,11 @@ std::shared_ptr<Distribution> whole_distribution(const Dataset& dataset, const I
 DistributedDataset Strategy::distribute_datasets_from_function(
     const std::function<Dataset(const InputContext&)>& make, InputOptions options) const {
   check_function_options(options, pipeline_per_replica_);
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !peers_,
+      "distribute_datasets_from_function: each process reads a dataset of its own, and "
+      "an agreement on the end of uneven streams is not there yet; use "
+      "`distribute_dataset`.");
   const std::int64_t count = std::ssize(devices_);
   const Replicas replicas{num_workers_, worker_, count};
   std::shared_ptr<Distribution> distribution;
@@ -53,7 +58,7 @@ DistributedDataset Strategy::distribute_datasets_from_function(
   distribution->completes = enable_partial_batch_handling && may_lack_parts(*distribution);
   // As recorded: only the type of the elements is that of the last dataset.
   if (!distribution->pipelines.empty()) distribution->spec = distribution->pipelines.back()->spec;
-  return DistributedDataset(std::make_shared<DistributedDataset::Impl>(std::move(distribution)));
+  return DistributedDataset(std::make_shared<DistributedDataset::Impl>(std::move(distribution), peers_));
 }
 
 PerReplica Strategy::distribute_values_from_function(

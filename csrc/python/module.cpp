@@ -34,6 +34,7 @@ PYBIND11_MODULE(_C, module) {
   bind_steps(module);
   bind_loss(module);
   bind_strategy(module);
+  bind_multi_worker(module);
   bind_testing(module);
   show_in_package(module);
   py::module_::import("atexit").attr("register")(py::cpp_function(stop_live_cursors));

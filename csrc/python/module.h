@@ -17,6 +17,7 @@ void bind_contexts(pybind11::module_& module);
 void bind_loss(pybind11::module_& module);
 void bind_steps(pybind11::module_& module);
 void bind_strategy(pybind11::module_& module);
+void bind_multi_worker(pybind11::module_& module);
 void bind_testing(pybind11::module_& module);
 
 }  // namespace torch_distinput

@@ -10,9 +10,11 @@
 #include "torch_distinput/function.h"       // IWYU pragma: export
 #include "torch_distinput/input_context.h"  // IWYU pragma: export
 #include "torch_distinput/interrupt.h"      // IWYU pragma: export
+#include "torch_distinput/multi_worker.h"   // IWYU pragma: export
 #include "torch_distinput/node.h"           // IWYU pragma: export
 #include "torch_distinput/options.h"        // IWYU pragma: export
 #include "torch_distinput/plan.h"           // IWYU pragma: export
+#include "torch_distinput/process_group.h"  // IWYU pragma: export
 #include "torch_distinput/random.h"         // IWYU pragma: export
 #include "torch_distinput/spec.h"           // IWYU pragma: export
 #include "torch_distinput/state.h"          // IWYU pragma: export

@@ -1,0 +1,39 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace torch_distinput {
+
+/// The ranks of a group as one of them sees them, and a board on which they leave texts for each other.
+/// No call waits for another rank. Any thread may call; what the transport throws comes through.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  /// This process, in [0, size()).
+  virtual int rank() const noexcept = 0;
+  virtual int size() const noexcept = 0;
+
+  /// Puts `text`, which is not empty, under `key`, in the place of what is there.
+  virtual void post(const std::string& key, const std::string& text) = 0;
+  /// Puts `text` under `key` unless there is a text already. Returns the text that is there.
+  virtual std::string post_first(const std::string& key, const std::string& text) = 0;
+  /// The texts under `keys`; nullopt unless all are there.
+  virtual std::optional<std::vector<std::string>> look(const std::vector<std::string>& keys) = 0;
+  /// Adds `value` to the number under `key`, 0 at first, and returns the sum. A key of its own, not for
+  /// `look`.
+  virtual std::int64_t add(const std::string& key, std::int64_t value) = 0;
+  /// Takes away what is under `key`, if anything.
+  virtual void remove(const std::string& key) = 0;
+};
+using CommunicatorPtr = std::shared_ptr<Communicator>;
+
+/// The ranks of a group within this process, for tests: communicator i is rank i's. They share a board.
+std::vector<CommunicatorPtr> in_memory_communicators(int size);
+
+}  // namespace torch_distinput

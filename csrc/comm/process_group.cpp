@@ -1,0 +1,22 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "torch_distinput/process_group.h"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <utility>
+
+namespace torch_distinput {
+
+ProcessGroup::ProcessGroup(c10d::Store& shared, int rank_in_group, int ranks, std::string group_name)
+    : rank(rank_in_group), size(ranks), name(std::move(group_name)) {
+  TORCH_CHECK_VALUE(size >= 1, "ProcessGroup: `size` must be at least 1, but is ", size, ".");
+  TORCH_CHECK_VALUE(rank >= 0 && rank < size, "ProcessGroup: `rank` must be in [0, ", size, "), but is ",
+                    rank, ".");
+  TORCH_CHECK_VALUE(!name.empty(), "ProcessGroup: `name` must not be empty.");
+  auto own = shared.clone();
+  c10d::Store* const connection = own.get();
+  store = {connection, [own = std::move(own)](c10d::Store*) {}};
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,64 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "comm/store_communicator.h"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <utility>
+
+namespace torch_distinput {
+namespace {
+
+std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+class StoreCommunicator final : public Communicator {
+ public:
+  explicit StoreCommunicator(const ProcessGroup& group)
+      : store_(group.store),
+        prefix_("torch_distinput/" + group.name + "/"),
+        rank_(group.rank),
+        size_(group.size) {}
+
+  int rank() const noexcept override { return rank_; }
+  int size() const noexcept override { return size_; }
+
+  void post(const std::string& key, const std::string& text) override { store_->set(prefix_ + key, text); }
+
+  std::string post_first(const std::string& key, const std::string& text) override {
+    // An empty text stands for a key that is not there.
+    return store_->compareSet(prefix_ + key, std::string(), text);
+  }
+
+  std::optional<std::vector<std::string>> look(const std::vector<std::string>& keys) override {
+    std::vector<std::string> full;
+    for (const auto& key : keys) full.push_back(prefix_ + key);
+    if (!store_->check(full)) return std::nullopt;
+    std::vector<std::string> texts;
+    if (store_->hasExtendedApi()) {
+      for (const auto& bytes : store_->multiGet(full)) texts.push_back(text_of(bytes));
+    } else {
+      for (const auto& key : full) texts.push_back(text_of(store_->get(key)));
+    }
+    return texts;
+  }
+
+  std::int64_t add(const std::string& key, std::int64_t value) override {
+    return store_->add(prefix_ + key, value);
+  }
+
+  void remove(const std::string& key) override { store_->deleteKey(prefix_ + key); }
+
+ private:
+  std::shared_ptr<c10d::Store> store_;
+  std::string prefix_;
+  int rank_;
+  int size_;
+};
+
+}  // namespace
+
+CommunicatorPtr store_communicator(const ProcessGroup& group) {
+  return std::make_shared<StoreCommunicator>(group);
+}
+
+}  // namespace torch_distinput

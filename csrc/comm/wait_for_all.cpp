@@ -1,0 +1,89 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "comm/wait_for_all.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <sstream>
+#include <thread>
+
+#include "torch_distinput/error.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::microseconds kFirstPause{100};
+constexpr std::chrono::microseconds kLongestPause{10'000};
+constexpr std::chrono::milliseconds kInterruptInterval{50};
+
+std::vector<std::string> keys_of_all(const std::string& key, int size) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < size; ++rank) keys.push_back(key + "/" + std::to_string(rank));
+  return keys;
+}
+
+std::string missing(Communicator& communicator, const std::vector<std::string>& keys) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < communicator.size(); ++rank)
+    if (!communicator.look({keys[static_cast<std::size_t>(rank)]})) ranks.push_back(rank);
+  return name_ranks(ranks);
+}
+
+/// The last one to read takes the texts away.
+void leave(Communicator& communicator, const std::string& key, const std::vector<std::string>& keys) {
+  const std::string readers = key + "/readers";
+  if (communicator.add(readers, 1) < communicator.size()) return;
+  for (const auto& text : keys) communicator.remove(text);
+  communicator.remove(readers);
+}
+
+}  // namespace
+
+std::vector<std::string> wait_for_all(Communicator& communicator, const std::string& key,
+                                      const std::string& mine, std::chrono::duration<double> timeout,
+                                      const std::string& what) {
+  const auto keys = keys_of_all(key, communicator.size());
+  communicator.post(keys[static_cast<std::size_t>(communicator.rank())], mine);
+  const auto start = Clock::now();
+  auto next_check = start + kInterruptInterval;
+  bool warned = false;
+  for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+    if (auto texts = communicator.look(keys)) {
+      leave(communicator, key, keys);
+      return std::move(*texts);
+    }
+    const auto now = Clock::now();
+    if (now - start >= timeout) {
+      std::ostringstream text;
+      text << what << ": rank " << communicator.rank() << " waited " << timeout.count()
+           << " s (`peer_timeout`) for " << missing(communicator, keys)
+           << ". Every rank has to open its iterators in the same order and ask for their first step.";
+      throw DistributedDatasetError(text.str());
+    }
+    if (now - start >= kPatience && !std::exchange(warned, true)) {
+      TORCH_WARN(what, ": rank ", communicator.rank(), " has waited ", kPatience.count(), " s for ",
+                 missing(communicator, keys), ".");
+    }
+    if (now >= next_check) {
+      if (interrupt_check()) interrupt_check()();
+      next_check = now + kInterruptInterval;
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+std::string name_ranks(const std::vector<int>& ranks) {
+  std::ostringstream text;
+  text << (ranks.size() == 1 ? "rank " : "ranks ");
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i > 0) text << (i + 1 == ranks.size() ? " and " : ", ");
+    text << ranks[i];
+  }
+  return text.str();
+}
+
+}  // namespace torch_distinput

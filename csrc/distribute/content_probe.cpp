@@ -1,0 +1,68 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/content_probe.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <exception>
+#include <sstream>
+#include <string_view>
+
+#include "ops/open.h"
+
+namespace torch_distinput {
+namespace {
+
+/// FNV-1a, 64 bits.
+class Hash {
+ public:
+  void add(std::string_view bytes) {
+    for (const char byte : bytes) value_ = (value_ ^ static_cast<unsigned char>(byte)) * 0x100000001b3ULL;
+  }
+  void add(const at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    const at::Tensor dense = tensor.contiguous();
+    add({static_cast<const char*>(dense.const_data_ptr()), static_cast<std::size_t>(dense.nbytes())});
+  }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325ULL;
+};
+
+void add_leaf(Hash& hash, const Leaf& leaf) {
+  if (const auto* dense = std::get_if<at::Tensor>(&leaf)) hash.add(*dense);
+  if (const auto* strings = std::get_if<Bytes>(&leaf)) hash.add(strings->values);
+  if (const auto* ragged = std::get_if<Ragged>(&leaf)) hash.add(ragged->values);
+}
+
+void add_source(Hash& hash, const Node& source, const IterContext& context) {
+  const PlanPtr plan = source.plan(context);
+  if (!plan || plan->traits().foreign || plan->size() == 0) return;
+  const std::int64_t last = plan->size() - 1;
+  std::array<std::int64_t, 3> positions{0, last / 2, last};
+  for (const Element& element : plan->fetch(positions))
+    for (const Leaf& leaf : element.leaves()) add_leaf(hash, leaf);
+}
+
+void add_sources(Hash& hash, const Node& node, const IterContext& context) {
+  const auto inputs = node.inputs();
+  if (inputs.empty()) return add_source(hash, node, context);
+  for (const auto& input : inputs) add_sources(hash, *input, context);
+}
+
+}  // namespace
+
+std::string content_probe(const NodePtr& node) {
+  Hash hash;
+  try {
+    add_sources(hash, *node, epoch_context(make_engine({}), 0, 0, /*stream_only=*/false));
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  std::ostringstream text;
+  text << std::hex << hash.value();
+  return text.str();
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,123 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/opening.h"
+
+#include <map>
+#include <sstream>
+
+#include "comm/wait_for_all.h"
+#include "distribute/content_probe.h"
+#include "ops/identity.h"
+#include "runtime/permutation.h"
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+namespace {
+
+/// Lets a value stand in a line.
+std::string escape(const std::string& value) {
+  std::string line;
+  for (const char c : value) line += c == '\n' ? "\\n" : c == '\\' ? "\\\\" : std::string(1, c);
+  return line;
+}
+
+std::string unescape(const std::string& line) {
+  std::string value;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\\') {
+      value += line[++i] == 'n' ? '\n' : '\\';
+    } else {
+      value += line[i];
+    }
+  }
+  return value;
+}
+
+std::string weights_text(const std::optional<std::vector<double>>& weights) {
+  if (!weights) return "none";
+  std::ostringstream text;
+  for (const double weight : *weights) text << weight << ' ';
+  return text.str();
+}
+
+/// What a user who sees this difference should do.
+std::string advice(const std::string& fact) {
+  if (fact == "length" || fact == "content")
+    return "Give every rank the whole dataset: the library deals its rows out.";
+  if (fact == "epoch") return "Call `set_epoch` with the same number on every rank, or on none.";
+  if (fact == "position") return "Load the same state on every rank, or on none.";
+  if (fact == "seed") return "Use the same seed on every rank, or none.";
+  return "Every rank has to run the same program on the same dataset with the same options.";
+}
+
+}  // namespace
+
+std::string Opening::encode() const {
+  std::ostringstream text;
+  text << drawn_seed << '\n';
+  for (const auto& [name, value] : facts) text << name << '=' << escape(value) << '\n';
+  return text.str();
+}
+
+Opening Opening::decode(const std::string& text) {
+  std::istringstream lines(text);
+  Opening opening;
+  std::string line;
+  std::getline(lines, line);
+  opening.drawn_seed = std::stoull(line);
+  while (std::getline(lines, line)) {
+    const auto end = line.find('=');
+    opening.facts.push_back({line.substr(0, end), unescape(line.substr(end + 1))});
+  }
+  return opening;
+}
+
+Opening describe_opening(const Distribution& distribution, const EpochPosition& at, bool seed_given) {
+  const Dealing& dealing = distribution.dealing;
+  const InputOptions& input = distribution.input;
+  const StepPosition& position = at.start.position;
+  Opening opening;
+  opening.drawn_seed = at.seed;
+  const auto add = [&](const char* name, std::string value) {
+    opening.facts.push_back({name, std::move(value)});
+  };
+  add("shuffle version", std::to_string(kPermutationVersion));
+  add("workers", std::to_string(dealing.replicas.workers));
+  add("replicas a worker", std::to_string(dealing.replicas.per_worker));
+  add("pipeline", pipeline_identity(distribution.node).str());
+  add("batch size", std::to_string(dealing.batch));
+  add("length", std::to_string(distribution.cardinality));
+  add("content", content_probe(distribution.node));
+  add("element_spec", distribution.spec ? to_string(*distribution.spec) : "unknown");
+  add("split", input.split == Split::kTf ? "tf" : "balanced");
+  add("weights", weights_text(input.weights));
+  add("tail", std::to_string(static_cast<int>(input.tail)));
+  add("auto_shard_policy", policy_name(dealing.sharding.applied));
+  add("partial batch handling", distribution.completes ? "on" : "off");
+  add("epoch", std::to_string(at.epoch));
+  add("seed", seed_given ? std::to_string(at.seed) : "none");
+  add("position", "step " + std::to_string(position.step) + ", row " + std::to_string(position.row));
+  return opening;
+}
+
+void check_openings_agree(const std::vector<Opening>& openings) {
+  for (std::size_t i = 0; i < openings.front().facts.size(); ++i) {
+    const std::string& name = openings.front().facts[i].name;
+    std::map<std::string, std::vector<int>> ranks_by_value;
+    for (std::size_t rank = 0; rank < openings.size(); ++rank) {
+      const auto& facts = openings[rank].facts;
+      ranks_by_value[i < facts.size() ? facts[i].value : "nothing"].push_back(static_cast<int>(rank));
+    }
+    if (ranks_by_value.size() == 1) continue;
+    std::ostringstream text;
+    text << "DistributedDataset: the ranks must agree on " << name << ", but ";
+    const char* separator = "";
+    for (const auto& [value, ranks] : ranks_by_value) {
+      text << separator << name_ranks(ranks) << (ranks.size() == 1 ? " has " : " have ") << value;
+      separator = "; ";
+    }
+    text << ". " << advice(name);
+    throw DistributedDatasetError(text.str());
+  }
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,35 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "distribute/position_state.h"
+
+namespace torch_distinput {
+
+/// What a rank says about an iterator before its first step. Ranks whose `facts` differ cannot go on
+/// together.
+struct Opening {
+  struct Fact {
+    std::string name;
+    std::string value;
+  };
+  std::vector<Fact> facts;
+  std::uint64_t drawn_seed = 0;  ///< rank 0's is used where no seed was given
+
+  std::string encode() const;
+  /// REQUIRES: made by `encode`.
+  static Opening decode(const std::string& text);
+};
+
+/// What this rank has to say. `seed_given`: the seed is the user's or a saved state's. Reads a few rows of
+/// native sources.
+Opening describe_opening(const Distribution& distribution, const EpochPosition& at, bool seed_given);
+
+/// Throws DistributedDatasetError, the same on every rank, naming the first fact in which they differ, the
+/// values and the ranks. `openings`: one of each rank.
+void check_openings_agree(const std::vector<Opening>& openings);
+
+}  // namespace torch_distinput

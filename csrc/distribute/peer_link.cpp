@@ -1,0 +1,82 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/peer_link.h"
+
+#include <c10/util/Exception.h>
+
+#include <utility>
+#include <vector>
+
+#include "comm/wait_for_all.h"
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+namespace {
+
+std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const c10::Error& known) {
+    return known.what_without_backtrace();
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "an exception of unknown type";
+  }
+}
+
+}  // namespace
+
+std::string OpeningKeys::next() {
+  const std::lock_guard lock(mutex_);
+  if (dataset_.empty()) dataset_ = peers_->next_dataset_key();
+  return dataset_ + "/" + std::to_string(openings_++);
+}
+
+PeerLink::PeerLink(std::shared_ptr<OpeningKeys> keys, double peer_timeout)
+    : keys_(std::move(keys)), timeout_(peer_timeout) {}
+
+std::uint64_t PeerLink::agree(const Opening& mine) {
+  if (key_.empty()) key_ = keys_->next();
+  Peers& peers = *keys_->peers();
+  auto watched = peers.watch().watch(key_, timeout_);
+  std::vector<Opening> openings;
+  try {
+    for (const auto& text :
+         wait_for_all(peers.communicator(), key_ + "/open", mine.encode(), timeout_, "DistributedDataset"))
+      openings.push_back(Opening::decode(text));
+  } catch (const DistributedDatasetError& error) {
+    // Those that come later find this rank's opening, but not this rank.
+    watched->fail(error.what_without_backtrace());
+    throw;
+  }
+  check_openings_agree(openings);
+  watched_ = std::move(watched);
+  key_.clear();
+  return openings.front().drawn_seed;
+}
+
+void PeerLink::check_alive() const {
+  const PeerNews news = watched_->news();
+  if (!news.failure.empty()) throw DistributedDatasetError("DistributedIterator: " + news.failure);
+}
+
+void PeerLink::check_together(std::int64_t step) const {
+  const PeerNews news = watched_->news();
+  if (!news.left || step < news.left->step) return;
+  throw DistributedDatasetError("DistributedIterator: rank " + std::to_string(news.left->rank) +
+                                " left its loop after " + std::to_string(news.left->step) +
+                                " steps, but this rank goes on to step " + std::to_string(step) +
+                                ". Every rank has to take the same number of steps.");
+}
+
+void PeerLink::fail(std::int64_t step, const std::exception_ptr& error) noexcept {
+  if (watched_) watched_->fail("at step " + std::to_string(step) + ": " + message_of(error));
+}
+
+void PeerLink::leave(std::int64_t steps) noexcept {
+  if (!watched_) return;
+  watched_->leave(steps);
+  watched_.reset();
+}
+
+}  // namespace torch_distinput

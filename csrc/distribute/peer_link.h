@@ -1,0 +1,57 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "distribute/opening.h"
+#include "distribute/peers.h"
+
+namespace torch_distinput {
+
+/// The keys of a dataset's iterators, one for each opening, in the order of the openings. Any thread may
+/// call.
+class OpeningKeys {
+ public:
+  explicit OpeningKeys(PeersPtr peers) : peers_(std::move(peers)) {}
+  const PeersPtr& peers() const noexcept { return peers_; }
+  std::string next();
+
+ private:
+  PeersPtr peers_;
+  std::mutex mutex_;
+  std::string dataset_;
+  std::int64_t openings_ = 0;
+};
+
+/// What binds an iterator to those of the other ranks. One thread at a time.
+class PeerLink {
+ public:
+  PeerLink(std::shared_ptr<OpeningKeys> keys, double peer_timeout);
+
+  bool open() const noexcept { return watched_ != nullptr; }
+  /// Waits for the openings of all ranks; throws DistributedDatasetError where they differ or one is missing
+  /// for longer than the timeout. Returns the seed that rank 0 drew. May be called again after an interrupt.
+  std::uint64_t agree(const Opening& mine);
+  /// Throws DistributedDatasetError if a peer is known to have failed.
+  void check_alive() const;
+  /// Throws DistributedDatasetError if a peer left before step `step`, which this rank is about to take.
+  void check_together(std::int64_t step) const;
+  /// This rank failed at step `step` with the current exception.
+  void fail(std::int64_t step, const std::exception_ptr& error) noexcept;
+  /// This rank takes no step after the first `steps` ones; the next one needs another opening.
+  void leave(std::int64_t steps) noexcept;
+  /// This rank took the last step: nobody waits for it.
+  void end() noexcept { watched_.reset(); }
+
+ private:
+  std::shared_ptr<OpeningKeys> keys_;
+  std::chrono::duration<double> timeout_;
+  std::string key_;  // of the opening under way
+  std::unique_ptr<WatchedIterator> watched_;
+};
+
+}  // namespace torch_distinput

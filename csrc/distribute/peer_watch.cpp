@@ -1,0 +1,196 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/peer_watch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "distribute/silence.h"
+#include "runtime/process_owned.h"
+#include "runtime/worker_thread.h"
+
+namespace torch_distinput {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+constexpr const char* kGone = "gone";
+
+std::string pulse_key(int rank) { return "pulse/" + std::to_string(rank); }
+
+/// `<rank> <step>`.
+PeerNews::Leaving read_leaving(const std::string& text) {
+  const auto space = text.find(' ');
+  return {std::stoi(text.substr(0, space)), std::stoll(text.substr(space + 1))};
+}
+
+struct Watched {
+  std::string failed_key;
+  std::string left_key;
+  Seconds timeout;
+  PeerNews news;
+};
+
+/// What the thread and the iterators share; `mutex` guards all of it, the news too.
+struct Watchlist {
+  std::mutex mutex;
+  std::condition_variable stop_asked;
+  bool stopped = false;
+  std::vector<std::shared_ptr<Watched>> all;
+
+  std::vector<std::shared_ptr<Watched>> snapshot() {
+    const std::lock_guard lock(mutex);
+    return all;
+  }
+};
+
+/// A failure that nobody can be told is found out by every rank itself, by the silence of the store.
+void tell(Communicator& communicator, const std::string& key, const std::string& text) noexcept {
+  try {
+    communicator.post_first(key, text);
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
+class Handle final : public WatchedIterator {
+ public:
+  Handle(CommunicatorPtr communicator, std::shared_ptr<ProcessOwned<Watchlist>> list,
+         std::shared_ptr<PeerWatch> watch, std::shared_ptr<Watched> watched)
+      : communicator_(std::move(communicator)),
+        list_(std::move(list)),
+        watch_(std::move(watch)),
+        watched_(std::move(watched)) {
+    const std::lock_guard lock((*list_)->mutex);
+    (*list_)->all.push_back(watched_);
+  }
+  ~Handle() override {
+    if (list_->inherited()) return;
+    const std::lock_guard lock((*list_)->mutex);
+    std::erase((*list_)->all, watched_);
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  PeerNews news() const override {
+    const std::lock_guard lock((*list_)->mutex);
+    return watched_->news;
+  }
+  void fail(const std::string& message) noexcept override {
+    tell(*communicator_, watched_->failed_key,
+         "rank " + std::to_string(communicator_->rank()) + " failed: " + message);
+  }
+  void leave(std::int64_t step) noexcept override {
+    tell(*communicator_, watched_->left_key,
+         std::to_string(communicator_->rank()) + " " + std::to_string(step));
+  }
+
+ private:
+  CommunicatorPtr communicator_;
+  std::shared_ptr<ProcessOwned<Watchlist>> list_;
+  std::shared_ptr<PeerWatch> watch_;  // whose thread reads for this one
+  std::shared_ptr<Watched> watched_;
+};
+
+class ThreadedWatch final : public PeerWatch, public std::enable_shared_from_this<ThreadedWatch> {
+ public:
+  ThreadedWatch(CommunicatorPtr communicator, std::chrono::milliseconds interval)
+      : communicator_(std::move(communicator)),
+        interval_(interval),
+        next_((communicator_->rank() + 1) % communicator_->size()),
+        next_silence_(interval),
+        store_silence_(interval),
+        list_(std::make_shared<ProcessOwned<Watchlist>>(std::make_shared<Watchlist>())),
+        thread_("tdi-peers", [this] { run(); }) {}
+
+  ~ThreadedWatch() override {
+    if (list_->inherited()) return;
+    const std::lock_guard lock((*list_)->mutex);
+    (*list_)->stopped = true;
+    (*list_)->stop_asked.notify_all();
+  }
+
+  std::unique_ptr<WatchedIterator> watch(const std::string& key, Seconds timeout) override {
+    auto watched = std::make_shared<Watched>(Watched{key + "/failed", key + "/left", timeout, {}});
+    return std::make_unique<Handle>(communicator_, list_, shared_from_this(), std::move(watched));
+  }
+
+ private:
+  void run() noexcept {
+    do {
+      std::string trouble;
+      try {
+        look();
+      } catch (const std::exception& error) {
+        trouble = error.what();
+      }
+      store_silence_.looked(trouble.empty());
+      blame(store_silence_.length(), "the store could not be reached for", trouble);
+    } while (!stopped_after_interval());
+    try {
+      communicator_->post(pulse_key(communicator_->rank()), kGone);
+    } catch (const std::exception&) {
+      return;  // without a store there is nobody to tell
+    }
+  }
+
+  bool stopped_after_interval() {
+    std::unique_lock lock((*list_)->mutex);
+    return (*list_)->stop_asked.wait_for(lock, interval_, [this] { return (*list_)->stopped; });
+  }
+
+  void look() {
+    communicator_->post(pulse_key(communicator_->rank()), std::to_string(++pulse_));
+    const auto pulse = communicator_->look({pulse_key(next_)});
+    const bool expected = pulse && pulse->front() != kGone;
+    next_silence_.looked(!expected || std::exchange(heard_, pulse->front()) != pulse->front());
+    blame(next_silence_.length(), "rank " + std::to_string(next_) + " gave no sign of life for", "");
+    for (const auto& watched : (*list_)->snapshot()) read_news(*watched);
+  }
+
+  void read_news(Watched& watched) {
+    const auto failed = communicator_->look({watched.failed_key});
+    const auto left = communicator_->look({watched.left_key});
+    const std::lock_guard lock((*list_)->mutex);
+    if (failed && watched.news.failure.empty()) watched.news.failure = failed->front();
+    if (left) watched.news.left = read_leaving(left->front());
+  }
+
+  void blame(Seconds silence, const std::string& what, const std::string& why) {
+    if (silence == Seconds{}) return;
+    for (const auto& watched : (*list_)->snapshot()) {
+      if (silence < watched->timeout) continue;
+      const std::string text = what + " " + std::to_string(std::lround(silence.count())) + " s" +
+                               (why.empty() ? "" : " (" + why + ")");
+      {
+        const std::lock_guard lock((*list_)->mutex);
+        if (!watched->news.failure.empty()) continue;
+        watched->news.failure = text;
+      }
+      tell(*communicator_, watched->failed_key, text);
+    }
+  }
+
+  CommunicatorPtr communicator_;
+  std::chrono::milliseconds interval_;
+  int next_;
+  std::int64_t pulse_ = 0;
+  std::string heard_;
+  Silence next_silence_;
+  Silence store_silence_;
+  std::shared_ptr<ProcessOwned<Watchlist>> list_;
+  WorkerThread thread_;  // last, because it uses the others
+};
+
+}  // namespace
+
+std::shared_ptr<PeerWatch> start_peer_watch(CommunicatorPtr communicator,
+                                            std::chrono::milliseconds interval) {
+  return std::make_shared<ThreadedWatch>(std::move(communicator), interval);
+}
+
+}  // namespace torch_distinput

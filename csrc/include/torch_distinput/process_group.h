@@ -1,0 +1,30 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "torch_distinput/api.h"
+
+namespace c10d {
+class Store;
+}
+
+namespace torch_distinput {
+
+/// Processes that share one dataset, as one of them sees them. All that the library needs of c10d is a store
+/// that every one of them reaches.
+struct TDI_API ProcessGroup {
+  /// `store` must outlive the group; `rank` is in [0, size). `name` keeps groups on one store apart: it is
+  /// the same in all processes of the group and in no other group, and, where processes are restarted, in no
+  /// earlier life of the group.
+  ProcessGroup(c10d::Store& store, int rank, int size, std::string name = "group");
+
+  /// A connection of the library's own, so that its calls never wait for the user's.
+  std::shared_ptr<c10d::Store> store;
+  int rank;
+  int size;
+  std::string name;
+};
+
+}  // namespace torch_distinput

@@ -1,0 +1,100 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "comm/communicator.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "comm/store_communicator.h"
+
+namespace torch_distinput {
+namespace {
+
+using Ranks = std::vector<CommunicatorPtr>;
+
+Ranks over(c10d::Store& store, int size) {
+  Ranks ranks;
+  for (int rank = 0; rank < size; ++rank)
+    ranks.push_back(store_communicator(ProcessGroup(store, rank, size, "test")));
+  return ranks;
+}
+
+Ranks over_hash_store(int size) { return over(*c10::make_intrusive<c10d::HashStore>(), size); }
+
+Ranks over_tcp_store(int size) {
+  c10d::TCPStoreOptions options;
+  options.port = 0;
+  options.isServer = true;
+  static std::vector<c10::intrusive_ptr<c10d::TCPStore>> servers;
+  servers.push_back(c10::make_intrusive<c10d::TCPStore>("localhost", options));
+  return over(*servers.back(), size);
+}
+
+class CommunicatorTest : public testing::TestWithParam<std::function<Ranks(int)>> {
+ protected:
+  Ranks ranks_ = GetParam()(3);
+};
+
+TEST_P(CommunicatorTest, KnowsItsRankAndTheSize) {
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(ranks_[static_cast<std::size_t>(rank)]->rank(), rank);
+    EXPECT_EQ(ranks_[static_cast<std::size_t>(rank)]->size(), 3);
+  }
+}
+
+TEST_P(CommunicatorTest, OneReadsWhatAnotherPosted) {
+  ranks_[0]->post("greeting", "hello\nworld");
+  EXPECT_EQ(ranks_[2]->look({"greeting"}), std::vector<std::string>{"hello\nworld"});
+  ranks_[1]->post("greeting", "again");
+  EXPECT_EQ(ranks_[0]->look({"greeting"}), std::vector<std::string>{"again"});
+}
+
+TEST_P(CommunicatorTest, ALookThatMissesAnythingFindsNothing) {
+  ranks_[0]->post("a", "1");
+  EXPECT_FALSE(ranks_[1]->look({"a", "b"}));
+  ranks_[2]->post("b", "2");
+  EXPECT_EQ(ranks_[1]->look({"b", "a"}), (std::vector<std::string>{"2", "1"}));
+}
+
+TEST_P(CommunicatorTest, TheFirstOfSeveralTextsStays) {
+  EXPECT_EQ(ranks_[1]->post_first("failed", "rank 1"), "rank 1");
+  EXPECT_EQ(ranks_[2]->post_first("failed", "rank 2"), "rank 1");
+  EXPECT_EQ(ranks_[0]->look({"failed"}), std::vector<std::string>{"rank 1"});
+}
+
+TEST_P(CommunicatorTest, NumbersAddUpOverTheRanks) {
+  EXPECT_EQ(ranks_[0]->add("n", 2), 2);
+  EXPECT_EQ(ranks_[1]->add("n", 3), 5);
+}
+
+TEST_P(CommunicatorTest, WhatIsRemovedIsGone) {
+  ranks_[0]->post("a", "1");
+  ranks_[1]->remove("a");
+  ranks_[1]->remove("a");
+  EXPECT_FALSE(ranks_[0]->look({"a"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(InMemory, CommunicatorTest, testing::Values(in_memory_communicators));
+INSTANTIATE_TEST_SUITE_P(HashStore, CommunicatorTest, testing::Values(over_hash_store));
+INSTANTIATE_TEST_SUITE_P(TCPStore, CommunicatorTest, testing::Values(over_tcp_store));
+
+TEST(ProcessGroup, RefusesARankThatIsNotInIt) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  EXPECT_THROW(ProcessGroup(*store, 2, 2, "test"), c10::ValueError);
+  EXPECT_THROW(ProcessGroup(*store, -1, 2, "test"), c10::ValueError);
+  EXPECT_THROW(ProcessGroup(*store, 0, 0, "test"), c10::ValueError);
+  EXPECT_THROW(ProcessGroup(*store, 0, 1, ""), c10::ValueError);
+}
+
+TEST(ProcessGroup, GroupsOfOtherNamesDoNotHearEachOther) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  const auto first = store_communicator(ProcessGroup(*store, 0, 2, "first"));
+  const auto second = store_communicator(ProcessGroup(*store, 0, 2, "second"));
+  first->post("a", "1");
+  EXPECT_FALSE(second->look({"a"}));
+}
+
+}  // namespace
+}  // namespace torch_distinput

@@ -1,0 +1,72 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "comm/wait_for_all.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <stdexcept>
+
+#include "support/errors.h"
+#include "torch_distinput/error.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput {
+namespace {
+
+constexpr std::chrono::seconds kLong{60};
+
+TEST(WaitForAll, GivesEveryRankTheTextsOfAll) {
+  const auto ranks = in_memory_communicators(4);
+  std::vector<std::future<std::vector<std::string>>> waits;
+  for (const auto& rank : ranks) {
+    waits.push_back(std::async(std::launch::async, [rank] {
+      return wait_for_all(*rank, "open", "I am " + std::to_string(rank->rank()), kLong, "test");
+    }));
+  }
+  for (auto& wait : waits) {
+    EXPECT_EQ(wait.get(), (std::vector<std::string>{"I am 0", "I am 1", "I am 2", "I am 3"}));
+  }
+}
+
+TEST(WaitForAll, LeavesNothingBehindWhenAllHaveRead) {
+  const auto ranks = in_memory_communicators(2);
+  auto other = std::async(std::launch::async, [&] { wait_for_all(*ranks[1], "open", "b", kLong, "test"); });
+  wait_for_all(*ranks[0], "open", "a", kLong, "test");
+  other.get();
+  EXPECT_FALSE(ranks[0]->look({"open/0"}));
+  EXPECT_FALSE(ranks[0]->look({"open/1"}));
+  EXPECT_EQ(ranks[0]->add("open/readers", 0), 0);
+}
+
+TEST(WaitForAll, NamesTheRanksThatNeverCame) {
+  const auto ranks = in_memory_communicators(4);
+  ranks[2]->post("open/2", "here");
+  try {
+    wait_for_all(*ranks[0], "open", "a", std::chrono::milliseconds(5), "The opening");
+    FAIL() << "nothing was thrown";
+  } catch (const DistributedDatasetError& error) {
+    const std::string text = error.what_without_backtrace();
+    EXPECT_NE(text.find("The opening: rank 0 waited 0.005 s (`peer_timeout`) for ranks 1 and 3."),
+              std::string::npos)
+        << text;
+  }
+}
+
+TEST(WaitForAll, AnInterruptEndsTheWaitAndWaitingAgainWorks) {
+  const auto ranks = in_memory_communicators(2);
+  {
+    const InterruptScope interrupt([] { throw std::runtime_error("Ctrl-C"); });
+    EXPECT_THROW(wait_for_all(*ranks[0], "open", "a", kLong, "test"), std::runtime_error);
+  }
+  ranks[1]->post("open/1", "b");
+  EXPECT_EQ(wait_for_all(*ranks[0], "open", "a", kLong, "test"), (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(NameRanks, ReadsAsASentence) {
+  EXPECT_EQ(name_ranks({3}), "rank 3");
+  EXPECT_EQ(name_ranks({0, 2}), "ranks 0 and 2");
+  EXPECT_EQ(name_ranks({0, 2, 5}), "ranks 0, 2 and 5");
+}
+
+}  // namespace
+}  // namespace torch_distinput

@@ -1,0 +1,330 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <future>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <thread>
+
+#include "comm/communicator.h"
+#include "distribute/distribute_testing.h"
+#include "distribute/peers.h"
+#include "torch_distinput/error.h"
+
+/// Several ranks in one process, over a board in memory.
+namespace torch_distinput::distribute_testing {
+namespace {
+
+using op_testing::error_of;
+
+/// One rank's strategy with `per_worker` CPU replicas.
+class Rank final : public Strategy {
+ public:
+  Rank(const CommunicatorPtr& communicator, std::int64_t per_worker)
+      : Strategy(std::vector<c10::Device>(static_cast<std::size_t>(per_worker), c10::Device(c10::kCPU)),
+                 /*partial_batches=*/true) {
+    num_workers_ = communicator->size();
+    worker_ = communicator->rank();
+    peers_ = std::make_shared<Peers>(communicator, std::chrono::milliseconds(5));
+  }
+};
+
+std::vector<Rank> ranks_of(int workers, std::int64_t per_worker = 1) {
+  std::vector<Rank> ranks;
+  for (const auto& communicator : in_memory_communicators(workers))
+    ranks.emplace_back(communicator, per_worker);
+  return ranks;
+}
+
+/// Runs `body(rank number, strategy)` on a thread for each rank; the results by rank.
+template <class Body>
+auto on_all(std::vector<Rank>& ranks, const Body& body) {
+  std::vector<std::future<decltype(body(0, ranks[0]))>> futures;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    futures.push_back(std::async(std::launch::async,
+                                 [&, rank] { return body(static_cast<std::int64_t>(rank), ranks[rank]); }));
+  }
+  std::vector<decltype(body(0, ranks[0]))> results;
+  for (auto& future : futures) results.push_back(future.get());
+  return results;
+}
+
+/// The text of the DistributedDatasetError that `body` throws; "" where it throws none.
+template <class Body>
+std::string peer_error(const Body& body) {
+  try {
+    body();
+  } catch (const DistributedDatasetError& error) {
+    return error.what_without_backtrace();
+  }
+  return "";
+}
+
+/// Steps in global replica order: as one process with all the replicas would see them.
+Steps together(const std::vector<Steps>& by_rank) {
+  Steps all = by_rank.front();
+  for (std::size_t rank = 1; rank < by_rank.size(); ++rank)
+    for (std::size_t step = 0; step < all.size(); ++step)
+      all[step].insert(all[step].end(), by_rank[rank].at(step).begin(), by_rank[rank].at(step).end());
+  return all;
+}
+
+struct World {
+  int workers;
+  std::int64_t per_worker;
+};
+
+class Worlds : public ::testing::TestWithParam<World> {};
+
+TEST_P(Worlds, EveryRowReachesOneReplicaInAsManyStepsOnEveryRank) {
+  const auto [workers, per_worker] = GetParam();
+  std::mt19937 random(17);
+  for (const Tail tail : {Tail::kZeroRows, Tail::kPadded, Tail::kRepeat, Tail::kDrop, Tail::kUntilFirst}) {
+    for (const Split split : {Split::kTf, Split::kBalanced}) {
+      const std::int64_t n =
+          std::vector<std::int64_t>{0, 1, std::int64_t{workers} - 1, 7, 31, 97, 1000}[random() % 7];
+      const std::int64_t batch = 1 + static_cast<std::int64_t>(random() % 40);
+      const Dataset dataset = Dataset::range(n).shuffle().batch(batch);
+      const InputOptions options{.split = split, .tail = tail};
+      SCOPED_TRACE(::testing::Message() << n << " rows in batches of " << batch << ", tail "
+                                        << static_cast<int>(tail) << ", split " << static_cast<int>(split));
+      auto ranks = ranks_of(workers, per_worker);
+      const auto by_rank = on_all(ranks, [&](std::int64_t, Rank& rank) {
+        const DistributedDataset distributed = rank.distribute_dataset(dataset, options);
+        DistributedIterator iterator = distributed.iterate({.epoch = 0, .seed = 5});
+        const Steps mine = steps(iterator);
+        EXPECT_EQ(iterator.stats().rounds, 0);
+        EXPECT_EQ(std::ssize(mine), distributed.num_steps());
+        return mine;
+      });
+      for (const Steps& mine : by_rank) ASSERT_EQ(mine.size(), by_rank.front().size());
+      if (tail == Tail::kZeroRows) {
+        Rows rows;
+        for (const auto& step : together(by_rank))
+          for (const Rows& part : step) rows.insert(rows.end(), part.begin(), part.end());
+        std::sort(rows.begin(), rows.end());
+        Rows expected(static_cast<std::size_t>(n));
+        std::iota(expected.begin(), expected.end(), 0);
+        EXPECT_EQ(rows, expected);
+      }
+      if (split == Split::kBalanced) {
+        const DistributedDataset alone = replicas(workers * per_worker).distribute_dataset(dataset, options);
+        EXPECT_EQ(together(by_rank), steps(alone, {.epoch = 0, .seed = 5}));
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, Worlds,
+                         ::testing::Values(World{1, 3}, World{2, 1}, World{2, 2}, World{3, 1}, World{3, 2},
+                                           World{5, 1}, World{8, 1}));
+
+TEST(MultiWorker, RanksWithoutASeedAgreeOnOne) {
+  auto ranks = ranks_of(3);
+  const auto by_rank = on_all(ranks, [](std::int64_t, Rank& rank) {
+    const DistributedDataset distributed = rank.distribute_dataset(Dataset::range(100).shuffle().batch(9));
+    std::vector<Steps> epochs;
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      DistributedIterator iterator = distributed.iterate();
+      epochs.push_back(steps(iterator));
+    }
+    return epochs;
+  });
+  for (std::size_t epoch = 0; epoch < 2; ++epoch) {
+    std::vector<std::int64_t> rows;
+    for (const auto& mine : by_rank)
+      for (const auto& step : mine[epoch]) rows.insert(rows.end(), step[0].begin(), step[0].end());
+    std::sort(rows.begin(), rows.end());
+    Rows expected(100);
+    std::iota(expected.begin(), expected.end(), 0);
+    EXPECT_EQ(rows, expected);
+  }
+  EXPECT_NE(by_rank[0][0], by_rank[0][1]);
+}
+
+TEST(MultiWorker, StatesAreTheSameOnEveryRankAndRestoreOnAnyNumber) {
+  const Dataset dataset = Dataset::range(1000).shuffle({.seed = 3}).batch(16);
+  State saved;
+  Rows delivered;
+  std::int64_t taken = 0;
+  std::mt19937 random(4);
+  for (const int workers : {8, 6, 11, 1, 3}) {
+    auto ranks = ranks_of(workers);
+    const std::int64_t most = workers == 3 ? 1000 : 1 + static_cast<std::int64_t>(random() % 20);
+    struct Run {
+      Rows rows;
+      State state;
+      std::int64_t steps = 0;
+    };
+    const auto runs = on_all(ranks, [&](std::int64_t, Rank& rank) {
+      DistributedIterator iterator = rank.distribute_dataset(dataset).iterate();
+      if (taken > 0) iterator.load(saved);
+      Run run;
+      while (run.steps < most) {
+        const auto step = iterator.next();
+        if (!step) break;
+        ++run.steps;
+        for (const Rows& part : rows(*step)) run.rows.insert(run.rows.end(), part.begin(), part.end());
+      }
+      run.state = iterator.save();
+      return run;
+    });
+    for (const Run& run : runs) {
+      EXPECT_EQ(run.state.str(), runs.front().state.str());
+      EXPECT_EQ(run.steps, runs.front().steps);
+      delivered.insert(delivered.end(), run.rows.begin(), run.rows.end());
+    }
+    saved = runs.front().state;
+    EXPECT_LT(saved.str().size(), 1000U);
+    taken += runs.front().steps;
+  }
+  std::sort(delivered.begin(), delivered.end());
+  Rows expected(1000);
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(delivered, expected);
+}
+
+/// What each rank gets for its first step of what `make` gives it.
+std::vector<std::string> opening_errors(
+    int workers, const std::function<DistributedIterator(std::int64_t, const Rank&)>& make) {
+  auto ranks = ranks_of(workers);
+  return on_all(
+      ranks, [&](std::int64_t number, Rank& rank) { return peer_error([&] { make(number, rank).next(); }); });
+}
+
+void expect_all(const std::vector<std::string>& errors, const std::string& part) {
+  for (const auto& error : errors) {
+    EXPECT_EQ(error, errors.front());
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+  }
+}
+
+TEST(MultiWorker, DifferentDatasetsAreTheSameErrorOnEveryRank) {
+  expect_all(opening_errors(
+                 3,
+                 [](std::int64_t number, const Rank& rank) {
+                   return rank.distribute_dataset(Dataset::range(number == 1 ? 10 : 11).batch(2)).iterate();
+                 }),
+             "the ranks must agree on pipeline, but rank 1 has");
+}
+
+TEST(MultiWorker, DifferentContentIsTheSameErrorOnEveryRank) {
+  expect_all(opening_errors(
+                 2,
+                 [](std::int64_t number, const Rank& rank) {
+                   return rank.distribute_dataset(Dataset::from_tensor_slices(at::full({6}, number)).batch(2))
+                       .iterate();
+                 }),
+             "the ranks must agree on content");
+}
+
+TEST(MultiWorker, DifferentOptionsAreTheSameErrorOnEveryRank) {
+  expect_all(
+      opening_errors(2,
+                     [](std::int64_t number, const Rank& rank) {
+                       const Tail tail = number == 0 ? Tail::kZeroRows : Tail::kDrop;
+                       return rank.distribute_dataset(Dataset::range(9).batch(2), {.tail = tail}).iterate();
+                     }),
+      "the ranks must agree on tail");
+  expect_all(
+      opening_errors(2,
+                     [](std::int64_t number, const Rank& rank) {
+                       return rank.distribute_dataset(Dataset::range(9).batch(2)).iterate({.epoch = number});
+                     }),
+      "the ranks must agree on epoch, but rank 0 has 0; rank 1 has 1.");
+  expect_all(opening_errors(
+                 2,
+                 [](std::int64_t number, const Rank& rank) {
+                   const Options seed{.seed = number};
+                   return rank.distribute_dataset(Dataset::range(9).batch(2).with_options(seed)).iterate();
+                 }),
+             "the ranks must agree on seed");
+  expect_all(opening_errors(2,
+                            [](std::int64_t number, const Rank& rank) {
+                              return rank.distribute_dataset(Dataset::range(9).batch(2 + number)).iterate();
+                            }),
+             "the ranks must agree on batch size, but rank 0 has 2; rank 1 has 3.");
+}
+
+TEST(MultiWorker, AStateThatOnlySomeRanksLoadedIsTheSameErrorOnEveryRank) {
+  DistributedIterator one = replicas(1).distribute_dataset(Dataset::range(9).batch(2)).iterate({.seed = 1});
+  one.next();
+  const State saved = one.save();
+  expect_all(opening_errors(2,
+                            [&](std::int64_t number, const Rank& rank) {
+                              auto iterator = rank.distribute_dataset(Dataset::range(9).batch(2))
+                                                  .iterate({.seed = saved.at("seed").as_key()});
+                              if (number == 1) iterator.load(saved);
+                              return iterator;
+                            }),
+             "the ranks must agree on position, but rank 0 has step 0, row 0; rank 1 has step 1, row 2.");
+}
+
+TEST(MultiWorker, TheErrorOfOneRankReachesTheOthersAtTheirNextStep) {
+  auto ranks = ranks_of(2);
+  const auto errors = on_all(ranks, [](std::int64_t number, Rank& rank) -> std::string {
+    const Dataset dataset = Dataset::range(1'000'000).map([number](Element element) {
+      if (number == 1 && element.tensor().item<std::int64_t>() == 42)
+        throw std::runtime_error("row 42 is bad");
+      return element;
+    });
+    DistributedIterator iterator = rank.distribute_dataset(dataset.batch(4)).iterate();
+    try {
+      while (iterator.next()) std::this_thread::yield();
+    } catch (const c10::Error& error) {
+      return error.what_without_backtrace();
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "";
+  });
+  EXPECT_NE(errors[1].find("row 42 is bad"), std::string::npos) << errors[1];
+  EXPECT_NE(errors[0].find("rank 1 failed: at step 10:"), std::string::npos) << errors[0];
+  EXPECT_NE(errors[0].find("row 42 is bad"), std::string::npos) << errors[0];
+}
+
+TEST(MultiWorker, ARankThatGoesOnAfterAnotherLeftIsToldWhoAndWhen) {
+  auto ranks = ranks_of(2);
+  const auto errors = on_all(ranks, [](std::int64_t number, Rank& rank) {
+    return peer_error([&] {
+      DistributedIterator iterator = rank.distribute_dataset(Dataset::range(10'000'000).batch(2)).iterate();
+      for (std::int64_t step = 0; number == 0 || step < 3; ++step)
+        if (!iterator.next()) return;
+    });
+  });
+  EXPECT_EQ(errors[1], "");
+  EXPECT_NE(errors[0].find("rank 1 left its loop after 3 steps"), std::string::npos) << errors[0];
+}
+
+TEST(MultiWorker, RanksThatLeaveTogetherMayStartAgain) {
+  auto ranks = ranks_of(2);
+  const auto errors = on_all(ranks, [](std::int64_t, Rank& rank) {
+    return peer_error([&] {
+      const DistributedDataset distributed = rank.distribute_dataset(Dataset::range(40).batch(2));
+      for (int epoch = 0; epoch < 3; ++epoch) {
+        DistributedIterator iterator = distributed.iterate();
+        for (int step = 0; step < 4; ++step) iterator.next();
+      }
+    });
+  });
+  EXPECT_EQ(errors, (std::vector<std::string>{"", ""}));
+}
+
+TEST(MultiWorker, ARankThatNeverOpensItsIteratorIsNamedAfterTheTimeout) {
+  auto ranks = ranks_of(3);
+  const auto errors = on_all(ranks, [](std::int64_t number, Rank& rank) {
+    return peer_error([&] {
+      const InputOptions hasty{.peer_timeout = 0.05};
+      DistributedIterator iterator = rank.distribute_dataset(Dataset::range(4).batch(2), hasty).iterate();
+      if (number != 2) iterator.next();
+    });
+  });
+  EXPECT_NE(errors[0].find("rank 0 waited 0.05 s (`peer_timeout`) for rank 2."), std::string::npos)
+      << errors[0];
+  EXPECT_NE(errors[1].find("rank 1 waited 0.05 s (`peer_timeout`) for rank 2."), std::string::npos)
+      << errors[1];
+}
+
+}  // namespace
+}  // namespace torch_distinput::distribute_testing

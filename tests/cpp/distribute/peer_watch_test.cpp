@@ -1,0 +1,131 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/peer_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <stdexcept>
+#include <thread>
+
+namespace torch_distinput {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kInterval = 2ms;
+
+/// Waits until `done`, at most long enough that only a broken watch fails.
+void eventually(const std::function<bool()>& done) {
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  while (!done()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "it never came";
+    std::this_thread::yield();
+  }
+}
+
+/// Signs of life that `rank` gave.
+int pulse(Communicator& communicator, int rank) {
+  const auto text = communicator.look({"pulse/" + std::to_string(rank)});
+  return text ? std::stoi(text->front()) : 0;
+}
+
+/// A store that can be lost.
+class Losable final : public Communicator {
+ public:
+  explicit Losable(CommunicatorPtr inner) : inner_(std::move(inner)) {}
+  std::atomic<bool> lost{false};
+
+  int rank() const noexcept override { return inner_->rank(); }
+  int size() const noexcept override { return inner_->size(); }
+  void post(const std::string& key, const std::string& text) override { reach().post(key, text); }
+  std::string post_first(const std::string& key, const std::string& text) override {
+    return reach().post_first(key, text);
+  }
+  std::optional<std::vector<std::string>> look(const std::vector<std::string>& keys) override {
+    return reach().look(keys);
+  }
+  std::int64_t add(const std::string& key, std::int64_t value) override { return reach().add(key, value); }
+  void remove(const std::string& key) override { reach().remove(key); }
+
+ private:
+  Communicator& reach() {
+    if (lost) throw std::runtime_error("connection reset");
+    return *inner_;
+  }
+  CommunicatorPtr inner_;
+};
+
+TEST(PeerWatch, BringsTheFailureOfARankToTheOthers) {
+  const auto ranks = in_memory_communicators(3);
+  std::vector<std::unique_ptr<WatchedIterator>> watched;
+  for (const auto& rank : ranks) watched.push_back(start_peer_watch(rank, kInterval)->watch("it", 60s));
+  EXPECT_EQ(watched[0]->news().failure, "");
+  watched[2]->fail("at step 4: the disk is full");
+  watched[1]->fail("too late");
+  for (const auto& one : watched) {
+    eventually([&] { return !one->news().failure.empty(); });
+    EXPECT_EQ(one->news().failure, "rank 2 failed: at step 4: the disk is full");
+  }
+}
+
+TEST(PeerWatch, BringsTheLeavingOfARankToTheOthers) {
+  const auto ranks = in_memory_communicators(2);
+  const auto first = start_peer_watch(ranks[0], kInterval)->watch("it", 60s);
+  const auto second = start_peer_watch(ranks[1], kInterval)->watch("it", 60s);
+  second->leave(17);
+  eventually([&] { return first->news().left.has_value(); });
+  EXPECT_EQ(first->news().left->rank, 1);
+  EXPECT_EQ(first->news().left->step, 17);
+  EXPECT_EQ(first->news().failure, "");
+}
+
+TEST(PeerWatch, KeepsIteratorsApart) {
+  const auto ranks = in_memory_communicators(2);
+  const auto watch = start_peer_watch(ranks[0], kInterval);
+  const auto train = watch->watch("train", 60s);
+  const auto validation = watch->watch("validation", 60s);
+  start_peer_watch(ranks[1], kInterval)->watch("train", 60s)->fail("no");
+  eventually([&] { return !train->news().failure.empty(); });
+  EXPECT_EQ(validation->news().failure, "");
+}
+
+TEST(PeerWatch, NamesTheRankThatFellSilentToAll) {
+  const auto ranks = in_memory_communicators(3);
+  const auto first = start_peer_watch(ranks[0], kInterval)->watch("it", 60s);
+  const auto second = start_peer_watch(ranks[1], kInterval)->watch("it", 20ms);
+  // Rank 2 gave one sign of life and stopped without a word.
+  ranks[2]->post("pulse/2", "1");
+  eventually([&] { return !first->news().failure.empty(); });
+  EXPECT_EQ(first->news().failure, "rank 2 gave no sign of life for 0 s");
+}
+
+TEST(PeerWatch, ARankThatHasNotComeYetIsNotSilent) {
+  const auto ranks = in_memory_communicators(2);
+  const auto first = start_peer_watch(ranks[0], kInterval)->watch("it", 1ms);
+  eventually([&] { return pulse(*ranks[1], 0) > 5; });
+  EXPECT_EQ(first->news().failure, "");
+}
+
+TEST(PeerWatch, ARankThatEndedOnPurposeIsNotSilent) {
+  const auto ranks = in_memory_communicators(2);
+  const auto first = start_peer_watch(ranks[0], kInterval)->watch("it", 1ms);
+  start_peer_watch(ranks[1], kInterval).reset();
+  EXPECT_EQ(ranks[0]->look({"pulse/1"}), std::vector<std::string>{"gone"});
+  eventually([&] { return pulse(*ranks[1], 0) > 5; });
+  EXPECT_EQ(first->news().failure, "");
+}
+
+TEST(PeerWatch, ALostStoreIsAFailureAfterTheTimeout) {
+  const auto store = std::make_shared<Losable>(in_memory_communicators(2)[0]);
+  const auto watch = start_peer_watch(store, kInterval);
+  const auto patient = watch->watch("patient", 60s);
+  const auto hasty = watch->watch("hasty", 10ms);
+  store->lost = true;
+  eventually([&] { return !hasty->news().failure.empty(); });
+  EXPECT_EQ(hasty->news().failure, "the store could not be reached for 0 s (connection reset)");
+  EXPECT_EQ(patient->news().failure, "");
+}
+
+}  // namespace
+}  // namespace torch_distinput

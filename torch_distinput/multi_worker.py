@@ -1,0 +1,90 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The strategy over several processes."""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from torch_distinput import _C
+from torch_distinput.strategy import _NativeStrategy
+
+# Strategies made so far over a group, by the group's name: what keeps their keys in the store apart.
+_made: collections.Counter[str] = collections.Counter()
+
+
+class MultiWorkerMirroredStrategy(_NativeStrategy):
+    """Several processes, each with the same number of replicas; global batches are dealt out over all of them.
+
+    Every process makes the same datasets in the same order and takes the same steps. Where all of them read one
+    stream, who gets which rows is arithmetic: they talk to each other when an iterator takes its first step, and not
+    afterwards.
+
+    Args:
+        process_group: a group of torch.distributed, or a one-dimensional DeviceMesh. None: the default group, or one
+            process where there is none. Ranks that work on one replica together (tensor, context and pipeline
+            parallelism) get the same rows: pass the group of the data-parallel dimension.
+        devices: of this process's replicas, such as `["cuda:0", "cuda:1"]` or `["cpu", "cpu"]`. None: the accelerator
+            of the environment's LOCAL_RANK, else one CPU.
+
+    Raises RuntimeError where the environment says that there are several processes, but no group is initialised,
+    and ValueError for a device that does not exist, a mesh of several dimensions, or a group without this process.
+    """
+
+    def __init__(
+        self, process_group: dist.ProcessGroup | Any | None = None, devices: Sequence[str | torch.device] | None = None
+    ):
+        group = _group_of(process_group)
+        names = [] if devices is None else [str(device) for device in devices]
+        self._group = group
+        if group is None:
+            native = _C.MultiWorkerMirroredStrategy(dist.HashStore(), 0, 1, "one process", names)
+        else:
+            store = dist.distributed_c10d._get_process_group_store(group)
+            native = _C.MultiWorkerMirroredStrategy(store, group.rank(), group.size(), _name_of(group), names)
+        super().__init__(native)
+
+
+def _group_of(given: Any) -> dist.ProcessGroup | None:
+    """The group that is meant; None: this process is alone."""
+    if isinstance(given, dist.DeviceMesh):
+        if given.ndim != 1:
+            raise ValueError(
+                "MultiWorkerMirroredStrategy: `process_group` must be a group or a mesh of one dimension, but is a "
+                f"mesh of {given.ndim}; pass the data-parallel dimension, such as mesh['dp']."
+            )
+        return given.get_group()
+    if given is dist.GroupMember.NON_GROUP_MEMBER:
+        raise ValueError("MultiWorkerMirroredStrategy: this process does not belong to `process_group`.")
+    if given is not None:
+        if not isinstance(given, dist.ProcessGroup):
+            raise TypeError(
+                "MultiWorkerMirroredStrategy: `process_group` must be a ProcessGroup or a DeviceMesh, but is a "
+                f"{type(given).__name__}."
+            )
+        return given
+    if dist.is_initialized():
+        return dist.group.WORLD
+    world = os.environ.get("WORLD_SIZE", "1")
+    if world != "1":
+        raise RuntimeError(
+            f"MultiWorkerMirroredStrategy: the environment says WORLD_SIZE={world}, but no process group is "
+            "initialised; call torch.distributed.init_process_group() first."
+        )
+    return None
+
+
+def _name_of(group: dist.ProcessGroup) -> str:
+    """Equal in all processes of the group, and used for nothing else: not by other groups, nor by other strategies
+    over this group, nor by the group's processes before they were restarted."""
+    ranks = ",".join(map(str, dist.get_process_group_ranks(group)))
+    life = f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+    name = f"{life}/{hashlib.sha1(ranks.encode()).hexdigest()[:16]}"
+    _made[name] += 1
+    return f"{name}/{_made[name]}"
