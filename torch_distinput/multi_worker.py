@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 
 from torch_distinput import _C
+from torch_distinput._structure import map_leaves
 from torch_distinput.strategy import _NativeStrategy
 
 # Strategies made so far over a group, by the group's name: what keeps their keys in the store apart.
@@ -49,6 +50,20 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
             store = dist.distributed_c10d._get_process_group_store(group)
             native = _C.MultiWorkerMirroredStrategy(store, group.rank(), group.size(), _name_of(group), names)
         super().__init__(native)
+
+    def _all_values(self, values):
+        """Called by the user's thread on every process: a collective of the group. Gradients flow into this
+        process's values only."""
+        if self._group is None or self._group.size() == 1:
+            return values
+        everyone: list[list[Any]] = [[]] * self._group.size()
+        dist.all_gather_object(everyone, map_leaves(_for_sending, list(values)), group=self._group)
+        everyone[self._group.rank()] = list(values)
+        return [value for process in everyone for value in process]
+
+
+def _for_sending(leaf: Any) -> Any:
+    return leaf.detach().cpu() if isinstance(leaf, torch.Tensor) else leaf
 
 
 def _group_of(given: Any) -> dist.ProcessGroup | None:

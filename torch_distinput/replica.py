@@ -27,10 +27,17 @@ if TYPE_CHECKING:
 class ReplicaContext:
     """Which replica a function runs as. Obtained from `get_replica_context()` inside `strategy.run`."""
 
-    def __init__(self, replica_id_in_sync_group: int, num_replicas_in_sync: int, rendezvous: Rendezvous | None = None):
+    def __init__(
+        self,
+        replica_id_in_sync_group: int,
+        num_replicas_in_sync: int,
+        rendezvous: Rendezvous | None = None,
+        local_replica: int = 0,
+    ):
         self._replica_id = replica_id_in_sync_group
         self._num_replicas = num_replicas_in_sync
         self._rendezvous = rendezvous
+        self._local_replica = local_replica
 
     @property
     def replica_id_in_sync_group(self) -> int:
@@ -72,7 +79,7 @@ class ReplicaContext:
     def _together(self, call: str, value: Any, join: Callable[[list[Any], torch.device | None], Any]) -> Any:
         if self._rendezvous is None:
             return value
-        met = self._rendezvous.exchange(self._replica_id, (call, value))
+        met = self._rendezvous.exchange(self._local_replica, (call, value))
         for replica, (other, _) in enumerate(met):
             if other != met[0][0]:
                 raise ValueError(f"run: replica 0 called {met[0][0]}, but replica {replica} called {other}.")
@@ -125,9 +132,15 @@ class RendezvousBroken(RuntimeError):
 
 
 class Rendezvous:
-    """Where the replicas of one `run` meet to exchange values. Each replica calls from its own thread."""
+    """Where the replicas of one `run` meet to exchange values. Each replica calls from its own thread.
 
-    def __init__(self, num_replicas: int):
+    Args:
+        num_replicas: those of this process.
+        across: makes the values of all processes' replicas from those of this process's; called once a meeting.
+    """
+
+    def __init__(self, num_replicas: int, across: Callable[[list[Any]], list[Any]]):
+        self._across = across
         self._changed = threading.Condition()
         self._waiting: list[Any] = [None] * num_replicas
         self._arrived = 0
@@ -145,7 +158,8 @@ class Rendezvous:
             self._waiting[replica] = value
             self._arrived += 1
             if self._arrived == len(self._waiting):
-                self._result, self._waiting = self._waiting, [None] * len(self._waiting)
+                self._result = self._across(self._waiting)
+                self._waiting = [None] * len(self._waiting)
                 self._arrived = 0
                 self._round += 1
                 self._changed.notify_all()

@@ -212,7 +212,7 @@ class _NativeStrategy(Strategy):
         _check_arguments(args, kwargs)
         self._check_cross_replica("run")
         count = len(self._devices)
-        rendezvous = Rendezvous(count)
+        rendezvous = Rendezvous(count, self._all_values)
         calls = [functools.partial(self._call, replica, rendezvous, fn, args, kwargs or {}) for replica in range(count)]
         if count == 1:
             with _on_device(self._devices[0]):
@@ -223,9 +223,9 @@ class _NativeStrategy(Strategy):
         op = ReduceOp.of(op)
         self._check_cross_replica("reduce")
         if isinstance(value, PerReplica):
-            return combine(op, local_results(value, len(self._devices)), axis)
+            return combine(op, self._all_values(local_results(value, len(self._devices))), axis)
         if len(self._devices) == 1 or axis is not None or not isinstance(value, torch.Tensor):
-            return combine(op, [value] * len(self._devices), axis)
+            return combine(op, self._all_values([value] * len(self._devices)), axis)
         if op is ReduceOp.MEAN:
             return value
         raise ValueError(
@@ -265,7 +265,7 @@ class _NativeStrategy(Strategy):
         values = local_results(value, len(self._devices)) if isinstance(value, PerReplica) else [value]
         if children(value) is not None:
             raise TypeError(f"gather: `value` is a {type(value).__name__}; gather each leaf of a structure.")
-        return concatenate(values, axis, "gather")
+        return concatenate(self._all_values(values), axis, "gather")
 
     def local_results(self, value):
         return local_results(value, len(self._devices))
@@ -275,12 +275,17 @@ class _NativeStrategy(Strategy):
 
     def _call(self, replica: int, rendezvous: Rendezvous, fn: Callable, args: Sequence[Any], kwargs: Mapping) -> Any:
         mine = functools.partial(select, replica=replica, num_replicas=len(self._devices))
-        context = ReplicaContext(replica, self.num_replicas_in_sync, rendezvous)
+        first = self._native.input_pipeline_id * len(self._devices)
+        context = ReplicaContext(first + replica, self.num_replicas_in_sync, rendezvous, replica)
         with enter_frame(Frame(self, context)):
             return fn(*[mine(arg) for arg in args], **{name: mine(arg) for name, arg in kwargs.items()})
 
     def _distributed(self, native: _C.DistributedDataset) -> DistributedDataset:
         return DistributedDataset(native, self, self._wraps, self._num_local_replicas)
+
+    def _all_values(self, values: Sequence[Any]) -> Sequence[Any]:
+        """The values of all replicas everywhere, given those of this process's replicas."""
+        return values
 
     def _input_context(self) -> InputContext:
         native = self._native

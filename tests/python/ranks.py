@@ -1,0 +1,99 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Real processes with a gloo group, for tests: `run_ranks(function, world)`.
+
+Processes are forked from a server that has imported torch once, so that a group of them starts in a tenth of a second.
+They meet in a file: no ports are chosen.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import pickle
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["torch.distributed", "torch_distinput"])
+
+# A process that ends without a word, because a test killed it or it crashed.
+GONE = "gone"
+# One that had to be killed.
+LATE = "late"
+
+
+def run_ranks(
+    function: Callable[..., Any], world: int, *args: Any, limit: float = 60, may_hang: tuple[int, ...] = (), **env: str
+) -> list[Any]:
+    """Calls `function(rank, *args)` in `world` processes with an initialised group; the results by rank.
+
+    An exception in a process is its result, with the traceback as a note. A process that has not ended after `limit`
+    seconds is killed; the test fails unless its rank is in `may_hang`. `env` goes into the processes' environment.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        pipes, processes = [], []
+        for rank in range(world):
+            reader, writer = _context.Pipe(duplex=False)
+            setting = (os.path.join(folder, "store"), rank, world, env)
+            process = _context.Process(target=_main, args=(writer, setting, function, args), daemon=True)
+            process.start()
+            writer.close()
+            pipes.append(reader)
+            processes.append(process)
+        deadline = time.monotonic() + limit
+        try:
+            results = [_result(pipe, deadline) for pipe in pipes]
+        finally:
+            for process in processes:
+                process.kill()
+                process.join()
+    late = [rank for rank, result in enumerate(results) if result == LATE and rank not in may_hang]
+    assert not late, f"ranks {late} of {world} had not ended after {limit} s"
+    return results
+
+
+def returned(results: list[Any]) -> list[Any]:
+    """The results, none of which may be an exception."""
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    return results
+
+
+def _result(pipe: Any, deadline: float) -> Any:
+    if not pipe.poll(max(0.0, deadline - time.monotonic())):
+        return LATE
+    try:
+        return pickle.loads(pipe.recv_bytes())
+    except EOFError:
+        return GONE
+
+
+def _main(pipe: Any, setting: tuple, function: Callable, args: tuple) -> None:
+    file, rank, world, env = setting
+    os.environ.update(env)
+    dist.init_process_group(
+        "gloo", store=dist.FileStore(file, world), rank=rank, world_size=world, timeout=timedelta(seconds=60)
+    )
+    try:
+        result = function(rank, *args)
+    except Exception as error:  # noqa: BLE001: it is the result
+        error.add_note(f"in rank {rank}:\n{traceback.format_exc()}")
+        result = _picklable(error)
+    with contextlib.suppress(OSError):
+        # multiprocessing itself would pass tensors in memory that ends with this process.
+        pipe.send_bytes(pickle.dumps(result))
+    pipe.close()
+
+
+def _picklable(error: Exception) -> Exception:
+    """The error without what only its process knows: type and text stay."""
+    plain = type(error)(str(error))
+    for note in getattr(error, "__notes__", ()):
+        plain.add_note(note)
+    return plain
