@@ -161,6 +161,12 @@ class Dataset:
     @staticmethod
     def zip(structure: object) -> Dataset:
         """Elements of several datasets side by side, in a structure that holds the datasets."""
+    @staticmethod
+    def sample_from_datasets(datasets: list, weights: collections.abc.Sequence[float], seed: int | None) -> Dataset:
+        """Each element comes from a dataset drawn at random."""
+    @staticmethod
+    def choose_from_datasets(datasets: list, choice: Dataset) -> Dataset:
+        """Each element comes from the dataset whose index `choice` yields."""
     def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
         """Consecutive elements stacked along a new dim 0."""
     def unbatch(self) -> Dataset:
@@ -195,6 +201,14 @@ class Dataset:
         """The elements of the datasets that `function` returns, which take turns."""
     def window(self, size: int) -> Dataset:
         """Elements whose leaves are datasets of `size` consecutive values."""
+    def padded_batch(self, batch_size: int, padded_shapes: object = None, padding_values: object = None, drop_remainder: bool = False) -> Dataset:
+        """A batch whose rows are padded to one shape; `padded_shapes` is a structure of specs."""
+    def bucket_by_length(self, length: object, bucket_boundaries: collections.abc.Sequence[int], bucket_batch_sizes: collections.abc.Sequence[int], padded_shapes: object = None, padding_values: object = None, pad_to_bucket_boundary: bool = False, drop_remainder: bool = False, no_padding: bool = False) -> Dataset:
+        """Batches of elements of similar length."""
+    def unique(self) -> Dataset:
+        """Each distinct element once, where it comes first."""
+    def assert_cardinality(self, cardinality: int) -> Dataset:
+        """Says how many elements there are; reading fails where that is wrong."""
     def with_options(self, options: Options) -> Dataset:
         """The dataset with options; later ones win field by field."""
     def cardinality(self) -> int:
@@ -424,6 +438,11 @@ def distributed_mean(loss_sum: object, info: StepInfo) -> object:
 
 def restore_order(rows: object, info: StepInfo) -> object:
     """A step's gathered rows in pipeline order, without padding."""
+
+def random() -> torch.Generator:
+    """The `torch.Generator` of the row that a callable of a pipeline runs for: the functions of `map`, `filter`, `flat_map`, `interleave` and `bucket_by_length`.
+
+It is seeded by the pipeline's seed, the epoch, the op and the row's number, so the same row draws the same numbers on any thread, at any number of threads and processes, and after a restore. After `batch` a row is a whole batch. Calls for one row return one generator, which goes on. Elsewhere it raises FailedPreconditionError."""
 
 class testing:
     """Laws and building blocks for tests of pipelines."""

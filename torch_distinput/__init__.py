@@ -28,6 +28,7 @@ from torch_distinput._C import (  # noqa: E402
     Skip,
     StepInfo,
     ValueContext,
+    random,
 )
 from torch_distinput._reduce import ReduceOp  # noqa: E402
 from torch_distinput.dataset import Dataset  # noqa: E402
@@ -90,6 +91,7 @@ __all__ = [
     "get_replica_context",
     "get_strategy",
     "restore_order",
+    "random",
     "scaled_mean",
     "testing",
 ]

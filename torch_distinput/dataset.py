@@ -8,10 +8,11 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from torch_distinput import _C, torch_source
-from torch_distinput._structure import map_leaves
+from torch_distinput._structure import children, map_leaves, rebuild
 
 if TYPE_CHECKING:
     from torch_distinput.strategy import Strategy
@@ -84,6 +85,31 @@ class Dataset(IterableDataset):
         Ends with the shortest dataset.
         """
         return Dataset(_C.Dataset.zip(map_leaves(_unwrapped, structure)))
+
+    @staticmethod
+    def sample_from_datasets(
+        datasets: Sequence[Dataset], weights: Sequence[float] | None = None, seed: int | None = None
+    ) -> Dataset:
+        """Each element comes from a dataset drawn at random; one that has ended is drawn no more.
+
+        Args:
+            datasets: datasets with elements of one type.
+            weights: the share of each dataset, at least 0; None: equal shares. They need not add up to 1.
+            seed: makes the draws reproducible; None follows the seed of the options, else one that is drawn.
+        """
+        shares = [] if weights is None else [float(weight) for weight in weights]
+        if weights is not None and not shares:
+            raise ValueError("sample_from_datasets: `weights` must have one entry for each dataset, but is empty.")
+        return Dataset(_C.Dataset.sample_from_datasets(_natives("sample_from_datasets", datasets), shares, seed))
+
+    @staticmethod
+    def choose_from_datasets(datasets: Sequence[Dataset], choice: Dataset) -> Dataset:
+        """Element k comes from the dataset whose index element k of `choice`, an int64 scalar, is.
+
+        Ends with `choice`, or when the dataset that is chosen has ended.
+        """
+        (native,) = _natives("choose_from_datasets", [choice], "choice")
+        return Dataset(_C.Dataset.choose_from_datasets(_natives("choose_from_datasets", datasets), native))
 
     # Ops.
 
@@ -205,6 +231,78 @@ class Dataset(IterableDataset):
         """
         return Dataset(self._native.window(size))
 
+    def padded_batch(
+        self, batch_size: int, padded_shapes: Any = None, padding_values: Any = 0, drop_remainder: bool = False
+    ) -> Dataset:
+        """A batch whose rows are padded, at the end of each dim, to one shape.
+
+        Args:
+            batch_size: rows of a batch; the global batch once distributed.
+            padded_shapes: the shape that rows are padded to, in the structure of the elements; a dim that is None (or
+                -1) becomes as long as the longest row of the batch. None: that in every dim. A row that is longer than
+                a dim that is given is an error.
+            padding_values: what to pad with: a scalar, or scalars in the structure of the elements.
+            drop_remainder: whether a short last batch is left out.
+        """
+        shapes, values = _shapes("padded_batch", padded_shapes), _values(padding_values)
+        return Dataset(self._native.padded_batch(batch_size, shapes, values, drop_remainder))
+
+    def bucket_by_length(
+        self,
+        element_length_func: Callable[..., Any],
+        bucket_boundaries: Sequence[int],
+        bucket_batch_sizes: Sequence[int],
+        padded_shapes: Any = None,
+        padding_values: Any = 0,
+        pad_to_bucket_boundary: bool = False,
+        drop_remainder: bool = False,
+        no_padding: bool = False,
+    ) -> Dataset:
+        """Padded batches of elements of similar length. A bucket is handed out when it is full, the rest at the end.
+
+        Args:
+            element_length_func: returns the length of an element, an int; called as the function of `map`.
+            bucket_boundaries: increasing lengths; bucket i takes lengths from boundary i - 1 to below boundary i.
+            bucket_batch_sizes: rows of a batch of each bucket: one more than boundaries.
+            padded_shapes: as in `padded_batch`.
+            padding_values: as in `padded_batch`.
+            pad_to_bucket_boundary: pads dims that `padded_shapes` (without it: the element_spec) leaves open to the
+                bucket's boundary - 1 instead of the longest row; lengths must be below the last boundary.
+            drop_remainder: whether buckets that are not full at the end are left out.
+            no_padding: the elements of a bucket have one shape already.
+        """
+        return Dataset(
+            self._native.bucket_by_length(
+                element_length_func,
+                [operator.index(length) for length in bucket_boundaries],
+                [operator.index(size) for size in bucket_batch_sizes],
+                _shapes("bucket_by_length", padded_shapes),
+                _values(padding_values),
+                pad_to_bucket_boundary,
+                drop_remainder,
+                no_padding,
+            )
+        )
+
+    def unique(self) -> Dataset:
+        """Each distinct element once, where it comes first. Keeps the elements in memory; resuming reads them again."""
+        return Dataset(self._native.unique())
+
+    def assert_cardinality(self, expected_cardinality: int) -> Dataset:
+        """Says how many elements there are, or `INFINITE`: `len` then knows it.
+
+        Reading raises FailedPreconditionError where the data turns out to be longer or shorter.
+        """
+        return Dataset(self._native.assert_cardinality(expected_cardinality))
+
+    def apply(self, transformation: Callable[[Dataset], Dataset]) -> Dataset:
+        """`transformation(self)`: a chain of ops with a name."""
+        result = transformation(self)
+        if not isinstance(result, Dataset):
+            name = getattr(transformation, "__name__", type(transformation).__name__)
+            raise TypeError(f"apply: {name} must return a Dataset, but returned a {type(result).__name__}.")
+        return result
+
     def with_options(self, options: _C.Options) -> Dataset:
         """The dataset with `options`; of several, the later one wins field by field."""
         return Dataset(self._native.with_options(options))
@@ -278,6 +376,54 @@ def _sizes(batch_sizes: Any) -> list[int]:
         raise ValueError(
             f"rebatch: `batch_sizes` must be an int or a sequence of ints, but is {batch_sizes!r}."
         ) from None
+
+
+def _natives(op: str, datasets: Any, parameter: str = "datasets") -> list[_C.Dataset]:
+    natives = []
+    for dataset in datasets:
+        if not isinstance(dataset, Dataset):
+            raise TypeError(f"{op}: `{parameter}` must be made of Datasets, but has a {type(dataset).__name__}.")
+        natives.append(dataset._native)
+    return natives
+
+
+def _shapes(op: str, shapes: Any) -> Any:
+    """Shapes as the specs that carry them to the native module; None stays None."""
+    return None if shapes is None else _shape_specs(op, shapes)
+
+
+def _shape_specs(op: str, shapes: Any) -> Any:
+    parts = children(shapes)
+    if shapes is None or parts is None or _is_shape(shapes):
+        return _C.TensorSpec(None if shapes is None else [_dim(op, dim) for dim in _sequence(op, shapes)])
+    return rebuild(shapes, [_shape_specs(op, part) for part in parts])
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(dim is None or hasattr(dim, "__index__") for dim in value)
+
+
+def _sequence(op: str, shape: Any) -> list:
+    try:
+        return list(shape)
+    except TypeError:
+        raise TypeError(f"{op}: `padded_shapes` must hold sequences of ints and None, but has {shape!r}.") from None
+
+
+def _dim(op: str, dim: Any) -> int | None:
+    size = None if dim is None else operator.index(dim)
+    if size is not None and size < -1:
+        raise ValueError(f"{op}: `padded_shapes` must have dims of at least 0, -1 or None, but has {size}.")
+    return None if size == -1 else size
+
+
+def _values(values: Any) -> Any:
+    """Padding values, floats in double precision; None stands for 0."""
+
+    def exact(value: Any) -> Any:
+        return torch.tensor(value, dtype=torch.float64) if isinstance(value, float) else 0 if value is None else value
+
+    return exact(values) if children(values) is None else map_leaves(exact, values)
 
 
 def _unwrapped(value: Any) -> Any:

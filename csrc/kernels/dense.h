@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,9 @@ namespace torch_distinput {
 
 /// `leaf ['x']`, or `the element` for a bare one.
 std::string leaf_name(const Structure& structure, std::size_t leaf);
+
+/// Throws c10::ValueError naming `op` unless all `elements` of a batch have one structure.
+void check_structures(std::span<const Element> elements, std::string_view op);
 
 /// Leaf `leaf`, a dense tensor in host memory. Throws c10::TypeError for any other, naming `op`, the leaf
 /// and what `op` cannot do with it: `verb` ("stack").

@@ -4,6 +4,7 @@
 #include "kernels/dense.h"
 #include "kernels/rows.h"
 #include "runtime/buffer_pool.h"
+#include "torch_distinput/error.h"
 
 namespace torch_distinput {
 namespace {
@@ -21,9 +22,11 @@ void check_part(const at::Tensor& part, const at::Tensor& first, const Structure
   TORCH_CHECK_VALUE(part.scalar_type() == first.scalar_type(), op, ": ", leaf_name(structure, leaf),
                     " must have one dtype, but is torch.", dtype_name(first.scalar_type()),
                     " and then torch.", dtype_name(part.scalar_type()), ".");
-  TORCH_CHECK_VALUE(part.sizes().slice(1) == first.sizes().slice(1), op, ": ", leaf_name(structure, leaf),
-                    " must have one shape beyond dim 0, but is ", dims_string(first.sizes().vec()),
-                    " and then ", dims_string(part.sizes().vec()), "; map it to one shape.");
+  if (part.sizes().slice(1) == first.sizes().slice(1)) return;
+  throw FailedPreconditionError(c10::str(op, ": ", leaf_name(structure, leaf),
+                                         " must have one shape beyond dim 0, but is ",
+                                         dims_string(first.sizes().vec()), " and then ",
+                                         dims_string(part.sizes().vec()), "; map it to one shape."));
 }
 
 at::Tensor concat_leaf(std::span<const Element> parts, std::size_t leaf, std::string_view op) {

@@ -41,7 +41,8 @@ Element copy_element(const Element& element, BufferPool& pool);
 Element slice_rows(const Element& element, std::int64_t begin, std::int64_t end, std::string_view op);
 /// Row `row` of every leaf, without dim 0, sharing memory. Errors as `slice_rows`.
 Element take_row(const Element& element, std::int64_t row, std::string_view op);
-/// Elements joined along dim 0. One element is returned as it is.
+/// Elements joined along dim 0. One element is returned as it is. Throws FailedPreconditionError (as recorded from
+/// the original) where shapes beyond dim 0 differ.
 Element concat_rows(std::span<const Element> elements, std::string_view op);
 
 }  // namespace torch_distinput

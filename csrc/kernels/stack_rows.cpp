@@ -7,15 +7,6 @@
 namespace torch_distinput {
 namespace {
 
-void check_structures(std::span<const Element> elements, std::string_view op) {
-  const auto& structure = elements.front().structure();
-  for (std::size_t i = 1; i < elements.size(); ++i) {
-    TORCH_CHECK_VALUE(elements[i].structure() == structure, op,
-                      ": elements must have one structure, but element 0 of the batch is ", structure->str(),
-                      " and element ", i, " is ", elements[i].structure()->str(), ".");
-  }
-}
-
 void check_row(const at::Tensor& row, const at::Tensor& first, const Structure& structure, std::size_t leaf,
                std::size_t index, std::string_view op) {
   TORCH_CHECK_VALUE(row.scalar_type() == first.scalar_type(), op, ": ", leaf_name(structure, leaf),
@@ -45,6 +36,15 @@ at::Tensor stack_leaf(std::span<const Element> elements, std::size_t leaf, Buffe
 }
 
 }  // namespace
+
+void check_structures(std::span<const Element> elements, std::string_view op) {
+  const auto& structure = elements.front().structure();
+  for (std::size_t i = 1; i < elements.size(); ++i) {
+    TORCH_CHECK_VALUE(elements[i].structure() == structure, op,
+                      ": elements must have one structure, but element 0 of the batch is ", structure->str(),
+                      " and element ", i, " is ", elements[i].structure()->str(), ".");
+  }
+}
 
 Element stack_rows(std::span<const Element> elements, BufferPool& pool, std::string_view op) {
   TORCH_INTERNAL_ASSERT(!elements.empty(), "stack_rows without elements");

@@ -26,11 +26,8 @@ class BatchPlan final : public Plan {
   BatchPlan(PlanPtr input, std::int64_t batch_size, bool drop_remainder, std::shared_ptr<BufferPool> pool)
       : input_(std::move(input)),
         batch_size_(batch_size),
-        input_size_(input_->size()),
+        count_(input_->size(), batch_size, drop_remainder),
         pool_(std::move(pool)) {
-    const bool endless = input_size_ == kEndless;
-    size_ = endless ? kEndless : count_batches(input_size_, batch_size, drop_remainder);
-    total_rows_ = !endless && drop_remainder ? size_ * batch_size : input_size_;
     const RowLayout* rows = input_->layout();
     if (rows == nullptr || !drop_remainder) return;
     layout_ = *rows;
@@ -40,7 +37,7 @@ class BatchPlan final : public Plan {
     }
   }
 
-  std::int64_t size() const override { return size_; }
+  std::int64_t size() const override { return count_.batches(); }
   PlanTraits traits() const override {
     PlanTraits traits = input_->traits();
     if (traits.read_ahead > 0) traits.read_ahead = count_batches(traits.read_ahead, batch_size_, false);
@@ -73,12 +70,8 @@ class BatchPlan final : public Plan {
     return batches;
   }
 
-  std::int64_t rows(std::int64_t position) const override {
-    return std::min(batch_size_, input_size_ - position * batch_size_);
-  }
-  std::int64_t rows_before(std::int64_t position) const override {
-    return std::min(position * batch_size_, total_rows_);
-  }
+  std::int64_t rows(std::int64_t position) const override { return count_.rows(position); }
+  std::int64_t rows_before(std::int64_t position) const override { return count_.rows_before(position); }
 
   Element take_rows(std::span<const Segment> segments) const override {
     std::vector<std::int64_t> scratch;
@@ -109,9 +102,7 @@ class BatchPlan final : public Plan {
 
   PlanPtr input_;
   std::int64_t batch_size_;
-  std::int64_t input_size_;
-  std::int64_t size_;
-  std::int64_t total_rows_;
+  BatchCount count_;
   std::shared_ptr<BufferPool> pool_;
   std::optional<RowLayout> layout_;
 };
@@ -127,12 +118,7 @@ class BatchCursor final : public Iterator {
         pool_(std::move(pool)) {}
 
   std::optional<Element> next() override {
-    std::vector<Element> rows;
-    while (static_cast<std::int64_t>(rows.size()) < batch_size_) {
-      std::optional<Element> row = input_->next();
-      if (!row) break;
-      rows.push_back(std::move(*row));
-    }
+    const std::vector<Element> rows = next_elements(*input_, batch_size_);
     const bool is_short = static_cast<std::int64_t>(rows.size()) < batch_size_;
     if (rows.empty() || (is_short && drop_remainder_)) return std::nullopt;
     return stack_rows(rows, *pool_, kName);

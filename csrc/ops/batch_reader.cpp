@@ -42,9 +42,10 @@ bool runs_users_code(const Node& node) {
 
 }  // namespace
 
+SpecPtr quiet_spec(const Node& node) { return runs_users_code(node) ? nullptr : node.spec(); }
+
 void check_batches(const Node& input, std::string_view op) {
-  if (runs_users_code(input)) return;
-  if (const SpecPtr spec = input.spec()) check_batch_spec(*spec, op);
+  if (const SpecPtr spec = quiet_spec(input)) check_batch_spec(*spec, op);
 }
 
 void check_batch_spec(const ElementSpec& spec, std::string_view op) {

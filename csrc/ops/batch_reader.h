@@ -14,6 +14,9 @@ namespace torch_distinput {
 /// rows: a scalar leaf, or leaves with different numbers of rows.
 void check_batch_spec(const ElementSpec& spec, std::string_view op);
 
+/// The spec of `node`, or null where knowing it takes running users' code.
+SpecPtr quiet_spec(const Node& node);
+
 /// `check_batch_spec` for the elements of `input`, where their spec is known without running users' code.
 void check_batches(const Node& input, std::string_view op);
 

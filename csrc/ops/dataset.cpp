@@ -34,6 +34,12 @@ class FunctionGeneratorSource final : public GeneratorSource {
   std::function<NextFunction()> open_;
 };
 
+std::vector<NodePtr> nodes_of(const std::vector<Dataset>& datasets) {
+  std::vector<NodePtr> nodes;
+  for (const Dataset& dataset : datasets) nodes.push_back(dataset.node());
+  return nodes;
+}
+
 FunctionPtr dataset_function(std::function<Dataset(Element)> function) {
   return make_function([function = std::move(function)](Element element) {
     return Element(Structure::leaf(), {function(std::move(element)).node()});
@@ -66,13 +72,18 @@ Dataset Dataset::from_rows(std::shared_ptr<const RowSource> source) {
 }
 
 Dataset Dataset::zip(StructurePtr structure, std::vector<Dataset> datasets) {
-  std::vector<NodePtr> nodes;
-  for (const Dataset& dataset : datasets) nodes.push_back(dataset.node());
-  return Dataset(ops::zip(std::move(structure), std::move(nodes)));
+  return Dataset(ops::zip(std::move(structure), nodes_of(datasets)));
 }
 Dataset Dataset::zip(std::vector<Dataset> datasets) {
   auto structure = Structure::tuple(std::vector<StructurePtr>(datasets.size(), Structure::leaf()));
   return zip(std::move(structure), std::move(datasets));
+}
+
+Dataset Dataset::sample_from_datasets(std::vector<Dataset> datasets, SampleOptions options) {
+  return Dataset(ops::sample_from_datasets(nodes_of(datasets), std::move(options)));
+}
+Dataset Dataset::choose_from_datasets(std::vector<Dataset> datasets, const Dataset& choice) {
+  return Dataset(ops::choose_from_datasets(nodes_of(datasets), choice.node()));
 }
 
 Dataset Dataset::batch(std::int64_t batch_size, BatchOptions options) const {
@@ -126,6 +137,23 @@ Dataset Dataset::interleave(std::function<Dataset(Element)> function, Interleave
   return interleave(dataset_function(std::move(function)), options);
 }
 Dataset Dataset::window(std::int64_t size) const { return Dataset(ops::window(node_, size)); }
+Dataset Dataset::padded_batch(std::int64_t batch_size, PaddedBatchOptions options) const {
+  return Dataset(ops::padded_batch(node_, batch_size, std::move(options)));
+}
+Dataset Dataset::bucket_by_length(FunctionPtr length, BucketOptions options) const {
+  return Dataset(ops::bucket_by_length(node_, std::move(length), std::move(options)));
+}
+Dataset Dataset::bucket_by_length(std::function<std::int64_t(const Element&)> length,
+                                  BucketOptions options) const {
+  return bucket_by_length(make_function([length = std::move(length)](const Element& element) {
+                            return Element(at::scalar_tensor(length(element), at::kLong));
+                          }),
+                          std::move(options));
+}
+Dataset Dataset::unique() const { return Dataset(ops::unique(node_)); }
+Dataset Dataset::assert_cardinality(std::int64_t cardinality) const {
+  return Dataset(ops::assert_cardinality(node_, cardinality));
+}
 Dataset Dataset::with_options(Options options) const {
   return Dataset(ops::with_options(node_, std::move(options)));
 }

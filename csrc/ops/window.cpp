@@ -88,12 +88,7 @@ class WindowCursor final : public Iterator {
   WindowCursor(IteratorPtr input, std::int64_t size) : input_(std::move(input)), size_(size) {}
 
   std::optional<Element> next() override {
-    std::vector<Element> elements;
-    while (static_cast<std::int64_t>(elements.size()) < size_) {
-      std::optional<Element> element = input_->next();
-      if (!element) break;
-      elements.push_back(std::move(*element));
-    }
+    std::vector<Element> elements = next_elements(*input_, size_);
     if (elements.empty()) return std::nullopt;
     const StructurePtr structure = elements.front().structure();
     std::vector<Leaf> windows;

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "python/gil.h"
 #include "python/module.h"
 #include "torch_distinput/dataset.h"
+#include "torch_distinput/random.h"
 
 namespace torch_distinput {
 namespace {
@@ -90,6 +92,61 @@ Dataset interleave(const Dataset& self, py::object function, OptionalInt cycle_l
   return without_gil([&] { return self.interleave(std::move(native), options); });
 }
 
+std::vector<Dataset> datasets_of(const py::list& list) {
+  std::vector<Dataset> datasets;
+  for (const auto dataset : list) datasets.push_back(dataset.cast<Dataset>());
+  return datasets;
+}
+
+Dataset sample_from_datasets(const py::list& datasets, std::vector<double> weights, OptionalInt seed) {
+  auto inputs = datasets_of(datasets);
+  return without_gil([&] {
+    return Dataset::sample_from_datasets(std::move(inputs), {.weights = std::move(weights), .seed = seed});
+  });
+}
+
+Dataset choose_from_datasets(const py::list& datasets, const Dataset& choice) {
+  auto inputs = datasets_of(datasets);
+  return without_gil([&] { return Dataset::choose_from_datasets(std::move(inputs), choice); });
+}
+
+/// `shapes` is a structure of specs whose shapes count; None: not given.
+std::optional<PaddedShapes> padded_shapes(const py::object& shapes, const std::string& op) {
+  if (shapes.is_none()) return std::nullopt;
+  const ElementSpec spec = spec_from_python(shapes, op);
+  PaddedShapes result{spec.structure, {}};
+  for (const LeafSpec& leaf : spec.leaves) result.leaves.push_back(std::get<TensorSpec>(leaf).shape);
+  return result;
+}
+
+std::optional<Element> padding_values(const py::object& values, const std::string& op) {
+  if (values.is_none()) return std::nullopt;
+  return ElementReader(op + "(padding_values)", Lists::kStructure).read(values);
+}
+
+Dataset padded_batch(const Dataset& self, std::int64_t batch_size, const py::object& shapes,
+                     const py::object& values, bool drop_remainder) {
+  PaddedBatchOptions options{.padded_shapes = padded_shapes(shapes, "padded_batch"),
+                             .padding_values = padding_values(values, "padded_batch"),
+                             .drop_remainder = drop_remainder};
+  return without_gil([&] { return self.padded_batch(batch_size, std::move(options)); });
+}
+
+Dataset bucket_by_length(const Dataset& self, py::object length, std::vector<std::int64_t> boundaries,
+                         std::vector<std::int64_t> batch_sizes, const py::object& shapes,
+                         const py::object& values, bool pad_to_bucket_boundary, bool drop_remainder,
+                         bool no_padding) {
+  BucketOptions options{.bucket_boundaries = std::move(boundaries),
+                        .bucket_batch_sizes = std::move(batch_sizes),
+                        .padded_shapes = padded_shapes(shapes, "bucket_by_length"),
+                        .padding_values = padding_values(values, "bucket_by_length"),
+                        .pad_to_bucket_boundary = pad_to_bucket_boundary,
+                        .drop_remainder = drop_remainder,
+                        .no_padding = no_padding};
+  auto native = make_python_function(std::move(length), "bucket_by_length");
+  return without_gil([&] { return self.bucket_by_length(std::move(native), std::move(options)); });
+}
+
 /// The calls that made the dataset, joined as in the program: `range(0, 6).batch(batch_size=2)`.
 std::string chain(const Node& node) {
   const auto inputs = node.inputs();
@@ -118,7 +175,11 @@ void bind_sources(Class& dataset) {
           "from_rows", from_rows, py::arg("rows"), py::arg("size"), py::arg("name"),
           "Random access: `rows(positions)` returns the elements at a list of positions below `size`.")
       .def_static("zip", zip, py::arg("structure"),
-                  "Elements of several datasets side by side, in a structure that holds the datasets.");
+                  "Elements of several datasets side by side, in a structure that holds the datasets.")
+      .def_static("sample_from_datasets", sample_from_datasets, py::arg("datasets"), py::arg("weights"),
+                  py::arg("seed"), "Each element comes from a dataset drawn at random.")
+      .def_static("choose_from_datasets", choose_from_datasets, py::arg("datasets"), py::arg("choice"),
+                  "Each element comes from the dataset whose index `choice` yields.");
 }
 
 void bind_ops(Class& dataset) {
@@ -173,6 +234,17 @@ void bind_ops(Class& dataset) {
            "The elements of the datasets that `function` returns, which take turns.")
       .def("window", &Dataset::window, py::arg("size"), WithoutGil(),
            "Elements whose leaves are datasets of `size` consecutive values.")
+      .def("padded_batch", padded_batch, py::arg("batch_size"), py::arg("padded_shapes") = py::none(),
+           py::arg("padding_values") = py::none(), py::arg("drop_remainder") = false,
+           "A batch whose rows are padded to one shape; `padded_shapes` is a structure of specs.")
+      .def("bucket_by_length", bucket_by_length, py::arg("length"), py::arg("bucket_boundaries"),
+           py::arg("bucket_batch_sizes"), py::arg("padded_shapes") = py::none(),
+           py::arg("padding_values") = py::none(), py::arg("pad_to_bucket_boundary") = false,
+           py::arg("drop_remainder") = false, py::arg("no_padding") = false,
+           "Batches of elements of similar length.")
+      .def("unique", &Dataset::unique, WithoutGil(), "Each distinct element once, where it comes first.")
+      .def("assert_cardinality", &Dataset::assert_cardinality, py::arg("cardinality"), WithoutGil(),
+           "Says how many elements there are; reading fails where that is wrong.")
       .def("with_options", &Dataset::with_options, py::arg("options"), WithoutGil(),
            "The dataset with options; later ones win field by field.");
 }
@@ -217,6 +289,14 @@ void bind_dataset(py::module_& module) {
   bind_sources(dataset);
   bind_ops(dataset);
   bind_questions(dataset);
+  module.def(
+      "random", random,
+      "The `torch.Generator` of the row that a callable of a pipeline runs for: the functions of `map`, "
+      "`filter`, `flat_map`, `interleave` and `bucket_by_length`.\n\n"
+      "It is seeded by the pipeline's seed, the epoch, the op and the row's number, so the same row draws "
+      "the same numbers on any thread, at any number of threads and processes, and after a restore. After "
+      "`batch` a row is a whole batch. Calls for one row return one generator, which goes on. Elsewhere "
+      "it raises FailedPreconditionError.");
 }
 
 }  // namespace torch_distinput

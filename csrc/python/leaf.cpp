@@ -123,7 +123,8 @@ at::Tensor from_array(PyObject* array) {
 /// The class that users know as Dataset. It lies above this module, so it is looked up when first needed.
 PyObject* dataset_class() {
   if (types.dataset == nullptr) {
-    types.dataset = py::object(py::module_::import("torch_distinput.dataset").attr("Dataset")).release().ptr();
+    types.dataset =
+        py::object(py::module_::import("torch_distinput.dataset").attr("Dataset")).release().ptr();
   }
   return types.dataset;
 }

@@ -71,7 +71,7 @@ TEST(ConcatRows, ReturnsOneElementAsItIs) {
 TEST(ConcatRows, NameTheLeafThatDiffers) {
   const std::vector<Element> shapes{at::zeros({2, 3}), at::zeros({2, 4})};
   EXPECT_EQ(
-      message_of<c10::ValueError>([&] { concat_rows(shapes, "rebatch"); }),
+      message_of<FailedPreconditionError>([&] { concat_rows(shapes, "rebatch"); }),
       "rebatch: the element must have one shape beyond dim 0, but is (2, 3) and then (2, 4); map it to one "
       "shape.");
   const std::vector<Element> dtypes{at::zeros({2}), at::zeros({2}, at::kInt)};

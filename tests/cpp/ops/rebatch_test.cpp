@@ -5,6 +5,7 @@
 
 #include "ops/op_testing.h"
 #include "support/fakes.h"
+#include "torch_distinput/error.h"
 
 namespace torch_distinput {
 namespace {
@@ -94,7 +95,7 @@ TEST(Rebatch, RefusesToJoinRowsOfDifferentShapes) {
       std::vector<Element>{at::zeros({3, 2}, at::kLong), at::zeros({3, 3}, at::kLong)});
   const Dataset dataset = Dataset::from_generator(source, std::nullopt).rebatch({2});
   EXPECT_EQ(
-      error_of<c10::ValueError>([&] { elements(dataset); }),
+      error_of<FailedPreconditionError>([&] { elements(dataset); }),
       "rebatch: the element must have one shape beyond dim 0, but is (1, 2) and then (1, 3); map it to one "
       "shape.");
 }

@@ -1,0 +1,32 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <c10/core/Scalar.h>
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "torch_distinput/element.h"
+#include "torch_distinput/spec.h"
+
+namespace torch_distinput {
+
+class BufferPool;
+
+/// What the rows of one leaf are padded to, and with what.
+struct LeafPadding {
+  /// `kUnknownDim`: the longest row of the batch; nullopt: that in every dim.
+  std::optional<Dims> shape;
+  c10::Scalar value = 0;
+};
+
+/// Elements as rows of one element, as `stack_rows`, but rows that are shorter in some dims are padded at the
+/// ends of those dims. `padding`: one entry a leaf. Throws c10::ValueError naming `op`, the leaf and the row
+/// where ranks or dtypes differ, where a row is longer than a declared dim, or where a dtype cannot hold the
+/// value. REQUIRES: at least one element.
+Element pad_rows(std::span<const Element> elements, std::span<const LeafPadding> padding, BufferPool& pool,
+                 std::string_view op);
+
+}  // namespace torch_distinput
