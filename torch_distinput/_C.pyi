@@ -430,6 +430,11 @@ class AutoShardPolicy(enum.IntEnum):
     DATA = 2
     HINT = 3
 
+def random() -> torch.Generator:
+    """The `torch.Generator` of the row that a callable of a pipeline runs for: the functions of `map`, `filter`, `flat_map`, `interleave` and `bucket_by_length`.
+
+It is seeded by the pipeline's seed, the epoch, the op and the row's number, so the same row draws the same numbers on any thread, at any number of threads and processes, and after a restore. After `batch` a row is a whole batch. Calls for one row return one generator, which goes on. Elsewhere it raises FailedPreconditionError."""
+
 def scaled_mean(loss: object, info: StepInfo, anchor: object, replica: int) -> object:
     """The replica's mean loss, scaled so that the average over the replicas is the global mean."""
 
@@ -438,11 +443,6 @@ def distributed_mean(loss_sum: object, info: StepInfo) -> object:
 
 def restore_order(rows: object, info: StepInfo) -> object:
     """A step's gathered rows in pipeline order, without padding."""
-
-def random() -> torch.Generator:
-    """The `torch.Generator` of the row that a callable of a pipeline runs for: the functions of `map`, `filter`, `flat_map`, `interleave` and `bucket_by_length`.
-
-It is seeded by the pipeline's seed, the epoch, the op and the row's number, so the same row draws the same numbers on any thread, at any number of threads and processes, and after a restore. After `batch` a row is a whole batch. Calls for one row return one generator, which goes on. Elsewhere it raises FailedPreconditionError."""
 
 class testing:
     """Laws and building blocks for tests of pipelines."""

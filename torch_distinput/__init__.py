@@ -90,8 +90,8 @@ __all__ = [
     "distributed_mean",
     "get_replica_context",
     "get_strategy",
-    "restore_order",
     "random",
+    "restore_order",
     "scaled_mean",
     "testing",
 ]

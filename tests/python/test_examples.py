@@ -39,3 +39,9 @@ def test_the_tutorial_runs_from_end_to_end():
     output = run("02_tutorial.py")
     assert len(re.findall(r"^== ", output, re.MULTILINE)) == 13
     assert "[8] | [] | [] | []" in output
+
+
+def test_the_augmentation_example_draws_the_same_everywhere():
+    output = run("03_augmentation.py")
+    for promise in ("1 and 4 threads agree", "the next epoch differs", "resumed after batch 3 alike"):
+        assert f"{promise}: True" in output
