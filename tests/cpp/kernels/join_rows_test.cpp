@@ -6,6 +6,7 @@
 
 #include "kernels/rows.h"
 #include "support/errors.h"
+#include "torch_distinput/error.h"
 
 namespace torch_distinput {
 namespace {

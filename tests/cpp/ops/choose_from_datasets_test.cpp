@@ -1,0 +1,53 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include "ops/op_testing.h"
+
+namespace torch_distinput {
+namespace {
+
+using op_testing::error_of;
+using op_testing::expect_laws;
+using op_testing::values;
+using op_testing::Values;
+
+Dataset choices(Values indices) {
+  return Dataset::from_tensor_slices(Element(at::tensor(indices, at::kLong)));
+}
+std::vector<Dataset> two() { return {Dataset::range(3), Dataset::range(10, 12)}; }
+
+TEST(ChooseFromDatasets, TakesTheNextElementOfTheChosenDataset) {
+  EXPECT_EQ(values(Dataset::choose_from_datasets(two(), choices({1, 0, 0, 1}))), (Values{10, 0, 1, 11}));
+}
+
+TEST(ChooseFromDatasets, EndsWhereTheChosenDatasetHasEnded) {
+  EXPECT_EQ(values(Dataset::choose_from_datasets(two(), choices({1, 1, 1, 0}))), (Values{10, 11}));
+}
+
+TEST(ChooseFromDatasets, HasALengthWhereNoDatasetEnds) {
+  const std::vector<Dataset> endless{Dataset::range(2).repeat()};
+  EXPECT_EQ(Dataset::choose_from_datasets(endless, choices({0, 0, 0})).cardinality(), 3);
+  EXPECT_EQ(Dataset::choose_from_datasets(two(), choices({0})).cardinality(), kUnknownCardinality);
+}
+
+TEST(ChooseFromDatasets, ObeysTheLaws) {
+  expect_laws(Dataset::choose_from_datasets(two(), choices({1, 0, 0, 1, 0, 0})));
+  expect_laws(Dataset::choose_from_datasets({op_testing::generated(4)}, choices({0, 0, 0})));
+}
+
+TEST(ChooseFromDatasets, RefusesAnIndexOutOfRange) {
+  for (const std::int64_t index : {-1, 2}) {
+    EXPECT_EQ(
+        error_of<c10::ValueError>([&] { values(Dataset::choose_from_datasets(two(), choices({0, index}))); }),
+        "choose_from_datasets: `choice` must yield indices in [0, 2), but element 1 is " +
+            std::to_string(index) + ".");
+  }
+  EXPECT_EQ(
+      error_of<c10::TypeError>([] { values(Dataset::choose_from_datasets(two(), choices({0}).batch(1))); }),
+      "choose_from_datasets: `choice` must yield int64 scalars, but element 0 is TensorSpec(shape=(1,), "
+      "dtype=torch.int64).");
+}
+
+}  // namespace
+}  // namespace torch_distinput
