@@ -37,6 +37,22 @@ std::string lane_text(const Distribution& distribution, const std::shared_ptr<Pl
                                                   : "on the arena");
 }
 
+std::string completion_text(const Distribution& distribution) {
+  if (distribution.completes) return "on";
+  const bool may_matter = distribution.cardinality != kInfiniteCardinality &&
+                          distribution.dealing.width > distribution.dealing.splitter->parts();
+  return may_matter ? "off: a last step without the parts of all replicas is handed out by "
+                      "get_next_as_optional alone"
+                    : "off";
+}
+
+std::string placement_text(const Distribution& distribution) {
+  const bool ignored = distribution.input.place_dataset_on_device && distribution.pipelines.empty();
+  return ignored
+             ? "place_dataset_on_device: ignored, as only datasets of a replica of its own can be placed\n"
+             : "";
+}
+
 std::string pipelines_text(const Distribution& distribution) {
   if (distribution.pipelines.empty()) return {};
   return "pipelines: " + std::to_string(distribution.pipelines.size()) +
@@ -71,8 +87,8 @@ std::string explain(const Distribution& distribution, const std::shared_ptr<Plan
        << "batch size: " << (dealing.batch < 0 ? "not inferred" : std::to_string(dealing.batch)) << "\n"
        << "split: " << dealing.splitter->describe() << ": " << dealing.splitter_reason << "\n"
        << "tail: " << tail_name(distribution.input.tail) << "\n"
-       << "partial batch handling: " << (distribution.completes ? "on" : "off") << "\n"
-       << "lane: " << lane_text(distribution, rows) << "\n"
+       << "partial batch handling: " << completion_text(distribution) << "\n"
+       << placement_text(distribution) << "lane: " << lane_text(distribution, rows) << "\n"
        << pipelines_text(distribution) << "rows of the first step: "
        << (rows && distribution.pipelines.empty() ? first_step(distribution, *rows) : "not known") << "\n"
        << "cardinality: " << cardinality_text(distribution.cardinality)
