@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torch_distinput._gather import concatenate
-from torch_distinput._reduce import ReduceOp, combine
+from torch_distinput._reduce import ReduceOp, combine, concatenate
 from torch_distinput._structure import map_leaves
 from torch_distinput.values import PerReplica, regroup
 

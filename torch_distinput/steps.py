@@ -46,7 +46,7 @@ def restore_order(rows: Any, info: StepInfo) -> Any:
 def _replica(info: StepInfo, name: str) -> int:
     frame = current_frame()
     if frame is not None and frame.replica is not None:
-        return frame.replica.replica_id_in_sync_group
+        return frame.replica._local_replica
     if len(info.valid) == 1:
         return 0
     raise ValueError(

@@ -13,8 +13,7 @@ import torch
 
 from torch_distinput import _C
 from torch_distinput._C import InputContext, ValueContext
-from torch_distinput._gather import concatenate
-from torch_distinput._reduce import Axis, ReduceOp, combine
+from torch_distinput._reduce import Axis, ReduceOp, combine, concatenate
 from torch_distinput._structure import children
 from torch_distinput.dataset import Dataset
 from torch_distinput.distributed import DistributedDataset
@@ -171,7 +170,7 @@ class DefaultStrategy(Strategy):
 
     def gather(self, value, axis):
         """Returns `value` itself."""
-        return concatenate([value], axis, "gather")
+        return concatenate([value], axis)
 
 
 class _NativeStrategy(Strategy):
@@ -265,7 +264,7 @@ class _NativeStrategy(Strategy):
         values = local_results(value, len(self._devices)) if isinstance(value, PerReplica) else [value]
         if children(value) is not None:
             raise TypeError(f"gather: `value` is a {type(value).__name__}; gather each leaf of a structure.")
-        return concatenate(self._all_values(values), axis, "gather")
+        return concatenate(self._all_values(values), axis)
 
     def local_results(self, value):
         return local_results(value, len(self._devices))

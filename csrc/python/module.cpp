@@ -32,7 +32,7 @@ PYBIND11_MODULE(_C, module) {
   bind_dataset(module);
   bind_contexts(module);
   bind_steps(module);
-  bind_loss(module);
+  bind_values(module);
   bind_strategy(module);
   bind_multi_worker(module);
   bind_testing(module);

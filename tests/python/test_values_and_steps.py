@@ -128,7 +128,7 @@ def test_reduce_over_an_axis_twice_or_over_none():
 def test_reduce_of_values_that_are_no_tensors():
     with pytest.raises(TypeError, match="replica 0 has a int"):
         TWO.reduce("SUM", tdi.PerReplica([1, 2]))
-    with pytest.raises(TypeError, match="reduce each leaf"):
+    with pytest.raises(TypeError, match="leaves of a structure"):
         TWO.reduce("SUM", {"a": PAIR})
 
 

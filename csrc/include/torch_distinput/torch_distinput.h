@@ -16,6 +16,7 @@
 #include "torch_distinput/plan.h"           // IWYU pragma: export
 #include "torch_distinput/process_group.h"  // IWYU pragma: export
 #include "torch_distinput/random.h"         // IWYU pragma: export
+#include "torch_distinput/reduce.h"         // IWYU pragma: export
 #include "torch_distinput/spec.h"           // IWYU pragma: export
 #include "torch_distinput/state.h"          // IWYU pragma: export
 #include "torch_distinput/stats.h"          // IWYU pragma: export

@@ -2,15 +2,20 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "python/gil.h"
 #include "python/module.h"
+#include "torch_distinput/reduce.h"
 #include "torch_distinput/step_info.h"
 
 namespace torch_distinput {
-namespace py = pybind11;
 namespace {
 
 at::Tensor tensor_of(py::handle value, const char* call, const char* parameter) {
@@ -23,9 +28,37 @@ py::object to_python(at::Tensor tensor) {
   return py::reinterpret_steal<py::object>(THPVariable_Wrap(std::move(tensor)));
 }
 
+std::vector<at::Tensor> tensors_of(const py::list& values, const char* call) {
+  std::vector<at::Tensor> tensors;
+  for (const auto value : values) tensors.push_back(tensor_of(value, call, "value"));
+  return tensors;
+}
+
+std::optional<c10::Device> device_of(const std::optional<std::string>& name) {
+  return name ? std::optional(c10::Device(*name)) : std::nullopt;
+}
+
+py::object reduce_values(bool mean, const py::list& values,
+                         const std::optional<std::vector<std::int64_t>>& axis,
+                         const std::optional<std::string>& device) {
+  const auto tensors = tensors_of(values, "reduce");
+  const ReduceOp op = mean ? ReduceOp::kMean : ReduceOp::kSum;
+  return to_python(without_gil([&] { return reduce(op, tensors, axis, device_of(device)); }));
+}
+
+py::object gather_values(const py::list& values, std::int64_t axis,
+                         const std::optional<std::string>& device) {
+  const auto tensors = tensors_of(values, "gather");
+  return to_python(without_gil([&] { return gather(tensors, axis, device_of(device)); }));
+}
+
 }  // namespace
 
-void bind_loss(py::module_& module) {
+void bind_values(py::module_& module) {
+  module.def("reduce", reduce_values, py::arg("mean"), py::arg("values"), py::arg("axis"), py::arg("device"),
+             "The replicas' values summed, or averaged, over `axis` and over the replicas.");
+  module.def("gather", gather_values, py::arg("values"), py::arg("axis"), py::arg("device"),
+             "The replicas' values one after the other along `axis`.");
   module.def(
       "scaled_mean",
       [](const py::object& loss, const StepInfo& info, const py::object& anchor, std::int64_t replica) {

@@ -1,0 +1,42 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "torch_distinput/api.h"
+
+/// \file
+/// One value from the replicas' values, as `reduce` and `gather` of tf.distribute.Strategy. Values may lie on
+/// different devices; results lie on `device`, else on the first value's. The autograd graph is kept.
+
+namespace torch_distinput {
+
+enum class ReduceOp { kSum, kMean };
+
+/// Combines one value for each replica.
+///
+/// Without `axis`, item by item: shapes must agree. With `axis`, dimensions (negative ones count from the
+/// end), each value is summed over them first, so that short and empty ones weigh what they hold; kMean
+/// divides by the number of items summed, 0 / 0 being NaN. Integers are averaged in floating point.
+///
+/// Throws InvalidArgumentError for no values, for bool without `axis`, and for shapes or dtypes that differ;
+/// c10::TypeError for bool with `axis`; c10::ValueError for an axis out of range or named twice.
+TDI_API at::Tensor reduce(ReduceOp op, const std::vector<at::Tensor>& values,
+                          const std::optional<std::vector<std::int64_t>>& axis = {},
+                          std::optional<c10::Device> device = {});
+
+/// One value for each replica, one after the other along dimension `axis`, counted from 0. One value alone
+/// is returned as it is.
+///
+/// Throws InvalidArgumentError for no values and for values that differ in another dimension or in their
+/// dtype, c10::ValueError for an axis that a value does not have, c10::NotImplementedError for nested
+/// tensors.
+TDI_API at::Tensor gather(const std::vector<at::Tensor>& values, std::int64_t axis,
+                          std::optional<c10::Device> device = {});
+
+}  // namespace torch_distinput
