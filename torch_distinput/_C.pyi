@@ -434,6 +434,7 @@ def random() -> torch.Generator:
     """The `torch.Generator` of the row that a callable of a pipeline runs for: the functions of `map`, `filter`, `flat_map`, `interleave` and `bucket_by_length`.
 
 It is seeded by the pipeline's seed, the epoch, the op and the row's number, so the same row draws the same numbers on any thread, at any number of threads and processes, and after a restore. After `batch` a row is a whole batch. Calls for one row return one generator, which goes on. Elsewhere it raises FailedPreconditionError."""
+
 def reduce(mean: bool, values: list, axis: collections.abc.Sequence[int] | None, device: str | None) -> object:
     """The replicas' values summed, or averaged, over `axis` and over the replicas."""
 
