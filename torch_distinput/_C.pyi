@@ -83,6 +83,17 @@ class DatasetSpec:
     def __hash__(self) -> int: ...
     def __reduce__(self) -> tuple[type, tuple[object]]: ...
 
+class OpaqueSpec:
+    """The type of any Python objects, which are carried as they are; a batch of them is a list."""
+    def __init__(self, shape: object = ()) -> None: ...
+    @property
+    def shape(self) -> object:
+        """Sizes of the dimensions, None for an unknown one; None for an unknown number of dimensions."""
+    def __repr__(self) -> str: ...
+    def __eq__(self, other: OpaqueSpec) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __reduce__(self) -> tuple[type, tuple[object]]: ...
+
 class Skip:
     """Skip rows that fail instead of raising, up to a limit (None: no limit)."""
     def __init__(self, max_count: int | None = None, max_fraction: float | None = None) -> None: ...
@@ -169,6 +180,8 @@ class Dataset:
         """Each element comes from the dataset whose index `choice` yields."""
     def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
         """Consecutive elements stacked along a new dim 0."""
+    def ragged_batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
+        """As `batch`, with rows of varying length."""
     def unbatch(self) -> Dataset:
         """The rows along dim 0 as elements."""
     def rebatch(self, batch_sizes: collections.abc.Sequence[int], drop_remainder: bool = False) -> Dataset:
@@ -322,12 +335,12 @@ class InputOptions:
         """Seconds of silence after which a peer has failed."""
 
 class DistributedIterator:
-    """One pass over the steps of a distributed dataset, as a pair of the local replicas' parts and the StepInfo each."""
-    def next(self) -> object:
+    """One pass over the steps of a distributed dataset, as a pair of the value and the StepInfo each. `wrap` makes a leaf of the list of the replicas' leaves; None: there is one replica."""
+    def next(self, wrap: object) -> object:
         """The next step, or None at the end."""
-    def get_next(self) -> object:
+    def get_next(self, wrap: object) -> object:
         """The next step; OutOfRangeError at the end."""
-    def get_next_as_optional(self) -> object:
+    def get_next_as_optional(self, wrap: object) -> object:
         """The next step, also one that `next` would not deliver, or None at the end."""
     @property
     def step_info(self) -> StepInfo:

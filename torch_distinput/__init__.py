@@ -38,6 +38,7 @@ from torch_distinput.multi_worker import MultiWorkerMirroredStrategy  # noqa: E4
 from torch_distinput.replica import ReplicaContext, get_replica_context  # noqa: E402
 from torch_distinput.spec import (  # noqa: E402
     DatasetSpec,
+    OpaqueSpec,
     PerReplicaSpec,
     RaggedTensorSpec,
     SparseTensorSpec,
@@ -67,6 +68,7 @@ __all__ = [
     "MultiWorkerMirroredStrategy",
     "NotFoundError",
     "OneDeviceStrategy",
+    "OpaqueSpec",
     "Optional",
     "Options",
     "OutOfRangeError",

@@ -120,6 +120,14 @@ class Dataset(IterableDataset):
         """
         return Dataset(self._native.batch(batch_size, drop_remainder))
 
+    def ragged_batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
+        """As `batch`, for rows of varying length: they become jagged nested tensors.
+
+        Tensors whose shape is known statically are stacked, as are scalars, strings and sparse tensors; only dim 0
+        of the others may vary.
+        """
+        return Dataset(self._native.ragged_batch(batch_size, drop_remainder))
+
     def unbatch(self) -> Dataset:
         """The rows along dim 0 as elements."""
         return Dataset(self._native.unbatch())

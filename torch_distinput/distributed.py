@@ -10,7 +10,7 @@ from torch_distinput import _C
 from torch_distinput._structure import map_leaves
 from torch_distinput.replica import current_frame
 from torch_distinput.spec import PerReplicaSpec
-from torch_distinput.values import wrap
+from torch_distinput.values import PerReplica
 
 if TYPE_CHECKING:
     from torch_distinput.strategy import Strategy
@@ -49,6 +49,7 @@ class DistributedIterator:
     def __init__(self, native: _C.DistributedIterator, dataset: DistributedDataset):
         self._native = native
         self._dataset = dataset
+        self._wrap = PerReplica if dataset._wraps else None
         self._step_info: _C.StepInfo | None = None
 
     def __iter__(self) -> DistributedIterator:
@@ -56,7 +57,7 @@ class DistributedIterator:
 
     def __next__(self) -> Any:
         self._check_frame("next(iterator)")
-        step = self._native.next()
+        step = self._native.next(self._wrap)
         if step is None:
             raise StopIteration
         return self._value(step)
@@ -64,12 +65,12 @@ class DistributedIterator:
     def get_next(self) -> Any:
         """The next step; raises OutOfRangeError at the end."""
         self._check_frame("iterator.get_next()")
-        return self._value(self._native.get_next())
+        return self._value(self._native.get_next(self._wrap))
 
     def get_next_as_optional(self) -> Optional:
         """Every step, also an incomplete one that `next` does not deliver with partial-batch handling off."""
         self._check_frame("iterator.get_next_as_optional()")
-        step = self._native.get_next_as_optional()
+        step = self._native.get_next_as_optional(self._wrap)
         return Optional(False) if step is None else Optional(True, self._value(step))
 
     @property
@@ -100,9 +101,9 @@ class DistributedIterator:
         """Stops reading ahead and frees what was read."""
         self._native.close()
 
-    def _value(self, step: tuple[list[Any], _C.StepInfo]) -> Any:
-        values, self._step_info = step
-        return wrap(values) if self._dataset._wraps else values[0]
+    def _value(self, step: tuple[Any, _C.StepInfo]) -> Any:
+        value, self._step_info = step
+        return value
 
     def _check_frame(self, call: str) -> None:
         frame = current_frame()

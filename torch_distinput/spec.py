@@ -3,9 +3,17 @@
 
 from typing import Any
 
-from torch_distinput._C import DatasetSpec, RaggedTensorSpec, SparseTensorSpec, StringSpec, TensorSpec
+from torch_distinput._C import DatasetSpec, OpaqueSpec, RaggedTensorSpec, SparseTensorSpec, StringSpec, TensorSpec
 
-__all__ = ["DatasetSpec", "PerReplicaSpec", "RaggedTensorSpec", "SparseTensorSpec", "StringSpec", "TensorSpec"]
+__all__ = [
+    "DatasetSpec",
+    "OpaqueSpec",
+    "PerReplicaSpec",
+    "RaggedTensorSpec",
+    "SparseTensorSpec",
+    "StringSpec",
+    "TensorSpec",
+]
 
 
 class PerReplicaSpec:

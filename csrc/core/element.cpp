@@ -8,33 +8,44 @@
 namespace torch_distinput {
 namespace {
 
-std::int64_t leaf_bytes(const Leaf& leaf) {
-  if (const auto* dense = std::get_if<at::Tensor>(&leaf)) {
-    return static_cast<std::int64_t>(dense->nbytes());
+std::int64_t size_of(const at::Tensor& tensor) { return static_cast<std::int64_t>(tensor.nbytes()); }
+
+/// Bytes that the rows between `offsets` take of `values`.
+std::int64_t bytes_between(const at::Tensor& offsets, const at::Tensor& values) {
+  const auto* const bounds = static_cast<const std::int64_t*>(offsets.const_data_ptr());
+  const std::int64_t items = bounds[offsets.size(0) - 1] - bounds[0];
+  return values.size(0) == 0 ? 0 : items * (size_of(values) / values.size(0));
+}
+
+struct LeafBytes {
+  std::int64_t operator()(const at::Tensor& dense) const { return size_of(dense); }
+  std::int64_t operator()(const Bytes& strings) const {
+    return strings.offsets.defined() ? bytes_between(strings.offsets, strings.values)
+                                     : size_of(strings.values);
   }
-  if (const auto* column = std::get_if<Bytes>(&leaf)) {
-    return static_cast<std::int64_t>(column->values.nbytes());
+  std::int64_t operator()(const Ragged& ragged) const { return bytes_between(ragged.offsets, ragged.values); }
+  std::int64_t operator()(const Sparse& sparse) const {
+    return size_of(sparse.value._values()) + size_of(sparse.value._indices());
   }
-  if (const auto* ragged = std::get_if<Ragged>(&leaf)) {
-    return static_cast<std::int64_t>(ragged->values.nbytes());
-  }
-  return 0;
+  std::int64_t operator()(const Opaque&) const { return 0; }
+  std::int64_t operator()(const NodePtr&) const { return 0; }
+};
+
+std::optional<std::int64_t> front(at::IntArrayRef dims) {
+  return dims.empty() ? std::nullopt : std::optional(dims.front());
 }
 
 /// Rows of one leaf; nullopt for a leaf without a dim 0.
-std::optional<std::int64_t> leaf_rows(const Leaf& leaf) {
-  if (const auto* dense = std::get_if<at::Tensor>(&leaf)) {
-    if (dense->dim() == 0) return std::nullopt;
-    return dense->size(0);
+struct LeafRows {
+  std::optional<std::int64_t> operator()(const at::Tensor& dense) const { return front(dense.sizes()); }
+  std::optional<std::int64_t> operator()(const Bytes& strings) const { return front(strings.shape); }
+  std::optional<std::int64_t> operator()(const Ragged& ragged) const { return ragged.offsets.size(0) - 1; }
+  std::optional<std::int64_t> operator()(const Sparse& sparse) const {
+    return sparse.value.sparse_dim() == 0 ? std::nullopt : front(sparse.value.sizes());
   }
-  if (const auto* column = std::get_if<Bytes>(&leaf)) {
-    if (column->shape.empty()) return std::nullopt;
-    return column->shape.front();
-  }
-  if (const auto* ragged = std::get_if<Ragged>(&leaf)) return ragged->offsets.size(0) - 1;
-  if (const auto* sparse = std::get_if<Sparse>(&leaf)) return sparse->value.size(0);
-  return std::nullopt;
-}
+  std::optional<std::int64_t> operator()(const Opaque& objects) const { return front(objects.shape); }
+  std::optional<std::int64_t> operator()(const NodePtr&) const { return std::nullopt; }
+};
 
 Element assemble(std::vector<Element>& parts, std::vector<StructurePtr>& structures) {
   std::vector<Leaf> leaves;
@@ -121,7 +132,7 @@ Element Element::operator[](std::size_t index) const {
 std::optional<std::int64_t> Element::rows() const {
   std::optional<std::int64_t> rows;
   for (const auto& leaf : leaves_) {
-    const auto here = leaf_rows(leaf);
+    const auto here = std::visit(LeafRows{}, leaf);
     if (!here || (rows && *rows != *here)) return std::nullopt;
     rows = here;
   }
@@ -130,7 +141,7 @@ std::optional<std::int64_t> Element::rows() const {
 
 std::int64_t Element::bytes() const {
   std::int64_t total = 0;
-  for (const auto& leaf : leaves_) total += leaf_bytes(leaf);
+  for (const auto& leaf : leaves_) total += std::visit(LeafBytes{}, leaf);
   return total;
 }
 

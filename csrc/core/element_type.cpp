@@ -8,7 +8,38 @@
 namespace torch_distinput {
 namespace {
 
-/// The same leaf with its shape left open.
+/// Whether a leaf has the type that a spec names, its shape aside.
+struct HasType {
+  const LeafSpec& spec;
+
+  bool operator()(const at::Tensor& leaf) const { return is_of<TensorSpec>(leaf.scalar_type()); }
+  bool operator()(const Bytes& leaf) const {
+    const auto* strings = std::get_if<StringSpec>(&spec);
+    return strings != nullptr && strings->encoding.has_value() == leaf.utf8;
+  }
+  bool operator()(const Ragged& leaf) const { return is_of<RaggedTensorSpec>(leaf.values.scalar_type()); }
+  bool operator()(const Sparse& leaf) const { return is_of<SparseTensorSpec>(leaf.value.scalar_type()); }
+  bool operator()(const Opaque&) const { return std::holds_alternative<OpaqueSpec>(spec); }
+  bool operator()(const NodePtr&) const { return std::holds_alternative<DatasetSpec>(spec); }
+
+  template <class Spec>
+  bool is_of(c10::ScalarType dtype) const {
+    const auto* tensor = std::get_if<Spec>(&spec);
+    return tensor != nullptr && tensor->dtype == dtype;
+  }
+};
+
+/// A cheap look at every element: what fails it is left to `check_element`.
+bool has_type(const Element& element, const ElementSpec& type) {
+  if (element.structure() != type.structure) return false;
+  for (std::size_t leaf = 0; leaf < type.leaves.size(); ++leaf) {
+    if (!std::visit(HasType{type.leaves[leaf]}, element.leaves()[leaf])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 LeafSpec without_shape(LeafSpec leaf) {
   std::visit(
       [](auto& spec) {
@@ -17,19 +48,6 @@ LeafSpec without_shape(LeafSpec leaf) {
       leaf);
   return leaf;
 }
-
-/// A cheap look at the usual case, dense leaves: other kinds are left to `check_element`.
-bool has_type(const Element& element, const ElementSpec& type) {
-  if (element.structure() != type.structure) return false;
-  for (std::size_t leaf = 0; leaf < type.leaves.size(); ++leaf) {
-    const auto* dense = std::get_if<at::Tensor>(&element.leaves()[leaf]);
-    const auto* spec = std::get_if<TensorSpec>(&type.leaves[leaf]);
-    if (dense == nullptr || spec == nullptr || dense->scalar_type() != spec->dtype) return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 ElementSpec probed_spec(const Element& element) { return expected_only(spec_of(element)); }
 

@@ -12,6 +12,9 @@
 
 namespace torch_distinput {
 
+/// The same type with its shape left open.
+LeafSpec without_shape(LeafSpec leaf);
+
 /// The spec that one element of a user's source promises for the others: its structure, kinds, dtypes and
 /// number of dims. The dims themselves are only expected.
 ElementSpec probed_spec(const Element& element);

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <map>
 
+#include "core/element_type.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -42,25 +44,30 @@ Dims* expected_of(LeafSpec& leaf) {
   return tensor != nullptr && !tensor->expected.empty() ? &tensor->expected : nullptr;
 }
 
+std::optional<std::string> encoding_of(bool utf8) {
+  return utf8 ? std::optional<std::string>("utf-8") : std::nullopt;
+}
+
 LeafSpec leaf_spec_of(const Leaf& leaf) {
-  return std::visit(Overloaded{
-                        [](const at::Tensor& value) -> LeafSpec {
-                          return TensorSpec{value.sizes().vec(), value.scalar_type(), {}};
-                        },
-                        [](const Bytes& value) -> LeafSpec { return StringSpec{value.shape, std::nullopt}; },
-                        [](const Ragged& value) -> LeafSpec {
-                          Dims shape{value.offsets.size(0) - 1, kUnknownDim};
-                          const auto inner = value.values.sizes().slice(1);
-                          shape.insert(shape.end(), inner.begin(), inner.end());
-                          return RaggedTensorSpec{shape, value.values.scalar_type(), 1};
-                        },
-                        [](const Sparse& value) -> LeafSpec {
-                          return SparseTensorSpec{value.value.sizes().vec(), value.value.scalar_type()};
-                        },
-                        [](const Opaque&) -> LeafSpec { return OpaqueSpec{}; },
-                        [](const NodePtr&) -> LeafSpec { return DatasetSpec{}; },
-                    },
-                    leaf);
+  return std::visit(
+      Overloaded{
+          [](const at::Tensor& value) -> LeafSpec {
+            return TensorSpec{value.sizes().vec(), value.scalar_type(), {}};
+          },
+          [](const Bytes& value) -> LeafSpec { return StringSpec{value.shape, encoding_of(value.utf8)}; },
+          [](const Ragged& value) -> LeafSpec {
+            Dims shape{value.offsets.size(0) - 1, kUnknownDim};
+            const auto inner = value.values.sizes().slice(1);
+            shape.insert(shape.end(), inner.begin(), inner.end());
+            return RaggedTensorSpec{shape, value.values.scalar_type(), 1};
+          },
+          [](const Sparse& value) -> LeafSpec {
+            return SparseTensorSpec{value.value.sizes().vec(), value.value.scalar_type()};
+          },
+          [](const Opaque& value) -> LeafSpec { return OpaqueSpec{value.shape}; },
+          [](const NodePtr&) -> LeafSpec { return DatasetSpec{}; },
+      },
+      leaf);
 }
 
 bool fits(const std::optional<Dims>& declared, const Dims& actual) {
@@ -74,18 +81,18 @@ bool fits(const std::optional<Dims>& declared, const Dims& actual) {
 }
 
 bool leaf_fits(const LeafSpec& actual, const LeafSpec& declared) {
-  if (actual.index() != declared.index()) return false;
-  const auto* shape = shape_of(actual);
-  if (shape != nullptr && !fits(*shape_of(declared), **shape)) return false;
-  return std::visit(
-      [&](const auto& spec) {
-        if constexpr (requires { spec.dtype; }) {
-          return spec.dtype == std::get<std::decay_t<decltype(spec)>>(declared).dtype;
-        } else {
-          return true;
-        }
-      },
-      actual);
+  if (std::holds_alternative<DatasetSpec>(actual)) return std::holds_alternative<DatasetSpec>(declared);
+  return without_shape(actual) == without_shape(declared) && fits(*shape_of(declared), **shape_of(actual));
+}
+
+/// What to do about a leaf that is not as declared, where that is not plain; begins with a space.
+std::string advice(const LeafSpec& actual, const LeafSpec& declared) {
+  const bool strings = std::holds_alternative<StringSpec>(actual);
+  if (strings && std::holds_alternative<StringSpec>(declared) &&
+      std::get<StringSpec>(actual).encoding != std::get<StringSpec>(declared).encoding) {
+    return " Use str for encoding='utf-8' and bytes for encoding=None everywhere.";
+  }
+  return "";
 }
 
 std::optional<Dims> merge_shapes(const std::optional<Dims>& a, const std::optional<Dims>& b) {
@@ -127,11 +134,10 @@ Leaf zero_row_leaf(const LeafSpec& leaf) {
                                       at::empty({0}, spec.dtype), dims)};
           },
           [](const StringSpec& spec) -> Leaf {
-            return Bytes{at::empty({0}, at::kByte), at::zeros({1}, at::kLong), zero_row_dims(spec.shape, {})};
+            return Bytes{at::empty({0}, at::kByte), at::zeros({1}, at::kLong), zero_row_dims(spec.shape, {}),
+                         spec.encoding.has_value()};
           },
-          [](const OpaqueSpec&) -> Leaf {
-            C10_THROW_ERROR(TypeError, "zero rows: an opaque leaf has no zero-row value.");
-          },
+          [](const OpaqueSpec& spec) -> Leaf { return Opaque{{}, zero_row_dims(spec.shape, {}), ""}; },
           [](const DatasetSpec&) -> Leaf {
             C10_THROW_ERROR(TypeError, "zero rows: a dataset leaf has no zero-row value.");
           },
@@ -194,6 +200,7 @@ std::optional<std::int64_t> dim0(const LeafSpec& leaf) {
 LeafSpec prepend_dim(const LeafSpec& leaf, std::int64_t size) {
   LeafSpec result = leaf;
   if (auto* shape = shape_of(result); shape != nullptr && *shape) (*shape)->insert((*shape)->begin(), size);
+  if (auto* ragged = std::get_if<RaggedTensorSpec>(&result)) ++ragged->ragged_rank;
   if (auto* expected = expected_of(result)) expected->insert(expected->begin(), size);
   return result;
 }
@@ -208,6 +215,8 @@ LeafSpec replace_dim0(const LeafSpec& leaf, std::int64_t size) {
 
 LeafSpec drop_dim0(const LeafSpec& leaf) {
   LeafSpec result = leaf;
+  if (auto* ragged = std::get_if<RaggedTensorSpec>(&result); ragged != nullptr && --ragged->ragged_rank == 0)
+    result = TensorSpec{ragged->shape, ragged->dtype, {}};
   if (auto* shape = shape_of(result); shape != nullptr && *shape) {
     TORCH_INTERNAL_ASSERT(!(*shape)->empty(), "drop_dim0 of a scalar spec");
     (*shape)->erase((*shape)->begin());
@@ -222,11 +231,7 @@ ElementSpec merge_specs(const ElementSpec& a, const ElementSpec& b, std::string_
   ElementSpec merged = a;
   for (std::size_t i = 0; i < merged.leaves.size(); ++i) {
     auto& leaf = merged.leaves[i];
-    LeafSpec shapeless_a = leaf;
-    LeafSpec shapeless_b = b.leaves[i];
-    if (auto* shape = shape_of(shapeless_a)) shape->reset();
-    if (auto* shape = shape_of(shapeless_b)) shape->reset();
-    TORCH_CHECK_VALUE(shapeless_a == shapeless_b, op, ": ", leaf_name(*a.structure, i),
+    TORCH_CHECK_VALUE(without_shape(leaf) == without_shape(b.leaves[i]), op, ": ", leaf_name(*a.structure, i),
                       " must have one type in all inputs, but is ", to_string(leaf), " and ",
                       to_string(b.leaves[i]), ".");
     if (auto* shape = shape_of(leaf)) *shape = merge_shapes(*shape, *shape_of(b.leaves[i]));
@@ -243,7 +248,8 @@ void check_element(const Element& element, const ElementSpec& spec, std::string_
   for (std::size_t i = 0; i < spec.leaves.size(); ++i) {
     const LeafSpec actual = leaf_spec_of(element.leaves()[i]);
     TORCH_CHECK_VALUE(leaf_fits(actual, spec.leaves[i]), where, ": ", leaf_name(*spec.structure, i),
-                      ": expected ", to_string(spec.leaves[i]), ", got ", to_string(actual), ".");
+                      ": expected ", to_string(spec.leaves[i]), ", got ", to_string(actual), ".",
+                      advice(actual, spec.leaves[i]));
   }
 }
 
@@ -310,7 +316,7 @@ std::string to_string(const LeafSpec& leaf) {
             return "StringSpec(shape=" + dims_string(spec.shape) +
                    ", encoding=" + (spec.encoding ? "'" + *spec.encoding + "'" : "None") + ")";
           },
-          [](const OpaqueSpec&) { return std::string("OpaqueSpec()"); },
+          [](const OpaqueSpec& spec) { return "OpaqueSpec(shape=" + dims_string(spec.shape) + ")"; },
           [](const DatasetSpec& spec) {
             return "DatasetSpec(" + (spec.element ? to_string(*spec.element) : std::string("unknown")) + ")";
           },

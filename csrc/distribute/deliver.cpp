@@ -1,6 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/deliver.h"
 
+#include <ATen/ops/sub.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -8,10 +10,20 @@
 namespace torch_distinput {
 namespace {
 
+/// The values of the leaf's own rows, which may share memory with those of other replicas.
+Ragged to_device(const Ragged& ragged, c10::Device device) {
+  const auto* const bounds = static_cast<const std::int64_t*>(ragged.offsets.const_data_ptr());
+  const std::int64_t first = bounds[0];
+  const std::int64_t last = bounds[ragged.offsets.size(0) - 1];
+  return {ragged.values.narrow(0, first, last - first).to(device), at::sub(ragged.offsets, first)};
+}
+
 /// Strings and opaque objects stay on the host.
 Element to_device(Element part, c10::Device device) {
   for (Leaf& leaf : part.leaves()) {
     if (auto* dense = std::get_if<at::Tensor>(&leaf)) *dense = dense->to(device);
+    if (auto* sparse = std::get_if<Sparse>(&leaf)) sparse->value = sparse->value.to(device);
+    if (auto* ragged = std::get_if<Ragged>(&leaf)) *ragged = to_device(*ragged, device);
   }
   return part;
 }

@@ -19,6 +19,15 @@ bool may_be_scalar(const TensorSpec& spec) {
   return spec.shape ? spec.shape->empty() : spec.expected.empty();
 }
 
+/// A leaf that need not have rows gives way to one without: a zero or an empty string.
+void put_scalar(const LeafSpec& spec, Leaf& leaf) {
+  const auto* dense = std::get_if<TensorSpec>(&spec);
+  if (dense != nullptr && may_be_scalar(*dense)) leaf = at::zeros({}, dense->dtype);
+  const auto* strings = std::get_if<StringSpec>(&spec);
+  if (strings != nullptr && strings->shape && strings->shape->empty())
+    leaf = Bytes::single("", strings->encoding.has_value());
+}
+
 }  // namespace
 
 Element zero_part(const SpecPtr& spec, const Node& node) {
@@ -28,10 +37,7 @@ Element zero_part(const SpecPtr& spec, const Node& node) {
 Element zero_element(const SpecPtr& spec, const Node& node) {
   const SpecPtr type = spec ? spec : node.spec();
   Element element = zero_rows(known(type));
-  for (std::size_t i = 0; i < element.leaves().size(); ++i) {
-    const auto* dense = std::get_if<TensorSpec>(&type->leaves[i]);
-    if (dense != nullptr && may_be_scalar(*dense)) element.leaves()[i] = at::zeros({}, dense->dtype);
-  }
+  for (std::size_t i = 0; i < element.leaves().size(); ++i) put_scalar(type->leaves[i], element.leaves()[i]);
   return element;
 }
 

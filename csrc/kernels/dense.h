@@ -16,7 +16,7 @@ namespace torch_distinput {
 /// `leaf ['x']`, or `the element` for a bare one.
 std::string leaf_name(const Structure& structure, std::size_t leaf);
 
-/// Throws c10::ValueError naming `op` unless all `elements` of a batch have one structure.
+/// Throws c10::ValueError naming `op` unless all `elements` have one structure.
 void check_structures(std::span<const Element> elements, std::string_view op);
 
 /// Leaf `leaf`, a dense tensor in host memory. Throws c10::TypeError for any other, naming `op`, the leaf

@@ -2,6 +2,7 @@
 #include "kernels/element_bytes.h"
 
 #include "kernels/dense.h"
+#include "kernels/leaf_rows.h"
 #include "torch_distinput/spec.h"
 
 namespace torch_distinput {
@@ -14,16 +15,23 @@ void append(const at::Tensor& tensor, std::string& out) {
   copy_items(host, out.data() + before);
 }
 
+void append(std::int64_t number, std::string& out) { out += std::to_string(number) + ' '; }
+
 struct Appender {
   std::string& out;
   void operator()(const at::Tensor& leaf) const { append(leaf, out); }
   void operator()(const Bytes& leaf) const {
-    append(leaf.offsets, out);
-    append(leaf.values, out);
+    for (std::int64_t i = 0; i < leaf.count(); ++i) {
+      append(static_cast<std::int64_t>(leaf[i].size()), out);
+      out += leaf[i];
+    }
   }
   void operator()(const Ragged& leaf) const {
-    append(leaf.offsets, out);
-    append(leaf.values, out);
+    for (std::int64_t row = 0; row + 1 < leaf.offsets.size(0); ++row) {
+      const at::Tensor items = row_of(leaf, row);
+      append(items.size(0), out);
+      append(items, out);
+    }
   }
   void operator()(const Sparse& leaf) const { append(leaf.value.to_dense(), out); }
   void operator()(const Opaque& leaf) const { out += leaf.type_name; }

@@ -10,13 +10,14 @@
 #include <string>
 
 #include "kernels/dense.h"
+#include "kernels/leaf_rows.h"
 #include "kernels/rows.h"
 
 namespace torch_distinput {
 namespace {
 
 /// The rows of one leaf, and whom to name in messages.
-struct LeafRows {
+struct DenseRows {
   std::span<const Element> elements;
   std::size_t leaf;
   std::string_view op;
@@ -25,7 +26,7 @@ struct LeafRows {
   std::string name() const { return leaf_name(*elements.front().structure(), leaf); }
 };
 
-void check_row(const LeafRows& rows, std::size_t index, const at::Tensor& first) {
+void check_row(const DenseRows& rows, std::size_t index, const at::Tensor& first) {
   const at::Tensor& row = rows.row(index);
   TORCH_CHECK_VALUE(row.scalar_type() == first.scalar_type(), rows.op, ": ", rows.name(),
                     " must have one dtype, but is torch.", dtype_name(first.scalar_type()),
@@ -37,7 +38,7 @@ void check_row(const LeafRows& rows, std::size_t index, const at::Tensor& first)
 }
 
 /// The shape that all rows are padded to.
-Dims padded_shape(const LeafRows& rows, const std::optional<Dims>& declared) {
+Dims padded_shape(const DenseRows& rows, const std::optional<Dims>& declared) {
   const at::Tensor& first = rows.row(0);
   TORCH_CHECK_VALUE(!declared || static_cast<std::int64_t>(declared->size()) == first.dim(), rows.op, ": ",
                     rows.name(), " has the shape ", dims_string(first.sizes().vec()),
@@ -64,7 +65,7 @@ Dims padded_shape(const LeafRows& rows, const std::optional<Dims>& declared) {
 }
 
 /// `value` as one item of `dtype`, whose bytes are copied; undefined stands for zeros.
-at::Tensor padding_item(const LeafRows& rows, const c10::Scalar& value, c10::ScalarType dtype) {
+at::Tensor padding_item(const DenseRows& rows, const c10::Scalar& value, c10::ScalarType dtype) {
   if (value.equal(0)) return {};
   const bool is_integral = c10::isIntegralType(dtype, /*includeBool=*/true);
   const at::Tensor wide = at::scalar_tensor(value, value.type());
@@ -101,7 +102,7 @@ const char* copy_corner(const char* from, at::IntArrayRef sizes, char* to, std::
   return from;
 }
 
-at::Tensor pad_leaf(const LeafRows& rows, const LeafPadding& padding, BufferPool& pool) {
+at::Tensor pad_leaf(const DenseRows& rows, const LeafPadding& padding, BufferPool& pool) {
   const c10::ScalarType dtype = rows.row(0).scalar_type();
   const Dims shape = padded_shape(rows, padding.shape);
   Dims batch_shape{static_cast<std::int64_t>(rows.elements.size())};
@@ -127,6 +128,15 @@ at::Tensor pad_leaf(const LeafRows& rows, const LeafPadding& padding, BufferPool
   return batch;
 }
 
+/// Only dense rows have dims to pad.
+Leaf pad_or_join(std::span<const Element> elements, std::size_t leaf, const LeafPadding& padding,
+                 BufferPool& pool, std::string_view op) {
+  const LeafPlace place{elements, leaf, op, /*stacking=*/true};
+  place.require_one_kind();
+  if (!std::holds_alternative<at::Tensor>(elements.front().leaves()[leaf])) return join_leaf(place, pool);
+  return pad_leaf({elements, leaf, op}, padding, pool);
+}
+
 }  // namespace
 
 Element pad_rows(std::span<const Element> elements, std::span<const LeafPadding> padding, BufferPool& pool,
@@ -136,7 +146,7 @@ Element pad_rows(std::span<const Element> elements, std::span<const LeafPadding>
   std::vector<Leaf> leaves;
   leaves.reserve(padding.size());
   for (std::size_t leaf = 0; leaf < padding.size(); ++leaf)
-    leaves.emplace_back(pad_leaf({elements, leaf, op}, padding[leaf], pool));
+    leaves.push_back(pad_or_join(elements, leaf, padding[leaf], pool, op));
   return {elements.front().structure(), std::move(leaves)};
 }
 

@@ -23,9 +23,9 @@ struct LeafPadding {
 };
 
 /// Elements as rows of one element, as `stack_rows`, but rows that are shorter in some dims are padded at the
-/// ends of those dims. `padding`: one entry a leaf. Throws c10::ValueError naming `op`, the leaf and the row
-/// where ranks or dtypes differ, where a row is longer than a declared dim, or where a dtype cannot hold the
-/// value. REQUIRES: at least one element.
+/// ends of those dims; leaves of other kinds are stacked. `padding`: one entry a leaf. Throws c10::ValueError
+/// naming `op`, the leaf and the row where ranks or dtypes differ, where a row is longer than a declared dim,
+/// or where a dtype cannot hold the value. REQUIRES: at least one element.
 Element pad_rows(std::span<const Element> elements, std::span<const LeafPadding> padding, BufferPool& pool,
                  std::string_view op);
 

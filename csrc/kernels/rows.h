@@ -34,15 +34,20 @@ void gather_rows(const char* source, std::int64_t row_stride, std::span<const st
 /// structure, kinds, dtypes and shapes; else c10::ValueError naming `op`, the
 /// leaf, both shapes and what to do. REQUIRES: at least one element.
 Element stack_rows(std::span<const Element> elements, BufferPool& pool, std::string_view op);
-/// The element with its dense leaves copied into pooled memory; other leaves are shared.
+/// As `stack_rows`, but the rows of dense leaf i may differ in dim 0 where `ragged[i]`, and become a ragged
+/// leaf.
+Element stack_ragged_rows(std::span<const Element> elements, const std::vector<bool>& ragged,
+                          BufferPool& pool, std::string_view op);
+/// The element with its leaves copied into pooled memory; objects are shared.
 Element copy_element(const Element& element, BufferPool& pool);
-/// Rows [begin, end) along dim 0 of every leaf, sharing memory.
+/// Rows [begin, end) along dim 0 of every leaf, sharing memory except for sparse leaves.
 /// Throws c10::ValueError naming `op` for a scalar leaf.
 Element slice_rows(const Element& element, std::int64_t begin, std::int64_t end, std::string_view op);
-/// Row `row` of every leaf, without dim 0, sharing memory. Errors as `slice_rows`.
+/// Row `row` of every leaf, without dim 0, otherwise as `slice_rows`; rows of ragged leaves are dense. Errors
+/// as `slice_rows`.
 Element take_row(const Element& element, std::int64_t row, std::string_view op);
-/// Elements joined along dim 0. One element is returned as it is. Throws FailedPreconditionError (as recorded from
-/// the original) where shapes beyond dim 0 differ.
+/// Elements joined along dim 0. One element is returned as it is. Throws FailedPreconditionError (as recorded
+/// from the original) where shapes beyond dim 0 differ.
 Element concat_rows(std::span<const Element> elements, std::string_view op);
 
 }  // namespace torch_distinput

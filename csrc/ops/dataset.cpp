@@ -89,6 +89,9 @@ Dataset Dataset::choose_from_datasets(std::vector<Dataset> datasets, const Datas
 Dataset Dataset::batch(std::int64_t batch_size, BatchOptions options) const {
   return Dataset(ops::batch(node_, batch_size, options.drop_remainder));
 }
+Dataset Dataset::ragged_batch(std::int64_t batch_size, BatchOptions options) const {
+  return Dataset(ops::ragged_batch(node_, batch_size, options.drop_remainder));
+}
 Dataset Dataset::unbatch() const { return Dataset(ops::unbatch(node_)); }
 Dataset Dataset::rebatch(std::vector<std::int64_t> batch_sizes, BatchOptions options) const {
   return Dataset(ops::rebatch(node_, std::move(batch_sizes), options.drop_remainder));

@@ -17,6 +17,8 @@ namespace torch_distinput::ops {
 
 /// Elements side by side as rows of one element; short last one kept or dropped.
 NodePtr batch(NodePtr input, std::int64_t batch_size, bool drop_remainder);
+/// As `batch`, but tensors whose dims are not all known statically become ragged.
+NodePtr ragged_batch(NodePtr input, std::int64_t batch_size, bool drop_remainder);
 /// Rows along dim 0 as elements.
 NodePtr unbatch(NodePtr input);
 /// Rows regrouped into sizes taken in turn, across the borders of batches.

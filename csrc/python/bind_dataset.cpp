@@ -28,12 +28,12 @@ std::optional<ElementSpec> optional_spec(const py::object& spec, const std::stri
 }
 
 Dataset from_tensors(const py::object& value) {
-  Element element = ElementReader("from_tensors", Lists::kLeaf).read(value);
+  Element element = ElementReader("from_tensors", Lists::kLeaf, Objects::kRefuse).read(value);
   return without_gil([&] { return Dataset::from_tensors(std::move(element)); });
 }
 
 Dataset from_tensor_slices(const py::object& value) {
-  Element element = ElementReader("from_tensor_slices", Lists::kLeaf).read(value);
+  Element element = ElementReader("from_tensor_slices", Lists::kLeaf, Objects::kRefuse).read(value);
   return without_gil([&] { return Dataset::from_tensor_slices(std::move(element)); });
 }
 
@@ -121,7 +121,7 @@ std::optional<PaddedShapes> padded_shapes(const py::object& shapes, const std::s
 
 std::optional<Element> padding_values(const py::object& values, const std::string& op) {
   if (values.is_none()) return std::nullopt;
-  return ElementReader(op + "(padding_values)", Lists::kStructure).read(values);
+  return ElementReader(op + "(padding_values)", Lists::kStructure, Objects::kRefuse).read(values);
 }
 
 Dataset padded_batch(const Dataset& self, std::int64_t batch_size, const py::object& shapes,
@@ -191,6 +191,13 @@ void bind_ops(Class& dataset) {
           },
           py::arg("batch_size"), py::arg("drop_remainder") = false, WithoutGil(),
           "Consecutive elements stacked along a new dim 0.")
+      .def(
+          "ragged_batch",
+          [](const Dataset& self, std::int64_t batch_size, bool drop_remainder) {
+            return self.ragged_batch(batch_size, {.drop_remainder = drop_remainder});
+          },
+          WithoutGil(), py::arg("batch_size"), py::arg("drop_remainder") = false,
+          "As `batch`, with rows of varying length.")
       .def("unbatch", &Dataset::unbatch, WithoutGil(), "The rows along dim 0 as elements.")
       .def(
           "rebatch",

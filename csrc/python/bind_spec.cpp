@@ -25,22 +25,27 @@ std::int64_t dim_from_python(py::handle dim, const std::string& where) {
 }
 
 struct SpecWriter {
-  py::object operator()(const OpaqueSpec&) const { return refuse("an opaque"); }
   template <class Spec>
   py::object operator()(const Spec& spec) const {
     return py::cast(spec);
   }
-  [[noreturn]] static py::object refuse(const char* kind) {
-    C10_THROW_ERROR(TypeError, std::string("element_spec: ") + kind + " leaf has no spec in Python.");
-  }
 };
+
+LeafSpec ragged_spec_from_python(py::handle value, const std::string& where) {
+  auto spec = value.cast<RaggedTensorSpec>();
+  TORCH_CHECK_VALUE(spec.ragged_rank == 1, where,
+                    ": `element_spec`: a leaf may have 1 ragged dim, but `ragged_rank` is ", spec.ragged_rank,
+                    "; pad the others.");
+  return spec;
+}
 
 LeafSpec leaf_spec_from_python(py::handle value, const std::string& where) {
   if (py::isinstance<TensorSpec>(value)) return value.cast<TensorSpec>();
-  if (py::isinstance<RaggedTensorSpec>(value)) return value.cast<RaggedTensorSpec>();
+  if (py::isinstance<RaggedTensorSpec>(value)) return ragged_spec_from_python(value, where);
   if (py::isinstance<SparseTensorSpec>(value)) return value.cast<SparseTensorSpec>();
   if (py::isinstance<StringSpec>(value)) return value.cast<StringSpec>();
   if (py::isinstance<DatasetSpec>(value)) return value.cast<DatasetSpec>();
+  if (py::isinstance<OpaqueSpec>(value)) return value.cast<OpaqueSpec>();
   C10_THROW_ERROR(TypeError,
                   where + ": `element_spec` must be a structure of specs such as TensorSpec, but holds a " +
                       Py_TYPE(value.ptr())->tp_name + ".");
@@ -102,6 +107,9 @@ void bind_sparse_spec(py::module_& module) {
 void bind_string_spec(py::module_& module) {
   py::class_<StringSpec> spec(module, "StringSpec", "The type of strings.");
   spec.def(py::init([](const py::object& shape, std::optional<std::string> encoding) {
+             TORCH_CHECK_VALUE(!encoding || *encoding == "utf-8",
+                               "StringSpec: `encoding` must be \"utf-8\", or None for bytes, but is \"",
+                               encoding.value_or(""), "\".");
              return StringSpec{shape_from_python(shape, "StringSpec"), std::move(encoding)};
            }),
            py::arg("shape") = py::tuple(), py::arg("encoding") = "utf-8");
@@ -130,6 +138,18 @@ void bind_dataset_spec(py::module_& module) {
       .def("__reduce__", [element_spec](const DatasetSpec& self) {
         return py::make_tuple(py::type::of<DatasetSpec>(), py::make_tuple(element_spec(self)));
       });
+}
+
+void bind_opaque_spec(py::module_& module) {
+  py::class_<OpaqueSpec> spec(
+      module, "OpaqueSpec",
+      "The type of any Python objects, which are carried as they are; a batch of them is "
+      "a list.");
+  spec.def(
+      py::init([](const py::object& shape) { return OpaqueSpec{shape_from_python(shape, "OpaqueSpec")}; }),
+      py::arg("shape") = py::tuple());
+  define_value<OpaqueSpec>(
+      spec, [](const OpaqueSpec& self) { return py::make_tuple(shape_to_python(self.shape)); });
 }
 
 }  // namespace
@@ -172,6 +192,7 @@ void bind_spec(py::module_& module) {
   bind_sparse_spec(module);
   bind_string_spec(module);
   bind_dataset_spec(module);
+  bind_opaque_spec(module);
 }
 
 }  // namespace torch_distinput

@@ -18,37 +18,40 @@ namespace {
 
 using Handle = CursorHandle<DistributedIterator>;
 
-/// The parts and their StepInfo.
-py::tuple step_to_python(PerReplica&& step) {
-  py::list values;
-  for (const auto& value : step) values.append(element_to_python(Element(value)));
-  return py::make_tuple(std::move(values), step.info());
+/// The parts in one value and their StepInfo. `wrap` makes a leaf of the replicas' leaves; without it there
+/// is one replica.
+py::tuple step_to_python(const PerReplica& step, const py::object& wrap) {
+  std::vector<Element> parts(step.begin(), step.end());
+  py::object value = wrap.is_none()
+                         ? element_to_python(std::move(parts.front()))
+                         : elements_to_python(parts, [&](py::list leaves) { return wrap(leaves); });
+  return py::make_tuple(std::move(value), step.info());
 }
 
-py::object next(Handle& self) {
-  auto step = self.call([](DistributedIterator& iterator) { return iterator.next(); });
+py::object next(Handle& self, const py::object& wrap) {
+  const auto step = self.call([](DistributedIterator& iterator) { return iterator.next(); });
   if (!step) return py::none();
-  return step_to_python(*std::move(step));
+  return step_to_python(*step, wrap);
 }
 
-py::object get_next(Handle& self) {
-  return step_to_python(self.call([](DistributedIterator& iterator) { return iterator.get_next(); }));
+py::object get_next(Handle& self, const py::object& wrap) {
+  return step_to_python(self.call([](DistributedIterator& iterator) { return iterator.get_next(); }), wrap);
 }
 
-py::object get_next_as_optional(Handle& self) {
-  auto step = self.call([](DistributedIterator& iterator) { return iterator.get_next_as_optional(); });
+py::object get_next_as_optional(Handle& self, const py::object& wrap) {
+  const auto step = self.call([](DistributedIterator& iterator) { return iterator.get_next_as_optional(); });
   if (!step.has_value()) return py::none();
-  return step_to_python(PerReplica(step.get_value()));
+  return step_to_python(step.get_value(), wrap);
 }
 
 void bind_distributed_iterator(py::module_& module) {
-  py::class_<Handle>(
-      module, "DistributedIterator", collected_by_gc<DistributedIterator>(),
-      "One pass over the steps of a distributed dataset, as a pair of the local replicas' parts and "
-      "the StepInfo each.")
-      .def("next", next, "The next step, or None at the end.")
-      .def("get_next", get_next, "The next step; OutOfRangeError at the end.")
-      .def("get_next_as_optional", get_next_as_optional,
+  py::class_<Handle>(module, "DistributedIterator", collected_by_gc<DistributedIterator>(),
+                     "One pass over the steps of a distributed dataset, as a pair of the value and the "
+                     "StepInfo each. `wrap` "
+                     "makes a leaf of the list of the replicas' leaves; None: there is one replica.")
+      .def("next", next, py::arg("wrap"), "The next step, or None at the end.")
+      .def("get_next", get_next, py::arg("wrap"), "The next step; OutOfRangeError at the end.")
+      .def("get_next_as_optional", get_next_as_optional, py::arg("wrap"),
            "The next step, also one that `next` would not deliver, or None at the end.")
       .def_property_readonly(
           "step_info",

@@ -57,22 +57,66 @@ struct StateWriter {
   }
 };
 
+/// Puts `where` and the leaf's name before what `convert` says is wrong with it.
+template <class Convert>
+void with_leaf_name(const Structure& structure, std::size_t leaf, const std::string& where, Convert convert) {
+  const auto named = [&](const c10::Error& error) {
+    const auto path = structure.leaf_path(static_cast<std::int64_t>(leaf));
+    return where + (path.empty() ? "the value" : "leaf " + path) + " " + error.what_without_backtrace();
+  };
+  try {
+    convert();
+  } catch (const c10::TypeError& error) {
+    C10_THROW_ERROR(TypeError, named(error));
+  } catch (const c10::ValueError& error) {
+    C10_THROW_ERROR(ValueError, named(error));
+  }
+}
+
+py::object named_leaf_to_python(Element& element, std::size_t leaf) {
+  py::object value;
+  with_leaf_name(*element.structure(), leaf, "", [&] { value = leaf_to_python(element.leaves()[leaf]); });
+  return value;
+}
+
 }  // namespace
 
 py::object element_to_python(Element&& element) {
   c10::SmallVector<py::object, 8> leaves;
-  for (auto& leaf : element.leaves()) leaves.push_back(leaf_to_python(leaf));
+  for (std::size_t leaf = 0; leaf < element.leaves().size(); ++leaf)
+    leaves.push_back(named_leaf_to_python(element, leaf));
   return Skeleton::of(element.structure()).assemble(leaves);
 }
 
-ElementReader::ElementReader(std::string where, Lists lists)
-    : where_(std::move(where)), lists_(lists), lists_in_known_(lists) {}
+py::object elements_to_python(std::span<Element> elements, const std::function<py::object(py::list)>& wrap) {
+  const Element& first = elements.front();
+  c10::SmallVector<py::object, 8> leaves;
+  for (std::size_t leaf = 0; leaf < first.leaves().size(); ++leaf) {
+    py::list values;
+    for (Element& element : elements) values.append(named_leaf_to_python(element, leaf));
+    leaves.push_back(wrap(std::move(values)));
+  }
+  py::list nones;
+  for (std::size_t i = 0; i < elements.size(); ++i) nones.append(py::none());
+  return Skeleton::of(first.structure()).assemble(leaves, wrap(std::move(nones)));
+}
 
-ElementReader::ElementReader(std::string where, Lists lists, const std::optional<ElementSpec>& declared)
-    : ElementReader(std::move(where), lists) {
-  if (!declared) return;
-  known_ = &Skeleton::of(declared->structure);
-  lists_in_known_ = Lists::kLeaf;
+ElementReader::ElementReader(std::string where, Lists lists, Objects objects,
+                             std::optional<ElementSpec> declared)
+    : where_(std::move(where)),
+      lists_(lists),
+      objects_(objects),
+      type_(std::move(declared)),
+      lists_in_known_(type_ ? Lists::kLeaf : lists) {
+  if (type_) known_ = &Skeleton::of(type_->structure);
+}
+
+Leaf ElementReader::read_leaf(PyObject* value, const Structure& structure, std::size_t leaf) const {
+  const bool same = type_ && type_->structure.get() == &structure;
+  Leaf result;
+  with_leaf_name(structure, leaf, where_ + ": ",
+                 [&] { result = leaf_from_python(value, objects_, same ? &type_->leaves[leaf] : nullptr); });
+  return result;
 }
 
 Element ElementReader::read(py::handle value) {
@@ -85,16 +129,10 @@ Element ElementReader::read(py::handle value) {
   }
   std::vector<Leaf> leaves;
   leaves.reserve(flat.leaves.size());
-  for (PyObject* const leaf : flat.leaves) {
-    try {
-      leaves.push_back(leaf_from_python(leaf));
-    } catch (const c10::TypeError& error) {
-      const auto path = flat.structure->leaf_path(static_cast<std::int64_t>(leaves.size()));
-      C10_THROW_ERROR(TypeError, where_ + ": " + (path.empty() ? "the value" : "leaf " + path) + " " +
-                                     error.what_without_backtrace());
-    }
-  }
-  return {std::move(flat.structure), std::move(leaves)};
+  for (PyObject* const leaf : flat.leaves) leaves.push_back(read_leaf(leaf, *flat.structure, leaves.size()));
+  Element element(std::move(flat.structure), std::move(leaves));
+  if (!type_) type_ = spec_of(element);
+  return element;
 }
 
 py::object state_to_python(const State& state) { return std::visit(StateWriter{}, state.value()); }

@@ -3,10 +3,13 @@
 
 #include <pybind11/pybind11.h>
 
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "python/leaf.h"
 #include "python/skeleton.h"
 #include "torch_distinput/dataset.h"
 #include "torch_distinput/element.h"
@@ -19,24 +22,32 @@
 
 namespace torch_distinput {
 
-/// The nested Python value of `element`, whose leaves are moved from.
+/// The nested Python value of `element`, whose leaves are moved from. Throws c10::TypeError or
+/// c10::ValueError naming a leaf that has no Python form.
 py::object element_to_python(Element&& element);
+
+/// One value of the structure of `elements`, which is the same in all, with `wrap` of the list of each leaf's
+/// values. The leaves are moved from; otherwise as `element_to_python`.
+py::object elements_to_python(std::span<Element> elements, const std::function<py::object(py::list)>& wrap);
 
 /// Reads Python values as elements. Remembers the structure it saw last: values of the same structure are
 /// read without building it again, and a dict's keys keep the order of the first one.
 class ElementReader {
  public:
-  /// `where` begins the messages: "map(decode)".
-  ElementReader(std::string where, Lists lists);
-  /// Values are expected to look like `declared`; a list in the place of a leaf is then a leaf.
-  ElementReader(std::string where, Lists lists, const std::optional<ElementSpec>& declared);
+  /// `where` begins the messages: "map(decode)". Values are expected to look like `declared`; a list in the
+  /// place of a leaf is then a leaf.
+  ElementReader(std::string where, Lists lists, Objects objects, std::optional<ElementSpec> declared = {});
 
-  /// Throws c10::TypeError naming the leaf that is no tensor.
+  /// Throws c10::TypeError or c10::ValueError naming the value that can be no leaf.
   Element read(py::handle value);
 
  private:
+  Leaf read_leaf(PyObject* value, const Structure& structure, std::size_t leaf) const;
+
   std::string where_;
   Lists lists_;
+  Objects objects_;
+  std::optional<ElementSpec> type_;  // as declared, or that of the first value
   Lists lists_in_known_;
   const Skeleton* known_ = nullptr;
 };

@@ -55,7 +55,8 @@ class Callable {
 class PythonFunction final : public Function {
  public:
   PythonFunction(Callable callable, const std::optional<ElementSpec>& declared)
-      : callable_(std::move(callable)), results_(callable_.where(), Lists::kLeaf, declared) {}
+      : callable_(std::move(callable)),
+        results_(callable_.where(), Lists::kLeaf, Objects::kCarry, declared) {}
 
   void apply(std::span<Element> elements) const override {
     with_gil([&] {
@@ -138,7 +139,7 @@ class PythonGeneratorSource final : public GeneratorSource {
 class PythonRows final : public RowSource {
  public:
   PythonRows(Callable rows, std::int64_t size)
-      : rows_(std::move(rows)), size_(size), reader_(rows_.where(), Lists::kStructure) {}
+      : rows_(std::move(rows)), size_(size), reader_(rows_.where(), Lists::kStructure, Objects::kCarry) {}
 
   std::int64_t size() const override { return size_; }
   std::vector<Element> rows(std::span<const std::int64_t> positions) const override {
@@ -189,7 +190,8 @@ std::shared_ptr<const GeneratorSource> make_python_generator(py::object callable
   const std::string op = "from_generator";
   check_callable(callable, op);
   const Callable named(std::move(callable), op, std::move(name));
-  return std::make_shared<PythonGeneratorSource>(named, ElementReader(named.where(), lists, declared));
+  return std::make_shared<PythonGeneratorSource>(
+      named, ElementReader(named.where(), lists, Objects::kCarry, declared));
 }
 
 std::shared_ptr<const RowSource> make_python_rows(py::object rows, std::int64_t size, std::string name) {

@@ -11,8 +11,8 @@ namespace {
 void show_in_package(const py::module_& module) {
   for (const char* const name :
        {"AutoShardPolicy", "DatasetIterator", "DatasetSpec", "InputContext", "InputReplicationMode",
-        "Options", "RaggedTensorSpec", "Skip", "SparseTensorSpec", "StepInfo", "StringSpec", "TensorSpec",
-        "ValueContext", "random"}) {
+        "OpaqueSpec", "Options", "RaggedTensorSpec", "Skip", "SparseTensorSpec", "StepInfo", "StringSpec",
+        "TensorSpec", "ValueContext", "random"}) {
     module.attr(name).attr("__module__") = "torch_distinput";
   }
 }

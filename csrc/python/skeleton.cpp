@@ -124,21 +124,21 @@ Skeleton::Skeleton(StructurePtr structure) : structure_(std::move(structure)) {
   }
 }
 
-py::object Skeleton::assemble(c10::SmallVectorImpl<py::object>& leaves) const {
+py::object Skeleton::assemble(c10::SmallVectorImpl<py::object>& leaves, const py::object& none) const {
   py::object* next = leaves.data();
-  return assemble(next);
+  return assemble(next, none);
 }
 
-py::object Skeleton::assemble(py::object*& next) const {
+py::object Skeleton::assemble(py::object*& next, const py::object& none) const {
   switch (structure_->kind()) {
     case Kind::kLeaf:
       return std::move(*next++);
     case Kind::kNone:
-      return py::none();
+      return none;
     case Kind::kDict: {
       py::object dict = checked(PyDict_New());
       for (std::size_t i = 0; i < children_.size(); ++i) {
-        const py::object part = children_[i]->assemble(next);
+        const py::object part = children_[i]->assemble(next, none);
         if (PyDict_SetItem(dict.ptr(), keys_[i].ptr(), part.ptr()) != 0) throw_python();
       }
       return dict;
@@ -146,7 +146,8 @@ py::object Skeleton::assemble(py::object*& next) const {
     case Kind::kList: {
       py::object list = checked(PyList_New(static_cast<Py_ssize_t>(children_.size())));
       for (std::size_t i = 0; i < children_.size(); ++i) {
-        PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), children_[i]->assemble(next).release().ptr());
+        PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i),
+                        children_[i]->assemble(next, none).release().ptr());
       }
       return list;
     }
@@ -154,7 +155,7 @@ py::object Skeleton::assemble(py::object*& next) const {
       py::object tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(children_.size())));
       for (std::size_t i = 0; i < children_.size(); ++i) {
         PyTuple_SET_ITEM(tuple.ptr(), static_cast<Py_ssize_t>(i),
-                         children_[i]->assemble(next).release().ptr());
+                         children_[i]->assemble(next, none).release().ptr());
       }
       if (structure_->kind() == Kind::kTuple) return tuple;
       // tuple.__new__, as a named tuple's own `_make`: its class may have a constructor of another kind.

@@ -27,14 +27,14 @@ class Skeleton {
   static const Skeleton& of(const StructurePtr& structure);
 
   const StructurePtr& structure() const noexcept { return structure_; }
-  /// The nested Python value that holds `leaves`; moves them.
-  py::object assemble(c10::SmallVectorImpl<py::object>& leaves) const;
+  /// The nested Python value that holds `leaves`; moves them. `none` stands in the places that hold None.
+  py::object assemble(c10::SmallVectorImpl<py::object>& leaves, const py::object& none = py::none()) const;
   /// Whether `value` has this structure; its leaves are appended. Dicts may have any order of keys.
   bool match(PyObject* value, Lists lists, PyLeaves& leaves) const;
 
  private:
   explicit Skeleton(StructurePtr structure);
-  py::object assemble(py::object*& next) const;
+  py::object assemble(py::object*& next, const py::object& none) const;
 
   StructurePtr structure_;
   std::vector<const Skeleton*> children_;

@@ -19,6 +19,8 @@ NodePtr range(std::int64_t start, std::int64_t stop, std::int64_t step);
 NodePtr tensors(Element value);
 /// One element for each index along dim 0 of `value`'s leaves.
 NodePtr tensor_slices(Element value);
+/// The same for leaves of any kind that all have `rows` rows.
+NodePtr element_slices(Element value, std::int64_t rows);
 /// What `source` generates, checked against `spec`; null: probed on the first.
 NodePtr generator(std::shared_ptr<const GeneratorSource> source, std::optional<ElementSpec> spec);
 /// The rows of a user's random-access source.

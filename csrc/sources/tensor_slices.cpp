@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -51,19 +52,33 @@ Column column_of(at::Tensor tensor) {
   return {tensor, data, tensor.stride(0) * item, row_bytes};
 }
 
-Table table_of(const Element& value) {
+/// Rows along dim 0 of the leaves, which must agree.
+std::int64_t count_rows(const Element& value) {
   TORCH_CHECK_VALUE(!value.leaves().empty(), kName, ": the value must have at least one leaf, but is ",
                     value.structure()->str(), ".");
-  Table table{0, {}, {value.structure(), {}}};
-  for (std::size_t leaf = 0; leaf < value.leaves().size(); ++leaf) {
-    const at::Tensor& tensor = dense_leaf(value, leaf, kName, "slice");
-    TORCH_CHECK_VALUE(tensor.dim() > 0, kName, ": ", leaf_name(*value.structure(), leaf),
+  const ElementSpec spec = spec_of(value);
+  const std::int64_t rows = dim0(spec.leaves.front()).value_or(0);
+  for (std::size_t leaf = 0; leaf < spec.leaves.size(); ++leaf) {
+    if (std::holds_alternative<at::Tensor>(value.leaves()[leaf])) dense_leaf(value, leaf, kName, "slice");
+    const auto here = dim0(spec.leaves[leaf]);
+    TORCH_CHECK_VALUE(here, kName, ": ", leaf_name(*value.structure(), leaf),
                       " is a scalar, but must have rows along dim 0.");
-    if (leaf == 0) table.rows = tensor.size(0);
-    TORCH_CHECK_VALUE(tensor.size(0) == table.rows, kName,
-                      ": all leaves must have the same size in dim 0, but ", leaf_name(*value.structure(), 0),
-                      " has ", table.rows, " and ", leaf_name(*value.structure(), leaf), " has ",
-                      tensor.size(0), ".");
+    TORCH_CHECK_VALUE(*here == rows, kName, ": all leaves must have the same size in dim 0, but ",
+                      leaf_name(*value.structure(), 0), " has ", rows, " and ",
+                      leaf_name(*value.structure(), leaf), " has ", *here, ".");
+  }
+  return rows;
+}
+
+bool all_dense(const Element& value) {
+  return std::all_of(value.leaves().begin(), value.leaves().end(),
+                     [](const Leaf& leaf) { return std::holds_alternative<at::Tensor>(leaf); });
+}
+
+Table table_of(const Element& value, std::int64_t rows) {
+  Table table{rows, {}, {value.structure(), {}}};
+  for (const Leaf& leaf : value.leaves()) {
+    const auto& tensor = std::get<at::Tensor>(leaf);
     const Column& column = table.columns.emplace_back(column_of(tensor));
     table.layout.leaves.push_back({tensor.scalar_type(), tensor.sizes().slice(1).vec(), column.row_bytes});
   }
@@ -114,7 +129,7 @@ class TensorSlicesPlan final : public Plan {
 
 class TensorSlicesNode final : public SourceNode {
  public:
-  explicit TensorSlicesNode(const Element& value) : table_(std::make_shared<const Table>(table_of(value))) {}
+  explicit TensorSlicesNode(Table table) : table_(std::make_shared<const Table>(std::move(table))) {}
 
   std::string_view name() const override { return kName; }
   std::string describe() const override {
@@ -140,6 +155,10 @@ class TensorSlicesNode final : public SourceNode {
 
 }  // namespace
 
-NodePtr tensor_slices(Element value) { return std::make_shared<TensorSlicesNode>(value); }
+NodePtr tensor_slices(Element value) {
+  const std::int64_t rows = count_rows(value);
+  if (!all_dense(value)) return element_slices(std::move(value), rows);
+  return std::make_shared<TensorSlicesNode>(table_of(value, rows));
+}
 
 }  // namespace torch_distinput::sources

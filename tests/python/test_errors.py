@@ -63,7 +63,7 @@ def test_slices_of_a_scalar():
         tdi.Dataset.from_tensor_slices({"x": torch.tensor(1)})
 
 
-@pytest.mark.parametrize("value", ["text", b"bytes", object(), {1, 2}])
+@pytest.mark.parametrize("value", [object(), {1, 2}])
 def test_leaves_of_other_kinds(value):
     with refused(TypeError, "'x'", type(value).__name__):
         tdi.Dataset.from_tensors({"x": value})

@@ -146,6 +146,8 @@ class TDI_API Dataset {
 
   // Ops.
   Dataset batch(std::int64_t batch_size, BatchOptions options = {}) const;
+  /// As `batch`, but tensors whose dims are not all known statically become rows of varying length.
+  Dataset ragged_batch(std::int64_t batch_size, BatchOptions options = {}) const;
   Dataset unbatch() const;
   Dataset rebatch(std::vector<std::int64_t> batch_sizes, BatchOptions options = {}) const;
   Dataset shuffle(ShuffleOptions options = {}) const;

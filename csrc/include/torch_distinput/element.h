@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -19,30 +20,48 @@ namespace torch_distinput {
 class Node;
 using NodePtr = std::shared_ptr<const Node>;
 
-/// A column of byte strings: string i is `values[offsets[i], offsets[i + 1])`.
-struct Bytes {
-  at::Tensor values;   ///< uint8, shape [total bytes]
-  at::Tensor offsets;  ///< int64, shape [count + 1], starts at 0
-  /// Shape of the column; empty for a single string.
+/// Strings: one, or a column of them. String i is `values[offsets[i], offsets[i + 1])`. A plain value; any
+/// thread may read it.
+struct TDI_API Bytes {
+  /// uint8, shape [bytes], contiguous, in host memory.
+  at::Tensor values;
+  /// int64, shape [count + 1], contiguous, never falling. Need not start at 0, so that rows of a column share
+  /// its memory. May be undefined for a single string, which then is all of `values`.
+  at::Tensor offsets;
+  /// Dims of the column, their product is `count()`; empty for a single string.
   std::vector<std::int64_t> shape;
+  /// Whether the strings are text in utf-8 (`str` in Python) or any bytes (`bytes`).
+  bool utf8 = false;
+
+  static Bytes single(std::string_view string, bool utf8 = false);
+  /// A column of one dim.
+  static Bytes column(std::span<const std::string_view> strings, bool utf8 = false);
+
+  std::int64_t count() const;
+  /// String `index` in row-major order. REQUIRES: 0 <= `index` < `count()`. Lives as long as `values`.
+  std::string_view operator[](std::int64_t index) const;
 };
 
 /// Rows of varying length with one ragged dimension: row i is
 /// `values[offsets[i], offsets[i + 1])`.
 struct Ragged {
-  at::Tensor values;   ///< shape [total, inner dims...]
-  at::Tensor offsets;  ///< int64, shape [rows + 1], starts at 0
+  at::Tensor values;  ///< shape [total, inner dims...]
+  /// int64, shape [rows + 1], contiguous, in host memory, never falling. Need not start at 0, so that rows of
+  /// a column share its memory.
+  at::Tensor offsets;
 };
 
-/// A COO tensor.
+/// A COO tensor. Its rows are the indices of its first sparse dim.
 struct Sparse {
   at::Tensor value;
 };
 
-/// Any other object, carried and never looked into; in Python a PyObject.
+/// Objects that are carried and never looked into: one, or a column of them. In Python any object that is no
+/// other leaf, or a list of them.
 struct Opaque {
-  std::shared_ptr<void> object;
-  std::string type_name;
+  std::vector<std::shared_ptr<void>> objects;  ///< in row-major order
+  std::vector<std::int64_t> shape;             ///< dims of the column; empty for one object
+  std::string type_name;                       ///< of the first object, for messages
 };
 
 /// One leaf of an element. Ops refuse, by name, the kinds they cannot handle.

@@ -22,7 +22,7 @@ inline constexpr std::int64_t kUnknownDim = -1;
 
 /// A dense tensor. `shape == nullopt` means unknown rank.
 struct TDI_API TensorSpec {
-  std::optional<Dims> shape;
+  std::optional<Dims> shape = {};
   c10::ScalarType dtype = c10::ScalarType::Float;
   /// Dims seen when a function was probed. Not part of the type (not compared);
   /// a dummy uses them where `shape` is unknown. Empty: never probed.
@@ -33,7 +33,7 @@ struct TDI_API TensorSpec {
 
 /// Rows of varying length; `shape` has unknown entries for ragged dims.
 struct TDI_API RaggedTensorSpec {
-  std::optional<Dims> shape;
+  std::optional<Dims> shape = {};
   c10::ScalarType dtype = c10::ScalarType::Float;
   std::int64_t ragged_rank = 1;
   bool operator==(const RaggedTensorSpec&) const = default;
@@ -41,20 +41,21 @@ struct TDI_API RaggedTensorSpec {
 
 /// A COO tensor.
 struct TDI_API SparseTensorSpec {
-  std::optional<Dims> shape;
+  std::optional<Dims> shape = {};
   c10::ScalarType dtype = c10::ScalarType::Float;
   bool operator==(const SparseTensorSpec&) const = default;
 };
 
-/// Strings; `encoding` is "utf-8", or nullopt for bytes.
+/// Strings; `encoding` is "utf-8" for text, or nullopt for bytes.
 struct TDI_API StringSpec {
-  std::optional<Dims> shape;
-  std::optional<std::string> encoding;
+  std::optional<Dims> shape = {};
+  std::optional<std::string> encoding = {};
   bool operator==(const StringSpec&) const = default;
 };
 
-/// Objects the pipeline carries without looking into them.
+/// Objects the pipeline carries without looking into them; their shape is that of nested lists.
 struct TDI_API OpaqueSpec {
+  std::optional<Dims> shape = Dims{};
   bool operator==(const OpaqueSpec&) const = default;
 };
 
@@ -86,7 +87,7 @@ TDI_API std::optional<std::int64_t> dim0(const LeafSpec& leaf);
 /// `leaf` with `size` put before its dims (batching) or in the place of dim 0.
 TDI_API LeafSpec prepend_dim(const LeafSpec& leaf, std::int64_t size);
 TDI_API LeafSpec replace_dim0(const LeafSpec& leaf, std::int64_t size);
-/// `leaf` without its dim 0 (unbatching). REQUIRES: not a scalar.
+/// `leaf` without its dim 0 (unbatching): a ragged one becomes dense. REQUIRES: not a scalar.
 TDI_API LeafSpec drop_dim0(const LeafSpec& leaf);
 /// The most specific spec that covers both; throws c10::ValueError naming `op`
 /// and the leaf when structures, kinds or dtypes differ.

@@ -36,7 +36,7 @@ TEST(Element, TensorOfAStructureIsATypeError) {
 }
 
 TEST(Element, TensorOfAnotherKindOfLeafNamesThatKind) {
-  const Element element(Structure::leaf(), {Opaque{nullptr, "object"}});
+  const Element element(Structure::leaf(), {Opaque{{nullptr}, {}, "object"}});
   try {
     static_cast<void>(element.tensor());
     FAIL() << "expected a TypeError";

@@ -71,13 +71,13 @@ TEST(ConcatRows, ReturnsOneElementAsItIs) {
 
 TEST(ConcatRows, NameTheLeafThatDiffers) {
   const std::vector<Element> shapes{at::zeros({2, 3}), at::zeros({2, 4})};
-  EXPECT_EQ(
-      message_of<FailedPreconditionError>([&] { concat_rows(shapes, "rebatch"); }),
-      "rebatch: the element must have one shape beyond dim 0, but is (2, 3) and then (2, 4); map it to one "
-      "shape.");
+  EXPECT_EQ(message_of<FailedPreconditionError>([&] { concat_rows(shapes, "rebatch"); }),
+            "rebatch: the element must have one shape beyond dim 0, but is (3,) in element 0 and (4,) in "
+            "element 1; map it to one shape.");
   const std::vector<Element> dtypes{at::zeros({2}), at::zeros({2}, at::kInt)};
   EXPECT_EQ(message_of<c10::ValueError>([&] { concat_rows(dtypes, "rebatch"); }),
-            "rebatch: the element must have one dtype, but is torch.float32 and then torch.int32.");
+            "rebatch: the element must have one dtype, but is torch.float32 in element 0 and torch.int32 in "
+            "element 1; map it to one dtype.");
   const std::vector<Element> structures{at::zeros({2}), table(2)};
   EXPECT_THROW(concat_rows(structures, "rebatch"), c10::ValueError);
 }

@@ -40,10 +40,10 @@ TEST(FromTensors, CanBeBatched) {
 }
 
 TEST(FromTensors, CarriesLeavesOfOtherKinds) {
-  const Element opaque(Structure::leaf(), {Opaque{std::make_shared<int>(3), "int"}});
+  const Element opaque(Structure::leaf(), {Opaque{{std::make_shared<int>(3)}, {}, "int"}});
   const auto elements = collect(Dataset::from_tensors(opaque));
   ASSERT_EQ(elements.size(), 1U);
-  EXPECT_EQ(std::get<Opaque>(elements[0].leaves()[0]).object, std::get<Opaque>(opaque.leaves()[0]).object);
+  EXPECT_EQ(std::get<Opaque>(elements[0].leaves()[0]).objects, std::get<Opaque>(opaque.leaves()[0]).objects);
 }
 
 TEST(FromTensors, RefusesTensorsOutsideHostMemory) {

@@ -19,14 +19,28 @@ def render(value: Any) -> Any:
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value
     if isinstance(value, torch.Tensor):
-        return render_tensor(value)
+        return _KINDS.get(value.layout, render_tensor)(value)
     if isinstance(value, Mapping):
         return {"map": {key: render(part) for key, part in value.items()}}
     if isinstance(value, tuple):
         return {"tuple": [render(part) for part in value]}
-    if isinstance(value, list):
-        return [render(part) for part in value]
+    if isinstance(value, list):  # a column of strings
+        return [render(part) for part in value] or {"shape": [0]}
     raise TypeError(f"there is no format for a {type(value).__name__}")
+
+
+def _render_ragged(value: torch.Tensor) -> Any:
+    rows = [row.tolist() for row in value.unbind()] if value.shape[0] else []
+    return {"ragged": rows, "splits": [value.offsets().tolist()], "flat_shape": list(value.values().shape)}
+
+
+def _render_sparse(value: torch.Tensor) -> Any:
+    assert value.is_coalesced()
+    indices = value.indices().t().tolist()
+    return {"sparse": {"indices": indices, "values": value.values().tolist(), "dense_shape": list(value.shape)}}
+
+
+_KINDS = {torch.jagged: _render_ragged, torch.sparse_coo: _render_sparse}
 
 
 def render_tensor(tensor: torch.Tensor) -> Any:
@@ -47,14 +61,26 @@ def render_spec(spec: Any) -> Any:
         first, *others = [render_spec(one) for one in spec.specs]
         assert all(one == first for one in others), spec
         return {"replicas": 1 + len(others), "spec": first}
-    if isinstance(spec, tdi.TensorSpec):
-        shape = None if spec.shape is None else list(spec.shape)
-        return {"shape": shape, "dtype": str(spec.dtype).removeprefix("torch.")}
+    if isinstance(spec, _SPECS):
+        return _render_leaf_spec(spec)
     if isinstance(spec, Mapping):
         return {"map": {key: render_spec(part) for key, part in spec.items()}}
     if isinstance(spec, tuple):
         return {"tuple": [render_spec(part) for part in spec]}
     raise TypeError(f"there is no format for a {type(spec).__name__}")
+
+
+_SPECS = (tdi.TensorSpec, tdi.StringSpec, tdi.RaggedTensorSpec, tdi.SparseTensorSpec)
+
+
+def _render_leaf_spec(spec: Any) -> dict:
+    shape = None if spec.shape is None else list(spec.shape)
+    if isinstance(spec, tdi.StringSpec):
+        return {"shape": shape, "dtype": "string"}
+    plain = {"shape": shape, "dtype": str(spec.dtype).removeprefix("torch.")}
+    if isinstance(spec, tdi.RaggedTensorSpec):
+        return {"kind": "ragged", **plain, "ragged_rank": spec.ragged_rank, "splits_dtype": "int64"}
+    return {"kind": "sparse", **plain} if isinstance(spec, tdi.SparseTensorSpec) else plain
 
 
 # Our class for a recorded one. Texts are ours everywhere.

@@ -81,8 +81,6 @@ def _batch(dataset, n, drop=False, parallel=None):
 
 
 def _map(dataset, fn, parallel=None):
-    if fn in _LATER_LEAVES:
-        _check_leaf_kind(fn)
     return dataset.map(FUNCTIONS[fn], element_spec=declared_spec(fn, dataset))
 
 
@@ -93,7 +91,7 @@ def _window_batch(dataset, n):
 _OPS: dict[str, Callable[..., tdi.Dataset]] = {
     "batch": _batch,
     "padded_batch": lambda ds, n, drop=False: needs(ds, "padded_batch")(n, drop_remainder=drop),
-    "ragged_batch": lambda ds, n, drop=False: needs(ds, "ragged_batch")(n, drop_remainder=drop),
+    "ragged_batch": lambda ds, n, drop=False: ds.ragged_batch(n, drop_remainder=drop),
     "map": _map,
     "map_and_batch": lambda ds, fn, n: _batch(_map(ds, fn), n),
     "filter": lambda ds, fn: ds.filter(PREDICATES[fn]),
@@ -138,26 +136,9 @@ PREDICATES: dict[str, Callable] = {
     "sum_even": lambda x: x.sum() % 2 == 0,
 }
 
-_LATER_LEAVES = {"string": "string leaves", "ragged": "ragged leaves", "sparse": "sparse leaves"}
-
-
-@functools.cache
-def _leaf_kind_error(fn: str) -> str | None:
-    try:
-        list(tdi.Dataset.range(2).map(FUNCTIONS[fn]))
-    except TypeError as error:
-        return str(error)
-    return None
-
-
-def _check_leaf_kind(fn: str) -> None:
-    if _leaf_kind_error(fn) is not None:
-        raise Missing(_LATER_LEAVES[fn])
-
-
 def declared_spec(fn: str, dataset: tdi.Dataset) -> Any:
     """What TensorFlow knows of fn's result by tracing it; None where our probe sees as much."""
-    if fn in _LATER_LEAVES or fn in ("pair", "dict"):
+    if fn in ("pair", "dict", "string", "sparse"):
         return None
     x = dataset.element_spec
     if fn == "forget_dims" and x.shape[0] is None:
@@ -173,5 +154,6 @@ def declared_spec(fn: str, dataset: tdi.Dataset) -> Any:
         "xy": (tdi.TensorSpec([1], torch.float32), tdi.TensorSpec([1], torch.int32)),
         "with_none": (x, None),
         "bool_even": tdi.TensorSpec(x.shape, torch.bool),
+        "ragged": tdi.RaggedTensorSpec([1, None], x.dtype),
         "uint8": tdi.TensorSpec(x.shape, torch.uint8),
     }[fn]

@@ -25,13 +25,7 @@ def test_pending_names_only_cases_that_exist():
 
 def attempt(case: dict) -> None:
     """Does what the case needs first; raises Missing while the library cannot."""
-    given = case["in"]
-    if given.get("leaf") == "ragged":
-        recipes.build({"src": "range", "n": 4, "ops": [["map", {"fn": "vec_mod4"}], ["ragged_batch", {"n": 2}]]})
-    elif "leaf" in given:
-        recipes.build({"src": "range", "n": 4, "ops": [["map", {"fn": given["leaf"]}]]})
-    else:
-        recipes.build(given["dataset"])
+    recipes.build(case["in"]["dataset"])
 
 
 def check_still_missing(case: dict) -> None:

@@ -46,7 +46,12 @@ def test_sequences_of_calls():
 
 def check_flag(case: dict) -> None:
     given, out = case["in"], case["out"]
-    ops = [["batch", {"n": given["B"], "drop": given["drop"]}]]
+    batch = {"n": given["B"], "drop": given["drop"]}
+    ops = {
+        "dense": [["batch", batch]],
+        "ragged": [["map", {"fn": "vec_mod4"}], ["ragged_batch", batch]],
+        "sparse": [["map", {"fn": "sparse"}], ["batch", batch]],
+    }[given["leaf"]]
     dataset = drivers.dataset_of({**given, "dataset": {"src": "range", "n": given["rows"], "ops": ops}})
     strategy = drivers.strategy_of(given)
     strategy.enable_partial_batch_handling = given["enable_partial_batch_handling"]

@@ -1,0 +1,78 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <c10/util/Exception.h>
+
+#include <memory>
+#include <utility>
+
+#include "core/engine.h"
+#include "kernels/leaf_rows.h"
+#include "kernels/rows.h"
+#include "runtime/buffer_pool.h"
+#include "sources/source_node.h"
+#include "sources/sources.h"
+
+namespace torch_distinput::sources {
+namespace {
+
+constexpr const char* kName = "from_tensor_slices";
+
+class ElementSlicesPlan final : public Plan {
+ public:
+  ElementSlicesPlan(std::shared_ptr<const Element> value, std::int64_t rows, std::shared_ptr<BufferPool> pool)
+      : value_(std::move(value)), rows_(rows), pool_(std::move(pool)) {}
+
+  std::int64_t size() const override { return rows_; }
+
+  std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
+    std::vector<Element> elements;
+    elements.reserve(positions.size());
+    for (const std::int64_t position : positions) {
+      Element& row = elements.emplace_back(take_row(*value_, position, kName));
+      // The source's own memory must not get into the hands of those who may write to it.
+      for (Leaf& leaf : row.leaves()) {
+        if (auto* dense = std::get_if<at::Tensor>(&leaf)) *dense = copy(*dense, *pool_);
+      }
+    }
+    return elements;
+  }
+
+ private:
+  std::shared_ptr<const Element> value_;
+  std::int64_t rows_;
+  std::shared_ptr<BufferPool> pool_;
+};
+
+class ElementSlicesNode final : public SourceNode {
+ public:
+  ElementSlicesNode(Element value, std::int64_t rows)
+      : value_(std::make_shared<const Element>(std::move(value))), rows_(rows) {}
+
+  std::string_view name() const override { return kName; }
+  std::string describe() const override {
+    return c10::str(kName, "(rows=", rows_, ", ", to_string(*spec()), ")");
+  }
+  SpecPtr spec() const override {
+    ElementSpec spec = spec_of(*value_);
+    for (LeafSpec& leaf : spec.leaves) leaf = drop_dim0(leaf);
+    return std::make_shared<const ElementSpec>(std::move(spec));
+  }
+  std::int64_t cardinality() const override { return rows_; }
+  Traits traits() const override { return {.unshardable = true}; }
+
+  PlanPtr plan(const IterContext& context) const override {
+    return std::make_shared<ElementSlicesPlan>(value_, rows_, context.engine->pool);
+  }
+  IteratorPtr iterate(const IterContext& context) const override { return iterate_plan(plan(context)); }
+
+ private:
+  std::shared_ptr<const Element> value_;
+  std::int64_t rows_;
+};
+
+}  // namespace
+
+NodePtr element_slices(Element value, std::int64_t rows) {
+  return std::make_shared<ElementSlicesNode>(std::move(value), rows);
+}
+
+}  // namespace torch_distinput::sources
