@@ -276,3 +276,36 @@ def test_values_are_wrapped_even_if_they_are_one_object():
 def test_values_of_different_structures_are_refused():
     with pytest.raises(ValueError, match="structures differ"):
         mirrored(2).distribute_values_from_function(lambda context: (1,) * context.replica_id_in_sync_group)
+
+
+class Counted:
+    """A generator that counts how many of its rows were taken."""
+
+    def __init__(self):
+        self.taken = 0
+
+    def rows(self):
+        for row in range(1000):
+            self.taken += 1
+            yield torch.tensor(row)
+
+
+@pytest.mark.parametrize("buffer", [0, 1, 3])
+@pytest.mark.parametrize("mode", ["PER_WORKER", "PER_REPLICA"])
+def test_the_buffer_size_bounds_what_is_read_ahead(buffer, mode):
+    """Steps read beyond those consumed: at most 1 + 2k, as recorded, and one that shows whether it is the last."""
+    source = Counted()
+    dataset = tdi.Dataset.from_generator(source.rows, tdi.TensorSpec([], torch.int64)).batch(2)
+    strategy = mirrored(2)
+    distributed = strategy.distribute_datasets_from_function(
+        lambda context: dataset, tdi.InputOptions(per_replica_buffer_size=buffer, replication_mode=mode)
+    )
+    iterator = iter(distributed)
+    assert source.taken == 0
+    for _ in range(5):
+        next(iterator)
+    iterator.close()
+    rows_a_step = 4
+    assert source.taken <= rows_a_step * (5 + 1 + 2 * buffer + 1)
+    if buffer == 0:
+        assert source.taken <= rows_a_step * (5 + 2)

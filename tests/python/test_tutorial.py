@@ -156,6 +156,22 @@ def test_rows_from_a_generator(tutorial, four, capsys):
     assert capsys.readouterr().out == "[(1,), (1,), (1,), (1,)]\n" * 4
 
 
+def test_random_maps_draw_per_row_and_not_per_process():
+    """The tutorial: "stateful dataset transformations are currently not supported". Here a row's draw is its own."""
+
+    def noisy(x):
+        return x + torch.rand((), generator=tdi.random())
+
+    dataset = tdi.Dataset.range(12).map(noisy).with_options(tdi.Options(seed=5)).batch(6)
+
+    def rows(replicas):
+        strategy = tdi.MirroredStrategy(["cpu"] * replicas)
+        return [row for step in strategy.distribute_dataset(dataset) for part in lists(strategy, step) for row in part]
+
+    assert rows(1) == rows(2) == rows(3)
+    assert len(set(rows(1))) == 12
+
+
 # --- DistributedIterator --------------------------------------------------------------------------------------------
 
 
