@@ -5,6 +5,7 @@ In the order in which the behaviours were recorded. What needs several processes
 docs/limits.md says which test shows what.
 """
 
+import concurrent.futures
 import signal
 import subprocess
 import sys
@@ -286,6 +287,43 @@ def test_planned_steps_need_no_agreement(two):
     iterator = iter(two.distribute_dataset(tdi.Dataset.range(8).batch(2)))
     assert len(list(iterator)) == 4
     assert iterator.stats()["rounds"] == 0
+
+
+class CountedRows:
+    """Rows by index that remember which of them were read."""
+
+    def __init__(self):
+        self.read = []
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, index):
+        self.read.append(index)
+        return torch.tensor(index)
+
+
+@pytest.mark.parametrize("split", ["tf", "balanced"])
+def test_a_worker_reads_the_rows_of_its_own_replicas_only(split):
+    store = torch.distributed.HashStore()
+
+    def worker(number):
+        native = tdi._C.MultiWorkerMirroredStrategy(store, number, 2, f"limits/{split}", ["cpu", "cpu"])
+        strategy = tdi.strategy._NativeStrategy(native)
+        rows = CountedRows()
+        dataset = tdi.Dataset.from_torch(rows).shuffle(seed=1).batch(8)
+        iterator = iter(strategy.distribute_dataset(dataset, tdi.InputOptions(split=split)))
+        got = [row for step in iterator for part in strategy.local_results(step) for row in part.tolist()]
+        return got, rows.read, iterator.stats()["rounds"]
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(worker, range(2)))
+    assert sorted(row for got, _, _ in results for row in got) == list(range(40))
+    for got, read, rounds in results:
+        # One more row shows the type of the elements.
+        assert len(got) == 20
+        assert len(set(read) - set(got)) <= 1
+        assert rounds == 0
 
 
 def test_workers_that_shuffle_with_one_seed_share_out_the_rows():
