@@ -109,6 +109,24 @@ def element_spec(strategy: tdi.Strategy) -> None:
     print(len(output), [part.unique().tolist() for part in output[3].values])
 
 
+def look_up_strings(strategy: tdi.Strategy) -> None:
+    # The table is made once; the datasets of all replicas and epochs use it.
+    table = {word: number for number, word in enumerate(["a", "b", "c", "d", "f"], start=1)}
+
+    def look_up(words: list[str]) -> torch.Tensor:
+        return torch.tensor([table.get(word, 0) for word in words])
+
+    def dataset_fn(input_context: tdi.InputContext) -> tdi.Dataset:
+        dataset = tdi.Dataset.from_tensor_slices(["a", "c", "e"]).repeat()
+        dataset = dataset.batch(input_context.get_per_replica_batch_size(4))
+        dataset = dataset.shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
+        return dataset.map(look_up)
+
+    iterator = iter(strategy.distribute_datasets_from_function(dataset_fn))
+    for _ in range(3):
+        show(strategy, next(iterator))
+
+
 def partial_batches(strategy: tdi.Strategy) -> None:
     iterator = iter(strategy.distribute_dataset(tdi.Dataset.range(9).batch(4)))
     for step in iterator:
@@ -182,6 +200,8 @@ def main() -> None:
     stop_at_the_end(strategy)
     heading("element_spec")
     element_spec(strategy)
+    heading("strings in a look-up table")
+    look_up_strings(strategy)
     heading("partial batches")
     partial_batches(strategy)
     heading("predictions in order")

@@ -37,7 +37,7 @@ def test_the_digits_example_learns_and_sees_every_row_once():
 def test_the_tutorial_runs_from_end_to_end():
     """tests/python/test_tutorial.py looks at what its sections print."""
     output = run("02_tutorial.py")
-    assert len(re.findall(r"^== ", output, re.MULTILINE)) == 13
+    assert len(re.findall(r"^== ", output, re.MULTILINE)) == 14
     assert "[8] | [] | [] | []" in output
 
 

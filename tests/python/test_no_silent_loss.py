@@ -69,6 +69,24 @@ def test_sizes_that_mean_nothing_are_refused(sizes):
         tdi.Dataset.range(4).batch(2).rebatch(sizes)
 
 
+# --- 5: sparse leaves
+
+
+@pytest.mark.parametrize(("replicas", "policy"), [(2, AUTO), (2, OFF), (3, AUTO), (3, OFF)])
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+def test_sparse_rows_work_where_a_replica_has_none(replicas, policy):
+    strategy = mirrored(replicas)
+    dataset = tdi.Dataset.range(5).map(lambda x: ((torch.arange(4) < x) * (x + 1)).to_sparse()).batch(4)
+    parts = [
+        part.to_dense()
+        for step in strategy.distribute_dataset(with_policy(dataset, policy))
+        for part in strategy.local_results(step)
+    ]
+    assert any(len(part) == 0 for part in parts)
+    wanted = torch.stack([(torch.arange(4) < x) * (x + 1) for x in range(5)])
+    assert torch.equal(torch.cat([part for part in parts if len(part)]), wanted)
+
+
 # --- 6: None leaves
 
 

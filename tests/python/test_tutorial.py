@@ -127,6 +127,12 @@ def test_element_spec_and_the_function_that_repeats_its_pair(tutorial, four, cap
     assert capsys.readouterr().out.splitlines() == [str((spec, spec)), "4 [[1.0], [1.0], [1.0], [1.0]]"]
 
 
+def test_strings_are_looked_up_in_a_table_that_was_made_before(tutorial, four, capsys):
+    with four.scope():
+        tutorial.look_up_strings(four)
+    assert capsys.readouterr().out == "[1] | [3] | [0] | [1]\n[3] | [0] | [1] | [3]\n[0] | [1] | [3] | [0]\n"
+
+
 def test_partial_batches_come_with_zero_rows(tutorial, four, capsys):
     tutorial.partial_batches(four)
     assert capsys.readouterr().out.splitlines()[-1] == "step 2: valid (1, 0, 0, 0), rows [1, 0, 0, 0], last: True"
