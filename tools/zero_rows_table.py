@@ -137,7 +137,8 @@ def page(old: str) -> str:
     """`old` with the measured part renewed."""
     before, _, rest = old.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\nMeasured with torch {torch.__version__.partition('+')[0]} on the CPU.\n\n{table()}\n{END}{after}"
+    version = torch.__version__.partition("+")[0]
+    return f"{before}{BEGIN}\nMeasured with torch {version} on the CPU.\n\n{table()}\n{END}{after}"
 
 
 def main() -> int:

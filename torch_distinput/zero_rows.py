@@ -92,19 +92,21 @@ def _run(phase: str, watch: _Watch, call: Callable[[], Any]) -> Any:
     try:
         return call()
     except Exception as error:
-        raise ValueError(f"check_zero_rows: the {phase} pass of zero rows failed{watch.layer()}: {error} {_ADVICE}") from error
+        raise ValueError(
+            f"check_zero_rows: the {phase} pass of zero rows failed{watch.layer()}: {error} {_ADVICE}"
+        ) from error
 
 
 def _check_gradients(module: torch.nn.Module | None, outputs: Any, watch: _Watch) -> None:
     graph = [output for output in _tensors(outputs) if output.requires_grad]
-    named = [] if module is None else [(name, value) for name, value in module.named_parameters() if value.requires_grad]
+    parameters = () if module is None else module.named_parameters()
+    named = [(name, value) for name, value in parameters if value.requires_grad]
     if not graph or not named:
         return
-    parameters = [value for _, value in named]
     gradients = _run(
         "backward",
         watch,
-        lambda: torch.autograd.grad(sum(one.sum() for one in graph), parameters, allow_unused=True),
+        lambda: torch.autograd.grad(sum(one.sum() for one in graph), [value for _, value in named], allow_unused=True),
     )
     named_gradients = [(name, value) for (name, _), value in zip(named, gradients) if value is not None]
     _check_finite("gradient of parameter", named_gradients, "after a backward pass of zero rows")

@@ -218,7 +218,9 @@ def test_padding_needs_batches():
 def test_a_pipeline_per_replica_needs_a_mirrored_strategy():
     strategy = tdi.OneDeviceStrategy("cpu")
     with pytest.raises(NotImplementedError, match="only supported by MirroredStrategy"):
-        strategy.distribute_datasets_from_function(lambda context: tdi.Dataset.range(2), tdi.InputOptions(**PER_REPLICA))
+        strategy.distribute_datasets_from_function(
+            lambda context: tdi.Dataset.range(2), tdi.InputOptions(**PER_REPLICA)
+        )
 
 
 @pytest.mark.parametrize("strategy", [tdi.get_strategy(), mirrored(2), tdi.OneDeviceStrategy("cpu")])

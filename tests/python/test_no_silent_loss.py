@@ -356,8 +356,9 @@ def test_a_program_for_many_replicas_runs_on_one_as_it_is():
         rows = 0
         for step in strategy.distribute_dataset(tdi.Dataset.range(7).batch(3)):
             doubled = strategy.run(lambda x: 2 * x, args=(step,))
-            rows += sum(int(part.sum()) for part in strategy.local_results(doubled))
-            assert int(strategy.reduce("SUM", doubled, axis=0)) == sum(map(int, map(sum, strategy.local_results(doubled))))
+            parts = strategy.local_results(doubled)
+            rows += sum(int(part.sum()) for part in parts)
+            assert int(strategy.reduce("SUM", doubled, axis=0)) == sum(sum(p.tolist()) for p in parts)
         return rows
 
     assert total(tdi.OneDeviceStrategy("cpu")) == total(mirrored(1)) == total(mirrored(3)) == 42
@@ -365,4 +366,5 @@ def test_a_program_for_many_replicas_runs_on_one_as_it_is():
 
 def test_a_placement_that_has_no_effect_is_told(two):
     options = tdi.InputOptions(place_dataset_on_device=True)
-    assert "place_dataset_on_device: ignored" in two.distribute_dataset(tdi.Dataset.range(4).batch(2), options).explain()
+    distributed = two.distribute_dataset(tdi.Dataset.range(4).batch(2), options)
+    assert "place_dataset_on_device: ignored" in distributed.explain()

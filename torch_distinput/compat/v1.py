@@ -36,7 +36,7 @@ class InputIterator:
         try:
             return next(self._steps)
         except StopIteration:
-            raise OutOfRangeError("InputIterator.get_next: end of the data; call `initialize` to start again.") from None
+            raise OutOfRangeError("InputIterator.get_next: the end; call `initialize` to start again.") from None
 
 
 class _CallableSteps:
@@ -107,8 +107,8 @@ class Strategy:
             return InputIterator(lambda: iter(distributed))
         if not callable(source):
             raise ValueError(
-                "make_input_fn_iterator: `input_fn` must return a torch_distinput.Dataset or a callable, but returned a "
-                f"{type(source).__name__}."
+                "make_input_fn_iterator: `input_fn` must return a torch_distinput.Dataset or a callable, but returned "
+                f"a {type(source).__name__}."
             )
         steps = _CallableSteps(source, self._wrapped)
         return InputIterator(lambda: steps)
@@ -119,6 +119,8 @@ class Strategy:
             args = () if input_iterator is None else (input_iterator.get_next(),)
             return self._wrapped.run(fn, args)
 
-    def experimental_run_v2(self, fn: Callable, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+    def experimental_run_v2(
+        self, fn: Callable, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
         """The name that `run` had at first."""
         return self._wrapped.run(fn, args, kwargs)

@@ -124,9 +124,10 @@ def _poisoned(case: dict, out: dict) -> dict:
     """
     if "could be from a previous operation" not in out.get("message", ""):
         return out
-    values = [torch.tensor(v) if isinstance(v, list) else torch.zeros(v["shape"]) for v in _numbers(case["in"]["values"])]
+    given, dtype = _numbers(case["in"]["values"]), getattr(torch, case["in"]["dtype"])
+    values = [torch.tensor(one) if isinstance(one, list) else torch.zeros(one["shape"]) for one in given]
     try:
-        value = torch.cat([one.to(getattr(torch, case["in"]["dtype"])) for one in values], case["in"]["axis"])
+        value = torch.cat([one.to(dtype) for one in values], case["in"]["axis"])
     except RuntimeError:
         return {"error": "InvalidArgumentError", "message": "the shapes differ"}
     shown = value.tolist() if value.numel() else {"shape": list(value.shape)}
