@@ -1,8 +1,10 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`gather`, `all_gather` and `all_reduce` beyond the recordings."""
 
+import hypothesis.strategies as st
 import pytest
 import torch
+from hypothesis import given, settings
 
 import torch_distinput as tdi
 
@@ -21,6 +23,25 @@ def test_gather_joins_parts_of_any_size_in_replica_order(strategy, axis):
     whole = torch.arange(5 * 6 * 7).reshape(5, 6, 7)
     parts = whole.split([3, 0, whole.shape[axis] - 3], axis)
     assert torch.equal(strategy.gather(tdi.PerReplica(parts), axis), whole)
+
+
+AXES = st.sampled_from([0, -2, (0,), (0, 1), [1, 0], (-1, 0)])
+DTYPES = st.sampled_from([torch.uint8, torch.int32, torch.int64, torch.float32, torch.float64])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=4), DTYPES, AXES)
+def test_reducing_parts_is_reducing_the_whole(sizes, dtype, axis):
+    strategy = tdi.MirroredStrategy(["cpu"] * len(sizes))
+    whole = torch.arange(3 * sum(sizes)).reshape(-1, 3).to(dtype)
+    parts = tdi.PerReplica(whole.split(sizes))
+    dims = (axis,) if isinstance(axis, int) else tuple(axis)
+    total = strategy.reduce("SUM", parts, axis=axis)
+    assert total.dtype == dtype
+    assert torch.equal(total, whole.sum(dims, dtype=dtype))
+    if dtype != torch.uint8:  # whose sums wrap around, and their means with them
+        mean = strategy.reduce("MEAN", parts, axis=axis)
+        torch.testing.assert_close(mean.double(), whole.double().mean(dims), equal_nan=True)
 
 
 def test_gather_keeps_the_graph(strategy):
