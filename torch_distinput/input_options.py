@@ -14,12 +14,14 @@ TAILS = ("zero_rows", "padded", "repeat", "drop", "until_first")
 
 @dataclass(frozen=True, init=False)
 class InputOptions:
-    """How `distribute_dataset` deals out rows. Immutable.
+    """How `distribute_dataset` deals out rows, and `distribute_datasets_from_function` elements. Immutable.
 
     Args:
         fetch_to_device: deliver on the replicas' devices; False leaves values on the CPU. None means True.
-        replication_mode: an `InputReplicationMode` or its name.
-        place_dataset_on_device: accepted for `PER_REPLICA` pipelines only.
+        replication_mode: an `InputReplicationMode` or its name. PER_REPLICA, a pipeline for each replica, is for
+            `distribute_datasets_from_function` of MirroredStrategy.
+        place_dataset_on_device: for `PER_REPLICA` pipelines, with `fetch_to_device=False`; `distribute_dataset`
+            ignores it, as its `explain()` says.
         per_replica_buffer_size: steps read ahead; 0 reads none.
         split: "tf" cuts a global batch as tf.distribute would; "balanced" cuts it into contiguous parts, in order,
             whose sizes differ by at most one row.
