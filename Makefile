@@ -7,7 +7,7 @@
 #   make demo        build, then run the first example
 #   make test        include rules, C++ tests, Python tests, install tests
 #   make test-all    the same with the slow tests, then the sanitizer runs
-#   make test-tsan   runtime tests under ThreadSanitizer
+#   make test-tsan   runtime and files tests under ThreadSanitizer
 #   make test-asan   C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make bench       C++ benchmarks
 #   make lint        formatting and include rules
@@ -76,7 +76,7 @@ test-all: test-cpp test-tsan test-asan
 	$(PY) -m pytest tests
 
 test-tsan: $(SETUP_STAMP)
-	$(call sanitized,tsan,thread,test_runtime,-R '^runtime$$')
+	$(call sanitized,tsan,thread,test_runtime test_files,-R '^(runtime|files)$$')
 
 test-asan: $(SETUP_STAMP)
 	$(call sanitized,asan,address$(comma)undefined,tdi_tests,)

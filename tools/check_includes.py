@@ -15,8 +15,9 @@ ROOMS = {
     "include": (),
     "core": ("include", "runtime/counters.h"),
     "runtime": ("include/torch_distinput/api.h",),
+    "files": ("runtime",),
     "kernels": ("include", "core", "runtime"),
-    "sources": ("include", "core", "runtime", "kernels"),
+    "sources": ("include", "core", "runtime", "files", "kernels"),
     "ops": ("include", "core", "runtime", "kernels", "sources/sources.h"),
     "device": ("include", "core", "runtime"),
     "comm": ("include",),
@@ -34,7 +35,7 @@ CUDA_ROOM = "device/cuda"
 EVERY_ROOM = frozenset(ROOMS) | {CUDA_ROOM}
 LIBRARIES = (
     (r"torch/(torch|extension|all)\.h$|ATen/ATen\.h$", frozenset(), "too slow to compile; include single headers"),
-    (r"(ATen|c10|torch)/", EVERY_ROOM - {"runtime"}, "runtime does not know torch"),
+    (r"(ATen|c10|torch)/", EVERY_ROOM - {"runtime", "files"}, "runtime and files do not know torch"),
     (r"(oneapi/)?tbb/", EVERY_ROOM - {"include", "core"}, "neither public headers nor core know oneTBB"),
     (r"torch/csrc/distributed/", frozenset({"comm", "python"}), "only comm and the bindings see c10d"),
     (r"pybind11/|Python\.h$|torch/csrc/.*(pybind|python)", frozenset({"python"}), "only python sees pybind11 and CPython"),
