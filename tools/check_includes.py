@@ -18,7 +18,7 @@ ROOMS = {
     "files": ("runtime",),
     "kernels": ("include", "core", "runtime"),
     "sources": ("include", "core", "runtime", "files", "kernels"),
-    "ops": ("include", "core", "runtime", "kernels", "sources/sources.h"),
+    "ops": ("include", "core", "runtime", "kernels", "files/index_set.h", "sources/sources.h"),
     "device": ("include", "core", "runtime"),
     "comm": ("include",),
     "distribute": (

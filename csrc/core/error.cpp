@@ -11,6 +11,7 @@ c10::SourceLocation here() { return {"", "", 0}; }
 OutOfRangeError::OutOfRangeError(const std::string& message) : c10::IndexError(here(), message) {}
 InvalidArgumentError::InvalidArgumentError(const std::string& message) : c10::ValueError(here(), message) {}
 NotFoundError::NotFoundError(const std::string& message) : c10::Error(here(), message) {}
+SystemError::SystemError(const std::string& message, int code) : c10::Error(here(), message), code_(code) {}
 FailedPreconditionError::FailedPreconditionError(const std::string& message) : c10::Error(here(), message) {}
 DistributedDatasetError::DistributedDatasetError(const std::string& message) : c10::Error(here(), message) {}
 

@@ -11,6 +11,10 @@ void Plan::gather(std::span<std::int64_t>, std::span<const std::int64_t>, std::s
   TORCH_INTERNAL_ASSERT(false, "gather on a plan without a layout");
 }
 
+Element Plan::fetch_batch(std::span<std::int64_t>) const {
+  TORCH_INTERNAL_ASSERT(false, "fetch_batch on a plan that fetches no batches");
+}
+
 std::int64_t Plan::rows(std::int64_t) const { return kUnknownRows; }
 
 std::int64_t Plan::rows_before(std::int64_t position) const {

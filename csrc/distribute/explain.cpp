@@ -30,7 +30,8 @@ std::string cardinality_text(std::int64_t cardinality) {
 
 std::string lane_text(const Distribution& distribution, const std::shared_ptr<PlanRows>& rows) {
   if (!rows) return "stream (the rows of a batch are known only when it is there)";
-  const bool foreign = rows->plan()->traits().foreign;
+  const PlanTraits traits = rows->plan()->traits();
+  const bool foreign = traits.foreign || traits.blocks;
   const bool here = distribution.input.per_replica_buffer_size == 0;
   return std::string("plan, built ") + (here      ? "in the caller's thread"
                                         : foreign ? "on threads of its own"

@@ -75,6 +75,7 @@ std::shared_ptr<Executor> executor_for(const Distribution& distribution, const P
                                        const IterContext& context) {
   if (distribution.input.per_replica_buffer_size == 0) return serial_executor();
   const PlanTraits traits = rows.plan()->traits();
+  if (!traits.foreign && traits.blocks) return make_lanes_beside(*context.engine->executor, "tdi-read");
   if (!traits.foreign) return context.engine->executor;
   return make_lanes(static_cast<int>(std::max<std::int64_t>(traits.lanes, 1)), "tdi-distribute");
 }

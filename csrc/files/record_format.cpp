@@ -19,6 +19,10 @@ Int load(const char* data) noexcept {
   return value;
 }
 
+void copy(std::span<const char> from, char* to) noexcept {
+  if (!from.empty()) std::memmove(to, from.data(), from.size());
+}
+
 RecordScan damaged(std::string problem) { return {Found::kDamaged, 0, std::move(problem)}; }
 
 RecordScan scan_line(std::span<const char> piece, bool whole) {
@@ -78,7 +82,7 @@ std::uint64_t extract_line(std::span<const char> raw, char* to, const std::strin
     const std::size_t run = found == nullptr
                                 ? raw.size()
                                 : static_cast<std::size_t>(static_cast<const char*>(found) - raw.data());
-    std::memmove(to + size, raw.data(), run);
+    copy(raw.first(run), to + size);
     size += run;
     raw = raw.subspan(found == nullptr ? run : run + 1);
   }
@@ -107,12 +111,12 @@ std::uint64_t extract_contents(const RecordFormat& format, std::span<const char>
                                const std::string& file, std::uint64_t offset) {
   if (format.kind == RecordKind::kTextLines) return extract_line(raw, to, file, offset);
   if (format.kind == RecordKind::kFixedRecords) {
-    std::memmove(to, raw.data(), raw.size());
+    copy(raw, to);
     return raw.size();
   }
   const auto data = raw.subspan(kTfRecordHead, raw.size() - kTfRecordHead - kTfRecordFoot);
   check_tf_record(raw.first(kTfRecordHead), data, raw.last(kTfRecordFoot), file, offset);
-  std::memmove(to, data.data(), data.size());
+  copy(data, to);
   return data.size();
 }
 

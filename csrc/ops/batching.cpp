@@ -87,6 +87,7 @@ class BatchPlan final : public Plan {
 
   /// The input's elements at `positions` (scratch) as rows of one element.
   Element assemble(std::span<std::int64_t> positions) const {
+    if (join_.stacks && input_->fetches_batches()) return input_->fetch_batch(positions);
     const RowLayout* layout = row_layout();
     if (layout == nullptr) return join_(input_->fetch(positions), *pool_);
     BatchBuffer batch = make_batch(*layout, static_cast<std::int64_t>(positions.size()), *pool_);

@@ -42,6 +42,11 @@ std::vector<Element> IndexPlan::fetch(std::span<std::int64_t> positions) const {
   return input_->fetch(positions);
 }
 
+Element IndexPlan::fetch_batch(std::span<std::int64_t> positions) const {
+  translate(positions);
+  return input_->fetch_batch(positions);
+}
+
 std::int64_t IndexPlan::rows(std::int64_t position) const {
   translate({&position, 1});
   return input_->rows(position);

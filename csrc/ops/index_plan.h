@@ -19,6 +19,8 @@ class IndexPlan : public Plan {
   void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
               std::span<const RowSink> sinks) const final;
   std::vector<Element> fetch(std::span<std::int64_t> positions) const final;
+  bool fetches_batches() const final { return input_->fetches_batches(); }
+  Element fetch_batch(std::span<std::int64_t> positions) const final;
   std::int64_t rows(std::int64_t position) const final;
   std::int64_t rows_before(std::int64_t position) const override;
   Element take_rows(std::span<const Segment> segments) const final;

@@ -28,7 +28,9 @@ std::int64_t asked_depth(const PlanTraits& traits, const Options& options) {
 }
 
 std::shared_ptr<Executor> executor_for(const PlanTraits& traits, const Engine& engine, std::int64_t asked) {
-  if (!traits.foreign) return asked == 0 ? serial_executor() : engine.executor;
+  if (!traits.foreign && asked == 0) return serial_executor();
+  if (!traits.foreign && traits.blocks) return make_lanes_beside(*engine.executor, "tdi-read");
+  if (!traits.foreign) return engine.executor;
   if (traits.lanes > 0) return make_lanes(static_cast<int>(traits.lanes), "tdi-lane");
   return asked > 0 ? make_lanes(1, "tdi-lane") : serial_executor();
 }

@@ -45,6 +45,10 @@ void translate(std::exception_ptr raised) {
     set(types.invalid_argument, error);
   } catch (const NotFoundError& error) {
     set(types.not_found, error);
+  } catch (const SystemError& error) {
+    // As `OSError(code, text)` would: it becomes the subclass for the code.
+    const auto arguments = py::make_tuple(error.code(), error.what_without_backtrace());
+    PyErr_SetObject(PyExc_OSError, arguments.ptr());
   } catch (const FailedPreconditionError& error) {
     set(types.failed_precondition, error);
   } catch (const DistributedDatasetError& error) {

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/arena.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -118,6 +120,10 @@ std::shared_ptr<Executor> make_lanes(int threads, const std::string& name) {
                                 std::to_string(threads) + ".");
   }
   return std::make_shared<Lanes>(threads, name);
+}
+
+std::shared_ptr<Executor> make_lanes_beside(const Executor& arena, const std::string& name) {
+  return arena.concurrency() == 0 ? serial_executor() : make_lanes(arena.concurrency(), name);
 }
 
 }  // namespace torch_distinput

@@ -35,4 +35,8 @@ class WorkerThread {
 /// std::invalid_argument unless `threads` >= 1.
 std::shared_ptr<Executor> make_lanes(int threads, const std::string& name);
 
+/// As many of them as `arena` has threads, for work of the same cursor that blocks; an executor without threads
+/// where it has none.
+std::shared_ptr<Executor> make_lanes_beside(const Executor& arena, const std::string& name);
+
 }  // namespace torch_distinput

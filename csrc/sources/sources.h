@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "torch_distinput/files.h"
 #include "torch_distinput/function.h"
 #include "torch_distinput/node.h"
 
@@ -23,6 +26,16 @@ NodePtr tensor_slices(Element value);
 NodePtr element_slices(Element value, std::int64_t rows);
 /// What `source` generates, checked against `spec`; null: probed on the first.
 NodePtr generator(std::shared_ptr<const GeneratorSource> source, std::optional<ElementSpec> spec);
+/// The names of files, as text. Throws InvalidArgumentError for one that no file can have.
+NodePtr file_names(std::vector<std::string> names);
+/// The names of the files that match one of `patterns` (`*`, `?`, `[...]`), sorted, each once. Throws
+/// NotFoundError naming a pattern that nothing matches, and SystemError for a folder that cannot be read.
+NodePtr list_files(const std::vector<std::string>& patterns);
+/// The records of the files that `names` yields.
+NodePtr text_lines(NodePtr names, const FileOptions& options);
+NodePtr tf_records(NodePtr names, const FileOptions& options);
+NodePtr fixed_records(NodePtr names, std::int64_t record_bytes, std::int64_t header_bytes,
+                      std::int64_t footer_bytes, const FileOptions& options);
 /// The rows of a user's random-access source.
 NodePtr rows(std::shared_ptr<const RowSource> source);
 

@@ -30,6 +30,10 @@ struct ShuffleOptions {
   std::optional<std::int64_t> seed = {};
   bool reshuffle_each_iteration = true;
 };
+struct ListFilesOptions {
+  bool shuffle = true;  ///< in another order in each epoch
+  std::optional<std::int64_t> seed = {};
+};
 struct MapOptions {
   std::optional<std::int64_t> num_parallel_calls = {};
   bool deterministic = true;
@@ -133,6 +137,9 @@ class TDI_API Dataset {
   static Dataset from_generator(std::function<std::function<std::optional<Element>()>()> open,
                                 ElementSpec element_spec);
   static Dataset from_rows(std::shared_ptr<const RowSource> source);
+  /// The names of the files that match one of `patterns` (`*`, `?`, `[...]`), sorted
+  /// before they are shuffled. Throws NotFoundError naming a pattern without a match.
+  static Dataset list_files(const std::vector<std::string>& patterns, ListFilesOptions options = {});
   /// Elements of the datasets side by side in `structure` (a leaf for each
   /// dataset); ends with the shortest.
   static Dataset zip(StructurePtr structure, std::vector<Dataset> datasets);

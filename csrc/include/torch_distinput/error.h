@@ -34,6 +34,17 @@ class TDI_API NotFoundError : public c10::Error {
   explicit NotFoundError(const std::string& message);
 };
 
+/// The system refuses to read a file; `code()` is its errno. Python: an OSError, or the
+/// subclass that goes with the code (PermissionError, IsADirectoryError).
+class TDI_API SystemError : public c10::Error {
+ public:
+  SystemError(const std::string& message, int code);
+  int code() const noexcept { return code_; }
+
+ private:
+  int code_;
+};
+
 /// A call that another call must precede. Python: a RuntimeError.
 class TDI_API FailedPreconditionError : public c10::Error {
  public:

@@ -69,6 +69,7 @@ struct Traits {
   /// Hands on the rows of input 0, one for one and in order, however they are
   /// batched: a saved position then survives another batch size.
   bool row_wise = false;
+  bool random = false;      ///< its order is drawn: a shard by file must stand before it
   bool shard_hint = false;  ///< the place where policy HINT shards its input
   /// Says how many elements there are, so that sharding its input by file leaves it out.
   bool asserts_size = false;

@@ -49,6 +49,7 @@ struct Segment {
 /// What a runner has to know about a plan.
 struct PlanTraits {
   bool foreign = false;          ///< runs callables that may block (Python): never on the arena
+  bool blocks = false;           ///< waits for files: on threads of its own, never on the arena
   std::int64_t lanes = 0;        ///< parallel calls asked for; 0: none asked for
   std::int64_t read_ahead = -1;  ///< elements to read ahead asked for by `prefetch`; -1: not asked
 };
@@ -75,6 +76,13 @@ class TDI_API Plan {
                       std::span<const RowSink> sinks) const;
   /// The elements at `positions` (scratch, as in gather), in that order.
   virtual std::vector<Element> fetch(std::span<std::int64_t> positions) const = 0;
+
+  /// Whether `fetch_batch` works: where elements have no layout, but many of them
+  /// can be made as one column.
+  virtual bool fetches_batches() const { return false; }
+  /// The elements at `positions` (scratch, as in gather, and not empty) as the rows
+  /// of one element. REQUIRES: `fetches_batches()`.
+  virtual Element fetch_batch(std::span<std::int64_t> positions) const;
 
   /// Rows along dim 0 of the element at `position`, the same for all leaves;
   /// `kUnknownRows` where only the data can tell. Either known for all or for none.

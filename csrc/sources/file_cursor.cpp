@@ -1,0 +1,104 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "sources/file_cursor.h"
+
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+#include "core/skip_budget.h"
+#include "files/record_reader.h"
+#include "sources/byte_elements.h"
+#include "sources/file_errors.h"
+#include "sources/file_names.h"
+
+namespace torch_distinput {
+namespace {
+
+class FileCursor final : public Iterator {
+ public:
+  FileCursor(IteratorPtr names, const FileReader& reader, const IterContext& context)
+      : names_(std::move(names)), reader_(reader), budget_(context, reader.name) {}
+
+  std::optional<Element> next() override {
+    while (records_ || begin_file()) {
+      try {
+        std::optional<Element> element = next_record();
+        if (!element) {
+          records_.reset();
+          continue;
+        }
+        budget_.pass();
+        return element;
+      } catch (...) {
+        budget_.fail();
+      }
+    }
+    return std::nullopt;
+  }
+
+  State save() const override {
+    State state;
+    state.set("names", records_ ? before_ : names_->save());
+    state.set("offset", records_ ? State(static_cast<std::int64_t>(records_->offset())) : State());
+    state.set("skip", budget_.save());
+    return state;
+  }
+
+  void load(const State& state) override {
+    names_->load(state.at("names"));
+    records_.reset();
+    budget_.load(state.at("skip"));
+    const State& offset = state.at("offset");
+    if (offset.is_null()) return;
+    TORCH_CHECK_VALUE(offset.as_int() >= 0, "state: `offset` must be at least 0, but is ", offset.as_int(),
+                      ".");
+    before_ = names_->save();
+    const std::optional<Element> name = names_->next();
+    TORCH_CHECK_VALUE(name, reader_.name, ": the saved position is in a file that `files` no longer yields.");
+    open(*name, static_cast<std::uint64_t>(offset.as_int()));
+  }
+
+ private:
+  /// Opens the next file that can be opened; false behind the last one.
+  bool begin_file() {
+    while (true) {
+      before_ = names_->save();
+      const std::optional<Element> name = names_->next();
+      if (!name) return false;
+      try {
+        open(*name, 0);
+        return true;
+      } catch (...) {
+        budget_.fail();
+      }
+    }
+  }
+
+  void open(const Element& name, std::uint64_t offset) {
+    const std::string path = file_name_of(name, reader_.name);
+    with_file_errors(reader_.name, [&] {
+      auto file = std::make_shared<const File>(path);
+      records_.emplace(std::move(file), reader_.format, reader_.compression, offset);
+    });
+  }
+
+  std::optional<Element> next_record() {
+    const auto record = with_file_errors(reader_.name, [&] { return records_->next(); });
+    if (!record) return std::nullopt;
+    return string_element({record->data(), record->size()});
+  }
+
+  IteratorPtr names_;
+  FileReader reader_;
+  SkipBudget budget_;
+  State before_;  ///< the position of `names_` before the open file
+  std::optional<RecordReader> records_;
+};
+
+}  // namespace
+
+IteratorPtr file_cursor(IteratorPtr names, const FileReader& reader, const IterContext& context) {
+  return std::make_unique<FileCursor>(std::move(names), reader, context);
+}
+
+}  // namespace torch_distinput

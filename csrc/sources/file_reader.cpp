@@ -1,0 +1,130 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "sources/file_reader.h"
+
+#include <mutex>
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+#include "core/engine.h"
+#include "runtime/arena.h"
+#include "runtime/buffer_pool.h"
+#include "runtime/counters.h"
+#include "sources/file_cursor.h"
+#include "sources/file_errors.h"
+#include "sources/file_index_cache.h"
+#include "sources/file_names.h"
+#include "sources/file_plan.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput {
+namespace {
+
+const char* index_text(const std::optional<bool>& index) {
+  if (!index) return "";
+  return *index ? ", index=True" : ", index=False";
+}
+
+class FileReaderNode final : public Node {
+ public:
+  FileReaderNode(NodePtr names, FileReader reader, std::shared_ptr<FileIndexCache> cache)
+      : names_(std::move(names)), reader_(std::move(reader)), cache_(std::move(cache)) {}
+
+  std::string_view name() const override { return reader_.name; }
+  std::string describe() const override {
+    std::string arguments = reader_.arguments + index_text(reader_.index);
+    if (arguments.starts_with(", ")) arguments.erase(0, 2);
+    return reader_.name + "(" + arguments + ")";
+  }
+  std::string identity() const override { return reader_.name + "(" + reader_.arguments + ")"; }
+  std::vector<NodePtr> inputs() const override { return {names_}; }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return std::make_shared<FileReaderNode>(std::move(inputs.at(0)), reader_, cache_);
+  }
+
+  SpecPtr spec() const override {
+    const auto encoding = reader_.is_text ? std::optional<std::string>("utf-8") : std::nullopt;
+    return std::make_shared<const ElementSpec>(
+        ElementSpec{Structure::leaf(), {StringSpec{Dims{}, encoding}}});
+  }
+  std::int64_t cardinality() const override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (cardinality_) return *cardinality_;
+    }
+    if (!same_files_each_epoch(*names_)) return kUnknownCardinality;
+    auto engine = std::make_shared<Engine>(
+        Engine{names_->options(), serial_executor(), host_pool(), std::make_shared<Counters>()});
+    engine->options.skip.reset();
+    const auto records = open(IterContext{.engine = std::move(engine)});
+    const std::lock_guard lock(mutex_);
+    cardinality_ = records ? records->size() : kUnknownCardinality;
+    return *cardinality_;
+  }
+  Traits traits() const override { return {.reader = true, .fallible = true}; }
+
+  PlanPtr plan(const IterContext& context) const override {
+    if (context.engine->options.skip) return nullptr;
+    auto records = open(context);
+    return records ? file_plan(std::move(records), reader_.name, context.engine->pool) : nullptr;
+  }
+  IteratorPtr iterate(const IterContext& context) const override {
+    return file_cursor(names_->iterate(context.input(0)), reader_, context);
+  }
+
+ private:
+  /// Random access to this epoch's records; null where they are only read one after the other.
+  std::shared_ptr<const RecordFetcher> open(const IterContext& context) const {
+    if (!reader_.index.value_or(reader_.compression == Compression::kNone)) return nullptr;
+    auto names = list_names(*names_, context.input(0), reader_.name);
+    TORCH_CHECK_VALUE(names || !reader_.index, reader_.name,
+                      ": with `index=True` the number of files must be known, but that of `",
+                      names_->describe(), "` is not.");
+    if (!names) return nullptr;
+    return with_file_errors(reader_.name, [&]() -> std::shared_ptr<const RecordFetcher> {
+      if (!reader_.index && !all_regular(*names)) return nullptr;
+      auto indexes = cache_->get(*names, reader_.format);
+      return std::make_shared<const RecordFetcher>(*std::move(names), std::move(indexes));
+    });
+  }
+
+  static bool all_regular(const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      if (!stamp_of(name).is_regular) return false;
+    }
+    return true;
+  }
+
+  NodePtr names_;
+  FileReader reader_;
+  std::shared_ptr<FileIndexCache> cache_;
+  mutable std::mutex mutex_;
+  mutable std::optional<std::int64_t> cardinality_;
+};
+
+}  // namespace
+
+void apply_options(FileReader& reader, const FileOptions& options) {
+  const std::string type = options.compression_type.value_or("");
+  TORCH_CHECK_VALUE(type.empty() || type == "GZIP" || type == "ZLIB", reader.name,
+                    ": `compression_type` must be None, \"GZIP\" or \"ZLIB\", but is \"", type, "\".");
+  TORCH_CHECK_VALUE(type.empty() || !options.index.value_or(false), reader.name,
+                    ": `index=True` needs uncompressed files, but `compression_type` is \"", type, "\".");
+  if (type == "GZIP") reader.compression = Compression::kGzip;
+  if (type == "ZLIB") reader.compression = Compression::kZlib;
+  if (!type.empty()) reader.arguments += ", compression_type=" + type;
+  reader.index = options.index;
+}
+
+NodePtr read_files(NodePtr names, FileReader reader) {
+  const SpecPtr spec = names->spec();
+  const bool strings =
+      spec == nullptr || (spec->leaves.size() == 1 && std::holds_alternative<StringSpec>(spec->leaves[0]) &&
+                          dim0(spec->leaves[0]) == std::nullopt);
+  TORCH_CHECK_TYPE(strings, reader.name, ": `files` must yield names of files, but yields ", to_string(*spec),
+                   ".");
+  return std::make_shared<FileReaderNode>(std::move(names), std::move(reader),
+                                          std::make_shared<FileIndexCache>());
+}
+
+}  // namespace torch_distinput
