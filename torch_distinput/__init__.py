@@ -33,6 +33,7 @@ from torch_distinput._C import (  # noqa: E402
 from torch_distinput._reduce import ReduceOp  # noqa: E402
 from torch_distinput.dataset import Dataset  # noqa: E402
 from torch_distinput.distributed import DistributedDataset, DistributedIterator, Optional  # noqa: E402
+from torch_distinput.files import FixedLengthRecordDataset, TextLineDataset, TFRecordDataset  # noqa: E402
 from torch_distinput.input_options import InputOptions  # noqa: E402
 from torch_distinput.multi_worker import MultiWorkerMirroredStrategy  # noqa: E402
 from torch_distinput.replica import ReplicaContext, get_replica_context  # noqa: E402
@@ -59,6 +60,7 @@ __all__ = [
     "DistributedDatasetError",
     "DistributedIterator",
     "FailedPreconditionError",
+    "FixedLengthRecordDataset",
     "INFINITE",
     "InputContext",
     "InputOptions",
@@ -83,7 +85,9 @@ __all__ = [
     "StepInfo",
     "Strategy",
     "StringSpec",
+    "TFRecordDataset",
     "TensorSpec",
+    "TextLineDataset",
     "UNKNOWN",
     "ValueContext",
     "__version__",

@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from torch_distinput import _C, torch_source
+from torch_distinput._file_names import file_names
 from torch_distinput._structure import children, map_leaves, rebuild
 
 if TYPE_CHECKING:
@@ -77,6 +78,17 @@ class Dataset(IterableDataset):
         iterated anew for each iterator.
         """
         return Dataset(torch_source.native_dataset(dataset))
+
+    @staticmethod
+    def list_files(patterns: Any, shuffle: bool = True, seed: int | None = None) -> Dataset:
+        """The names of the files that match `patterns`, as `str`.
+
+        Args:
+            patterns: a pattern with `*`, `?` and `[...]`, or several. NotFoundError names one that no file matches.
+            shuffle: whether the names, which are sorted first, are shuffled anew in each epoch.
+            seed: makes the order reproducible; None follows the seed of the options, else one that is drawn.
+        """
+        return Dataset(_C.list_files(file_names(patterns, "list_files: `patterns`"), shuffle, seed))
 
     @staticmethod
     def zip(structure: Any) -> Dataset:

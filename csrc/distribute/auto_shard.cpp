@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/auto_shard.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -36,12 +37,65 @@ NodePtr change_inputs(const NodePtr& node, Change change) {
   return node->with_inputs(std::move(inputs));
 }
 
+/// The nodes below `node` that take names of files. REQUIRES: `no_files(node)` finds none missing.
+void collect_takers(const NodePtr& node, std::vector<NodePtr>& takers) {
+  if (takes_files(*node)) {
+    takers.push_back(node);
+    return;
+  }
+  for (const NodePtr& input : node->inputs()) collect_takers(input, takers);
+}
+
+/// A random op at or below `node`, as far as there is one input.
+bool draws(const Node& node) {
+  if (node.traits().random) return true;
+  const auto inputs = node.inputs();
+  return inputs.size() == 1 && draws(*inputs.front());
+}
+
+/// This worker's names. The shard stands before every shuffle, so that workers need not draw the same order.
+NodePtr shard_names(const NodePtr& names, std::int64_t num_workers, std::int64_t worker) {
+  if (!draws(*names)) return ops::shard(names, num_workers, worker, /*require_non_empty=*/true);
+  return change_inputs(names, [&](const NodePtr& input) { return shard_names(input, num_workers, worker); });
+}
+
+/// `node` with `change` applied to every node below that takes names of files.
+template <class Change>
+NodePtr change_takers(const NodePtr& node, Change change) {
+  if (node->traits().asserts_size) return change_takers(node->inputs().at(0), change);
+  if (takes_files(*node)) return change(node);
+  return change_inputs(node, [&](const NodePtr& input) { return change_takers(input, change); });
+}
+
 NodePtr shard_files(const NodePtr& node, std::int64_t num_workers, std::int64_t worker) {
-  if (node->traits().asserts_size) return shard_files(node->inputs().at(0), num_workers, worker);
-  const bool files = takes_files(*node);
-  return change_inputs(node, [&](const NodePtr& input) {
-    return files ? ops::shard(input, num_workers, worker, /*require_non_empty=*/true)
-                 : shard_files(input, num_workers, worker);
+  return change_takers(node, [&](const NodePtr& taker) {
+    return change_inputs(taker,
+                         [&](const NodePtr& names) { return shard_names(names, num_workers, worker); });
+  });
+}
+
+/// A node that gets too few files for `num_workers`; null if there is none. No files at all are enough.
+NodePtr find_short(const std::vector<NodePtr>& takers, std::int64_t num_workers) {
+  for (const NodePtr& taker : takers) {
+    const std::int64_t files = taker->inputs().at(0)->cardinality();
+    if (files > 0 && files < num_workers) return taker;
+  }
+  return nullptr;
+}
+
+std::string too_few(const Node& taker, std::int64_t num_workers) {
+  return taker.describe() + " gets only " + std::to_string(taker.inputs().at(0)->cardinality()) +
+         " file(s), fewer than the " + std::to_string(num_workers) + " workers";
+}
+
+/// This worker's range of the records, one behind the other.
+NodePtr shard_records(const NodePtr& node, std::int64_t num_workers, std::int64_t worker) {
+  return change_takers(node, [&](const NodePtr& reader) {
+    const std::int64_t records = reader->cardinality();
+    const std::int64_t share = records / num_workers;
+    const std::int64_t longer = records % num_workers;
+    const std::int64_t begin = worker * share + std::min(worker, longer);
+    return ops::take(ops::skip(reader, begin), share + (worker < longer ? 1 : 0));
   });
 }
 
@@ -67,17 +121,34 @@ Sharding by_hint(const NodePtr& node, std::int64_t num_workers, std::int64_t wor
               ")"};
 }
 
-Sharding by_file(const NodePtr& node, std::int64_t num_workers, std::int64_t worker) {
-  if (num_workers == 1) return {node, AutoShardPolicy::kFile, "one worker reads all files"};
-  return {shard_files(node, num_workers, worker), AutoShardPolicy::kFile,
-          "each worker reads files i mod " + std::to_string(num_workers)};
-}
-
 Sharding by_data(const NodePtr& node, std::int64_t num_workers, const std::string& why) {
   std::string reason =
       num_workers == 1 ? "one worker reads everything" : "each worker keeps its parts of each batch";
   if (!why.empty()) reason += ": " + why;
   return {node, AutoShardPolicy::kData, std::move(reason)};
+}
+
+Sharding by_file(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_workers, std::int64_t worker) {
+  if (num_workers == 1) return {node, AutoShardPolicy::kFile, "one worker reads all files"};
+  std::vector<NodePtr> takers;
+  collect_takers(node, takers);
+  const NodePtr lacking = find_short(takers, num_workers);
+  if (lacking == nullptr) {
+    return {shard_files(node, num_workers, worker), AutoShardPolicy::kFile,
+            "each worker reads files i mod " + std::to_string(num_workers)};
+  }
+  const std::string reason = too_few(*lacking, num_workers);
+  if (policy == AutoShardPolicy::kFile) {
+    throw InvalidArgumentError(
+        "auto_shard: Could not apply FILE based sharding: " + reason +
+        ". Set the auto sharding policy to DATA or OFF, or split the data into at least "
+        "as many files as there are workers.");
+  }
+  // Several readers may have to stay in step with each other (zip): then parts of batches are dealt out.
+  const bool indexed = takers.size() == 1 && lacking->traits().reader && lacking->cardinality() >= 0;
+  if (!indexed) return by_data(node, num_workers, reason);
+  return {shard_records(node, num_workers, worker), AutoShardPolicy::kFile,
+          "each worker reads its range of the records: " + reason};
 }
 
 }  // namespace
@@ -97,12 +168,12 @@ Sharding auto_shard(const NodePtr& node, AutoShardPolicy policy, std::int64_t nu
         throw NotFoundError("auto_shard: policy FILE deals out whole files, but " + *reason +
                             ". Set `auto_shard_policy` to DATA or OFF.");
       }
-      return by_file(node, num_workers, worker);
+      return by_file(node, policy, num_workers, worker);
     case AutoShardPolicy::kAuto:
       break;
   }
   if (const auto reason = no_files(*node)) return by_data(node, num_workers, *reason);
-  return by_file(node, num_workers, worker);
+  return by_file(node, policy, num_workers, worker);
 }
 
 std::string policy_name(AutoShardPolicy policy) {

@@ -19,10 +19,13 @@ struct Sharding {
 /// Applies `policy` for worker `worker` of `num_workers`:
 ///  - kOff: every worker reads everything;
 ///  - kFile: whole files, i mod num_workers, where every source reads files; else NotFoundError naming the
-///    source. One worker reads everything, whatever the source;
+///    source. Fewer files than workers, but some: InvalidArgumentError with their number. Shuffles of files
+///    keep their places, behind the shard. One worker reads everything, whatever the source;
 ///  - kHint: `shard(kShardHint, ...)` becomes this worker's shard;
 ///  - kData: the node as it is: all workers read the same stream and each keeps its parts of it;
-///  - kAuto: kFile where that is possible, else kData.
+///  - kAuto: kFile where that is possible, else kData. Too few files: the records of an indexed source in
+///  ranges,
+///    else kData.
 /// Throws InvalidArgumentError for a worker out of range.
 Sharding auto_shard(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_workers,
                     std::int64_t worker);

@@ -76,7 +76,9 @@ class ShuffleNode final : public UnaryNode {
     return shuffle(std::move(inputs.at(0)), options_);
   }
 
-  Traits traits() const override { return {.pass_through = true, .random = true, .unseeded = !options_.seed.has_value()}; }
+  Traits traits() const override {
+    return {.pass_through = true, .random = true, .unseeded = !options_.seed.has_value()};
+  }
 
   PlanPtr plan(const IterContext& context) const override {
     PlanPtr rows = input().plan(context.input(0));

@@ -1,0 +1,17 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Paths as the native library takes them."""
+
+import os
+from typing import Any
+
+Path = str | bytes | os.PathLike
+
+
+def file_names(paths: Any, where: str) -> list[bytes]:
+    """A path or several as file names."""
+    if isinstance(paths, (str, bytes, os.PathLike)):
+        paths = [paths]
+    try:
+        return [os.fsencode(path) for path in paths]
+    except TypeError:
+        raise TypeError(f"{where} must be a path or paths, but is {paths!r}.") from None

@@ -1,0 +1,118 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Datasets of the records in files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from torch_distinput import _C
+from torch_distinput._file_names import Path, file_names
+from torch_distinput.dataset import Dataset
+
+
+class TextLineDataset(Dataset):
+    r"""The lines of text files, as `str` without their ends; carriage returns are dropped, as in tf.data.
+
+    Args:
+        files: a path, paths, or a dataset of paths (`Dataset.list_files`); they are read in that order.
+        compression_type: None, "GZIP" or "ZLIB".
+        index: whether an index of the lines is made when it is first needed: one pass over the files, on all cores,
+            that gives random access, an exact length, a full shuffle and O(1) resume. It is stored in a hidden file
+            beside each file (from 256 KiB on), or else in the user's cache folder, and made anew when the file
+            changes. False reads one line after the other; "auto" indexes where that is possible, which is for
+            uncompressed regular files whose number is known.
+
+    Raises, when elements are read, NotFoundError for a missing file, an OSError for one that cannot be read, and
+    InvalidArgumentError, naming file and byte, for text that is not UTF-8 and for a file that changes meanwhile.
+    With `on_error="skip"` such a line (or the file, where nothing more can be read of it) is left out and counted.
+    """
+
+    def __init__(
+        self, files: Path | Iterable[Path] | Dataset, compression_type: str | None = None, index: bool | str = "auto"
+    ):
+        name = "TextLineDataset"
+        super().__init__(_C.text_lines(_files(files, name), compression_type, _index(index, name)))
+
+
+class TFRecordDataset(Dataset):
+    """The records of TFRecord files, as `bytes`; all checksums are checked. Arguments and errors: `TextLineDataset`.
+
+    A record with a wrong checksum, a length that cannot be and a file that ends inside a record are
+    InvalidArgumentErrors that name file and byte.
+    """
+
+    def __init__(
+        self, files: Path | Iterable[Path] | Dataset, compression_type: str | None = None, index: bool | str = "auto"
+    ):
+        name = "TFRecordDataset"
+        super().__init__(_C.tf_records(_files(files, name), compression_type, _index(index, name)))
+
+
+class FixedLengthRecordDataset(Dataset):
+    """The records of files whose records all have `record_bytes` bytes, as `bytes`.
+
+    Each file is a header of `header_bytes`, records, and a footer of `footer_bytes`; another length is an
+    InvalidArgumentError. Other arguments and errors: `TextLineDataset`.
+    """
+
+    def __init__(
+        self,
+        files: Path | Iterable[Path] | Dataset,
+        record_bytes: int,
+        header_bytes: int = 0,
+        footer_bytes: int = 0,
+        compression_type: str | None = None,
+        index: bool | str = "auto",
+    ):
+        name = "FixedLengthRecordDataset"
+        names = _files(files, name)
+        index = _index(index, name)
+        super().__init__(
+            _C.fixed_records(names, record_bytes, header_bytes, footer_bytes, compression_type, index)
+        )
+
+
+def _files(files: Any, name: str) -> Any:
+    return files._native if isinstance(files, Dataset) else file_names(files, f"{name}: `files`")
+
+
+def _index(index: Any, name: str) -> bool | None:
+    if index is True or index is False:
+        return index
+    if index == "auto":
+        return None
+    raise ValueError(f'{name}: `index` must be True, False or "auto", but is {index!r}.')
+
+
+class _Progress:
+    """A line on stderr about files that are being indexed: tqdm's where there is tqdm."""
+
+    def __init__(self) -> None:
+        self.bar: Any = None
+        self.percent = -1
+
+    def __call__(self, files: int, done_bytes: int, total: int, done: bool) -> None:
+        if self.bar is None:
+            self.bar = _tqdm_bar(files)
+        if self.bar:
+            self.bar.total = total
+            self.bar.update(done_bytes - self.bar.n)
+        elif done_bytes * 100 // max(total, 1) != self.percent:
+            self.percent = done_bytes * 100 // max(total, 1)
+            print(f"\rindexing {files} file(s): {self.percent} %", end="", file=sys.stderr, flush=True)
+        if done:
+            self.bar.close() if self.bar else print(file=sys.stderr)
+            self.__init__()
+
+
+def _tqdm_bar(files: int) -> Any:
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return False
+    return tqdm(desc=f"indexing {files} file(s)", unit="B", unit_scale=True, leave=False)
+
+
+_C.show_progress(_Progress())
