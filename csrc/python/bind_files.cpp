@@ -52,7 +52,13 @@ void show_progress(const py::object& function) {
   on_indexing_progress([kept](const IndexingProgress& progress) {
     if (!interpreter_alive()) return;
     const GilScope gil;
-    run_python([&] { py::handle(kept)(progress.files, progress.bytes, progress.total, progress.done); });
+    const py::handle call(kept);
+    try {
+      run_python([&] { call(progress.files, progress.bytes, progress.total, progress.done); });
+    } catch (py::error_already_set& error) {
+      // A report that cannot be shown must not stop the work.
+      error.discard_as_unraisable("torch_distinput");
+    }
   });
 }
 

@@ -5,7 +5,9 @@
 
 #include "distribute/distribute_testing.h"
 #include "distribute/fake_files.h"
+#include "files/sample_files.h"
 #include "torch_distinput/error.h"
+#include "torch_distinput/files.h"
 
 namespace torch_distinput {
 namespace {
@@ -41,6 +43,41 @@ TEST(AutoShard, AutoDealsOutDataOtherwiseAndSaysWhy) {
 TEST(AutoShard, FileNamesTheSourceThatIsNone) {
   const std::string message = error_of<NotFoundError>([] { shard(Dataset::range(5), Policy::kFile); });
   EXPECT_NE(message.find("range(start=0, stop=5, step=1)"), std::string::npos) << message;
+}
+
+TEST(AutoShard, TheFileShardStandsBeforeEveryShuffle) {
+  const Dataset names = Dataset::range(8).shuffle({.seed = 1}).shuffle({.seed = 2});
+  const Dataset reader(std::make_shared<FakeReader>(names.node()));
+  const op_testing::Values odd = values(Dataset(shard(reader.batch(2), Policy::kFile).node));
+  EXPECT_EQ(op_testing::sorted(odd), (std::vector<std::int64_t>{1, 3, 5, 7}));
+  // Both shuffles stay, in their order.
+  const Dataset wanted = Dataset::range(8).shard(2, 1).shuffle({.seed = 1}).shuffle({.seed = 2});
+  EXPECT_EQ(odd, values(wanted));
+}
+
+TEST(AutoShard, TooFewFilesAreAnErrorWithTheirNumberOnEveryWorker) {
+  for (const std::int64_t worker : {0, 1, 2}) {
+    const std::string message =
+        error_of<InvalidArgumentError>([&] { shard(files(2), Policy::kFile, 3, worker); });
+    EXPECT_NE(message.find("only 2 file(s), fewer than the 3 workers"), std::string::npos) << message;
+    EXPECT_EQ(values(Dataset(shard(files(0), Policy::kFile, 3, worker).node)), op_testing::Values{});
+  }
+}
+
+TEST(AutoShard, AutoWithTooFewFilesDealsOutRangesOfRecords) {
+  const files_testing::Folder folder;
+  const std::string path = folder.write("text", "0\n1\n2\n3\n4\n");
+  std::vector<std::int64_t> sizes;
+  for (const std::int64_t worker : {0, 1, 2}) {
+    const Sharding sharding = shard(TextLineDataset(path), Policy::kAuto, 3, worker);
+    EXPECT_EQ(sharding.applied, Policy::kFile);
+    EXPECT_NE(sharding.reason.find("its range of the records"), std::string::npos);
+    sizes.push_back(sharding.node->cardinality());
+  }
+  EXPECT_EQ(sizes, (std::vector<std::int64_t>{2, 2, 1}));
+  const Sharding streamed = shard(TextLineDataset(path, {.index = false}), Policy::kAuto, 3, 0);
+  EXPECT_EQ(streamed.applied, Policy::kData);
+  EXPECT_NE(streamed.reason.find("only 1 file(s)"), std::string::npos) << streamed.reason;
 }
 
 TEST(AutoShard, OneWorkerReadsEverything) {
