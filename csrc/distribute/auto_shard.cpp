@@ -103,7 +103,13 @@ NodePtr shard_records(const NodePtr& node, std::int64_t num_workers, std::int64_
 NodePtr shard_hints(const NodePtr& node, std::int64_t num_workers, std::int64_t worker, bool& found) {
   if (node->traits().shard_hint) {
     found = true;
-    return ops::shard(node->inputs().at(0), num_workers, worker, /*require_non_empty=*/true);
+    const NodePtr input = node->inputs().at(0);
+    const std::int64_t elements = input->cardinality();
+    if (elements > 0 && elements < num_workers) {
+      throw InvalidArgumentError("auto_shard: `shard(SHARD_HINT, 0)` gets only " + std::to_string(elements) +
+                                 " element(s), fewer than the " + std::to_string(num_workers) + " workers.");
+    }
+    return ops::shard(input, num_workers, worker, /*require_non_empty=*/true);
   }
   bool below = false;
   NodePtr changed = change_inputs(

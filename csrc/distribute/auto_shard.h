@@ -21,7 +21,7 @@ struct Sharding {
 ///  - kFile: whole files, i mod num_workers, where every source reads files; else NotFoundError naming the
 ///    source. Fewer files than workers, but some: InvalidArgumentError with their number. Shuffles of files
 ///    keep their places, behind the shard. One worker reads everything, whatever the source;
-///  - kHint: `shard(kShardHint, ...)` becomes this worker's shard;
+///  - kHint: `shard(kShardHint, ...)` becomes this worker's shard; too few elements as with kFile;
 ///  - kData: the node as it is: all workers read the same stream and each keeps its parts of it;
 ///  - kAuto: kFile where that is possible, else kData. Too few files: the records of an indexed source in
 ///  ranges,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "files/file_error.h"
@@ -104,11 +105,17 @@ std::uint64_t RecordFetcher::fetch_run(const File& file, std::span<const Place> 
   const std::uint64_t bytes = run.back().extent.offset + run.back().extent.bytes - begin;
   const auto raw = std::span(scratch(bytes)).first(static_cast<std::size_t>(bytes));
   check_whole(file, file.read(raw, begin), begin, bytes);
+  const bool plain = is_plain_text(format, raw);
   std::uint64_t written = 0;
   for (std::size_t i = 0; i < run.size(); ++i) {
     const auto [offset, size] = run[i].extent;
     const auto record = raw.subspan(static_cast<std::size_t>(offset - begin), static_cast<std::size_t>(size));
-    const std::uint64_t contents = extract_contents(format, record, to + written, file.path(), offset);
+    std::uint64_t contents = plain ? size - (record.back() == '\n' ? 1 : 0) : 0;
+    if (plain) {
+      std::memcpy(to + written, record.data(), static_cast<std::size_t>(contents));
+    } else {
+      contents = extract_contents(format, record, to + written, file.path(), offset);
+    }
     sizes[i] = static_cast<std::int64_t>(contents);
     written += contents;
   }

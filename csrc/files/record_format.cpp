@@ -120,6 +120,11 @@ std::uint64_t extract_contents(const RecordFormat& format, std::span<const char>
   return data.size();
 }
 
+bool is_plain_text(const RecordFormat& format, std::span<const char> raw) noexcept {
+  return format.kind == RecordKind::kTextLines && !raw.empty() &&
+         std::memchr(raw.data(), '\r', raw.size()) == nullptr && utf8_prefix(raw) == raw.size();
+}
+
 void check_tf_record(std::span<const char> head, std::span<const char> data, std::span<const char> foot,
                      const std::string& file, std::uint64_t offset) {
   const auto length = load<std::uint64_t>(head.data());

@@ -89,6 +89,7 @@ _ERRORS: dict[str, type[BaseException]] = {
     "FailedPreconditionError": tdi.FailedPreconditionError,
     "IndexError": ValueError,
     "InvalidArgumentError": ValueError,
+    "NotFoundError": tdi.NotFoundError,
     "NotImplementedError": NotImplementedError,
     "OutOfRangeError": tdi.OutOfRangeError,
     "RuntimeError": RuntimeError,

@@ -2,11 +2,13 @@
 """Builds our Dataset from a recorded recipe: a source, and ops applied from left to right."""
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+import sample_files
 import torch_distinput as tdi
 
 
@@ -50,9 +52,38 @@ def _concat(recipe: dict) -> tdi.Dataset:
     return functools.reduce(lambda left, right: left.concatenate(right), [build(part) for part in recipe["of"]])
 
 
+def _reader(fmt: str) -> Callable[[Any], tdi.Dataset]:
+    return {
+        "text": tdi.TextLineDataset,
+        "tfrecord": tdi.TFRecordDataset,
+        "fixed": lambda names: tdi.FixedLengthRecordDataset(names, sample_files.FIXED_BYTES),
+    }[fmt]
+
+
+def _parsed(records: tdi.Dataset) -> tdi.Dataset:
+    parse = lambda record: torch.tensor(int(record))  # noqa: E731: a name would say no more
+    return records.map(parse, element_spec=tdi.TensorSpec([], torch.int64))
+
+
 def _files(recipe: dict) -> tdi.Dataset:
-    needs(tdi, "TextLineDataset")
-    raise NotImplementedError("file sources exist now: build them here and run their cases")
+    return _parsed(_reader(recipe["fmt"])(sample_files.number_files(recipe["files"], recipe["fmt"])))
+
+
+def _file_names(recipe: dict) -> tdi.Dataset:
+    names = tdi.Dataset.from_tensor_slices(sample_files.number_files(recipe["files"], recipe["fmt"]))
+    read = _reader(recipe["fmt"])
+    turns = {"cycle_length": recipe.get("cycle"), "block_length": recipe.get("block", 1)}
+    if recipe["how"] == "flat_map":
+        return _parsed(names.flat_map(read))
+    if recipe["how"] == "interleave":
+        return _parsed(names.interleave(read, **turns))
+    return _parsed(names.map(read).interleave(lambda dataset: dataset, **turns))
+
+
+def _list_files(recipe: dict) -> tdi.Dataset:
+    folder = os.path.dirname(sample_files.number_files(recipe["files"], recipe["fmt"])[0])
+    names = tdi.Dataset.list_files(os.path.join(folder, "*"), shuffle=False)
+    return _parsed(names.flat_map(_reader(recipe["fmt"])))
 
 
 _SOURCES: dict[str, Callable[[dict], tdi.Dataset]] = {
@@ -62,7 +93,8 @@ _SOURCES: dict[str, Callable[[dict], tdi.Dataset]] = {
     "tensors": lambda recipe: tdi.Dataset.from_tensors(_tensor(recipe["value"], recipe.get("dtype"))),
     "generator": _generator,
     "files": _files,
-    "file_names": _files,
+    "file_names": _file_names,
+    "list_files": _list_files,
     "zip": _zip,
     "concat": _concat,
 }

@@ -1,0 +1,67 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Files of records for tests, written without the library."""
+
+import atexit
+import functools
+import json
+import shutil
+import struct
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+FIXED_BYTES = 4
+
+
+def _crc_table() -> list[int]:
+    table = []
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+        table.append(crc)
+    return table
+
+
+_TABLE = _crc_table()
+
+
+def masked_crc(data: bytes) -> int:
+    """CRC32C as TFRecord files store it."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = (crc >> 8) ^ _TABLE[(crc ^ byte) & 0xFF]
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def tf_record(data: bytes) -> bytes:
+    length = struct.pack("<Q", len(data))
+    return length + struct.pack("<I", masked_crc(length)) + data + struct.pack("<I", masked_crc(data))
+
+
+def tf_records(records: Iterable[bytes]) -> bytes:
+    return b"".join(map(tf_record, records))
+
+
+def number_files(files: list[list[int]], fmt: str) -> list[str]:
+    """Paths of files that hold these numbers as text, a record each; made once for the whole test run."""
+    return list(_number_files(json.dumps(files), fmt))
+
+
+@functools.cache
+def _number_files(files: str, fmt: str) -> tuple[str, ...]:
+    folder = Path(tempfile.mkdtemp(prefix="tdi-files-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    paths = []
+    for number, rows in enumerate(json.loads(files)):
+        path = folder / f"{number:05}"
+        texts = [str(row).encode() for row in rows]
+        if fmt == "tfrecord":
+            path.write_bytes(tf_records(texts))
+        elif fmt == "fixed":
+            path.write_bytes(b"".join(text.rjust(FIXED_BYTES) for text in texts))
+        else:
+            path.write_bytes(b"".join(text + b"\n" for text in texts))
+        paths.append(str(path))
+    return tuple(paths)

@@ -1,0 +1,168 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Files that are damaged, missing or change; stored indexes that are stale or damaged."""
+
+import gzip
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+import torch_distinput as tdi
+from sample_files import tf_record, tf_records
+
+SKIP = tdi.Options(on_error="skip")
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_a_bad_checksum_is_named_and_can_be_skipped(tmp_path, index):
+    path = tmp_path / "records"
+    path.write_bytes(flipped(tf_records([b"one", b"two", b"three"]), len(tf_record(b"one")) + 13))
+    dataset = tdi.TFRecordDataset(path, index=index)
+    iterator = iter(dataset)
+    assert next(iterator) == b"one"
+    for _ in range(2):
+        with pytest.raises(tdi.InvalidArgumentError, match="TFRecordDataset: .*records: at byte 19: the CRC of"):
+            next(iterator)
+    iterator = iter(dataset.with_options(SKIP))
+    assert list(iterator) == [b"one", b"three"]
+    assert iterator.stats()["skipped"] == 1
+    tdi.testing.assert_resumable(dataset.with_options(SKIP))
+
+
+@pytest.mark.parametrize("cut", [1, 5, 12, 14, 18])
+def test_a_truncated_record_is_named_and_can_be_skipped(tmp_path, cut):
+    path = tmp_path / "records"
+    path.write_bytes(tf_record(b"one") + tf_record(b"two")[:cut])
+    for index in (True, False):
+        dataset = tdi.TFRecordDataset([path, path], index=index)
+        with pytest.raises(tdi.InvalidArgumentError, match="records: at byte 19: "):
+            list(dataset)
+        iterator = iter(dataset.with_options(SKIP))
+        assert list(iterator) == [b"one", b"one"]
+        assert iterator.stats()["skipped"] == 2
+
+
+def test_the_budget_of_skips_holds(tmp_path):
+    options = tdi.Options(on_error=tdi.Skip(max_count=1))
+    dataset = tdi.TextLineDataset([tmp_path / "none", tmp_path / "nothing"]).with_options(options)
+    with pytest.raises(ValueError, match=r"TextLineDataset: 2 rows failed, but Skip\(max_count=1\)"):
+        list(dataset)
+
+
+def test_text_that_is_not_utf_8_is_named_and_can_be_skipped(tmp_path):
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\ntw\xff\nthree\x00\n")
+    for index in (True, False):
+        dataset = tdi.TextLineDataset(path, index=index)
+        with pytest.raises(tdi.InvalidArgumentError, match="lines: at byte 6: the text is not UTF-8"):
+            list(dataset)
+        assert list(dataset.with_options(SKIP)) == ["one", "three\x00"]
+
+
+def test_what_is_no_readable_file(tmp_path):
+    missing = tmp_path / "none"
+    for index in (True, False):
+        with pytest.raises(tdi.NotFoundError, match="none: there is no such file"):
+            list(tdi.TextLineDataset(missing, index=index))
+        with pytest.raises(IsADirectoryError, match="TextLineDataset: "):
+            list(tdi.TextLineDataset(tmp_path, index=index))
+    assert list(tdi.TextLineDataset([missing, tmp_path]).with_options(SKIP)) == []
+    with pytest.raises(ValueError, match="NUL"):
+        tdi.TextLineDataset("a\0b")
+    with pytest.raises(tdi.InvalidArgumentError, match="whole records of 2 bytes"):
+        missing.write_bytes(b"12345")
+        len(tdi.FixedLengthRecordDataset(missing, 2))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_file_is_a_permission_error(tmp_path):
+    path = tmp_path / "lines"
+    path.write_text("one\n")
+    path.chmod(0)
+    with pytest.raises(PermissionError, match="lines"):
+        list(tdi.TextLineDataset(path))
+
+
+def test_damaged_compressed_data_are_named(tmp_path):
+    path = tmp_path / "packed"
+    packed = gzip.compress(b"".join(b"line %d\n" % i for i in range(10_000)))
+    path.write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(tdi.InvalidArgumentError, match="packed: at byte .*: the compressed data end too early"):
+        list(tdi.TextLineDataset(path, compression_type="GZIP"))
+    iterator = iter(tdi.TextLineDataset(path, compression_type="GZIP").with_options(SKIP))
+    lines = list(iterator)
+    assert len(lines) > 1000 and lines == [f"line {i}" for i in range(len(lines))]
+    assert iterator.stats()["skipped"] == 1
+    path.write_bytes(b"no gzip")
+    with pytest.raises(tdi.InvalidArgumentError, match="incorrect header"):
+        list(tdi.TextLineDataset(path, compression_type="GZIP"))
+
+
+def test_a_file_that_changes_during_an_epoch_is_an_error(tmp_path):
+    path = tmp_path / "lines"
+    path.write_text("x" * 200_000 + "\n" + "y" * 200_000 + "\nlast\n")
+    for change in (lambda: os.truncate(path, 1000), lambda: path.write_text("other\n"), path.unlink):
+        path.write_text("x" * 200_000 + "\n" + "y" * 200_000 + "\nlast\n")
+        dataset = tdi.TextLineDataset(path).with_options(tdi.Options(num_threads=0))
+        iterator = iter(dataset)
+        next(iterator)
+        change()
+        if change == path.unlink:  # what is open stays readable
+            assert len(list(iterator)) == 2
+        else:
+            with pytest.raises(tdi.InvalidArgumentError, match="lines: the file changed since it was indexed"):
+                list(iterator)
+
+
+def stored_index(folder, path):
+    found = [name for name in os.listdir(folder) if name.endswith(".tdi-index")]
+    assert len(found) == 1 and found[0].startswith("." + path.name)
+    return folder / found[0]
+
+
+@pytest.fixture
+def large_file(tmp_path):
+    path = tmp_path / "records"
+    path.write_bytes(tf_records([b"%06d" % i + b"x" * 250 for i in range(1000)]))
+    return path
+
+
+def test_an_index_is_stored_and_stale_or_damaged_ones_are_replaced(tmp_path, large_file):
+    assert len(tdi.TFRecordDataset(large_file)) == 1000
+    stored = stored_index(tmp_path, large_file)
+    whole = stored.read_bytes()
+    rng = random.Random(2)
+    for damage in (b"", b"x" * 100, whole[:-5], *(flipped(whole, rng.randrange(len(whole))) for _ in range(20))):
+        stored.write_bytes(damage)
+        dataset = tdi.TFRecordDataset(large_file)
+        assert len(dataset) == 1000 and next(iter(dataset.skip(999)))[:6] == b"000999"
+        assert stored.read_bytes() == whole
+    with open(large_file, "ab") as file:
+        file.write(tf_record(b"more"))
+    assert len(tdi.TFRecordDataset(large_file)) == 1001
+    assert len(os.listdir(tmp_path)) == 2
+
+
+def test_an_index_of_a_read_only_folder_goes_to_the_cache(tmp_path, large_file, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    # Root may write everywhere: a folder in the place of the index stands in the way as well.
+    (tmp_path / f".{large_file.name}.records.tdi-index").mkdir()
+    assert len(tdi.TFRecordDataset(large_file)) == 1000
+    assert len(list((tmp_path / "cache" / "torch_distinput").iterdir())) == 1
+    assert len(tdi.TFRecordDataset(large_file)) == 1000
+
+
+def test_progress_is_shown_for_work_that_takes_long(tmp_path):
+    code = (
+        "from torch_distinput import files; import sys;"
+        "files._tqdm_bar = lambda files: False;"
+        "show = files._Progress(); show(2, 50, 100, False); show(2, 100, 100, True)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "indexing 2 file(s): 50 %" in done.stderr and done.stderr.endswith("100 %\n")
