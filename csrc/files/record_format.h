@@ -56,8 +56,8 @@ std::uint64_t most_contents(const RecordFormat& format, std::uint64_t bytes) noe
 std::uint64_t extract_contents(const RecordFormat& format, std::span<const char> raw, char* to,
                                const std::string& file, std::uint64_t offset);
 
-/// Whether `raw`, whole records one behind the other, needs no further look: text that is UTF-8 and holds no carriage
-/// return. Then the contents of a line are its bytes but for the "\n" at the end.
+/// Whether `raw`, whole records one behind the other, needs no further look: text that is UTF-8 and holds no
+/// carriage return. Then the contents of a line are its bytes but for the "\n" at the end.
 bool is_plain_text(const RecordFormat& format, std::span<const char> raw) noexcept;
 
 /// Throws FileError unless `head`, `data` and `foot` are those of one TFRecord, the one at `offset` of
