@@ -85,7 +85,7 @@ class FileCursor final : public Iterator {
   std::optional<Element> next_record() {
     const auto record = with_file_errors(reader_.name, [&] { return records_->next(); });
     if (!record) return std::nullopt;
-    return string_element({record->data(), record->size()});
+    return string_element({record->data(), record->size()}, reader_.is_text);
   }
 
   IteratorPtr names_;

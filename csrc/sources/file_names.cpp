@@ -24,7 +24,7 @@ class FileNamesPlan final : public Plan {
     std::vector<Element> elements;
     elements.reserve(positions.size());
     for (const std::int64_t position : positions) {
-      elements.push_back(string_element(names_->at(static_cast<std::size_t>(position))));
+      elements.push_back(string_element(names_->at(static_cast<std::size_t>(position)), /*utf8=*/true));
     }
     return elements;
   }
@@ -78,8 +78,7 @@ std::string file_name_of(const Element& element, const std::string& op) {
   const Bytes* name = element.leaves().size() == 1 ? std::get_if<Bytes>(&element.leaves().front()) : nullptr;
   TORCH_CHECK_TYPE(name != nullptr && name->shape.empty(), op,
                    ": `files` must be names of files, but an element is ", to_string(spec_of(element)), ".");
-  const at::Tensor bytes = name->values.contiguous();
-  return {static_cast<const char*>(bytes.const_data_ptr()), static_cast<std::size_t>(bytes.numel())};
+  return std::string((*name)[0]);
 }
 
 std::optional<std::vector<std::string>> list_names(const Node& names, const IterContext& context,

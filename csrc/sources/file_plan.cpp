@@ -16,8 +16,9 @@ constexpr std::uint64_t kMostShared = std::uint64_t{64} << 10;
 
 class FilePlan final : public Plan {
  public:
-  FilePlan(std::shared_ptr<const RecordFetcher> records, std::string op, std::shared_ptr<BufferPool> pool)
-      : records_(std::move(records)), op_(std::move(op)), pool_(std::move(pool)) {}
+  FilePlan(std::shared_ptr<const RecordFetcher> records, const FileReader& reader,
+           std::shared_ptr<BufferPool> pool)
+      : records_(std::move(records)), op_(reader.name), is_text_(reader.is_text), pool_(std::move(pool)) {}
 
   std::int64_t size() const override { return records_->size(); }
   PlanTraits traits() const override { return {.blocks = true}; }
@@ -28,7 +29,7 @@ class FilePlan final : public Plan {
     while (!positions.empty()) {
       const auto together = positions.first(count_together(positions));
       const Read read = read_records(together);
-      for (Element& element : string_elements(read.values, read.sizes))
+      for (Element& element : string_elements(read.values, read.sizes, is_text_))
         elements.push_back(std::move(element));
       positions = positions.subspan(together.size());
     }
@@ -38,7 +39,7 @@ class FilePlan final : public Plan {
   bool fetches_batches() const override { return true; }
   Element fetch_batch(std::span<std::int64_t> positions) const override {
     const Read read = read_records(positions);
-    return string_column(read.values, read.sizes, *pool_);
+    return string_column(read.values, read.sizes, is_text_, *pool_);
   }
 
  private:
@@ -69,14 +70,15 @@ class FilePlan final : public Plan {
 
   std::shared_ptr<const RecordFetcher> records_;
   std::string op_;
+  bool is_text_;
   std::shared_ptr<BufferPool> pool_;
 };
 
 }  // namespace
 
-PlanPtr file_plan(std::shared_ptr<const RecordFetcher> records, std::string op,
+PlanPtr file_plan(std::shared_ptr<const RecordFetcher> records, const FileReader& reader,
                   std::shared_ptr<BufferPool> pool) {
-  return std::make_shared<FilePlan>(std::move(records), std::move(op), std::move(pool));
+  return std::make_shared<FilePlan>(std::move(records), reader, std::move(pool));
 }
 
 }  // namespace torch_distinput

@@ -66,7 +66,7 @@ class FileReaderNode final : public Node {
   PlanPtr plan(const IterContext& context) const override {
     if (context.engine->options.skip) return nullptr;
     auto records = open(context);
-    return records ? file_plan(std::move(records), reader_.name, context.engine->pool) : nullptr;
+    return records ? file_plan(std::move(records), reader_, context.engine->pool) : nullptr;
   }
   IteratorPtr iterate(const IterContext& context) const override {
     return file_cursor(names_->iterate(context.input(0)), reader_, context);

@@ -65,6 +65,28 @@ def _rows_of_recipe(recipe: dict) -> list:
     return list(range(recipe["n"])) if recipe["src"] == "range" else sum(recipe["files"], [])
 
 
+def _indexed_files(case: dict, out: dict) -> dict:
+    """L26: the exact number where files are indexed and every op keeps count."""
+    count = _count(case["in"]["dataset"]) if out.get("cardinality") == -2 else None
+    return out if count is None else {**out, "cardinality": count}
+
+
+def _count(recipe: dict) -> int | None:
+    parts = [_count(part) for part in recipe.get("of", [])]
+    if recipe["src"] == "zip" and None not in parts:
+        count = min(parts)
+    elif recipe["src"] in ("files", "range"):
+        count = len(_rows_of_recipe(recipe))
+    else:
+        return None
+    for name, arguments in recipe.get("ops", []):
+        if name == "batch":
+            count = count // arguments["n"] if arguments.get("drop") else -(-count // arguments["n"])
+        elif name != "map":
+            return None
+    return count
+
+
 def trim_steps(case: dict, out: dict) -> dict:
     """L7: no all-empty steps at the end, neither of a step table nor of the workers' streams together."""
     for key in ("steps", "optional_steps", "get_next_steps"):
@@ -198,6 +220,7 @@ def _one_ragged_dim(case: dict, out: dict) -> dict:
 
 RULES = {
     "mw/*": trim_steps,
+    "protocol/card_*": _indexed_files,
     "mw/zip_file_range_*": _mixed_sources,
     "named/scalars*": _scalars,
     "named/with_none*": _none_leaf,
@@ -221,7 +244,6 @@ ELSEWHERE = {
     "protocol/len": "test_protocol.py",
     "spec/*": "recipes.py declares what tracing would see",
     "infer/*forget_*": "recipes.py declares the forgotten shape",
-    "protocol/card_*": "files are pending",
     "filestream/*": "test_files.py",
     "from_function/options_*": "test_from_function.py",
     "mw_error*/infinite_on_*": "no such topic here",
