@@ -448,6 +448,21 @@ def random() -> torch.Generator:
 
 It is seeded by the pipeline's seed, the epoch, the op and the row's number, so the same row draws the same numbers on any thread, at any number of threads and processes, and after a restore. After `batch` a row is a whole batch. Calls for one row return one generator, which goes on. Elsewhere it raises FailedPreconditionError."""
 
+def text_lines(files: object, compression_type: str | None, index: bool | None) -> Dataset:
+    """The lines of the files that `files`, names or a dataset of them, name."""
+
+def tf_records(files: object, compression_type: str | None, index: bool | None) -> Dataset:
+    """The records of TFRecord files."""
+
+def fixed_records(files: object, record_bytes: int, header_bytes: int, footer_bytes: int, compression_type: str | None, index: bool | None) -> Dataset:
+    """The records of files whose records are all of one length."""
+
+def list_files(patterns: collections.abc.Sequence[str], shuffle: bool, seed: int | None) -> Dataset:
+    """The names of the files that match one of the patterns."""
+
+def show_progress(function: object) -> None:
+    """Calls `function(files, bytes, total, done)` while files are indexed."""
+
 def reduce(mean: bool, values: list, axis: collections.abc.Sequence[int] | None, device: str | None) -> object:
     """The replicas' values summed, or averaged, over `axis` and over the replicas."""
 

@@ -4,6 +4,7 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "ops/dataset_iterator.h"
@@ -44,6 +45,13 @@ FunctionPtr dataset_function(std::function<Dataset(Element)> function) {
   return make_function([function = std::move(function)](Element element) {
     return Element(Structure::leaf(), {function(std::move(element)).node()});
   });
+}
+
+/// Whether an op of the pipeline up to `node` may fail on a row.
+bool may_fail(const Node& node) {
+  if (node.traits().fallible) return true;
+  const std::vector<NodePtr> inputs = node.inputs();
+  return std::any_of(inputs.begin(), inputs.end(), [](const NodePtr& input) { return may_fail(*input); });
 }
 
 }  // namespace
@@ -161,7 +169,11 @@ Dataset Dataset::with_options(Options options) const {
   return Dataset(ops::with_options(node_, std::move(options)));
 }
 
-std::int64_t Dataset::cardinality() const { return node_->cardinality(); }
+std::int64_t Dataset::cardinality() const {
+  // Rows that fail are left out, and only reading tells which.
+  if (node_->options().skip && may_fail(*node_)) return kUnknownCardinality;
+  return node_->cardinality();
+}
 
 ElementSpec Dataset::element_spec() const {
   const SpecPtr spec = node_->spec();

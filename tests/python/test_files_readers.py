@@ -86,11 +86,11 @@ def test_list_files_sorts_before_it_shuffles(tmp_path):
         open(name, "w").close()
     pattern = str(tmp_path / "*.txt")
     assert list(tdi.Dataset.list_files(pattern, shuffle=False)) == names
-    shuffled = tdi.Dataset.list_files(pattern, seed=5)
+    shuffled = tdi.Dataset.list_files(pattern, seed=6)
     first, second = list(shuffled), list(shuffled)
     assert sorted(first) == sorted(second) == names
     assert len({tuple(first), tuple(second), tuple(names)}) == 3
-    assert list(tdi.Dataset.list_files(pattern, seed=5)) == first
+    assert list(tdi.Dataset.list_files(pattern, seed=6)) == first
     assert list(tdi.Dataset.list_files([names[3], pattern], shuffle=False)) == names
     laws(shuffled)
 
