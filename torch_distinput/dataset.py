@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 class Dataset(IterableDataset):
     """An immutable description of a sequence of elements; every method returns a new one.
 
-    An element is a tensor or a nested structure of them: dicts with str keys, tuples, named tuples, lists, None. Make
+    An element is a leaf or a nested structure of leaves: dicts with str keys, tuples, named tuples, lists, None. A leaf
+    is a dense, jagged or sparse COO tensor or strings, in batches as lists of `str` or `bytes`; functions and generators
+    may also yield any other objects, which are carried as they are and batched to lists. Make
     datasets with the constructors `range`, `from_tensors`, `from_tensor_slices`, `from_generator`, `from_torch` and
     `zip`. Arguments are checked when a method is called; elements are made when the dataset is iterated.
 
@@ -45,15 +47,15 @@ class Dataset(IterableDataset):
 
     @staticmethod
     def from_tensors(x: Any) -> Dataset:
-        """One element: `x`, a structure of CPU tensors, numpy arrays, numbers or lists of them."""
+        """One element: `x`, a structure of CPU tensors, numpy arrays, numbers, strings or lists of them."""
         return Dataset(_C.Dataset.from_tensors(x))
 
     @staticmethod
     def from_tensor_slices(x: Any) -> Dataset:
         """One element for each index along dim 0 of the leaves of `x`, which must have equally many.
 
-        Leaves are CPU tensors, numpy arrays (used without a copy) or lists of numbers; tuples, dicts and named tuples
-        are structure.
+        Leaves are CPU tensors, numpy arrays (used without a copy) or lists of numbers or strings; tuples, dicts and
+        named tuples are structure. Rows of a jagged tensor are dense, those of a sparse COO tensor are sparse.
         """
         return Dataset(_C.Dataset.from_tensor_slices(x))
 

@@ -99,11 +99,13 @@ Bytes slice(const Bytes& leaf, std::int64_t begin, std::int64_t end) {
 }
 
 Bytes row_of(const Bytes& leaf, std::int64_t row) {
+  if (leaf.shape.size() == 1) {
+    const auto* const bounds = static_cast<const std::int64_t*>(leaf.offsets.const_data_ptr()) + row;
+    return {share_rows(leaf.values, bounds[0], bounds[1]), {}, {}, leaf.utf8};
+  }
   Bytes result = slice(leaf, row, row + 1);
   result.shape.erase(result.shape.begin());
-  if (!result.shape.empty()) return result;
-  const auto* const bounds = static_cast<const std::int64_t*>(result.offsets.const_data_ptr());
-  return {share_rows(leaf.values, bounds[0], bounds[1]), {}, {}, leaf.utf8};
+  return result;
 }
 
 Bytes copy(const Bytes& leaf, BufferPool& pool) {

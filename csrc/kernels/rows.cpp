@@ -27,13 +27,21 @@ Element join_elements(std::span<const Element> elements, const std::vector<bool>
   return {elements.front().structure(), std::move(leaves)};
 }
 
+struct HasRows {
+  bool operator()(const at::Tensor& leaf) const { return leaf.dim() > 0; }
+  bool operator()(const Bytes& leaf) const { return !leaf.shape.empty(); }
+  bool operator()(const Ragged&) const { return true; }
+  bool operator()(const Sparse& leaf) const { return leaf.value.sparse_dim() > 0; }
+  bool operator()(const Opaque& leaf) const { return !leaf.shape.empty(); }
+  bool operator()(const NodePtr&) const { return false; }
+};
+
 /// Leaf `leaf`, which must have rows for `op` to cut.
 const Leaf& leaf_with_rows(const Element& element, std::size_t leaf, std::string_view op) {
   const Leaf& value = element.leaves()[leaf];
   if (std::holds_alternative<at::Tensor>(value) || std::holds_alternative<NodePtr>(value))
     dense_leaf(element, leaf, op, "cut");
-  TORCH_CHECK_VALUE(Element(Structure::leaf(), {value}).rows(), op, ": ",
-                    leaf_name(*element.structure(), leaf),
+  TORCH_CHECK_VALUE(std::visit(HasRows{}, value), op, ": ", leaf_name(*element.structure(), leaf),
                     " is a scalar, but must have rows along dim 0; call batch first.");
   return value;
 }

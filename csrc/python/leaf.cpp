@@ -102,13 +102,15 @@ PyObject* first_item(PyObject* value) {
   return value;
 }
 
-bool tells_kind(const LeafSpec* like) {
-  return like != nullptr && !std::holds_alternative<TensorSpec>(*like);
+/// Whether an empty list that is read as `like` is no tensor.
+bool is_list(const LeafSpec* like) {
+  return like != nullptr &&
+         (std::holds_alternative<StringSpec>(*like) || std::holds_alternative<OpaqueSpec>(*like));
 }
 
 Leaf sequence_leaf(PyObject* sequence, Objects objects, const LeafSpec* like) {
   PyObject* const first = first_item(sequence);
-  if (first == nullptr && tells_kind(like))
+  if (first == nullptr && is_list(like))
     return std::move(zero_rows({Structure::leaf(), {*like}}).leaves().front());
   if (first == nullptr || is_sequence(first)) return dense_from(sequence);
   if (is_string(first)) return strings_from_python(sequence);

@@ -72,6 +72,16 @@ def test_unbatch_rebatch_cache_take_skip_and_concatenate_keep_strings():
     assert list(dataset.skip(1).take(2).concatenate(dataset.take(1))) == [*WORDS[1:3], WORDS[0]]
 
 
+def test_padded_and_ragged_batches_stack_strings():
+    dataset = tdi.Dataset.range(3).map(lambda x: {"s": "ab" * int(x), "v": x.repeat(int(x))})
+    for batch in (next(iter(dataset.padded_batch(3))), next(iter(dataset.ragged_batch(3)))):
+        assert batch["s"] == ["", "ab", "abab"]
+
+
+def test_unique_compares_strings():
+    assert list(tdi.Dataset.from_tensor_slices(["a", "b", "a", "", "b", ""]).unique()) == ["a", "b", ""]
+
+
 def test_concatenating_str_and_bytes_names_both():
     text, raw = (tdi.Dataset.from_tensor_slices(words(encoding)) for encoding in ("utf-8", None))
     with pytest.raises(ValueError, match="concatenate: the element must have one type .*'utf-8'.*encoding=None"):

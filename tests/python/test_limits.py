@@ -22,7 +22,7 @@ def test_every_line_names_a_test_or_says_that_it_is_open():
     for line in LINES:
         proof = cells(line)[2]
         assert re.search(r"::test_|`\w+\.\w+`|shown by", proof) or re.search(
-            r"open: (several processes|files|sparse leaves|GPU)", proof
+            r"open: (several processes|files|GPU)", proof
         ), line
 
 
