@@ -55,8 +55,7 @@ TEST(Batch, OfUnequalBatchesSaysWhatToDo) {
   const Dataset dataset = Dataset::range(3).batch(2).batch(2);
   EXPECT_EQ(error_of<c10::ValueError>([&] { elements(dataset); }),
             "batch: the element must have one shape, but is (2,) in element 0 of the batch and (1,) in "
-            "element 1; use "
-            "padded_batch, or map to one shape.");
+            "element 1; use padded_batch or ragged_batch, or map it to one shape.");
 }
 
 TEST(Batch, OfAStreamIsAStream) {

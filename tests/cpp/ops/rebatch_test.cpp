@@ -94,10 +94,9 @@ TEST(Rebatch, RefusesToJoinRowsOfDifferentShapes) {
   const auto source = std::make_shared<fakes::Generators>(
       std::vector<Element>{at::zeros({3, 2}, at::kLong), at::zeros({3, 3}, at::kLong)});
   const Dataset dataset = Dataset::from_generator(source, std::nullopt).rebatch({2});
-  EXPECT_EQ(
-      error_of<FailedPreconditionError>([&] { elements(dataset); }),
-      "rebatch: the element must have one shape beyond dim 0, but is (1, 2) and then (1, 3); map it to one "
-      "shape.");
+  EXPECT_EQ(error_of<FailedPreconditionError>([&] { elements(dataset); }),
+            "rebatch: the element must have one shape beyond dim 0, but is (2,) in element 0 and (3,) in "
+            "element 1; map it to one shape.");
 }
 
 TEST(Rebatch, DescribesItself) {
