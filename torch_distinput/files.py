@@ -90,20 +90,23 @@ class _Progress:
     """A line on stderr about files that are being indexed: tqdm's where there is tqdm."""
 
     def __init__(self) -> None:
+        self.shown = False
         self.bar: Any = None
         self.percent = -1
 
     def __call__(self, files: int, done_bytes: int, total: int, done: bool) -> None:
-        if self.bar is None:
+        if not self.shown:
+            self.shown = True
             self.bar = _tqdm_bar(files)
-        if self.bar:
+        if self.bar is not None:
             self.bar.total = total
-            self.bar.update(done_bytes - self.bar.n)
+            self.bar.n = done_bytes
+            self.bar.refresh()
         elif done_bytes * 100 // max(total, 1) != self.percent:
             self.percent = done_bytes * 100 // max(total, 1)
             print(f"\rindexing {files} file(s): {self.percent} %", end="", file=sys.stderr, flush=True)
         if done:
-            self.bar.close() if self.bar else print(file=sys.stderr)
+            print(file=sys.stderr) if self.bar is None else self.bar.close()
             self.__init__()
 
 
@@ -111,7 +114,7 @@ def _tqdm_bar(files: int) -> Any:
     try:
         from tqdm import tqdm
     except ImportError:
-        return False
+        return None
     return tqdm(desc=f"indexing {files} file(s)", unit="B", unit_scale=True, leave=False)
 
 

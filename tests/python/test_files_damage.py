@@ -158,11 +158,19 @@ def test_an_index_of_a_read_only_folder_goes_to_the_cache(tmp_path, large_file, 
     assert len(tdi.TFRecordDataset(large_file)) == 1000
 
 
-def test_progress_is_shown_for_work_that_takes_long(tmp_path):
-    code = (
-        "from torch_distinput import files; import sys;"
-        "files._tqdm_bar = lambda files: False;"
-        "show = files._Progress(); show(2, 50, 100, False); show(2, 100, 100, True)"
-    )
+def shown_progress(prepare: str) -> str:
+    calls = "show(2, 50, 100, False); show(2, 100, 100, True)"
+    code = f"from torch_distinput import files; {prepare}; show = files._Progress(); {calls}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "indexing 2 file(s): 50 %" in done.stderr and done.stderr.endswith("100 %\n")
+    assert "Error" not in done.stderr
+    return done.stderr
+
+
+def test_progress_is_shown_for_work_that_takes_long():
+    plain = shown_progress("files._tqdm_bar = lambda files: None")
+    assert "indexing 2 file(s): 50 %" in plain and plain.endswith("100 %\n")
+
+
+def test_progress_is_a_bar_where_there_is_tqdm():
+    pytest.importorskip("tqdm")
+    assert "indexing 2 file(s): 100%" in shown_progress("pass")

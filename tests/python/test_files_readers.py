@@ -118,7 +118,8 @@ def test_indexed_files_have_a_length_and_random_access(tf_file, text_file):
     assert tdi.TFRecordDataset(tf_file, index=False).cardinality() == tdi.UNKNOWN
     dataset = tdi.TextLineDataset([text_file, text_file])
     assert sorted(dataset.shuffle(seed=3)) == sorted(2 * LINES)
-    for pipeline in (dataset, dataset.shuffle(seed=3).repeat(2), dataset.shuffle(seed=3).batch(3), dataset.skip(2).shard(2, 1)):
+    shuffled = dataset.shuffle(seed=3)
+    for pipeline in (dataset, shuffled.repeat(2), shuffled.batch(3), dataset.skip(2).shard(2, 1)):
         laws(pipeline)
     with pytest.raises(ValueError, match="known length"):
         tdi.TextLineDataset(text_file, index=False).shuffle()

@@ -49,11 +49,7 @@ def check_too_few(case: dict, streams) -> None:
                 streams(worker)
     else:
         got = [_elements(streams(worker)) for worker in workers]
-        compare.expect_equal("rows", _rows(sum(got, [])), _rows(recipe_rows(recipe)))
-
-
-def recipe_rows(recipe: dict) -> list:
-    return list(map(compare.render, recipes.build(recipe)))
+        compare.expect_equal("rows", _rows(sum(got, [])), _rows(list(map(compare.render, recipes.build(recipe)))))
 
 
 def check_auto_shard(case: dict) -> None:
