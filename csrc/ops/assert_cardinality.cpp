@@ -42,8 +42,8 @@ class CountingCursor final : public Iterator {
 
  private:
   [[noreturn]] void fail(const std::string& found) const {
-    throw FailedPreconditionError(std::string(kName) + ": the dataset must have " + text(expected_) +
-                                  " elements, but has " + found + ".");
+    throw FailedPreconditionError(
+        c10::str(kName, ": the dataset must have ", text(expected_), " elements, but has ", found, "."));
   }
 
   IteratorPtr input_;

@@ -71,4 +71,11 @@ bool reads_files(const Node& node) {
   return std::any_of(inputs.begin(), inputs.end(), [](const NodePtr& input) { return reads_files(*input); });
 }
 
+bool holds_readers(const Element& element) {
+  return std::any_of(element.leaves().begin(), element.leaves().end(), [](const Leaf& leaf) {
+    const auto* dataset = std::get_if<NodePtr>(&leaf);
+    return dataset != nullptr && reads_files(**dataset);
+  });
+}
+
 }  // namespace torch_distinput

@@ -40,4 +40,7 @@ class DatasetFunction {
 /// Whether `node` or something below it reads records from files.
 bool reads_files(const Node& node);
 
+/// Whether a leaf of `element` is a dataset that does.
+bool holds_readers(const Element& element);
+
 }  // namespace torch_distinput

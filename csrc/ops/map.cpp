@@ -121,14 +121,6 @@ bool holds_datasets(const ElementSpec& spec) {
                      [](const LeafSpec& leaf) { return std::holds_alternative<DatasetSpec>(leaf); });
 }
 
-/// Whether a result of the function holds a dataset that reads files.
-bool makes_readers(const Element& result) {
-  return std::any_of(result.leaves().begin(), result.leaves().end(), [](const Leaf& leaf) {
-    const auto* dataset = std::get_if<NodePtr>(&leaf);
-    return dataset != nullptr && reads_files(**dataset);
-  });
-}
-
 class MapNode final : public UnaryNode {
  public:
   MapNode(NodePtr input, FunctionPtr function, MapOptions options)
@@ -165,7 +157,7 @@ class MapNode final : public UnaryNode {
     int known = readers_.load();
     if (known == kNotLooked) {
       const std::optional<Element> first = first_result();
-      known = first && makes_readers(*first) ? 1 : 0;
+      known = first && holds_readers(*first) ? 1 : 0;
       readers_.store(known);
     }
     return known == 1;

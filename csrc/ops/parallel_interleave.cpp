@@ -89,8 +89,8 @@ class ParallelInterleave final : public Iterator {
 
   void start_threads() {
     if (readers_ != nullptr) return;
-    readers_ = std::make_unique<InnerReaders>(function_, make_lanes(static_cast<int>(threads_), "tdi-inter"),
-                                              ahead_);
+    readers_ = std::make_unique<InnerReaders>(
+        function_, make_lanes(static_cast<int>(threads_), "tdi-interleave"), ahead_);
     for (const InnerReaderPtr& slot : slots_) {
       if (slot != nullptr) readers_->start(slot);
     }

@@ -45,8 +45,34 @@ def keep_some(element: dict) -> torch.Tensor:
 
 
 def shuffle(dataset: tdi.Dataset, seed: int) -> tdi.Dataset:
-    """A full shuffle; windowed where the length is unknown, which a full one refuses."""
-    return dataset.shuffle(6 if dataset.cardinality() == tdi.UNKNOWN else None, seed=seed)
+    """A full shuffle; windowed where there is no random access, which a full one needs."""
+    streams = dataset.cardinality() == tdi.UNKNOWN or "sample_from_datasets" in repr(dataset)
+    return dataset.shuffle(6 if streams else None, seed=seed)
+
+
+def jitter(element: dict) -> dict:
+    return {"id": element["id"], "x": element["x"] + torch.rand(2, generator=tdi.random())}
+
+
+def twice(element: dict) -> tdi.Dataset:
+    return tdi.Dataset.from_tensors(element).repeat(2)
+
+
+def some(element: dict) -> tdi.Dataset:
+    return tdi.Dataset.from_tensors(element).repeat(int(element["id"]) % 3)
+
+
+def flat_windows(dataset: tdi.Dataset, size: int) -> tdi.Dataset:
+    return dataset.window(size).flat_map(lambda window: tdi.Dataset.zip({"id": window["id"], "x": window["x"]}))
+
+
+def asserted(dataset: tdi.Dataset) -> tdi.Dataset:
+    """Says the cardinality where it is known and one more op is of use."""
+    return dataset if dataset.cardinality() == tdi.UNKNOWN else dataset.assert_cardinality(dataset.cardinality())
+
+
+def chosen(dataset: tdi.Dataset, number: int) -> tdi.Dataset:
+    return tdi.Dataset.choose_from_datasets([dataset, slices(number)], tdi.Dataset.range(2).repeat(3))
 
 
 # Ops on rows; each keeps {"id", "x"}.
@@ -63,12 +89,23 @@ ROW_OPS = {
     "map": lambda ds, k: ds.map(add_one),
     "enumerate": lambda ds, k: ds.enumerate(k).map(lambda i, row: {"id": row["id"], "x": row["x"] + i}),
     "zip": lambda ds, k: tdi.Dataset.zip((ds, tdi.Dataset.range(4 * k))).map(lambda row, _: row),
+    "random": lambda ds, k: ds.map(jitter),
+    "assert_cardinality": lambda ds, k: asserted(ds),
     "parallel_map": lambda ds, k: ds.map(add_one, num_parallel_calls=1 + k % 3),
 }
 # These leave the plan lane.
 STREAM_OPS = {
     "filter": lambda ds, k: ds.filter(keep_some),
     "batch_unbatch": lambda ds, k: ds.batch(1 + k).unbatch(),
+    "padded_unbatch": lambda ds, k: ds.padded_batch(1 + k).unbatch(),
+    "flat_map": lambda ds, k: ds.flat_map(some),
+    "interleave": lambda ds, k: ds.interleave(some, cycle_length=1 + k, block_length=1 + k % 2),
+    "parallel_interleave": lambda ds, k: ds.interleave(twice, 2, num_parallel_calls=1 + k % 3),
+    "window": lambda ds, k: flat_windows(ds, 1 + k),
+    "sample": lambda ds, k: tdi.Dataset.sample_from_datasets([ds, slices(k)], [1, 2], seed=k),
+    "choose": chosen,
+    "unique": lambda ds, k: ds.unique(),
+    "bucket": lambda ds, k: ds.bucket_by_length(lambda row: row["id"] % 5, [2, 4], [1, 2, 1 + k]).unbatch(),
     "batch_rebatch": lambda ds, k: ds.batch(2).rebatch([1 + k, 2]).unbatch(),
 }
 # Ops on batches of rows.

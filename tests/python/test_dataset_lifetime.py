@@ -27,7 +27,7 @@ def library_threads():
                 names.append(file.read().strip())
         except FileNotFoundError:
             pass
-    return [name for name in names if name in ("tdi-lane", "tdi-map", "tdi-prefetch")]
+    return [name for name in names if name in ("tdi-interleave", "tdi-lane", "tdi-map", "tdi-prefetch")]
 
 
 class Callable:
@@ -42,6 +42,10 @@ PIPELINES = {
     "map": lambda c: tdi.Dataset.range(100).map(c),
     "parallel map": lambda c: tdi.Dataset.range(100).map(c, num_parallel_calls=2),
     "parallel map of a stream": lambda c: tdi.Dataset.range(100).filter(lambda x: True).map(c, num_parallel_calls=2),
+    "flat_map": lambda c: tdi.Dataset.range(9).map(c).flat_map(lambda x: tdi.Dataset.range(9).map(c)),
+    "parallel interleave": lambda c: tdi.Dataset.range(9).interleave(
+        lambda x: tdi.Dataset.range(9).map(c), num_parallel_calls=2
+    ),
     "prefetch": lambda c: tdi.Dataset.range(100).map(c).prefetch(2),
     "prefetched generator": lambda c: tdi.Dataset.from_generator(c.rows, SCALAR).prefetch(2),
 }
@@ -168,6 +172,7 @@ def test_ctrl_c_ends_a_wait():
             "generator": rows_then_block,
             "prefetched generator": rows_then_block.prefetch(1),
             "prefetched map": tdi.Dataset.range(9).map(lambda x: x if x == 0 else block()).prefetch(2),
+            "parallel interleave of a stream": tdi.Dataset.range(4).interleave(block, num_parallel_calls=2),
             "parallel map of a stream": rows_then_block.take(1).repeat(4).map(block, num_parallel_calls=2),
         }
         for name, dataset in pipelines.items():
@@ -192,7 +197,7 @@ def test_ctrl_c_ends_a_wait():
     )
     assert result.returncode == 0, result.stderr
     latencies = {name: float(seconds) for name, _, seconds in (line.rpartition(" ") for line in result.stdout.splitlines())}
-    assert len(latencies) == 4
+    assert len(latencies) == 5
     # A wait looks for signals every 50 ms; the rest is room for a busy machine.
     assert max(latencies.values()) < 1.0, latencies
 

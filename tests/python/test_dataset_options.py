@@ -28,6 +28,46 @@ def test_later_options_win_field_by_field():
     assert dataset.options() == tdi.Options(seed=1, prefetch=3, deterministic=False)
 
 
+ONE, TWO = tdi.Options(seed=1, prefetch=2), tdi.Options(prefetch=3, num_threads=1)
+BOTH = tdi.Options(seed=1, prefetch=3, num_threads=1)
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        lambda one, two: tdi.Dataset.zip((one, two)),
+        lambda one, two: tdi.Dataset.zip({"a": one, "b": {"c": two}}),
+        lambda one, two: one.concatenate(two),
+        lambda one, two: tdi.Dataset.sample_from_datasets([one, two]),
+        lambda one, two: tdi.Dataset.choose_from_datasets([one], two),
+    ],
+)
+def test_of_several_inputs_the_later_one_wins_field_by_field(join):
+    joined = join(tdi.Dataset.range(3).with_options(ONE), tdi.Dataset.range(3).with_options(TWO))
+    assert joined.options() == BOTH
+    assert joined.batch(2).with_options(tdi.Options(seed=5)).options() == tdi.Options(seed=5, prefetch=3, num_threads=1)
+
+
+@pytest.mark.parametrize("op", ["flat_map", "interleave"])
+def test_options_inside_a_function_stay_inside(op):
+    dataset = getattr(tdi.Dataset.range(3).with_options(ONE), op)(lambda x: tdi.Dataset.range(2).with_options(TWO))
+    list(dataset)
+    assert dataset.options() == ONE
+    assert dataset.window(2).options() == dataset.padded_batch(2).options() == dataset.unique().options() == ONE
+
+
+def test_joined_options_decide_what_iterators_do():
+    def fails(x):
+        raise KeyError("row")
+
+    good, bad = tdi.Dataset.range(2), tdi.Dataset.range(2).map(fails)
+    skipping = tdi.Options(on_error="skip")
+    for dataset in (good.concatenate(bad.with_options(skipping)), good.with_options(skipping).concatenate(bad)):
+        assert len(list(dataset)) == 2
+    nested = good.with_options(skipping).flat_map(lambda x: good.concatenate(bad))
+    assert len(list(nested)) == 4
+
+
 def test_options_cannot_be_changed_and_can_be_compared():
     options = tdi.Options(seed=3, on_error=tdi.Skip(max_count=2))
     with pytest.raises(AttributeError):

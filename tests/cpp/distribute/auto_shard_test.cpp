@@ -80,6 +80,44 @@ TEST(AutoShard, AutoWithTooFewFilesDealsOutRangesOfRecords) {
   EXPECT_NE(streamed.reason.find("only 1 file(s)"), std::string::npos) << streamed.reason;
 }
 
+/// Two rows for each file.
+Dataset rows_of(Element file) {
+  const std::int64_t first = 10 * file.tensor().item<std::int64_t>();
+  return Dataset(std::make_shared<FakeReader>(Dataset::range(first, first + 2).node()));
+}
+Element dataset_of_rows(Element file) { return {Structure::leaf(), {rows_of(std::move(file)).node()}}; }
+
+TEST(AutoShard, DealsOutTheInputOfAFunctionThatMakesReaders) {
+  const Dataset names = Dataset::range(4);
+  const auto same = make_function([](Element rows) { return rows; });
+  for (const Dataset& dataset : {names.flat_map(rows_of), names.interleave(rows_of, {.cycle_length = 1}),
+                                 names.map(dataset_of_rows).flat_map(same), names.flat_map([](Element file) {
+                                   return rows_of(std::move(file)).take(2);
+                                 })}) {
+    const Sharding sharding = shard(dataset, Policy::kAuto);
+    EXPECT_EQ(sharding.applied, Policy::kFile) << dataset.explain();
+    EXPECT_EQ(values(Dataset(sharding.node)), (std::vector<std::int64_t>{10, 11, 30, 31}));
+  }
+}
+
+TEST(AutoShard, LooksThroughAFunctionThatMakesNoReaders) {
+  const auto twice = [](Element row) { return Dataset::from_tensors(std::move(row)).repeat(2); };
+  EXPECT_EQ(values(Dataset(shard(files(4).flat_map(twice), Policy::kAuto).node)),
+            (std::vector<std::int64_t>{1, 1, 3, 3}));
+  EXPECT_EQ(shard(Dataset::range(4).flat_map(twice), Policy::kAuto).applied, Policy::kData);
+}
+
+TEST(AutoShard, LeavesOutAnAssertedSize) {
+  const Sharding sharding = shard(files(5).assert_cardinality(5).batch(2), Policy::kAuto);
+  EXPECT_EQ(sharding.applied, Policy::kFile);
+  EXPECT_EQ(values(Dataset(sharding.node)), (std::vector<std::int64_t>{1, 3}));
+}
+
+TEST(AutoShard, CannotLookThroughOpsThatMustSeeAllElements) {
+  EXPECT_EQ(shard(files(5).unique(), Policy::kAuto).applied, Policy::kData);
+  EXPECT_EQ(shard(Dataset::sample_from_datasets({files(5)}), Policy::kAuto).applied, Policy::kData);
+}
+
 TEST(AutoShard, OneWorkerReadsEverything) {
   const Dataset memory = Dataset::range(5);
   EXPECT_EQ(shard(memory, Policy::kFile, 1, 0).node, memory.node());
