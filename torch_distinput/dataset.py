@@ -263,7 +263,8 @@ class Dataset(IterableDataset):
             padded_shapes: the shape that rows are padded to, in the structure of the elements; a dim that is None (or
                 -1) becomes as long as the longest row of the batch. None: that in every dim. A row that is longer than
                 a dim that is given is an error.
-            padding_values: what to pad with: a scalar, or scalars in the structure of the elements.
+            padding_values: what to pad with: a scalar, or scalars in the structure of the elements; a string for
+                strings, which 0 pads with "".
             drop_remainder: whether a short last batch is left out.
         """
         shapes, values = _shapes("padded_batch", padded_shapes), _values(padding_values)

@@ -17,45 +17,34 @@ namespace torch_distinput {
 namespace {
 
 /// The rows of one leaf, and whom to name in messages.
-struct DenseRows {
+struct PaddedLeaf {
   std::span<const Element> elements;
   std::size_t leaf;
   std::string_view op;
 
-  const at::Tensor& row(std::size_t index) const { return dense_leaf(elements[index], leaf, op, "pad"); }
   std::string name() const { return leaf_name(*elements.front().structure(), leaf); }
 };
 
-void check_row(const DenseRows& rows, std::size_t index, const at::Tensor& first) {
-  const at::Tensor& row = rows.row(index);
-  TORCH_CHECK_VALUE(row.scalar_type() == first.scalar_type(), rows.op, ": ", rows.name(),
-                    " must have one dtype, but is torch.", dtype_name(first.scalar_type()),
-                    " in row 0 of the batch and torch.", dtype_name(row.scalar_type()), " in row ", index,
-                    ".");
-  TORCH_CHECK_VALUE(row.dim() == first.dim(), rows.op, ": ", rows.name(),
-                    " must have one number of dims, but has the shape ", dims_string(first.sizes().vec()),
-                    " in row 0 of the batch and ", dims_string(row.sizes().vec()), " in row ", index, ".");
-}
-
-/// The shape that all rows are padded to.
-Dims padded_shape(const DenseRows& rows, const std::optional<Dims>& declared) {
-  const at::Tensor& first = rows.row(0);
-  TORCH_CHECK_VALUE(!declared || static_cast<std::int64_t>(declared->size()) == first.dim(), rows.op, ": ",
-                    rows.name(), " has the shape ", dims_string(first.sizes().vec()),
+/// The shape that rows of these shapes are padded to.
+Dims padded_shape(const PaddedLeaf& rows, const std::vector<at::IntArrayRef>& shapes,
+                  const std::optional<Dims>& declared) {
+  const at::IntArrayRef first = shapes.front();
+  TORCH_CHECK_VALUE(!declared || declared->size() == first.size(), rows.op, ": ", rows.name(),
+                    " has the shape ", dims_text(first),
                     " in row 0 of the batch, but `padded_shapes` gives it ", dims_string(declared),
                     "; the numbers of dims must be equal.");
-  Dims shape = declared.value_or(Dims(static_cast<std::size_t>(first.dim()), kUnknownDim));
+  Dims shape = declared.value_or(Dims(first.size(), kUnknownDim));
   Dims longest(shape.size(), 0);
-  for (std::size_t i = 0; i < rows.elements.size(); ++i) {
-    check_row(rows, i, first);
-    const at::Tensor& row = rows.row(i);
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    TORCH_CHECK_VALUE(shapes[i].size() == first.size(), rows.op, ": ", rows.name(),
+                      " must have one number of dims, but has the shape ", dims_text(first),
+                      " in row 0 of the batch and ", dims_text(shapes[i]), " in row ", i, ".");
     for (std::size_t dim = 0; dim < shape.size(); ++dim) {
-      const std::int64_t size = row.size(static_cast<std::int64_t>(dim));
-      TORCH_CHECK_VALUE(shape[dim] == kUnknownDim || size <= shape[dim], rows.op, ": ", rows.name(),
-                        " has the shape ", dims_string(row.sizes().vec()), " in row ", i,
+      TORCH_CHECK_VALUE(shape[dim] == kUnknownDim || shapes[i][dim] <= shape[dim], rows.op, ": ", rows.name(),
+                        " has the shape ", dims_text(shapes[i]), " in row ", i,
                         " of the batch, which is more than `padded_shapes` allows: ", dims_string(declared),
                         ".");
-      longest[dim] = std::max(longest[dim], size);
+      longest[dim] = std::max(longest[dim], shapes[i][dim]);
     }
   }
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
@@ -65,7 +54,7 @@ Dims padded_shape(const DenseRows& rows, const std::optional<Dims>& declared) {
 }
 
 /// `value` as one item of `dtype`, whose bytes are copied; undefined stands for zeros.
-at::Tensor padding_item(const DenseRows& rows, const c10::Scalar& value, c10::ScalarType dtype) {
+at::Tensor padding_item(const PaddedLeaf& rows, const c10::Scalar& value, c10::ScalarType dtype) {
   if (value.equal(0)) return {};
   const bool is_integral = c10::isIntegralType(dtype, /*includeBool=*/true);
   const at::Tensor wide = at::scalar_tensor(value, value.type());
@@ -102,39 +91,89 @@ const char* copy_corner(const char* from, at::IntArrayRef sizes, char* to, std::
   return from;
 }
 
-at::Tensor pad_leaf(const DenseRows& rows, const LeafPadding& padding, BufferPool& pool) {
-  const c10::ScalarType dtype = rows.row(0).scalar_type();
-  const Dims shape = padded_shape(rows, padding.shape);
-  Dims batch_shape{static_cast<std::int64_t>(rows.elements.size())};
+std::vector<const at::Tensor*> dense_rows(const PaddedLeaf& leaf) {
+  std::vector<const at::Tensor*> rows;
+  for (const Element& element : leaf.elements) {
+    const at::Tensor& row = *rows.emplace_back(&dense_leaf(element, leaf.leaf, leaf.op, "pad"));
+    TORCH_CHECK_VALUE(row.scalar_type() == rows.front()->scalar_type(), leaf.op, ": ", leaf.name(),
+                      " must have one dtype, but is ", dtype_text(rows.front()->scalar_type()),
+                      " in row 0 of the batch and ", dtype_text(row.scalar_type()), " in row ",
+                      rows.size() - 1, ".");
+  }
+  return rows;
+}
+
+at::Tensor pad_dense(const PaddedLeaf& leaf, const LeafPadding& padding, BufferPool& pool) {
+  TORCH_CHECK_VALUE(!padding.text, leaf.op, ": `padding_values` for ", leaf.name(), " is the string '",
+                    padding.text.value_or(""), "', but a tensor is padded with a number.");
+  const std::vector<const at::Tensor*> rows = dense_rows(leaf);
+  std::vector<at::IntArrayRef> shapes;
+  for (const at::Tensor* row : rows) shapes.push_back(row->sizes());
+  const Dims shape = padded_shape(leaf, shapes, padding.shape);
+  Dims batch_shape{static_cast<std::int64_t>(rows.size())};
   batch_shape.insert(batch_shape.end(), shape.begin(), shape.end());
+  const c10::ScalarType dtype = rows.front()->scalar_type();
   at::Tensor batch = pooled_tensor(batch_shape, dtype, pool);
-  const at::Tensor value = padding_item(rows, padding.value, dtype);
+  const at::Tensor value = padding_item(leaf, padding.value, dtype);
   const auto item = static_cast<std::int64_t>(batch.element_size());
   const auto row_bytes = static_cast<std::int64_t>(batch.nbytes()) / batch_shape.front();
   char* to = static_cast<char*>(batch.mutable_data_ptr());
   std::vector<char> packed;
-  for (std::size_t i = 0; i < rows.elements.size(); ++i, to += row_bytes) {
-    const at::Tensor& row = rows.row(i);
-    if (row.sizes() == at::IntArrayRef(shape)) {
-      copy_items(row, to);
-      continue;
+  for (const at::Tensor* row : rows) {
+    if (row->sizes() == at::IntArrayRef(shape)) {
+      copy_items(*row, to);
+    } else {
+      fill(to, row_bytes, value);
+      packed.resize(row->nbytes());
+      copy_items(*row, packed.data());
+      if (!packed.empty()) copy_corner(packed.data(), row->sizes(), to, shape, item);
     }
-    fill(to, row_bytes, value);
-    if (row.numel() == 0) continue;
-    packed.resize(row.nbytes());
-    copy_items(row, packed.data());
-    copy_corner(packed.data(), row.sizes(), to, shape, item);
+    to += row_bytes;
   }
   return batch;
 }
 
-/// Only dense rows have dims to pad.
-Leaf pad_or_join(std::span<const Element> elements, std::size_t leaf, const LeafPadding& padding,
-                 BufferPool& pool, std::string_view op) {
-  const LeafPlace place{elements, leaf, op, /*stacking=*/true};
+/// Appends the strings of a box `room`, whose corner of `sizes` holds those of `row` from number `next` on.
+void append_strings(const Bytes& row, std::int64_t& next, at::IntArrayRef sizes,
+                    std::span<const std::int64_t> room, bool inside, std::string_view padding,
+                    std::vector<std::string_view>& strings) {
+  if (room.empty()) {
+    strings.push_back(inside ? row[next++] : padding);
+    return;
+  }
+  for (std::int64_t i = 0; i < room.front(); ++i)
+    append_strings(row, next, sizes.slice(1), room.subspan(1), inside && i < sizes.front(), padding, strings);
+}
+
+Bytes pad_strings(const PaddedLeaf& leaf, const LeafPadding& padding) {
+  TORCH_CHECK_VALUE(padding.value.equal(0), leaf.op, ": `padding_values` for ", leaf.name(), " is ",
+                    padding.value, ", but strings are padded with a string.");
+  const LeafRun<Bytes> rows{{leaf.elements, leaf.leaf, leaf.op, /*stacking=*/true}};
+  rows.require_same(
+      "encoding", [](const Bytes& row) { return row.utf8; },
+      [](bool utf8) { return utf8 ? "utf-8" : "bytes"; }, "use str or bytes everywhere");
+  std::vector<at::IntArrayRef> shapes;
+  for (std::size_t i = 0; i < rows.size(); ++i) shapes.emplace_back(rows[i].shape);
+  const Dims shape = padded_shape(leaf, shapes, padding.shape);
+  const std::string text = padding.text.value_or("");
+  std::vector<std::string_view> strings;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::int64_t next = 0;
+    append_strings(rows[i], next, shapes[i], shape, /*inside=*/true, text, strings);
+  }
+  Bytes column = Bytes::column(strings, rows[0].utf8);
+  column.shape.assign(1, static_cast<std::int64_t>(rows.size()));
+  column.shape.insert(column.shape.end(), shape.begin(), shape.end());
+  return column;
+}
+
+Leaf pad_leaf(const PaddedLeaf& leaf, const LeafPadding& padding, BufferPool& pool) {
+  const LeafPlace place{leaf.elements, leaf.leaf, leaf.op, /*stacking=*/true};
   place.require_one_kind();
-  if (!std::holds_alternative<at::Tensor>(elements.front().leaves()[leaf])) return join_leaf(place, pool);
-  return pad_leaf({elements, leaf, op}, padding, pool);
+  const Leaf& first = leaf.elements.front().leaves()[leaf.leaf];
+  if (std::holds_alternative<at::Tensor>(first)) return pad_dense(leaf, padding, pool);
+  if (std::holds_alternative<Bytes>(first)) return pad_strings(leaf, padding);
+  return join_leaf(place, pool);
 }
 
 }  // namespace
@@ -146,7 +185,7 @@ Element pad_rows(std::span<const Element> elements, std::span<const LeafPadding>
   std::vector<Leaf> leaves;
   leaves.reserve(padding.size());
   for (std::size_t leaf = 0; leaf < padding.size(); ++leaf)
-    leaves.push_back(pad_or_join(elements, leaf, padding[leaf], pool, op));
+    leaves.push_back(pad_leaf({elements, leaf, op}, padding[leaf], pool));
   return {elements.front().structure(), std::move(leaves)};
 }
 

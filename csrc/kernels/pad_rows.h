@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct LeafPadding {
   /// `kUnknownDim`: the longest row of the batch; nullopt: that in every dim.
   std::optional<Dims> shape;
   c10::Scalar value = 0;
+  std::optional<std::string> text = {};  ///< for strings, instead of a value; unset: ""
 };
 
 /// Elements as rows of one element, as `stack_rows`, but rows that are shorter in some dims are padded at the

@@ -65,6 +65,7 @@ class BatchPlan final : public Plan {
   std::int64_t rows_before(std::int64_t position) const override { return count_.rows_before(position); }
 
   Element take_rows(std::span<const Segment> segments) const override {
+    if (join_.whole) return Plan::take_rows(segments);
     std::vector<std::int64_t> scratch;
     for (const Segment& segment : segments) {
       append(scratch, segment.element * batch_size_ + segment.begin, segment.end - segment.begin);

@@ -43,13 +43,18 @@ void check(const BucketOptions& options) {
                     ": `no_padding=True` excludes `padded_shapes` and `pad_to_bucket_boundary`.");
 }
 
-/// The dims of a leaf as its spec knows them.
-Dims static_shape(const Element& element, std::size_t leaf, const SpecPtr& spec) {
+/// The dims of a leaf as its spec knows them; nullopt for a kind that has none.
+std::optional<Dims> static_shape(const Element& element, std::size_t leaf, const SpecPtr& spec) {
   if (spec != nullptr) {
     const auto* tensor = std::get_if<TensorSpec>(&spec->leaves[leaf]);
-    if (tensor != nullptr && tensor->shape) return *tensor->shape;
+    if (tensor != nullptr && tensor->shape) return tensor->shape;
   }
-  return Dims(static_cast<std::size_t>(element.tensor(leaf).dim()), kUnknownDim);
+  const ElementSpec one = spec_of(element);
+  if (const auto* tensor = std::get_if<TensorSpec>(&one.leaves[leaf]))
+    return Dims(tensor->shape->size(), kUnknownDim);
+  if (const auto* strings = std::get_if<StringSpec>(&one.leaves[leaf]))
+    return Dims(strings->shape->size(), kUnknownDim);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -102,6 +107,7 @@ Element Buckets::batch(const std::vector<Element>& elements, std::size_t bucket,
   for (std::size_t leaf = 0; leaf < rows.size() && options_.pad_to_bucket_boundary; ++leaf) {
     const std::int64_t longest = options_.bucket_boundaries[bucket] - 1;
     if (!rows[leaf].shape) rows[leaf].shape = static_shape(elements.front(), leaf, spec);
+    if (!rows[leaf].shape) continue;
     for (std::int64_t& dim : *rows[leaf].shape) dim = dim == kUnknownDim ? longest : dim;
   }
   return pad_rows(elements, rows, pool, kName);

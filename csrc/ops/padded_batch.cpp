@@ -1,6 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <memory>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "core/engine.h"
 #include "ops/batch_count.h"
 #include "ops/batch_reader.h"
+#include "ops/batching.h"
 #include "ops/open.h"
 #include "ops/ops.h"
 #include "ops/padding.h"
@@ -19,82 +19,6 @@ namespace torch_distinput::ops {
 namespace {
 
 constexpr const char* kName = "padded_batch";
-
-using PaddingPtr = std::shared_ptr<const Padding>;
-
-Element pad(const std::vector<Element>& rows, const Padding& padding, BufferPool& pool) {
-  return pad_rows(rows, padding.of(rows.front().structure()), pool, kName);
-}
-
-class PaddedBatchPlan final : public Plan {
- public:
-  PaddedBatchPlan(PlanPtr input, std::int64_t batch_size, bool drop_remainder, PaddingPtr padding,
-                  std::shared_ptr<BufferPool> pool)
-      : input_(std::move(input)),
-        batch_size_(batch_size),
-        count_(input_->size(), batch_size, drop_remainder),
-        padding_(std::move(padding)),
-        pool_(std::move(pool)) {}
-
-  std::int64_t size() const override { return count_.batches(); }
-  PlanTraits traits() const override {
-    PlanTraits traits = input_->traits();
-    if (traits.read_ahead > 0) traits.read_ahead = count_batches(traits.read_ahead, batch_size_, false);
-    return traits;
-  }
-
-  std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
-    std::vector<Element> batches;
-    batches.reserve(positions.size());
-    std::vector<std::int64_t> rows;
-    for (const std::int64_t position : positions) {
-      rows.resize(static_cast<std::size_t>(count_.rows(position)));
-      std::iota(rows.begin(), rows.end(), position * batch_size_);
-      batches.push_back(pad(input_->fetch(rows), *padding_, *pool_));
-    }
-    return batches;
-  }
-
-  // A part of a batch is as long as the whole batch, so `take_rows` makes whole ones.
-  std::int64_t rows(std::int64_t position) const override { return count_.rows(position); }
-  std::int64_t rows_before(std::int64_t position) const override { return count_.rows_before(position); }
-
- private:
-  PlanPtr input_;
-  std::int64_t batch_size_;
-  BatchCount count_;
-  PaddingPtr padding_;
-  std::shared_ptr<BufferPool> pool_;
-};
-
-/// Between two calls of `next` it holds nothing, so its position is its input's.
-class PaddedBatchCursor final : public Iterator {
- public:
-  PaddedBatchCursor(IteratorPtr input, std::int64_t batch_size, bool drop_remainder, PaddingPtr padding,
-                    std::shared_ptr<BufferPool> pool)
-      : input_(std::move(input)),
-        batch_size_(batch_size),
-        drop_remainder_(drop_remainder),
-        padding_(std::move(padding)),
-        pool_(std::move(pool)) {}
-
-  std::optional<Element> next() override {
-    const std::vector<Element> rows = next_elements(*input_, batch_size_);
-    const bool is_short = static_cast<std::int64_t>(rows.size()) < batch_size_;
-    if (rows.empty() || (is_short && drop_remainder_)) return std::nullopt;
-    return pad(rows, *padding_, *pool_);
-  }
-
-  State save() const override { return State().set("input", input_->save()); }
-  void load(const State& state) override { input_->load(state.at("input")); }
-
- private:
-  IteratorPtr input_;
-  std::int64_t batch_size_;
-  bool drop_remainder_;
-  PaddingPtr padding_;
-  std::shared_ptr<BufferPool> pool_;
-};
 
 class PaddedBatchNode final : public UnaryNode {
  public:
@@ -131,15 +55,19 @@ class PaddedBatchNode final : public UnaryNode {
   PlanPtr plan(const IterContext& context) const override {
     PlanPtr rows = input().plan(context.input(0));
     if (rows == nullptr) return nullptr;
-    return std::make_shared<PaddedBatchPlan>(std::move(rows), batch_size_, options_.drop_remainder, padding_,
-                                             context.engine->pool);
+    return batch_plan(std::move(rows), batching(context));
   }
   IteratorPtr iterate(const IterContext& context) const override {
-    return std::make_unique<PaddedBatchCursor>(open_iterator(input_ptr(), context.input(0)), batch_size_,
-                                               options_.drop_remainder, padding_, context.engine->pool);
+    return batch_cursor(open_iterator(input_ptr(), context.input(0)), batching(context));
   }
 
  private:
+  Batching batching(const IterContext& context) const {
+    const auto pad = [padding = padding_](std::span<const Element> rows, BufferPool& pool) {
+      return pad_rows(rows, padding->of(rows.front().structure()), pool, kName);
+    };
+    return {batch_size_, options_.drop_remainder, {.join = pad, .whole = true}, context.engine->pool};
+  }
   std::string arguments() const {
     return std::string("drop_remainder=") + (options_.drop_remainder ? "True" : "False") +
            padding_->describe();
@@ -147,7 +75,7 @@ class PaddedBatchNode final : public UnaryNode {
 
   std::int64_t batch_size_;
   PaddedBatchOptions options_;
-  PaddingPtr padding_;
+  std::shared_ptr<const Padding> padding_;
 };
 
 }  // namespace

@@ -30,20 +30,34 @@ void check_structure(const StructurePtr& given, std::size_t leaves, const Struct
                     given == nullptr ? c10::str("has ", leaves, " leaves") : "is " + given->str(), ".");
 }
 
+/// What one leaf is padded with.
+LeafPadding padding_value(const Element& values, std::size_t leaf, std::string_view op) {
+  const auto* string = std::get_if<Bytes>(&values.leaves()[leaf]);
+  const Dims shape =
+      string != nullptr ? string->shape : dense_leaf(values, leaf, op, "pad with").sizes().vec();
+  TORCH_CHECK_VALUE(shape.empty(), op, ": `padding_values` must be scalars, but ",
+                    leaf_name(*values.structure(), leaf), " has the shape ", dims_string(shape), ".");
+  if (string != nullptr) return {.shape = {}, .value = 0, .text = std::string((*string)[0])};
+  return {.shape = {}, .value = values.tensor(leaf).item(), .text = {}};
+}
+
+/// The shape of the kinds of leaves that are padded; null for others.
+const std::optional<Dims>* paddable_shape(const LeafSpec& leaf) {
+  if (const auto* tensor = std::get_if<TensorSpec>(&leaf)) return &tensor->shape;
+  if (const auto* strings = std::get_if<StringSpec>(&leaf)) return &strings->shape;
+  return nullptr;
+}
+
 }  // namespace
 
 Padding::Padding(std::optional<PaddedShapes> shapes, std::optional<Element> values, std::string_view op)
-    : op_(op), shapes_(std::move(shapes)), values_{c10::Scalar(0)} {
+    : op_(op), shapes_(std::move(shapes)), values_(1) {
   if (shapes_) check_dims(*shapes_, op);
   if (!values) return;
   if (values->structure() != Structure::leaf()) values_structure_ = values->structure();
   values_.clear();
   for (std::size_t leaf = 0; leaf < values->leaves().size(); ++leaf) {
-    const at::Tensor& value = dense_leaf(*values, leaf, op, "pad with");
-    TORCH_CHECK_VALUE(value.dim() == 0, op, ": `padding_values` must be scalars, but ",
-                      leaf_name(*values->structure(), leaf), " has the shape ",
-                      dims_string(value.sizes().vec()), ".");
-    values_.push_back(value.item());
+    values_.push_back(padding_value(*values, leaf, op));
   }
 }
 
@@ -53,8 +67,8 @@ std::vector<LeafPadding> Padding::of(const StructurePtr& structure) const {
   if (values_structure_ != nullptr)
     check_structure(values_structure_, values_.size(), structure, "padding_values", op_);
   for (std::size_t leaf = 0; leaf < padding.size(); ++leaf) {
+    padding[leaf] = values_structure_ == nullptr ? values_.front() : values_[leaf];
     if (shapes_) padding[leaf].shape = shapes_->leaves[leaf];
-    padding[leaf].value = values_structure_ == nullptr ? values_.front() : values_[leaf];
   }
   return padding;
 }
@@ -62,14 +76,14 @@ std::vector<LeafPadding> Padding::of(const StructurePtr& structure) const {
 std::vector<LeafPadding> Padding::of(const ElementSpec& elements) const {
   std::vector<LeafPadding> padding = of(elements.structure);
   for (std::size_t leaf = 0; leaf < padding.size(); ++leaf) {
-    const auto* spec = std::get_if<TensorSpec>(&elements.leaves[leaf]);
+    const std::optional<Dims>* shape = paddable_shape(elements.leaves[leaf]);
     const std::optional<Dims>& declared = padding[leaf].shape;
-    if (spec == nullptr || !spec->shape || !declared) continue;
-    bool fits = spec->shape->size() == declared->size();
+    if (shape == nullptr || !*shape || !declared) continue;
+    bool fits = (*shape)->size() == declared->size();
     for (std::size_t dim = 0; fits && dim < declared->size(); ++dim)
-      fits = (*declared)[dim] == kUnknownDim || (*spec->shape)[dim] <= (*declared)[dim];
+      fits = (*declared)[dim] == kUnknownDim || (**shape)[dim] <= (*declared)[dim];
     TORCH_CHECK_VALUE(fits, op_, ": ", leaf_name(*elements.structure, leaf), " has the shape ",
-                      dims_string(spec->shape), ", which cannot be padded to ", dims_string(declared), ".");
+                      dims_string(*shape), ", which cannot be padded to ", dims_string(declared), ".");
   }
   return padding;
 }
@@ -86,6 +100,8 @@ ElementSpec Padding::batch_spec(const ElementSpec& elements, std::int64_t batch_
       }
       spec->shape = declared;
     }
+    if (auto* strings = std::get_if<StringSpec>(&batches.leaves[leaf]); strings != nullptr && declared)
+      strings->shape = declared;
     batches.leaves[leaf] = prepend_dim(batches.leaves[leaf], batch_size);
   }
   return batches;
@@ -100,10 +116,18 @@ std::string Padding::describe() const {
       out << std::exchange(separator, ", ") << dims_string(shape);
     if (shapes_->leaves.size() != 1) out << ']';
   }
-  if (values_structure_ == nullptr && values_.front().equal(0)) return out.str();
+  if (values_structure_ == nullptr && !values_.front().text && values_.front().value.equal(0))
+    return out.str();
   out << ", padding_values=";
   const char* separator = values_structure_ == nullptr ? "" : "[";
-  for (const c10::Scalar& value : values_) out << std::exchange(separator, ", ") << value;
+  for (const LeafPadding& padding : values_) {
+    out << std::exchange(separator, ", ");
+    if (padding.text) {
+      out << '\'' << *padding.text << '\'';
+    } else {
+      out << padding.value;
+    }
+  }
   if (values_structure_ != nullptr) out << ']';
   return out.str();
 }

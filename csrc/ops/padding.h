@@ -32,8 +32,8 @@ class Padding {
  private:
   std::string_view op_;
   std::optional<PaddedShapes> shapes_;
-  StructurePtr values_structure_;  ///< null: one value for all leaves
-  std::vector<c10::Scalar> values_;
+  StructurePtr values_structure_;    ///< null: one value for all leaves
+  std::vector<LeafPadding> values_;  ///< their shapes are unset
 };
 
 }  // namespace torch_distinput

@@ -92,6 +92,26 @@ def test_shapes_and_values_have_the_structure_of_the_elements():
     assert pairs.padded_batch(2, ([3], [None])).element_spec[0].shape == (None, 3)
 
 
+def test_strings_are_padded_with_strings():
+    rows = [(["a", "bb"], torch.ones(1)), (["c"], torch.ones(2))]
+    spec = (tdi.StringSpec([None]), tdi.TensorSpec([None]))
+    dataset = tdi.Dataset.from_generator(lambda: iter(rows), spec)
+    ((strings, numbers),) = dataset.padded_batch(2)
+    assert strings == [["a", "bb"], ["c", ""]] and numbers.tolist() == [[1, 0], [1, 1]]
+    ((strings, _),) = dataset.padded_batch(2, ([3], [None]), ("-", 0))
+    assert strings == [["a", "bb", "-"], ["c", "-", "-"]]
+    assert dataset.padded_batch(2, ([3], [None])).element_spec[0] == tdi.StringSpec([None, 3])
+    with pytest.raises(ValueError, match=r"leaf \[1\] is the string '-', but a tensor is padded with a number"):
+        list(dataset.padded_batch(2, padding_values="-"))
+    with pytest.raises(ValueError, match=r"leaf \[0\] is 1, but strings are padded with a string"):
+        list(dataset.padded_batch(2, padding_values=1))
+    tdi.testing.assert_resumable(dataset.padded_batch(2))
+
+
+def test_unique_strings():
+    assert list(tdi.Dataset.from_tensor_slices(["a", "b", "a", "", "b"]).unique()) == ["a", "b", ""]
+
+
 def test_a_float_value_keeps_its_precision():
     rows = [torch.ones(1, dtype=torch.float64), torch.ones(2, dtype=torch.float64)]
     (batch,) = tdi.Dataset.from_torch(rows).padded_batch(2, padding_values=0.1)
