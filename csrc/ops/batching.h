@@ -16,9 +16,9 @@ namespace torch_distinput {
 /// How rows become a batch.
 struct JoinRows {
   std::function<Element(std::span<const Element> rows, BufferPool& pool)> join;  ///< any thread may call it
+  bool stacks = false;  ///< it is `stack_rows`, so that rows of a static layout are written side by side
   /// A row depends on the others of its batch, so that parts are cut from whole batches.
   bool whole = false;
-  bool stacks = false;  ///< it is `stack_rows`, so that rows of a static layout are written side by side
 
   Element operator()(std::span<const Element> rows, BufferPool& pool) const { return join(rows, pool); }
 };
