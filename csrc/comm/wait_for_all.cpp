@@ -15,10 +15,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::seconds kWarnAfter{30};
 constexpr std::chrono::microseconds kFirstPause{100};
-constexpr std::chrono::microseconds kLongestPause{10'000};
-constexpr std::chrono::milliseconds kInterruptInterval{50};
+constexpr std::chrono::microseconds kLongestPause{2'000};
+constexpr std::chrono::milliseconds kCheckInterval{50};
 
 std::vector<std::string> keys_of_all(const std::string& key, int size) {
   std::vector<std::string> keys;
@@ -44,12 +44,11 @@ void leave(Communicator& communicator, const std::string& key, const std::vector
 }  // namespace
 
 std::vector<std::string> wait_for_all(Communicator& communicator, const std::string& key,
-                                      const std::string& mine, std::chrono::duration<double> timeout,
-                                      const std::string& what) {
+                                      const std::string& mine, const Patience& patience) {
   const auto keys = keys_of_all(key, communicator.size());
   communicator.post(keys[static_cast<std::size_t>(communicator.rank())], mine);
   const auto start = Clock::now();
-  auto next_check = start + kInterruptInterval;
+  auto next_check = start + kCheckInterval;
   bool warned = false;
   for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
     if (auto texts = communicator.look(keys)) {
@@ -57,20 +56,21 @@ std::vector<std::string> wait_for_all(Communicator& communicator, const std::str
       return std::move(*texts);
     }
     const auto now = Clock::now();
-    if (now - start >= timeout) {
+    if (now - start >= patience.timeout) {
       std::ostringstream text;
-      text << what << ": rank " << communicator.rank() << " waited " << timeout.count()
+      text << patience.what << ": rank " << communicator.rank() << " waited " << patience.timeout.count()
            << " s (`peer_timeout`) for " << missing(communicator, keys)
            << ". Every rank has to open its iterators in the same order and ask for their first step.";
       throw DistributedDatasetError(text.str());
     }
-    if (now - start >= kPatience && !std::exchange(warned, true)) {
-      TORCH_WARN(what, ": rank ", communicator.rank(), " has waited ", kPatience.count(), " s for ",
+    if (now - start >= kWarnAfter && !std::exchange(warned, true)) {
+      TORCH_WARN(patience.what, ": rank ", communicator.rank(), " has waited ", kWarnAfter.count(), " s for ",
                  missing(communicator, keys), ".");
     }
     if (now >= next_check) {
       if (interrupt_check()) interrupt_check()();
-      next_check = now + kInterruptInterval;
+      patience.check();
+      next_check = now + kCheckInterval;
     }
     std::this_thread::sleep_for(pause);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,13 +10,20 @@
 
 namespace torch_distinput {
 
-/// Posts `mine` and waits until every rank has posted under the same `key`; returns all texts by rank. `what`
-/// says in messages what the ranks do. After 30 s of waiting a warning names those that are missing; after
-/// `timeout` DistributedDatasetError does. Calls `interrupt_check()` about every 50 ms and throws what it
-/// throws; calling again goes on waiting. When all ranks have returned, the texts are gone.
+/// How a rank waits for the others.
+struct Patience {
+  std::string what;  ///< for messages: what the ranks do
+  std::chrono::duration<double>
+      timeout;  ///< after which DistributedDatasetError names the ranks that are missing
+  /// Called about every 50 ms, as `interrupt_check()` is; what they throw ends the wait.
+  std::function<void()> check = [] {};
+};
+
+/// Posts `mine` and waits until every rank has posted under the same `key`; returns all texts by rank. After
+/// 30 s a warning names the ranks that are missing. When the wait was ended early, calling again goes on with
+/// it. When all ranks have returned, the texts are gone.
 std::vector<std::string> wait_for_all(Communicator& communicator, const std::string& key,
-                                      const std::string& mine, std::chrono::duration<double> timeout,
-                                      const std::string& what);
+                                      const std::string& mine, const Patience& patience);
 
 /// `rank 3`, or `ranks 0, 2 and 5`.
 std::string name_ranks(const std::vector<int>& ranks);

@@ -1,7 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/built_step.h"
 
-#include "distribute/zero_part.h"
+#include "distribute/missing_part.h"
 
 namespace torch_distinput {
 
@@ -43,12 +43,6 @@ StepInfo info_of(const Distribution& distribution, const PlannedStep& planned) {
   }
   info.order = row_order(distribution.dealing, planned);
   return info;
-}
-
-Element missing_part(const Distribution& distribution) {
-  const Dealing& dealing = distribution.dealing;
-  return dealing.whole ? zero_element(distribution.spec, *dealing.node)
-                       : zero_part(distribution.spec, *dealing.node);
 }
 
 }  // namespace

@@ -88,6 +88,8 @@ std::int64_t DistributedDataset::cardinality() const { return impl_->distributio
 
 std::optional<std::int64_t> DistributedDataset::num_steps() const {
   const Distribution& distribution = *impl_->distribution;
+  // The longest of the ranks' streams decides, and this rank knows only its own.
+  if (impl_->openings && !distribution.one_stream()) return std::nullopt;
   return impl_->num_steps(distribution, !distribution.completes);
 }
 

@@ -1,6 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <c10/util/Exception.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,7 +21,12 @@ struct DistributedDataset::Impl {
   Impl(DistributionPtr shared, const PeersPtr& peers)
       : distribution(std::move(shared)),
         epochs(std::make_shared<EpochCount>()),
-        openings(peers ? std::make_shared<OpeningKeys>(peers) : nullptr) {}
+        openings(peers ? std::make_shared<OpeningKeys>(peers) : nullptr) {
+    TORCH_CHECK_VALUE(
+        !peers || distribution->one_stream() || distribution->input.tail != Tail::kRepeat,
+        "InputOptions: `tail` \"repeat\" needs one stream for all processes, but here each reads "
+        "its own; use another tail or AutoShardPolicy DATA.");
+  }
 
   /// The base seed: that of the pipeline, else one drawn once.
   std::uint64_t seed() const;

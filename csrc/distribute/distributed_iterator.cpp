@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/engine.h"
+#include "distribute/agreed_lane.h"
 #include "distribute/deliver.h"
 #include "distribute/interrupt_watch.h"
 #include "ops/fork_count.h"
@@ -76,17 +77,25 @@ std::optional<PerReplica> DistributedIterator::Impl::take(bool only_complete) {
 
 void DistributedIterator::Impl::open_with_peers() {
   if (link_->open()) return link_->check_alive();
-  const std::uint64_t drawn = link_->agree(describe_opening(*distribution_, at_, seed_given_));
+  const auto openings = link_->agree(describe_opening(*distribution_, at_, seed_given_));
+  rows_before_ = 0;
+  for (const Opening& opening : openings) rows_before_ += opening.rows;
   if (seed_given_) return;
-  at_.seed = drawn;
-  if (epochs_) epochs_->adopt(at_.epoch, used_, drawn);
+  at_.seed = openings.front().drawn_seed;
+  if (epochs_) epochs_->adopt(at_.epoch, used_, at_.seed);
+}
+
+std::unique_ptr<Lane> DistributedIterator::Impl::make_lane() {
+  auto own = open_lane(distribution_, epoch_context(engine_, at_.seed, at_.epoch, stream_only_), at_.start);
+  if (!link_ || distribution_->one_stream()) return own;
+  return open_agreed_lane(distribution_, std::move(own), at_.start, *link_, engine_->counters->rounds,
+                          rows_before_);
 }
 
 /// The next step, made and not handed out; null at the end.
 BuiltStep* DistributedIterator::Impl::peek() {
   if (!ahead_) {
-    if (!lane_)
-      lane_ = open_lane(distribution_, epoch_context(engine_, at_.seed, at_.epoch, stream_only_), at_.start);
+    if (!lane_) lane_ = make_lane();
     ahead_ = lane_->next();
   }
   return ahead_ ? &*ahead_ : nullptr;

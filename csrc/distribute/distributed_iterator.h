@@ -35,6 +35,7 @@ struct DistributedIterator::Impl {
   void check_usable() const;
   void open_with_peers();
   void leave_peers() noexcept;
+  std::unique_ptr<Lane> make_lane();
   BuiltStep* peek();
   PerReplica hand_out(bool only_complete);
   void count(const PerReplica& values);
@@ -47,6 +48,7 @@ struct DistributedIterator::Impl {
   bool stream_only_;
   std::unique_ptr<PeerLink> link_;
   bool seed_given_;
+  std::int64_t rows_before_ = 0;  // of the epoch before the opening, over all ranks
   std::shared_ptr<Engine> engine_;
   std::unique_ptr<Lane> lane_;      // null before the first step is asked for, and after load
   std::optional<BuiltStep> ahead_;  // made and not handed out

@@ -21,13 +21,16 @@ struct Distribution {
   Options options;  ///< of the pipeline
   InputOptions input;
   std::vector<c10::Device> devices;  ///< of the local replicas
-  NodePtr node;                      ///< the dataset as the user gave it
-  SpecPtr spec;                      ///< of the global batches; null: not known before data is read
-  std::int64_t cardinality = 0;      ///< of the dataset as the user gave it
-  bool completes = false;            ///< steps that lack parts are completed (`partial_batch_handling`)
+  NodePtr node;  ///< the dataset as the user gave it, the same on every worker; null: each has its own
+  SpecPtr spec;  ///< of the global batches; null: not known before data is read
+  std::int64_t cardinality = 0;  ///< of the dataset as the user gave it
+  bool completes = false;        ///< steps that lack parts are completed (`partial_batch_handling`)
   /// One for each local replica, which reads its own dataset (`ReplicationMode::kPerReplica`); else empty.
   /// `dealing` is then that of the first.
   std::vector<DistributionPtr> pipelines = {};
+
+  /// Whether all workers read one stream and deal it out by arithmetic; else they must agree on its end.
+  bool one_stream() const { return node && dealing.sharding.applied == AutoShardPolicy::kData; }
 
   ScheduleRules rules() const {
     return {dealing.splitter,

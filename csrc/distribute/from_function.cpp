@@ -34,11 +34,6 @@ std::shared_ptr<Distribution> whole_distribution(const Dataset& dataset, const I
 DistributedDataset Strategy::distribute_datasets_from_function(
     const std::function<Dataset(const InputContext&)>& make, InputOptions options) const {
   check_function_options(options, pipeline_per_replica_);
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      !peers_,
-      "distribute_datasets_from_function: each process reads a dataset of its own, and "
-      "an agreement on the end of uneven streams is not there yet; use "
-      "`distribute_dataset`.");
   const std::int64_t count = std::ssize(devices_);
   const Replicas replicas{num_workers_, worker_, count};
   std::shared_ptr<Distribution> distribution;

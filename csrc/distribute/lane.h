@@ -20,6 +20,8 @@ class Lane {
   /// The next step; nullopt at the end, then and later. An error of the pipeline is thrown at every later
   /// call too.
   virtual std::optional<BuiltStep> next() = 0;
+  /// Whether `next` would return at once.
+  virtual bool ready() const { return false; }
   /// How often `next` had to sleep.
   virtual std::int64_t waits() const { return 0; }
   /// Whether an interrupt that `next` threw left everything as it was.

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/opening.h"
 
+#include <algorithm>
 #include <map>
 #include <sstream>
 
@@ -32,6 +33,24 @@ std::string unescape(const std::string& line) {
   return value;
 }
 
+/// A rank that has no data may not know its type. It agrees with everybody.
+constexpr const char* kUnknown = "unknown";
+
+/// The structure, and kind, dtype and number of dimensions of each leaf: sizes may differ between ranks.
+std::string type_text(const ElementSpec& spec) {
+  ElementSpec type = spec;
+  for (LeafSpec& leaf : type.leaves) {
+    std::visit(
+        [](auto& kind) {
+          if constexpr (requires { kind.shape; }) {
+            if (kind.shape) std::fill(kind.shape->begin(), kind.shape->end(), kUnknownDim);
+          }
+        },
+        leaf);
+  }
+  return to_string(type);
+}
+
 std::string weights_text(const std::optional<std::vector<double>>& weights) {
   if (!weights) return "none";
   std::ostringstream text;
@@ -53,7 +72,7 @@ std::string advice(const std::string& fact) {
 
 std::string Opening::encode() const {
   std::ostringstream text;
-  text << drawn_seed << '\n';
+  text << drawn_seed << ' ' << rows << '\n';
   for (const auto& [name, value] : facts) text << name << '=' << escape(value) << '\n';
   return text.str();
 }
@@ -62,8 +81,8 @@ Opening Opening::decode(const std::string& text) {
   std::istringstream lines(text);
   Opening opening;
   std::string line;
+  lines >> opening.drawn_seed >> opening.rows;
   std::getline(lines, line);
-  opening.drawn_seed = std::stoull(line);
   while (std::getline(lines, line)) {
     const auto end = line.find('=');
     opening.facts.push_back({line.substr(0, end), unescape(line.substr(end + 1))});
@@ -77,17 +96,20 @@ Opening describe_opening(const Distribution& distribution, const EpochPosition& 
   const StepPosition& position = at.start.position;
   Opening opening;
   opening.drawn_seed = at.seed;
+  opening.rows = position.row;
   const auto add = [&](const char* name, std::string value) {
     opening.facts.push_back({name, std::move(value)});
   };
   add("shuffle version", std::to_string(kPermutationVersion));
   add("workers", std::to_string(dealing.replicas.workers));
   add("replicas a worker", std::to_string(dealing.replicas.per_worker));
-  add("pipeline", pipeline_identity(distribution.node).str());
-  add("batch size", std::to_string(dealing.batch));
-  add("length", std::to_string(distribution.cardinality));
-  add("content", content_probe(distribution.node));
-  add("element_spec", distribution.spec ? to_string(*distribution.spec) : "unknown");
+  if (distribution.node) {
+    add("pipeline", pipeline_identity(distribution.node).str());
+    add("batch size", std::to_string(dealing.batch));
+    add("length", std::to_string(distribution.cardinality));
+    add("content", content_probe(distribution.node));
+  }
+  add("type of the elements", distribution.spec ? type_text(*distribution.spec) : kUnknown);
   add("split", input.split == Split::kTf ? "tf" : "balanced");
   add("weights", weights_text(input.weights));
   add("tail", std::to_string(static_cast<int>(input.tail)));
@@ -95,7 +117,9 @@ Opening describe_opening(const Distribution& distribution, const EpochPosition& 
   add("partial batch handling", distribution.completes ? "on" : "off");
   add("epoch", std::to_string(at.epoch));
   add("seed", seed_given ? std::to_string(at.seed) : "none");
-  add("position", "step " + std::to_string(position.step) + ", row " + std::to_string(position.row));
+  // Ranks that read streams of their own stand at rows of their own.
+  add("position", "step " + std::to_string(position.step) +
+                      (distribution.one_stream() ? ", row " + std::to_string(position.row) : ""));
   return opening;
 }
 
@@ -105,9 +129,10 @@ void check_openings_agree(const std::vector<Opening>& openings) {
     std::map<std::string, std::vector<int>> ranks_by_value;
     for (std::size_t rank = 0; rank < openings.size(); ++rank) {
       const auto& facts = openings[rank].facts;
-      ranks_by_value[i < facts.size() ? facts[i].value : "nothing"].push_back(static_cast<int>(rank));
+      const std::string value = i < facts.size() ? facts[i].value : "nothing";
+      if (value != kUnknown) ranks_by_value[value].push_back(static_cast<int>(rank));
     }
-    if (ranks_by_value.size() == 1) continue;
+    if (ranks_by_value.size() <= 1) continue;
     std::ostringstream text;
     text << "DistributedDataset: the ranks must agree on " << name << ", but ";
     const char* separator = "";

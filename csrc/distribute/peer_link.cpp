@@ -10,7 +10,6 @@
 #include "torch_distinput/error.h"
 
 namespace torch_distinput {
-namespace {
 
 std::string message_of(const std::exception_ptr& error) {
   try {
@@ -24,8 +23,6 @@ std::string message_of(const std::exception_ptr& error) {
   }
 }
 
-}  // namespace
-
 std::string OpeningKeys::next() {
   const std::lock_guard lock(mutex_);
   if (dataset_.empty()) dataset_ = peers_->next_dataset_key();
@@ -35,14 +32,14 @@ std::string OpeningKeys::next() {
 PeerLink::PeerLink(std::shared_ptr<OpeningKeys> keys, double peer_timeout)
     : keys_(std::move(keys)), timeout_(peer_timeout) {}
 
-std::uint64_t PeerLink::agree(const Opening& mine) {
+std::vector<Opening> PeerLink::agree(const Opening& mine) {
   if (key_.empty()) key_ = keys_->next();
   Peers& peers = *keys_->peers();
   auto watched = peers.watch().watch(key_, timeout_);
   std::vector<Opening> openings;
   try {
-    for (const auto& text :
-         wait_for_all(peers.communicator(), key_ + "/open", mine.encode(), timeout_, "DistributedDataset"))
+    const Patience patience{"DistributedDataset", timeout_};
+    for (const auto& text : wait_for_all(peers.communicator(), key_ + "/open", mine.encode(), patience))
       openings.push_back(Opening::decode(text));
   } catch (const DistributedDatasetError& error) {
     // Those that come later find this rank's opening, but not this rank.
@@ -51,8 +48,18 @@ std::uint64_t PeerLink::agree(const Opening& mine) {
   }
   check_openings_agree(openings);
   watched_ = std::move(watched);
-  key_.clear();
-  return openings.front().drawn_seed;
+  return openings;
+}
+
+std::vector<std::string> PeerLink::hold_round(std::int64_t round, const std::string& text,
+                                              std::int64_t step) {
+  Patience patience{"DistributedIterator", std::chrono::duration<double>::max()};
+  patience.check = [this, step] {
+    check_alive();
+    check_together(step);
+  };
+  return wait_for_all(keys_->peers()->communicator(), key_ + "/round/" + std::to_string(round), text,
+                      patience);
 }
 
 void PeerLink::check_alive() const {
@@ -71,12 +78,18 @@ void PeerLink::check_together(std::int64_t step) const {
 
 void PeerLink::fail(std::int64_t step, const std::exception_ptr& error) noexcept {
   if (watched_) watched_->fail("at step " + std::to_string(step) + ": " + message_of(error));
+  end();
+}
+
+void PeerLink::end() noexcept {
+  watched_.reset();
+  key_.clear();
 }
 
 void PeerLink::leave(std::int64_t steps) noexcept {
   if (!watched_) return;
   watched_->leave(steps);
-  watched_.reset();
+  end();
 }
 
 }  // namespace torch_distinput

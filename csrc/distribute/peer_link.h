@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "distribute/opening.h"
 #include "distribute/peers.h"
@@ -27,30 +28,38 @@ class OpeningKeys {
   std::int64_t openings_ = 0;
 };
 
+/// What `error` says, for other processes.
+std::string message_of(const std::exception_ptr& error);
+
 /// What binds an iterator to those of the other ranks. One thread at a time.
 class PeerLink {
  public:
   PeerLink(std::shared_ptr<OpeningKeys> keys, double peer_timeout);
 
   bool open() const noexcept { return watched_ != nullptr; }
-  /// Waits for the openings of all ranks; throws DistributedDatasetError where they differ or one is missing
-  /// for longer than the timeout. Returns the seed that rank 0 drew. May be called again after an interrupt.
-  std::uint64_t agree(const Opening& mine);
+  int rank() const noexcept { return keys_->peers()->communicator().rank(); }
+  /// Waits for the openings of all ranks and returns them; throws DistributedDatasetError where they differ
+  /// or one is missing for longer than the timeout. May be called again after an interrupt.
+  std::vector<Opening> agree(const Opening& mine);
+  /// Posts `text` in round `round` of this iterator and waits for those of all ranks. A rank may take its
+  /// time: only one that failed, fell silent or left before `step`, the next one, ends the wait with
+  /// DistributedDatasetError. May be called again after an interrupt.
+  std::vector<std::string> hold_round(std::int64_t round, const std::string& text, std::int64_t step);
   /// Throws DistributedDatasetError if a peer is known to have failed.
   void check_alive() const;
   /// Throws DistributedDatasetError if a peer left before step `step`, which this rank is about to take.
   void check_together(std::int64_t step) const;
-  /// This rank failed at step `step` with the current exception.
+  /// This rank failed at step `step`: there is no other step before the next opening.
   void fail(std::int64_t step, const std::exception_ptr& error) noexcept;
   /// This rank takes no step after the first `steps` ones; the next one needs another opening.
   void leave(std::int64_t steps) noexcept;
   /// This rank took the last step: nobody waits for it.
-  void end() noexcept { watched_.reset(); }
+  void end() noexcept;
 
  private:
   std::shared_ptr<OpeningKeys> keys_;
   std::chrono::duration<double> timeout_;
-  std::string key_;  // of the opening under way
+  std::string key_;  // of the opening under way, or of this iterator
   std::unique_ptr<WatchedIterator> watched_;
 };
 

@@ -64,6 +64,7 @@ class PlanLane final : public Lane {
     ended_ = !item || !*item;
     return ended_ ? std::nullopt : std::move(*item);
   }
+  bool ready() const override { return ended_ || producer_.ready(); }
   std::int64_t waits() const override { return producer_.waits(); }
 
  private:

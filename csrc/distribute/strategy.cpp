@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "torch_distinput/strategy.h"
 
-#include <c10/util/Exception.h>
-
 #include <utility>
 
 #include "distribute/devices.h"
@@ -16,18 +14,6 @@ Strategy::Strategy(std::vector<c10::Device> devices, bool partial_batches)
 
 std::int64_t Strategy::num_replicas_in_sync() const noexcept { return std::ssize(devices_) * num_workers_; }
 
-namespace {
-
-/// Workers that read streams of their own may end at different steps.
-void require_one_stream(const PeersPtr& peers, const Sharding& sharding) {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      !peers || sharding.applied == AutoShardPolicy::kData, "distribute_dataset: policy ",
-      policy_name(sharding.applied), " gives each process a stream of its own (", sharding.reason,
-      "), and an agreement on the end of uneven streams is not there yet; use AutoShardPolicy.DATA.");
-}
-
-}  // namespace
-
 DistributedDataset Strategy::distribute_dataset(const Dataset& dataset, InputOptions options) const {
   const Replicas replicas{num_workers_, worker_, std::ssize(devices_)};
   check_input_options(options, replicas);
@@ -37,7 +23,6 @@ DistributedDataset Strategy::distribute_dataset(const Dataset& dataset, InputOpt
   const AutoShardPolicy policy = distribution->options.auto_shard_policy.value_or(AutoShardPolicy::kAuto);
   distribution->dealing =
       deal_out(node, policy, replicas, options.split, options.weights.value_or(std::vector<double>{}));
-  require_one_stream(peers_, distribution->dealing.sharding);
   distribution->input = std::move(options);
   distribution->devices = devices_;
   distribution->node = node;

@@ -98,6 +98,7 @@ class ThreadedStreamLane final : public Lane {
   ~ThreadedStreamLane() override { queue_.close(); }
 
   std::optional<BuiltStep> next() override { return queue_.pop(interrupt_check()); }
+  bool ready() const override { return queue_.size() > 0; }
   std::int64_t waits() const override { return queue_.waits(); }
   bool survives_interrupt() const override { return true; }
 

@@ -13,14 +13,14 @@
 namespace torch_distinput {
 namespace {
 
-constexpr std::chrono::seconds kLong{60};
+const Patience kPatience{"test", std::chrono::seconds(60)};
 
 TEST(WaitForAll, GivesEveryRankTheTextsOfAll) {
   const auto ranks = in_memory_communicators(4);
   std::vector<std::future<std::vector<std::string>>> waits;
   for (const auto& rank : ranks) {
     waits.push_back(std::async(std::launch::async, [rank] {
-      return wait_for_all(*rank, "open", "I am " + std::to_string(rank->rank()), kLong, "test");
+      return wait_for_all(*rank, "open", "I am " + std::to_string(rank->rank()), kPatience);
     }));
   }
   for (auto& wait : waits) {
@@ -30,8 +30,8 @@ TEST(WaitForAll, GivesEveryRankTheTextsOfAll) {
 
 TEST(WaitForAll, LeavesNothingBehindWhenAllHaveRead) {
   const auto ranks = in_memory_communicators(2);
-  auto other = std::async(std::launch::async, [&] { wait_for_all(*ranks[1], "open", "b", kLong, "test"); });
-  wait_for_all(*ranks[0], "open", "a", kLong, "test");
+  auto other = std::async(std::launch::async, [&] { wait_for_all(*ranks[1], "open", "b", kPatience); });
+  wait_for_all(*ranks[0], "open", "a", kPatience);
   other.get();
   EXPECT_FALSE(ranks[0]->look({"open/0"}));
   EXPECT_FALSE(ranks[0]->look({"open/1"}));
@@ -42,7 +42,7 @@ TEST(WaitForAll, NamesTheRanksThatNeverCame) {
   const auto ranks = in_memory_communicators(4);
   ranks[2]->post("open/2", "here");
   try {
-    wait_for_all(*ranks[0], "open", "a", std::chrono::milliseconds(5), "The opening");
+    wait_for_all(*ranks[0], "open", "a", {"The opening", std::chrono::milliseconds(5)});
     FAIL() << "nothing was thrown";
   } catch (const DistributedDatasetError& error) {
     const std::string text = error.what_without_backtrace();
@@ -56,10 +56,16 @@ TEST(WaitForAll, AnInterruptEndsTheWaitAndWaitingAgainWorks) {
   const auto ranks = in_memory_communicators(2);
   {
     const InterruptScope interrupt([] { throw std::runtime_error("Ctrl-C"); });
-    EXPECT_THROW(wait_for_all(*ranks[0], "open", "a", kLong, "test"), std::runtime_error);
+    EXPECT_THROW(wait_for_all(*ranks[0], "open", "a", kPatience), std::runtime_error);
   }
   ranks[1]->post("open/1", "b");
-  EXPECT_EQ(wait_for_all(*ranks[0], "open", "a", kLong, "test"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(wait_for_all(*ranks[0], "open", "a", kPatience), (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(WaitForAll, EndsWhenTheCheckThrows) {
+  const auto ranks = in_memory_communicators(2);
+  const Patience checked{"test", std::chrono::seconds(60), [] { throw std::runtime_error("rank 1 died"); }};
+  EXPECT_THROW(wait_for_all(*ranks[0], "open", "a", checked), std::runtime_error);
 }
 
 TEST(NameRanks, ReadsAsASentence) {

@@ -1,65 +1,17 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <future>
 #include <numeric>
 #include <random>
 #include <stdexcept>
 #include <thread>
 
-#include "comm/communicator.h"
-#include "distribute/distribute_testing.h"
-#include "distribute/peers.h"
-#include "torch_distinput/error.h"
+#include "distribute/multi_worker_testing.h"
 
-/// Several ranks in one process, over a board in memory.
 namespace torch_distinput::distribute_testing {
 namespace {
 
 using op_testing::error_of;
-
-/// One rank's strategy with `per_worker` CPU replicas.
-class Rank final : public Strategy {
- public:
-  Rank(const CommunicatorPtr& communicator, std::int64_t per_worker)
-      : Strategy(std::vector<c10::Device>(static_cast<std::size_t>(per_worker), c10::Device(c10::kCPU)),
-                 /*partial_batches=*/true) {
-    num_workers_ = communicator->size();
-    worker_ = communicator->rank();
-    peers_ = std::make_shared<Peers>(communicator, std::chrono::milliseconds(5));
-  }
-};
-
-std::vector<Rank> ranks_of(int workers, std::int64_t per_worker = 1) {
-  std::vector<Rank> ranks;
-  for (const auto& communicator : in_memory_communicators(workers))
-    ranks.emplace_back(communicator, per_worker);
-  return ranks;
-}
-
-/// Runs `body(rank number, strategy)` on a thread for each rank; the results by rank.
-template <class Body>
-auto on_all(std::vector<Rank>& ranks, const Body& body) {
-  std::vector<std::future<decltype(body(0, ranks[0]))>> futures;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    futures.push_back(std::async(std::launch::async,
-                                 [&, rank] { return body(static_cast<std::int64_t>(rank), ranks[rank]); }));
-  }
-  std::vector<decltype(body(0, ranks[0]))> results;
-  for (auto& future : futures) results.push_back(future.get());
-  return results;
-}
-
-/// The text of the DistributedDatasetError that `body` throws; "" where it throws none.
-template <class Body>
-std::string peer_error(const Body& body) {
-  try {
-    body();
-  } catch (const DistributedDatasetError& error) {
-    return error.what_without_backtrace();
-  }
-  return "";
-}
 
 /// Steps in global replica order: as one process with all the replicas would see them.
 Steps together(const std::vector<Steps>& by_rank) {

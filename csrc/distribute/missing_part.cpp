@@ -1,0 +1,54 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/missing_part.h"
+
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "distribute/zero_part.h"
+#include "kernels/rows.h"
+
+namespace torch_distinput {
+namespace {
+
+std::int64_t full_rows(const Distribution& distribution, std::size_t replica) {
+  const Dealing& dealing = distribution.dealing;
+  if (dealing.batch <= 0) return 0;
+  return dealing.splitter->shares(dealing.batch, 0,
+                                  dealing.width)[static_cast<std::size_t>(dealing.local[replica])];
+}
+
+Element repeat_row(const Element& part, std::int64_t row, std::int64_t times) {
+  const std::vector<Element> rows(static_cast<std::size_t>(times),
+                                  slice_rows(part, row, row + 1, "distribute_dataset"));
+  return concat_rows(rows, "distribute_dataset");
+}
+
+/// `rows` rows of zeros in the dense leaves of a part without rows; other leaves stay without.
+Element fill_with_zeros(Element part, std::int64_t rows) {
+  for (Leaf& leaf : part.leaves()) {
+    auto* const dense = std::get_if<at::Tensor>(&leaf);
+    if (dense == nullptr) continue;
+    Dims shape = dense->sizes().vec();
+    shape.front() = rows;
+    *dense = at::zeros(shape, dense->options());
+  }
+  return part;
+}
+
+}  // namespace
+
+Element missing_part(const Distribution& distribution) {
+  const Dealing& dealing = distribution.dealing;
+  return dealing.whole ? zero_element(distribution.spec, *dealing.node)
+                       : zero_part(distribution.spec, *dealing.node);
+}
+
+Element ended_part(const Distribution& distribution, std::size_t replica, const std::vector<Element>& last) {
+  const std::int64_t full = full_rows(distribution, replica);
+  if (distribution.input.tail != Tail::kPadded || full == 0) return missing_part(distribution);
+  if (last.empty()) return fill_with_zeros(missing_part(distribution), full);
+  return repeat_row(last[replica], last[replica].rows().value_or(1) - 1, full);
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,59 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/round.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace torch_distinput {
+namespace {
+
+using After = RoundText::After;
+
+bool has_ended(const RoundText& text) { return text.after == After::kEnd; }
+
+/// Steps that every rank can take, or has no need to.
+std::int64_t count_released(const std::vector<RoundText>& texts, bool until_first) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::int64_t most = 0;
+  for (const RoundText& text : texts) {
+    most = std::max(most, text.ready());
+    if (until_first || !has_ended(text)) least = std::min(least, text.ready());
+  }
+  return std::min(least, most);
+}
+
+Round::Step decide_step(const std::vector<RoundText>& texts, std::int64_t step, bool until_first) {
+  Round::Step decided;
+  bool all_end = true;
+  bool one_ends = false;
+  for (const RoundText& text : texts) {
+    if (step < text.ready()) decided.global_valid += text.valid[static_cast<std::size_t>(step)];
+    decided.complete = decided.complete && step < text.ready();
+    all_end = all_end && text.ends_by(step + 1);
+    one_ends = one_ends || text.ends_by(step + 1);
+  }
+  decided.last = until_first ? one_ends : all_end;
+  decided.last_complete = one_ends;
+  return decided;
+}
+
+}  // namespace
+
+Round decide_round(const std::vector<RoundText>& texts, bool until_first) {
+  Round round;
+  const std::int64_t released = count_released(texts, until_first);
+  for (std::int64_t step = 0; step < released; ++step)
+    round.released.push_back(decide_step(texts, step, until_first));
+  const auto ends = [&](const RoundText& text) { return text.ends_by(released); };
+  round.ended = until_first ? std::any_of(texts.begin(), texts.end(), ends)
+                            : std::all_of(texts.begin(), texts.end(), ends);
+  for (std::size_t rank = 0; rank < texts.size() && !round.ended; ++rank) {
+    if (texts[rank].after == After::kFailure && texts[rank].ready() == released) {
+      round.failed = static_cast<int>(rank);
+      break;
+    }
+  }
+  return round;
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,26 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace torch_distinput {
+
+/// What a rank says in a round of the agreement on the end of uneven streams.
+struct RoundText {
+  enum class After { kMore, kEnd, kFailure };
+
+  std::vector<std::int64_t> valid;  ///< of each step that lies ready here: its rows that count
+  After after = After::kMore;       ///< what comes behind them
+  std::string failure = {};         ///< for `kFailure`: what happened
+
+  std::int64_t ready() const { return static_cast<std::int64_t>(valid.size()); }
+  bool ends_by(std::int64_t step) const { return after == After::kEnd && step >= ready(); }
+
+  std::string encode() const;
+  /// REQUIRES: made by `encode`.
+  static RoundText decode(const std::string& text);
+};
+
+}  // namespace torch_distinput

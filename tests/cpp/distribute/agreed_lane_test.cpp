@@ -1,0 +1,220 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/agreed_lane.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <thread>
+
+#include "distribute/multi_worker_testing.h"
+
+namespace torch_distinput::distribute_testing {
+namespace {
+
+/// What one rank saw of its steps.
+struct Seen {
+  Steps steps = {};
+  std::vector<std::int64_t> global_valid = {};
+  std::vector<std::int64_t> row_start = {};
+  std::vector<bool> is_last = {};
+  std::string error = {};
+  std::int64_t rounds = 0;
+};
+
+Seen see(DistributedIterator& iterator, std::size_t most = 10'000) {
+  Seen seen;
+  try {
+    while (seen.steps.size() < most) {
+      const auto step = iterator.next();
+      if (!step) break;
+      seen.steps.push_back(rows(*step));
+      seen.global_valid.push_back(step->info().global_valid);
+      seen.row_start.push_back(step->info().row_start);
+      seen.is_last.push_back(step->info().is_last);
+    }
+  } catch (const c10::Error& error) {
+    seen.error = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    seen.error = error.what();
+  }
+  seen.rounds = iterator.stats().rounds;
+  return seen;
+}
+
+using Streams = std::vector<std::int64_t>;  // rows of each rank
+
+/// Rank r reads rows [1000 r, 1000 r + rows[r]) in batches of `batch`, through a plan or as a stream.
+std::vector<Seen> run_uneven(const Streams& lengths, std::int64_t batch, bool stream, InputOptions options) {
+  auto ranks = ranks_of(static_cast<int>(lengths.size()));
+  return on_all(ranks, [&](std::int64_t number, Rank& rank) {
+    const DistributedDataset distributed = rank.distribute_datasets_from_function(
+        [&](const InputContext& context) {
+          const std::int64_t first = 1000 * context.input_pipeline_id;
+          Dataset own = Dataset::range(first, first + lengths[static_cast<std::size_t>(number)]);
+          if (stream) own = own.filter([](const Element&) { return true; });
+          return own.batch(batch);
+        },
+        options);
+    DistributedIterator iterator = distributed.iterate();
+    return see(iterator);
+  });
+}
+
+TEST(AgreedLane, UnevenStreamsTakeTheSameStepsWithExactCounts) {
+  std::mt19937 random(23);
+  for (int trial = 0; trial < 40; ++trial) {
+    Streams lengths(2 + random() % 4);
+    for (auto& length : lengths) length = static_cast<std::int64_t>(random() % 60);
+    const std::int64_t batch = 1 + static_cast<std::int64_t>(random() % 7);
+    const auto all = run_uneven(lengths, batch, trial % 2 == 1, {});
+    const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+    const std::int64_t steps = (longest + batch - 1) / batch;
+    std::int64_t before = 0;
+    for (std::int64_t step = 0; step < steps; ++step) {
+      const auto at = static_cast<std::size_t>(step);
+      std::int64_t valid = 0;
+      for (const auto length : lengths) valid += std::clamp<std::int64_t>(length - step * batch, 0, batch);
+      for (const Seen& seen : all) {
+        ASSERT_EQ(seen.error, "");
+        ASSERT_EQ(std::ssize(seen.steps), steps);
+        EXPECT_EQ(seen.global_valid[at], valid);
+        EXPECT_EQ(seen.row_start[at], before);
+        EXPECT_EQ(seen.is_last[at], step + 1 == steps);
+      }
+      before += valid;
+    }
+    for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
+      Rows mine;
+      for (const auto& step : all[rank].steps) mine.insert(mine.end(), step[0].begin(), step[0].end());
+      Rows expected(static_cast<std::size_t>(lengths[rank]));
+      std::iota(expected.begin(), expected.end(), 1000 * static_cast<std::int64_t>(rank));
+      EXPECT_EQ(mine, expected);
+    }
+  }
+}
+
+TEST(AgreedLane, UntilFirstStopsEveryRankWithTheShortest) {
+  for (const Tail tail : {Tail::kUntilFirst, Tail::kDrop}) {
+    for (const Seen& seen : run_uneven({10, 40, 25}, 4, false, {.tail = tail})) {
+      EXPECT_EQ(std::ssize(seen.steps), tail == Tail::kDrop ? 2 : 3);
+      EXPECT_TRUE(seen.is_last.back());
+    }
+  }
+}
+
+TEST(AgreedLane, ManyStepsShareARound) {
+  for (const Seen& seen : run_uneven({5000, 5000}, 1, false, {.per_replica_buffer_size = 64})) {
+    EXPECT_EQ(seen.steps.size(), 5000U);
+    EXPECT_GT(seen.rounds, 0);
+    EXPECT_LT(seen.rounds, 4000);
+  }
+}
+
+TEST(AgreedLane, AnErrorOfOneRankFailsAllAtTheSameStep) {
+  auto ranks = ranks_of(3);
+  const auto all = on_all(ranks, [](std::int64_t number, Rank& rank) {
+    const DistributedDataset distributed =
+        rank.distribute_datasets_from_function([number](const InputContext&) {
+          return Dataset::range(100)
+              .map([number](Element element) {
+                if (number == 1 && element.tensor().item<std::int64_t>() == 30)
+                  throw std::runtime_error("row 30 is bad");
+                return element;
+              })
+              .batch(5);
+        });
+    DistributedIterator iterator = distributed.iterate();
+    return see(iterator);
+  });
+  for (const Seen& seen : all) {
+    EXPECT_EQ(seen.steps.size(), 6U);
+    EXPECT_NE(seen.error.find("row 30 is bad"), std::string::npos) << seen.error;
+  }
+  EXPECT_NE(all[0].error.find("rank 1 failed: at step 6"), std::string::npos) << all[0].error;
+  EXPECT_EQ(all[0].error, all[2].error);
+}
+
+TEST(AgreedLane, ARankThatLeavesIsNamedToThoseThatWaitForIt) {
+  auto ranks = ranks_of(2);
+  const auto all = on_all(ranks, [](std::int64_t number, Rank& rank) {
+    DistributedIterator iterator = rank.distribute_datasets_from_function([](const InputContext&) {
+                                         return Dataset::range(10'000).batch(1);
+                                       })
+                                       .iterate();
+    return see(iterator, number == 0 ? 10'000 : 3);
+  });
+  EXPECT_EQ(all[1].error, "");
+  EXPECT_NE(all[0].error.find("rank 1 left its loop after 3 steps"), std::string::npos) << all[0].error;
+}
+
+TEST(AgreedLane, ARankWhoseRowsAreOfAnotherTypeIsAnErrorOnAll) {
+  auto ranks = ranks_of(2);
+  const auto all = on_all(ranks, [](std::int64_t number, Rank& rank) {
+    DistributedIterator iterator = rank.distribute_datasets_from_function([number](const InputContext&) {
+                                         const Dataset rows = Dataset::range(4);
+                                         return (number == 0 ? rows : rows.enumerate()).batch(1);
+                                       })
+                                       .iterate();
+    return see(iterator);
+  });
+  EXPECT_EQ(all[0].error, all[1].error);
+  EXPECT_NE(all[0].error.find("the ranks must agree on type of the elements"), std::string::npos)
+      << all[0].error;
+}
+
+TEST(AgreedLane, RestoresOnEveryRankWhereItWasSaved) {
+  const Streams lengths{10, 37, 0};
+  const auto run = [&](const std::vector<State>& states, std::size_t most) {
+    auto ranks = ranks_of(3);
+    return on_all(ranks, [&](std::int64_t number, Rank& rank) {
+      const auto at = static_cast<std::size_t>(number);
+      DistributedIterator iterator = rank.distribute_datasets_from_function([&](const InputContext&) {
+                                           return Dataset::range(lengths[at]).batch(3);
+                                         })
+                                         .iterate();
+      if (!states.empty()) iterator.load(states[at]);
+      const Seen seen = see(iterator, most);
+      return std::pair(seen, iterator.save());
+    });
+  };
+  const auto whole = run({}, 100);
+  for (const std::size_t cut : {1U, 3U, 5U, 12U}) {
+    std::vector<State> states;
+    for (const auto& [seen, state] : run({}, cut)) states.push_back(state);
+    const auto rest = run(states, 100);
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      const Seen& all = whole[rank].first;
+      const auto from = static_cast<std::ptrdiff_t>(cut);
+      EXPECT_EQ(rest[rank].first.error, "");
+      EXPECT_EQ(rest[rank].first.steps, Steps(all.steps.begin() + from, all.steps.end()));
+      EXPECT_EQ(rest[rank].first.row_start,
+                std::vector<std::int64_t>(all.row_start.begin() + from, all.row_start.end()));
+    }
+  }
+}
+
+TEST(AgreedLane, PaddedPartsOfAnEndedRankRepeatItsOwnLastRow) {
+  const Dataset dataset =
+      Dataset::range(6).batch(4).with_options({.auto_shard_policy = AutoShardPolicy::kOff});
+  auto ranks = ranks_of(2);
+  const auto all = on_all(ranks, [&](std::int64_t, Rank& rank) {
+    DistributedIterator iterator = rank.distribute_dataset(dataset, {.tail = Tail::kPadded}).iterate();
+    return see(iterator);
+  });
+  for (const Seen& seen : all) {
+    EXPECT_EQ(seen.error, "");
+    for (const auto& step : seen.steps) EXPECT_EQ(step[0].size(), 2U);
+  }
+}
+
+TEST(AgreedLane, RepeatIsRefused) {
+  auto ranks = ranks_of(2);
+  EXPECT_THROW(ranks[0].distribute_datasets_from_function(
+                   [](const InputContext&) { return Dataset::range(4).batch(2); }, {.tail = Tail::kRepeat}),
+               c10::ValueError);
+}
+
+}  // namespace
+}  // namespace torch_distinput::distribute_testing
