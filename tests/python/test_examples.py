@@ -12,11 +12,11 @@ import torch_distinput as tdi
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
 
 
-def run(name: str) -> str:
+def run(name: str, *arguments: str, launcher: tuple[str, ...] = ()) -> str:
     # The package that is tested, also where it is not installed.
     path = [str(Path(tdi.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     result = subprocess.run(
-        [sys.executable, str(EXAMPLES / name)],
+        [sys.executable, *launcher, str(EXAMPLES / name), *arguments],
         capture_output=True,
         text=True,
         timeout=120,
@@ -42,6 +42,19 @@ def test_the_tutorial_runs_from_end_to_end():
 
 
 def test_the_augmentation_example_draws_the_same_everywhere():
-    output = run("03_augmentation.py")
+    output = run("05_augmentation.py")
     for promise in ("1 and 4 threads agree", "the next epoch differs", "resumed after batch 3 alike"):
         assert f"{promise}: True" in output
+
+
+def test_uneven_data_trains_and_evaluates_every_row_on_three_processes():
+    output = run("03_ddp_uneven.py", launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3"))
+    assert re.search(r"epoch 4: 23 steps on each of 3 ranks", output)
+    assert float(re.search(r"evaluated 359 of 359 test rows, accuracy (\d\.\d+)", output)[1]) >= 0.9
+
+
+def test_a_killed_process_costs_no_row(tmp_path):
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=2")
+    output = run("04_elastic_resume.py", "--folder", str(tmp_path), "--crash-at", "9", launcher=launcher)
+    assert "resumed at row 256 of 1009 on 2 ranks" in output
+    assert "the epoch's 1009 rows were seen exactly once: True" in output
