@@ -67,7 +67,9 @@ class AgreedLane final : public Lane {
       while (!own_ended_ && !own_error_ && ready_.size() < kMostReady && (ready_.empty() || own_->ready())) {
         auto step = own_->next();
         own_ended_ = !step || step->last;
-        if (step) ready_.push_back(std::move(*step));
+        if (!step) continue;
+        if (step->last) left_out_.assign(step->left_out.begin(), step->left_out.end());
+        ready_.push_back(std::move(*step));
       }
     } catch (...) {
       if (watch.interrupt()) throw;
@@ -138,6 +140,10 @@ class AgreedLane final : public Lane {
     step.info.num_replicas = distribution_->dealing.replicas.all();
     step.info.valid.assign(count, 0);
     step.info.has_value.assign(count, false);
+    if (!left_out_.empty()) {
+      step.info.has_value = std::move(left_out_.front());
+      left_out_.pop_front();
+    }
     step.after = at_;
     ++step.after.position.step;
     return step;
@@ -147,11 +153,12 @@ class AgreedLane final : public Lane {
   std::unique_ptr<Lane> own_;
   PeerLink& link_;
   Counter& counter_;
-  Start at_;                      // after the step last handed out
-  std::int64_t row_start_;        // of the next step
-  std::deque<BuiltStep> ready_;   // own steps that are not handed out
-  bool own_ended_ = false;        // behind ready_
-  std::exception_ptr own_error_;  // behind ready_
+  Start at_;                                // after the step last handed out
+  std::int64_t row_start_;                  // of the next step
+  std::deque<BuiltStep> ready_;             // own steps that are not handed out
+  bool own_ended_ = false;                  // behind ready_
+  std::deque<std::vector<bool>> left_out_;  // own steps without rows behind the last, which others may fill
+  std::exception_ptr own_error_;            // behind ready_
   std::int64_t rounds_ = 0;
   std::optional<RoundText> posted_;  // in a round that is not over
   std::deque<Round::Step> released_;

@@ -58,6 +58,11 @@ BuiltStep build_step(const Distribution& distribution, const PlannedStep& planne
   step.complete = planned.complete;
   step.last = planned.last;
   step.last_complete = planned.last_complete;
+  for (const auto& present : planned.left_out) {
+    auto& mine = step.left_out.emplace_back();
+    for (const std::int64_t index : distribution.dealing.local)
+      mine.push_back(present[static_cast<std::size_t>(index)]);
+  }
   step.after.position = planned.after;
   return step;
 }

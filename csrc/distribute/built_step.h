@@ -34,6 +34,7 @@ struct BuiltStep {
   bool complete = true;
   bool last = false;
   bool last_complete = false;
+  std::vector<std::vector<bool>> left_out = {};  ///< as in `PlannedStep`, of the local replicas
   Start after;
 };
 

@@ -80,8 +80,13 @@ ElementSpec DistributedDataset::element_spec() const {
       distribution.spec != nullptr,
       "DistributedDataset.element_spec: the type of the elements cannot be known, because a function "
       "is mapped over a dataset without elements; declare it (`element_spec`).");
-  return part_spec(*distribution.spec, distribution.dealing, distribution.input.split,
-                   distribution.input.weights.has_value());
+  ElementSpec spec = part_spec(*distribution.spec, distribution.dealing, distribution.input.split,
+                               distribution.input.weights.has_value());
+  if (impl_->openings && distribution.completes) {
+    // Any process may run out of rows.
+    for (LeafSpec& leaf : spec.leaves) leaf = replace_dim0(leaf, kUnknownDim);
+  }
+  return spec;
 }
 
 std::int64_t DistributedDataset::cardinality() const { return impl_->distribution->cardinality; }

@@ -25,7 +25,7 @@ std::string tail_name(Tail tail) {
 
 std::string cardinality_text(std::int64_t cardinality) {
   if (cardinality == kInfiniteCardinality) return "infinite";
-  return cardinality == kUnknownCardinality ? "unknown" : std::to_string(cardinality);
+  return cardinality < 0 ? "unknown" : std::to_string(cardinality);
 }
 
 std::string lane_text(const Distribution& distribution, const std::shared_ptr<PlanRows>& rows) {

@@ -61,12 +61,22 @@ PlannedStep StepSchedule::plan_front(RowCounts& counts) {
   planned.after = at_;
   planned.last = last || (settled_ > 1 && ends(1));
   planned.last_complete = planned.last || (settled_ > 1 && !is_complete(ahead_[1]));
+  if (planned.last) planned.left_out = left_out();
   planned.valid = fill_short_step(rules_.tail, step, last, shares(step), counts);
   planned.global_valid = std::accumulate(planned.valid.begin(), planned.valid.end(), std::int64_t{0});
   planned.parts = std::move(step.parts);
   ahead_.pop_front();
   --settled_;
   return planned;
+}
+
+std::vector<std::vector<bool>> StepSchedule::left_out() const {
+  std::vector<std::vector<bool>> steps;
+  for (std::size_t i = settled_; i < ahead_.size(); ++i) {
+    auto& present = steps.emplace_back();
+    for (const Part& part : ahead_[i].parts) present.push_back(part.present);
+  }
+  return steps;
 }
 
 bool StepSchedule::is_last(std::size_t index) const {

@@ -37,6 +37,8 @@ struct PlannedStep {
   bool complete = true;        ///< every replica's part was produced or filled
   bool last = false;           ///< no step follows
   bool last_complete = false;  ///< no complete step follows
+  /// Of the last step: which parts the steps without rows behind it, which are left out, would have had.
+  std::vector<std::vector<bool>> left_out = {};
   StepPosition before = {};
   StepPosition after = {};
 };
@@ -64,6 +66,7 @@ class StepSchedule {
   bool is_complete(const DealtStep& step) const;
   bool ends(std::size_t index) const;
   std::vector<std::int64_t> shares(const DealtStep& step) const;
+  std::vector<std::vector<bool>> left_out() const;
 
   ScheduleRules rules_;
   StepPosition at_;       // before the next step to hand out

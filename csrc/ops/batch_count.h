@@ -10,9 +10,10 @@
 
 namespace torch_distinput {
 
-/// Batches of `n` rows; `n` is negative where it is not a number of rows.
+/// Batches of `n` rows, or `n` where that says that the number is infinite or unknown. Other negative numbers
+/// come from the marker of policy HINT and are divided as the original does.
 inline std::int64_t count_batches(std::int64_t n, std::int64_t batch_size, bool drop_remainder) {
-  if (n < 0) return n;
+  if (n == kInfiniteCardinality || n == kUnknownCardinality) return n;
   return n / batch_size + (!drop_remainder && n % batch_size != 0 ? 1 : 0);
 }
 

@@ -135,7 +135,11 @@ class ShardHintNode final : public UnaryNode {
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return std::make_shared<ShardHintNode>(std::move(inputs.at(0)));
   }
-  std::int64_t cardinality() const override { return kInfiniteCardinality; }
+  /// As recorded: the original divides by the marker, which is -1, and so do the batches after it.
+  std::int64_t cardinality() const override {
+    const std::int64_t all = input().cardinality();
+    return all < 0 ? all : -all;
+  }
   Traits traits() const override { return {.pass_through = true, .shard_hint = true}; }
   PlanPtr plan(const IterContext&) const override { refuse(); }
   IteratorPtr iterate(const IterContext&) const override { refuse(); }

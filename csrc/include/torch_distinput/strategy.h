@@ -198,7 +198,7 @@ class TDI_API Strategy {
   std::vector<c10::Device> devices_;
   std::int64_t num_workers_ = 1;
   std::int64_t worker_ = 0;
-  std::shared_ptr<Peers> peers_;  ///< the other processes; null: there are none
+  std::shared_ptr<Peers> peers_;       ///< the other processes; null: there are none
   bool pipeline_per_replica_ = false;  ///< kPerReplica is supported
 };
 

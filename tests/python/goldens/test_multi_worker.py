@@ -154,7 +154,7 @@ def _check_steps(case: dict, saw: list[dict], out: dict) -> None:
         steps = [sum(parts, []) for parts in zip(*(run["steps"] for run in runs), strict=True)]
         compare.expect_equal(f"{name}: steps", steps, out.get(steps_key, out["steps"]))
         end = out[end_key]["error"] if isinstance(out[end_key], dict) else out[end_key]
-        compare.expect_equal(f"{name}: ends", {run["end"] for run in runs}, {end})
+        compare.expect_equal(f"{name}: ends", [run["end"] for run in runs], [end] * len(runs))
         if name == "for" and isinstance(present, list):
             got = [sum(parts, []) for parts in zip(*(run["present"] for run in runs), strict=True)]
             compare.expect_equal("present", got, present[: len(got)])
