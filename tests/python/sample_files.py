@@ -2,8 +2,11 @@
 """Files of records for tests, written without the library."""
 
 import atexit
+import contextlib
 import functools
+import hashlib
 import json
+import os
 import shutil
 import struct
 import tempfile
@@ -45,23 +48,45 @@ def tf_records(records: Iterable[bytes]) -> bytes:
 
 
 def number_files(files: list[list[int]], fmt: str) -> list[str]:
-    """Paths of files that hold these numbers as text, a record each; made once for the whole test run."""
+    """Paths of files that hold these numbers as text, a record each; made once for the whole test run.
+
+    Processes with the same SAMPLE_FILES in their environment share the files in that folder.
+    """
     return list(_number_files(json.dumps(files), fmt))
 
 
 @functools.cache
 def _number_files(files: str, fmt: str) -> tuple[str, ...]:
-    folder = Path(tempfile.mkdtemp(prefix="tdi-files-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = _folder(files + fmt)
     paths = []
     for number, rows in enumerate(json.loads(files)):
         path = folder / f"{number:05}"
         texts = [str(row).encode() for row in rows]
         if fmt == "tfrecord":
-            path.write_bytes(tf_records(texts))
+            content = tf_records(texts)
         elif fmt == "fixed":
-            path.write_bytes(b"".join(text.rjust(FIXED_BYTES) for text in texts))
+            content = b"".join(text.rjust(FIXED_BYTES) for text in texts)
         else:
-            path.write_bytes(b"".join(text + b"\n" for text in texts))
+            content = b"".join(text + b"\n" for text in texts)
+        _write_once(path, content)
         paths.append(str(path))
     return tuple(paths)
+
+
+def _folder(name: str) -> Path:
+    if shared := os.environ.get("SAMPLE_FILES"):
+        folder = Path(shared) / hashlib.sha1(name.encode()).hexdigest()
+        folder.mkdir(exist_ok=True)
+        return folder
+    folder = Path(tempfile.mkdtemp(prefix="tdi-files-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _write_once(path: Path, content: bytes) -> None:
+    """Nobody sees a half-written file, nor one that changes."""
+    part = path.parent.with_name(f"{path.parent.name}-{os.getpid()}")
+    part.write_bytes(content)
+    with contextlib.suppress(FileExistsError):
+        os.link(part, path)
+    part.unlink()

@@ -80,7 +80,7 @@ def _count(recipe: dict) -> int | None:
     else:
         return None
     for name, arguments in recipe.get("ops", []):
-        if name == "batch":
+        if name in ("batch", "ragged_batch", "padded_batch"):
             count = count // arguments["n"] if arguments.get("drop") else -(-count // arguments["n"])
         elif name != "map":
             return None
