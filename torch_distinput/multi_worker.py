@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 
 from torch_distinput import _C
+from torch_distinput._reduce import ReduceOp, combine
 from torch_distinput._structure import map_leaves
 from torch_distinput.strategy import _NativeStrategy
 
@@ -50,6 +51,13 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
             store = dist.distributed_c10d._get_process_group_store(group)
             native = _C.MultiWorkerMirroredStrategy(store, group.rank(), group.size(), _name_of(group), names)
         super().__init__(native)
+
+    def reduce(self, op, value, axis=None):
+        """As in every strategy; a plain tensor counts once for each process."""
+        if isinstance(value, torch.Tensor) and axis is None:
+            self._check_cross_replica("reduce")
+            return combine(ReduceOp.of(op), self._all_values([value]), None)
+        return super().reduce(op, value, axis)
 
     def _all_values(self, values):
         """Called by the user's thread on every process: a collective of the group. Gradients flow into this

@@ -67,9 +67,13 @@ TEST(Shard, RequiringElementsChangesNothingWhereThereAreEnough) {
   expect_laws(non_empty_shard(generated(10), 3, 1));
 }
 
-TEST(Shard, AHintIsInfiniteAndCannotBeRead) {
+TEST(Shard, AHintDividesCardinalitiesByItsMarkerAsRecorded) {
+  EXPECT_EQ(Dataset::range(10).shard(kShardHint, 0).batch(4).cardinality(), kInfiniteCardinality);
+  EXPECT_EQ(Dataset::range(12).shard(kShardHint, 0).batch(4).cardinality(), -3);
+}
+
+TEST(Shard, AHintCannotBeRead) {
   const Dataset hint = Dataset::range(10).shard(kShardHint, 0);
-  EXPECT_EQ(hint.cardinality(), kInfiniteCardinality);
   EXPECT_TRUE(hint.node()->traits().shard_hint);
   const std::string message = error_of<FailedPreconditionError>([&] { hint.iterate().next(); });
   EXPECT_NE(message.find("policy HINT"), std::string::npos) << message;

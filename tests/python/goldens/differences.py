@@ -82,6 +82,8 @@ def _count(recipe: dict) -> int | None:
     for name, arguments in recipe.get("ops", []):
         if name in ("batch", "ragged_batch", "padded_batch"):
             count = count // arguments["n"] if arguments.get("drop") else -(-count // arguments["n"])
+        elif name == "repeat" and arguments.get("count", -1) >= 0:
+            count *= arguments["count"]
         elif name != "map":
             return None
     return count
@@ -231,7 +233,7 @@ RULES = {
 }
 
 # Limits of our own, which the list does not name.
-OURS = {"v2_special/ragged*": _one_ragged_dim}
+OURS = {"v2_special/ragged*": _one_ragged_dim, "mw/zip_file_range_*": _indexed_files}
 
 # The sizes that the entry names were recorded under another name.
 ALSO = {"reduce/*": ["v2_special/*", "gather2/*"]}

@@ -148,6 +148,7 @@ FUNCTIONS: dict[str, Callable] = {
     "forget_rank": lambda x: x,
     "forget_dims": lambda x: x,
     "add1": lambda x: x + 1,
+    "square": lambda x: x * x,
     "pair": lambda x: (x, x),
     "dict": lambda x: {"a": x, "b": {"c": x + 1}},
     "vec3": lambda x: torch.stack([x, x, x]),
@@ -178,6 +179,7 @@ def declared_spec(fn: str, dataset: tdi.Dataset) -> Any:
     return {
         "identity": x,
         "add1": x,
+        "square": x,
         "forget_rank": tdi.TensorSpec(None, x.dtype),
         "forget_dims": tdi.TensorSpec([None] * len(x.shape), x.dtype),
         "vec3": tdi.TensorSpec([3], x.dtype),

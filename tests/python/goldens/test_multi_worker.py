@@ -1,6 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Real processes against the recordings of MultiWorkerMirroredStrategy. One group of processes runs all the cases of its
-size one after the other, and what its ranks saw is put together here."""
+size one after the other, and what its ranks saw is put together here.
+
+Left out: batch with num_parallel_calls (limit L17), where no case without it was recorded."""
 
 import pytest
 import torch
@@ -162,7 +164,7 @@ def _check_steps(case: dict, saw: list[dict], out: dict) -> None:
 
 @pytest.mark.parametrize("world", [2, 3])
 def test_processes_agree_with_the_recordings(world, tmp_path):
-    cases = [case for case in runnable("multi_worker") if case["in"]["W"] == world]
+    cases = [case for case in runnable("multi_worker") if case["in"]["W"] == world and "parallel" not in case["id"]]
     saw = returned(run_ranks(play, world, cases, limit=240, SAMPLE_FILES=str(tmp_path)))
     by_case = {case["id"]: [rank[index] for rank in saw] for index, case in enumerate(cases)}
     check_all(cases, lambda case: check(case, by_case[case["id"]]))
