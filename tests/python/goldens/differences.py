@@ -61,6 +61,26 @@ def _mixed_sources(case: dict, out: dict) -> dict:
     return {**out, "per_worker": [{"stream": rows[worker::workers]} for worker in range(workers)]}
 
 
+def _zipped_over_processes(case: dict, out: dict) -> dict:
+    """L8 over processes: each batch of pairs in ceil(rows / replicas), part r * W + w for replica r of worker w."""
+    given = case["in"]
+    workers, local = given["W"], given["R"]
+    pairs = list(zip(*(_rows_of_recipe(part) for part in given["dataset"]["of"])))
+    batch = given["dataset"]["ops"][0][1]["n"]
+    steps = []
+    for first in range(0, len(pairs), batch):
+        rows = pairs[first : first + batch]
+        size = -(-len(rows) // (workers * local))
+        places = [r * workers + w for w in range(workers) for r in range(local)]
+        steps.append([_columns(rows[place * size : (place + 1) * size], 2) for place in places])
+    return {**_indexed_files(case, out), "steps": steps, "n_steps": len(steps), "present": "all"}
+
+
+def _columns(rows: list[tuple], count: int) -> dict:
+    columns = [[row[column] for row in rows] or {"shape": [0]} for column in range(count)]
+    return {"tuple": columns}
+
+
 def _rows_of_recipe(recipe: dict) -> list:
     return list(range(recipe["n"])) if recipe["src"] == "range" else sum(recipe["files"], [])
 
@@ -223,7 +243,7 @@ def _one_ragged_dim(case: dict, out: dict) -> dict:
 RULES = {
     "mw/*": trim_steps,
     "protocol/card_*": _indexed_files,
-    "mw/zip_file_range_*": _mixed_sources,
+    "mw/zip_file_range_*": _mixed_sources,  # of the other patterns; OURS has the rule for processes
     "named/scalars*": _scalars,
     "named/with_none*": _none_leaf,
     "reduce/*": _killed,
@@ -233,7 +253,7 @@ RULES = {
 }
 
 # Limits of our own, which the list does not name.
-OURS = {"v2_special/ragged*": _one_ragged_dim, "mw/zip_file_range_*": _indexed_files}
+OURS = {"v2_special/ragged*": _one_ragged_dim, "mw/zip_file_range_*": _zipped_over_processes}
 
 # The sizes that the entry names were recorded under another name.
 ALSO = {"reduce/*": ["v2_special/*", "gather2/*"]}
