@@ -79,9 +79,8 @@ inline std::string compressed(const std::string& bytes, Compression compression)
   stream.next_out = reinterpret_cast<unsigned char*>(out.data());
   stream.avail_out = static_cast<unsigned int>(out.size());
   EXPECT_EQ(deflate(&stream, /*Z_FINISH*/ 4), 1);
-  out.resize(out.size() - stream.avail_out);
   deflateEnd(&stream);
-  return out;
+  return out.substr(0, stream.total_out);
 }
 
 /// Random records, of few bytes and of many.
