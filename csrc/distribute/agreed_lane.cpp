@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "distribute/interrupt_watch.h"
+#include "core/interrupt_watch.h"
 #include "distribute/missing_part.h"
 #include "distribute/round.h"
 #include "torch_distinput/error.h"

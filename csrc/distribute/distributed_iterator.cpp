@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "core/engine.h"
+#include "core/interrupt_watch.h"
 #include "distribute/agreed_lane.h"
 #include "distribute/deliver.h"
-#include "distribute/interrupt_watch.h"
 #include "ops/fork_count.h"
 #include "ops/open.h"
 #include "runtime/buffer_pool.h"
