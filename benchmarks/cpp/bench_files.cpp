@@ -31,14 +31,17 @@ struct Sample {
   std::int64_t records;
 };
 
-/// Files of about `kFileBytes` bytes in a folder that is removed at the end.
+/// Files of about `kFileBytes` bytes: in the folder $TDI_BENCH_FOLDER, where they stay, so that other readers can be
+/// measured over the same files, else in one that is removed at the end.
 class Samples {
  public:
   static const Samples& get() {
     static const Samples samples;
     return samples;
   }
-  ~Samples() { std::filesystem::remove_all(folder_); }
+  ~Samples() {
+    if (temporary_) std::filesystem::remove_all(folder_);
+  }
 
   Sample tf_records(std::int64_t bytes) const {
     return {folder_ + "/tf" + std::to_string(bytes), bytes, kFileBytes / bytes};
@@ -47,9 +50,14 @@ class Samples {
 
  private:
   Samples() {
-    std::string folder = (std::filesystem::temp_directory_path() / "tdi-bench-XXXXXX").string();
-    if (::mkdtemp(folder.data()) == nullptr) std::abort();
-    folder_ = folder;
+    if (const char* const given = std::getenv("TDI_BENCH_FOLDER")) {
+      folder_ = given;
+      temporary_ = false;
+      if (std::filesystem::exists(lines().path)) return;
+    } else {
+      folder_ = (std::filesystem::temp_directory_path() / "tdi-bench-XXXXXX").string();
+      if (::mkdtemp(folder_.data()) == nullptr) std::abort();
+    }
     for (const std::int64_t bytes : {1000, 100'000}) write_tf_records(tf_records(bytes));
     std::ofstream out(lines().path, std::ios::binary);
     for (std::int64_t i = 0; i < lines().records; ++i)
@@ -73,6 +81,7 @@ class Samples {
   }
 
   std::string folder_;
+  bool temporary_ = true;
 };
 
 std::int64_t records_in(const Dataset& dataset) {
