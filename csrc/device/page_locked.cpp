@@ -1,0 +1,59 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "device/page_locked.h"
+
+#include <ATen/core/CachingHostAllocator.h>
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "runtime/buffer_pool.h"
+
+namespace torch_distinput {
+namespace {
+
+class PageLockedAllocator final : public BlockAllocator {
+ public:
+  explicit PageLockedAllocator(at::HostAllocator* allocator) : allocator_(allocator) {}
+
+  void* allocate(std::size_t bytes) override {
+    at::DataPtr block = allocator_->allocate(bytes);
+    void* const data = block.get();
+    const std::lock_guard lock(mutex_);
+    blocks_.emplace(data, std::move(block));
+    return data;
+  }
+
+  void deallocate(void* data, std::size_t) noexcept override {
+    std::unordered_map<void*, at::DataPtr>::node_type freed;
+    const std::lock_guard lock(mutex_);
+    freed = blocks_.extract(data);
+  }
+
+ private:
+  at::HostAllocator* const allocator_;
+  std::mutex mutex_;
+  std::unordered_map<void*, at::DataPtr> blocks_;
+};
+
+}  // namespace
+
+const std::shared_ptr<BufferPool>& page_locked_pool(c10::DeviceType type) {
+  static std::mutex mutex;
+  // Leaked: blocks may be given back after static destruction, when drivers are gone.
+  static auto& pools = *new std::map<c10::DeviceType, std::shared_ptr<BufferPool>>();
+  const std::lock_guard lock(mutex);
+  auto& pool = pools[type];
+  if (!pool) {
+    constexpr std::size_t kLimit = std::size_t{1} << 30;
+    at::HostAllocator* const allocator = at::getHostAllocator(type);
+    pool = allocator == nullptr
+               ? host_pool()
+               : BufferPool::create(std::make_shared<PageLockedAllocator>(allocator), kLimit);
+  }
+  return pool;
+}
+
+}  // namespace torch_distinput

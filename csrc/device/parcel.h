@@ -1,0 +1,47 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "torch_distinput/element.h"
+
+namespace torch_distinput {
+
+/// Leaves up to this size travel together, in one block.
+inline constexpr std::size_t kPackedBytes = std::size_t{1} << 20;
+/// Where leaves begin in a block: kernels that load vectors, and compiled ones, rely on aligned data.
+inline constexpr std::size_t kParcelAlignment = 256;
+
+/// The dense host tensors of an element that travel to a device. Strings, objects and datasets stay.
+struct Freight {
+  std::vector<at::Tensor> tensors;  ///< contiguous, in host memory, in the order of the leaves
+};
+
+/// Sparse leaves give indices and values, ragged ones the values of their own rows and offsets from 0.
+Freight freight_of(const Element& element);
+
+/// `element` with the tensors of `freight_of` replaced by `arrived`, which are as many and of the same
+/// shapes.
+Element with_freight(const Element& element, const std::vector<at::Tensor>& arrived);
+
+/// What is copied at once.
+struct Parcel {
+  struct Piece {
+    std::size_t tensor;  ///< number in the freight
+    std::size_t offset;  ///< bytes
+  };
+  std::vector<Piece> pieces;
+  std::size_t bytes = 0;
+};
+
+/// All tensors of at most `kPackedBytes` in one parcel, each larger one in its own. Tensors without data are
+/// in none.
+std::vector<Parcel> pack(const Freight& freight);
+
+/// A tensor like `like` on `storage`, `offset` bytes in, with a version counter of its own.
+at::Tensor tensor_on(const c10::Storage& storage, std::size_t offset, const at::Tensor& like);
+
+}  // namespace torch_distinput

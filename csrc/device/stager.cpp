@@ -1,0 +1,187 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "device/stager.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "device/copy_engine.h"
+#include "device/page_locked.h"
+#include "device/parcel.h"
+#include "device/transit.h"
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+
+struct Staged {
+  Element element;
+  std::vector<c10::Storage> blocks;
+  Event arrived;  // null where there was nothing to copy
+};
+
+namespace {
+
+/// Host memory with the pieces of `parcel`, kept by `cargo`.
+const void* load(const Parcel& parcel, const Freight& freight, CopyEngine& engine, Cargo& cargo) {
+  const at::Tensor& first = freight.tensors[parcel.pieces.front().tensor];
+  if (parcel.pieces.size() == 1 && engine.reads_directly(first)) {
+    return cargo.tensors.emplace_back(first).const_data_ptr();
+  }
+  Block& block = cargo.blocks.emplace_back(engine.host_pool()->acquire(parcel.bytes));
+  for (const Parcel::Piece& piece : parcel.pieces) {
+    const at::Tensor& tensor = freight.tensors[piece.tensor];
+    std::memcpy(static_cast<char*>(block.data()) + piece.offset, tensor.const_data_ptr(), tensor.nbytes());
+  }
+  return block.data();
+}
+
+/// One element's copies. However it ends, what the device reads is kept until it has read it.
+class Shipment {
+ public:
+  Shipment(const Dock& dock, std::shared_ptr<std::atomic<std::int64_t>> on_the_way)
+      : dock_(dock), on_the_way_(std::move(on_the_way)) {}
+  ~Shipment() {
+    if (cargo_.bytes == 0 || sent_) return;
+    try {
+      send();
+    } catch (const std::exception&) {
+      new Cargo(std::move(cargo_));  // the device is gone and may or may not be reading
+    }
+  }
+  Shipment(const Shipment&) = delete;
+  Shipment& operator=(const Shipment&) = delete;
+
+  /// The block on the device to which `parcel` is copied.
+  c10::Storage add(const Parcel& parcel, const Freight& freight) {
+    CopyEngine& engine = *dock_.engine;
+    const at::Tensor block = engine.allocate_device(parcel.bytes);
+    const void* const from = load(parcel, freight, engine, cargo_);
+    cargo_.bytes += static_cast<std::int64_t>(parcel.bytes);
+    engine.copy_async(block, from);
+    return block.storage();
+  }
+
+  /// After the last parcel; null where there was none.
+  Event send() {
+    if (cargo_.bytes == 0) return nullptr;
+    Event arrived = dock_.engine->record(dock_.engine->copy_stream());
+    dock_.transit->add(arrived, std::move(cargo_), on_the_way_);
+    sent_ = true;
+    return arrived;
+  }
+
+ private:
+  const Dock& dock_;
+  std::shared_ptr<std::atomic<std::int64_t>> on_the_way_;
+  Cargo cargo_;
+  bool sent_ = false;
+};
+
+}  // namespace
+
+Dock open_dock(c10::Device device) {
+  static std::mutex mutex;
+  // Leaked: drivers may be gone when static objects are destroyed.
+  static auto& docks = *new std::map<std::string, Dock>();
+  const std::lock_guard lock(mutex);
+  Dock& dock = docks[device.str()];
+  if (!dock.engine) {
+    auto engine = make_c10_engine(device);
+    dock = {engine, std::make_shared<Transit>(engine)};
+  }
+  return dock;
+}
+
+std::shared_ptr<BufferPool> host_pool_for(c10::Device device) { return page_locked_pool(device.type()); }
+
+Stager::Stager(Dock dock, std::int64_t budget)
+    : dock_(std::move(dock)), budget_(budget), on_the_way_(std::make_shared<std::atomic<std::int64_t>>(0)) {}
+
+Stager::~Stager() {
+  if (!delivered_) return;
+  try {
+    for (const c10::Storage& block : delivered_->blocks) dock_.engine->hold_for(block, delivered_->stream);
+  } catch (const std::exception&) {
+    // The device is gone, and with it all that could reuse the memory.
+    new Delivered(std::move(*delivered_));
+  }
+}
+
+bool Stager::has_room(std::int64_t bytes) const {
+  const std::int64_t there = on_the_way_->load();
+  return there == 0 || there + bytes <= budget_;
+}
+
+StagedPtr Stager::try_stage(const Element& element) {
+  dock_.transit->collect();
+  return has_room(element.bytes()) ? begin(element) : nullptr;
+}
+
+StagedPtr Stager::stage(const Element& element, const std::function<void()>& poll) {
+  constexpr std::chrono::microseconds kPause{100};
+  constexpr int kPausesAPoll = 500;
+  for (int pauses = 1;; ++pauses) {
+    if (StagedPtr staged = try_stage(element)) return staged;
+    std::this_thread::sleep_for(kPause);
+    if (poll && pauses % kPausesAPoll == 0) poll();
+  }
+}
+
+StagedPtr Stager::begin(const Element& element) {
+  const Freight freight = freight_of(element);
+  std::vector<at::Tensor> arrived(freight.tensors.size());
+  auto staged = std::make_shared<Staged>();
+  Shipment shipment(dock_, on_the_way_);
+  for (const Parcel& parcel : pack(freight)) {
+    const c10::Storage& block = staged->blocks.emplace_back(shipment.add(parcel, freight));
+    for (const Parcel::Piece& piece : parcel.pieces)
+      arrived[piece.tensor] = tensor_on(block, piece.offset, freight.tensors[piece.tensor]);
+  }
+  for (std::size_t i = 0; i < arrived.size(); ++i) {
+    // Tensors without data have memory too, if hardly any.
+    if (!arrived[i].defined())
+      arrived[i] = tensor_on(dock_.engine->allocate_device(1).storage(), 0, freight.tensors[i]);
+  }
+  staged->arrived = shipment.send();
+  staged->element = with_freight(element, arrived);
+  return staged;
+}
+
+Element Stager::deliver(const StagedPtr& staged) {
+  CopyEngine& engine = *dock_.engine;
+  const c10::Stream stream = engine.current_stream();
+  if (engine.capturing(stream)) {
+    throw FailedPreconditionError("DistributedIterator: the next step was asked for while stream " +
+                                  std::to_string(stream.id()) + " of " + engine.device().str() +
+                                  " records a graph. Take the step before the recording begins.");
+  }
+  if (staged->arrived) engine.wait(stream, staged->arrived);
+  take_back(stream);
+  delivered_.emplace(Delivered{staged->blocks, stream});
+  return staged->element;
+}
+
+void Stager::take_back(const c10::Stream& now) {
+  if (!delivered_) return;
+  CopyEngine& engine = *dock_.engine;
+  auto& blocks = delivered_->blocks;
+  // What somebody still holds may be in use later: the allocator has to ask the stream then.
+  for (const c10::Storage& block : blocks) {
+    if (block.use_count() == 1) continue;
+    engine.hold_for(block, delivered_->stream);
+    if (now != delivered_->stream) engine.hold_for(block, now);
+  }
+  engine.wait(engine.copy_stream(), engine.record(delivered_->stream));
+  if (now != delivered_->stream) engine.wait(engine.copy_stream(), engine.record(now));
+  delivered_.reset();
+}
+
+}  // namespace torch_distinput

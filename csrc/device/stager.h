@@ -1,0 +1,82 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/Storage.h>
+#include <c10/core/Stream.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "torch_distinput/element.h"
+
+namespace torch_distinput {
+
+class BufferPool;
+class CopyEngine;
+class Transit;
+
+/// An element whose copy to a device has begun. Letting go of it is always safe.
+struct Staged;
+using StagedPtr = std::shared_ptr<Staged>;
+
+/// A device as all who bring data to it share it: its engine, hence one stream of copies, and the host memory
+/// it still reads. Any thread may use it.
+struct Dock {
+  std::shared_ptr<CopyEngine> engine;
+  std::shared_ptr<Transit> transit;
+};
+
+/// The dock of `device`, made at the first call and never destroyed. Sets up the device. Throws
+/// c10::ValueError for one that is no accelerator.
+Dock open_dock(c10::Device device);
+
+/// The host memory from which copies to `device` start; batches gathered into it are not copied again on the
+/// host. Does not touch the device.
+std::shared_ptr<BufferPool> host_pool_for(c10::Device device);
+
+/// Brings the elements of one iterator to one device: leaves of up to 1 MiB in one block and one copy, larger
+/// ones each in their own. Nothing waits for the device; `deliver` queues a wait on the consumer's stream
+/// instead. Device memory is reused only behind what the consumer has queued, so elements may be kept for
+/// ever. Strings, objects and datasets stay on the host; sparse and ragged leaves go, with their indices.
+class Stager {
+ public:
+  /// `budget`: bytes that may be on the way at a time, at least one element.
+  Stager(Dock dock, std::int64_t budget);
+  /// What was delivered stays valid; what is on the way arrives or is dropped.
+  ~Stager();
+  Stager(const Stager&) = delete;
+  Stager& operator=(const Stager&) = delete;
+
+  /// Begins to copy `element`; null where that would exceed the budget now. Any thread.
+  StagedPtr try_stage(const Element& element);
+  /// The same, but waits for room; `poll` is called meanwhile and may throw. Any thread.
+  StagedPtr stage(const Element& element, const std::function<void()>& poll);
+
+  /// The element for use on the calling thread's current stream of the device. Takes back what it delivered
+  /// before: from here on memory that the consumer has let go of may be reused, behind the work on the stream
+  /// that was current then and the one that is now. Throws FailedPreconditionError while that stream records
+  /// a graph. One thread at a time.
+  Element deliver(const StagedPtr& staged);
+
+ private:
+  struct Delivered {
+    std::vector<c10::Storage> blocks;
+    c10::Stream stream;
+  };
+
+  StagedPtr begin(const Element& element);
+  bool has_room(std::int64_t bytes) const;
+  void take_back(const c10::Stream& now);
+
+  Dock dock_;
+  const std::int64_t budget_;
+  std::shared_ptr<std::atomic<std::int64_t>> on_the_way_;
+  std::optional<Delivered> delivered_;
+};
+
+}  // namespace torch_distinput

@@ -1,0 +1,186 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "device/stager.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "device/parcel.h"
+#include "device/transit.h"
+#include "torch_distinput/error.h"
+#include "trace_engine.h"
+
+namespace torch_distinput {
+namespace {
+
+constexpr std::int64_t kBudget = std::int64_t{64} << 20;
+
+struct Bench {
+  explicit Bench(std::int64_t budget = kBudget)
+      : engine(std::make_shared<TraceEngine>()),
+        stager(Dock{engine, std::make_shared<Transit>(engine)}, budget) {}
+
+  Element bring(const Element& element) {
+    const Element arrived = stager.deliver(stager.stage(element, {}));
+    engine->drain();
+    return arrived;
+  }
+
+  std::shared_ptr<TraceEngine> engine;
+  Stager stager;
+};
+
+Element small_leaves(int count) {
+  std::vector<Element> parts;
+  for (int i = 0; i < count; ++i) parts.emplace_back(at::full({16, 64}, i, at::kFloat));
+  return Element::tuple(std::move(parts));
+}
+
+TEST(Stager, CopiesSmallLeavesAtOnceToAlignedPlaces) {
+  Bench bench;
+  const Element arrived = bench.bring(small_leaves(64));
+  EXPECT_EQ(bench.engine->copies, 1);
+  const auto* const first = static_cast<const char*>(arrived.tensor(0).storage().data());
+  for (std::size_t i = 0; i < 64; ++i) {
+    const at::Tensor& leaf = arrived.tensor(i);
+    EXPECT_TRUE(at::equal(leaf, at::full({16, 64}, static_cast<int>(i), at::kFloat)));
+    EXPECT_EQ((static_cast<const char*>(leaf.const_data_ptr()) - first) % 256, 0);
+  }
+}
+
+TEST(Stager, CopiesLargeLeavesOneByOne) {
+  Bench bench;
+  const at::Tensor large = at::arange((1 << 18) + 1, at::kFloat);  // four bytes more than 1 MiB
+  const at::Tensor just_small = at::arange(1 << 18, at::kFloat);
+  const Element arrived = bench.bring(Element::tuple({large, just_small, at::arange(3), large}));
+  EXPECT_EQ(bench.engine->copies, 3);
+  EXPECT_TRUE(at::equal(arrived.tensor(0), large));
+  EXPECT_TRUE(at::equal(arrived.tensor(1), just_small));
+  EXPECT_TRUE(at::equal(arrived.tensor(2), at::arange(3)));
+  EXPECT_TRUE(at::equal(arrived.tensor(3), large));
+}
+
+TEST(Stager, DeliversIndependentTensors) {
+  Bench bench;
+  const Element arrived = bench.bring(small_leaves(2));
+  at::Tensor first = arrived.tensor(0);
+  first.add_(1);
+  EXPECT_EQ(first._version(), 1);
+  EXPECT_EQ(arrived.tensor(1)._version(), 0);
+  EXPECT_TRUE(at::equal(arrived.tensor(1), at::full({16, 64}, 1, at::kFloat)));
+}
+
+TEST(Stager, LeavesStringsAndObjectsOnTheHost) {
+  Bench bench;
+  const Bytes strings = Bytes::column(std::vector<std::string_view>{"a", "bc"});
+  const auto object = std::make_shared<int>(7);
+  const Element sent(Structure::tuple({Structure::leaf(), Structure::leaf(), Structure::leaf()}),
+                     {strings, at::arange(2), Opaque{{object}, {}, "int"}});
+  const Element arrived = bench.bring(sent);
+  EXPECT_EQ(std::get<Bytes>(arrived.leaves()[0])[1], "bc");
+  EXPECT_EQ(std::get<Bytes>(arrived.leaves()[0]).values.const_data_ptr(), strings.values.const_data_ptr());
+  EXPECT_EQ(std::get<Opaque>(arrived.leaves()[2]).objects.front(), object);
+  EXPECT_EQ(bench.engine->copies, 1);
+}
+
+TEST(Stager, BringsTheOwnRowsOfRaggedLeavesWithTheirOffsets) {
+  Bench bench;
+  const Ragged rows{at::arange(10), at::arange(2, 8, 2)};  // rows of the values 2, 3 and 4, 5
+  const Element arrived = bench.bring(Element(Structure::leaf(), {rows}));
+  const auto& ragged = std::get<Ragged>(arrived.leaves()[0]);
+  EXPECT_TRUE(at::equal(ragged.values, at::arange(2, 6)));
+  EXPECT_TRUE(at::equal(ragged.offsets, at::arange(0, 6, 2)));
+  EXPECT_EQ(bench.engine->copies, 1);
+}
+
+TEST(Stager, KeepsShapesOfLeavesWithoutRows) {
+  Bench bench;
+  const Element arrived =
+      bench.bring(Element::tuple({at::empty({0, 3}, at::kHalf), at::empty({0}, at::kLong)}));
+  EXPECT_EQ(arrived.tensor(0).sizes(), at::IntArrayRef({0, 3}));
+  EXPECT_EQ(arrived.tensor(0).scalar_type(), at::kHalf);
+  EXPECT_EQ(bench.engine->copies, 0);
+}
+
+TEST(Stager, AllocatesNothingOnceItRuns) {
+  Bench bench;
+  for (int i = 0; i < 10; ++i) bench.bring(small_leaves(8));
+  const int before = bench.engine->backing_allocations;
+  const auto host_before = bench.engine->host_pool()->stats().allocations;
+  for (int i = 0; i < 100; ++i) bench.bring(small_leaves(8));
+  EXPECT_EQ(bench.engine->backing_allocations, before);
+  EXPECT_EQ(bench.engine->host_pool()->stats().allocations, host_before);
+}
+
+TEST(Stager, KeptElementsNeverChange) {
+  Bench bench;
+  std::vector<Element> kept;
+  for (int i = 0; i < 1000; ++i) kept.push_back(bench.bring(Element(at::full({8}, i, at::kInt))));
+  for (int i = 0; i < 1000; ++i)
+    ASSERT_TRUE(at::equal(kept[static_cast<std::size_t>(i)].tensor(), at::full({8}, i, at::kInt)));
+}
+
+TEST(Stager, RefusesMoreThanItsBudgetUntilTheDeviceHasRead) {
+  Bench bench(/*budget=*/2048);
+  const Element kilobyte(at::zeros({256}, at::kFloat));
+  const StagedPtr first = bench.stager.try_stage(kilobyte);
+  const StagedPtr second = bench.stager.try_stage(kilobyte);
+  EXPECT_NE(first, nullptr);
+  EXPECT_NE(second, nullptr);
+  EXPECT_EQ(bench.stager.try_stage(kilobyte), nullptr);
+  bench.engine->drain();
+  EXPECT_NE(bench.stager.try_stage(kilobyte), nullptr);
+}
+
+TEST(Stager, TakesOneElementThatIsLargerThanItsBudget) {
+  Bench bench(/*budget=*/1);
+  EXPECT_NE(bench.stager.try_stage(Element(at::zeros({256}))), nullptr);
+}
+
+TEST(Stager, WaitingForRoomCanBeInterrupted) {
+  Bench bench(/*budget=*/1);
+  const StagedPtr first = bench.stager.try_stage(Element(at::zeros({256})));
+  const auto interrupt = [] { throw std::runtime_error("interrupt"); };
+  EXPECT_THROW(bench.stager.stage(Element(at::zeros({256})), interrupt), std::runtime_error);
+}
+
+TEST(Stager, ADeviceThatIsBehindHoldsUpNoOther) {
+  Bench slow(/*budget=*/2048);
+  Bench fast(/*budget=*/2048);
+  const Element kilobyte(at::zeros({256}, at::kFloat));
+  for (int i = 0; i < 2; ++i) slow.stager.deliver(slow.stager.stage(kilobyte, {}));
+  EXPECT_EQ(slow.stager.try_stage(kilobyte), nullptr);
+  for (int i = 0; i < 100; ++i) fast.bring(kilobyte);
+}
+
+TEST(Stager, RefusesToDeliverIntoAGraph) {
+  Bench bench;
+  const StagedPtr staged = bench.stager.stage(Element(at::full({4}, 5, at::kInt)), {});
+  bench.engine->captures = true;
+  EXPECT_THROW(bench.stager.deliver(staged), FailedPreconditionError);
+  bench.engine->captures = false;
+  const Element arrived = bench.stager.deliver(staged);
+  bench.engine->drain();
+  EXPECT_TRUE(at::equal(arrived.tensor(), at::full({4}, 5, at::kInt)));
+}
+
+TEST(InlineEngine, CopiesWhenItIsAsked) {
+  const auto pool = BufferPool::create(page_allocator(), std::size_t{1} << 20);
+  const auto engine = make_inline_engine(pool);
+  Stager stager(Dock{engine, std::make_shared<Transit>(engine)}, kBudget);
+  const at::Tensor source = at::arange(100);
+  const Element arrived = stager.deliver(stager.stage(Element(source), {}));
+  EXPECT_TRUE(at::equal(arrived.tensor(), source));
+  EXPECT_NE(arrived.tensor().const_data_ptr(), source.const_data_ptr());
+}
+
+TEST(C10Engine, RefusesWhatIsNoAccelerator) { EXPECT_THROW(open_dock(c10::kCPU), c10::ValueError); }
+
+}  // namespace
+}  // namespace torch_distinput
