@@ -372,6 +372,9 @@ class DistributedDataset:
         """Whether steps that lack parts are completed."""
     def set_epoch(self, epoch: int) -> None:
         """Pins the epoch of the next iterator."""
+    @property
+    def sharding(self) -> str:
+        """How the data is dealt out over the processes, and why."""
     def explain(self) -> str:
         """Policy, splitter, lane and sizes, and why."""
 

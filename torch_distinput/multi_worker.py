@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import hashlib
+import logging
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +18,8 @@ from torch_distinput._reduce import ReduceOp, combine
 from torch_distinput._structure import map_leaves
 from torch_distinput.strategy import _NativeStrategy
 
+_logger = logging.getLogger("torch_distinput")
+
 # Strategies made so far over a group, by the group's name: what keeps their keys in the store apart.
 _made: collections.Counter[str] = collections.Counter()
 
@@ -26,7 +29,7 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
 
     Every process makes the same datasets in the same order and takes the same steps. Where all of them read one
     stream, who gets which rows is arithmetic: they talk to each other when an iterator takes its first step, and not
-    afterwards.
+    afterwards. Rank 0 tells the logger "torch_distinput" at level INFO how each dataset is dealt out, and why.
 
     Args:
         process_group: a group of torch.distributed, or a one-dimensional DeviceMesh. None: the default group, or one
@@ -58,6 +61,11 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
             self._check_cross_replica("reduce")
             return combine(ReduceOp.of(op), self._all_values([value]), None)
         return super().reduce(op, value, axis)
+
+    def _distributed(self, native):
+        if self._group is not None and self._group.rank() == 0:
+            _logger.info("auto_shard_policy %s", native.sharding)
+        return super()._distributed(native)
 
     def _all_values(self, values):
         """Called by the user's thread on every process: a collective of the group. Gradients flow into this

@@ -106,6 +106,8 @@ void DistributedDataset::set_epoch(std::int64_t epoch) const {
   impl_->epochs->pin(epoch);
 }
 
+std::string DistributedDataset::sharding() const { return describe_sharding(*impl_->distribution); }
+
 std::string DistributedDataset::explain() const {
   return torch_distinput::explain(*impl_->distribution, impl_->next_rows(*impl_->distribution), num_steps());
 }

@@ -44,6 +44,9 @@ struct DistributedDataset::Impl {
   std::optional<std::int64_t> pipeline_steps(const Distribution& distribution, bool only_complete) const;
 };
 
+/// `DistributedDataset::sharding`.
+std::string describe_sharding(const Distribution& distribution);
+
 /// The report of `DistributedDataset::explain`. `rows`: of the next epoch; may be null.
 std::string explain(const Distribution& distribution, const std::shared_ptr<PlanRows>& rows,
                     std::optional<std::int64_t> steps);

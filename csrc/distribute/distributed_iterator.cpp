@@ -9,6 +9,7 @@
 #include "core/interrupt_watch.h"
 #include "distribute/agreed_lane.h"
 #include "distribute/deliver.h"
+#include "distribute/shared_spec.h"
 #include "ops/fork_count.h"
 #include "ops/open.h"
 #include "runtime/buffer_pool.h"
@@ -76,13 +77,29 @@ std::optional<PerReplica> DistributedIterator::Impl::take(bool only_complete) {
 }
 
 void DistributedIterator::Impl::open_with_peers() {
-  if (link_->open()) return link_->check_alive();
+  if (link_->open()) {
+    // Steps that an agreement released are handed out before what happened behind them.
+    if (distribution_->one_stream()) link_->check_alive();
+    return;
+  }
   const auto openings = link_->agree(describe_opening(*distribution_, at_, seed_given_));
   rows_before_ = 0;
-  for (const Opening& opening : openings) rows_before_ += opening.rows;
+  std::vector<SpecPtr> specs;
+  for (const Opening& opening : openings) {
+    rows_before_ += opening.rows;
+    specs.push_back(opening.spec);
+  }
+  learn_spec(specs);
   if (seed_given_) return;
   at_.seed = openings.front().drawn_seed;
   if (epochs_) epochs_->adopt(at_.epoch, used_, at_.seed);
+}
+
+/// So that a rank without a row knows what its empty parts have to look like.
+void DistributedIterator::Impl::learn_spec(const std::vector<SpecPtr>& of_ranks) {
+  auto completed = std::make_shared<Distribution>(*distribution_);
+  completed->spec = complete_spec(completed->spec, of_ranks);
+  distribution_ = std::move(completed);
 }
 
 std::unique_ptr<Lane> DistributedIterator::Impl::make_lane() {

@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "distribute/lane.h"
 #include "distribute/peer_link.h"
@@ -34,6 +35,7 @@ struct DistributedIterator::Impl {
  private:
   void check_usable() const;
   void open_with_peers();
+  void learn_spec(const std::vector<SpecPtr>& of_ranks);
   void leave_peers() noexcept;
   std::unique_ptr<Lane> make_lane();
   BuiltStep* peek();

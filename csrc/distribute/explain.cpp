@@ -75,16 +75,20 @@ std::string first_step(const Distribution& distribution, PlanRows& rows) {
 
 }  // namespace
 
+std::string describe_sharding(const Distribution& distribution) {
+  const AutoShardPolicy asked = distribution.options.auto_shard_policy.value_or(AutoShardPolicy::kAuto);
+  const Sharding& sharding = distribution.dealing.sharding;
+  return policy_name(asked) + ", applied as " + policy_name(sharding.applied) + ": " + sharding.reason;
+}
+
 std::string explain(const Distribution& distribution, const std::shared_ptr<PlanRows>& rows,
                     std::optional<std::int64_t> steps) {
   const Dealing& dealing = distribution.dealing;
   const Replicas& replicas = dealing.replicas;
-  const AutoShardPolicy asked = distribution.options.auto_shard_policy.value_or(AutoShardPolicy::kAuto);
   std::ostringstream text;
   text << "replicas: " << replicas.all() << " (" << replicas.workers << " worker(s) of "
        << replicas.per_worker << "; this is worker " << replicas.worker << ")\n"
-       << "policy: " << policy_name(asked) << ", applied as " << policy_name(dealing.sharding.applied) << ": "
-       << dealing.sharding.reason << "\n"
+       << "policy: " << describe_sharding(distribution) << "\n"
        << "batch size: " << (dealing.batch < 0 ? "not inferred" : std::to_string(dealing.batch)) << "\n"
        << "split: " << dealing.splitter->describe() << ": " << dealing.splitter_reason << "\n"
        << "tail: " << tail_name(distribution.input.tail) << "\n"

@@ -7,6 +7,7 @@
 
 #include "comm/wait_for_all.h"
 #include "distribute/content_probe.h"
+#include "distribute/shared_spec.h"
 #include "ops/identity.h"
 #include "runtime/permutation.h"
 #include "torch_distinput/error.h"
@@ -72,7 +73,7 @@ std::string advice(const std::string& fact) {
 
 std::string Opening::encode() const {
   std::ostringstream text;
-  text << drawn_seed << ' ' << rows << '\n';
+  text << drawn_seed << ' ' << rows << '\n' << escape(encode_spec(spec)) << '\n';
   for (const auto& [name, value] : facts) text << name << '=' << escape(value) << '\n';
   return text.str();
 }
@@ -83,6 +84,8 @@ Opening Opening::decode(const std::string& text) {
   std::string line;
   lines >> opening.drawn_seed >> opening.rows;
   std::getline(lines, line);
+  std::getline(lines, line);
+  opening.spec = decode_spec(unescape(line));
   while (std::getline(lines, line)) {
     const auto end = line.find('=');
     opening.facts.push_back({line.substr(0, end), unescape(line.substr(end + 1))});
@@ -97,6 +100,7 @@ Opening describe_opening(const Distribution& distribution, const EpochPosition& 
   Opening opening;
   opening.drawn_seed = at.seed;
   opening.rows = position.row;
+  opening.spec = distribution.spec;
   const auto add = [&](const char* name, std::string value) {
     opening.facts.push_back({name, std::move(value)});
   };

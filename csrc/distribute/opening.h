@@ -19,6 +19,7 @@ struct Opening {
   std::vector<Fact> facts;
   std::uint64_t drawn_seed = 0;  ///< rank 0's is used where no seed was given
   std::int64_t rows = 0;         ///< of the epoch before this rank's position
+  SpecPtr spec = nullptr;        ///< of the elements; null: not known, or of no meaning elsewhere
 
   std::string encode() const;
   /// REQUIRES: made by `encode`.

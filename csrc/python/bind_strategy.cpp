@@ -117,6 +117,8 @@ void bind_distributed_dataset(py::module_& module) {
           "Whether steps that lack parts are completed.")
       .def("set_epoch", &DistributedDataset::set_epoch, py::arg("epoch"), WithoutGil(),
            "Pins the epoch of the next iterator.")
+      .def_property_readonly("sharding", &DistributedDataset::sharding,
+                             "How the data is dealt out over the processes, and why.")
       .def("explain", &DistributedDataset::explain, WithoutGil(),
            "Policy, splitter, lane and sizes, and why.");
 }

@@ -1,14 +1,12 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Several real processes that deal out one stream: who gets which rows, what is agreed on, what a fault does."""
+"""Several real processes that deal out one stream: who gets which rows, and where a run goes on."""
 
+import logging
 import os
-import signal
-import time
 
 import pytest
-import torch
 import torch.distributed as dist
-from ranks import GONE, LATE, returned, run_ranks
+from ranks import returned, run_ranks
 
 import torch_distinput as tdi
 
@@ -69,100 +67,6 @@ def test_a_run_goes_on_exactly_once_on_another_number_of_processes():
     assert sorted(seen) == list(range(n))
 
 
-def failing(rank, how):
-    strategy = tdi.MultiWorkerMirroredStrategy()
-
-    def fail_late(row):
-        if rank == 1 and row == 42:
-            raise LookupError("row 42 is bad")
-        return row
-
-    dataset = tdi.Dataset.range(10_000_000).map(fail_late) if how == "raise" else tdi.Dataset.range(10_000_000)
-    options = tdi.InputOptions(peer_timeout=5)
-    iterator = iter(strategy.distribute_dataset(dataset.batch(4), options))
-    started = time.monotonic()
-    for number, _ in enumerate(iterator):
-        if rank == 1 and number == 10:
-            if how == "leave":
-                break
-            if how in ("SIGKILL", "SIGSTOP"):
-                os.kill(os.getpid(), getattr(signal, how))
-        time.sleep(0.001)  # the training step
-        assert time.monotonic() - started < 30
-    return "left"
-
-
-def test_an_exception_of_one_rank_ends_the_others_too():
-    here, there = run_ranks(failing, 2, "raise")
-    assert isinstance(there, LookupError)
-    assert isinstance(here, tdi.DistributedDatasetError)
-    assert "rank 1 failed: at step 10: LookupError: row 42 is bad" in str(here)
-
-
-def test_a_rank_that_leaves_is_named_to_those_that_go_on():
-    here, there = run_ranks(failing, 2, "leave")
-    assert there == "left"
-    assert isinstance(here, tdi.DistributedDatasetError)
-    assert "rank 1 left its loop after 11 steps" in str(here)
-
-
-def test_a_killed_rank_is_named_within_the_timeout():
-    started = time.monotonic()
-    here, there = run_ranks(failing, 2, "SIGKILL")
-    assert there == GONE
-    assert isinstance(here, tdi.DistributedDatasetError)
-    assert "rank 1 gave no sign of life for" in str(here)
-    assert time.monotonic() - started < 20
-
-
-@pytest.mark.slow
-def test_a_frozen_rank_is_named_within_the_timeout():
-    here, there = run_ranks(failing, 2, "SIGSTOP", limit=15, may_hang=(1,))
-    assert there == LATE
-    assert isinstance(here, tdi.DistributedDatasetError)
-    assert "rank 1 gave no sign of life for" in str(here)
-
-
-def disagree(rank, what):
-    strategy = tdi.MultiWorkerMirroredStrategy()
-    dataset = tdi.Dataset.range(11 if what == "length" and rank == 1 else 10)
-    if what == "content":
-        dataset = tdi.Dataset.from_tensor_slices(torch.full((10,), rank))
-    if what == "seed":
-        dataset = dataset.shuffle(seed=rank)
-    options = tdi.InputOptions(peer_timeout=2 if what == "iter" else 60)
-    distributed = strategy.distribute_dataset(dataset.batch(2), options)
-    if what == "epoch":
-        distributed.set_epoch(rank)
-    if what == "iter" and rank == 1:
-        time.sleep(4)
-        return None
-    return next(iter(distributed))
-
-
-@pytest.mark.parametrize(
-    ("what", "text"),
-    [
-        ("length", "on pipeline, but ranks 0 and 2 have ["),
-        ("content", "on content, but "),
-        ("seed", "on pipeline, but rank 0 has ["),
-        ("epoch", "on epoch, but rank 0 has 0; rank 1 has 1; rank 2 has 2. Call `set_epoch`"),
-    ],
-)
-def test_what_differs_between_ranks_is_the_same_error_on_all(what, text):
-    errors = run_ranks(disagree, 3, what)
-    assert all(isinstance(error, tdi.DistributedDatasetError) for error in errors)
-    assert len({str(error) for error in errors}) == 1
-    assert text in str(errors[0])
-
-
-def test_a_rank_that_never_iterates_is_named_after_the_timeout():
-    here, there = run_ranks(disagree, 2, "iter")
-    assert there is None
-    assert isinstance(here, tdi.DistributedDatasetError)
-    assert "rank 0 waited 2 s (`peer_timeout`) for rank 1" in str(here)
-
-
 def two_groups(rank):
     """Ranks 0, 1 and 2, 3 read for themselves; 0, 2 and 1, 3 work on one replica each."""
     mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("tp", "dp"))
@@ -208,3 +112,25 @@ def restarted(rank):
 
 def test_keys_of_an_earlier_life_of_the_group_mean_nothing():
     assert returned(run_ranks(restarted, 2)) == [[[0, 1], [0, 1]], [[2, 3], [2, 3]]]
+
+
+def listening(rank):
+    lines = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logger = logging.getLogger("torch_distinput")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    strategy = tdi.MultiWorkerMirroredStrategy()
+    dataset = strategy.distribute_dataset(tdi.Dataset.range(4).batch(2))
+    for _ in range(2):
+        list(dataset)
+    return lines, dataset.explain()
+
+
+def test_rank_0_says_once_how_data_is_dealt_out():
+    (lines, report), (silent, _) = returned(run_ranks(listening, 2))
+    assert silent == []
+    assert len(lines) == 1
+    assert "AUTO, applied as DATA: each worker keeps its parts of each batch: " in lines[0]
+    assert lines[0].removeprefix("auto_shard_policy ") in report

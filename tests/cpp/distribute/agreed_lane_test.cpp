@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/agreed_lane.h"
 
+#include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -206,6 +207,29 @@ TEST(AgreedLane, PaddedPartsOfAnEndedRankRepeatItsOwnLastRow) {
   for (const Seen& seen : all) {
     EXPECT_EQ(seen.error, "");
     for (const auto& step : seen.steps) EXPECT_EQ(step[0].size(), 2U);
+  }
+}
+
+TEST(AgreedLane, ARankThatNeverSawARowHandsOutPartsOfTheTypeOfTheOthers) {
+  for (const Tail tail : {Tail::kZeroRows, Tail::kPadded}) {
+    auto ranks = ranks_of(2);
+    const auto sizes = on_all(ranks, [tail](std::int64_t number, Rank& rank) {
+      const auto to_floats = [](const Element&) { return Element(at::ones({3}, at::kFloat)); };
+      DistributedIterator iterator =
+          rank.distribute_datasets_from_function(
+                  [&](const InputContext&) { return Dataset::range(number * 5).map(to_floats).batch(4); },
+                  {.tail = tail})
+              .iterate();
+      std::vector<std::vector<std::int64_t>> seen;
+      while (const auto step = iterator.next()) {
+        EXPECT_EQ((*step)[0].tensor().scalar_type(), at::kFloat);
+        seen.push_back((*step)[0].tensor().sizes().vec());
+      }
+      return seen;
+    });
+    const std::int64_t rows = tail == Tail::kPadded ? 4 : 0;
+    EXPECT_EQ(sizes[0], (std::vector<std::vector<std::int64_t>>{{rows, 3}, {rows, 3}}));
+    EXPECT_EQ(sizes[1].size(), 2U);
   }
 }
 

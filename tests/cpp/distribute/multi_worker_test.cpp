@@ -13,65 +13,6 @@ namespace {
 
 using op_testing::error_of;
 
-/// Steps in global replica order: as one process with all the replicas would see them.
-Steps together(const std::vector<Steps>& by_rank) {
-  Steps all = by_rank.front();
-  for (std::size_t rank = 1; rank < by_rank.size(); ++rank)
-    for (std::size_t step = 0; step < all.size(); ++step)
-      all[step].insert(all[step].end(), by_rank[rank].at(step).begin(), by_rank[rank].at(step).end());
-  return all;
-}
-
-struct World {
-  int workers;
-  std::int64_t per_worker;
-};
-
-class Worlds : public ::testing::TestWithParam<World> {};
-
-TEST_P(Worlds, EveryRowReachesOneReplicaInAsManyStepsOnEveryRank) {
-  const auto [workers, per_worker] = GetParam();
-  std::mt19937 random(17);
-  for (const Tail tail : {Tail::kZeroRows, Tail::kPadded, Tail::kRepeat, Tail::kDrop, Tail::kUntilFirst}) {
-    for (const Split split : {Split::kTf, Split::kBalanced}) {
-      const std::int64_t n =
-          std::vector<std::int64_t>{0, 1, std::int64_t{workers} - 1, 7, 31, 97, 1000}[random() % 7];
-      const std::int64_t batch = 1 + static_cast<std::int64_t>(random() % 40);
-      const Dataset dataset = Dataset::range(n).shuffle().batch(batch);
-      const InputOptions options{.split = split, .tail = tail};
-      SCOPED_TRACE(::testing::Message() << n << " rows in batches of " << batch << ", tail "
-                                        << static_cast<int>(tail) << ", split " << static_cast<int>(split));
-      auto ranks = ranks_of(workers, per_worker);
-      const auto by_rank = on_all(ranks, [&](std::int64_t, Rank& rank) {
-        const DistributedDataset distributed = rank.distribute_dataset(dataset, options);
-        DistributedIterator iterator = distributed.iterate({.epoch = 0, .seed = 5});
-        const Steps mine = steps(iterator);
-        EXPECT_EQ(iterator.stats().rounds, 0);
-        EXPECT_EQ(std::ssize(mine), distributed.num_steps());
-        return mine;
-      });
-      for (const Steps& mine : by_rank) ASSERT_EQ(mine.size(), by_rank.front().size());
-      if (tail == Tail::kZeroRows) {
-        Rows rows;
-        for (const auto& step : together(by_rank))
-          for (const Rows& part : step) rows.insert(rows.end(), part.begin(), part.end());
-        std::sort(rows.begin(), rows.end());
-        Rows expected(static_cast<std::size_t>(n));
-        std::iota(expected.begin(), expected.end(), 0);
-        EXPECT_EQ(rows, expected);
-      }
-      if (split == Split::kBalanced) {
-        const DistributedDataset alone = replicas(workers * per_worker).distribute_dataset(dataset, options);
-        EXPECT_EQ(together(by_rank), steps(alone, {.epoch = 0, .seed = 5}));
-      }
-    }
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Sizes, Worlds,
-                         ::testing::Values(World{1, 3}, World{2, 1}, World{2, 2}, World{3, 1}, World{3, 2},
-                                           World{5, 1}, World{8, 1}));
-
 TEST(MultiWorker, RanksWithoutASeedAgreeOnOne) {
   auto ranks = ranks_of(3);
   const auto by_rank = on_all(ranks, [](std::int64_t, Rank& rank) {

@@ -1,0 +1,109 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+
+#include "distribute/multi_worker_testing.h"
+
+namespace torch_distinput::distribute_testing {
+namespace {
+
+struct World {
+  int workers;
+  std::int64_t per_worker;
+};
+
+/// What one rank saw of an epoch.
+struct Epoch {
+  Steps steps = {};
+  std::vector<std::vector<std::int64_t>> valid = {};
+  std::int64_t rounds = 0;
+  std::optional<std::int64_t> announced = {};
+};
+
+std::vector<Epoch> run(const World& world, const Dataset& dataset, const InputOptions& options) {
+  auto ranks = ranks_of(world.workers, world.per_worker);
+  return on_all(ranks, [&](std::int64_t, Rank& rank) {
+    const DistributedDataset distributed = rank.distribute_dataset(dataset, options);
+    DistributedIterator iterator = distributed.iterate();
+    Epoch epoch{.announced = distributed.num_steps()};
+    while (const auto step = iterator.next()) {
+      epoch.steps.push_back(rows(*step));
+      epoch.valid.push_back(step->info().valid);
+    }
+    epoch.rounds = iterator.stats().rounds;
+    return epoch;
+  });
+}
+
+/// The rank and local replica that get part `part` of a step.
+std::pair<std::size_t, std::size_t> owner(const World& world, Split split, std::size_t part) {
+  const auto workers = static_cast<std::size_t>(world.workers);
+  const auto per_worker = static_cast<std::size_t>(world.per_worker);
+  // As recorded, tf.distribute deals parts out in turn; `balanced` keeps neighbours together.
+  if (split == Split::kTf) return {part % workers, part / workers};
+  return {part / per_worker, part % per_worker};
+}
+
+void expect_model(const World& world, const Pipeline& pipeline, const std::vector<Epoch>& by_rank) {
+  const auto expected = pipeline.expected();
+  for (const Epoch& epoch : by_rank) {
+    ASSERT_EQ(epoch.steps.size(), expected.size());
+    EXPECT_EQ(epoch.announced, std::ssize(expected));
+    EXPECT_EQ(epoch.rounds, 0);
+  }
+  for (std::size_t step = 0; step < expected.size(); ++step) {
+    for (std::size_t part = 0; part < expected[step].parts.size(); ++part) {
+      const auto [rank, replica] = owner(world, pipeline.options.split, part);
+      ASSERT_EQ(by_rank[rank].steps[step][replica], expected[step].parts[part]) << "part " << part;
+      ASSERT_EQ(by_rank[rank].valid[step][replica], expected[step].valid[part]) << "part " << part;
+    }
+  }
+}
+
+void expect_every_row_once(std::int64_t n, const std::vector<Epoch>& by_rank) {
+  Rows all;
+  for (const Epoch& epoch : by_rank) {
+    ASSERT_EQ(epoch.steps.size(), by_rank.front().steps.size());
+    for (std::size_t step = 0; step < epoch.steps.size(); ++step)
+      for (std::size_t replica = 0; replica < epoch.steps[step].size(); ++replica) {
+        const Rows& part = epoch.steps[step][replica];
+        all.insert(all.end(), part.begin(), part.begin() + epoch.valid[step][replica]);
+      }
+  }
+  std::sort(all.begin(), all.end());
+  Rows expected(static_cast<std::size_t>(n));
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(all, expected);
+}
+
+class Worlds : public ::testing::TestWithParam<World> {};
+
+TEST_P(Worlds, EveryRankTakesTheStepsOfTheModelAndEveryRowReachesOneReplica) {
+  const World world = GetParam();
+  std::mt19937 random(17);
+  for (const std::int64_t n : std::initializer_list<std::int64_t>{0, 1, world.workers - 1, 7, 31, 97, 3000}) {
+    for (const Tail tail : {Tail::kZeroRows, Tail::kPadded, Tail::kRepeat, Tail::kDrop, Tail::kUntilFirst}) {
+      for (const Split split : {Split::kTf, Split::kBalanced}) {
+        Pipeline pipeline;
+        pipeline.n = n;
+        pipeline.batch = (n > 1000 ? 50 : 1) + static_cast<std::int64_t>(random() % 40);
+        pipeline.replicas = world.workers * world.per_worker;
+        pipeline.options = {.split = split, .tail = tail};
+        SCOPED_TRACE(pipeline.str());
+        expect_model(world, pipeline, run(world, pipeline.dataset(), pipeline.options));
+        if (tail != Tail::kZeroRows && tail != Tail::kPadded) continue;
+        const Dataset shuffled = Dataset::range(n).shuffle().batch(pipeline.batch);
+        expect_every_row_once(n, run(world, shuffled, pipeline.options));
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, Worlds,
+                         ::testing::Values(World{1, 3}, World{2, 1}, World{2, 2}, World{3, 1}, World{3, 2},
+                                           World{5, 1}, World{8, 1}));
+
+}  // namespace
+}  // namespace torch_distinput::distribute_testing
