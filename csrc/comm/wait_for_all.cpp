@@ -16,9 +16,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kWarnAfter{30};
-constexpr std::chrono::microseconds kFirstPause{100};
-constexpr std::chrono::microseconds kLongestPause{2'000};
-constexpr std::chrono::milliseconds kCheckInterval{50};
+constexpr std::chrono::milliseconds kInterruptInterval{50};
+
+/// Between two looks, after a wait of `waited`: a small part of it, so that there are few looks and none
+/// comes much too late.
+Clock::duration pause_after(Clock::duration waited, bool urgent) {
+  using std::chrono::microseconds;
+  constexpr Clock::duration kShortest = microseconds{100};
+  if (urgent) return std::clamp<Clock::duration>(waited / 8, kShortest, microseconds{2'000});
+  return std::clamp<Clock::duration>(waited / 4, kShortest, microseconds{20'000});
+}
 
 std::vector<std::string> keys_of_all(const std::string& key, int size) {
   std::vector<std::string> keys;
@@ -26,11 +33,20 @@ std::vector<std::string> keys_of_all(const std::string& key, int size) {
   return keys;
 }
 
-std::string missing(Communicator& communicator, const std::vector<std::string>& keys) {
+std::vector<int> missing(Communicator& communicator, const std::vector<std::string>& keys) {
   std::vector<int> ranks;
   for (int rank = 0; rank < communicator.size(); ++rank)
     if (!communicator.look({keys[static_cast<std::size_t>(rank)]})) ranks.push_back(rank);
-  return name_ranks(ranks);
+  return ranks;
+}
+
+void warn(const Communicator& communicator, const std::vector<int>& ranks, const Patience& patience) {
+  std::ostringstream text;
+  text << patience.what << ": rank " << communicator.rank() << " has waited " << kWarnAfter.count()
+       << " s for " << name_ranks(ranks) << ".";
+  if (patience.activity)
+    for (const int rank : ranks) text << " Rank " << rank << " " << patience.activity(rank) << ".";
+  TORCH_WARN(text.str());
 }
 
 /// The last one to read takes the texts away.
@@ -48,9 +64,9 @@ std::vector<std::string> wait_for_all(Communicator& communicator, const std::str
   const auto keys = keys_of_all(key, communicator.size());
   communicator.post(keys[static_cast<std::size_t>(communicator.rank())], mine);
   const auto start = Clock::now();
-  auto next_check = start + kCheckInterval;
+  auto next_interrupt = start + kInterruptInterval;
   bool warned = false;
-  for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+  while (true) {
     if (auto texts = communicator.look(keys)) {
       leave(communicator, key, keys);
       return std::move(*texts);
@@ -59,20 +75,18 @@ std::vector<std::string> wait_for_all(Communicator& communicator, const std::str
     if (now - start >= patience.timeout) {
       std::ostringstream text;
       text << patience.what << ": rank " << communicator.rank() << " waited " << patience.timeout.count()
-           << " s (`peer_timeout`) for " << missing(communicator, keys)
+           << " s (`peer_timeout`) for " << name_ranks(missing(communicator, keys))
            << ". Every rank has to open its iterators in the same order and ask for their first step.";
       throw DistributedDatasetError(text.str());
     }
-    if (now - start >= kWarnAfter && !std::exchange(warned, true)) {
-      TORCH_WARN(patience.what, ": rank ", communicator.rank(), " has waited ", kWarnAfter.count(), " s for ",
-                 missing(communicator, keys), ".");
+    if (now - start >= kWarnAfter && !std::exchange(warned, true))
+      warn(communicator, missing(communicator, keys), patience);
+    if (interrupt_check() && now >= next_interrupt) {
+      interrupt_check()();
+      next_interrupt = now + kInterruptInterval;
     }
-    if (now >= next_check) {
-      if (interrupt_check()) interrupt_check()();
-      patience.check();
-      next_check = now + kCheckInterval;
-    }
-    std::this_thread::sleep_for(pause);
+    patience.check();
+    std::this_thread::sleep_for(pause_after(now - start, patience.urgent()));
   }
 }
 

@@ -15,8 +15,14 @@ struct Patience {
   std::string what;  ///< for messages: what the ranks do
   std::chrono::duration<double>
       timeout;  ///< after which DistributedDatasetError names the ranks that are missing
-  /// Called about every 50 ms, as `interrupt_check()` is; what they throw ends the wait.
+  /// Called at every look at the board; what it throws ends the wait. So does `interrupt_check()`, which is
+  /// called about every 50 ms.
   std::function<void()> check = [] {};
+  /// What `rank` did last, for the warning.
+  std::function<std::string(int rank)> activity = {};
+  /// Whether somebody waits for the end of the wait right now. Else looks become rarer the longer it lasts,
+  /// so that waiting costs next to nothing.
+  std::function<bool()> urgent = [] { return true; };
 };
 
 /// Posts `mine` and waits until every rank has posted under the same `key`; returns all texts by rank. After

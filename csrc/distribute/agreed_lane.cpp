@@ -1,179 +1,253 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/agreed_lane.h"
 
+#include <algorithm>
+#include <condition_variable>
 #include <deque>
-#include <exception>
+#include <mutex>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "core/interrupt_watch.h"
-#include "distribute/missing_part.h"
-#include "distribute/round.h"
+#include "distribute/agreement.h"
+#include "distribute/own_steps.h"
+#include "runtime/poll.h"
+#include "runtime/process_owned.h"
+#include "runtime/worker_thread.h"
 #include "torch_distinput/error.h"
 
 namespace torch_distinput {
 namespace {
 
-/// So that a round's text stays small, whatever the read-ahead.
-constexpr std::size_t kMostReady = 64;
+/// Ends the wait in a round that nobody needs any more.
+struct Stopped {};
+
+std::int64_t steps_ahead(const Distribution& distribution) {
+  const std::int64_t buffer = distribution.input.per_replica_buffer_size;
+  const std::int64_t ahead = distribution.options.prefetch.value_or(buffer == 0 ? 0 : 1 + 2 * buffer);
+  return std::min(ahead, Agreement::kMostAhead);
+}
+
+/// What the reading thread, the thread of the rounds and the consumer share.
+struct Table {
+  explicit Table(Agreement counts) : agreement(std::move(counts)) {}
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  Agreement agreement;
+  std::deque<BuiltStep> own;     // released or not, and not handed out
+  std::exception_ptr own_error;  // behind them
+  std::exception_ptr error;      // behind the released steps
+  bool wanted = false;           // the consumer waits
+  bool stopped = false;
+
+  bool settled() const { return error || agreement.settled(); }
+};
 
 class AgreedLane final : public Lane {
  public:
-  AgreedLane(DistributionPtr distribution, std::unique_ptr<Lane> own, const Start& start, PeerLink& link,
-             Counter& rounds, std::int64_t row_start)
-      : distribution_(std::move(distribution)),
-        own_(std::move(own)),
-        link_(link),
-        counter_(rounds),
-        at_(start),
-        row_start_(row_start) {}
+  AgreedLane(DistributionPtr distribution, std::unique_ptr<Lane> own, const Start& start,
+             std::unique_ptr<PeerRounds> rounds, Counter& counter, std::int64_t row_start, std::int64_t ahead)
+      : own_(std::move(own)),
+        rounds_(std::move(rounds)),
+        counter_(counter),
+        first_step_(start.position.step),
+        table_(
+            std::make_shared<Table>(Agreement(std::max<std::int64_t>(ahead, 1), until_first(*distribution)))),
+        own_steps_(std::move(distribution), start, row_start) {
+    if (ahead == 0) return;
+    reader_.emplace("tdi-distribute", [this] { read(); });
+    speaker_.emplace("tdi-agree", [this] { speak(); });
+  }
+  ~AgreedLane() override {
+    if (table_.inherited()) return;
+    const std::lock_guard lock(table_->mutex);
+    table_->stopped = true;
+    table_->changed.notify_all();
+  }
 
   std::optional<BuiltStep> next() override {
-    if (released_.empty() && !ended_ && !error_) hold_round();
-    if (!released_.empty()) return take_released();
-    if (error_) std::rethrow_exception(error_);
+    if (!reader_) catch_up();
+    std::unique_lock lock(table_->mutex);
+    const auto due = [this] { return table_->agreement.released() > 0 || table_->settled(); };
+    if (!due()) {
+      waits_.add();
+      table_->wanted = true;
+      table_->changed.notify_all();
+      wait_polling(table_->changed, lock, interrupt_check(), due);
+      table_->wanted = false;
+    }
+    if (table_->agreement.released() > 0) return take();
+    if (table_->error) std::rethrow_exception(table_->error);
     return std::nullopt;
   }
 
-  std::int64_t waits() const override { return own_->waits(); }
-  bool survives_interrupt() const override { return own_->survives_interrupt(); }
+  bool ready() const override {
+    const std::lock_guard lock(table_->mutex);
+    return table_->agreement.released() > 0;
+  }
+  std::int64_t waits() const override { return waits_.value(); }
+  bool survives_interrupt() const override { return reader_ || own_->survives_interrupt(); }
 
  private:
-  void hold_round() {
-    if (!posted_) {
-      collect();
-      posted_ = say();
-    }
-    std::vector<RoundText> texts;
-    // An interrupt leaves the round posted: the next call goes on with it.
-    for (const auto& text : link_.hold_round(rounds_, posted_->encode(), at_.position.step))
-      texts.push_back(RoundText::decode(text));
-    posted_.reset();
-    ++rounds_;
-    counter_.add();
-    apply(decide_round(texts, until_first()), texts);
-  }
-
-  bool until_first() const {
-    const Tail tail = distribution_->input.tail;
+  static bool until_first(const Distribution& distribution) {
+    const Tail tail = distribution.input.tail;
     return tail == Tail::kUntilFirst || tail == Tail::kDrop;
   }
 
-  /// Takes the next own step, and what else lies ready.
-  void collect() {
-    const InterruptWatch watch;
-    try {
-      while (!own_ended_ && !own_error_ && ready_.size() < kMostReady && (ready_.empty() || own_->ready())) {
-        auto step = own_->next();
-        own_ended_ = !step || step->last;
-        if (!step) continue;
-        if (step->last) left_out_.assign(step->left_out.begin(), step->left_out.end());
-        ready_.push_back(std::move(*step));
+  /// The reading thread: makes own steps as long as there is room.
+  void read() noexcept {
+    while (true) {
+      {
+        std::unique_lock lock(table_->mutex);
+        table_->changed.wait(lock, [this] { return table_->stopped || table_->agreement.has_room(); });
+        if (table_->stopped) return;
       }
+      if (!read_step()) return;
+    }
+  }
+
+  /// The thread of the rounds.
+  void speak() noexcept {
+    while (true) {
+      {
+        std::unique_lock lock(table_->mutex);
+        table_->changed.wait(
+            lock, [this] { return table_->stopped || table_->settled() || table_->agreement.wants_round(); });
+        if (table_->stopped || table_->settled()) return;
+      }
+      try {
+        hold_round();
+      } catch (const Stopped&) {
+        return;
+      } catch (...) {
+        settle(std::current_exception());
+        return;
+      }
+    }
+  }
+
+  /// Without threads: whatever is missing to the next step, here and now.
+  void catch_up() {
+    while (table_->agreement.released() == 0 && !table_->settled()) {
+      if (table_->agreement.has_room() && table_->own.empty()) read_step();
+      hold_round();
+    }
+  }
+
+  /// Makes one own step; false when none follows. An interrupt is thrown: it is no failure of the stream.
+  bool read_step() {
+    const InterruptWatch watch;
+    std::optional<BuiltStep> step;
+    std::exception_ptr error;
+    try {
+      step = own_->next();
     } catch (...) {
       if (watch.interrupt()) throw;
-      own_error_ = std::current_exception();
+      error = std::current_exception();
     }
+    const std::lock_guard lock(table_->mutex);
+    table_->changed.notify_all();
+    Agreement& agreement = table_->agreement;
+    if (error) {
+      table_->own_error = error;
+      agreement.fail(message_of(error));
+      return false;
+    }
+    const bool ends = !step || step->last;
+    if (step) {
+      const auto& valid = step->info.valid;
+      agreement.add_step(std::accumulate(valid.begin(), valid.end(), std::int64_t{0}));
+      table_->own.push_back(std::move(*step));
+    }
+    if (ends) agreement.end();
+    return !ends;
   }
 
-  RoundText say() const {
+  /// One round: says what lies ready, hears the others, releases.
+  void hold_round() {
     RoundText text;
-    for (const BuiltStep& step : ready_)
-      text.valid.push_back(std::accumulate(step.info.valid.begin(), step.info.valid.end(), std::int64_t{0}));
-    if (own_ended_) text.after = RoundText::After::kEnd;
-    if (own_error_) {
-      text.after = RoundText::After::kFailure;
-      text.failure = message_of(own_error_);
+    std::int64_t step = 0;
+    {
+      const std::lock_guard lock(table_->mutex);
+      // A round that an interrupt broke off goes on with what was said there.
+      if (!said_) said_ = table_->agreement.say();
+      step = first_step_ + released_;
     }
-    return text;
+    std::vector<RoundText> texts;
+    for (const auto& one :
+         rounds_->hold(said_->encode(), step, [this] { throw_if_stopped(); }, [this] { return wanted(); }))
+      texts.push_back(RoundText::decode(one));
+    said_.reset();
+    counter_.add();
+    const std::lock_guard lock(table_->mutex);
+    const auto before = table_->agreement.released();
+    table_->agreement.apply(texts);
+    released_ += table_->agreement.released() - before;
+    if (const auto& failure = table_->agreement.failure()) table_->error = describe(*failure);
+    table_->changed.notify_all();
   }
 
-  void apply(const Round& round, const std::vector<RoundText>& texts) {
-    released_.assign(round.released.begin(), round.released.end());
-    ended_ = round.ended;
-    if (!round.failed) return;
-    if (*round.failed == link_.rank()) {
-      error_ = own_error_;
-      return;
-    }
-    const auto step = at_.position.step + std::ssize(released_);
-    error_ = std::make_exception_ptr(DistributedDatasetError(
-        "DistributedIterator: rank " + std::to_string(*round.failed) + " failed: at step " +
-        std::to_string(step) + ": " + texts[static_cast<std::size_t>(*round.failed)].failure));
+  void throw_if_stopped() {
+    const std::lock_guard lock(table_->mutex);
+    if (table_->stopped) throw Stopped();
   }
 
-  BuiltStep take_released() {
-    const Round::Step agreed = released_.front();
-    released_.pop_front();
-    BuiltStep step;
-    if (ready_.empty()) {
-      step = empty_step();
-    } else {
-      step = std::move(ready_.front());
-      ready_.pop_front();
-      keep_last_rows(step);
-    }
-    at_ = step.after;
-    step.complete = step.complete && agreed.complete;
-    step.last = agreed.last;
-    step.last_complete = agreed.last_complete;
-    step.info.global_valid = agreed.global_valid;
-    step.info.row_start = std::exchange(row_start_, row_start_ + agreed.global_valid);
-    step.info.loss_scale.clear();
-    for (const std::int64_t valid : step.info.valid)
-      step.info.loss_scale.push_back(loss_scale(step.info, valid));
-    return step;
+  bool wanted() {
+    const std::lock_guard lock(table_->mutex);
+    return table_->wanted || !reader_;
   }
 
-  void keep_last_rows(const BuiltStep& step) {
-    if (distribution_->input.tail == Tail::kPadded) last_parts_ = step.parts;
+  void settle(const std::exception_ptr& error) {
+    const std::lock_guard lock(table_->mutex);
+    table_->error = error;
+    table_->changed.notify_all();
   }
 
-  /// What a rank hands out whose stream has ended.
-  BuiltStep empty_step() {
-    BuiltStep step;
-    const auto count = distribution_->dealing.local.size();
-    for (std::size_t replica = 0; replica < count; ++replica)
-      step.parts.push_back(ended_part(*distribution_, replica, last_parts_));
-    step.info.step = at_.position.step;
-    step.info.num_replicas = distribution_->dealing.replicas.all();
-    step.info.valid.assign(count, 0);
-    step.info.has_value.assign(count, false);
-    if (!left_out_.empty()) {
-      step.info.has_value = std::move(left_out_.front());
-      left_out_.pop_front();
-    }
-    step.after = at_;
-    ++step.after.position.step;
-    return step;
+  std::exception_ptr describe(const Agreement::Failure& failure) const {
+    if (failure.rank == rounds_->rank()) return table_->own_error;
+    return std::make_exception_ptr(DistributedDatasetError(
+        "DistributedIterator: rank " + std::to_string(failure.rank) + " failed: at step " +
+        std::to_string(first_step_ + released_) + ": " + failure.message));
   }
 
-  DistributionPtr distribution_;
+  /// REQUIRES: the table is locked and a step is released.
+  BuiltStep take() {
+    bool own = false;
+    const Round::Step agreed = table_->agreement.take(own);
+    table_->changed.notify_all();
+    if (!own) return own_steps_.empty(agreed);
+    BuiltStep step = std::move(table_->own.front());
+    table_->own.pop_front();
+    return own_steps_.complete(std::move(step), agreed);
+  }
+
   std::unique_ptr<Lane> own_;
-  PeerLink& link_;
+  std::unique_ptr<PeerRounds> rounds_;
   Counter& counter_;
-  Start at_;                                // after the step last handed out
-  std::int64_t row_start_;                  // of the next step
-  std::deque<BuiltStep> ready_;             // own steps that are not handed out
-  bool own_ended_ = false;                  // behind ready_
-  std::deque<std::vector<bool>> left_out_;  // own steps without rows behind the last, which others may fill
-  std::exception_ptr own_error_;            // behind ready_
-  std::int64_t rounds_ = 0;
-  std::optional<RoundText> posted_;  // in a round that is not over
-  std::deque<Round::Step> released_;
-  bool ended_ = false;        // behind released_
-  std::exception_ptr error_;  // behind released_
-  std::vector<Element> last_parts_;
+  std::int64_t first_step_;
+  ProcessOwned<Table> table_;
+  Counter waits_;
+  // Of the thread that holds the rounds.
+  std::int64_t released_ = 0;
+  std::optional<RoundText> said_;  // in a round that is not over
+  // Of the consumer.
+  OwnSteps own_steps_;
+  // Last, because they use the others.
+  std::optional<WorkerThread> reader_;
+  std::optional<WorkerThread> speaker_;
 };
 
 }  // namespace
 
-std::unique_ptr<Lane> open_agreed_lane(DistributionPtr distribution, std::unique_ptr<Lane> own,
-                                       const Start& start, PeerLink& link, Counter& rounds,
-                                       std::int64_t row_start) {
-  return std::make_unique<AgreedLane>(std::move(distribution), std::move(own), start, link, rounds,
-                                      row_start);
+std::unique_ptr<Lane> open_agreed_lane(const DistributionPtr& distribution, const IterContext& context,
+                                       const Start& start, std::unique_ptr<PeerRounds> rounds,
+                                       Counter& counter, std::int64_t row_start) {
+  const std::int64_t ahead = steps_ahead(*distribution);
+  auto own = open_lane(distribution, context, start, ahead > 0 ? Reading::kHere : Reading::kAhead);
+  return std::make_unique<AgreedLane>(distribution, std::move(own), start, std::move(rounds), counter,
+                                      row_start, ahead);
 }
 
 }  // namespace torch_distinput

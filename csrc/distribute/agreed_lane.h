@@ -10,12 +10,15 @@
 namespace torch_distinput {
 
 /// Keeps this rank together with others that read streams of their own, which may end at different steps:
-/// hands out the steps of `own` as far as every rank has one, and empty ones when this rank's have ended.
-/// Ranks talk in rounds, each about all steps that lie ready; a rank that fails fails them all at the same
-/// step. `link` is open and outlives the lane, as does the
-/// count of `rounds`. `row_start`: rows of the epoch before `start`, over all ranks.
-std::unique_ptr<Lane> open_agreed_lane(DistributionPtr distribution, std::unique_ptr<Lane> own,
-                                       const Start& start, PeerLink& link, Counter& rounds,
-                                       std::int64_t row_start);
+/// hands out the steps of its own stream as far as every rank has one, and empty ones when its own have
+/// ended. Ranks talk in rounds, each about all steps that lie ready; a rank that fails fails them all at the
+/// same step.
+///
+/// One thread reads ahead, as far as `prefetch` or `per_replica_buffer_size` say, and another holds the
+/// rounds, before the consumer needs them. Where nothing is to be read ahead, both happen in the consumer's
+/// thread, and each step costs a round. `row_start`: rows of the epoch before `start`, over all ranks.
+std::unique_ptr<Lane> open_agreed_lane(const DistributionPtr& distribution, const IterContext& context,
+                                       const Start& start, std::unique_ptr<PeerRounds> rounds,
+                                       Counter& counter, std::int64_t row_start);
 
 }  // namespace torch_distinput

@@ -103,9 +103,9 @@ void DistributedIterator::Impl::learn_spec(const std::vector<SpecPtr>& of_ranks)
 }
 
 std::unique_ptr<Lane> DistributedIterator::Impl::make_lane() {
-  auto own = open_lane(distribution_, epoch_context(engine_, at_.seed, at_.epoch, stream_only_), at_.start);
-  if (!link_ || distribution_->one_stream()) return own;
-  return open_agreed_lane(distribution_, std::move(own), at_.start, *link_, engine_->counters->rounds,
+  const IterContext context = epoch_context(engine_, at_.seed, at_.epoch, stream_only_);
+  if (!link_ || distribution_->one_stream()) return open_lane(distribution_, context, at_.start);
+  return open_agreed_lane(distribution_, context, at_.start, link_->rounds(), engine_->counters->rounds,
                           rows_before_);
 }
 
@@ -123,6 +123,7 @@ PerReplica DistributedIterator::Impl::hand_out(bool only_complete) {
   PerReplica values = deliver(*distribution_, *ahead_, at_.epoch, is_last);
   at_.start = std::move(ahead_->after);
   ahead_.reset();
+  if (link_) link_->took(values.info().step);
   count(values);
   info_ = values.info();
   return values;

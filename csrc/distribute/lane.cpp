@@ -8,12 +8,12 @@
 namespace torch_distinput {
 
 std::unique_ptr<Lane> open_lane(const DistributionPtr& distribution, const IterContext& context,
-                                const Start& start) {
+                                const Start& start, Reading reading) {
   if (!distribution->pipelines.empty()) return open_pipelines_lane(distribution, context, start);
   if (auto rows = plan_rows(*distribution, context)) {
     return open_plan_lane(distribution, std::move(rows), context, start.position);
   }
-  return open_stream_lane(distribution, context, start);
+  return open_stream_lane(distribution, context, start, reading);
 }
 
 std::shared_ptr<PlanRows> plan_rows(const Distribution& distribution, const IterContext& context) {

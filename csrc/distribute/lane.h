@@ -31,8 +31,11 @@ class Lane {
 /// The rows of this epoch by plan; null where there is no plan or it does not know them.
 std::shared_ptr<PlanRows> plan_rows(const Distribution& distribution, const IterContext& context);
 
+/// Who reads a stream: a thread of the lane's own, ahead of the consumer, or the thread that calls `next`.
+enum class Reading { kAhead, kHere };
+
 /// Opens the plan lane where the pipeline has a plan that knows its rows, else the stream lane.
 std::unique_ptr<Lane> open_lane(const DistributionPtr& distribution, const IterContext& context,
-                                const Start& start);
+                                const Start& start, Reading reading = Reading::kAhead);
 
 }  // namespace torch_distinput

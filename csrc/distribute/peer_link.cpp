@@ -23,10 +23,47 @@ std::string message_of(const std::exception_ptr& error) {
   }
 }
 
+namespace {
+
+void throw_if_failed(const PeerNews& news) {
+  if (!news.failure.empty()) throw DistributedDatasetError("DistributedIterator: " + news.failure);
+}
+
+/// `step`: the one that this rank is about to take.
+void throw_if_left(const PeerNews& news, std::int64_t step) {
+  if (!news.left || step < news.left->step) return;
+  throw DistributedDatasetError("DistributedIterator: rank " + std::to_string(news.left->rank) +
+                                " left its loop after " + std::to_string(news.left->step) +
+                                " steps, but this rank goes on to step " + std::to_string(step) +
+                                ". Every rank has to take the same number of steps.");
+}
+
+}  // namespace
+
 std::string OpeningKeys::next() {
   const std::lock_guard lock(mutex_);
   if (dataset_.empty()) dataset_ = peers_->next_dataset_key();
   return dataset_ + "/" + std::to_string(openings_++);
+}
+
+PeerRounds::PeerRounds(PeersPtr peers, const std::string& key, std::shared_ptr<WatchedIterator> watched)
+    : peers_(std::move(peers)),
+      watched_(std::move(watched)),
+      rounds_(rounds_on_board(peers_->shared_communicator(), key + "/round")) {}
+
+std::vector<std::string> PeerRounds::hold(const std::string& text, std::int64_t step,
+                                          const std::function<void()>& check,
+                                          const std::function<bool()>& urgent) {
+  Patience patience{"DistributedIterator", std::chrono::duration<double>::max()};
+  patience.check = [&] {
+    const PeerNews news = watched_->news();
+    throw_if_failed(news);
+    throw_if_left(news, step);
+    check();
+  };
+  patience.activity = [&](int rank) { return peers_->watch().activity(rank); };
+  patience.urgent = urgent;
+  return rounds_->hold(text, patience);
 }
 
 PeerLink::PeerLink(std::shared_ptr<OpeningKeys> keys, double peer_timeout)
@@ -38,7 +75,8 @@ std::vector<Opening> PeerLink::agree(const Opening& mine) {
   auto watched = peers.watch().watch(key_, timeout_);
   std::vector<Opening> openings;
   try {
-    const Patience patience{"DistributedDataset", timeout_};
+    Patience patience{"DistributedDataset", timeout_};
+    patience.activity = [&](int rank) { return peers.watch().activity(rank); };
     for (const auto& text : wait_for_all(peers.communicator(), key_ + "/open", mine.encode(), patience))
       openings.push_back(Opening::decode(text));
   } catch (const DistributedDatasetError& error) {
@@ -51,30 +89,15 @@ std::vector<Opening> PeerLink::agree(const Opening& mine) {
   return openings;
 }
 
-std::vector<std::string> PeerLink::hold_round(std::int64_t round, const std::string& text,
-                                              std::int64_t step) {
-  Patience patience{"DistributedIterator", std::chrono::duration<double>::max()};
-  patience.check = [this, step] {
-    check_alive();
-    check_together(step);
-  };
-  return wait_for_all(keys_->peers()->communicator(), key_ + "/round/" + std::to_string(round), text,
-                      patience);
+std::unique_ptr<PeerRounds> PeerLink::rounds() const {
+  return std::make_unique<PeerRounds>(keys_->peers(), key_, watched_);
 }
 
-void PeerLink::check_alive() const {
-  const PeerNews news = watched_->news();
-  if (!news.failure.empty()) throw DistributedDatasetError("DistributedIterator: " + news.failure);
-}
+void PeerLink::check_alive() const { throw_if_failed(watched_->news()); }
 
-void PeerLink::check_together(std::int64_t step) const {
-  const PeerNews news = watched_->news();
-  if (!news.left || step < news.left->step) return;
-  throw DistributedDatasetError("DistributedIterator: rank " + std::to_string(news.left->rank) +
-                                " left its loop after " + std::to_string(news.left->step) +
-                                " steps, but this rank goes on to step " + std::to_string(step) +
-                                ". Every rank has to take the same number of steps.");
-}
+void PeerLink::check_together(std::int64_t step) const { throw_if_left(watched_->news(), step); }
+
+void PeerLink::took(std::int64_t step) noexcept { watched_->took(step); }
 
 void PeerLink::fail(std::int64_t step, const std::exception_ptr& error) noexcept {
   if (watched_) watched_->fail("at step " + std::to_string(step) + ": " + message_of(error));

@@ -4,10 +4,12 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "comm/rounds.h"
 #include "distribute/opening.h"
 #include "distribute/peers.h"
 
@@ -31,24 +33,43 @@ class OpeningKeys {
 /// What `error` says, for other processes.
 std::string message_of(const std::exception_ptr& error);
 
+/// The rounds of one opened iterator, whose peers may fail, fall silent or leave meanwhile. A thread of its
+/// own may use it, also after the link that made it was closed.
+class PeerRounds {
+ public:
+  PeerRounds(PeersPtr peers, const std::string& key, std::shared_ptr<WatchedIterator> watched);
+
+  int rank() const noexcept { return peers_->communicator().rank(); }
+  /// Says `text` in the next round and returns what all ranks said. A rank may take its time: only one that
+  /// failed, fell silent or left before `step`, the first that this round is about, ends the wait with
+  /// DistributedDatasetError. `check` is called now and then and ends it by throwing; `urgent`: whether the
+  /// consumer waits. After an interrupt the next call goes on with the same round.
+  std::vector<std::string> hold(const std::string& text, std::int64_t step,
+                                const std::function<void()>& check, const std::function<bool()>& urgent);
+
+ private:
+  PeersPtr peers_;
+  std::shared_ptr<WatchedIterator> watched_;
+  std::unique_ptr<Rounds> rounds_;
+};
+
 /// What binds an iterator to those of the other ranks. One thread at a time.
 class PeerLink {
  public:
   PeerLink(std::shared_ptr<OpeningKeys> keys, double peer_timeout);
 
   bool open() const noexcept { return watched_ != nullptr; }
-  int rank() const noexcept { return keys_->peers()->communicator().rank(); }
   /// Waits for the openings of all ranks and returns them; throws DistributedDatasetError where they differ
   /// or one is missing for longer than the timeout. May be called again after an interrupt.
   std::vector<Opening> agree(const Opening& mine);
-  /// Posts `text` in round `round` of this iterator and waits for those of all ranks. A rank may take its
-  /// time: only one that failed, fell silent or left before `step`, the next one, ends the wait with
-  /// DistributedDatasetError. May be called again after an interrupt.
-  std::vector<std::string> hold_round(std::int64_t round, const std::string& text, std::int64_t step);
+  /// The rounds of this iterator. REQUIRES: it is open.
+  std::unique_ptr<PeerRounds> rounds() const;
   /// Throws DistributedDatasetError if a peer is known to have failed.
   void check_alive() const;
   /// Throws DistributedDatasetError if a peer left before step `step`, which this rank is about to take.
   void check_together(std::int64_t step) const;
+  /// This rank took step `step`.
+  void took(std::int64_t step) noexcept;
   /// This rank failed at step `step`: there is no other step before the next opening.
   void fail(std::int64_t step, const std::exception_ptr& error) noexcept;
   /// This rank takes no step after the first `steps` ones; the next one needs another opening.
@@ -60,7 +81,7 @@ class PeerLink {
   std::shared_ptr<OpeningKeys> keys_;
   std::chrono::duration<double> timeout_;
   std::string key_;  // of the opening under way, or of this iterator
-  std::unique_ptr<WatchedIterator> watched_;
+  std::shared_ptr<WatchedIterator> watched_;
 };
 
 }  // namespace torch_distinput

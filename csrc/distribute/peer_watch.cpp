@@ -29,15 +29,32 @@ PeerNews::Leaving read_leaving(const std::string& text) {
 }
 
 struct Watched {
-  std::string failed_key;
-  std::string left_key;
+  std::string key;
   Seconds timeout;
   PeerNews news;
+
+  std::string failed_key() const { return key + "/failed"; }
+  std::string left_key() const { return key + "/left"; }
+};
+
+/// The step that this process took last, of any iterator.
+struct Activity {
+  std::shared_ptr<Watched> iterator;  // null: none
+  std::int64_t step = 0;
+  std::chrono::steady_clock::time_point at;
+
+  std::string str() const {
+    if (!iterator) return "has not taken a step yet";
+    const auto ago = std::chrono::steady_clock::now() - at;
+    return "took step " + std::to_string(step) + " of " + iterator->key + " " +
+           std::to_string(std::chrono::duration_cast<std::chrono::seconds>(ago).count()) + " s ago";
+  }
 };
 
 /// What the thread and the iterators share; `mutex` guards all of it, the news too.
 struct Watchlist {
   std::mutex mutex;
+  Activity activity;
   std::condition_variable stop_asked;
   bool stopped = false;
   std::vector<std::shared_ptr<Watched>> all;
@@ -81,12 +98,16 @@ class Handle final : public WatchedIterator {
     return watched_->news;
   }
   void fail(const std::string& message) noexcept override {
-    tell(*communicator_, watched_->failed_key,
+    tell(*communicator_, watched_->failed_key(),
          "rank " + std::to_string(communicator_->rank()) + " failed: " + message);
   }
   void leave(std::int64_t step) noexcept override {
-    tell(*communicator_, watched_->left_key,
+    tell(*communicator_, watched_->left_key(),
          std::to_string(communicator_->rank()) + " " + std::to_string(step));
+  }
+  void took(std::int64_t step) noexcept override {
+    const std::lock_guard lock((*list_)->mutex);
+    (*list_)->activity = {watched_, step, std::chrono::steady_clock::now()};
   }
 
  private:
@@ -115,8 +136,14 @@ class ThreadedWatch final : public PeerWatch, public std::enable_shared_from_thi
   }
 
   std::unique_ptr<WatchedIterator> watch(const std::string& key, Seconds timeout) override {
-    auto watched = std::make_shared<Watched>(Watched{key + "/failed", key + "/left", timeout, {}});
+    auto watched = std::make_shared<Watched>(Watched{key, timeout, {}});
     return std::make_unique<Handle>(communicator_, list_, shared_from_this(), std::move(watched));
+  }
+
+  std::string activity(int rank) override {
+    const auto pulse = communicator_->look({pulse_key(rank)});
+    if (!pulse) return "has given no sign of life yet";
+    return pulse->front() == kGone ? "has gone" : pulse->front().substr(pulse->front().find(' ') + 1);
   }
 
  private:
@@ -144,7 +171,7 @@ class ThreadedWatch final : public PeerWatch, public std::enable_shared_from_thi
   }
 
   void look() {
-    communicator_->post(pulse_key(communicator_->rank()), std::to_string(++pulse_));
+    communicator_->post(pulse_key(communicator_->rank()), std::to_string(++pulse_) + " " + own_activity());
     const auto pulse = communicator_->look({pulse_key(next_)});
     const bool expected = pulse && pulse->front() != kGone;
     next_silence_.looked(!expected || std::exchange(heard_, pulse->front()) != pulse->front());
@@ -152,9 +179,14 @@ class ThreadedWatch final : public PeerWatch, public std::enable_shared_from_thi
     for (const auto& watched : (*list_)->snapshot()) read_news(*watched);
   }
 
+  std::string own_activity() {
+    const std::lock_guard lock((*list_)->mutex);
+    return (*list_)->activity.str();
+  }
+
   void read_news(Watched& watched) {
-    const auto failed = communicator_->look({watched.failed_key});
-    const auto left = communicator_->look({watched.left_key});
+    const auto failed = communicator_->look({watched.failed_key()});
+    const auto left = communicator_->look({watched.left_key()});
     const std::lock_guard lock((*list_)->mutex);
     if (failed && watched.news.failure.empty()) watched.news.failure = failed->front();
     if (left) watched.news.left = read_leaving(left->front());
@@ -171,7 +203,7 @@ class ThreadedWatch final : public PeerWatch, public std::enable_shared_from_thi
         if (!watched->news.failure.empty()) continue;
         watched->news.failure = text;
       }
-      tell(*communicator_, watched->failed_key, text);
+      tell(*communicator_, watched->failed_key(), text);
     }
   }
 

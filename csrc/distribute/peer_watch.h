@@ -34,6 +34,8 @@ class WatchedIterator {
   virtual void fail(const std::string& message) noexcept = 0;
   /// Tells the peers that this rank takes no step after the first `step` ones.
   virtual void leave(std::int64_t step) noexcept = 0;
+  /// This rank took step `step`: what `PeerWatch::activity` tells the others about it.
+  virtual void took(std::int64_t step) noexcept = 0;
 };
 
 /// Looks after the peers of a group: a thread says once an interval that this process lives, and reads what
@@ -45,6 +47,8 @@ class PeerWatch {
   /// `timeout`: silence of a peer or of the store that is a failure.
   virtual std::unique_ptr<WatchedIterator> watch(const std::string& key,
                                                  std::chrono::duration<double> timeout) = 0;
+  /// What `rank` did last, as it said with its last sign of life: `took step 17 of dataset/0/1 31 s ago`.
+  virtual std::string activity(int rank) = 0;
 };
 
 /// Starts the thread. It ends with the last owner, and then tells the peers that this rank has gone on

@@ -20,6 +20,7 @@ class Peers {
       : communicator_(std::move(communicator)), interval_(interval) {}
 
   Communicator& communicator() const noexcept { return *communicator_; }
+  const CommunicatorPtr& shared_communicator() const noexcept { return communicator_; }
   /// The keys of a dataset, which counts the datasets of this group in the order in which they are first
   /// iterated: the same on every rank that does the same.
   std::string next_dataset_key();

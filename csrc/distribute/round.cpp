@@ -47,12 +47,17 @@ Round decide_round(const std::vector<RoundText>& texts, bool until_first) {
   const auto ends = [&](const RoundText& text) { return text.ends_by(released); };
   round.ended = until_first ? std::any_of(texts.begin(), texts.end(), ends)
                             : std::all_of(texts.begin(), texts.end(), ends);
-  for (std::size_t rank = 0; rank < texts.size() && !round.ended; ++rank) {
-    if (texts[rank].after == After::kFailure && texts[rank].ready() == released) {
-      round.failed = static_cast<int>(rank);
-      break;
-    }
-  }
+  const auto fails = [&](const RoundText& text) {
+    return text.after == After::kFailure && text.ready() == released;
+  };
+  // Where the first end ends the epoch, a rank that has not told what comes next may still end before the
+  // failure is due: what happens must not hang on who is quick to tell.
+  const auto tells = [&](const RoundText& text) {
+    return text.ready() > released || text.after != After::kMore;
+  };
+  if (round.ended || (until_first && !std::all_of(texts.begin(), texts.end(), tells))) return round;
+  const auto failed = std::find_if(texts.begin(), texts.end(), fails);
+  if (failed != texts.end()) round.failed = static_cast<int>(failed - texts.begin());
   return round;
 }
 

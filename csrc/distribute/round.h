@@ -19,7 +19,7 @@ struct Round {
   };
   std::vector<Step> released;
   bool ended = false;         ///< no step follows those released
-  std::optional<int> failed;  ///< the rank that fails the step behind those released
+  std::optional<int> failed;  ///< a rank that fails the step behind those released
 };
 
 /// Releases as many steps as every rank that goes on has ready, so that each released step exists everywhere;

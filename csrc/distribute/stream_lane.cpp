@@ -129,8 +129,9 @@ bool runs_ahead_by_itself(const Distribution& distribution, const IterContext& c
 }  // namespace
 
 std::unique_ptr<Lane> open_stream_lane(const DistributionPtr& distribution, const IterContext& context,
-                                       const Start& start) {
-  if (distribution->input.per_replica_buffer_size == 0 || runs_ahead_by_itself(*distribution, context)) {
+                                       const Start& start, Reading reading) {
+  if (reading == Reading::kHere || distribution->input.per_replica_buffer_size == 0 ||
+      runs_ahead_by_itself(*distribution, context)) {
     return std::make_unique<InlineStreamLane>(distribution, context, start);
   }
   return std::make_unique<ThreadedStreamLane>(distribution, context, start);

@@ -1,0 +1,61 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/agreement.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+namespace torch_distinput {
+
+Agreement::Agreement(std::int64_t ahead, bool until_first) : ahead_(ahead), until_first_(until_first) {
+  TORCH_INTERNAL_ASSERT(ahead >= 1 && ahead <= kMostAhead);
+}
+
+void Agreement::add_step(std::int64_t valid) {
+  TORCH_INTERNAL_ASSERT(has_room());
+  unreleased_.push_back(valid);
+}
+
+void Agreement::end() { after_ = RoundText::After::kEnd; }
+
+void Agreement::fail(const std::string& message) {
+  after_ = RoundText::After::kFailure;
+  message_ = message;
+}
+
+bool Agreement::has_room() const {
+  return after_ == RoundText::After::kMore &&
+         own_released_ + static_cast<std::int64_t>(unreleased_.size()) < ahead_;
+}
+
+bool Agreement::wants_round() const {
+  if (settled()) return false;
+  // It has nothing to hand out that it could be early with, and the others wait for its word.
+  if (exhausted()) return true;
+  const bool says_something = !unreleased_.empty() || after_ != RoundText::After::kMore;
+  return says_something && released() <= ahead_ / 2;
+}
+
+RoundText Agreement::say() const {
+  return {std::vector<std::int64_t>(unreleased_.begin(), unreleased_.end()), after_, message_};
+}
+
+void Agreement::apply(const std::vector<RoundText>& texts) {
+  const Round round = decide_round(texts, until_first_);
+  const auto own = std::min(unreleased_.size(), round.released.size());
+  unreleased_.erase(unreleased_.begin(), unreleased_.begin() + static_cast<std::ptrdiff_t>(own));
+  own_released_ += static_cast<std::int64_t>(own);
+  released_.insert(released_.end(), round.released.begin(), round.released.end());
+  ended_ = round.ended;
+  if (round.failed) failure_ = {*round.failed, texts[static_cast<std::size_t>(*round.failed)].failure};
+}
+
+Round::Step Agreement::take(bool& own) {
+  const Round::Step step = released_.front();
+  released_.pop_front();
+  own = own_released_ > 0;
+  if (own) --own_released_;
+  return step;
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,77 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "distribute/round.h"
+#include "distribute/round_text.h"
+
+namespace torch_distinput {
+
+/// One rank's part in the agreement on the end of uneven streams: what it has ready, what the rounds so far
+/// released to its consumer, and when it is time for another round. Counts only: no data, no threads, no
+/// waits.
+///
+/// A rank takes part in a round when it has something to say and half of its read-ahead is used up, so that a
+/// round is about as many steps and its way through the network is hidden behind those that are left.
+class Agreement {
+ public:
+  /// Most steps that one round is about: its text stays small, whatever the read-ahead.
+  static constexpr std::int64_t kMostAhead = 64;
+
+  /// `ahead`: steps that this rank makes before they are asked for, in [1, kMostAhead]. `until_first`: the
+  /// first rank that ends ends the epoch.
+  Agreement(std::int64_t ahead, bool until_first);
+
+  /// Another step of this rank's stream lies ready, with `valid` rows that count. REQUIRES: `has_room`.
+  void add_step(std::int64_t valid);
+  /// This rank's stream has no further step.
+  void end();
+  /// This rank's stream failed behind the steps added.
+  void fail(const std::string& message);
+  /// Whether this rank's stream may make another step.
+  bool has_room() const;
+
+  /// Whether this rank takes part in the next round now.
+  bool wants_round() const;
+  /// What it says there.
+  RoundText say() const;
+  /// What all ranks said in a round, this one's `say` among them.
+  void apply(const std::vector<RoundText>& texts);
+
+  /// Steps that the consumer may take.
+  std::int64_t released() const { return static_cast<std::int64_t>(released_.size()); }
+  /// The next of them; `own`: whether this rank has a step of its own there. REQUIRES: `released() > 0`.
+  Round::Step take(bool& own);
+
+  /// The rank whose failure is due behind the released steps, and what it said.
+  struct Failure {
+    int rank;
+    std::string message;
+  };
+  const std::optional<Failure>& failure() const { return failure_; }
+  /// Whether nothing follows the released steps.
+  bool ended() const { return ended_; }
+  /// Whether no further round will be held.
+  bool settled() const { return ended_ || failure_.has_value(); }
+
+ private:
+  bool exhausted() const { return unreleased_.empty() && after_ == RoundText::After::kEnd; }
+
+  std::int64_t ahead_;
+  bool until_first_;
+  std::deque<std::int64_t> unreleased_;  // own steps that no round released: their rows
+  RoundText::After after_ = RoundText::After::kMore;
+  std::string message_;
+  std::deque<Round::Step> released_;
+  std::int64_t own_released_ = 0;  // the first of released_, where this rank has steps of its own
+  bool ended_ = false;
+  std::optional<Failure> failure_;
+};
+
+}  // namespace torch_distinput
