@@ -10,7 +10,8 @@
 namespace torch_distinput {
 
 /// The ranks of a group as one of them sees them, and a board on which they leave texts for each other.
-/// No call waits for another rank. Any thread may call; what the transport throws comes through.
+/// No call waits for another rank. Any thread may call. Throws
+/// DistributedDatasetError where the board cannot be reached.
 class Communicator {
  public:
   virtual ~Communicator() = default;

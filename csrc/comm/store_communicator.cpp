@@ -4,12 +4,30 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <exception>
 #include <utility>
+
+#include "torch_distinput/error.h"
 
 namespace torch_distinput {
 namespace {
 
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+/// Calls the store. Its own errors name addresses, but neither the rank nor what the store is for.
+template <class Call>
+auto reach(int rank, const Call& call) {
+  std::string why;
+  try {
+    return call();
+  } catch (const c10::Error& error) {
+    why = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  throw DistributedDatasetError("rank " + std::to_string(rank) +
+                                " lost the store of the process group, whose host may have ended: " + why);
+}
 
 class StoreCommunicator final : public Communicator {
  public:
@@ -22,31 +40,37 @@ class StoreCommunicator final : public Communicator {
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return size_; }
 
-  void post(const std::string& key, const std::string& text) override { store_->set(prefix_ + key, text); }
+  void post(const std::string& key, const std::string& text) override {
+    reach(rank_, [&] { store_->set(prefix_ + key, text); });
+  }
 
   std::string post_first(const std::string& key, const std::string& text) override {
     // An empty text stands for a key that is not there.
-    return store_->compareSet(prefix_ + key, std::string(), text);
+    return reach(rank_, [&] { return store_->compareSet(prefix_ + key, std::string(), text); });
   }
 
   std::optional<std::vector<std::string>> look(const std::vector<std::string>& keys) override {
     std::vector<std::string> full;
     for (const auto& key : keys) full.push_back(prefix_ + key);
-    if (!store_->check(full)) return std::nullopt;
-    std::vector<std::string> texts;
-    if (store_->hasExtendedApi()) {
-      for (const auto& bytes : store_->multiGet(full)) texts.push_back(text_of(bytes));
-    } else {
-      for (const auto& key : full) texts.push_back(text_of(store_->get(key)));
-    }
-    return texts;
+    return reach(rank_, [&]() -> std::optional<std::vector<std::string>> {
+      if (!store_->check(full)) return std::nullopt;
+      std::vector<std::string> texts;
+      if (store_->hasExtendedApi()) {
+        for (const auto& bytes : store_->multiGet(full)) texts.push_back(text_of(bytes));
+      } else {
+        for (const auto& key : full) texts.push_back(text_of(store_->get(key)));
+      }
+      return texts;
+    });
   }
 
   std::int64_t add(const std::string& key, std::int64_t value) override {
-    return store_->add(prefix_ + key, value);
+    return reach(rank_, [&] { return store_->add(prefix_ + key, value); });
   }
 
-  void remove(const std::string& key) override { store_->deleteKey(prefix_ + key); }
+  void remove(const std::string& key) override {
+    reach(rank_, [&] { return store_->deleteKey(prefix_ + key); });
+  }
 
  private:
   std::shared_ptr<c10d::Store> store_;

@@ -2,7 +2,9 @@
 """Real processes with a gloo group, for tests: `run_ranks(function, world)`.
 
 Processes are forked from a server that has imported torch once, so that a group of them starts in a tenth of a second.
-They meet in a file: no ports are chosen.
+They meet in a file: no ports are chosen, and no process has to live longer than others. A frozen process may hold the
+file's lock: whoever freezes one asks for a store in this process, as torchrun's agent has one, and whoever wants the
+store to end for one in rank 0; at a port that the system chooses.
 """
 
 import contextlib
@@ -28,18 +30,27 @@ LATE = "late"
 
 
 def run_ranks(
-    function: Callable[..., Any], world: int, *args: Any, limit: float = 60, may_hang: tuple[int, ...] = (), **env: str
+    function: Callable[..., Any],
+    world: int,
+    *args: Any,
+    limit: float = 60,
+    may_hang: tuple[int, ...] = (),
+    store: str = "file",
+    **env: str,
 ) -> list[Any]:
     """Calls `function(rank, *args)` in `world` processes with an initialised group; the results by rank.
 
     An exception in a process is its result, with the traceback as a note. A process that has not ended after `limit`
-    seconds is killed; the test fails unless its rank is in `may_hang`. `env` goes into the processes' environment.
+    seconds is killed; the test fails unless its rank is in `may_hang`: those are not waited for. `store`: "file", "agent" or "rank 0". `env` goes into the processes'
+    environment.
     """
     with tempfile.TemporaryDirectory() as folder:
+        agent = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) if store == "agent" else None
+        where = agent.port if agent else os.path.join(folder, "store")
         pipes, processes = [], []
         for rank in range(world):
             reader, writer = _context.Pipe(duplex=False)
-            setting = (os.path.join(folder, "store"), rank, world, env)
+            setting = (store, where, rank, world, env)
             process = _context.Process(target=_main, args=(writer, setting, function, args), daemon=True)
             process.start()
             writer.close()
@@ -47,7 +58,8 @@ def run_ranks(
             processes.append(process)
         deadline = time.monotonic() + limit
         try:
-            results = [_result(pipe, deadline) for pipe in pipes]
+            waited = {rank: _result(pipes[rank], deadline) for rank in range(world) if rank not in may_hang}
+            results = [waited[rank] if rank in waited else _result(pipes[rank], 0) for rank in range(world)]
         finally:
             for process in processes:
                 process.kill()
@@ -75,11 +87,15 @@ def _result(pipe: Any, deadline: float) -> Any:
 
 
 def _main(pipe: Any, setting: tuple, function: Callable, args: tuple) -> None:
-    file, rank, world, env = setting
+    kind, where, rank, world, env = setting
     os.environ.update(env)
-    dist.init_process_group(
-        "gloo", store=dist.FileStore(file, world), rank=rank, world_size=world, timeout=timedelta(seconds=60)
-    )
+    if kind == "file":
+        store = dist.FileStore(where, world)
+    elif kind == "agent":
+        store = dist.TCPStore("127.0.0.1", where, is_master=False)
+    else:
+        store = _store_in_rank_0(where, rank)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=timedelta(seconds=60))
     try:
         result = function(rank, *args)
     except Exception as error:  # noqa: BLE001: it is the result
@@ -89,6 +105,16 @@ def _main(pipe: Any, setting: tuple, function: Callable, args: tuple) -> None:
         # multiprocessing itself would pass tensors in memory that ends with this process.
         pipe.send_bytes(pickle.dumps(result))
     pipe.close()
+
+
+def _store_in_rank_0(file: str, rank: int) -> dist.TCPStore:
+    """The port is told through a file, which FileStore makes safe to wait for."""
+    ports = dist.FileStore(file, -1)
+    if rank == 0:
+        store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        ports.set("port", str(store.port))
+        return store
+    return dist.TCPStore("127.0.0.1", int(ports.get("port")), is_master=False)
 
 
 def _picklable(error: Exception) -> Exception:

@@ -58,9 +58,8 @@ def test_a_killed_rank_is_named_within_the_timeout():
     assert time.monotonic() - started < 20
 
 
-@pytest.mark.slow
 def test_a_frozen_rank_is_named_within_the_timeout():
-    here, there = run_ranks(failing, 2, "SIGSTOP", limit=15, may_hang=(1,))
+    here, there = run_ranks(failing, 2, "SIGSTOP", limit=15, may_hang=(1,), store="agent")
     assert there == LATE
     assert isinstance(here, tdi.DistributedDatasetError)
     assert "rank 1 gave no sign of life for" in str(here)

@@ -1,0 +1,305 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Faults on cue in several real processes that read streams of their own: equal steps, or one named error on all."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from ranks import GONE, LATE, returned, run_ranks
+from sample_files import tf_records
+
+import torch_distinput as tdi
+
+STEPS = 60
+
+
+def stream(rank, rows=STEPS):
+    """A stream whose end the other ranks cannot know."""
+    return tdi.Dataset.range(1000 * rank, 1000 * rank + rows).filter(lambda row: True).batch(1)
+
+
+def opened(make, strategy=None, **options):
+    """Rank r's stream is `make(r)`."""
+    return (strategy or tdi.MultiWorkerMirroredStrategy()).distribute_datasets_from_function(
+        lambda context: make(context.input_pipeline_id), tdi.InputOptions(**{"peer_timeout": 20, **options})
+    )
+
+
+def outcome(steps):
+    """How a loop over `steps` ended: how many there were, and the error's type and text."""
+    count = 0
+    try:
+        for _ in steps:
+            count += 1
+    except Exception as error:  # noqa: BLE001: it is the result
+        return count, type(error).__name__, str(error)
+    return count, None, None
+
+
+def bad_row(row):
+    if row == 1000 + 30:
+        raise LookupError("row 30 is bad")
+    return row
+
+
+def source_fails(rank, folder):
+    def rows():
+        yield from range(30)
+        if rank == 1:
+            raise OSError("the disk is gone")
+        yield from range(30, STEPS)
+
+    return outcome(opened(lambda _: tdi.Dataset.from_generator(rows, tdi.TensorSpec([], torch.int64)).batch(1)))
+
+
+def callable_fails(rank, folder):
+    return outcome(opened(lambda id: stream(id).unbatch().map(bad_row).batch(1)))
+
+
+def op_fails(rank, folder):
+    """Rows of two shapes do not fit into one batch."""
+
+    def widen(row):
+        return row.new_zeros(1 + int(row == 1030))
+
+    return outcome(opened(lambda id: stream(id).unbatch().map(widen).batch(5)))
+
+
+def record_is_corrupt(rank, folder):
+    path = Path(folder) / f"{rank}.tfrecord"
+    content = bytearray(tf_records(str(i).encode() for i in range(STEPS)))
+    if rank == 1:
+        content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    return outcome(opened(lambda _: tdi.TFRecordDataset(str(path), index=False).batch(1)))
+
+
+def rank_is_slow(rank, folder):
+    def slow(row):
+        if row == 1030:
+            time.sleep(2.0)
+        return row
+
+    return outcome(opened(lambda id: stream(id).unbatch().map(slow).batch(1)))
+
+
+def rank_evaluates(rank, folder):
+    """Alive for longer than `peer_timeout`, and not consuming."""
+
+    def steps():
+        for number, step in enumerate(opened(stream, peer_timeout=2)):
+            if rank == 1 and number == 10:
+                time.sleep(4)
+            yield step
+
+    return outcome(steps())
+
+
+def loop_breaks(rank, folder):
+    def steps():
+        for number, step in enumerate(opened(stream, per_replica_buffer_size=4)):
+            if rank == 1 and number == 10:
+                break
+            yield step
+
+    return outcome(steps())
+
+
+def loop_raises(rank, folder):
+    def steps():
+        for number, step in enumerate(opened(stream, per_replica_buffer_size=4)):
+            if rank == 1 and number == 10:
+                raise ValueError("the loss is NaN")
+            yield step
+
+    return outcome(steps())
+
+
+def loaders_in_opposite_order(rank, folder):
+    """Loaders whose rows look alike cannot be told apart: here one is wider."""
+    strategy = tdi.MultiWorkerMirroredStrategy()
+    loaders = [opened(make, strategy) for make in (stream, lambda id: stream(id).map(lambda row: (row, row)))]
+    return outcome(step for loader in (loaders if rank == 1 else loaders[::-1]) for step in loader)
+
+
+def several_iterators(rank, folder):
+    """Two over one dataset, whose steps take turns."""
+    dataset = opened(stream)
+    first, second = iter(dataset), iter(dataset)
+    rows = []
+
+    def steps():
+        for one, two in zip(first, second, strict=True):
+            rows.append(str(one) == str(two))
+            yield one
+
+    seen = outcome(steps())
+    assert all(rows)
+    return seen
+
+
+def one_step_more(rank, folder):
+    iterator = iter(opened(stream))
+
+    def steps():
+        for _ in range(10 + (rank == 0)):
+            yield next(iterator)
+        if rank > 0:
+            iterator.close()
+        else:
+            yield from iterator
+
+    return outcome(steps())
+
+
+def structures_differ(rank, folder):
+    return outcome(opened(lambda id: stream(id).map(lambda row: (row, row) if rank == 1 else row)))
+
+
+def endless_and_not(rank, folder):
+    return outcome(opened(lambda id: stream(id, 3).repeat(None if rank == 1 else 1)))
+
+
+FAULTS = [
+    source_fails,
+    callable_fails,
+    op_fails,
+    record_is_corrupt,
+    rank_is_slow,
+    rank_evaluates,
+    loop_breaks,
+    loop_raises,
+    loaders_in_opposite_order,
+    several_iterators,
+    one_step_more,
+    structures_differ,
+    endless_and_not,
+]
+
+# Fault: steps on every rank, the faulty rank's own error, what the others' error says.
+ALL_STEPS = (STEPS, None, None)
+WANTED = {
+    "source_fails": (30, "OSError", "rank 1 failed: at step 30: OSError: the disk is gone"),
+    "callable_fails": (30, "LookupError", "rank 1 failed: at step 30: LookupError: row 30 is bad"),
+    "op_fails": (6, "ValueError", "rank 1 failed: at step 6: batch"),
+    "record_is_corrupt": (None, "InvalidArgumentError", "TFRecordDataset: "),
+    "rank_is_slow": ALL_STEPS,
+    "rank_evaluates": ALL_STEPS,
+    "several_iterators": ALL_STEPS,
+}
+
+
+def play_all(rank, folder):
+    seen = {}
+    for fault in FAULTS:
+        seen[fault.__name__] = fault(rank, folder)
+        dist.barrier()
+    return seen
+
+
+@pytest.mark.parametrize("world", [2, 3, 5])
+def test_every_fault_is_equal_steps_or_one_named_error_on_all(world, tmp_path):
+    seen = returned(run_ranks(play_all, world, str(tmp_path), limit=120))
+    for fault, (steps, own, others) in WANTED.items():
+        for rank, (count, error, text) in enumerate(seen_of(seen, fault)):
+            assert count == steps or (steps is None and 20 < count < 40), (fault, rank, text)
+            assert (error is None) == (own is None), (fault, rank, text)
+            if own is not None:
+                assert error == (own if rank == 1 else "DistributedDatasetError"), (fault, rank, text)
+                assert rank == 1 or others in text, (fault, rank, text)
+        assert len({(count, text) for rank, (count, _, text) in enumerate(seen_of(seen, fault)) if rank != 1}) == 1
+    # A rank that leaves is named to all others; how far they had come by then is theirs.
+    for fault in ("loop_breaks", "loop_raises"):
+        results = seen_of(seen, fault)
+        assert results[1][:2] == ((10, None) if fault == "loop_breaks" else (10, "ValueError"))
+        for rank, (_, error, text) in enumerate(results):
+            assert rank == 1 or (error == "DistributedDatasetError" and "rank 1 left its loop after 11 steps" in text)
+    assert "left its loop after 10 steps" in seen[0]["one_step_more"][2]
+    for fault, what in (
+        ("structures_differ", "type of the elements"),
+        ("loaders_in_opposite_order", "type of the elements"),
+        ("endless_and_not", "partial batch handling"),
+    ):
+        texts = {text for _, _, text in seen_of(seen, fault)}
+        assert len(texts) == 1 and f"the ranks must agree on {what}, but rank" in texts.pop(), (fault, texts)
+
+
+def seen_of(seen, fault):
+    return [one[fault] for one in seen]
+
+
+def dies(rank, how):
+    iterator = iter(opened(stream_of(100_000), peer_timeout=3, per_replica_buffer_size=2))
+    for number, _ in enumerate(iterator):
+        if rank == 1 and number == 10:
+            if how == "exit":
+                return "left"  # with a round under way
+            os.kill(os.getpid(), how)
+        time.sleep(0.001)  # the training step
+    return "ended"
+
+
+def stream_of(rows):
+    return lambda id: stream(id, rows)
+
+
+@pytest.mark.parametrize("world", [2, 5])
+def test_a_killed_rank_is_named_to_all_that_wait_for_it(world):
+    results = run_ranks(dies, world, signal.SIGKILL, limit=40)
+    assert results[1] == GONE
+    for rank, error in enumerate(results):
+        assert rank == 1 or isinstance(error, tdi.DistributedDatasetError)
+        assert rank == 1 or "rank 1 gave no sign of life for" in str(error)
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_a_frozen_rank_is_named_to_all_that_wait_for_it(world):
+    results = run_ranks(dies, world, signal.SIGSTOP, limit=20, may_hang=(1,), store="agent")
+    assert results[1] == LATE
+    for rank, error in enumerate(results):
+        assert rank == 1 or "rank 1 gave no sign of life for" in str(error)
+
+
+def pauses(rank):
+    """Stopped for less than `peer_timeout`, by a child that wakes it again."""
+    count = 0
+    for number, _ in enumerate(opened(stream, peer_timeout=30)):
+        if rank == 1 and number == 10:
+            parent = os.getpid()
+            if os.fork() == 0:
+                time.sleep(1.5)
+                os.kill(parent, signal.SIGCONT)
+                os._exit(0)
+            os.kill(parent, signal.SIGSTOP)
+        count += 1
+    return count
+
+
+def test_a_rank_that_was_frozen_for_a_while_goes_on():
+    assert returned(run_ranks(pauses, 3, limit=40, store="agent")) == [STEPS] * 3
+
+
+def test_a_process_that_ends_with_a_round_under_way_is_named():
+    here, there = run_ranks(dies, 2, "exit", limit=40)
+    assert there == "left"
+    assert isinstance(here, tdi.DistributedDatasetError)
+    assert "rank 1 left its loop after 11 steps" in str(here)
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_the_end_of_the_stores_host_is_an_error_on_all_others(world):
+    results = run_ranks(host_dies, world, limit=40, store="rank 0")
+    assert results[0] == GONE
+    for error in results[1:]:
+        assert isinstance(error, tdi.DistributedDatasetError)
+        assert "lost the store of the process group, whose host may have ended" in str(error)
+
+
+def host_dies(rank):
+    for number, _ in enumerate(opened(stream_of(100_000), peer_timeout=3)):
+        if rank == 0 and number == 10:
+            os.kill(os.getpid(), signal.SIGKILL)
