@@ -205,11 +205,21 @@ class AgreedLane final : public Lane {
     table_->changed.notify_all();
   }
 
+  /// The same on every rank; on the one that failed, around its own error.
   std::exception_ptr describe(const Agreement::Failure& failure) const {
-    if (failure.rank == rounds_->rank()) return table_->own_error;
-    return std::make_exception_ptr(DistributedDatasetError(
-        "DistributedIterator: rank " + std::to_string(failure.rank) + " failed: at step " +
-        std::to_string(first_step_ + released_) + ": " + failure.message));
+    const DistributedDatasetError error("DistributedIterator: rank " + std::to_string(failure.rank) +
+                                        " failed: at step " + std::to_string(first_step_ + released_) + ": " +
+                                        failure.message);
+    if (failure.rank != rounds_->rank()) return std::make_exception_ptr(error);
+    try {
+      try {
+        std::rethrow_exception(table_->own_error);
+      } catch (...) {
+        std::throw_with_nested(error);
+      }
+    } catch (...) {
+      return std::current_exception();
+    }
   }
 
   /// REQUIRES: the table is locked and a step is released.

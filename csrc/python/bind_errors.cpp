@@ -32,6 +32,20 @@ PyObject* add_error(py::module_& module, const char* name, PyObject* base, const
 
 void set(PyObject* type, const c10::Error& error) { PyErr_SetString(type, error.what_without_backtrace()); }
 
+void translate(std::exception_ptr raised);
+
+/// What this rank itself raised is the cause of the error that all ranks get.
+void set_distributed(const DistributedDatasetError& error) {
+  set(types.distributed, error);
+  const auto* const own = dynamic_cast<const std::nested_exception*>(&error);
+  if (own == nullptr || !own->nested_ptr()) return;
+  const PythonError everywhere = PythonError::fetch();
+  translate(own->nested_ptr());
+  const PythonError::Raised raised = everywhere.take();
+  PyException_SetCause(raised.value.ptr(), PythonError::fetch().take().value.release().ptr());
+  raised.restore();
+}
+
 void translate(std::exception_ptr raised) {
   try {
     if (raised) std::rethrow_exception(raised);
@@ -52,7 +66,7 @@ void translate(std::exception_ptr raised) {
   } catch (const FailedPreconditionError& error) {
     set(types.failed_precondition, error);
   } catch (const DistributedDatasetError& error) {
-    set(types.distributed, error);
+    set_distributed(error);
   } catch (const c10::ValueError& error) {
     set(PyExc_ValueError, error);
   } catch (const c10::TypeError& error) {

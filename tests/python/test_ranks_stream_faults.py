@@ -2,6 +2,7 @@
 """Faults on cue in several real processes that read streams of their own: equal steps, or one named error on all."""
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -30,14 +31,14 @@ def opened(make, strategy=None, **options):
 
 
 def outcome(steps):
-    """How a loop over `steps` ended: how many there were, and the error's type and text."""
+    """How a loop over `steps` ended: how many there were, the error's type, and the texts of it and of its cause."""
     count = 0
     try:
         for _ in steps:
             count += 1
     except Exception as error:  # noqa: BLE001: it is the result
-        return count, type(error).__name__, str(error)
-    return count, None, None
+        return count, type(error).__name__, (str(error), repr(error.__cause__))
+    return count, None, ("", "")
 
 
 def bad_row(row):
@@ -180,13 +181,13 @@ FAULTS = [
     endless_and_not,
 ]
 
-# Fault: steps on every rank, the faulty rank's own error, what the others' error says.
-ALL_STEPS = (STEPS, None, None)
+# Fault: steps on every rank, what the error of all says, and its cause on rank 1, which failed.
+ALL_STEPS = (STEPS, "", None)
 WANTED = {
-    "source_fails": (30, "OSError", "rank 1 failed: at step 30: OSError: the disk is gone"),
-    "callable_fails": (30, "LookupError", "rank 1 failed: at step 30: LookupError: row 30 is bad"),
-    "op_fails": (6, "ValueError", "rank 1 failed: at step 6: batch"),
-    "record_is_corrupt": (None, "InvalidArgumentError", "TFRecordDataset: "),
+    "source_fails": (30, "rank 1 failed: at step 30: OSError: the disk is gone", "OSError('the disk is gone')"),
+    "callable_fails": (30, "rank 1 failed: at step 30: LookupError: row 30", "LookupError('row 30 is bad')"),
+    "op_fails": (6, "rank 1 failed: at step 6: batch: the element must have one shape", "ValueError("),
+    "record_is_corrupt": (30, "rank 1 failed: at step 30: TFRecordDataset: ", "InvalidArgumentError("),
     "rank_is_slow": ALL_STEPS,
     "rank_evaluates": ALL_STEPS,
     "several_iterators": ALL_STEPS,
@@ -204,32 +205,32 @@ def play_all(rank, folder):
 @pytest.mark.parametrize("world", [2, 3, 5])
 def test_every_fault_is_equal_steps_or_one_named_error_on_all(world, tmp_path):
     seen = returned(run_ranks(play_all, world, str(tmp_path), limit=120))
-    for fault, (steps, own, others) in WANTED.items():
-        for rank, (count, error, text) in enumerate(seen_of(seen, fault)):
-            assert count == steps or (steps is None and 20 < count < 40), (fault, rank, text)
-            assert (error is None) == (own is None), (fault, rank, text)
-            if own is not None:
-                assert error == (own if rank == 1 else "DistributedDatasetError"), (fault, rank, text)
-                assert rank == 1 or others in text, (fault, rank, text)
-        assert len({(count, text) for rank, (count, _, text) in enumerate(seen_of(seen, fault)) if rank != 1}) == 1
+    for fault, (steps, says, cause) in WANTED.items():
+        results = [one[fault] for one in seen]
+        assert len({(count, error, text) for count, error, (text, _) in results}) == 1, (fault, results)
+        count, error, (text, _) = results[0]
+        assert (count, error) == (steps, "DistributedDatasetError" if cause else None), (fault, text)
+        assert says in text, (fault, text)
+        for rank, (*_, (_, own)) in enumerate(results):
+            assert own.startswith(cause if cause and rank == 1 else ("None" if cause else "")), (fault, rank, own)
     # A rank that leaves is named to all others; how far they had come by then is theirs.
-    for fault in ("loop_breaks", "loop_raises"):
-        results = seen_of(seen, fault)
-        assert results[1][:2] == ((10, None) if fault == "loop_breaks" else (10, "ValueError"))
-        for rank, (_, error, text) in enumerate(results):
-            assert rank == 1 or (error == "DistributedDatasetError" and "rank 1 left its loop after 11 steps" in text)
-    assert "left its loop after 10 steps" in seen[0]["one_step_more"][2]
+    for fault, own in (("loop_breaks", None), ("loop_raises", "ValueError"), ("one_step_more", None)):
+        results = [one[fault] for one in seen]
+        leavers = range(1, world) if fault == "one_step_more" else [1]
+        for rank, (count, error, (text, _)) in enumerate(results):
+            if rank in leavers:
+                assert (count, error) == (10, own), (fault, rank, text)
+            else:
+                assert error == "DistributedDatasetError", (fault, rank, text)
+                left = 10 if fault == "one_step_more" else 11
+                assert re.search(rf"rank \d left its loop after {left} steps", text), (fault, rank, text)
     for fault, what in (
         ("structures_differ", "type of the elements"),
         ("loaders_in_opposite_order", "type of the elements"),
         ("endless_and_not", "partial batch handling"),
     ):
-        texts = {text for _, _, text in seen_of(seen, fault)}
+        texts = {text for _, _, (text, _) in (one[fault] for one in seen)}
         assert len(texts) == 1 and f"the ranks must agree on {what}, but rank" in texts.pop(), (fault, texts)
-
-
-def seen_of(seen, fault):
-    return [one[fault] for one in seen]
 
 
 def dies(rank, how):

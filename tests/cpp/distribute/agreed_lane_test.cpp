@@ -134,6 +134,7 @@ TEST(AgreedLane, AnErrorOfOneRankFailsAllAtTheSameStep) {
     EXPECT_NE(seen.error.find("row 30 is bad"), std::string::npos) << seen.error;
   }
   EXPECT_NE(all[0].error.find("rank 1 failed: at step 6"), std::string::npos) << all[0].error;
+  EXPECT_EQ(all[0].error, all[1].error);
   EXPECT_EQ(all[0].error, all[2].error);
 }
 
