@@ -23,7 +23,8 @@ ROOMS = {
     "comm": ("include",),
     "distribute": (
         "include", "core", "runtime", "device/stager.h",
-        "comm/communicator.h", "comm/store_communicator.h", "comm/wait_for_all.h",
+        "comm/communicator.h", "comm/meeting.h", "comm/patience.h", "comm/rounds.h", "comm/store_communicator.h",
+        "comm/wait_for_all.h",
         # What it composes: rows of elements, nodes, cursors and their identity.
         "kernels/rows.h", "ops/epoch_count.h", "ops/fork_count.h", "ops/identity.h", "ops/open.h", "ops/ops.h",
     ),

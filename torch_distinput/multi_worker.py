@@ -112,10 +112,10 @@ def _group_of(given: Any) -> dist.ProcessGroup | None:
 
 
 def _name_of(group: dist.ProcessGroup) -> str:
-    """Equal in all processes of the group, and used for nothing else: not by other groups, nor by other strategies
-    over this group, nor by the group's processes before they were restarted."""
+    """Equal in all processes of the group, and not used by other groups, nor by other strategies over this group. What
+    processes left behind that had it before a restart is told apart by the library: torchrun's restart count would not
+    do, as agents count for themselves."""
     ranks = ",".join(map(str, dist.get_process_group_ranks(group)))
-    life = f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
-    name = f"{life}/{hashlib.sha1(ranks.encode()).hexdigest()[:16]}"
+    name = f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}/{hashlib.sha1(ranks.encode()).hexdigest()[:16]}"
     _made[name] += 1
     return f"{name}/{_made[name]}"

@@ -5,7 +5,7 @@
 #include <map>
 #include <sstream>
 
-#include "comm/wait_for_all.h"
+#include "comm/patience.h"
 #include "distribute/content_probe.h"
 #include "distribute/shared_spec.h"
 #include "ops/identity.h"
@@ -36,6 +36,8 @@ std::string unescape(const std::string& line) {
 
 /// A rank that has no data may not know its type. It agrees with everybody.
 constexpr const char* kUnknown = "unknown";
+
+constexpr const char* kType = "type of the elements";
 
 /// The structure, and kind, dtype and number of dimensions of each leaf: sizes may differ between ranks.
 std::string type_text(const ElementSpec& spec) {
@@ -69,11 +71,30 @@ std::string advice(const std::string& fact) {
   return "Every rank has to run the same program on the same dataset with the same options.";
 }
 
+bool knows_type(const Opening& opening) {
+  return std::any_of(opening.facts.begin(), opening.facts.end(),
+                     [](const auto& fact) { return fact.name == kType && fact.value != kUnknown; });
+}
+
+/// A rank that has nothing of its own cannot take part where the type of the others means nothing to it.
+void check_types_travel(const std::vector<Opening>& openings) {
+  std::vector<int> lacking;
+  for (std::size_t rank = 0; rank < openings.size(); ++rank) {
+    if (openings[rank].spec) return;
+    if (openings[rank].lacks_type) lacking.push_back(static_cast<int>(rank));
+  }
+  if (lacking.empty() || std::none_of(openings.begin(), openings.end(), knows_type)) return;
+  throw DistributedDatasetError(
+      "DistributedDataset: " + name_ranks(lacking) +
+      " cannot know the type of the elements, having none, and that of the other ranks cannot "
+      "be sent: it has named tuples or datasets. Declare it (`element_spec`).");
+}
+
 }  // namespace
 
 std::string Opening::encode() const {
   std::ostringstream text;
-  text << drawn_seed << ' ' << rows << '\n' << escape(encode_spec(spec)) << '\n';
+  text << drawn_seed << ' ' << rows << ' ' << lacks_type << '\n' << escape(encode_spec(spec)) << '\n';
   for (const auto& [name, value] : facts) text << name << '=' << escape(value) << '\n';
   return text.str();
 }
@@ -82,7 +103,7 @@ Opening Opening::decode(const std::string& text) {
   std::istringstream lines(text);
   Opening opening;
   std::string line;
-  lines >> opening.drawn_seed >> opening.rows;
+  lines >> opening.drawn_seed >> opening.rows >> opening.lacks_type;
   std::getline(lines, line);
   std::getline(lines, line);
   opening.spec = decode_spec(unescape(line));
@@ -101,6 +122,7 @@ Opening describe_opening(const Distribution& distribution, const EpochPosition& 
   opening.drawn_seed = at.seed;
   opening.rows = position.row;
   opening.spec = distribution.spec;
+  opening.lacks_type = !distribution.spec && input.tail != Tail::kUntilFirst && input.tail != Tail::kDrop;
   const auto add = [&](const char* name, std::string value) {
     opening.facts.push_back({name, std::move(value)});
   };
@@ -113,7 +135,7 @@ Opening describe_opening(const Distribution& distribution, const EpochPosition& 
     add("length", std::to_string(distribution.cardinality));
     add("content", content_probe(distribution.node));
   }
-  add("type of the elements", distribution.spec ? type_text(*distribution.spec) : kUnknown);
+  add(kType, distribution.spec ? type_text(*distribution.spec) : kUnknown);
   add("split", input.split == Split::kTf ? "tf" : "balanced");
   add("weights", weights_text(input.weights));
   add("tail", std::to_string(static_cast<int>(input.tail)));
@@ -147,6 +169,7 @@ void check_openings_agree(const std::vector<Opening>& openings) {
     text << ". " << advice(name);
     throw DistributedDatasetError(text.str());
   }
+  check_types_travel(openings);
 }
 
 }  // namespace torch_distinput

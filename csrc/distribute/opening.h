@@ -20,6 +20,7 @@ struct Opening {
   std::uint64_t drawn_seed = 0;  ///< rank 0's is used where no seed was given
   std::int64_t rows = 0;         ///< of the epoch before this rank's position
   SpecPtr spec = nullptr;        ///< of the elements; null: not known, or of no meaning elsewhere
+  bool lacks_type = false;       ///< may have to make up parts whose type it does not know
 
   std::string encode() const;
   /// REQUIRES: made by `encode`.
@@ -31,7 +32,8 @@ struct Opening {
 Opening describe_opening(const Distribution& distribution, const EpochPosition& at, bool seed_given);
 
 /// Throws DistributedDatasetError, the same on every rank, naming the first fact in which they differ, the
-/// values and the ranks. `openings`: one of each rank.
+/// values and the ranks, or those that lack a type which the others cannot send. `openings`: one of each
+/// rank.
 void check_openings_agree(const std::vector<Opening>& openings);
 
 }  // namespace torch_distinput

@@ -70,12 +70,13 @@ PeerLink::PeerLink(std::shared_ptr<OpeningKeys> keys, double peer_timeout)
     : keys_(std::move(keys)), timeout_(peer_timeout) {}
 
 std::vector<Opening> PeerLink::agree(const Opening& mine) {
-  if (key_.empty()) key_ = keys_->next();
   Peers& peers = *keys_->peers();
+  Patience patience{"DistributedDataset", timeout_};
+  peers.meet(patience);
+  if (key_.empty()) key_ = keys_->next();
   auto watched = peers.watch().watch(key_, timeout_);
   std::vector<Opening> openings;
   try {
-    Patience patience{"DistributedDataset", timeout_};
     patience.activity = [&](int rank) { return peers.watch().activity(rank); };
     for (const auto& text : wait_for_all(peers.communicator(), key_ + "/open", mine.encode(), patience))
       openings.push_back(Opening::decode(text));

@@ -39,7 +39,7 @@ class PeerRounds {
  public:
   PeerRounds(PeersPtr peers, const std::string& key, std::shared_ptr<WatchedIterator> watched);
 
-  int rank() const noexcept { return peers_->communicator().rank(); }
+  int rank() const noexcept { return peers_->rank(); }
   /// Says `text` in the next round and returns what all ranks said. A rank may take its time: only one that
   /// failed, fell silent or left before `step`, the first that this round is about, ends the wait with
   /// DistributedDatasetError. `check` is called now and then and ends it by throwing; `urgent`: whether the

@@ -4,9 +4,13 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "comm/communicator.h"
+#include "comm/meeting.h"
+#include "comm/patience.h"
 #include "distribute/peer_watch.h"
 
 namespace torch_distinput {
@@ -17,10 +21,15 @@ class Peers {
  public:
   /// `interval`: between two looks at the peers.
   explicit Peers(CommunicatorPtr communicator, std::chrono::milliseconds interval = std::chrono::seconds{1})
-      : communicator_(std::move(communicator)), interval_(interval) {}
+      : communicator_(std::move(communicator)), interval_(interval), meeting_(Meeting(communicator_)) {}
 
-  Communicator& communicator() const noexcept { return *communicator_; }
-  const CommunicatorPtr& shared_communicator() const noexcept { return communicator_; }
+  int rank() const noexcept { return rank_; }
+  /// Waits for the ranks of this life of the group, once: what earlier ones left in the store then means
+  /// nothing. Throws DistributedDatasetError naming who did not come. May be called again after an error.
+  void meet(const Patience& patience);
+  /// REQUIRES: `meet` has returned, here and below.
+  Communicator& communicator() { return *shared_communicator(); }
+  CommunicatorPtr shared_communicator();
   /// The keys of a dataset, which counts the datasets of this group in the order in which they are first
   /// iterated: the same on every rank that does the same.
   std::string next_dataset_key();
@@ -28,9 +37,14 @@ class Peers {
   PeerWatch& watch();
 
  private:
+  bool have_met();
+  std::vector<int> missing();
+
   CommunicatorPtr communicator_;
+  int rank_ = communicator_->rank();
   std::chrono::milliseconds interval_;
   std::mutex mutex_;
+  std::optional<Meeting> meeting_;  // until all have come
   std::int64_t datasets_ = 0;
   std::shared_ptr<PeerWatch> watch_;
 };

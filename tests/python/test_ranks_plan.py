@@ -2,13 +2,13 @@
 """Several real processes that deal out one stream: who gets which rows, and where a run goes on."""
 
 import logging
-import os
 
 import pytest
 import torch.distributed as dist
 from ranks import returned, run_ranks
 
 import torch_distinput as tdi
+from torch_distinput import multi_worker
 
 
 def rows_of(strategy, step):
@@ -100,12 +100,12 @@ def test_without_a_group_there_is_one_process(monkeypatch):
 def restarted(rank):
     """An earlier life of the group left its keys in the store."""
     seen = []
-    for life in ("0", "1"):
-        os.environ["TORCHELASTIC_RESTART_COUNT"] = life
+    for life in range(2):
+        multi_worker._made.clear()  # as in a new process
         strategy = tdi.MultiWorkerMirroredStrategy()
         iterator = iter(strategy.distribute_dataset(tdi.Dataset.range(20).batch(4)))
         seen.append(rows_of(strategy, next(iterator)))
-        if life == "0" and rank == 1:
+        if life == 0 and rank == 1:
             iterator.close()  # leaves a note for those who go on
     return seen
 

@@ -16,8 +16,8 @@ namespace torch_distinput {
 /// that every one of them reaches.
 struct TDI_API ProcessGroup {
   /// `store` must outlive the group; `rank` is in [0, size). `name` keeps groups on one store apart: it is
-  /// the same in all processes of the group and in no other group, and, where processes are restarted, in no
-  /// earlier life of the group.
+  /// the same in all processes of the group and in no other group. Where processes are restarted it may stay:
+  /// what earlier ones left in the store means nothing.
   ProcessGroup(c10d::Store& store, int rank, int size, std::string name = "group");
 
   /// A connection of the library's own, so that its calls never wait for the user's.

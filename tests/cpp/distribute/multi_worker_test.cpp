@@ -204,6 +204,21 @@ TEST(MultiWorker, RanksThatLeaveTogetherMayStartAgain) {
   EXPECT_EQ(errors, (std::vector<std::string>{"", ""}));
 }
 
+TEST(MultiWorker, WhatAnEarlierLifeOfTheGroupLeftBehindMeansNothing) {
+  const auto board = in_memory_communicators(2);
+  for (int life = 0; life < 3; ++life) {
+    std::vector<Rank> ranks;
+    for (const auto& communicator : board) ranks.emplace_back(communicator, 1);
+    const auto firsts = on_all(ranks, [](std::int64_t number, Rank& rank) {
+      DistributedIterator iterator = rank.distribute_dataset(Dataset::range(20).batch(4)).iterate();
+      const Rows first = rows(*iterator.next())[0];
+      if (number == 1) iterator.close();  // leaves a note for those who go on
+      return first;
+    });
+    EXPECT_EQ(firsts, (std::vector<Rows>{{0, 1}, {2, 3}}));
+  }
+}
+
 TEST(MultiWorker, ARankThatNeverOpensItsIteratorIsNamedAfterTheTimeout) {
   auto ranks = ranks_of(3);
   const auto errors = on_all(ranks, [](std::int64_t number, Rank& rank) {

@@ -1,0 +1,76 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "comm/patience.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "torch_distinput/error.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kWarnAfter{30};
+constexpr std::chrono::milliseconds kInterruptInterval{50};
+
+/// Between two looks, after a wait of `waited`: a small part of it, so that there are few looks and none
+/// comes much too late.
+Clock::duration pause_after(Clock::duration waited, bool urgent) {
+  using std::chrono::microseconds;
+  constexpr Clock::duration kShortest = microseconds{100};
+  if (urgent) return std::clamp<Clock::duration>(waited / 8, kShortest, microseconds{2'000});
+  return std::clamp<Clock::duration>(waited / 4, kShortest, microseconds{20'000});
+}
+
+void warn(int rank, const std::vector<int>& ranks, const Patience& patience) {
+  std::ostringstream text;
+  text << patience.what << ": rank " << rank << " has waited " << kWarnAfter.count() << " s for "
+       << name_ranks(ranks) << ".";
+  if (patience.activity)
+    for (const int other : ranks) text << " Rank " << other << " " << patience.activity(other) << ".";
+  TORCH_WARN(text.str());
+}
+
+}  // namespace
+
+void wait_until(int rank, const std::function<bool()>& ready,
+                const std::function<std::vector<int>()>& missing, const Patience& patience) {
+  const auto start = Clock::now();
+  auto next_interrupt = start + kInterruptInterval;
+  bool warned = false;
+  while (!ready()) {
+    const auto now = Clock::now();
+    if (now - start >= patience.timeout) {
+      std::ostringstream text;
+      text << patience.what << ": rank " << rank << " waited " << patience.timeout.count()
+           << " s (`peer_timeout`) for " << name_ranks(missing())
+           << ". Every rank has to open its iterators in the same order and ask for their first step.";
+      throw DistributedDatasetError(text.str());
+    }
+    if (now - start >= kWarnAfter && !std::exchange(warned, true)) warn(rank, missing(), patience);
+    if (interrupt_check() && now >= next_interrupt) {
+      interrupt_check()();
+      next_interrupt = now + kInterruptInterval;
+    }
+    patience.check();
+    std::this_thread::sleep_for(pause_after(now - start, patience.urgent()));
+  }
+}
+
+std::string name_ranks(const std::vector<int>& ranks) {
+  std::ostringstream text;
+  text << (ranks.size() == 1 ? "rank " : "ranks ");
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i > 0) text << (i + 1 == ranks.size() ? " and " : ", ");
+    text << ranks[i];
+  }
+  return text.str();
+}
+
+}  // namespace torch_distinput

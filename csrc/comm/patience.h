@@ -1,0 +1,34 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace torch_distinput {
+
+/// How a rank waits for the others.
+struct Patience {
+  std::string what;  ///< for messages: what the ranks do
+  std::chrono::duration<double>
+      timeout;  ///< after which DistributedDatasetError names the ranks that are missing
+  /// Called at every look at the board; what it throws ends the wait. So does `interrupt_check()`, which is
+  /// called about every 50 ms.
+  std::function<void()> check = [] {};
+  /// What `rank` did last, for the warning.
+  std::function<std::string(int rank)> activity = {};
+  /// Whether somebody waits for the end of the wait right now. Else looks become rarer the longer it lasts,
+  /// so that waiting costs next to nothing.
+  std::function<bool()> urgent = [] { return true; };
+};
+
+/// Waits in rank `rank` until `ready`, which looks at the board. `missing`: the ranks that it waits for;
+/// after 30 s a warning names them.
+void wait_until(int rank, const std::function<bool()>& ready,
+                const std::function<std::vector<int>()>& missing, const Patience& patience);
+
+/// `rank 3`, or `ranks 0, 2 and 5`.
+std::string name_ranks(const std::vector<int>& ranks);
+
+}  // namespace torch_distinput
