@@ -88,8 +88,17 @@ class DistributedIterator:
         """The position: plain values, valid for any number of replicas where the pipeline has a plan."""
         return self._native.state_dict()
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Moves to a saved position; raises ValueError for the state of another pipeline."""
+    def load_state_dict(self, state: dict[str, Any] | list[dict[str, Any]]) -> None:
+        """Moves to a saved position.
+
+        Args:
+            state: one that this process saved. Where processes read streams of their own (files under policy FILE),
+                another number of processes needs the states of all of them, saved after the same step, as a list: they
+                read what each of those streams has left.
+
+        Raises ValueError for the state of another pipeline, and for another number of processes where only the user's
+        code knows who read which rows (policies OFF and HINT, datasets from a function).
+        """
         self._native.load_state_dict(state)
         self._step_info = None
 

@@ -21,11 +21,13 @@ namespace torch_distinput {
 DistributedIterator::Impl::Impl(DistributionPtr distribution, std::shared_ptr<EpochCount> epochs,
                                 EpochPosition at, bool stream_only, std::unique_ptr<PeerLink> link,
                                 bool seed_given)
-    : distribution_(std::move(distribution)),
+    : given_(std::move(distribution)),
+      distribution_(given_),
       epochs_(std::move(epochs)),
       at_(std::move(at)),
       stream_only_(stream_only),
       link_(std::move(link)),
+      users_seed_(seed_given),
       seed_given_(seed_given),
       engine_(make_engine(distribution_->options)),
       allocations_before_(engine_->pool->stats().allocations),
@@ -139,14 +141,16 @@ void DistributedIterator::Impl::count(const PerReplica& values) {
 
 void DistributedIterator::Impl::load(const State& state) {
   check_usable();
-  EpochPosition at = read_position(*distribution_, state);
+  SavedPosition position = load_position(given_, state);
   stop();
   leave_peers();
-  seed_given_ = true;
   error_ = nullptr;
   info_.reset();
-  at_ = std::move(at);
+  distribution_ = std::move(position.distribution);
+  at_ = std::move(position.at);
   used_ = at_.start.position.step > 0;
+  // Saved before its first step, an iterator had not heard yet whose seed counts.
+  seed_given_ = users_seed_ || used_;
   if (epochs_) epochs_->adopt(at_.epoch, used_, at_.seed);
 }
 

@@ -9,7 +9,7 @@
 
 #include "distribute/lane.h"
 #include "distribute/peer_link.h"
-#include "distribute/position_state.h"
+#include "distribute/saved_position.h"
 #include "ops/epoch_count.h"
 #include "torch_distinput/strategy.h"
 
@@ -27,7 +27,7 @@ struct DistributedIterator::Impl {
   std::optional<PerReplica> take(bool only_complete);
   const std::optional<StepInfo>& info() const noexcept { return info_; }
   bool endless() const noexcept { return distribution_->cardinality == kInfiniteCardinality; }
-  State save() const { return write_position(*distribution_, at_); }
+  State save() const { return save_position({distribution_, at_}); }
   void load(const State& state);
   Stats stats() const;
   void close();
@@ -44,12 +44,14 @@ struct DistributedIterator::Impl {
   void stop();
   std::int64_t waits() const;
 
-  DistributionPtr distribution_;
+  DistributionPtr given_;
+  DistributionPtr distribution_;  // `given_`, or the rest of an epoch that other workers began
   std::shared_ptr<EpochCount> epochs_;
   EpochPosition at_;  // after the step last handed out
   bool stream_only_;
   std::unique_ptr<PeerLink> link_;
-  bool seed_given_;
+  bool users_seed_;
+  bool seed_given_;  // the user's, or a saved state's
   std::int64_t rows_before_ = 0;  // of the epoch before the opening, over all ranks
   std::shared_ptr<Engine> engine_;
   std::unique_ptr<Lane> lane_;      // null before the first step is asked for, and after load

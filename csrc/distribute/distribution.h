@@ -4,10 +4,12 @@
 #include <c10/core/Device.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "distribute/dealing.h"
 #include "torch_distinput/options.h"
+#include "torch_distinput/state.h"
 #include "torch_distinput/strategy.h"
 
 namespace torch_distinput {
@@ -28,6 +30,8 @@ struct Distribution {
   /// One for each local replica, which reads its own dataset (`ReplicationMode::kPerReplica`); else empty.
   /// `dealing` is then that of the first.
   std::vector<DistributionPtr> pipelines = {};
+  /// The states of a run on another number of workers, of which this is the rest of the epoch.
+  std::optional<State> rest = {};
 
   /// Whether all workers read one stream and deal it out by arithmetic; else they must agree on its end.
   bool one_stream() const { return node && dealing.sharding.applied == AutoShardPolicy::kData; }

@@ -1,0 +1,142 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/rest_node.h"
+
+#include <c10/util/Exception.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "kernels/rows.h"
+#include "ops/open.h"
+#include "ops/unary_node.h"
+
+namespace torch_distinput {
+namespace {
+
+/// The place in a plan from which `row` is the next row.
+State plan_state(const StepPosition& position) {
+  State state;
+  state.set("lane", "plan");
+  state.set("position", position.cursor.element);
+  state.set("row", position.row);
+  return state;
+}
+
+State place(std::int64_t stream, std::int64_t element) {
+  State state;
+  state.set("stream", stream);
+  state.set("element", element);
+  return state;
+}
+
+class RestCursor final : public Iterator {
+ public:
+  RestCursor(std::vector<RestStream> streams, Share share, IterContext context)
+      : streams_(std::move(streams)), share_(share), context_(std::move(context)) {}
+
+  std::optional<Element> next() override {
+    for (; stream_ < streams_.size(); ++stream_, element_ = 0, input_ = nullptr) {
+      if (!input_) open();
+      while (auto element = input_->next()) {
+        const bool mine = element_ % share_.of == share_.index;
+        std::optional<Element> left = element_++ == 0 ? cut(*std::move(element)) : std::move(element);
+        if (mine && left) return left;
+      }
+    }
+    return std::nullopt;
+  }
+
+  State save() const override {
+    State state = place(static_cast<std::int64_t>(stream_), element_);
+    if (input_ && element_ > 0) state.set("input", input_->save());
+    return state;
+  }
+
+  void load(const State& state) override {
+    const std::int64_t stream = state.at("stream").as_int();
+    TORCH_CHECK_VALUE(stream >= 0 && stream <= std::ssize(streams_), "state: `stream` must be in [0, ",
+                      streams_.size(), "], but is ", stream, ".");
+    stream_ = static_cast<std::size_t>(stream);
+    element_ = state.at("element").as_int();
+    input_ = nullptr;
+    if (!state.has("input")) return;
+    input_ = open_iterator(streams_.at(stream_).node, context_);
+    input_->load(state.at("input"));
+  }
+
+ private:
+  void open() {
+    const RestStream& stream = streams_[stream_];
+    Cursor cursor = open_cursor(stream.node, context_);
+    input_ = std::move(cursor.iterator);
+    delivered_ = 0;
+    if (stream.start.upstream) {
+      input_->load(stream.start.upstream->state);
+      delivered_ = stream.start.position.cursor.row;
+    } else if (cursor.runs_plan) {
+      input_->load(plan_state(stream.start.position));
+    } else {
+      skip(stream.start.position.cursor);
+    }
+  }
+
+  void skip(const SplitCursor& cursor) {
+    for (std::int64_t element = 0; element < cursor.element; ++element)
+      if (!input_->next()) return;
+    delivered_ = cursor.row;
+  }
+
+  /// Without the rows that the earlier run delivered; nullopt where those are all.
+  std::optional<Element> cut(Element element) const {
+    if (delivered_ == 0) return element;
+    const std::int64_t rows = element.rows().value_or(0);
+    if (delivered_ >= rows) return std::nullopt;
+    return slice_rows(element, delivered_, rows, "distribute_dataset");
+  }
+
+  std::vector<RestStream> streams_;
+  Share share_;
+  IterContext context_;
+  std::size_t stream_ = 0;
+  std::int64_t element_ = 0;    // of this stream's rest
+  std::int64_t delivered_ = 0;  // rows of its first element
+  IteratorPtr input_;
+};
+
+/// Passes its own context on: the streams stand where the pipeline stood.
+class RestNode final : public UnaryNode {
+ public:
+  RestNode(NodePtr like, std::vector<RestStream> streams, Share share)
+      : UnaryNode(std::move(like)), streams_(std::move(streams)), share_(share) {}
+
+  std::string_view name() const override { return "rest"; }
+  std::string describe() const override {
+    return "rest(streams=" + std::to_string(streams_.size()) + ", share=" + std::to_string(share_.index) +
+           " of " + std::to_string(share_.of) + ")";
+  }
+  std::string identity() const override { return ""; }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return rest_node(std::move(inputs.at(0)), streams_, share_);
+  }
+  std::int64_t cardinality() const override {
+    return input().cardinality() == kInfiniteCardinality ? kInfiniteCardinality : kUnknownCardinality;
+  }
+  IteratorPtr iterate(const IterContext& context) const override {
+    return std::make_unique<RestCursor>(streams_, share_, context);
+  }
+
+ private:
+  std::vector<RestStream> streams_;
+  Share share_;
+};
+
+}  // namespace
+
+NodePtr rest_node(NodePtr like, std::vector<RestStream> streams, Share share) {
+  return std::make_shared<RestNode>(std::move(like), std::move(streams), share);
+}
+
+Upstream start_of_rest() { return {0, place(0, 0)}; }
+
+}  // namespace torch_distinput

@@ -1,0 +1,31 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "distribute/built_step.h"
+#include "torch_distinput/node.h"
+
+namespace torch_distinput {
+
+/// What is left of the stream that a worker of an earlier run read.
+struct RestStream {
+  NodePtr node;  ///< as that worker read it
+  Start start;   ///< where it stopped
+};
+
+/// Which elements of the streams are taken: those whose number mod `of` is `index`.
+struct Share {
+  std::int64_t index = 0;
+  std::int64_t of = 1;
+};
+
+/// What is left of `streams`, one after the other: for a run on another number of workers. The streams'
+/// random ops draw as they did before. `like` is the pipeline of a worker here, whose type it has. No plan.
+NodePtr rest_node(NodePtr like, std::vector<RestStream> streams, Share share);
+
+/// The place before the first element of any such node.
+Upstream start_of_rest();
+
+}  // namespace torch_distinput

@@ -1,0 +1,182 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/saved_position.h"
+
+#include <c10/util/Exception.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "distribute/auto_shard.h"
+#include "distribute/rest_node.h"
+
+namespace torch_distinput {
+namespace {
+
+constexpr const char* kCall = "DistributedIterator.load";
+
+/// Workers that read streams of their own say so; a state without them is of a stream that all of them
+/// shared.
+std::int64_t workers_of(const State& state) {
+  return state.has("workers") ? state.at("workers").as_int() : 1;
+}
+std::int64_t worker_of(const State& state) { return state.has("worker") ? state.at("worker").as_int() : 0; }
+std::string name(std::int64_t worker, std::int64_t workers) {
+  return "worker " + std::to_string(worker) + " of " + std::to_string(workers);
+}
+
+/// One state of each worker, by worker.
+std::vector<State> order(const State::List& given) {
+  TORCH_CHECK_VALUE(!given.empty(), kCall, ": the list of states is empty.");
+  const std::int64_t workers = workers_of(given.front());
+  // A shared stream leaves the same state on every worker.
+  if (workers == 1) return {given.front()};
+  std::vector<const State*> found(static_cast<std::size_t>(workers));
+  for (const State& state : given) {
+    TORCH_CHECK_VALUE(workers_of(state) == workers, kCall, ": the list has states of runs with ", workers,
+                      " and with ", workers_of(state), " workers.");
+    const std::int64_t worker = worker_of(state);
+    TORCH_CHECK_VALUE(worker >= 0 && worker < workers && found[static_cast<std::size_t>(worker)] == nullptr,
+                      kCall, ": the list must have one state of each worker, but has ",
+                      worker < 0 || worker >= workers ? "one of " : "two of ", name(worker, workers), ".");
+    found[static_cast<std::size_t>(worker)] = &state;
+  }
+  std::vector<State> states;
+  for (std::size_t worker = 0; worker < found.size(); ++worker) {
+    TORCH_CHECK_VALUE(found[worker] != nullptr, kCall, ": the list has no state of ",
+                      name(static_cast<std::int64_t>(worker), workers),
+                      "; a run on another number of workers needs those of all.");
+    states.push_back(*found[worker]);
+  }
+  return states;
+}
+
+void check_together(const std::vector<State>& states) {
+  for (const State& state : states) {
+    for (const char* field : {"epoch", "step", "seed"}) {
+      // Nothing was drawn before the first step; then worker 0's seed counts.
+      if (state.at("step") == State(0) && std::string_view(field) == "seed") continue;
+      TORCH_CHECK_VALUE(state.at(field) == states.front().at(field), kCall,
+                        ": the states must be saved after the same step, but `", field, "` is ",
+                        states.front().at(field).str(), " in that of worker 0 and ", state.at(field).str(),
+                        " in that of worker ", worker_of(state), ".");
+    }
+  }
+}
+
+NodePtr rest_of(const Distribution& distribution, NodePtr like, const std::vector<State>& states,
+                const Replicas& replicas);
+
+/// What the worker read that saved `state`.
+NodePtr stream_of(const Distribution& distribution, const State& state) {
+  const Replicas then{workers_of(state), worker_of(state)};
+  const AutoShardPolicy policy = distribution.options.auto_shard_policy.value_or(AutoShardPolicy::kAuto);
+  NodePtr whole = auto_shard(distribution.node, policy, then.workers, then.worker).node;
+  if (!state.has("rest")) return whole;
+  return rest_of(distribution, std::move(whole), order(state.at("rest").as_list()), then);
+}
+
+RestStream rest_stream(const Distribution& distribution, const State& state) {
+  Distribution earlier = distribution;
+  earlier.dealing.node = stream_of(distribution, state);
+  return {earlier.dealing.node, read_position(earlier, state).start};
+}
+
+/// What one of `replicas` reads, as a pipeline of the type of `like`, of what the workers left that saved
+/// `states`.
+NodePtr rest_of(const Distribution& distribution, NodePtr like, const std::vector<State>& states,
+                const Replicas& replicas) {
+  const auto [workers, worker, per_worker] = replicas;
+  const auto before = std::ssize(states);
+  std::vector<RestStream> streams;
+  Share share;
+  if (workers <= before) {
+    for (std::int64_t stream = worker; stream < before; stream += workers)
+      streams.push_back(rest_stream(distribution, states[static_cast<std::size_t>(stream)]));
+  } else {
+    const std::int64_t stream = worker % before;
+    streams.push_back(rest_stream(distribution, states[static_cast<std::size_t>(stream)]));
+    share = {worker / before, (workers - 1 - stream) / before + 1};
+  }
+  return rest_node(std::move(like), std::move(streams), share);
+}
+
+DistributionPtr with_rest(const Distribution& distribution, const std::vector<State>& states) {
+  auto rest = std::make_shared<Distribution>(distribution);
+  // Workers that share a stream read all of it.
+  const Replicas readers = distribution.one_stream() ? Replicas{} : distribution.dealing.replicas;
+  rest->dealing.node = rest_of(distribution, distribution.dealing.node, states, readers);
+  rest->rest = State(State::List(states.begin(), states.end()));
+  return rest;
+}
+
+void check_may_change_workers(const Distribution& distribution, std::int64_t workers) {
+  const Sharding& sharding = distribution.dealing.sharding;
+  const bool known = distribution.node != nullptr &&
+                     (distribution.one_stream() || sharding.applied == AutoShardPolicy::kFile);
+  TORCH_CHECK_VALUE(
+      known, kCall, ": saved by ", workers, " workers, but here there are ",
+      distribution.dealing.replicas.workers, ". With ",
+      distribution.node ? "policy " + policy_name(sharding.applied) : "a dataset from a function",
+      " only your code knows who read which rows: go on with ", workers,
+      " workers, or start the epoch anew.");
+}
+
+/// The rest of the epoch of a run with as many workers as there are states, on those that are here.
+SavedPosition change_workers(const DistributionPtr& distribution, const std::vector<State>& states) {
+  check_may_change_workers(*distribution, std::ssize(states));
+  check_together(states);
+  SavedPosition position{with_rest(*distribution, states), {}};
+  position.at.epoch = states.front().at("epoch").as_int();
+  position.at.seed = states.front().at("seed").as_key();
+  position.at.start.position.step = states.front().at("step").as_int();
+  position.at.start.upstream = std::make_shared<const Upstream>(start_of_rest());
+  // The rows before count once.
+  if (distribution->one_stream() || distribution->dealing.replicas.worker == 0)
+    for (const State& state : states) position.at.start.position.row += state.at("row").as_int();
+  return position;
+}
+
+SavedPosition go_on(const DistributionPtr& distribution, const State& state) {
+  if (!state.has("rest")) return {distribution, read_position(*distribution, state)};
+  DistributionPtr rest = with_rest(*distribution, order(state.at("rest").as_list()));
+  EpochPosition at = read_position(*rest, state);
+  return {std::move(rest), std::move(at)};
+}
+
+}  // namespace
+
+State save_position(const SavedPosition& position) {
+  const Distribution& distribution = *position.distribution;
+  State state = write_position(distribution, position.at);
+  if (distribution.rest) state.set("rest", *distribution.rest);
+  const Replicas& replicas = distribution.dealing.replicas;
+  if (replicas.workers > 1 && !distribution.one_stream()) {
+    state.set("workers", replicas.workers);
+    state.set("worker", replicas.worker);
+  }
+  return state;
+}
+
+SavedPosition load_position(const DistributionPtr& distribution, const State& state) {
+  const bool all = std::holds_alternative<State::List>(state.value());
+  const std::vector<State> states = all ? order(state.as_list()) : std::vector<State>{state};
+  const Replicas& replicas = distribution->dealing.replicas;
+  const std::int64_t workers = workers_of(states.front());
+  const std::int64_t here = distribution->one_stream() ? 1 : replicas.workers;
+  if (all || workers == 1) {
+    if (workers != here) return change_workers(distribution, states);
+    return go_on(distribution, states[here == 1 ? 0 : static_cast<std::size_t>(replicas.worker)]);
+  }
+  TORCH_CHECK_VALUE(workers == here, kCall, ": saved by ", name(worker_of(state), workers),
+                    ", but here there are ", replicas.workers,
+                    " workers; pass the states of all workers of that run, as a list.");
+  TORCH_CHECK_VALUE(worker_of(state) == replicas.worker, kCall, ": saved by ",
+                    name(worker_of(state), workers), ", but this is worker ", replicas.worker,
+                    "; pass its own state, or those of all workers as a list.");
+  return go_on(distribution, state);
+}
+
+}  // namespace torch_distinput
