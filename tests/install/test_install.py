@@ -4,6 +4,7 @@
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
@@ -86,6 +87,27 @@ def test_a_plain_cpp_program_gets_every_row_once(prefix: Path):
     output = run(app, timeout=60)
     assert sorted(int(row) for row in re.findall(r"^ *(\d+)$", output, re.MULTILINE)) == list(range(10)), output
     assert not re.search(r"lib(torch_)?python", run("ldd", app, timeout=60))
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_processes_without_python_share_a_dataset_over_a_store(prefix: Path, size: int):
+    app = build("processes", prefix) / "app"
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port = probe.getsockname()[1]
+    ranks = [
+        subprocess.Popen([app, str(port), str(rank), str(size)], stdout=subprocess.PIPE, text=True)
+        for rank in range(size)
+    ]
+    try:
+        outputs = [rank.communicate(timeout=60)[0] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert [rank.returncode for rank in ranks] == [0] * size, outputs
+    steps = [re.findall(r"^(\d) (\d):((?: \d)*)$", output, re.MULTILINE) for output in outputs]
+    assert all([(step, rows) for step, rows, _ in mine] == [("0", "4"), ("1", "4"), ("2", "2")] for mine in steps)
+    assert sorted(int(row) for mine in steps for _, _, rows in mine for row in rows.split()) == list(range(10))
 
 
 def test_every_public_header_compiles_alone(prefix: Path):

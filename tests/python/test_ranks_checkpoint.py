@@ -1,0 +1,67 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Positions in checkpoints: torch.distributed.checkpoint, other numbers of processes, other batch sizes."""
+
+import json
+
+import pytest
+import torch.distributed.checkpoint as dcp
+from ranks import returned, run_ranks
+
+import torch_distinput as tdi
+
+N = 1009
+
+
+class Position:
+    """An iterator as torch.distributed.checkpoint wants it."""
+
+    def __init__(self, iterator):
+        self.iterator = iterator
+
+    def state_dict(self):
+        return self.iterator.state_dict()
+
+    def load_state_dict(self, state):
+        self.iterator.load_state_dict(state)
+
+
+def run_part(rank, folder, batch, resume, steps, replicas=1, threads=None):
+    """Goes on from the checkpoint for `steps` steps, and writes another one."""
+    strategy = tdi.MultiWorkerMirroredStrategy(devices=["cpu"] * replicas)
+    dataset = tdi.Dataset.range(N).shuffle().batch(batch).with_options(tdi.Options(num_threads=threads))
+    iterator = iter(strategy.distribute_dataset(dataset, tdi.InputOptions(per_replica_buffer_size=batch % 3)))
+    position = Position(iterator)
+    if resume:
+        dcp.load({"data": position}, checkpoint_id=folder)
+    rows = []
+    for _ in range(steps):
+        step = next(iterator, None)
+        if step is None:
+            break
+        rows += [row for part in strategy.experimental_local_results(step) for row in part.tolist()]
+    dcp.save({"data": position}, checkpoint_id=folder)
+    return rows, iterator.state_dict()
+
+
+def test_a_distributed_checkpoint_restores_on_another_number_of_processes(tmp_path):
+    seen = []
+    for life, (world, batch, steps) in enumerate([(3, 16, 20), (2, 24, 10_000)]):
+        results = returned(run_ranks(run_part, world, str(tmp_path / "checkpoint"), batch, life > 0, steps))
+        seen += [row for rows, _ in results for row in rows]
+        assert all(state == results[0][1] for _, state in results)
+    assert sorted(seen) == list(range(N))
+
+
+@pytest.mark.slow
+def test_a_chain_of_restarts_delivers_every_row_once(tmp_path):
+    """On other numbers of processes and replicas, with other batches, threads and read-ahead."""
+    chain = [(8, 16, 7, 1, 1), (6, 10, 13, 1, 2), (11, 32, 4, 1, None), (1, 8, 21, 3, 1), (3, 20, 10_000, 2, 2)]
+    seen = []
+    for life, (world, batch, steps, replicas, threads) in enumerate(chain):
+        part = (str(tmp_path / "checkpoint"), batch, life > 0, steps, replicas, threads)
+        results = returned(run_ranks(run_part, world, *part))
+        seen += [row for rows, _ in results for row in rows]
+        state = results[0][1]
+        assert all(other == state for _, other in results)
+        assert len(json.dumps(state)) < 1000
+    assert sorted(seen) == list(range(N))
