@@ -196,6 +196,8 @@ class Dataset:
         """All but the first `count` elements."""
     def shard(self, num_shards: int, index: int) -> Dataset:
         """Every `num_shards`-th element, beginning with element `index`."""
+    def select(self, indices: torch.Tensor) -> Dataset:
+        """The elements at `indices`, an int64 tensor, as often as they occur."""
     def enumerate(self, start: int = 0) -> Dataset:
         """Pairs of a number and an element."""
     def concatenate(self, other: Dataset) -> Dataset:
@@ -224,6 +226,8 @@ class Dataset:
         """Says how many elements there are; reading fails where that is wrong."""
     def with_options(self, options: Options) -> Dataset:
         """The dataset with options; later ones win field by field."""
+    def batch_size(self) -> int | None:
+        """Rows of an element but a last short one, where ops that make batches tell; else None."""
     def cardinality(self) -> int:
         """The number of elements, or -1 for infinite, or -2 for unknown."""
     @property

@@ -31,6 +31,7 @@ from torch_distinput._C import (  # noqa: E402
     random,
 )
 from torch_distinput._reduce import ReduceOp  # noqa: E402
+from torch_distinput.data_loader import DataLoader  # noqa: E402
 from torch_distinput.dataset import Dataset  # noqa: E402
 from torch_distinput.distributed import DistributedDataset, DistributedIterator, Optional  # noqa: E402
 from torch_distinput.files import FixedLengthRecordDataset, TextLineDataset, TFRecordDataset  # noqa: E402
@@ -53,6 +54,7 @@ from torch_distinput.zero_rows import check_zero_rows  # noqa: E402
 
 __all__ = [
     "AutoShardPolicy",
+    "DataLoader",
     "Dataset",
     "DatasetIterator",
     "DatasetSpec",

@@ -37,6 +37,7 @@ class Dataset(IterableDataset):
             raise TypeError("Dataset: make one with a constructor such as Dataset.from_tensor_slices(...).")
         self._native = native
         self._share: _C.Dataset | None = None
+        self._pinned_epoch: int | None = None
 
     # Sources.
 
@@ -380,6 +381,16 @@ class Dataset(IterableDataset):
     def set_epoch(self, epoch: int) -> None:
         """Pins the epoch of the next iterator."""
         self._native.set_epoch(epoch)
+        self._pinned_epoch = epoch
+
+    def _pop_pinned_epoch(self) -> int | None:
+        """The epoch that was pinned since the last call, for a DataLoader, which counts epochs itself."""
+        epoch, self._pinned_epoch = self._pinned_epoch, None
+        return epoch
+
+    def _batch_size(self) -> int | None:
+        """Rows of an element, where ops that make batches tell."""
+        return self._native.batch_size()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

@@ -113,6 +113,7 @@ Dataset Dataset::skip(std::int64_t count) const { return Dataset(ops::skip(node_
 Dataset Dataset::shard(std::int64_t num_shards, std::int64_t index) const {
   return Dataset(ops::shard(node_, num_shards, index));
 }
+Dataset Dataset::select(const at::Tensor& indices) const { return Dataset(ops::select(node_, indices)); }
 Dataset Dataset::enumerate(std::int64_t start) const { return Dataset(ops::enumerate(node_, start)); }
 Dataset Dataset::concatenate(const Dataset& other) const {
   return Dataset(ops::concatenate(node_, other.node_));

@@ -30,6 +30,9 @@ NodePtr skip(NodePtr input, std::int64_t count);
 /// Elements k with k mod num_shards == index. `require_non_empty`: an input with
 /// fewer elements than shards is an error.
 NodePtr shard(NodePtr input, std::int64_t num_shards, std::int64_t index, bool require_non_empty = false);
+/// Elements `indices[0]`, `indices[1]`, ... of `input`; int64, one dim. Later changes of the tensor must not
+/// happen while a cursor lives.
+NodePtr select(NodePtr input, const at::Tensor& indices);
 NodePtr enumerate(NodePtr input, std::int64_t start);
 NodePtr concatenate(NodePtr first, NodePtr second);
 NodePtr zip(StructurePtr structure, std::vector<NodePtr> inputs);

@@ -222,6 +222,8 @@ void bind_ops(Class& dataset) {
       .def("skip", &Dataset::skip, py::arg("count"), WithoutGil(), "All but the first `count` elements.")
       .def("shard", &Dataset::shard, py::arg("num_shards"), py::arg("index"), WithoutGil(),
            "Every `num_shards`-th element, beginning with element `index`.")
+      .def("select", &Dataset::select, py::arg("indices"), WithoutGil(),
+           "The elements at `indices`, an int64 tensor, as often as they occur.")
       .def("enumerate", &Dataset::enumerate, py::arg("start") = 0, WithoutGil(),
            "Pairs of a number and an element.")
       .def("concatenate", &Dataset::concatenate, py::arg("other"), WithoutGil(),
@@ -258,6 +260,9 @@ void bind_ops(Class& dataset) {
 
 void bind_questions(Class& dataset) {
   dataset
+      .def(
+          "batch_size", [](const Dataset& self) { return self.node()->batch_size(); }, WithoutGil(),
+          "Rows of an element but a last short one, where ops that make batches tell; else None.")
       .def("cardinality", &Dataset::cardinality, WithoutGil(),
            "The number of elements, or -1 for infinite, or -2 for unknown.")
       .def_property_readonly(

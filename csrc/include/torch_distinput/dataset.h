@@ -164,6 +164,9 @@ class TDI_API Dataset {
   Dataset take(std::int64_t count) const;
   Dataset skip(std::int64_t count) const;
   Dataset shard(std::int64_t num_shards, std::int64_t index) const;
+  /// Elements `indices[0]`, `indices[1]`, ... (int64, one dim, as often as they occur). Throws
+  /// c10::IndexError for an index that is negative or not below a known number of elements.
+  Dataset select(const at::Tensor& indices) const;
   Dataset enumerate(std::int64_t start = 0) const;
   Dataset concatenate(const Dataset& other) const;
   Dataset cache() const;
