@@ -8,18 +8,33 @@ from typing import Any, TypeVar
 
 import torch
 from torch.utils import data
+from torch.utils.data import BatchSampler
+from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput import _C
 from torch_distinput.dataset import Dataset
+from torch_distinput.loader.arguments import check_arguments
+from torch_distinput.loader.distributed import Engine
 from torch_distinput.loader.lanes import Lane, choose_lane
 from torch_distinput.loader.memory import Memory
 from torch_distinput.loader.position import check
+from torch_distinput.loader.sampler import ExactSampler, group_size_and_rank
 
 _Item = TypeVar("_Item", covariant=True)
 
 _STATE = "torch_distinput.DataLoader"
 _VERSION = 1
-_FIXED = ("seed", "prefetch_bytes")
+_FIXED = (
+    "distributed",
+    "global_batch_size",
+    "device",
+    "split",
+    "tail",
+    "seed",
+    "with_info",
+    "prefetch_bytes",
+    "peer_timeout",
+)
 
 
 class DataLoader(data.DataLoader[_Item]):
@@ -32,9 +47,19 @@ class DataLoader(data.DataLoader[_Item]):
 
     Args:
         dataset: as in torch. A dataset of this library that is batched needs `batch_size=None`.
+        distributed: True, a process group or a one-dimensional DeviceMesh: each rank passes the whole dataset, every row
+            reaches one rank, and all ranks take the same number of steps. A Python `IterableDataset` or a sampler of
+            yours is this rank's own stream; then only the end is agreed on.
+        global_batch_size: rows of a step over all ranks, instead of `batch_size` for each.
+        device: where batches arrive; None: on the CPU.
+        split: "balanced" or "tf": how the rows of a step are dealt out over the ranks.
+        tail: what a short last step and a rank without rows become: "zero_rows", "padded", "repeat", "drop" or
+            "until_first". `drop_last=True` means "drop".
         seed: makes the order of `shuffle=True`, or of a dataset of this library that shuffles, a function of this
             number and the epoch.
+        with_info: yields `(batch, StepInfo)`; without it `last_info` has the info.
         prefetch_bytes: bytes of native rows read ahead.
+        peer_timeout: seconds of silence after which another process counts as lost.
 
     The other arguments are torch's.
     """
@@ -59,12 +84,29 @@ class DataLoader(data.DataLoader[_Item]):
         persistent_workers: bool = False,
         pin_memory_device: str = "",
         in_order: bool = True,
+        distributed: bool | Any = None,
+        global_batch_size: int | None = None,
+        device: str | torch.device | None = None,
+        split: str = "balanced",
+        tail: str = "zero_rows",
         seed: int | None = None,
+        with_info: bool = False,
         prefetch_bytes: int | None = None,
+        peer_timeout: float = 300.0,
     ):
+        if isinstance(sampler, ExactSampler):  # a framework makes the loader anew from its attributes
+            sampler, shuffle = None, sampler.shuffle
+        self.distributed = distributed
+        self.global_batch_size = global_batch_size
+        self.device = device
+        self.split = split
+        self.tail = tail
         self.seed = seed
+        self.with_info = with_info
         self.prefetch_bytes = prefetch_bytes
+        self.peer_timeout = peer_timeout
         self._memory = Memory()
+        self._engine: Engine | None = None
         super().__init__(
             dataset,
             batch_size,
@@ -84,19 +126,57 @@ class DataLoader(data.DataLoader[_Item]):
             pin_memory_device=pin_memory_device,
             in_order=in_order,
         )
-        self._check_arguments(shuffle, sampler, batch_sampler)
+        self._shuffle = bool(shuffle)
+        self._user_sampler, self._user_batch_sampler = sampler, batch_sampler
+        check_arguments(self)
+        if distributed:
+            self._distributed_engine()
+            self._show_sampler()
 
-    def _check_arguments(self, shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
-        ours = isinstance(self.dataset, Dataset)
-        if self.seed is not None and not ours and not (shuffle and sampler is None and batch_sampler is None):
-            raise ValueError("DataLoader: `seed` orders the rows of `shuffle=True`; nothing else is random here.")
-        if ours and self.batch_size is not None:
-            size = self.dataset._batch_size()
-            if size is not None:
-                raise ValueError(
-                    f"DataLoader: the dataset has batches of {size} rows already; pass `batch_size=None`, or the "
-                    "dataset before `batch`."
-                )
+    @property
+    def _own_sampler(self) -> bool:
+        """Whether the user gave a sampler."""
+        return self._user_sampler is not None or self._user_batch_sampler is not None
+
+    def _distributed_engine(self) -> Engine:
+        if self._engine is None:
+            self._engine = Engine(self)
+        return self._engine
+
+    def _global_batch(self) -> int:
+        """Rows of a step over all ranks."""
+        if self.global_batch_size is not None:
+            return self.global_batch_size
+        return self.batch_size * self._distributed_engine().strategy(self).num_replicas_in_sync
+
+    def _show_sampler(self) -> None:
+        """Puts a sampler in the place of torch's that frameworks take for a DistributedSampler."""
+        if self._dataset_kind != _DatasetKind.Map or self._own_sampler:
+            return
+        world, rank = group_size_and_rank(self.distributed)
+        batch = self.global_batch_size or self.batch_size * world
+        sampler = ExactSampler(self.dataset, world, rank, batch, self._shuffle, self.seed, self._memory)
+        share = -(-batch // world)
+        batches = BatchSampler(sampler, share, self.drop_last)
+        self.__dict__.update(sampler=sampler, batch_sampler=batches, batch_size=share)
+
+    def _plain(self, **changes: Any) -> DataLoader:
+        """A loader without `distributed` that makes batches of the same dataset in the same way."""
+        arguments = {
+            "num_workers": self.num_workers,
+            "collate_fn": self.collate_fn,
+            "pin_memory": self.pin_memory,
+            "timeout": self.timeout,
+            "worker_init_fn": self.worker_init_fn,
+            "multiprocessing_context": self.multiprocessing_context,
+            "generator": self.generator,
+            "prefetch_factor": self.prefetch_factor,
+            "persistent_workers": self.persistent_workers,
+            "pin_memory_device": self.pin_memory_device,
+        } | changes
+        if arguments["num_workers"] == 0:
+            arguments |= {"prefetch_factor": None, "persistent_workers": False, "multiprocessing_context": None}
+        return DataLoader(self.dataset, **arguments)
 
     # Iterating.
 
@@ -105,7 +185,12 @@ class DataLoader(data.DataLoader[_Item]):
 
     def __iter__(self) -> Any:
         pending, self._memory.pending = self._memory.pending, None
-        return super().__iter__() if pending is None else pending
+        if pending is not None:
+            return pending
+        return self._distributed_engine().iterate(self) if self.distributed else super().__iter__()
+
+    def __len__(self) -> int:
+        return self._distributed_engine().length(self) if self.distributed else super().__len__()
 
     def _lane(self) -> Lane:
         return choose_lane(self)
@@ -166,9 +251,23 @@ class DataLoader(data.DataLoader[_Item]):
 
     # Questions.
 
+    @property
+    def last_info(self) -> _C.StepInfo | None:
+        """With `distributed`: what the step last handed out holds; None before the first."""
+        return self._memory.info
+
+    def global_valid(self, step: int, k: int = 1) -> int:
+        """With `distributed`: rows over all ranks in `k` steps of an epoch, from step `step` on.
+
+        What a mean over accumulated gradients divides by. Raises ValueError where only the data knows.
+        """
+        if not self.distributed:
+            raise ValueError("global_valid: is for `distributed=True`.")
+        return self._distributed_engine().global_valid(self, step, k)
+
     def cardinality(self) -> int:
         """The number of batches of an epoch, `INFINITE` (-1) or `UNKNOWN` (-2)."""
-        if isinstance(self.dataset, Dataset) and self.dataset.cardinality() < 0:
+        if not self.distributed and isinstance(self.dataset, Dataset) and self.dataset.cardinality() < 0:
             return self.dataset.cardinality()
         try:
             return len(self)
@@ -177,6 +276,8 @@ class DataLoader(data.DataLoader[_Item]):
 
     def explain(self) -> str:
         """Which lane the next iterator takes, and why."""
+        if self.distributed:
+            return self._distributed_engine().explain(self)
         lane = self._lane()
         return f"lane: {lane.name}\nwhy: {lane.why}"
 
@@ -202,4 +303,4 @@ class DataLoader(data.DataLoader[_Item]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles have the same arguments, the same epoch next, and no iterators."""
-        return self.__dict__ | {"_iterator": None, "_memory": self._memory.for_copy()}
+        return self.__dict__ | {"_iterator": None, "_engine": None, "_memory": self._memory.for_copy()}

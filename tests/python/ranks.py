@@ -36,13 +36,14 @@ def run_ranks(
     limit: float = 60,
     may_hang: tuple[int, ...] = (),
     store: str = "file",
+    may_fork: bool = False,
     **env: str,
 ) -> list[Any]:
     """Calls `function(rank, *args)` in `world` processes with an initialised group; the results by rank.
 
     An exception in a process is its result, with the traceback as a note. A process that has not ended after `limit`
-    seconds is killed; the test fails unless its rank is in `may_hang`: those are not waited for. `store`: "file", "agent" or "rank 0". `env` goes into the processes'
-    environment.
+    seconds is killed; the test fails unless its rank is in `may_hang`: those are not waited for. `store`: "file",
+    "agent" or "rank 0". `may_fork`: the processes may have children. `env` goes into the processes' environment.
     """
     with tempfile.TemporaryDirectory() as folder:
         agent = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) if store == "agent" else None
@@ -51,7 +52,7 @@ def run_ranks(
         for rank in range(world):
             reader, writer = _context.Pipe(duplex=False)
             setting = (store, where, rank, world, env)
-            process = _context.Process(target=_main, args=(writer, setting, function, args), daemon=True)
+            process = _context.Process(target=_main, args=(writer, setting, function, args), daemon=not may_fork)
             process.start()
             writer.close()
             pipes.append(reader)

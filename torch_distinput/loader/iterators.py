@@ -98,7 +98,7 @@ class LoaderIter(_BaseDataLoaderIter):
 
     def _remember(self) -> None:
         """Leaves the position to the loader, whose iterator is about to go."""
-        with contextlib.suppress(AttributeError, TypeError):  # half made, or the interpreter is going too
+        with contextlib.suppress(Exception):  # half made, or the interpreter is going too
             self._memory.leave(self)
 
     def __del__(self) -> None:

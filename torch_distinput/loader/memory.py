@@ -10,6 +10,7 @@ from torch_distinput.loader.order import Start
 from torch_distinput.loader.position import restore
 
 if TYPE_CHECKING:
+    from torch_distinput._C import StepInfo
     from torch_distinput.data_loader import DataLoader
     from torch_distinput.loader.iterators import LoaderIter
 
@@ -19,7 +20,7 @@ class Memory:
 
     The epoch goes up with an iterator if the one before handed anything out. `loaded`: a state that the next iterator
     begins with. `seed`: of a native dataset's
-    random ops that have none. `pending`: an iterator that was made before it was asked for.
+    random ops that have none. `info`: of the step last handed out over processes. `pending`: an iterator that was made before it was asked for.
     """
 
     def __init__(self) -> None:
@@ -27,6 +28,7 @@ class Memory:
         self.used = False
         self.pinned: int | None = None
         self.seed: int | None = None
+        self.info: StepInfo | None = None
         self.loaded: dict[str, Any] | None = None
         self.pending: LoaderIter | None = None
         self.live: weakref.WeakSet[LoaderIter] = weakref.WeakSet()

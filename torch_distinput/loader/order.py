@@ -109,7 +109,7 @@ def open_indices(index_sampler: Any, sampler_iter: Iterator, start: Start, seed:
     return _seeded(order, start, seed) if seed is not None else _shuffled(order, start)
 
 
-def native_indices(order: StockOrder, seed: int, epoch: int, rows: int) -> _C.Dataset:
+def native_indices(order: StockOrder, seed: int, rows: int) -> _C.Dataset:
     """The indices of a shuffled epoch in the native order, from row `rows` on."""
     return _C.Dataset.range(0, order.size).shuffle(None, seed, True).skip(rows)
 
@@ -141,7 +141,7 @@ def _end_permutation(order: StockOrder) -> None:
 
 
 def _seeded(order: StockOrder, start: Start, seed: int) -> Iterator[list[int]]:
-    batches = native_indices(order, seed, start.epoch, start.rows).batch(order.batch_size, order.drop_last)
+    batches = native_indices(order, seed, start.rows).batch(order.batch_size, order.drop_last)
     for batch in batches.iterate(epoch=start.epoch):
         yield batch.tolist()
 

@@ -100,6 +100,9 @@ class Position:
 
 def restore(loader: DataLoader, state: dict[str, Any]) -> Start:
     """Gives generators, dataset and sampler of `loader` what `state` holds for them; where to begin."""
+    if "distributed" in state:
+        epoch, finished = state["epoch"], state["finished"]
+        return Start(epoch + 1) if finished else Start(epoch, state["batches"], state=state)
     for generator, name in ((loader.generator, "generator"), (_generator_of(loader), "sampler_generator")):
         if generator is not None and state[name] is not None:
             generator.set_state(state[name])
@@ -115,6 +118,10 @@ def restore(loader: DataLoader, state: dict[str, Any]) -> Start:
 
 def check(loader: DataLoader, state: dict[str, Any]) -> None:
     """Raises ValueError where `state` cannot be one of this loader."""
+    if ("distributed" in state) != bool(loader.distributed):
+        raise ValueError("load_state_dict: a loader with `distributed` and one without have no states in common.")
+    if "distributed" in state:
+        return
     size = _size_of(loader)
     if None not in (size, state["size"]) and size != state["size"]:
         raise ValueError(f"load_state_dict: saved over {state['size']} rows, but the dataset has {size}.")

@@ -1,0 +1,399 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""`DataLoader(distributed=True)` on real processes: exact rows, equal steps, tails, states, errors."""
+
+import itertools
+import os
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+from ranks import returned, run_ranks
+from torch.utils import data
+from torch.utils.data import DistributedSampler, TensorDataset
+
+import torch_distinput as tdi
+
+
+class Squares(data.Dataset):
+    def __init__(self, size):
+        self.size = size
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, index):
+        return {"row": index, "square": torch.tensor(float(index * index)), "name": str(index)}
+
+
+class Share(data.IterableDataset):
+    """Rank r's own stream: 3 r + 2 numbers."""
+
+    def __init__(self, rank):
+        self.rank = rank
+
+    def __iter__(self):
+        info = data.get_worker_info()
+        first, step = (0, 1) if info is None else (info.id, info.num_workers)
+        return (torch.tensor(100 * self.rank + i) for i in range(first, 3 * self.rank + 2, step))
+
+
+def collate(samples):
+    return {"row": torch.tensor([sample["row"] for sample in samples]), "names": [s["name"] for s in samples]}
+
+
+def make(kind, n, rank, **arguments):
+    arguments = {"batch_size": 3, "distributed": True} | arguments
+    if kind == "native":
+        return tdi.DataLoader(TensorDataset(torch.arange(n), torch.zeros(n, 2)), **arguments)
+    if kind == "python":
+        return tdi.DataLoader(Squares(n), **arguments)
+    if kind == "collate":
+        return tdi.DataLoader(Squares(n), collate_fn=collate, **arguments)
+    if kind == "workers":
+        return tdi.DataLoader(Squares(n), num_workers=2, **arguments)
+    if kind == "pipeline":
+        arguments.pop("shuffle", None)
+        return tdi.DataLoader(tdi.Dataset.range(n).shuffle(), **arguments)
+    raise KeyError(kind)
+
+
+def rows_of(batch):
+    if isinstance(batch, dict):
+        batch = batch["row"]
+    return (batch[0] if isinstance(batch, list) else batch).tolist()
+
+
+def epochs(rank, kind, n, arguments, count):
+    loader = make(kind, n, rank, **arguments)
+    result = []
+    for _ in range(count):
+        steps = []
+        for batch in loader:
+            info = loader.last_info
+            steps.append((rows_of(batch)[: info.valid[0]], len(rows_of(batch)), info.global_valid, info.is_last))
+        assert len(steps) == len(loader)
+        result.append(steps)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "arguments"),
+    [
+        ("native", 29, {"shuffle": True}),
+        ("native", 2, {}),
+        ("native", 41, {"tail": "padded", "shuffle": True}),
+        ("python", 29, {"shuffle": True}),
+        ("python", 26, {}),
+        ("collate", 25, {"shuffle": True, "seed": 4}),
+        ("workers", 29, {"shuffle": True}),
+        ("pipeline", 29, {}),
+        ("native", 29, {"batch_size": 1, "global_batch_size": 10}),
+    ],
+)
+def test_every_row_once_in_equal_steps(kind, n, arguments):
+    ranks = returned(run_ranks(epochs, 4, kind, n, arguments, 2, may_fork=True))
+    batch = arguments.get("global_batch_size", 12)
+    for epoch in range(2):
+        steps = [rank[epoch] for rank in ranks]
+        assert {len(rank) for rank in steps} == {-(-n // batch)}
+        assert sorted(row for rank in steps for rows, *_ in rank for row in rows) == list(range(n))
+        for step in zip(*steps):
+            assert {valid for _, _, valid, _ in step} == {sum(len(rows) for rows, *_ in step)}
+            sizes = [len(rows) for rows, *_ in step]
+            assert max(sizes) - min(sizes) <= 1
+        assert all(rank[-1][-1] and not any(step[-1] for step in rank[:-1]) for rank in steps)
+        if arguments.get("tail") == "padded":
+            assert {size for rank in steps for _, size, *_ in rank} == {3}
+    if arguments.get("shuffle"):
+        assert ranks[0][0] != ranks[0][1]
+
+
+def parts(rank, kind, n):
+    loader = make(kind, n, rank)
+    return [batch for batch in loader], [batch for batch in make(kind, n, rank, tail="drop")]
+
+
+@pytest.mark.parametrize("kind", ["native", "python", "collate"])
+def test_a_rank_without_rows_gets_a_typed_batch_of_none(kind):
+    ranks = returned(run_ranks(parts, 4, kind, 14))
+    for rank, (steps, whole) in enumerate(ranks):
+        assert len(steps) == 2 and len(whole) == 1
+        assert len(rows_of(steps[1])) == (1 if rank < 2 else 0)
+        if kind == "python":
+            assert steps[1]["square"].dtype == torch.float32 and steps[1]["name"] == ["12", "13", *[]][rank : rank + 1]
+        if kind == "native":
+            assert steps[1][1].shape[1:] == (2,)
+
+
+def few(rank, kind):
+    return [rows_of(batch) for batch in make(kind, 2, rank)]
+
+
+@pytest.mark.parametrize("kind", ["native", "python"])
+def test_ranks_that_never_have_a_row_make_one_of_row_0(kind):
+    assert returned(run_ranks(few, 4, kind)) == [[[0]], [[1]], [[]], [[]]]
+
+
+def streams(rank, workers, tail):
+    loader = tdi.DataLoader(Share(rank), 2, distributed=True, num_workers=workers, tail=tail)
+    with pytest.raises(TypeError, match="a stream of its own"):
+        len(loader)
+    steps = []
+    for batch in loader:
+        info = loader.last_info
+        steps.append((batch.tolist(), info.valid[0], info.global_valid, info.has_value[0], info.row_start))
+    return steps
+
+
+@pytest.mark.parametrize(
+    ("workers", "tail"),
+    [
+        (0, "zero_rows"),
+        (0, "padded"),
+        (0, "until_first"),
+        (2, "zero_rows"),
+        pytest.param(2, "padded", marks=pytest.mark.slow),
+        pytest.param(2, "until_first", marks=pytest.mark.slow),
+    ],
+)
+def test_own_streams_end_together(workers, tail):
+    ranks = returned(run_ranks(streams, 3, workers, tail, may_fork=True))
+    assert len({len(steps) for steps in ranks}) == 1
+    wanted = [list(range(100 * rank, 100 * rank + 3 * rank + 2)) for rank in range(3)]
+    seen = [sorted(row for rows, valid, *_ in steps for row in rows[:valid]) for steps in ranks]
+    if tail == "until_first":
+        assert len(ranks[0]) == (2 if workers else 1)
+    else:
+        assert seen == wanted
+        assert all(have for _, _, _, have, _ in ranks[2])
+        assert not ranks[0][-1][3]
+    for step in zip(*ranks):
+        assert {total for _, _, total, *_ in step} == {sum(valid for _, valid, *_ in step)}
+    if tail == "padded":
+        assert {len(rows) for rows, *_ in ranks[0]} == {2}
+
+
+def own_sampler(rank):
+    sampler = data.SubsetRandomSampler(range(rank + 1))
+    loader = tdi.DataLoader(Squares(10), 2, sampler=sampler, distributed=True)
+    return [rows_of(batch) for batch in loader]
+
+
+def test_a_sampler_of_the_users_is_this_ranks_own():
+    ranks = returned(run_ranks(own_sampler, 3))
+    assert [len(steps) for steps in ranks] == [2, 2, 2]
+    assert [sorted(itertools.chain(*steps)) for steps in ranks] == [[0], [0, 1], [0, 1, 2]]
+
+
+def restart(rank, kind, n, batch, state, steps):
+    loader = make(kind, n, rank, batch_size=batch, shuffle=True)
+    if state is not None:
+        loader.load_state_dict(state)
+    rows = []
+    for batch in itertools.islice(loader, steps):
+        rows += rows_of(batch)
+    return rows, loader.state_dict()
+
+
+SLOW_WORKERS = pytest.param("workers", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("kind", ["native", "python", SLOW_WORKERS, "pipeline"])
+def test_a_run_goes_on_on_another_number_of_ranks(kind):
+    n, state, seen = 97, None, []
+    for world, batch, steps in ((4, 3, 3), (3, 4, 2), (1, 5, 2), (2, 7, 1000)):
+        results = returned(run_ranks(restart, world, kind, n, batch, state, steps, may_fork=True))
+        seen += [row for rows, _ in results for row in rows]
+        state = results[0][1]
+    assert sorted(seen) == list(range(n))
+
+
+def stream_restart(rank, state):
+    loader = tdi.DataLoader(Share(rank + 1), 2, distributed=True)
+    if state is None:
+        iterator = iter(loader)
+        first = [next(iterator).tolist() for _ in range(2)]
+        saved = loader.state_dict()
+        return first, saved, [(batch.tolist(), loader.last_info) for batch in iterator]
+    loader.load_state_dict(state[rank])
+    return [(batch.tolist(), loader.last_info) for batch in loader]
+
+
+def test_own_streams_go_on_with_all_states():
+    first = returned(run_ranks(stream_restart, 2, None))
+    again = returned(run_ranks(stream_restart, 2, [saved for _, saved, _ in first]))
+    assert again == [left for *_, left in first]
+    with pytest.raises(ValueError, match="2 ranks that read streams of their own, but there are 1"):
+        returned(run_ranks(stream_restart, 1, [saved for _, saved, _ in first]))
+
+
+def disagree(rank, what):
+    n = 10 + (what == "length" and rank)
+    dataset = TensorDataset(torch.arange(n) + (what == "content" and rank))
+    if what == "type":
+        dataset = Squares(n) if rank else [torch.zeros(1)] * n
+    return list(tdi.DataLoader(dataset, 2, distributed=True, peer_timeout=20))
+
+
+@pytest.mark.parametrize("what", ["length", "content", "type"])
+def test_ranks_with_other_datasets_are_told(what):
+    errors = run_ranks(disagree, 3, what)
+    assert all(isinstance(error, tdi.DistributedDatasetError) for error in errors)
+    assert "each rank passed another dataset: pass the whole one on every rank, or leave `distributed=None`" in str(errors[0])
+
+
+def frameworks(rank):
+    loader = tdi.DataLoader(Squares(11), 2, shuffle=True, seed=3, distributed=True, with_info=True)
+    sampler = loader.sampler
+    assert isinstance(sampler, DistributedSampler) and loader.batch_sampler.sampler is sampler
+    assert (sampler.num_replicas, sampler.rank, sampler.total_size) == (3, rank, 11)
+    sampler.set_epoch(5)
+    loader.set_epoch(5)
+    rows, infos = [], []
+    for batch, info in loader:
+        rows += rows_of(batch)
+        infos.append(info)
+    assert list(sampler) == rows and len(sampler) == len(rows)
+    assert infos[0].epoch == 5
+    assert [loader.global_valid(step) for step in range(3)] == [6, 5, 0] and loader.global_valid(0, 2) == 11
+    again = tdi.DataLoader(Squares(11), 2, sampler=sampler, seed=3, distributed=True)
+    again.set_epoch(5)
+    assert [row for batch in again for row in rows_of(batch)] == rows
+    return rows
+
+
+def test_the_sampler_looks_like_torchs():
+    assert sorted(itertools.chain(*returned(run_ranks(frameworks, 3)))) == list(range(11))
+
+
+def evaluate(rank, n):
+    """Loss and accuracy of a model over uneven data, and the gradient of its mean loss."""
+    torch.manual_seed(0)
+    x, y = torch.randn(n, 4), torch.randint(0, 3, (n,))
+    model = torch.nn.Linear(4, 3)
+    loader = tdi.DataLoader(TensorDataset(x, y), 5, distributed=True)
+    sums = torch.zeros(3, dtype=torch.float64)
+    for inputs, labels in loader:
+        outputs = model(inputs)
+        loss = torch.nn.functional.cross_entropy(outputs, labels, reduction="sum")
+        tdi.distributed_mean(loss, loader.last_info).backward()
+        sums += torch.tensor([loss.item(), (outputs.argmax(1) == labels).sum().item(), len(labels)])
+    dist.all_reduce(sums)
+    dist.all_reduce(model.weight.grad)
+    return sums, model.weight.grad / dist.get_world_size()
+
+
+def test_metrics_over_uneven_data_are_those_of_one_process():
+    four = returned(run_ranks(evaluate, 4, 101))
+    ((loss, right, rows), gradient), = returned(run_ranks(evaluate, 1, 101))
+    for sums, _ in four:
+        assert (sums[1], sums[2]) == (right, rows)
+        assert sums[0].item() == pytest.approx(loss.item(), rel=1e-6)
+    # Steps differ, because a batch is one rank's: only the metrics are exact.
+    assert all(torch.allclose(other, four[0][1]) for _, other in four)
+
+
+def several_groups(rank):
+    mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("tp", "dp"))
+    loader = tdi.DataLoader(torch.arange(9), 2, distributed=mesh["dp"])
+    group = tdi.DataLoader(torch.arange(9), 2, distributed=mesh["dp"].get_group())
+    assert loader.sampler.num_replicas == 2
+    return [batch.tolist() for batch in loader], [batch.tolist() for batch in group]
+
+
+def test_groups_and_meshes():
+    ranks = returned(run_ranks(several_groups, 4))
+    assert ranks[0] == ranks[2] and ranks[1] == ranks[3]
+    assert ranks[0][0] == [[0, 1], [4, 5], [8]] and ranks[1][1] == [[2, 3], [6, 7], []]
+
+
+def leaving(rank):
+    loader = tdi.DataLoader(torch.arange(10_000_000), 2, distributed=True, peer_timeout=20)
+    for step, _ in enumerate(loader):
+        time.sleep(0.001)  # the training step
+        if rank == 1 and step == 5:
+            break
+    return "left"
+
+
+def test_a_rank_that_breaks_is_named():
+    here, there = run_ranks(leaving, 2)
+    assert there == "left" and "rank 1 left its loop after 6 steps" in str(here)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"distributed": True, "sampler": "DistributedSampler"}, "share them twice; leave `sampler` out"),
+        ({"distributed": True, "drop_last": True, "tail": "padded"}, '`drop_last=True` means `tail="drop"`'),
+        ({"distributed": True, "global_batch_size": 8, "batch_size": 2}, "exclude each other, but are 8 and 2"),
+        ({"distributed": True, "global_batch_size": 0}, "must be a positive integer, but is 0"),
+        ({"distributed": True, "in_order": False}, "different orders"),
+        ({"distributed": True, "batch_size": None}, "needs `batch_size`"),
+        ({"distributed": True, "tail": "cut"}, "`tail` must be one of"),
+        ({"global_batch_size": 8}, "`global_batch_size` is for `distributed=True`"),
+        ({"tail": "drop"}, "`tail` is for `distributed=True`"),
+        ({"with_info": True}, "`with_info` is for `distributed=True`"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(arguments, text):
+    if "sampler" in arguments:
+        arguments = arguments | {"sampler": DistributedSampler(range(9), 3, 1)}
+    with pytest.raises(ValueError, match=text):
+        tdi.DataLoader(range(9), **arguments)
+
+
+def test_distributed_is_true_or_a_group():
+    with pytest.raises(TypeError, match="must be True, a process group or a one-dimensional DeviceMesh, but is a int"):
+        tdi.DataLoader(range(9), distributed=4)
+
+
+def test_an_environment_without_its_group_is_an_error_of_the_first_iterator(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    loader = tdi.DataLoader(range(9), distributed=True)
+    with pytest.raises(RuntimeError, match="init_process_group"):
+        iter(loader)
+
+
+def test_states_with_and_without_distribution_differ():
+    state = tdi.DataLoader(range(9), distributed=True).state_dict()
+    with pytest.raises(ValueError, match="one without have no states in common"):
+        tdi.DataLoader(range(9)).load_state_dict(state)
+
+
+def test_a_row_that_ends_the_iteration_is_an_error():
+    class Ends(Squares):
+        def __getitem__(self, index):
+            raise StopIteration
+
+    with pytest.raises(RuntimeError, match="Ends raised StopIteration"):
+        list(tdi.DataLoader(Ends(3), distributed=True))
+
+
+def test_a_batch_that_cannot_be_cut_is_named():
+    class Odd:
+        pass
+
+    with pytest.raises(ValueError, match='a Odd in the batches cannot be cut to 0 rows; use tail="padded"'):
+        from torch_distinput.loader.batches import without_rows
+
+        without_rows({"x": torch.zeros(2), "odd": Odd()})
+
+
+def two_loaders(rank):
+    os.environ.pop("WORLD_SIZE", None)
+    train, test = make("native", 20, rank, shuffle=True), make("python", 9, rank)
+    if rank == 0:
+        len(test)
+    seen = []
+    for batch in train:
+        seen.append((rows_of(batch), [rows_of(inner) for inner in test]))
+    return len(seen), [inner for _, inner in seen]
+
+
+def test_loops_may_be_nested():
+    ranks = returned(run_ranks(two_loaders, 2))
+    assert [count for count, _ in ranks] == [4, 4]
+    for inners in zip(*[inner for _, inner in ranks]):
+        assert sorted(row for rank in inners for rows in rank for row in rows) == list(range(9))

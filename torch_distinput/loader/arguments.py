@@ -1,0 +1,79 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The arguments of a DataLoader that torch does not have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch.distributed as dist
+from torch.utils.data import DistributedSampler
+from torch.utils.data.dataloader import _DatasetKind
+
+from torch_distinput.dataset import Dataset
+from torch_distinput.input_options import InputOptions
+from torch_distinput.loader.batches import device_of
+from torch_distinput.strategy import OneDeviceStrategy
+
+if TYPE_CHECKING:
+    from torch_distinput.data_loader import DataLoader
+
+_DEFAULTS = {"global_batch_size": None, "split": "balanced", "tail": "zero_rows", "with_info": False}
+
+
+def check_arguments(loader: DataLoader) -> None:
+    """Raises ValueError or TypeError for what cannot be honoured. torch has checked its own arguments before."""
+    if device_of(loader.device).type != "cpu":
+        OneDeviceStrategy(device_of(loader.device))  # raises where there is no such device
+    InputOptions(split=loader.split, tail=loader.tail, peer_timeout=loader.peer_timeout)
+    ours = isinstance(loader.dataset, Dataset)
+    if loader.seed is not None and not ours and (not loader._shuffle or loader._user_sampler or loader._user_batch_sampler):
+        raise ValueError("DataLoader: `seed` orders the rows of `shuffle=True`; nothing else is random here.")
+    if ours and loader.batch_size is not None:
+        size = loader.dataset._batch_size()
+        if size is not None:
+            raise ValueError(
+                f"DataLoader: the dataset has batches of {size} rows already; pass `batch_size=None`, or the dataset "
+                "before `batch`."
+            )
+    if loader.distributed:
+        _check_distributed(loader)
+        return
+    for name, default in _DEFAULTS.items():
+        if getattr(loader, name) != default:
+            raise ValueError(f"DataLoader: `{name}` is for `distributed=True`.")
+
+
+def _check_distributed(loader: DataLoader) -> None:
+    if loader.distributed is not True and not isinstance(loader.distributed, (dist.ProcessGroup, dist.DeviceMesh)):
+        raise TypeError(
+            "DataLoader: `distributed` must be True, a process group or a one-dimensional DeviceMesh, but is a "
+            f"{type(loader.distributed).__name__}."
+        )
+    given = (loader._user_sampler, getattr(loader._user_batch_sampler, "sampler", None))
+    if any(isinstance(sampler, DistributedSampler) for sampler in given):
+        raise ValueError(
+            "DataLoader: with `distributed`, the loader itself deals the rows out, so that a DistributedSampler would "
+            "share them twice; leave `sampler` out (and pass `shuffle=True` if it shuffled), or leave `distributed=None`."
+        )
+    if not loader.in_order:
+        raise ValueError("DataLoader: `in_order=False` would let the ranks take their steps in different orders.")
+    if loader.drop_last and loader.tail not in ("zero_rows", "drop"):
+        raise ValueError(f'DataLoader: `drop_last=True` means `tail="drop"`, but `tail` is {loader.tail!r}.')
+    if loader.global_batch_size is not None:
+        _check_global_batch_size(loader)
+    indexed = loader._dataset_kind == _DatasetKind.Map and not loader._own_sampler
+    if indexed and loader.batch_size is None:
+        raise ValueError("DataLoader: with `distributed`, a map-style dataset needs `batch_size`.")
+
+
+def _check_global_batch_size(loader: DataLoader) -> None:
+    size = loader.global_batch_size
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise ValueError(f"DataLoader: `global_batch_size` must be a positive integer, but is {size!r}.")
+    if loader.batch_size != 1:
+        raise ValueError(
+            f"DataLoader: `global_batch_size` and `batch_size` exclude each other, but are {size} and "
+            f"{loader.batch_size}."
+        )
+    if loader._own_sampler or (loader._dataset_kind == _DatasetKind.Iterable and not isinstance(loader.dataset, Dataset)):
+        raise ValueError("DataLoader: `global_batch_size` has no meaning where each rank reads a stream of its own.")

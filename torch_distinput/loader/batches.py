@@ -1,0 +1,82 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Batches that Python made: how many rows they have, and the same with none or with more rows."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+from torch_distinput._structure import children, rebuild
+
+
+def rows_of(batch: Any) -> int:
+    """The size of the first tensor's dim 0, else the length of the first list of other things; 1 without both."""
+    rows = _rows_of(batch)
+    return 1 if rows is None else rows
+
+
+def _rows_of(value: Any) -> int | None:
+    if isinstance(value, torch.Tensor):
+        return value.size(0) if value.dim() else None
+    parts = children(value)
+    found = filter(lambda rows: rows is not None, map(_rows_of, parts or ()))
+    return next(found, len(parts) if _is_rows(value) else None)
+
+
+def without_rows(batch: Any) -> Any:
+    """`batch` with no rows: a part for a replica without data. Raises ValueError where it cannot be cut."""
+    return _map_rows(batch, lambda tensor: tensor[:0], lambda rows: rows[:0])
+
+
+def padded(batch: Any, rows: int) -> Any:
+    """`batch` with its last row repeated until it has `rows` rows."""
+
+    def tensor(value: torch.Tensor) -> torch.Tensor:
+        return torch.cat([value, value[-1:].expand(rows - len(value), *value.shape[1:])])
+
+    return _map_rows(batch, tensor, lambda values: values + values[-1:] * (rows - len(values)))
+
+
+def repeated(batch: Any, rows: int) -> Any:
+    """`rows` times the last row of `batch`."""
+    last = _map_rows(batch, lambda tensor: tensor[-1:], lambda values: values[-1:])
+    return padded(last, rows)
+
+
+def _is_rows(value: Any) -> bool:
+    """Whether a list or tuple holds one thing a row, such as strings, instead of being a structure."""
+    if not isinstance(value, (list, tuple)) or hasattr(value, "_fields"):
+        return False
+    return not any(isinstance(part, torch.Tensor) or children(part) is not None for part in value)
+
+
+def _map_rows(value: Any, tensor: Any, rows: Any) -> Any:
+    if isinstance(value, torch.Tensor) and value.dim():
+        return tensor(value)
+    if _is_rows(value):
+        return rows(value)
+    parts = children(value)
+    if parts is None:
+        raise ValueError(
+            f"DataLoader: a replica without rows needs a batch of none, but a {type(value).__name__} in the batches "
+            'cannot be cut to 0 rows; use tail="padded", or a collate_fn that makes tensors and lists.'
+        )
+    return rebuild(value, [_map_rows(part, tensor, rows) for part in parts])
+
+
+def device_of(device: Any) -> torch.device:
+    """A bare accelerator is that of LOCAL_RANK."""
+    device = torch.device("cpu" if device is None else device)
+    if device.type != "cpu" and device.index is None:
+        device = torch.device(device.type, int(os.environ.get("LOCAL_RANK", "0")))
+    return device
+
+
+def to_device(value: Any, device: torch.device) -> Any:
+    """`value` with everything that has a `to` on `device`."""
+    if hasattr(value, "to"):
+        return value.to(device, non_blocking=True)
+    parts = children(value)
+    return value if parts is None else rebuild(value, [to_device(part, device) for part in parts])
