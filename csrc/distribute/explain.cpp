@@ -3,25 +3,10 @@
 #include <string>
 
 #include "distribute/distributed_dataset.h"
+#include "distribute/tail.h"
 
 namespace torch_distinput {
 namespace {
-
-std::string tail_name(Tail tail) {
-  switch (tail) {
-    case Tail::kZeroRows:
-      return "zero_rows";
-    case Tail::kPadded:
-      return "padded";
-    case Tail::kRepeat:
-      return "repeat";
-    case Tail::kDrop:
-      return "drop";
-    case Tail::kUntilFirst:
-      return "until_first";
-  }
-  return {};
-}
 
 std::string cardinality_text(std::int64_t cardinality) {
   if (cardinality == kInfiniteCardinality) return "infinite";

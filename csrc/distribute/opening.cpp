@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <map>
 #include <sstream>
+#include <utility>
 
 #include "comm/patience.h"
 #include "distribute/content_probe.h"
 #include "distribute/shared_spec.h"
+#include "distribute/tail.h"
 #include "ops/identity.h"
 #include "runtime/permutation.h"
 #include "torch_distinput/error.h"
@@ -57,7 +59,8 @@ std::string type_text(const ElementSpec& spec) {
 std::string weights_text(const std::optional<std::vector<double>>& weights) {
   if (!weights) return "none";
   std::ostringstream text;
-  for (const double weight : *weights) text << weight << ' ';
+  const char* separator = "";
+  for (const double weight : *weights) text << std::exchange(separator, " ") << weight;
   return text.str();
 }
 
@@ -130,15 +133,17 @@ Opening describe_opening(const Distribution& distribution, const EpochPosition& 
   add("workers", std::to_string(dealing.replicas.workers));
   add("replicas a worker", std::to_string(dealing.replicas.per_worker));
   if (distribution.node) {
-    add("pipeline", pipeline_identity(distribution.node).str());
     add("batch size", std::to_string(dealing.batch));
+    // Before the pipeline, because it has an answer of its own: this rank was given its share of the data
+    // only.
     add("length", std::to_string(distribution.cardinality));
+    add("pipeline", pipeline_identity(distribution.node).str());
     add("content", content_probe(distribution.node));
   }
   add(kType, distribution.spec ? type_text(*distribution.spec) : kUnknown);
   add("split", input.split == Split::kTf ? "tf" : "balanced");
   add("weights", weights_text(input.weights));
-  add("tail", std::to_string(static_cast<int>(input.tail)));
+  add("tail", tail_name(input.tail));
   add("auto_shard_policy", policy_name(dealing.sharding.applied));
   add("partial batch handling", distribution.completes ? "on" : "off");
   add("epoch", std::to_string(at.epoch));

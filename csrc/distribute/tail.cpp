@@ -109,4 +109,20 @@ std::vector<std::int64_t> fill_short_step(Tail tail, DealtStep& step, bool is_la
   return valid;
 }
 
+std::string tail_name(Tail tail) {
+  switch (tail) {
+    case Tail::kZeroRows:
+      return "zero_rows";
+    case Tail::kPadded:
+      return "padded";
+    case Tail::kRepeat:
+      return "repeat";
+    case Tail::kDrop:
+      return "drop";
+    case Tail::kUntilFirst:
+      return "until_first";
+  }
+  return {};
+}
+
 }  // namespace torch_distinput

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "distribute/part.h"
@@ -27,5 +28,8 @@ bool tail_ends(Tail tail, const DealtStep& step, bool is_last, std::int64_t full
 /// too few; it asks `counts` for the first elements. Returns the rows that count, a number for each part.
 std::vector<std::int64_t> fill_short_step(Tail tail, DealtStep& step, bool is_last,
                                           const std::vector<std::int64_t>& shares, RowCounts& counts);
+
+/// `zero_rows`, `padded`, ...
+std::string tail_name(Tail tail);
 
 }  // namespace torch_distinput

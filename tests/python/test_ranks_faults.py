@@ -7,7 +7,7 @@ import time
 
 import pytest
 import torch
-from ranks import GONE, LATE, run_ranks
+from ranks import GONE, LATE, returned, run_ranks
 
 import torch_distinput as tdi
 
@@ -65,41 +65,65 @@ def test_a_frozen_rank_is_named_within_the_timeout():
     assert "rank 1 gave no sign of life for" in str(here)
 
 
-def disagree(rank, what):
+DIFFERENCES = {
+    "length": "on length, but ranks 0 and 2 have 5; rank 1 has 6. Give every rank the whole dataset",
+    "content": "on content, but ",
+    "batch size": "on batch size, but ranks 0 and 2 have 2; rank 1 has 3.",
+    "split": "on split, but rank 1 has balanced; ranks 0 and 2 have tf.",
+    "tail": "on tail, but rank 1 has padded; ranks 0 and 2 have zero_rows.",
+    "policy": "on auto_shard_policy, but ranks 0 and 2 have DATA; rank 1 has OFF.",
+    "shuffle": "on pipeline, but ranks 0 and 2 have [",
+    "seed": "on seed, but ranks 0 and 2 have 0; rank 1 has 1. Use the same seed on every rank, or none.",
+    "epoch": "on epoch, but ranks 0 and 2 have 0; rank 1 has 1. Call `set_epoch`",
+}
+
+
+def disagree(rank):
+    """Rank 1 differs from the others in one thing after the other; the error of each."""
     strategy = tdi.MultiWorkerMirroredStrategy()
-    dataset = tdi.Dataset.range(11 if what == "length" and rank == 1 else 10)
-    if what == "content":
-        dataset = tdi.Dataset.from_tensor_slices(torch.full((10,), rank))
-    if what == "seed":
-        dataset = dataset.shuffle(seed=rank)
-    options = tdi.InputOptions(peer_timeout=2 if what == "iter" else 60)
-    distributed = strategy.distribute_dataset(dataset.batch(2), options)
-    if what == "epoch":
-        distributed.set_epoch(rank)
-    if what == "iter" and rank == 1:
+    errors = []
+    for what in DIFFERENCES:
+        differs = what if rank == 1 else None
+        dataset = tdi.Dataset.range(11 if differs == "length" else 10)
+        if what == "content":
+            dataset = tdi.Dataset.from_tensor_slices(torch.full((10,), rank))
+        if what == "shuffle":
+            dataset = dataset.shuffle(seed=rank % 2)
+        dataset = dataset.batch(3 if differs == "batch size" else 2)
+        policy = tdi.AutoShardPolicy.OFF if differs == "policy" else None
+        dataset = dataset.with_options(
+            tdi.Options(seed=rank % 2 if what == "seed" else None, auto_shard_policy=policy)
+        )
+        options = tdi.InputOptions(
+            split="balanced" if differs == "split" else "tf", tail="padded" if differs == "tail" else "zero_rows"
+        )
+        distributed = strategy.distribute_dataset(dataset, options)
+        if differs == "epoch":
+            distributed.set_epoch(1)
+        with pytest.raises(tdi.DistributedDatasetError) as caught:
+            next(iter(distributed))
+        errors.append(str(caught.value))
+    return errors
+
+
+def test_what_differs_between_ranks_is_the_same_error_on_all():
+    by_rank = returned(run_ranks(disagree, 3))
+    assert by_rank[1] == by_rank[0] and by_rank[2] == by_rank[0]
+    for text, error in zip(DIFFERENCES.values(), by_rank[0], strict=True):
+        assert text in error
+
+
+def never_iterates(rank):
+    strategy = tdi.MultiWorkerMirroredStrategy()
+    distributed = strategy.distribute_dataset(tdi.Dataset.range(10).batch(2), tdi.InputOptions(peer_timeout=2))
+    if rank == 1:
         time.sleep(4)
         return None
     return next(iter(distributed))
 
 
-@pytest.mark.parametrize(
-    ("what", "text"),
-    [
-        ("length", "on pipeline, but ranks 0 and 2 have ["),
-        ("content", "on content, but "),
-        ("seed", "on pipeline, but rank 0 has ["),
-        ("epoch", "on epoch, but rank 0 has 0; rank 1 has 1; rank 2 has 2. Call `set_epoch`"),
-    ],
-)
-def test_what_differs_between_ranks_is_the_same_error_on_all(what, text):
-    errors = run_ranks(disagree, 3, what)
-    assert all(isinstance(error, tdi.DistributedDatasetError) for error in errors)
-    assert len({str(error) for error in errors}) == 1
-    assert text in str(errors[0])
-
-
 def test_a_rank_that_never_iterates_is_named_after_the_timeout():
-    here, there = run_ranks(disagree, 2, "iter")
+    here, there = run_ranks(never_iterates, 2)
     assert there is None
     assert isinstance(here, tdi.DistributedDatasetError)
     assert "rank 0 waited 2 s (`peer_timeout`) for rank 1" in str(here)

@@ -99,6 +99,12 @@ TEST(MultiWorker, DifferentDatasetsAreTheSameErrorOnEveryRank) {
                  [](std::int64_t number, const Rank& rank) {
                    return rank.distribute_dataset(Dataset::range(number == 1 ? 10 : 11).batch(2)).iterate();
                  }),
+             "the ranks must agree on length, but rank 1 has 5; ranks 0 and 2 have 6. Give every rank the "
+             "whole dataset");
+  expect_all(opening_errors(2,
+                            [](std::int64_t number, const Rank& rank) {
+                              return rank.distribute_dataset(Dataset::range(9 + number).batch(2)).iterate();
+                            }),
              "the ranks must agree on pipeline, but rank 1 has");
 }
 
@@ -119,7 +125,30 @@ TEST(MultiWorker, DifferentOptionsAreTheSameErrorOnEveryRank) {
                        const Tail tail = number == 0 ? Tail::kZeroRows : Tail::kDrop;
                        return rank.distribute_dataset(Dataset::range(9).batch(2), {.tail = tail}).iterate();
                      }),
-      "the ranks must agree on tail");
+      "the ranks must agree on tail, but rank 1 has drop; rank 0 has zero_rows.");
+  expect_all(
+      opening_errors(2,
+                     [](std::int64_t number, const Rank& rank) {
+                       const Split split = number == 0 ? Split::kTf : Split::kBalanced;
+                       return rank.distribute_dataset(Dataset::range(9).batch(2), {.split = split}).iterate();
+                     }),
+      "the ranks must agree on split, but rank 1 has balanced; rank 0 has tf.");
+  expect_all(opening_errors(2,
+                            [](std::int64_t number, const Rank& rank) {
+                              const auto policy =
+                                  number == 0 ? AutoShardPolicy::kOff : AutoShardPolicy::kData;
+                              const Dataset dataset = with_policy(Dataset::range(9).batch(2), policy);
+                              return rank.distribute_dataset(dataset).iterate();
+                            }),
+             "the ranks must agree on auto_shard_policy, but rank 1 has DATA; rank 0 has OFF.");
+  expect_all(opening_errors(2,
+                            [](std::int64_t number, const Rank& rank) {
+                              const double mine = 1.0 + static_cast<double>(number);
+                              const InputOptions options{.split = Split::kBalanced,
+                                                         .weights = std::vector<double>{1.0, mine}};
+                              return rank.distribute_dataset(Dataset::range(9).batch(2), options).iterate();
+                            }),
+             "the ranks must agree on weights, but rank 0 has 1 1; rank 1 has 1 2.");
   expect_all(
       opening_errors(2,
                      [](std::int64_t number, const Rank& rank) {
