@@ -232,9 +232,8 @@ class Steps:
 
     def __del__(self) -> None:
         self._remember()
-        native = self.__dict__.get("_native")
-        if native is not None:
-            native.close()
+        with contextlib.suppress(Exception):  # the same; or this is a forked child's copy
+            self._native.close()
 
 
 class _MadeByPython(Steps):

@@ -1,0 +1,220 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Iterators of a `DataLoader` that come and go: nothing is shared, kept, leaked or left hanging."""
+
+import gc
+import os
+import random
+import threading
+
+import pytest
+import torch
+from test_data_loader_torch import run_script
+from torch.utils import data
+from torch.utils.data import TensorDataset
+
+import torch_distinput as tdi
+
+
+class Rows(data.Dataset):
+    def __len__(self):
+        return 50
+
+    def __getitem__(self, index):
+        return torch.tensor(index)
+
+
+class Fails(Rows):
+    def __getitem__(self, index):
+        if index == 25:
+            raise ValueError("bad row")
+        return index
+
+
+LOADERS = {
+    "native": lambda **kw: tdi.DataLoader(TensorDataset(torch.arange(50)), 5, shuffle=True, **kw),
+    "at indices": lambda **kw: tdi.DataLoader(torch.arange(50), 5, sampler=data.SubsetRandomSampler(range(50)), **kw),
+    "pipeline": lambda **kw: tdi.DataLoader(tdi.Dataset.range(50).shuffle(), 5, **kw),
+    "python": lambda **kw: tdi.DataLoader(Rows(), 5, shuffle=True, **kw),
+    "distributed": lambda **kw: tdi.DataLoader(Rows(), 5, shuffle=True, distributed=True, **kw),
+    "distributed native": lambda **kw: tdi.DataLoader(torch.arange(50), 5, shuffle=True, distributed=True, **kw),
+    "stream": lambda **kw: tdi.DataLoader(Stream(), 5, distributed=True, **kw),
+}
+
+
+class Stream(data.IterableDataset):
+    def __iter__(self):
+        return iter(range(50))
+
+
+def values(batch):
+    return (batch[0] if isinstance(batch, list) else batch).tolist()
+
+
+@pytest.mark.parametrize("make", LOADERS.values(), ids=LOADERS.keys())
+def test_several_iterators_live_at_once(make):
+    loader = make()
+    first, second = iter(loader), iter(loader)
+    rows = [[], []]
+    for _ in range(5):
+        for iterator, seen in zip((first, second), rows):
+            seen += values(next(iterator))
+    for batch in second:
+        rows[1] += values(batch)
+    inner = [row for batch in loader for row in values(batch)]
+    for batch in first:
+        rows[0] += values(batch)
+    assert [sorted(seen) for seen in (*rows, inner)] == [list(range(50))] * 3
+
+
+@pytest.mark.parametrize("make", LOADERS.values(), ids=LOADERS.keys())
+def test_nested_loops(make):
+    loader = make()
+    assert sum(len(values(batch)) for outer in loader for batch in loader) == 500
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_exception_does_not_end_the_loader(workers):
+    loader = tdi.DataLoader(Fails(), 5, num_workers=workers, persistent_workers=workers > 0)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="bad row"):
+            list(loader)
+    iterator = iter(loader)
+    count = 0
+    while count < 5:
+        next(iterator)
+        count += 1
+    with pytest.raises(ValueError, match="bad row"):
+        next(iterator)
+    assert len(list(iterator)) == 4  # as in torch, the batches behind it are still there
+    loader.close()
+
+
+def usage():
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")), threading.active_count(), resident
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_200_epochs_that_break_leave_nothing_behind(name):
+    loader, rng = LOADERS[name](), random.Random(1)
+
+    def epochs(count):
+        for _ in range(count):
+            last = rng.randrange(10)
+            for step, _ in enumerate(loader):
+                if step == last:
+                    break
+
+    epochs(50)
+    before = usage()
+    epochs(200)
+    after = usage()
+    assert after[:3] == before[:3]
+    assert after[3] - before[3] < 4 * 2**20
+
+
+def test_epochs_with_workers_that_break_leave_nothing_behind():
+    loader = LOADERS["python"](num_workers=1)
+    before = None
+    for epoch in range(6):
+        next(iter(loader))
+        if epoch == 1:
+            before = usage()
+    assert usage()[:3] == before[:3]
+
+
+@pytest.mark.parametrize("name", ["native", "pipeline", "distributed native", "at indices"])
+def test_a_thousand_kept_batches_never_change(name):
+    rows = torch.arange(16_000).reshape(8000, 2)
+    loader = {
+        "native": lambda: tdi.DataLoader(TensorDataset(rows), 8),
+        "pipeline": lambda: tdi.DataLoader(tdi.Dataset.from_tensor_slices((rows,)), 8),
+        "distributed native": lambda: tdi.DataLoader(TensorDataset(rows), 8, distributed=True),
+        "at indices": lambda: tdi.DataLoader(TensorDataset(rows), 8, sampler=range(8000)),
+    }[name]()
+    kept = list(loader)
+    list(loader)
+    assert len(kept) == 1000
+    assert torch.equal(torch.cat([batch[0] for batch in kept]), rows)
+
+
+def test_forked_workers_may_start_at_any_time():
+    native = iter(tdi.DataLoader(torch.arange(100_000), 5))
+    next(native)
+    loader = LOADERS["python"](num_workers=2)
+    for batch in loader:
+        next(native)
+    assert sorted(row for batch in loader for row in values(batch)) == list(range(50))
+    assert next(native).tolist() == [55, 56, 57, 58, 59]
+
+
+class Nested(Rows):
+    """Reads rows through a loader of the parent's, in the worker."""
+
+    loader = tdi.DataLoader(torch.arange(50), 5)
+    whole = tdi.DataLoader(tdi.Dataset.range(50), 50)
+
+    def __getitem__(self, index):
+        return sum(batch.sum() for batch in self.loader) + index
+
+
+def test_a_loader_works_inside_a_worker():
+    list(Nested.loader)
+    totals = [batch.tolist() for batch in tdi.DataLoader(Nested(), 10, num_workers=1)]
+    assert totals[0] == [1225 + index for index in range(10)]
+
+
+@pytest.mark.parametrize("kind", ["native", "pipeline", "python", "workers", "persistent", "distributed", "stream"])
+def test_the_interpreter_ends_with_full_queues(kind):
+    result = run_script(f"""
+        import torch, sys
+        class Rows(torch.utils.data.Dataset):
+            def __len__(self): return 10**6
+            def __getitem__(self, index): return index
+        class Stream(torch.utils.data.IterableDataset):
+            def __iter__(self): return iter(range(10**6))
+        kind = {kind!r}
+        data = torch.arange(10**6) if kind == "native" else tdi.Dataset.range(10**6) if kind == "pipeline" else Rows()
+        if kind == "stream":
+            data = Stream()
+        workers = 2 if kind in ("workers", "persistent", "distributed", "stream") else 0
+        arguments = {{"distributed": True}} if kind in ("distributed", "stream") else {{}}
+        loader = tdi.DataLoader(data, 8, num_workers=workers, persistent_workers=kind == "persistent", **arguments)
+        iterator = iter(loader)
+        next(iterator)
+        print("running", flush=True)
+        sys.modules["keep"] = iterator
+        """)
+    assert (result.returncode, result.stdout) == (0, "running\n"), result.stderr
+    assert result.stderr == ""
+
+
+def test_ctrl_c_ends_every_kind_of_loop():
+    result = run_script("""
+        import os, signal, threading, time, torch
+        class Sleeps(torch.utils.data.Dataset):
+            def __len__(self): return 10**6
+            def __getitem__(self, index):
+                time.sleep(0.01)
+                return index
+        loaders = {
+            "native": tdi.DataLoader(torch.zeros(10**7), 1),
+            "python": tdi.DataLoader(Sleeps(), 1),
+            "workers": tdi.DataLoader(Sleeps(), 100, num_workers=2),
+            "distributed": tdi.DataLoader(Sleeps(), 1, distributed=True),
+        }
+        for name, loader in loaders.items():
+            iterator = iter(loader)
+            next(iterator)
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                for _ in iterator:
+                    pass
+            except KeyboardInterrupt:
+                print(name, flush=True)
+            del iterator
+            loader.close()
+        """)
+    assert result.stdout.split() == ["native", "python", "workers", "distributed"], result.stderr
