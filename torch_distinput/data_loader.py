@@ -47,9 +47,9 @@ class DataLoader(data.DataLoader[_Item]):
 
     Args:
         dataset: as in torch. A dataset of this library that is batched needs `batch_size=None`.
-        distributed: True, a process group or a one-dimensional DeviceMesh: each rank passes the whole dataset, every row
-            reaches one rank, and all ranks take the same number of steps. A Python `IterableDataset` or a sampler of
-            yours is this rank's own stream; then only the end is agreed on.
+        distributed: True, a process group or a one-dimensional DeviceMesh: each rank passes the whole dataset, every
+            row reaches one rank, and all ranks take the same number of steps. A Python `IterableDataset` or a sampler
+            of yours is this rank's own stream; then only the end is agreed on.
         global_batch_size: rows of a step over all ranks, instead of `batch_size` for each.
         device: where batches arrive; None: on the CPU.
         split: "balanced" or "tf": how the rows of a step are dealt out over the ranks.

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`torch_distinput.DataLoader` beside torch's own: random arguments and datasets, batches, errors and random numbers."""
+"""`torch_distinput.DataLoader` beside torch's own, for random arguments and datasets: batches, errors and draws."""
 
 import collections
 import random
@@ -104,7 +104,8 @@ def dataset(rng, depth=0):
         base = dataset(rng, depth + 1)
         if isinstance(base, data.IterableDataset):
             return base
-        indices = [rng.randrange(-1, len(base) + (rng.random() < 0.05)) for _ in range(rng.randrange(9))] if len(base) else []
+        end = len(base) + (rng.random() < 0.05)
+        indices = [rng.randrange(-1, end) for _ in range(rng.randrange(9))] if len(base) else []
         return Subset(base, rng.choice([indices, torch.tensor(indices, dtype=torch.int64)]))
     if kind == 9:
         size = rng.randrange(1, 5)

@@ -85,6 +85,11 @@ class Seeds(Counting):
         return (info.id, info.num_workers, info.seed, *numbers, torch.get_num_threads())
 
 
+class Missing(data.Dataset):
+    def __len__(self):
+        return 3
+
+
 class Initialised(Counting):
     def __init__(self, size):
         super().__init__(size)
@@ -227,6 +232,11 @@ def contexts(cls):
     return first, [plain(batch) for batch in loader]
 
 
+def collected(cls):
+    kinds = [(kind, dataset) for kind in (list, tuple) for dataset in (Counting(6), CountingStream(6))]
+    return [[plain(batch) for batch in kind(cls(dataset, size))] for kind, dataset in kinds for size in (2, None)]
+
+
 def excessive(cls):
     with pytest.warns(UserWarning, match="excessive worker creation"):
         cls(pairs(), num_workers=1000)
@@ -237,7 +247,7 @@ SCENARIOS = {
     "errors of workers": lambda cls: with_errors(iter(cls(Failing(8, ValueError("bad row")), 2, num_workers=2))),
     "key errors of workers": lambda cls: with_errors(iter(cls(Failing(8, KeyError("a\nb")), 2, num_workers=1))),
     "errors of two arguments": lambda cls: with_errors(iter(cls(Failing(8, TwoArguments(1, 2)), 2, num_workers=1))),
-    "missing getitem": lambda cls: with_errors(iter(cls(type("Empty", (data.Dataset,), {"__len__": lambda s: 3})(), 2))),
+    "missing getitem": lambda cls: with_errors(iter(cls(Missing(), 2))),
     "stop iteration ends an epoch": lambda cls: with_errors(iter(cls(Failing(8, StopIteration()), 2))),
     "streams of workers": functools.partial(streams, workers=3, batch_size=7, worker_init_fn=id),
     "streams of workers that drop": functools.partial(streams, workers=3, batch_size=7, drop_last=True),
@@ -267,8 +277,8 @@ SCENARIOS = {
     "unsized": unsized,
     "contexts": contexts,
     "excessive workers": excessive,
-    "collections": lambda cls: [[plain(x) for x in t(cls(d(6), s))] for t in (list, tuple) for d in (Counting, CountingStream) for s in (2, None)],
-}  # fmt: skip
+    "collections": collected,
+}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS.keys())
@@ -300,7 +310,8 @@ def test_a_worker_that_dies_is_an_error():
         except RuntimeError as error:
             print(error)
         """)
-    assert re.search(r"DataLoader worker \(pid.* (is killed by signal|exited unexpectedly)", result.stdout), result.stderr
+    text = r"DataLoader worker \(pid.* (is killed by signal|exited unexpectedly)"
+    assert re.search(text, result.stdout), result.stderr
 
 
 def test_a_timeout_of_workers_is_an_error():

@@ -240,7 +240,8 @@ def disagree(rank, what):
 def test_ranks_with_other_datasets_are_told(what):
     errors = run_ranks(disagree, 3, what)
     assert all(isinstance(error, tdi.DistributedDatasetError) for error in errors)
-    assert "each rank passed another dataset: pass the whole one on every rank, or leave `distributed=None`" in str(errors[0])
+    text = "each rank passed another dataset: pass the whole one on every rank, or leave `distributed=None`"
+    assert text in str(errors[0])
 
 
 def frameworks(rank):

@@ -20,13 +20,20 @@ if TYPE_CHECKING:
 _DEFAULTS = {"global_batch_size": None, "split": "balanced", "tail": "zero_rows", "with_info": False}
 
 
+def is_own_stream(loader: DataLoader) -> bool:
+    """Whether each rank reads for itself: a stream of Python's, or a sampler that the user gave."""
+    if isinstance(loader.dataset, Dataset):
+        return False
+    return loader._dataset_kind == _DatasetKind.Iterable or loader._own_sampler
+
+
 def check_arguments(loader: DataLoader) -> None:
     """Raises ValueError or TypeError for what cannot be honoured. torch has checked its own arguments before."""
     if device_of(loader.device).type != "cpu":
         OneDeviceStrategy(device_of(loader.device))  # raises where there is no such device
     InputOptions(split=loader.split, tail=loader.tail, peer_timeout=loader.peer_timeout)
     ours = isinstance(loader.dataset, Dataset)
-    if loader.seed is not None and not ours and (not loader._shuffle or loader._user_sampler or loader._user_batch_sampler):
+    if loader.seed is not None and not ours and (not loader._shuffle or loader._own_sampler):
         raise ValueError("DataLoader: `seed` orders the rows of `shuffle=True`; nothing else is random here.")
     if ours and loader.batch_size is not None:
         size = loader.dataset._batch_size()
@@ -53,7 +60,8 @@ def _check_distributed(loader: DataLoader) -> None:
     if any(isinstance(sampler, DistributedSampler) for sampler in given):
         raise ValueError(
             "DataLoader: with `distributed`, the loader itself deals the rows out, so that a DistributedSampler would "
-            "share them twice; leave `sampler` out (and pass `shuffle=True` if it shuffled), or leave `distributed=None`."
+            "share them twice; leave `sampler` out (and pass `shuffle=True` if it shuffled), or leave "
+            "`distributed=None`."
         )
     if not loader.in_order:
         raise ValueError("DataLoader: `in_order=False` would let the ranks take their steps in different orders.")
@@ -75,5 +83,5 @@ def _check_global_batch_size(loader: DataLoader) -> None:
             f"DataLoader: `global_batch_size` and `batch_size` exclude each other, but are {size} and "
             f"{loader.batch_size}."
         )
-    if loader._own_sampler or (loader._dataset_kind == _DatasetKind.Iterable and not isinstance(loader.dataset, Dataset)):
+    if is_own_stream(loader):
         raise ValueError("DataLoader: `global_batch_size` has no meaning where each rank reads a stream of its own.")

@@ -74,6 +74,12 @@ def device_of(device: Any) -> torch.device:
     return device
 
 
+def accelerator_of(device: Any) -> torch.device | None:
+    """None: batches stay on the CPU."""
+    found = device_of(device)
+    return None if found.type == "cpu" else found
+
+
 def to_device(value: Any, device: torch.device) -> Any:
     """`value` with everything that has a `to` on `device`."""
     if hasattr(value, "to"):

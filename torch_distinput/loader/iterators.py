@@ -19,6 +19,7 @@ from torch.utils.data.dataloader import (
     _SingleProcessDataLoaderIter,
 )
 
+from torch_distinput.loader.batches import accelerator_of, to_device
 from torch_distinput.loader.order import Start, open_indices
 from torch_distinput.loader.position import Position
 from torch_distinput.loader.worker_states import WorkerStates
@@ -37,6 +38,7 @@ class LoaderIter(_BaseDataLoaderIter):
     def __init__(self, loader: DataLoader):
         self._memory = loader._memory
         self._seed = loader.seed
+        self._device = accelerator_of(loader.device)
         self._begin(loader)
         super().__init__(loader)
         self._open_order()
@@ -45,27 +47,29 @@ class LoaderIter(_BaseDataLoaderIter):
         try:
             if self._dataset_kind == _DatasetKind.Iterable:
                 data = super().__next__()  # warns where a dataset is longer than its length
+            elif profiler_enabled():
+                with record_function(self._profile_name):
+                    data = self._next_data()
+                self._num_yielded += 1
             else:
-                data = self._timed_next()
+                data = self._next_data()
+                self._num_yielded += 1
         except StopIteration:
             self._position.finished = True
             raise
         self._memory.used = True
-        self._position.handed_out()
-        return data
+        if self._position.sampler is not None:
+            self._position.handed_out()
+        return self._moved(data)
 
-    def _timed_next(self) -> Any:
-        if profiler_enabled():
-            with record_function(self._profile_name):
-                data = self._next_data()
-        else:
-            data = self._next_data()
-        self._num_yielded += 1
-        return data
+    def _moved(self, batch: Any) -> Any:
+        """`batch` where the loader's batches arrive."""
+        return batch if self._device is None else to_device(batch, self._device)
 
     def _next_index(self) -> Any:
         index = next(self._sampler_iter)
-        self._position.pulled(index)
+        if self._position.sampler is not None:
+            self._position.pulled(index)
         return index
 
     def _reset(self, loader: DataLoader, first_iter: bool = False) -> None:

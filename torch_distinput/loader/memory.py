@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class Memory:
     """Counts epochs, and knows the position of the iterator made last, also when that is gone.
 
-    The epoch goes up with an iterator if the one before handed anything out. `loaded`: a state that the next iterator
-    begins with. `seed`: of a native dataset's
-    random ops that have none. `info`: of the step last handed out over processes. `pending`: an iterator that was made before it was asked for.
+    The epoch goes up with an iterator if the one before handed anything out. `seed`: of a native dataset's random ops
+    that have none. `info`: of the step last handed out over processes. `loaded`: a state that the next iterator begins
+    with. `pending`: an iterator that was made before it was asked for.
     """
 
     def __init__(self) -> None:

@@ -14,10 +14,12 @@ from torch.utils.data._utils.pin_memory import pin_memory
 from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput import _C
+from torch_distinput.dataset import Dataset
 from torch_distinput.loader.collation import Convert, collated
 from torch_distinput.loader.iterators import LoaderIter, profiler_enabled
 from torch_distinput.loader.order import StockOrder, burn_permutation, drawn_generator, peek_seed
 from torch_distinput.loader.sources import Source
+from torch_distinput.strategy import OneDeviceStrategy
 
 if TYPE_CHECKING:
     from torch_distinput.data_loader import DataLoader
@@ -36,12 +38,37 @@ def options_of(loader: DataLoader) -> _C.Options:
     )
 
 
+class OnDevice:
+    """Batches of a native pipeline as they arrive on an accelerator."""
+
+    def __init__(self, batches: _C.Dataset, device: torch.device, epoch: int, seed: int | None):
+        dealt = OneDeviceStrategy(device).distribute_dataset(Dataset(batches))
+        self._native = dealt._native.iterate(epoch=epoch, seed=seed)
+        self.state_dict, self.load_state_dict = self._native.state_dict, self._native.load_state_dict
+        self.stats, self.close = self._native.stats, self._native.close
+
+    def __next__(self) -> Any:
+        step = self._native.next(None)
+        if step is None:
+            raise StopIteration
+        return step[0]
+
+
+def open_batches(
+    batches: _C.Dataset, device: torch.device | None, epoch: int, seed: int | None = None
+) -> _C.DatasetIterator | OnDevice:
+    """A cursor over `batches`, on `device` where that is an accelerator."""
+    if device is None:
+        return batches.iterate(epoch=epoch, seed=seed)
+    return OnDevice(batches, device, epoch, seed)
+
+
 class NativeIter(LoaderIter):
     """Batches of a native pipeline. `_take` returns the next one; at first it opens the pipeline."""
 
     _convert: Convert = None
     _watched: tuple[torch.Tensor, ...] = ()
-    _native: _C.DatasetIterator | None = None
+    _native: _C.DatasetIterator | OnDevice | None = None
 
     def __next__(self) -> Any:
         if profiler_enabled():
@@ -141,7 +168,7 @@ class RowsIter(NativeIter):
         if not self._ahead:
             self._take = self._next_alone
         else:
-            self._native = self._batches.with_options(self._options).iterate(epoch=self._epoch)
+            self._native = open_batches(self._batches.with_options(self._options), self._device, self._epoch)
             self._take = self._native.__next__
         batch = self._take()
         self._memory.used = True
@@ -150,7 +177,7 @@ class RowsIter(NativeIter):
     def _next_alone(self) -> Any:
         """The next batch, read now."""
         batch = self._batches.skip(self._num_yielded).take(1).with_options(IN_CALLERS_THREAD)
-        return next(batch.iterate(epoch=self._epoch))
+        return next(open_batches(batch, self._device, self._epoch))
 
     def _read_again(self) -> None:
         """The rows were written to: what was read ahead is stale, and will be from now on."""
@@ -206,12 +233,13 @@ class SampledRowsIter(NativeIter):
             chosen = torch.as_tensor(indices)
             if len(chosen) > 0:
                 rows = self._source.native.select(chosen).batch(len(chosen)).with_options(IN_CALLERS_THREAD)
-                batch = next(rows.iterate(epoch=0, seed=0))
+                batch = next(open_batches(rows, self._device, epoch=0))
                 batch = batch if self._collated is None else self._collated(batch)
             else:
-                batch = self._fetcher.fetch(indices)
+                batch = self._moved(self._fetcher.fetch(indices))
         except (IndexError, TypeError, ValueError, RuntimeError, OverflowError):
-            batch = self._fetcher.fetch(indices)  # torch takes these indices, or says what is wrong with them
+            # torch takes these indices, or says what is wrong with them.
+            batch = self._moved(self._fetcher.fetch(indices))
         self._memory.used = True
         return batch
 
@@ -240,7 +268,7 @@ class PipelineIter(NativeIter):
         return batch
 
     def _make_native(self) -> None:
-        self._native = self._batches.iterate(epoch=self._start.epoch, seed=self._memory.seed)
+        self._native = open_batches(self._batches, self._device, self._start.epoch, self._memory.seed)
         if self._start.state is not None:
             self._native.load_state_dict(self._start.state["native"])
         self._take = self._native.__next__

@@ -30,10 +30,10 @@ class Position:
         self._own_generator = _state_of(self._sampler_generator)
         self._dataset = loader.dataset if has_state(loader.dataset) else None
         self._fetcher: Any = None
-        self._sampler = stateful_sampler(loader)
+        self.sampler = stateful_sampler(loader)
         self._sampler_states: deque[Any] = deque()
-        if self._sampler is not None:
-            self._sampler_states.append((self._sampler.state_dict(), False))
+        if self.sampler is not None:
+            self._sampler_states.append((self.sampler.state_dict(), False))
         self._batch_size = loader.batch_size
         self._cuts_batches = type(loader.batch_sampler) is BatchSampler
         if self._cuts_batches:
@@ -54,15 +54,13 @@ class Position:
             next(itertools.islice(stream, self._start.rows, self._start.rows), None)
 
     def pulled(self, indices: Any) -> None:
-        """`indices` were taken from the sampler, perhaps long before their batch is handed out."""
-        if self._sampler is not None:
-            short = self._cuts_batches and len(indices) < self._batch_size
-            self._sampler_states.append((self._sampler.state_dict(), short))
+        """`indices` were taken from a sampler with a state, perhaps long before their batch is handed out."""
+        short = self._cuts_batches and len(indices) < self._batch_size
+        self._sampler_states.append((self.sampler.state_dict(), short))
 
     def handed_out(self) -> None:
-        """A batch was handed out."""
-        if self._sampler is not None:
-            self._sampler_states.popleft()
+        """A batch at indices of a sampler with a state was handed out."""
+        self._sampler_states.popleft()
 
     def state(self, num_yielded: int) -> dict[str, Any]:
         """After `num_yielded` batches of this iterator."""

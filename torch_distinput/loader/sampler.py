@@ -21,7 +21,9 @@ class ExactSampler(DistributedSampler):
     The loader does not read it: rows are dealt out natively. Iterating it yields the indices of this rank's rows.
     """
 
-    def __init__(self, dataset: Any, world: int, rank: int, batch: int, shuffle: bool, seed: int | None, memory: Memory):
+    def __init__(
+        self, dataset: Any, world: int, rank: int, batch: int, shuffle: bool, seed: int | None, memory: Memory
+    ):
         super().__init__(dataset, world, rank, shuffle, seed or 0, drop_last=False)
         self._batch, self._memory = batch, memory
         size = len(dataset)

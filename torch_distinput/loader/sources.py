@@ -36,7 +36,7 @@ class NotNative(Exception):
 
 
 def source_of(dataset: Any) -> Source:
-    """The rows of `dataset`; raises NotNative that says why not. Subclasses may do anything, so only exact types count."""
+    """The rows of `dataset`; raises NotNative that says why not. Only exact types count: subclasses may do anything."""
     make = _MAKERS.get(type(dataset))
     if make is None:
         raise NotNative(f"rows of a {type(dataset).__name__} are made by Python")

@@ -1,0 +1,310 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Iterators of a DataLoader with `distributed`: as many steps as on every other rank."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import queue
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.autograd.profiler import record_function
+from torch.utils.data._utils.pin_memory import pin_memory
+
+from torch_distinput import _C
+from torch_distinput.dataset import Dataset
+from torch_distinput.input_options import InputOptions
+from torch_distinput.loader.batches import accelerator_of, padded, repeated, rows_of, to_device, without_rows
+from torch_distinput.loader.iterators import profiler_enabled
+from torch_distinput.loader.order import Start
+
+if TYPE_CHECKING:
+    from torch_distinput.data_loader import DataLoader
+    from torch_distinput.loader.distributed import Plan
+
+_TWO_DATASETS = ("pipeline", "length", "content", "type of the elements")
+_TOKENS = _C.TensorSpec([None], torch.int8)
+
+
+class Steps:
+    """An iterator over the steps of this rank, as many as on every other rank."""
+
+    _workers: Any = ()
+
+    def __init__(self, loader: DataLoader, plan: Plan):
+        self._memory, self._plan, self._loader = loader._memory, plan, loader
+        self._with_info = loader.with_info
+        self._pin = loader.pin_memory and torch.accelerator.is_available()
+        self._start: Start = loader._memory.begin(loader, self)
+        self._finished = False
+        self._num_yielded = 0
+        self._profile_name = f"enumerate(DataLoader)#{type(self).__name__}.__next__"
+        self._native = self._open()
+
+    def __iter__(self) -> Steps:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __getstate__(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} cannot be pickled")
+
+    def __next__(self) -> Any:
+        if profiler_enabled():
+            with record_function(self._profile_name):
+                return self._next_step()
+        return self._next_step()
+
+    def _next_step(self) -> Any:
+        try:
+            step = self._take()
+        except _C.DistributedDatasetError as error:
+            raise explained(error) from error
+        if step is None:
+            self._finished = True
+            raise StopIteration
+        batch, info = step
+        self._memory.used, self._memory.info = True, info
+        self._num_yielded += 1
+        return (batch, info) if self._with_info else batch
+
+    def _open(self) -> _C.DistributedIterator:
+        native = self._plan.dataset._native.iterate(epoch=self._start.epoch)
+        if self._start.state is not None:
+            native.load_state_dict(self._start.state["distributed"])
+        return native
+
+    def _take(self) -> tuple[Any, _C.StepInfo] | None:
+        step = self._native.next(None)
+        if step is None:
+            return None
+        batch, info = step
+        if self._plan.convert is not None:
+            batch = self._plan.convert(batch)
+        return (pin_memory(batch) if self._pin else batch), info
+
+    def _position(self) -> Any:
+        return self._native.state_dict()
+
+    def state(self) -> dict[str, Any]:
+        """The position after the step last handed out."""
+        return {
+            "epoch": self._start.epoch,
+            "finished": self._finished,
+            "batches": self._start.batches + self._num_yielded,
+            "kind": self._plan.kind,
+            "distributed": self._position(),
+        }
+
+    def stats(self) -> dict[str, Any]:
+        """Counters of this iterator."""
+        return self._native.stats()
+
+    def close(self) -> None:
+        """Ends the iteration; other ranks are told."""
+        self._remember()
+        self._native.close()
+
+    def _remember(self) -> None:
+        with contextlib.suppress(Exception):  # half made, or the interpreter is going too
+            self._memory.leave(self)
+
+    def __del__(self) -> None:
+        self._remember()
+        with contextlib.suppress(Exception):  # the same; or this is a forked child's copy
+            self._native.close()
+
+
+class _MadeByPython(Steps):
+    """Steps whose batches an inner loader makes: what remains to be done to them."""
+
+    _last: Any = None
+
+    def _dummy(self, rows: int) -> Any:
+        """For a step in which this rank has no rows; `rows` that it gets all the same, to be padding."""
+        if self._last is None:
+            self._last = self._example()
+        return self._moved(repeated(self._last, rows) if rows else without_rows(self._last))
+
+    def _example(self) -> Any:
+        raise ValueError(
+            "DataLoader: this rank has had no batch yet, so that there is nothing to make one without rows of; give "
+            "each rank at least one."
+        )
+
+    def _kept(self, batch: Any) -> Any:
+        self._last = batch
+        return self._moved(batch)
+
+    def _moved(self, batch: Any) -> Any:
+        device = accelerator_of(self._loader.device)
+        return batch if device is None else to_device(batch, device)
+
+    def close(self) -> None:
+        super().close()
+        self._plan.inner.close()
+
+
+class IndexQueue:
+    """Steps of indices between the strategy that deals them out, the inner loader and the consumer."""
+
+    def __init__(self, native: _C.DistributedIterator):
+        self._native = native
+        self.pulled: deque[tuple[int, _C.StepInfo, Any]] = deque()  # not handed out: rows, info, position after it
+        self.indices: deque[list[int]] = deque()  # of those that have rows and were not sent to the inner loader
+
+    def pull(self) -> bool:
+        """One more step; False at the end."""
+        step = self._native.next(None)
+        if step is None:
+            return False
+        (indices,), info = step[0].values(), step[1]
+        self.pulled.append((len(indices), info, self._native.state_dict()))
+        if len(indices):
+            self.indices.append(indices.tolist())
+        return True
+
+    def __iter__(self) -> Iterator[list[int]]:
+        while self.indices or self.pull():
+            if self.indices:
+                yield self.indices.popleft()
+
+
+class Feed:
+    """A batch sampler that yields what the steps of the iterator made last have for this rank."""
+
+    queue: IndexQueue | None = None
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter(self.queue or ())
+
+
+class IndexSteps(_MadeByPython):
+    """Steps of indices that were dealt out; Python loads the rows."""
+
+    def _open(self) -> _C.DistributedIterator:
+        native = super()._open()
+        self._after: Any = native.state_dict()  # the position after the step last handed out
+        self._queue = self._plan.feed.queue = IndexQueue(native)
+        self._inner = iter(self._plan.inner)
+        self._plan.feed.queue = None
+        self._workers = self._inner._workers
+        return native
+
+    def _take(self) -> tuple[Any, _C.StepInfo] | None:
+        pulled = self._queue.pulled
+        if not pulled and not self._queue.pull():
+            return None
+        rows, info, after = pulled[0]
+        batch = self._kept(self._load()) if rows else self._dummy(0)
+        pulled.popleft()
+        self._after = after
+        return batch, info
+
+    def _load(self) -> Any:
+        try:
+            return next(self._inner)
+        except StopIteration:
+            raise RuntimeError(
+                f"DataLoader: {type(self._loader.dataset).__name__} raised StopIteration for a row; with `distributed` "
+                "an epoch ends on all ranks at once."
+            ) from None
+
+    def _example(self) -> Any:
+        return next(iter(self._loader._plain(batch_sampler=[[0]], num_workers=0)))
+
+    def _position(self) -> Any:
+        return self._after
+
+
+class StreamSteps(_MadeByPython):
+    """Steps of streams that each rank reads for itself.
+
+    The strategy sees tokens: as many numbers as a batch has rows.
+    """
+
+    def _open(self) -> _C.DistributedIterator:
+        state = self._start.state and self._start.state["distributed"]
+        strategy = self._loader._distributed_engine().strategy(self._loader)
+        self._world = strategy.num_replicas_in_sync
+        self._pads = self._loader.tail == "padded"
+        self._full = self._loader.batch_size or 0  # rows of a whole batch, as far as is known
+        self._step = self._row = 0
+        if state is not None:
+            if state["world"] != self._world:
+                raise ValueError(
+                    f"load_state_dict: the state is of {state['world']} ranks that read streams of their own, but "
+                    f"there are {self._world}."
+                )
+            self._plan.inner.load_state_dict(state["inner"])
+            self._step, self._row = state["step"], state["row"]
+        self._first_step, self._first_row = self._step, self._row
+        self._inner = iter(self._plan.inner)
+        self._workers = self._inner._workers
+        self._batches: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
+        self._after = self._plan.inner.state_dict()
+        open_tokens = functools.partial(_tokens_of, self._inner, self._plan.inner, self._batches)
+        tokens = Dataset(_C.Dataset.from_generator(open_tokens, _TOKENS, "DataLoader", lists_are_structure=False))
+        options = InputOptions(
+            per_replica_buffer_size=1 if self._loader.num_workers else 0,  # 0 reads in the caller's thread
+            # The strategy does not know how many rows a batch should have.
+            tail="zero_rows" if self._pads or self._loader.drop_last else self._loader.tail,
+            peer_timeout=self._loader.peer_timeout,
+        )
+        dealt = strategy.distribute_datasets_from_function(lambda context: tokens, options)
+        return dealt._native.iterate(epoch=self._start.epoch)
+
+    def _take(self) -> tuple[Any, _C.StepInfo] | None:
+        step = self._native.next(None)
+        if step is None:
+            return None
+        token, info = step
+        if info.has_value[0]:
+            batch, self._after = self._batches.get_nowait()
+            self._full = max(self._full, len(token))
+            batch = self._kept(padded(batch, self._full) if self._pads and len(token) < self._full else batch)
+        else:
+            batch = self._dummy(self._full if self._pads else 0)
+        self._step += 1
+        self._row += info.global_valid
+        return batch, self._placed(info)
+
+    def _placed(self, info: _C.StepInfo) -> _C.StepInfo:
+        """`info` as in an epoch that was not interrupted."""
+        if not self._first_step:
+            return info
+        return _C.StepInfo(
+            info.epoch,
+            info.step + self._first_step,
+            info.row_start + self._first_row,
+            info.valid,
+            info.global_valid,
+            info.num_replicas,
+            info.loss_scale,
+            info.is_last,
+            info.has_value,
+        )
+
+    def _position(self) -> Any:
+        return {"step": self._step, "row": self._row, "inner": self._after, "world": self._world}
+
+
+def _tokens_of(inner: Any, loader: Any, batches: queue.SimpleQueue) -> Iterator[torch.Tensor]:
+    for batch in inner:
+        batches.put((batch, loader.state_dict()))
+        yield torch.zeros(rows_of(batch), dtype=torch.int8)
+
+
+def explained(error: _C.DistributedDatasetError) -> _C.DistributedDatasetError:
+    """`error`, with what it means for a DataLoader."""
+    text = str(error)
+    if not any(f"the ranks must agree on {fact}," in text for fact in _TWO_DATASETS):
+        return error
+    return _C.DistributedDatasetError(
+        "DataLoader: each rank passed another dataset: pass the whole one on every rank, or leave `distributed=None`. "
+        + text
+    )
