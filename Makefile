@@ -75,8 +75,10 @@ test-cpp: build
 test-all: test-cpp test-tsan test-asan
 	$(PY) -m pytest tests
 
+test-tsan: export TDI_INTERLEAVINGS := 10000
 test-tsan: $(SETUP_STAMP)
-	$(call sanitized,tsan,thread,test_runtime test_files,-R '^(runtime|files)$$')
+	$(call sanitized,tsan,thread,test_runtime test_files test_comm test_distribute,\
+	  -R '^(runtime|files|comm|distribute)$$')
 
 test-asan: $(SETUP_STAMP)
 	$(call sanitized,asan,address$(comma)undefined,tdi_tests,)

@@ -4,6 +4,9 @@
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -94,6 +97,102 @@ TEST(AgreedLane, UnevenStreamsTakeTheSameStepsWithExactCounts) {
       EXPECT_EQ(mine, expected);
     }
   }
+}
+
+/// Puts a pause, often none, before each call of another communicator, as a seed says: its own order of
+/// events for the threads and ranks that use it.
+class Paced final : public Communicator {
+ public:
+  Paced(CommunicatorPtr inner, std::uint32_t seed) : inner_(std::move(inner)), random_(seed) {}
+
+  int rank() const noexcept override { return inner_->rank(); }
+  int size() const noexcept override { return inner_->size(); }
+  void post(const std::string& key, const std::string& text) override { paced().post(key, text); }
+  std::string post_first(const std::string& key, const std::string& text) override {
+    return paced().post_first(key, text);
+  }
+  std::optional<std::vector<std::string>> look(const std::vector<std::string>& keys) override {
+    return paced().look(keys);
+  }
+  std::int64_t add(const std::string& key, std::int64_t value) override { return paced().add(key, value); }
+  void remove(const std::string& key) override { paced().remove(key); }
+
+ private:
+  Communicator& paced() {
+    unsigned draw = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      draw = static_cast<unsigned>(random_());
+    }
+    if (draw % 4 == 0) std::this_thread::yield();
+    if (draw % 16 == 1) std::this_thread::sleep_for(std::chrono::microseconds(draw / 16 % 200));
+    return *inner_;
+  }
+
+  CommunicatorPtr inner_;
+  std::mutex mutex_;
+  std::mt19937 random_;
+};
+
+enum class Fault { kNone, kRow, kLeave, kClose };
+
+/// One run of ranks whose streams, read-ahead, pace and fault a seed draws.
+void run_paced(std::uint32_t seed) {
+  std::mt19937 random(seed);
+  Streams lengths(2 + random() % 3);
+  for (auto& length : lengths) length = static_cast<std::int64_t>(random() % 10);
+  const auto fault = static_cast<Fault>(random() % 4);
+  const auto faulty = static_cast<std::int64_t>(random() % lengths.size());
+  const auto at_row = 1 + static_cast<std::int64_t>(random() % 9);  // every rank opens its iterator
+  const InputOptions options{.per_replica_buffer_size = static_cast<std::int64_t>(random() % 3)};
+  std::vector<Rank> ranks;
+  for (const auto& communicator : in_memory_communicators(static_cast<int>(lengths.size())))
+    ranks.emplace_back(std::make_shared<Paced>(communicator, static_cast<std::uint32_t>(random())), 1);
+  const auto all = on_all(ranks, [&](std::int64_t number, Rank& rank) {
+    const std::int64_t length = lengths[static_cast<std::size_t>(number)];
+    const auto fail_at = [=](Element row) {
+      if (fault == Fault::kRow && number == faulty && row.tensor().item<std::int64_t>() == at_row)
+        throw std::runtime_error("the row is bad");
+      return row;
+    };
+    DistributedIterator iterator =
+        rank.distribute_datasets_from_function(
+                [&](const InputContext&) { return Dataset::range(length).map(fail_at).batch(1); }, options)
+            .iterate();
+    const bool leaves = (fault == Fault::kLeave || fault == Fault::kClose) && number == faulty;
+    Seen seen = see(iterator, leaves ? static_cast<std::size_t>(at_row) : 10'000);
+    if (leaves && fault == Fault::kClose) iterator.close();
+    return seen;
+  });
+  const auto longest = *std::max_element(lengths.begin(), lengths.end());
+  const bool fails = fault == Fault::kRow && at_row < lengths[static_cast<std::size_t>(faulty)];
+  const bool leaves = fault == Fault::kLeave || fault == Fault::kClose;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const Seen& seen = all[rank];
+    if (leaves) {
+      if (static_cast<std::int64_t>(rank) == faulty) {
+        ASSERT_EQ(seen.error, "") << "seed " << seed;
+        ASSERT_EQ(std::ssize(seen.steps), std::min(at_row, longest)) << "seed " << seed;
+      } else if (!seen.error.empty()) {
+        ASSERT_NE(seen.error.find("left its loop after " + std::to_string(at_row)), std::string::npos)
+            << "seed " << seed << ": " << seen.error;
+      } else {
+        ASSERT_EQ(std::ssize(seen.steps), longest) << "seed " << seed;
+      }
+      continue;
+    }
+    ASSERT_EQ(std::ssize(seen.steps), fails ? at_row : longest) << "seed " << seed << ": " << seen.error;
+    ASSERT_EQ(seen.error, all[0].error) << "seed " << seed;
+    ASSERT_EQ(seen.global_valid, all[0].global_valid) << "seed " << seed;
+    ASSERT_EQ(seen.error.find("the row is bad") != std::string::npos, fails) << "seed " << seed;
+  }
+}
+
+/// `make test-tsan` runs 10,000 of them.
+TEST(AgreedLane, EveryPaceAndFaultEndsInEqualStepsOrOneError) {
+  const char* const wanted = std::getenv("TDI_INTERLEAVINGS");
+  const std::uint32_t runs = wanted == nullptr ? 150 : static_cast<std::uint32_t>(std::stoul(wanted));
+  for (std::uint32_t seed = 0; seed < runs && !HasFatalFailure(); ++seed) run_paced(seed);
 }
 
 TEST(AgreedLane, UntilFirstStopsEveryRankWithTheShortest) {
