@@ -12,6 +12,8 @@ from torch.utils import data
 from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
 
 import torch_distinput as tdi
+from torch_distinput.loader.batches import to_device
+from torch_distinput.loader.native import OnDevice
 
 
 class Squares(data.Dataset):
@@ -264,10 +266,29 @@ def test_pinning_without_an_accelerator_warns_as_torch_does():
         assert numbers(tdi.DataLoader(pairs(), 5, pin_memory=True)) == list(range(10))
 
 
-def test_close_and_the_context_manager():
-    with tdi.DataLoader(pairs(1000), 5) as loader:
+@pytest.mark.parametrize("dataset", [pairs(1000), Squares(1000), tdi.Dataset.range(1000)])
+@pytest.mark.parametrize("arguments", [{}, {"num_workers": 1}, {"distributed": True}])
+def test_close_and_the_context_manager(dataset, arguments):
+    with tdi.DataLoader(dataset, 5, **arguments) as loader:
         iterator = iter(loader)
         next(iterator)
-    with pytest.raises(StopIteration):
+    with pytest.raises((StopIteration, tdi.FailedPreconditionError)):
         next(iterator)
-    assert numbers(loader) == list(range(1000))
+    assert sum(len(batch) if isinstance(batch, torch.Tensor) else len(batch[0]) for batch in loader) == 1000
+
+
+def test_batches_can_go_through_a_device():
+    """What accelerators take, on the one device that every machine has."""
+    source = tdi._C.Dataset.from_tensor_slices((torch.arange(10),)).batch(4)
+    steps = OnDevice(source, torch.device("cpu"), epoch=0, seed=None)
+    assert [next(steps)[0].tolist() for _ in range(3)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    with pytest.raises(StopIteration):
+        next(steps)
+    moved = to_device({"x": [torch.zeros(2), "text"], "y": 3}, torch.device("meta"))
+    assert moved["x"][0].device.type == "meta" and moved["x"][1] == "text" and moved["y"] == 3
+
+
+def test_a_device_that_does_not_exist_is_refused():
+    assert tdi.DataLoader(pairs(), device="cpu").device == "cpu"
+    with pytest.raises(ValueError, match="cuda:7"):
+        tdi.DataLoader(pairs(), device="cuda:7")

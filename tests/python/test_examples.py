@@ -41,8 +41,16 @@ def test_the_tutorial_runs_from_end_to_end():
     assert "[8] | [] | [] | []" in output
 
 
+def test_a_torch_script_runs_with_another_import_line():
+    output = run("05_drop_in.py")
+    accuracies = [float(text) for text in re.findall(r"accuracy (\d\.\d+)", output)]
+    assert len(accuracies) == 2 and min(accuracies) >= 0.9
+    assert "the same rows, as often: True" in output and "the same test batches: True" in output
+    assert "lane: native" in output
+
+
 def test_the_augmentation_example_draws_the_same_everywhere():
-    output = run("05_augmentation.py")
+    output = run("06_augmentation.py")
     for promise in ("1 and 4 threads agree", "the next epoch differs", "resumed after batch 3 alike"):
         assert f"{promise}: True" in output
 

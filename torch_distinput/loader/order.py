@@ -115,7 +115,8 @@ def native_indices(order: StockOrder, seed: int, rows: int) -> _C.Dataset:
 
 
 def _sequential(order: StockOrder, start: Start) -> Iterator[list[int]]:
-    yield from _cut(order, range(order.size), start.rows)
+    for begin, end in _bounds(order, start.rows):
+        yield list(range(begin, end))
 
 
 def _shuffled(order: StockOrder, start: Start) -> Iterator[list[int]]:
@@ -125,11 +126,11 @@ def _shuffled(order: StockOrder, start: Start) -> Iterator[list[int]]:
         generator = drawn_generator(start)
     permutation = torch.randperm(order.size, generator=generator).numpy()  # faster to cut
     whole = True
-    for batch in _cut(order, permutation, start.rows):
-        if len(batch) < order.batch_size:
+    for begin, end in _bounds(order, start.rows):
+        if end - begin < order.batch_size:
             whole = False
             _end_permutation(order)
-        yield batch.tolist()
+        yield permutation[begin:end].tolist()
     if whole:
         _end_permutation(order)
 
@@ -146,11 +147,14 @@ def _seeded(order: StockOrder, start: Start, seed: int) -> Iterator[list[int]]:
         yield batch.tolist()
 
 
-def _cut(order: StockOrder, indices: Any, first: int) -> Iterator[Any]:
-    end = order.size - (order.size - first) % order.batch_size if order.drop_last else order.size
-    for begin in range(first, end, order.batch_size):
-        part = indices[begin : min(begin + order.batch_size, end)]
-        yield list(part) if isinstance(part, range) else part
+def _bounds(order: StockOrder, first: int) -> Iterator[tuple[int, int]]:
+    """Where the batches from row `first` on begin and end."""
+    first = min(first, order.size)
+    size, last = order.batch_size, order.size - (order.size - first) % order.batch_size
+    begins = range(first, last, size)
+    whole = zip(begins, range(first + size, last + size, size))
+    rest = () if order.drop_last or last == order.size else ((last, order.size),)
+    return itertools.chain(whole, rest)
 
 
 def _sampled(index_sampler: Any, sampler_iter: Iterator, start: Start) -> Iterator[Any]:
