@@ -52,7 +52,8 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
             native = _C.MultiWorkerMirroredStrategy(dist.HashStore(), 0, 1, "one process", names)
         else:
             store = dist.distributed_c10d._get_process_group_store(group)
-            native = _C.MultiWorkerMirroredStrategy(store, group.rank(), group.size(), _name_of(group), names)
+            self._name = _name_of(group)
+            native = _C.MultiWorkerMirroredStrategy(store, group.rank(), group.size(), self._name, names)
         super().__init__(native)
 
     def reduce(self, op, value, axis=None):
@@ -66,6 +67,12 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
         if self._group is not None and self._group.rank() == 0:
             _logger.info("auto_shard_policy %s", native.sharding)
         return super()._distributed(native)
+
+    def _example_board(self) -> dist.Store | None:
+        """Where processes leave plain things for each other, under this strategy's name; None for one process."""
+        if self._group is None or self._group.size() == 1:
+            return None
+        return dist.PrefixStore(f"tdi/{self._name}", dist.distributed_c10d._get_process_group_store(self._group))
 
     def _all_values(self, values):
         """Called by the user's thread on every process: a collective of the group. Gradients flow into this

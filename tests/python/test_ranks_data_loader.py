@@ -174,6 +174,16 @@ def test_own_streams_end_together(workers, tail):
         assert {len(rows) for rows, *_ in ranks[0]} == {2}
 
 
+def empty_stream(rank):
+    return [batch for batch in tdi.DataLoader([{"x": torch.ones(3)}] * 4, 2, sampler=range(4 * rank), distributed=True)]
+
+
+def test_a_rank_whose_stream_is_empty_learns_the_type_from_others():
+    first, second = returned(run_ranks(empty_stream, 2))
+    assert [batch["x"].shape for batch in first] == [(0, 3), (0, 3)]
+    assert [batch["x"].shape for batch in second] == [(2, 3), (2, 3)]
+
+
 def own_sampler(rank):
     sampler = data.SubsetRandomSampler(range(rank + 1))
     loader = tdi.DataLoader(Squares(10), 2, sampler=sampler, distributed=True)

@@ -31,9 +31,11 @@ def without_rows(batch: Any) -> Any:
 
 
 def padded(batch: Any, rows: int) -> Any:
-    """`batch` with its last row repeated until it has `rows` rows."""
+    """`batch` with its last row repeated until it has `rows` rows; zeros where it has none."""
 
     def tensor(value: torch.Tensor) -> torch.Tensor:
+        if len(value) == 0:
+            return value.new_zeros(rows, *value.shape[1:])
         return torch.cat([value, value[-1:].expand(rows - len(value), *value.shape[1:])])
 
     return _map_rows(batch, tensor, lambda values: values + values[-1:] * (rows - len(values)))

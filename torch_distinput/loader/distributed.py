@@ -8,7 +8,9 @@ sampler of the user's is this rank's own: a plain DataLoader reads it, and the r
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
@@ -18,7 +20,7 @@ from torch_distinput.dataset import Dataset
 from torch_distinput.distributed import DistributedDataset
 from torch_distinput.input_options import InputOptions
 from torch_distinput.loader.arguments import is_own_stream
-from torch_distinput.loader.batches import device_of
+from torch_distinput.loader.batches import device_of, without_rows
 from torch_distinput.loader.collation import Convert, can_collate, collated, converted, is_stock_collate
 from torch_distinput.loader.native import options_of
 from torch_distinput.loader.sources import NotNative, source_of
@@ -128,6 +130,7 @@ class Engine:
     def __init__(self, loader: DataLoader):
         self._strategy: MultiWorkerMirroredStrategy | None = None
         self._plan: Plan | None = None
+        self._example: Any = None
         # Strategies are told apart by their number, so they are made where all ranks pass in the same order. Without
         # a group yet, that is the first iterator.
         if loader.distributed is not True or dist.is_initialized():
@@ -144,6 +147,33 @@ class Engine:
         if self._plan is None:
             self._plan = plan_of(loader, self.strategy(loader))
         return self._plan
+
+    def post_example(self, batch: Any) -> None:
+        """Leaves a batch without rows, like `batch`, for ranks that have none to make one of. The first one counts."""
+        if self._example is not None:
+            return
+        try:
+            self._example = without_rows(batch)
+            text = pickle.dumps(self._example)
+        except Exception:  # noqa: BLE001: whoever needs it says so
+            self._example, text = batch, b""
+        board = self._strategy._example_board()
+        if board is not None:
+            board.set("batch", text)
+
+    def example(self, loader: DataLoader) -> Any:
+        """The batch that another rank left; waits for it. ValueError where it cannot be had."""
+        board = self._strategy._example_board()
+        if self._example is None and board is not None:
+            board.wait(["batch"], timedelta(seconds=loader.peer_timeout))
+            text = board.get("batch")
+            self._example = pickle.loads(text) if text else None
+        if self._example is None:
+            raise ValueError(
+                "DataLoader: this rank has had no batch yet, and those of other ranks cannot be cut to 0 rows and sent; "
+                "use a collate_fn that makes tensors and lists."
+            )
+        return self._example
 
     def iterate(self, loader: DataLoader) -> Steps:
         """A new iterator."""

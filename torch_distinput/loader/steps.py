@@ -131,10 +131,8 @@ class _MadeByPython(Steps):
         return self._moved(repeated(self._last, rows) if rows else without_rows(self._last))
 
     def _example(self) -> Any:
-        raise ValueError(
-            "DataLoader: this rank has had no batch yet, so that there is nothing to make one without rows of; give "
-            "each rank at least one."
-        )
+        """A batch to cut, for a rank that has had none."""
+        raise NotImplementedError
 
     def _kept(self, batch: Any) -> Any:
         self._last = batch
@@ -229,7 +227,8 @@ class StreamSteps(_MadeByPython):
 
     def _open(self) -> _C.DistributedIterator:
         state = self._start.state and self._start.state["distributed"]
-        strategy = self._loader._distributed_engine().strategy(self._loader)
+        self._engine = self._loader._distributed_engine()
+        strategy = self._engine.strategy(self._loader)
         self._world = strategy.num_replicas_in_sync
         self._pads = self._loader.tail == "padded"
         self._full = self._loader.batch_size or 0  # rows of a whole batch, as far as is known
@@ -266,12 +265,16 @@ class StreamSteps(_MadeByPython):
         if info.has_value[0]:
             batch, self._after = self._batches.get_nowait()
             self._full = max(self._full, len(token))
+            self._engine.post_example(batch)
             batch = self._kept(padded(batch, self._full) if self._pads and len(token) < self._full else batch)
         else:
             batch = self._dummy(self._full if self._pads else 0)
         self._step += 1
         self._row += info.global_valid
         return batch, self._placed(info)
+
+    def _example(self) -> Any:
+        return self._engine.example(self._loader)
 
     def _placed(self, info: _C.StepInfo) -> _C.StepInfo:
         """`info` as in an epoch that was not interrupted."""
