@@ -6,6 +6,8 @@ import itertools
 
 import pytest
 import torch
+import torch.distributed.checkpoint as checkpoint
+from torch.distributed.checkpoint.stateful import Stateful
 from torch.utils import data
 from torch.utils.data import BatchSampler, TensorDataset
 
@@ -188,6 +190,19 @@ def test_other_batch_sizes_and_workers_go_on_with_the_same_rows(name):
     other = tdi.DataLoader(dataset, 5, shuffle=sampler is None, sampler=sampler)
     other.load_state_dict(state)
     assert [row for batch in other for row in values(batch)] == left
+
+
+@pytest.mark.parametrize("name", ["native with a generator", "pipeline", "python weighted", "stateful stream"])
+@pytest.mark.filterwarnings("ignore")
+def test_torchs_distributed_checkpoint_holds_states(name, tmp_path):
+    loader, other = LOADERS[name](), LOADERS[name]()
+    assert isinstance(loader, Stateful)
+    iterator = iter(loader)
+    for _ in range(2):
+        next(iterator)
+    checkpoint.save({"loader": loader}, checkpoint_id=tmp_path)
+    checkpoint.load({"loader": other}, checkpoint_id=tmp_path)
+    assert [values(batch) for batch in other] == [values(batch) for batch in iterator]
 
 
 def test_python_skips_rows_without_loading_them():

@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`DataLoader(distributed=True)` on real processes: exact rows, equal steps, tails, states, errors."""
 
+import inspect
 import itertools
 import os
 import time
@@ -358,6 +359,23 @@ def test_what_cannot_be_honoured_is_refused(arguments, text):
 def test_distributed_is_true_or_a_group():
     with pytest.raises(TypeError, match="must be True, a process group or a one-dimensional DeviceMesh, but is a int"):
         tdi.DataLoader(range(9), distributed=4)
+
+
+def test_a_framework_can_make_the_loader_anew_from_its_attributes():
+    for arguments in ({"batch_size": 3}, {"global_batch_size": 4}):
+        loader = tdi.DataLoader(Squares(10), shuffle=True, seed=2, distributed=True, **arguments)
+        names = inspect.signature(tdi.DataLoader.__init__).parameters.keys() & vars(loader).keys()
+        again = tdi.DataLoader(**{name: getattr(loader, name) for name in names - {"batch_sampler"}})
+        assert [rows_of(batch) for batch in again] == [rows_of(batch) for batch in loader]
+
+
+def test_set_epoch_of_a_dataset_of_this_library_counts():
+    dataset = tdi.Dataset.range(20).shuffle(seed=1)
+    loader = tdi.DataLoader(dataset, 4, distributed=True)
+    epochs = [[rows_of(batch) for batch in loader] for _ in range(3)]
+    dataset.set_epoch(1)
+    assert [rows_of(batch) for batch in loader] == epochs[1]
+    assert loader.last_info.epoch == 1
 
 
 def test_an_environment_without_its_group_is_an_error_of_the_first_iterator(monkeypatch):

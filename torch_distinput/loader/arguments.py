@@ -12,6 +12,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from torch_distinput.dataset import Dataset
 from torch_distinput.input_options import InputOptions
 from torch_distinput.loader.batches import device_of
+from torch_distinput.loader.sampler import group_size_and_rank
 from torch_distinput.strategy import OneDeviceStrategy
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ def _check_global_batch_size(loader: DataLoader) -> None:
     size = loader.global_batch_size
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise ValueError(f"DataLoader: `global_batch_size` must be a positive integer, but is {size!r}.")
-    if loader.batch_size != 1:
+    share = -(-size // group_size_and_rank(loader.distributed)[0])  # the attribute, where a framework passes it on
+    if loader.batch_size not in (1, share):
         raise ValueError(
             f"DataLoader: `global_batch_size` and `batch_size` exclude each other, but are {size} and "
             f"{loader.batch_size}."

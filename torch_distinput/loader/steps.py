@@ -39,10 +39,17 @@ class Steps:
         self._with_info = loader.with_info
         self._pin = loader.pin_memory and torch.accelerator.is_available()
         self._start: Start = loader._memory.begin(loader, self)
+        self._take_pinned_epoch(loader)
         self._finished = False
         self._num_yielded = 0
         self._profile_name = f"enumerate(DataLoader)#{type(self).__name__}.__next__"
         self._native = self._open()
+
+    def _take_pinned_epoch(self, loader: DataLoader) -> None:
+        """`set_epoch` of a dataset of this library counts too."""
+        epoch = loader.dataset._pop_pinned_epoch() if isinstance(loader.dataset, Dataset) else None
+        if epoch is not None:
+            self._start.epoch = self._memory.epoch = epoch
 
     def __iter__(self) -> Steps:
         return self
