@@ -420,7 +420,7 @@ class MirroredStrategy(Strategy):
 
 class MultiWorkerMirroredStrategy(Strategy):
     """Several processes that share one dataset and reach one store; `name` is the group's own."""
-    def __init__(self, store: torch.distributed.distributed_c10d.Store, rank: int, size: int, name: str, devices: collections.abc.Sequence[str]) -> None: ...
+    def __init__(self, store: torch.distributed.distributed_c10d.Store, rank: int, size: int, name: str, devices: collections.abc.Sequence[str], make_group: object = None) -> None: ...
 
 class InvalidArgumentError(ValueError):
     """A value that is well-typed but unusable, such as an empty Optional."""

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import collections
+import functools
 import hashlib
 import logging
 import os
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -24,6 +26,10 @@ _logger = logging.getLogger("torch_distinput")
 _made: collections.Counter[str] = collections.Counter()
 
 
+# Processes up to which rounds go over the store: benchmarks/results/agreement.json.
+STORE_UP_TO = 32
+
+
 class MultiWorkerMirroredStrategy(_NativeStrategy):
     """Several processes, each with the same number of replicas; global batches are dealt out over all of them.
 
@@ -37,14 +43,24 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
             parallelism) get the same rows: pass the group of the data-parallel dimension.
         devices: of this process's replicas, such as `["cuda:0", "cuda:1"]` or `["cpu", "cpu"]`. None: the accelerator
             of the environment's LOCAL_RANK, else one CPU.
+        rounds: what carries the agreement on the end of streams that differ: "store", the group's store, or "gloo", a
+            group of the library's own, whose cost for the store does not grow with the number of processes. None: the
+            store up to 32 processes, gloo above.
 
     Raises RuntimeError where the environment says that there are several processes, but no group is initialised,
-    and ValueError for a device that does not exist, a mesh of several dimensions, or a group without this process.
+    and ValueError for a device that does not exist, a mesh of several dimensions, a group without this process, or
+    another value of `rounds`.
     """
 
     def __init__(
-        self, process_group: dist.ProcessGroup | Any | None = None, devices: Sequence[str | torch.device] | None = None
+        self,
+        process_group: dist.ProcessGroup | Any | None = None,
+        devices: Sequence[str | torch.device] | None = None,
+        *,
+        rounds: str | None = None,
     ):
+        if rounds not in (None, "store", "gloo"):
+            raise ValueError(f"MultiWorkerMirroredStrategy: `rounds` must be None, 'store' or 'gloo', but is {rounds!r}.")
         group = _group_of(process_group)
         names = [] if devices is None else [str(device) for device in devices]
         self._group = group
@@ -53,7 +69,11 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
         else:
             store = dist.distributed_c10d._get_process_group_store(group)
             self._name = _name_of(group)
-            native = _C.MultiWorkerMirroredStrategy(store, group.rank(), group.size(), self._name, names)
+            gloo = rounds == "gloo" or (rounds is None and group.size() > STORE_UP_TO)
+            make_group = functools.partial(_make_gloo, store, group.rank(), group.size()) if gloo else None
+            native = _C.MultiWorkerMirroredStrategy(
+                store, group.rank(), group.size(), self._name, names, make_group
+            )
         super().__init__(native)
 
     def reduce(self, op, value, axis=None):
@@ -83,6 +103,16 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
         dist.all_gather_object(everyone, map_leaves(_for_sending, list(values)), group=self._group)
         everyone[self._group.rank()] = list(values)
         return [value for process in everyone for value in process]
+
+
+def _make_gloo(store: dist.Store, rank: int, size: int, name: str, seconds: float) -> dist.ProcessGroup:
+    """A group over `store` that the default group knows nothing of; the ranks need not make it in any order."""
+    own = dist.PrefixStore(f"torch_distinput/gloo/{name}", store)
+    cpu, gloo = torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO
+    group = dist.ProcessGroup(own, rank, size)
+    group._register_backend(cpu, gloo, dist.ProcessGroupGloo(own, rank, size, timedelta(seconds=seconds)))
+    group._set_default_backend(gloo)
+    return group
 
 
 def _for_sending(leaf: Any) -> Any:

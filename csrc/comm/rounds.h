@@ -7,6 +7,7 @@
 
 #include "comm/communicator.h"
 #include "comm/wait_for_all.h"
+#include "torch_distinput/process_group.h"
 
 namespace torch_distinput {
 
@@ -21,5 +22,12 @@ class Rounds {
 
 /// Rounds over the communicator's board, under `key`. Any number of them may be under way.
 std::unique_ptr<Rounds> rounds_on_board(CommunicatorPtr communicator, std::string key);
+
+/// Rounds as collectives of a group that `make` makes, now, for these rounds only. The communicator carries
+/// the group's name, texts that are long, and who has spoken; `key` keeps those apart. `patience`: for making
+/// it. Destroying them never waits: what this rank owes to a round under way is left to a thread that ends
+/// with it.
+std::unique_ptr<Rounds> rounds_in_group(CommunicatorPtr communicator, const std::string& key,
+                                        const ProcessGroup::MakeGroup& make, const Patience& patience);
 
 }  // namespace torch_distinput

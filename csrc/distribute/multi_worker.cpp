@@ -20,7 +20,8 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const ProcessGroup& gro
                /*partial_batches=*/true) {
   num_workers_ = group.size;
   worker_ = group.rank;
-  if (group.size > 1) peers_ = std::make_shared<Peers>(store_communicator(group));
+  if (group.size == 1) return;
+  peers_ = std::make_shared<Peers>(store_communicator(group), std::chrono::seconds{1}, group.make_group);
 }
 
 }  // namespace torch_distinput

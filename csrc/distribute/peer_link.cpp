@@ -46,10 +46,9 @@ std::string OpeningKeys::next() {
   return dataset_ + "/" + std::to_string(openings_++);
 }
 
-PeerRounds::PeerRounds(PeersPtr peers, const std::string& key, std::shared_ptr<WatchedIterator> watched)
-    : peers_(std::move(peers)),
-      watched_(std::move(watched)),
-      rounds_(rounds_on_board(peers_->shared_communicator(), key + "/round")) {}
+PeerRounds::PeerRounds(PeersPtr peers, std::shared_ptr<WatchedIterator> watched,
+                       std::unique_ptr<Rounds> rounds)
+    : peers_(std::move(peers)), watched_(std::move(watched)), rounds_(std::move(rounds)) {}
 
 std::vector<std::string> PeerRounds::hold(const std::string& text, std::int64_t step,
                                           const std::function<void()>& check,
@@ -91,7 +90,10 @@ std::vector<Opening> PeerLink::agree(const Opening& mine) {
 }
 
 std::unique_ptr<PeerRounds> PeerLink::rounds() const {
-  return std::make_unique<PeerRounds>(keys_->peers(), key_, watched_);
+  const PeersPtr& peers = keys_->peers();
+  Patience patience{"DistributedDataset", timeout_};
+  patience.check = [this] { check_alive(); };
+  return std::make_unique<PeerRounds>(peers, watched_, peers->make_rounds(key_ + "/round", patience));
 }
 
 void PeerLink::check_alive() const { throw_if_failed(watched_->news()); }

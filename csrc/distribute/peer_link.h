@@ -37,7 +37,7 @@ std::string message_of(const std::exception_ptr& error);
 /// own may use it, also after the link that made it was closed.
 class PeerRounds {
  public:
-  PeerRounds(PeersPtr peers, const std::string& key, std::shared_ptr<WatchedIterator> watched);
+  PeerRounds(PeersPtr peers, std::shared_ptr<WatchedIterator> watched, std::unique_ptr<Rounds> rounds);
 
   int rank() const noexcept { return peers_->rank(); }
   /// Says `text` in the next round and returns what all ranks said. A rank may take its time: only one that
@@ -62,7 +62,8 @@ class PeerLink {
   /// Waits for the openings of all ranks and returns them; throws DistributedDatasetError where they differ
   /// or one is missing for longer than the timeout. May be called again after an interrupt.
   std::vector<Opening> agree(const Opening& mine);
-  /// The rounds of this iterator. REQUIRES: it is open.
+  /// The rounds of this iterator, which every rank makes now. Throws DistributedDatasetError. REQUIRES: it is
+  /// open.
   std::unique_ptr<PeerRounds> rounds() const;
   /// Throws DistributedDatasetError if a peer is known to have failed.
   void check_alive() const;

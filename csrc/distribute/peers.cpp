@@ -38,4 +38,9 @@ PeerWatch& Peers::watch() {
   return *watch_;
 }
 
+std::unique_ptr<Rounds> Peers::make_rounds(const std::string& key, const Patience& patience) {
+  if (make_group_) return rounds_in_group(shared_communicator(), key, make_group_, patience);
+  return rounds_on_board(shared_communicator(), key);
+}
+
 }  // namespace torch_distinput

@@ -11,6 +11,7 @@
 #include "comm/communicator.h"
 #include "comm/meeting.h"
 #include "comm/patience.h"
+#include "comm/rounds.h"
 #include "distribute/peer_watch.h"
 
 namespace torch_distinput {
@@ -19,9 +20,13 @@ namespace torch_distinput {
 /// may call.
 class Peers {
  public:
-  /// `interval`: between two looks at the peers.
-  explicit Peers(CommunicatorPtr communicator, std::chrono::milliseconds interval = std::chrono::seconds{1})
-      : communicator_(std::move(communicator)), interval_(interval), meeting_(Meeting(communicator_)) {}
+  /// `interval`: between two looks at the peers. `make_group`: as in ProcessGroup.
+  explicit Peers(CommunicatorPtr communicator, std::chrono::milliseconds interval = std::chrono::seconds{1},
+                 ProcessGroup::MakeGroup make_group = {})
+      : communicator_(std::move(communicator)),
+        interval_(interval),
+        make_group_(std::move(make_group)),
+        meeting_(Meeting(communicator_)) {}
 
   int rank() const noexcept { return rank_; }
   /// Waits for the ranks of this life of the group, once: what earlier ones left in the store then means
@@ -33,6 +38,8 @@ class Peers {
   /// The keys of a dataset, which counts the datasets of this group in the order in which they are first
   /// iterated: the same on every rank that does the same.
   std::string next_dataset_key();
+  /// Rounds of all ranks under `key`, which all of them make now.
+  std::unique_ptr<Rounds> make_rounds(const std::string& key, const Patience& patience);
   /// The watch over the group, started at the first call.
   PeerWatch& watch();
 
@@ -43,6 +50,7 @@ class Peers {
   CommunicatorPtr communicator_;
   int rank_ = communicator_->rank();
   std::chrono::milliseconds interval_;
+  ProcessGroup::MakeGroup make_group_;
   std::mutex mutex_;
   std::optional<Meeting> meeting_;  // until all have come
   std::int64_t datasets_ = 0;

@@ -9,7 +9,6 @@
 
 #include "kernels/rows.h"
 #include "ops/open.h"
-#include "ops/unary_node.h"
 
 namespace torch_distinput {
 namespace {
@@ -105,10 +104,10 @@ class RestCursor final : public Iterator {
 };
 
 /// Passes its own context on: the streams stand where the pipeline stood.
-class RestNode final : public UnaryNode {
+class RestNode final : public Node {
  public:
   RestNode(NodePtr like, std::vector<RestStream> streams, Share share)
-      : UnaryNode(std::move(like)), streams_(std::move(streams)), share_(share) {}
+      : like_(std::move(like)), streams_(std::move(streams)), share_(share) {}
 
   std::string_view name() const override { return "rest"; }
   std::string describe() const override {
@@ -116,17 +115,22 @@ class RestNode final : public UnaryNode {
            " of " + std::to_string(share_.of) + ")";
   }
   std::string identity() const override { return ""; }
+  std::vector<NodePtr> inputs() const override { return {like_}; }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return rest_node(std::move(inputs.at(0)), streams_, share_);
   }
   std::int64_t cardinality() const override {
-    return input().cardinality() == kInfiniteCardinality ? kInfiniteCardinality : kUnknownCardinality;
+    return like_->cardinality() == kInfiniteCardinality ? kInfiniteCardinality : kUnknownCardinality;
   }
+  SpecPtr spec() const override { return like_->spec(); }
+  std::optional<std::int64_t> batch_size() const override { return like_->batch_size(); }
+  Traits traits() const override { return like_->traits(); }
   IteratorPtr iterate(const IterContext& context) const override {
     return std::make_unique<RestCursor>(streams_, share_, context);
   }
 
  private:
+  NodePtr like_;
   std::vector<RestStream> streams_;
   Share share_;
 };

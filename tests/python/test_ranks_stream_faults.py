@@ -16,6 +16,8 @@ from sample_files import tf_records
 import torch_distinput as tdi
 
 STEPS = 60
+# What carries the rounds in this process.
+ROUNDS = None
 
 
 def stream(rank, rows=STEPS):
@@ -25,7 +27,7 @@ def stream(rank, rows=STEPS):
 
 def opened(make, strategy=None, **options):
     """Rank r's stream is `make(r)`."""
-    return (strategy or tdi.MultiWorkerMirroredStrategy()).distribute_datasets_from_function(
+    return (strategy or tdi.MultiWorkerMirroredStrategy(rounds=ROUNDS)).distribute_datasets_from_function(
         lambda context: make(context.input_pipeline_id), tdi.InputOptions(**{"peer_timeout": 20, **options})
     )
 
@@ -122,7 +124,7 @@ def loop_raises(rank, folder):
 
 def loaders_in_opposite_order(rank, folder):
     """Loaders whose rows look alike cannot be told apart: here one is wider."""
-    strategy = tdi.MultiWorkerMirroredStrategy()
+    strategy = tdi.MultiWorkerMirroredStrategy(rounds=ROUNDS)
     loaders = [opened(make, strategy) for make in (stream, lambda id: stream(id).map(lambda row: (row, row)))]
     return outcome(step for loader in (loaders if rank == 1 else loaders[::-1]) for step in loader)
 
@@ -194,7 +196,9 @@ WANTED = {
 }
 
 
-def play_all(rank, folder):
+def play_all(rank, folder, rounds):
+    global ROUNDS
+    ROUNDS = rounds
     seen = {}
     for fault in FAULTS:
         seen[fault.__name__] = fault(rank, folder)
@@ -202,9 +206,9 @@ def play_all(rank, folder):
     return seen
 
 
-@pytest.mark.parametrize("world", [2, 3, 5])
-def test_every_fault_is_equal_steps_or_one_named_error_on_all(world, tmp_path):
-    seen = returned(run_ranks(play_all, world, str(tmp_path), limit=120))
+@pytest.mark.parametrize(("world", "rounds"), [(2, "store"), (3, "gloo"), (5, "store")])
+def test_every_fault_is_equal_steps_or_one_named_error_on_all(world, rounds, tmp_path):
+    seen = returned(run_ranks(play_all, world, str(tmp_path), rounds, limit=120))
     for fault, (steps, says, cause) in WANTED.items():
         results = [one[fault] for one in seen]
         assert len({(count, error, text) for count, error, (text, _) in results}) == 1, (fault, results)
@@ -233,7 +237,9 @@ def test_every_fault_is_equal_steps_or_one_named_error_on_all(world, tmp_path):
         assert len(texts) == 1 and f"the ranks must agree on {what}, but rank" in texts.pop(), (fault, texts)
 
 
-def dies(rank, how):
+def dies(rank, how, rounds="store"):
+    global ROUNDS
+    ROUNDS = rounds
     iterator = iter(opened(stream_of(100_000), peer_timeout=3, per_replica_buffer_size=2))
     for number, _ in enumerate(iterator):
         if rank == 1 and number == 10:
@@ -248,9 +254,9 @@ def stream_of(rows):
     return lambda id: stream(id, rows)
 
 
-@pytest.mark.parametrize("world", [2, 5])
-def test_a_killed_rank_is_named_to_all_that_wait_for_it(world):
-    results = run_ranks(dies, world, signal.SIGKILL, limit=40)
+@pytest.mark.parametrize(("world", "rounds"), [(2, "gloo"), (5, "store")])
+def test_a_killed_rank_is_named_to_all_that_wait_for_it(world, rounds):
+    results = run_ranks(dies, world, signal.SIGKILL, rounds, limit=40)
     assert results[1] == GONE
     for rank, error in enumerate(results):
         assert rank == 1 or isinstance(error, tdi.DistributedDatasetError)

@@ -1,11 +1,16 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Several real processes that read streams of their own, files of uneven sizes: what they learn, and how they go on."""
 
+import os
+import time
+
 import pytest
 import torch
+import torch.distributed as dist
 from ranks import returned, run_ranks
 
 import torch_distinput as tdi
+from torch_distinput import multi_worker
 
 SIZES = [11, 0, 3, 8, 1, 5, 2]
 ROWS = sum(SIZES)
@@ -107,3 +112,40 @@ def test_data_parallel_training_on_uneven_files_equals_one_process(files, tail):
         optimizer.step()
     for _, trained in results:
         torch.testing.assert_close(trained, parameters(model), rtol=0, atol=1e-6)
+
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+def break_off(rank, rounds):
+    """Threads before, in the middle of, and after many loops that all ranks leave together."""
+    made = []
+    original = multi_worker._make_gloo
+    multi_worker._make_gloo = lambda *args: made.append(args) or original(*args)
+    strategy = tdi.MultiWorkerMirroredStrategy(rounds=rounds)
+    rows = tdi.Dataset.range(100).batch(1)
+    dataset = strategy.distribute_datasets_from_function(lambda context: rows)
+    next(iter(dataset))  # what lives as long as the strategy
+    deadline = time.monotonic() + 20
+    before = threads()
+    for epoch in range(12):
+        for number, _ in enumerate(dataset):
+            if number == epoch:
+                break
+        dist.barrier()
+    while threads() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return len(made), before, threads()
+
+
+@pytest.mark.parametrize(("rounds", "groups"), [("store", 0), ("gloo", 13)])
+def test_loops_broken_off_leave_no_threads(rounds, groups):
+    for made, before, after in returned(run_ranks(break_off, 3, rounds)):
+        assert made == groups
+        assert after <= before
+
+
+def test_another_way_to_hold_rounds_is_refused():
+    with pytest.raises(ValueError, match="`rounds` must be None, 'store' or 'gloo', but is 'mpi'"):
+        tdi.MultiWorkerMirroredStrategy(rounds="mpi")

@@ -1,14 +1,19 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <c10/util/intrusive_ptr.h>
+
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "torch_distinput/api.h"
 
 namespace c10d {
+class ProcessGroup;
 class Store;
-}
+}  // namespace c10d
 
 namespace torch_distinput {
 
@@ -25,6 +30,14 @@ struct TDI_API ProcessGroup {
   int rank;
   int size;
   std::string name;
+
+  /// Makes a group of the library's own, such as gloo's, in which only `name` tells it from others; every
+  /// rank calls it at the same time, and it gives up after `timeout`.
+  using MakeGroup = std::function<c10::intrusive_ptr<c10d::ProcessGroup>(
+      const std::string& name, std::chrono::duration<double> timeout)>;
+  /// Where set, the rounds that keep streams of several processes together are collectives of such a group
+  /// instead of texts in the store: the store then carries no load that grows with the number of ranks.
+  MakeGroup make_group = {};
 };
 
 }  // namespace torch_distinput

@@ -1,0 +1,179 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <exception>
+#include <random>
+#include <thread>
+#include <utility>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "comm/rounds.h"
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+namespace {
+
+/// A round's texts are counts, about ten bytes for each step; others go over the board.
+constexpr std::int64_t kMostBytes = 1024;
+constexpr std::int64_t kOnBoard = -1;
+constexpr std::int64_t kGone = -2;
+
+/// One collective: what this rank says, and where the others' words arrive.
+struct Gathering {
+  std::vector<at::Tensor> mine;
+  std::vector<std::vector<at::Tensor>> all;
+  c10::intrusive_ptr<c10d::Work> work;
+};
+
+/// `length`: of `text`, or why there is none.
+at::Tensor write(std::int64_t length, const std::string& text) {
+  at::Tensor buffer = at::empty({static_cast<std::int64_t>(sizeof(length)) + kMostBytes}, at::kByte);
+  auto* const bytes = buffer.mutable_data_ptr<std::uint8_t>();
+  std::memset(bytes, 0, static_cast<std::size_t>(buffer.numel()));
+  std::memcpy(bytes, &length, sizeof(length));
+  if (length > 0) std::memcpy(bytes + sizeof(length), text.data(), static_cast<std::size_t>(length));
+  return buffer;
+}
+
+std::int64_t length_of(const at::Tensor& buffer) {
+  std::int64_t length = 0;
+  std::memcpy(&length, buffer.const_data_ptr<std::uint8_t>(), sizeof(length));
+  return length;
+}
+
+std::string text_of(const at::Tensor& buffer, std::int64_t length) {
+  const auto* const bytes = buffer.const_data_ptr<std::uint8_t>() + sizeof(length);
+  return {bytes, bytes + length};
+}
+
+class RoundsInGroup final : public Rounds {
+ public:
+  RoundsInGroup(CommunicatorPtr communicator, std::string key, c10::intrusive_ptr<c10d::ProcessGroup> group)
+      : communicator_(std::move(communicator)), key_(std::move(key)), group_(std::move(group)) {}
+
+  ~RoundsInGroup() override {
+    if (process_ != ::getpid()) {
+      // The threads of the group are the parent's.
+      group_.release();
+      if (under_way_) new std::shared_ptr<Gathering>(std::move(under_way_));
+      return;
+    }
+    try {
+      if (!under_way_ && !broken_) start(write(kGone, ""));
+      if (!under_way_) return;
+      std::thread([group = std::move(group_), gathering = std::move(under_way_)] {
+        try {
+          gathering->work->wait();
+        } catch (const std::exception&) {
+          return;  // the others are gone as well
+        }
+      }).detach();
+    } catch (const std::exception&) {
+      return;  // as above
+    }
+  }
+  RoundsInGroup(const RoundsInGroup&) = delete;
+  RoundsInGroup& operator=(const RoundsInGroup&) = delete;
+
+  std::vector<std::string> hold(const std::string& text, const Patience& patience) override {
+    if (!under_way_) say(text);
+    wait_until(
+        communicator_->rank(), [this] { return under_way_->work->isCompleted(); },
+        [this] { return silent(); }, patience);
+    const auto gathering = std::exchange(under_way_, nullptr);
+    try {
+      gathering->work->wait();
+    } catch (const std::exception& error) {
+      broken_ = true;
+      blame(error.what(), patience);
+    }
+    std::vector<std::string> texts;
+    for (int rank = 0; rank < communicator_->size(); ++rank)
+      texts.push_back(read(rank, gathering->all.front()[static_cast<std::size_t>(rank)], patience));
+    ++held_;
+    return texts;
+  }
+
+ private:
+  std::string spoken_key(int rank) const { return key_ + "/spoken/" + std::to_string(rank); }
+  std::string text_key(int rank) const {
+    return key_ + "/text/" + std::to_string(held_) + "/" + std::to_string(rank);
+  }
+
+  void say(const std::string& text) {
+    const int rank = communicator_->rank();
+    const bool is_long = std::ssize(text) > kMostBytes;
+    if (is_long) communicator_->post(text_key(rank), text);
+    communicator_->post(spoken_key(rank), std::to_string(held_ + 1));
+    start(write(is_long ? kOnBoard : std::ssize(text), text));
+  }
+
+  void start(at::Tensor mine) {
+    auto gathering = std::make_shared<Gathering>();
+    gathering->all.emplace_back();
+    for (int rank = 0; rank < communicator_->size(); ++rank)
+      gathering->all.front().push_back(at::empty_like(mine));
+    gathering->mine = {std::move(mine)};
+    c10d::AllgatherOptions options;
+    // A rank may take its time: whether it lives is not for the group to decide.
+    options.timeout = std::chrono::hours(24 * 365);
+    gathering->work = group_->allgather(gathering->all, gathering->mine, options);
+    under_way_ = std::move(gathering);
+  }
+
+  /// The ranks that have not spoken in this round.
+  std::vector<int> silent() const {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < communicator_->size(); ++rank) {
+      const auto spoken = communicator_->look({spoken_key(rank)});
+      if (!spoken || std::stoll(spoken->front()) <= held_) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
+  std::string read(int rank, const at::Tensor& buffer, const Patience& patience) {
+    const std::int64_t length = length_of(buffer);
+    if (length == kGone) {
+      broken_ = true;
+      blame("rank " + std::to_string(rank) + " left its loop", patience);
+    }
+    return length == kOnBoard ? communicator_->look({text_key(rank)})->front() : text_of(buffer, length);
+  }
+
+  /// The group says that a rank is gone, but not which or why; the watch over the ranks finds out.
+  [[noreturn]] void blame(const std::string& why, const Patience& patience) const {
+    const auto deadline = std::chrono::steady_clock::now() + kBlameAfter;
+    while (std::chrono::steady_clock::now() < deadline) {
+      patience.check();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    throw DistributedDatasetError(patience.what + ": rank " + std::to_string(communicator_->rank()) +
+                                  " lost the group of the ranks: " + why);
+  }
+
+  static constexpr std::chrono::seconds kBlameAfter{20};
+
+  CommunicatorPtr communicator_;
+  std::string key_;
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  std::shared_ptr<Gathering> under_way_;
+  std::int64_t held_ = 0;
+  bool broken_ = false;
+  pid_t process_ = ::getpid();
+};
+
+}  // namespace
+
+std::unique_ptr<Rounds> rounds_in_group(CommunicatorPtr communicator, const std::string& key,
+                                        const ProcessGroup::MakeGroup& make, const Patience& patience) {
+  // A name that no earlier group in the same store had: rank 0's.
+  const std::string mine =
+      std::to_string(std::random_device{}()) + "-" + std::to_string(std::random_device{}());
+  const std::string name = wait_for_all(*communicator, key + "/group", mine, patience).front();
+  return std::make_unique<RoundsInGroup>(std::move(communicator), key, make(name, patience.timeout));
+}
+
+}  // namespace torch_distinput
