@@ -16,7 +16,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kWarnAfter{30};
 constexpr std::chrono::milliseconds kInterruptInterval{50};
 
 /// Between two looks, after a wait of `waited`: a small part of it, so that there are few looks and none
@@ -30,7 +29,7 @@ Clock::duration pause_after(Clock::duration waited, bool urgent) {
 
 void warn(int rank, const std::vector<int>& ranks, const Patience& patience) {
   std::ostringstream text;
-  text << patience.what << ": rank " << rank << " has waited " << kWarnAfter.count() << " s for "
+  text << patience.what << ": rank " << rank << " has waited " << patience.warn_after.count() << " s for "
        << name_ranks(ranks) << ".";
   if (patience.activity)
     for (const int other : ranks) text << " Rank " << other << " " << patience.activity(other) << ".";
@@ -53,7 +52,7 @@ void wait_until(int rank, const std::function<bool()>& ready,
            << ". Every rank has to open its iterators in the same order and ask for their first step.";
       throw DistributedDatasetError(text.str());
     }
-    if (now - start >= kWarnAfter && !std::exchange(warned, true)) warn(rank, missing(), patience);
+    if (now - start >= patience.warn_after && !std::exchange(warned, true)) warn(rank, missing(), patience);
     if (interrupt_check() && now >= next_interrupt) {
       interrupt_check()();
       next_interrupt = now + kInterruptInterval;

@@ -16,6 +16,7 @@ struct Patience {
   /// Called at every look at the board; what it throws ends the wait. So does `interrupt_check()`, which is
   /// called about every 50 ms.
   std::function<void()> check = [] {};
+  std::chrono::duration<double> warn_after = std::chrono::seconds{30};  ///< names the ranks that are missing
   /// What `rank` did last, for the warning.
   std::function<std::string(int rank)> activity = {};
   /// Whether somebody waits for the end of the wait right now. Else looks become rarer the longer it lasts,
@@ -23,8 +24,7 @@ struct Patience {
   std::function<bool()> urgent = [] { return true; };
 };
 
-/// Waits in rank `rank` until `ready`, which looks at the board. `missing`: the ranks that it waits for;
-/// after 30 s a warning names them.
+/// Waits in rank `rank` until `ready`, which looks at the board. `missing`: the ranks that it waits for.
 void wait_until(int rank, const std::function<bool()>& ready,
                 const std::function<std::vector<int>()>& missing, const Patience& patience);
 

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "comm/wait_for_all.h"
 
+#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
 #include <future>
@@ -50,6 +51,29 @@ TEST(WaitForAll, NamesTheRanksThatNeverCame) {
               std::string::npos)
         << text;
   }
+}
+
+/// Keeps the warnings of this thread while it lives.
+class Warnings final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override { texts.push_back(warning.msg()); }
+  std::vector<std::string> texts;
+
+ private:
+  c10::WarningUtils::WarningHandlerGuard guard_{this};
+};
+
+TEST(WaitForAll, ALongWaitSaysOnceWhoIsMissingAndWhatTheyDidLast) {
+  const auto ranks = in_memory_communicators(3);
+  ranks[2]->post("open/2", "here");
+  Patience patience{"The opening", std::chrono::milliseconds(20)};
+  patience.warn_after = std::chrono::milliseconds(2);
+  patience.activity = [](int rank) { return "took step " + std::to_string(10 * rank) + " 31 s ago"; };
+  Warnings warnings;
+  EXPECT_THROW(wait_for_all(*ranks[0], "open", "a", patience), DistributedDatasetError);
+  EXPECT_EQ(warnings.texts,
+            (std::vector<std::string>{"The opening: rank 0 has waited 0.002 s for rank 1. Rank 1 "
+                                      "took step 10 31 s ago."}));
 }
 
 TEST(WaitForAll, AnInterruptEndsTheWaitAndWaitingAgainWorks) {

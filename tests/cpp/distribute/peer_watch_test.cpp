@@ -80,6 +80,16 @@ TEST(PeerWatch, BringsTheLeavingOfARankToTheOthers) {
   EXPECT_EQ(first->news().failure, "");
 }
 
+TEST(PeerWatch, TellsWhatARankDidLast) {
+  const auto ranks = in_memory_communicators(2);
+  const auto here = start_peer_watch(ranks[0], kInterval);
+  EXPECT_EQ(here->activity(1), "has given no sign of life yet");
+  const auto there = start_peer_watch(ranks[1], kInterval);
+  eventually([&] { return here->activity(1) == "has not taken a step yet"; });
+  there->watch("dataset/0/0", 20s)->took(17);
+  eventually([&] { return here->activity(1) == "took step 17 of dataset/0/0 0 s ago"; });
+}
+
 TEST(PeerWatch, KeepsIteratorsApart) {
   const auto ranks = in_memory_communicators(2);
   const auto watch = start_peer_watch(ranks[0], kInterval);
