@@ -74,6 +74,14 @@ NodePtr shard_files(const NodePtr& node, std::int64_t num_workers, std::int64_t 
   });
 }
 
+/// What keeps elements by their number above the nodes that take names of files: sharded by file, it counts
+/// on each worker for itself, as tf.distribute does.
+void collect_counting(const NodePtr& node, std::string& found) {
+  if (takes_files(*node)) return;
+  for (const NodePtr& input : node->inputs()) collect_counting(input, found);
+  if (node->traits().counts) found += "; " + node->describe() + " counts on each worker for itself";
+}
+
 /// A node that gets too few files for `num_workers`; null if there is none. No files at all are enough.
 NodePtr find_short(const std::vector<NodePtr>& takers, std::int64_t num_workers) {
   for (const NodePtr& taker : takers) {
@@ -140,10 +148,11 @@ Sharding by_file(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_w
   collect_takers(node, takers);
   const NodePtr lacking = find_short(takers, num_workers);
   if (lacking == nullptr) {
-    return {shard_files(node, num_workers, worker), AutoShardPolicy::kFile,
-            "each worker reads files i mod " + std::to_string(num_workers)};
+    std::string reason = "each worker reads files i mod " + std::to_string(num_workers);
+    collect_counting(node, reason);
+    return {shard_files(node, num_workers, worker), AutoShardPolicy::kFile, std::move(reason)};
   }
-  const std::string reason = too_few(*lacking, num_workers);
+  std::string reason = too_few(*lacking, num_workers);
   if (policy == AutoShardPolicy::kFile) {
     throw InvalidArgumentError(
         "auto_shard: Could not apply FILE based sharding: " + reason +
@@ -153,6 +162,7 @@ Sharding by_file(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_w
   // Several readers may have to stay in step with each other (zip): then parts of batches are dealt out.
   const bool indexed = takers.size() == 1 && lacking->traits().reader && lacking->cardinality() >= 0;
   if (!indexed) return by_data(node, num_workers, reason);
+  collect_counting(node, reason);
   return {shard_records(node, num_workers, worker), AutoShardPolicy::kFile,
           "each worker reads its range of the records: " + reason};
 }

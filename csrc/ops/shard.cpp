@@ -94,6 +94,7 @@ class ShardNode final : public UnaryNode {
         require_non_empty_(require_non_empty) {}
 
   std::string_view name() const override { return "shard"; }
+  Traits traits() const override { return {.pass_through = true, .counts = true}; }
   std::string describe() const override {
     return "shard(num_shards=" + std::to_string(num_shards_) + ", index=" + std::to_string(index_) + ")";
   }

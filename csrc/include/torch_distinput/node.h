@@ -73,6 +73,7 @@ struct Traits {
   bool shard_hint = false;  ///< the place where policy HINT shards its input
   /// Says how many elements there are, so that sharding its input by file leaves it out.
   bool asserts_size = false;
+  bool counts = false;    ///< keeps elements by their number, of those that it gets
   bool unseeded = false;  ///< its order follows the base seed: a random op without a seed of its own
 };
 

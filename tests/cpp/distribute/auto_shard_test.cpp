@@ -55,6 +55,14 @@ TEST(AutoShard, TheFileShardStandsBeforeEveryShuffle) {
   EXPECT_EQ(odd, values(wanted));
 }
 
+TEST(AutoShard, SaysWhatCountsOnEachWorkerForItself) {
+  EXPECT_EQ(shard(files(4).skip(1).batch(2).take(3), Policy::kFile).reason,
+            "each worker reads files i mod 2; skip(count=1) counts on each worker for itself; take(count=3) "
+            "counts on "
+            "each worker for itself");
+  EXPECT_EQ(shard(files(4).batch(2), Policy::kFile).reason, "each worker reads files i mod 2");
+}
+
 TEST(AutoShard, TooFewFilesAreAnErrorWithTheirNumberOnEveryWorker) {
   for (const std::int64_t worker : {0, 1, 2}) {
     const std::string message =
