@@ -23,7 +23,9 @@ struct LeafBytes {
     return strings.offsets.defined() ? bytes_between(strings.offsets, strings.values)
                                      : size_of(strings.values);
   }
-  std::int64_t operator()(const Ragged& ragged) const { return bytes_between(ragged.offsets, ragged.values); }
+  std::int64_t operator()(const Ragged& ragged) const {
+    return ragged.offsets.is_cpu() ? bytes_between(ragged.offsets, ragged.values) : size_of(ragged.values);
+  }
   std::int64_t operator()(const Sparse& sparse) const {
     return size_of(sparse.value._values()) + size_of(sparse.value._indices());
   }

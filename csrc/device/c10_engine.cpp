@@ -1,5 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/copy.h>
 #include <ATen/ops/empty.h>
@@ -135,8 +134,10 @@ class C10Engine final : public CopyEngine {
 std::shared_ptr<CopyEngine> make_c10_engine(c10::Device device) {
   TORCH_CHECK_VALUE(!device.is_cpu() && c10::impl::hasDeviceGuardImpl(device.type()), "device '",
                     device.str(), "' is no accelerator of this process.");
-  at::globalContext().lazyInitDevice(device.type());
-  return std::make_shared<C10Engine>(device);
+  auto engine = std::make_shared<C10Engine>(device);
+  // The first tensor sets torch's side of the device up; the host allocator may rely on that.
+  engine->allocate_device(1);
+  return engine;
 }
 
 }  // namespace torch_distinput

@@ -49,9 +49,9 @@ const std::shared_ptr<BufferPool>& page_locked_pool(c10::DeviceType type) {
   if (!pool) {
     constexpr std::size_t kLimit = std::size_t{1} << 30;
     at::HostAllocator* const allocator = at::getHostAllocator(type);
-    pool = allocator == nullptr
-               ? host_pool()
-               : BufferPool::create(std::make_shared<PageLockedAllocator>(allocator), kLimit);
+    pool = allocator == nullptr ? host_pool()
+                                : BufferPool::create(std::make_shared<PageLockedAllocator>(allocator), kLimit,
+                                                     Packing::kTogether);
   }
   return pool;
 }

@@ -4,11 +4,11 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/sub.h>
-#include <c10/core/InferenceMode.h>
-#include <c10/core/TensorImpl.h>
-#include <c10/core/TensorOptions.h>
 
+#include <cstring>
 #include <utility>
+
+#include "runtime/buffer_pool.h"
 
 namespace torch_distinput {
 namespace {
@@ -20,6 +20,18 @@ void add_ragged(Freight& freight, const Ragged& ragged) {
   const std::int64_t last = bounds[ragged.offsets.size(0) - 1];
   freight.tensors.push_back(ragged.values.narrow(0, first, last - first).contiguous());
   freight.tensors.push_back(first == 0 ? ragged.offsets : at::sub(ragged.offsets, first));
+}
+
+/// Where the pieces of `parcel` lie as if they had been put together, for those that were made in one block.
+const void* common_place(const Parcel& parcel, const Freight& freight) {
+  const at::Tensor& first = freight.tensors[parcel.pieces.front().tensor];
+  const auto* const place = static_cast<const char*>(first.const_data_ptr());
+  for (const Parcel::Piece& piece : parcel.pieces) {
+    const at::Tensor& tensor = freight.tensors[piece.tensor];
+    if (!tensor.storage().is_alias_of(first.storage()) || tensor.const_data_ptr() != place + piece.offset)
+      return nullptr;
+  }
+  return place;
 }
 
 }  // namespace
@@ -56,6 +68,13 @@ Element with_freight(const Element& element, const std::vector<at::Tensor>& arri
   return result;
 }
 
+void put_together(const Parcel& parcel, const Freight& freight, char* to) {
+  for (const Parcel::Piece& piece : parcel.pieces) {
+    const at::Tensor& tensor = freight.tensors[piece.tensor];
+    std::memcpy(to + piece.offset, tensor.const_data_ptr(), tensor.nbytes());
+  }
+}
+
 std::vector<Parcel> pack(const Freight& freight) {
   Parcel small;
   std::vector<Parcel> parcels;
@@ -63,26 +82,17 @@ std::vector<Parcel> pack(const Freight& freight) {
     const std::size_t bytes = freight.tensors[i].nbytes();
     if (bytes == 0) continue;
     if (bytes > kPackedBytes) {
-      parcels.push_back({{{i, 0}}, bytes});
+      parcels.push_back({{{i, 0}}, bytes, freight.tensors[i].const_data_ptr()});
     } else {
-      const std::size_t offset = (small.bytes + kParcelAlignment - 1) / kParcelAlignment * kParcelAlignment;
+      const std::size_t offset = packed_offset(small.bytes);
       small.pieces.push_back({i, offset});
       small.bytes = offset + bytes;
     }
   }
-  if (!small.pieces.empty()) parcels.push_back(std::move(small));
+  if (small.pieces.empty()) return parcels;
+  small.lies_at = common_place(small, freight);
+  parcels.push_back(std::move(small));
   return parcels;
-}
-
-at::Tensor tensor_on(const c10::Storage& storage, std::size_t offset, const at::Tensor& like) {
-  const c10::InferenceMode ordinary(false);
-  const c10::DispatchKey key = c10::computeDispatchKey(like.scalar_type(), c10::kStrided, storage.device());
-  auto tensor =
-      at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage), c10::DispatchKeySet(key), like.dtype());
-  c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  impl->set_storage_offset(static_cast<std::int64_t>(offset / like.dtype().itemsize()));
-  impl->set_sizes_contiguous(like.sizes());
-  return tensor;
 }
 
 }  // namespace torch_distinput

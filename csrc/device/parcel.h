@@ -10,11 +10,6 @@
 
 namespace torch_distinput {
 
-/// Leaves up to this size travel together, in one block.
-inline constexpr std::size_t kPackedBytes = std::size_t{1} << 20;
-/// Where leaves begin in a block: kernels that load vectors, and compiled ones, rely on aligned data.
-inline constexpr std::size_t kParcelAlignment = 256;
-
 /// The dense host tensors of an element that travel to a device. Strings, objects and datasets stay.
 struct Freight {
   std::vector<at::Tensor> tensors;  ///< contiguous, in host memory, in the order of the leaves
@@ -35,13 +30,15 @@ struct Parcel {
   };
   std::vector<Piece> pieces;
   std::size_t bytes = 0;
+  /// Where the pieces lie in this order already; null: they have to be put together.
+  const void* lies_at = nullptr;
 };
 
 /// All tensors of at most `kPackedBytes` in one parcel, each larger one in its own. Tensors without data are
 /// in none.
 std::vector<Parcel> pack(const Freight& freight);
 
-/// A tensor like `like` on `storage`, `offset` bytes in, with a version counter of its own.
-at::Tensor tensor_on(const c10::Storage& storage, std::size_t offset, const at::Tensor& like);
+/// Copies the pieces of `parcel` to their places behind `to`.
+void put_together(const Parcel& parcel, const Freight& freight, char* to);
 
 }  // namespace torch_distinput

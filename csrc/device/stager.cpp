@@ -2,17 +2,18 @@
 #include "device/stager.h"
 
 #include <c10/util/Exception.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "core/tensor_on.h"
 #include "device/copy_engine.h"
 #include "device/page_locked.h"
 #include "device/parcel.h"
@@ -32,15 +33,17 @@ namespace {
 /// Host memory with the pieces of `parcel`, kept by `cargo`.
 const void* load(const Parcel& parcel, const Freight& freight, CopyEngine& engine, Cargo& cargo) {
   const at::Tensor& first = freight.tensors[parcel.pieces.front().tensor];
-  if (parcel.pieces.size() == 1 && engine.reads_directly(first)) {
-    return cargo.tensors.emplace_back(first).const_data_ptr();
+  if (parcel.lies_at != nullptr && engine.reads_directly(first)) {
+    cargo.tensors.push_back(first);
+    return parcel.lies_at;
   }
   Block& block = cargo.blocks.emplace_back(engine.host_pool()->acquire(parcel.bytes));
-  for (const Parcel::Piece& piece : parcel.pieces) {
-    const at::Tensor& tensor = freight.tensors[piece.tensor];
-    std::memcpy(static_cast<char*>(block.data()) + piece.offset, tensor.const_data_ptr(), tensor.nbytes());
-  }
+  put_together(parcel, freight, static_cast<char*>(block.data()));
   return block.data();
+}
+
+at::Tensor like(const at::Tensor& tensor, const c10::Storage& storage, std::size_t offset) {
+  return tensor_on(storage, offset, tensor.sizes(), tensor.scalar_type());
 }
 
 /// One element's copies. However it ends, what the device reads is kept until it has read it.
@@ -103,14 +106,18 @@ Dock open_dock(c10::Device device) {
 std::shared_ptr<BufferPool> host_pool_for(c10::Device device) { return page_locked_pool(device.type()); }
 
 Stager::Stager(Dock dock, std::int64_t budget)
-    : dock_(std::move(dock)), budget_(budget), on_the_way_(std::make_shared<std::atomic<std::int64_t>>(0)) {}
+    : dock_(std::move(dock)),
+      budget_(budget),
+      on_the_way_(std::make_shared<std::atomic<std::int64_t>>(0)),
+      process_(::getpid()) {}
 
 Stager::~Stager() {
   if (!delivered_) return;
   try {
+    TORCH_CHECK(process_ == ::getpid(), "a forked child has no part in its parent's device");
     for (const c10::Storage& block : delivered_->blocks) dock_.engine->hold_for(block, delivered_->stream);
   } catch (const std::exception&) {
-    // The device is gone, and with it all that could reuse the memory.
+    // The device is gone, or it is the parent's: its memory is not ours to give back.
     new Delivered(std::move(*delivered_));
   }
 }
@@ -135,20 +142,38 @@ StagedPtr Stager::stage(const Element& element, const std::function<void()>& pol
   }
 }
 
+void Stager::reserve(const std::vector<Parcel>& parcels) {
+  constexpr std::int64_t kMostAhead = 8;
+  std::int64_t bytes = 1;
+  for (const Parcel& parcel : parcels) bytes += static_cast<std::int64_t>(parcel.bytes);
+  // What is built, on the way and with the consumer at a time.
+  const std::int64_t count = std::clamp<std::int64_t>(budget_ / bytes, 1, kMostAhead) + 2;
+  std::vector<Block> blocks;
+  std::vector<at::Tensor> device_blocks;
+  for (std::int64_t i = 0; i < count; ++i) {
+    for (const Parcel& parcel : parcels) {
+      blocks.push_back(dock_.engine->host_pool()->acquire(parcel.bytes));
+      device_blocks.push_back(dock_.engine->allocate_device(parcel.bytes));
+    }
+  }
+}
+
 StagedPtr Stager::begin(const Element& element) {
   const Freight freight = freight_of(element);
   std::vector<at::Tensor> arrived(freight.tensors.size());
   auto staged = std::make_shared<Staged>();
+  const std::vector<Parcel> parcels = pack(freight);
+  std::call_once(reserved_, [&] { reserve(parcels); });
   Shipment shipment(dock_, on_the_way_);
-  for (const Parcel& parcel : pack(freight)) {
+  for (const Parcel& parcel : parcels) {
     const c10::Storage& block = staged->blocks.emplace_back(shipment.add(parcel, freight));
     for (const Parcel::Piece& piece : parcel.pieces)
-      arrived[piece.tensor] = tensor_on(block, piece.offset, freight.tensors[piece.tensor]);
+      arrived[piece.tensor] = like(freight.tensors[piece.tensor], block, piece.offset);
   }
   for (std::size_t i = 0; i < arrived.size(); ++i) {
     // Tensors without data have memory too, if hardly any.
     if (!arrived[i].defined())
-      arrived[i] = tensor_on(dock_.engine->allocate_device(1).storage(), 0, freight.tensors[i]);
+      arrived[i] = like(freight.tensors[i], dock_.engine->allocate_device(1).storage(), 0);
   }
   staged->arrived = shipment.send();
   staged->element = with_freight(element, arrived);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -19,6 +20,7 @@ namespace torch_distinput {
 class BufferPool;
 class CopyEngine;
 class Transit;
+struct Parcel;
 
 /// An element whose copy to a device has begun. Letting go of it is always safe.
 struct Staged;
@@ -69,6 +71,8 @@ class Stager {
     c10::Stream stream;
   };
 
+  /// Takes the memory that elements like the first will need, so that none is allocated later.
+  void reserve(const std::vector<Parcel>& parcels);
   StagedPtr begin(const Element& element);
   bool has_room(std::int64_t bytes) const;
   void take_back(const c10::Stream& now);
@@ -76,7 +80,9 @@ class Stager {
   Dock dock_;
   const std::int64_t budget_;
   std::shared_ptr<std::atomic<std::int64_t>> on_the_way_;
+  std::once_flag reserved_;
   std::optional<Delivered> delivered_;
+  const int process_;
 };
 
 }  // namespace torch_distinput

@@ -252,10 +252,11 @@ class AgreedLane final : public Lane {
 }  // namespace
 
 std::unique_ptr<Lane> open_agreed_lane(const DistributionPtr& distribution, const IterContext& context,
-                                       const Start& start, std::unique_ptr<PeerRounds> rounds,
-                                       Counter& counter, std::int64_t row_start) {
+                                       const Start& start, const ShippingPtr& shipping,
+                                       std::unique_ptr<PeerRounds> rounds, Counter& counter,
+                                       std::int64_t row_start) {
   const std::int64_t ahead = steps_ahead(*distribution);
-  auto own = open_lane(distribution, context, start, ahead > 0 ? Reading::kHere : Reading::kAhead);
+  auto own = open_lane(distribution, context, start, shipping, ahead > 0 ? Reading::kHere : Reading::kAhead);
   return std::make_unique<AgreedLane>(distribution, std::move(own), start, std::move(rounds), counter,
                                       row_start, ahead);
 }

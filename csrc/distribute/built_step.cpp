@@ -48,7 +48,7 @@ StepInfo info_of(const Distribution& distribution, const PlannedStep& planned) {
 }  // namespace
 
 BuiltStep build_step(const Distribution& distribution, const PlannedStep& planned,
-                     const std::function<Element(const Part&)>& take) {
+                     const ShippingPtr& shipping, const std::function<Element(const Part&)>& take) {
   BuiltStep step;
   for (const std::int64_t index : distribution.dealing.local) {
     const Part& part = planned.parts[static_cast<std::size_t>(index)];
@@ -64,6 +64,7 @@ BuiltStep build_step(const Distribution& distribution, const PlannedStep& planne
       mine.push_back(present[static_cast<std::size_t>(index)]);
   }
   step.after.position = planned.after;
+  if (shipping) shipping->begin(step);
   return step;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "distribute/distribution.h"
+#include "distribute/shipping.h"
 #include "distribute/step_schedule.h"
 #include "torch_distinput/element.h"
 #include "torch_distinput/state.h"
@@ -27,10 +28,11 @@ struct Start {
   std::vector<Start> pipelines = {};  ///< one for each local replica where each reads its own dataset
 };
 
-/// A step with its data, on the host.
+/// A step with its data, on the host and perhaps on its way to the devices.
 struct BuiltStep {
-  std::vector<Element> parts;  ///< one for each local replica
-  StepInfo info;               ///< without `epoch` and `is_last`
+  std::vector<Element> parts;          ///< one for each local replica
+  std::vector<StagedPtr> staged = {};  ///< of the parts; null, or none at all, where no copy has begun
+  StepInfo info;                       ///< without `epoch` and `is_last`
   bool complete = true;
   bool last = false;
   bool last_complete = false;
@@ -42,8 +44,8 @@ struct BuiltStep {
 double loss_scale(const StepInfo& info, std::int64_t valid);
 
 /// Fetches this worker's parts of `planned`. `take` gives the rows of a part that names some; the other
-/// parts become zero-row elements.
+/// parts become zero-row elements. `shipping`, which may be null, begins to move them.
 BuiltStep build_step(const Distribution& distribution, const PlannedStep& planned,
-                     const std::function<Element(const Part&)>& take);
+                     const ShippingPtr& shipping, const std::function<Element(const Part&)>& take);
 
 }  // namespace torch_distinput

@@ -4,12 +4,13 @@
 #include <cstdint>
 
 #include "distribute/built_step.h"
+#include "distribute/shipping.h"
 #include "torch_distinput/strategy.h"
 
 namespace torch_distinput {
 
-/// What the user gets of `step`: each part on its replica's device, where the options ask for that. Takes
-/// the data out of `step`; when a copy to a device throws, `step` is as before.
-PerReplica deliver(const Distribution& distribution, BuiltStep& step, std::int64_t epoch, bool is_last);
+/// What the user gets of `step`: each part on its replica's device; `shipping` is null where all stay on the
+/// host. Takes the data out of `step`; when a copy to a device throws, `step` is as before.
+PerReplica deliver(const ShippingPtr& shipping, BuiltStep& step, std::int64_t epoch, bool is_last);
 
 }  // namespace torch_distinput

@@ -18,6 +18,16 @@
 
 namespace torch_distinput {
 
+namespace {
+
+std::shared_ptr<Engine> make_engine_for(const Distribution& distribution) {
+  auto engine = make_engine(distribution.options);
+  engine->pool = batch_pool(distribution);
+  return engine;
+}
+
+}  // namespace
+
 DistributedIterator::Impl::Impl(DistributionPtr distribution, std::shared_ptr<EpochCount> epochs,
                                 EpochPosition at, bool stream_only, std::unique_ptr<PeerLink> link,
                                 bool seed_given)
@@ -29,7 +39,7 @@ DistributedIterator::Impl::Impl(DistributionPtr distribution, std::shared_ptr<Ep
       link_(std::move(link)),
       users_seed_(seed_given),
       seed_given_(seed_given),
-      engine_(make_engine(distribution_->options)),
+      engine_(make_engine_for(*distribution_)),
       allocations_before_(engine_->pool->stats().allocations),
       fork_count_(fork_count()) {}
 
@@ -105,10 +115,11 @@ void DistributedIterator::Impl::learn_spec(const std::vector<SpecPtr>& of_ranks)
 }
 
 std::unique_ptr<Lane> DistributedIterator::Impl::make_lane() {
+  if (!shipping_) shipping_ = open_shipping(*distribution_);
   const IterContext context = epoch_context(engine_, at_.seed, at_.epoch, stream_only_);
-  if (!link_ || distribution_->one_stream()) return open_lane(distribution_, context, at_.start);
-  return open_agreed_lane(distribution_, context, at_.start, link_->rounds(), engine_->counters->rounds,
-                          rows_before_);
+  if (!link_ || distribution_->one_stream()) return open_lane(distribution_, context, at_.start, shipping_);
+  return open_agreed_lane(distribution_, context, at_.start, shipping_, link_->rounds(),
+                          engine_->counters->rounds, rows_before_);
 }
 
 /// The next step, made and not handed out; null at the end.
@@ -122,7 +133,7 @@ BuiltStep* DistributedIterator::Impl::peek() {
 
 PerReplica DistributedIterator::Impl::hand_out(bool only_complete) {
   const bool is_last = only_complete ? ahead_->last_complete : ahead_->last;
-  PerReplica values = deliver(*distribution_, *ahead_, at_.epoch, is_last);
+  PerReplica values = deliver(shipping_, *ahead_, at_.epoch, is_last);
   at_.start = std::move(ahead_->after);
   ahead_.reset();
   if (link_) link_->took(values.info().step);

@@ -10,6 +10,7 @@
 #include "distribute/lane.h"
 #include "distribute/peer_link.h"
 #include "distribute/saved_position.h"
+#include "distribute/shipping.h"
 #include "ops/epoch_count.h"
 #include "torch_distinput/strategy.h"
 
@@ -54,6 +55,7 @@ struct DistributedIterator::Impl {
   bool seed_given_;  // the user's, or a saved state's
   std::int64_t rows_before_ = 0;  // of the epoch before the opening, over all ranks
   std::shared_ptr<Engine> engine_;
+  ShippingPtr shipping_;            // null before the first step is asked for, and where all stay on the host
   std::unique_ptr<Lane> lane_;      // null before the first step is asked for, and after load
   std::optional<BuiltStep> ahead_;  // made and not handed out
   std::exception_ptr error_;

@@ -8,12 +8,12 @@
 namespace torch_distinput {
 
 std::unique_ptr<Lane> open_lane(const DistributionPtr& distribution, const IterContext& context,
-                                const Start& start, Reading reading) {
-  if (!distribution->pipelines.empty()) return open_pipelines_lane(distribution, context, start);
+                                const Start& start, const ShippingPtr& shipping, Reading reading) {
+  if (!distribution->pipelines.empty()) return open_pipelines_lane(distribution, context, start, shipping);
   if (auto rows = plan_rows(*distribution, context)) {
-    return open_plan_lane(distribution, std::move(rows), context, start.position);
+    return open_plan_lane(distribution, std::move(rows), context, start.position, shipping);
   }
-  return open_stream_lane(distribution, context, start, reading);
+  return open_stream_lane(distribution, context, start, shipping, reading);
 }
 
 std::shared_ptr<PlanRows> plan_rows(const Distribution& distribution, const IterContext& context) {

@@ -34,8 +34,10 @@ std::shared_ptr<PlanRows> plan_rows(const Distribution& distribution, const Iter
 /// Who reads a stream: a thread of the lane's own, ahead of the consumer, or the thread that calls `next`.
 enum class Reading { kAhead, kHere };
 
-/// Opens the plan lane where the pipeline has a plan that knows its rows, else the stream lane.
+/// Opens the plan lane where the pipeline has a plan that knows its rows, else the stream lane. `shipping`
+/// moves parts as soon as they are there; null: they stay on the host.
 std::unique_ptr<Lane> open_lane(const DistributionPtr& distribution, const IterContext& context,
-                                const Start& start, Reading reading = Reading::kAhead);
+                                const Start& start, const ShippingPtr& shipping,
+                                Reading reading = Reading::kAhead);
 
 }  // namespace torch_distinput

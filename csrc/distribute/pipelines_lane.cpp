@@ -15,11 +15,13 @@ using Steps = std::vector<std::optional<BuiltStep>>;
 
 class PipelinesLane final : public Lane {
  public:
-  PipelinesLane(DistributionPtr distribution, const IterContext& context, Start start)
+  PipelinesLane(DistributionPtr distribution, const IterContext& context, Start start,
+                const ShippingPtr& shipping)
       : distribution_(std::move(distribution)), at_(std::move(start)) {
     at_.pipelines.resize(distribution_->pipelines.size());
     for (std::size_t i = 0; i < distribution_->pipelines.size(); ++i) {
-      lanes_.push_back(open_lane(distribution_->pipelines[i], context, at_.pipelines[i]));
+      lanes_.push_back(open_lane(distribution_->pipelines[i], context, at_.pipelines[i],
+                                 shipping ? shipping->only(i) : nullptr));
     }
   }
 
@@ -60,6 +62,7 @@ class PipelinesLane final : public Lane {
 
   void add(BuiltStep& merged, std::optional<BuiltStep>& step, std::size_t replica) const {
     StepInfo& info = merged.info;
+    merged.staged.push_back(step && !step->staged.empty() ? std::move(step->staged.front()) : nullptr);
     merged.parts.push_back(step ? std::move(step->parts.front()) : missing_part(replica));
     info.valid.push_back(step ? step->info.valid.front() : 0);
     info.has_value.push_back(step.has_value());
@@ -94,8 +97,8 @@ class PipelinesLane final : public Lane {
 }  // namespace
 
 std::unique_ptr<Lane> open_pipelines_lane(const DistributionPtr& distribution, const IterContext& context,
-                                          const Start& start) {
-  return std::make_unique<PipelinesLane>(distribution, context, start);
+                                          const Start& start, const ShippingPtr& shipping) {
+  return std::make_unique<PipelinesLane>(distribution, context, start, shipping);
 }
 
 }  // namespace torch_distinput

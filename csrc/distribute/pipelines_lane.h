@@ -11,6 +11,6 @@ namespace torch_distinput {
 /// data has ended gets zero rows; with tail `kUntilFirst` all stop before it.
 /// REQUIRES: `distribution->pipelines` is not empty.
 std::unique_ptr<Lane> open_pipelines_lane(const DistributionPtr& distribution, const IterContext& context,
-                                          const Start& start);
+                                          const Start& start, const ShippingPtr& shipping);
 
 }  // namespace torch_distinput

@@ -20,16 +20,18 @@ namespace {
 /// Makes step after step, by many threads at a time.
 class StepMaker {
  public:
-  StepMaker(DistributionPtr distribution, std::shared_ptr<PlanRows> rows, const StepPosition& start)
+  StepMaker(DistributionPtr distribution, std::shared_ptr<PlanRows> rows, const StepPosition& start,
+            ShippingPtr shipping)
       : distribution_(std::move(distribution)),
         rows_(rows),
-        steps_(distribution_->rules(), start, std::move(rows)) {}
+        steps_(distribution_->rules(), start, std::move(rows)),
+        shipping_(std::move(shipping)) {}
 
   std::optional<BuiltStep> make(std::int64_t index) {
     const auto planned = steps_.take(index);
     if (!planned) return std::nullopt;
     Element with_rows;
-    return build_step(*distribution_, *planned, [&](const Part& part) {
+    return build_step(*distribution_, *planned, shipping_, [&](const Part& part) {
       if (rows_->unbatched()) return fetch(part);
       // No need to fetch data for the shape of a part without rows.
       if (part.rows == 0 && with_rows.rows()) return slice_rows(with_rows, 0, 0, "distribute_dataset");
@@ -48,6 +50,7 @@ class StepMaker {
   DistributionPtr distribution_;
   std::shared_ptr<PlanRows> rows_;
   PlannedSteps steps_;
+  ShippingPtr shipping_;
 };
 
 class PlanLane final : public Lane {
@@ -84,12 +87,14 @@ std::shared_ptr<Executor> executor_for(const Distribution& distribution, const P
 }  // namespace
 
 std::unique_ptr<Lane> open_plan_lane(const DistributionPtr& distribution, std::shared_ptr<PlanRows> rows,
-                                     const IterContext& context, const StepPosition& start) {
+                                     const IterContext& context, const StepPosition& start,
+                                     const ShippingPtr& shipping) {
   auto executor = executor_for(*distribution, *rows, context);
   const ProducerOptions ahead = read_ahead(*distribution, *rows);
   const StepPosition position = fit_position(start, *rows);
-  return std::make_unique<PlanLane>(std::make_shared<StepMaker>(distribution, std::move(rows), position),
-                                    std::move(executor), ahead);
+  return std::make_unique<PlanLane>(
+      std::make_shared<StepMaker>(distribution, std::move(rows), position, shipping), std::move(executor),
+      ahead);
 }
 
 StepPosition fit_position(StepPosition start, const PlanRows& rows) {

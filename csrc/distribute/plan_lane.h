@@ -12,7 +12,8 @@ namespace torch_distinput {
 /// built out of order by many threads and handed out in order. A plan that runs foreign code is built on
 /// threads of its own; with `per_replica_buffer_size` 0 in `next`.
 std::unique_ptr<Lane> open_plan_lane(const DistributionPtr& distribution, std::shared_ptr<PlanRows> rows,
-                                     const IterContext& context, const StepPosition& start);
+                                     const IterContext& context, const StepPosition& start,
+                                     const ShippingPtr& shipping);
 
 /// `start` as a place in `rows`: by the number of rows before it where the batches are not those that it
 /// was saved with.

@@ -45,6 +45,10 @@ std::optional<std::int64_t> step_bytes(const Distribution& distribution, PlanRow
 
 }  // namespace
 
+std::int64_t prefetch_bytes(const Options& options) {
+  return options.prefetch_bytes.value_or(kDefaultPrefetchBytes);
+}
+
 ProducerOptions read_ahead(const Distribution& distribution, PlanRows& rows) {
   const Options& options = distribution.options;
   const PlanTraits traits = rows.plan()->traits();
@@ -60,7 +64,7 @@ ProducerOptions read_ahead(const Distribution& distribution, PlanRows& rows) {
   if (options.prefetch) {
     ahead.depth = *options.prefetch;
   } else if (bytes) {
-    ahead.depth = std::min(ahead.depth, options.prefetch_bytes.value_or(kDefaultPrefetchBytes) / *bytes);
+    ahead.depth = std::min(ahead.depth, prefetch_bytes(options) / *bytes);
   }
   ahead.depth = std::max<std::int64_t>(ahead.depth, 1);
   ahead.burst = std::min(ahead.burst, ahead.depth);

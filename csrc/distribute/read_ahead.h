@@ -13,4 +13,7 @@ namespace torch_distinput {
 /// steps of native plans, fewer where `prefetch_bytes` would be exceeded; the option `prefetch` overrules.
 ProducerOptions read_ahead(const Distribution& distribution, PlanRows& rows);
 
+/// Bytes that may be read ahead: the option `prefetch_bytes`, else 64 MiB.
+std::int64_t prefetch_bytes(const Options& options);
+
 }  // namespace torch_distinput

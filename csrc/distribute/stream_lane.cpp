@@ -29,8 +29,10 @@ WindowRules window_rules(const Distribution& distribution) {
 /// Steps made one after the other in the calling thread.
 class StepReader {
  public:
-  StepReader(DistributionPtr distribution, const IterContext& context, const Start& start)
+  StepReader(DistributionPtr distribution, const IterContext& context, const Start& start,
+             ShippingPtr shipping)
       : distribution_(std::move(distribution)),
+        shipping_(std::move(shipping)),
         start_(start.position),
         skips_(!start.upstream),
         window_([node = distribution_->dealing.node, context] { return open_iterator(node, context); },
@@ -43,8 +45,8 @@ class StepReader {
     }
     const auto planned = schedule_->next(window_);
     if (!planned) return std::nullopt;
-    BuiltStep step =
-        build_step(*distribution_, *planned, [this](const Part& part) { return window_.take(part); });
+    BuiltStep step = build_step(*distribution_, *planned, shipping_,
+                                [this](const Part& part) { return window_.take(part); });
     step.after.upstream = window_.upstream(planned->after.cursor.element);
     window_.drop_before(planned->after.cursor.element);
     return step;
@@ -63,6 +65,7 @@ class StepReader {
   }
 
   DistributionPtr distribution_;
+  ShippingPtr shipping_;
   StepPosition start_;
   bool skips_;
   ElementWindow window_;
@@ -71,8 +74,9 @@ class StepReader {
 
 class InlineStreamLane final : public Lane {
  public:
-  InlineStreamLane(DistributionPtr distribution, const IterContext& context, const Start& start)
-      : reader_(std::move(distribution), context, start) {}
+  InlineStreamLane(DistributionPtr distribution, const IterContext& context, const Start& start,
+                   const ShippingPtr& shipping)
+      : reader_(std::move(distribution), context, start, shipping) {}
 
   std::optional<BuiltStep> next() override {
     if (error_) std::rethrow_exception(error_);
@@ -91,9 +95,10 @@ class InlineStreamLane final : public Lane {
 
 class ThreadedStreamLane final : public Lane {
  public:
-  ThreadedStreamLane(DistributionPtr distribution, const IterContext& context, const Start& start)
+  ThreadedStreamLane(DistributionPtr distribution, const IterContext& context, const Start& start,
+                     const ShippingPtr& shipping)
       : queue_(static_cast<std::size_t>(2 * distribution->input.per_replica_buffer_size - 1)),
-        reader_(std::move(distribution), context, start),
+        reader_(std::move(distribution), context, start, shipping),
         thread_("tdi-distribute", [this] { read(); }) {}
   ~ThreadedStreamLane() override { queue_.close(); }
 
@@ -129,12 +134,12 @@ bool runs_ahead_by_itself(const Distribution& distribution, const IterContext& c
 }  // namespace
 
 std::unique_ptr<Lane> open_stream_lane(const DistributionPtr& distribution, const IterContext& context,
-                                       const Start& start, Reading reading) {
+                                       const Start& start, const ShippingPtr& shipping, Reading reading) {
   if (reading == Reading::kHere || distribution->input.per_replica_buffer_size == 0 ||
       runs_ahead_by_itself(*distribution, context)) {
-    return std::make_unique<InlineStreamLane>(distribution, context, start);
+    return std::make_unique<InlineStreamLane>(distribution, context, start, shipping);
   }
-  return std::make_unique<ThreadedStreamLane>(distribution, context, start);
+  return std::make_unique<ThreadedStreamLane>(distribution, context, start, shipping);
 }
 
 }  // namespace torch_distinput

@@ -11,6 +11,6 @@ namespace torch_distinput {
 /// does not know its rows. With `per_replica_buffer_size` k > 0 a thread reads about 1 + 2k batches ahead,
 /// from the first `next` on; a native plan runs ahead by itself, so its elements are cut in `next`.
 std::unique_ptr<Lane> open_stream_lane(const DistributionPtr& distribution, const IterContext& context,
-                                       const Start& start, Reading reading);
+                                       const Start& start, const ShippingPtr& shipping, Reading reading);
 
 }  // namespace torch_distinput

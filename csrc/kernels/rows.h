@@ -14,7 +14,8 @@ namespace torch_distinput {
 class BufferPool;
 
 /// A batch under construction: one tensor a leaf, each in a block of its own
-/// from `pool` (so that keeping one leaf does not keep the others).
+/// from `pool` (so that keeping one leaf does not keep the others), or the small
+/// ones in one block, where the pool packs.
 struct BatchBuffer {
   Element element;             ///< leaves of shape [rows, row dims...], uninitialised
   std::vector<RowSink> sinks;  ///< one a leaf

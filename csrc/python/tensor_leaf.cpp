@@ -86,17 +86,25 @@ py::object dense_to_python(at::Tensor&& tensor) {
   return py::reinterpret_steal<py::object>(wrapped);
 }
 
-py::object ragged_to_python(const Ragged& ragged) {
-  const auto* const bounds = static_cast<const std::int64_t*>(ragged.offsets.const_data_ptr());
-  const std::int64_t rows = ragged.offsets.size(0) - 1;
-  at::Tensor values = ragged.values.narrow(0, bounds[0], bounds[rows] - bounds[0]);
-  at::Tensor offsets = bounds[0] == 0 ? ragged.offsets.alias() : at::sub(ragged.offsets, bounds[0]);
-  if (!values.device().is_cpu()) offsets = offsets.to(values.device());
+namespace {
+
+py::object jagged_of(at::Tensor values, at::Tensor offsets) {
   const auto made = py::reinterpret_steal<py::object>(
       PyObject_CallFunctionObjArgs(from_jagged, dense_to_python(std::move(values)).ptr(),
                                    dense_to_python(std::move(offsets)).ptr(), nullptr));
   if (!made) throw_python();
   return made;
+}
+
+}  // namespace
+
+py::object ragged_to_python(const Ragged& ragged) {
+  if (!ragged.offsets.is_cpu()) return jagged_of(ragged.values, ragged.offsets.alias());
+  const auto* const bounds = static_cast<const std::int64_t*>(ragged.offsets.const_data_ptr());
+  const std::int64_t rows = ragged.offsets.size(0) - 1;
+  at::Tensor values = ragged.values.narrow(0, bounds[0], bounds[rows] - bounds[0]);
+  at::Tensor offsets = bounds[0] == 0 ? ragged.offsets.alias() : at::sub(ragged.offsets, bounds[0]);
+  return jagged_of(std::move(values), std::move(offsets));
 }
 
 py::object sparse_to_python(Sparse&& sparse) { return dense_to_python(std::move(sparse.value)); }

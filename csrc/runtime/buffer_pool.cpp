@@ -95,12 +95,16 @@ struct BufferPool::Shelves {
 };
 
 std::shared_ptr<BufferPool> BufferPool::create(std::shared_ptr<BlockAllocator> allocator,
-                                               std::size_t retained_bytes_limit) {
-  return std::make_shared<BufferPool>(Passkey{}, std::move(allocator), retained_bytes_limit);
+                                               std::size_t retained_bytes_limit, Packing packing) {
+  return std::make_shared<BufferPool>(Passkey{}, std::move(allocator), retained_bytes_limit, packing);
 }
 
-BufferPool::BufferPool(Passkey, std::shared_ptr<BlockAllocator> allocator, std::size_t retained_bytes_limit)
-    : allocator_(std::move(allocator)), limit_(retained_bytes_limit), shelves_(std::make_unique<Shelves>()) {}
+BufferPool::BufferPool(Passkey, std::shared_ptr<BlockAllocator> allocator, std::size_t retained_bytes_limit,
+                       Packing packing)
+    : allocator_(std::move(allocator)),
+      limit_(retained_bytes_limit),
+      packing_(packing),
+      shelves_(std::make_unique<Shelves>()) {}
 
 BufferPool::~BufferPool() {
   for (const Shelf& shelf : shelves_->by_class) free_chain(shelf.newest);

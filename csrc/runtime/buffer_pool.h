@@ -7,6 +7,20 @@
 
 namespace torch_distinput {
 
+/// Pieces of a batch up to this size share a block where a pool packs.
+inline constexpr std::size_t kPackedBytes = std::size_t{1} << 20;
+/// Where pieces begin in a block: kernels that load vectors, and compiled ones, rely on aligned data.
+inline constexpr std::size_t kPackedAlignment = 256;
+
+/// The first place for a piece behind `used` bytes of a block.
+constexpr std::size_t packed_offset(std::size_t used) {
+  return (used + kPackedAlignment - 1) / kPackedAlignment * kPackedAlignment;
+}
+
+/// Whether the small pieces of a batch lie in blocks of their own, so that keeping one keeps no other, or
+/// share one, so that they can be copied at once.
+enum class Packing { kApart, kTogether };
+
 /// Where a pool's memory comes from. Any thread may call, also concurrently.
 struct BlockAllocator {
   virtual ~BlockAllocator() = default;
@@ -65,14 +79,18 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   /// Keeps returned blocks up to `retained_bytes_limit` in all; beyond it those returned longest ago are
   /// freed.
   static std::shared_ptr<BufferPool> create(std::shared_ptr<BlockAllocator> allocator,
-                                            std::size_t retained_bytes_limit);
-  BufferPool(Passkey, std::shared_ptr<BlockAllocator> allocator, std::size_t retained_bytes_limit);
+                                            std::size_t retained_bytes_limit,
+                                            Packing packing = Packing::kApart);
+  BufferPool(Passkey, std::shared_ptr<BlockAllocator> allocator, std::size_t retained_bytes_limit,
+             Packing packing);
   ~BufferPool();
 
   /// A block of at least `bytes` (0 is allowed), contents undefined. Throws std::bad_alloc.
   Block acquire(std::size_t bytes);
 
   PoolStats stats() const;
+  /// How those who make batches in this pool should lay them out.
+  Packing packing() const noexcept { return packing_; }
 
  private:
   friend class Block;
@@ -85,6 +103,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
 
   const std::shared_ptr<BlockAllocator> allocator_;
   const std::size_t limit_;
+  const Packing packing_;
   const std::unique_ptr<Shelves> shelves_;
 };
 

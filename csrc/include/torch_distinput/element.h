@@ -46,8 +46,8 @@ struct TDI_API Bytes {
 /// `values[offsets[i], offsets[i + 1])`.
 struct Ragged {
   at::Tensor values;  ///< shape [total, inner dims...]
-  /// int64, shape [rows + 1], contiguous, in host memory, never falling. Need not start at 0, so that rows of
-  /// a column share its memory.
+  /// int64, shape [rows + 1], contiguous, never falling. In host memory it need not start at 0, so that rows
+  /// of a column share its memory; where `values` are on a device, so is this, and it starts at 0.
   at::Tensor offsets;
 };
 

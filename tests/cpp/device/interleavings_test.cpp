@@ -49,7 +49,7 @@ class Schedule {
   }
 
  private:
-  static constexpr int kBatches = 8;
+  static constexpr int kBatches = 5;
   static constexpr std::int64_t kBudget = 200;  // bytes: five batches
 
   struct Kept {

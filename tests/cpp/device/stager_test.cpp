@@ -11,7 +11,7 @@
 
 #include <vector>
 
-#include "device/parcel.h"
+#include "core/tensor_on.h"
 #include "device/transit.h"
 #include "torch_distinput/error.h"
 #include "trace_engine.h"
@@ -52,6 +52,20 @@ TEST(Stager, CopiesSmallLeavesAtOnceToAlignedPlaces) {
     EXPECT_TRUE(at::equal(leaf, at::full({16, 64}, static_cast<int>(i), at::kFloat)));
     EXPECT_EQ((static_cast<const char*>(leaf.const_data_ptr()) - first) % 256, 0);
   }
+}
+
+TEST(Stager, CopiesLeavesThatLieTogetherAsTheyLie) {
+  Bench bench;
+  bench.engine->direct = true;
+  const at::Tensor block = at::arange(256, at::kFloat);  // places for leaves every 256 bytes
+  const at::Tensor first = tensor_on(block.storage(), 0, {10}, at::kFloat);
+  const at::Tensor second = tensor_on(block.storage(), 256, {3, 2}, at::kFloat);
+  const auto before = bench.engine->host_pool()->stats().reuses;
+  const Element arrived = bench.bring(Element::tuple({first, second}));
+  EXPECT_EQ(bench.engine->copies, 1);
+  EXPECT_EQ(bench.engine->host_pool()->stats().reuses, before);
+  EXPECT_TRUE(at::equal(arrived.tensor(0), first));
+  EXPECT_TRUE(at::equal(arrived.tensor(1), second));
 }
 
 TEST(Stager, CopiesLargeLeavesOneByOne) {

@@ -86,7 +86,7 @@ class TraceEngine final : public CopyEngine {
 
   c10::Device device() const override { return c10::kCPU; }
   const std::shared_ptr<BufferPool>& host_pool() const override { return pool_; }
-  bool reads_directly(const at::Tensor&) const override { return false; }
+  bool reads_directly(const at::Tensor&) const override { return direct; }
 
   at::Tensor allocate_device(std::size_t bytes) override {
     release_held();
@@ -182,6 +182,7 @@ class TraceEngine final : public CopyEngine {
 
   std::size_t current = kFirstConsumer;  ///< the consumer's stream
   bool captures = false;
+  bool direct = false;  ///< host memory is read where it lies
   int copies = 0;
   int backing_allocations = 0;
 

@@ -77,5 +77,18 @@ TEST(MakeBatch, GivesEachLeafABlockOfItsOwn) {
   EXPECT_GT(pool->stats().outstanding_bytes, 0);
 }
 
+TEST(MakeBatch, PutsSmallLeavesIntoOneBlockWhereThePoolPacks) {
+  const auto pool = BufferPool::create(page_allocator(), std::size_t{1} << 24, Packing::kTogether);
+  const StructurePtr leaf = Structure::leaf();
+  const RowLayout layout{Structure::tuple({leaf, leaf, leaf}),
+                         {{at::kByte, {3}, 3}, {at::kFloat, {1 << 18}, 1 << 20}, {at::kLong, {}, 8}}};
+  BatchBuffer batch = make_batch(layout, 2, *pool);
+  EXPECT_EQ(pool->stats().allocations, 2);
+  EXPECT_EQ(batch.sinks[2].data - batch.sinks[0].data, 256);
+  EXPECT_EQ(batch.element.tensor(2).sizes(), at::IntArrayRef({2}));
+  EXPECT_EQ(batch.sinks[2].data, static_cast<char*>(batch.element.tensor(2).mutable_data_ptr()));
+  EXPECT_FALSE(batch.element.tensor(0).storage().is_alias_of(batch.element.tensor(1).storage()));
+}
+
 }  // namespace
 }  // namespace torch_distinput

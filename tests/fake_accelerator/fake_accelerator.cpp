@@ -1,0 +1,76 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "fake_accelerator.h"
+
+#include <c10/core/DeviceType.h>
+
+#include "state.h"
+
+namespace torch_distinput::fake {
+
+State& state() {
+  static auto& only = *new State();
+  return only;
+}
+
+Current& current() {
+  thread_local Current here;
+  return here;
+}
+
+Stream& stream_of(const c10::Stream& stream) {
+  return state()
+      .streams[static_cast<std::size_t>(stream.device_index())][static_cast<std::size_t>(stream.id())];
+}
+
+c10::Stream current_stream(c10::DeviceIndex device) {
+  return c10::Stream(c10::Stream::UNSAFE, c10::Device(kType, device),
+                     current().stream[static_cast<std::size_t>(device)]);
+}
+
+void expect_current(c10::DeviceIndex device) {
+  if (current().device != device) ++state().wrong_device;
+}
+
+void take_time(c10::DeviceIndex device) {
+  const std::int64_t delay = state().delay[static_cast<std::size_t>(device)];
+  if (delay > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay));
+}
+
+void install() {
+  static const bool installed = [] {
+    c10::register_privateuse1_backend("fake");
+    register_allocators();
+    register_guard_and_hooks();
+    return true;
+  }();
+  static_cast<void>(installed);
+}
+
+Counts counts() {
+  const State& now = state();
+  return {now.copies,           now.host_waits, now.device_allocations,
+          now.host_allocations, now.events,     now.wrong_device};
+}
+
+void reset() {
+  State& now = state();
+  now.copies = now.host_waits = now.device_allocations = now.host_allocations = now.wrong_device = 0;
+}
+
+void set_delay(std::int64_t microseconds) {
+  for (auto& delay : state().delay) delay = microseconds;
+}
+void set_delay(std::int64_t device, std::int64_t microseconds) {
+  state().delay.at(static_cast<std::size_t>(device)) = microseconds;
+}
+void set_capturing(bool capturing) { state().capturing = capturing; }
+
+void drain() {
+  // Twice, as work of one stream may wait for another's.
+  for (int round = 0; round < 2; ++round) {
+    for (auto& device : state().streams)
+      for (Stream& stream : device) stream.wait();
+  }
+}
+
+}  // namespace torch_distinput::fake

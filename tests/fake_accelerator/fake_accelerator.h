@@ -1,0 +1,42 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace torch_distinput::fake {
+
+/// What the fake accelerator was asked for since `reset`.
+struct Counts {
+  std::int64_t copies = 0;              ///< queued, in either direction
+  std::int64_t host_waits = 0;          ///< times a host thread waited for a stream, an event or a device
+  std::int64_t device_allocations = 0;  ///< of backing memory, not from the cache
+  std::int64_t host_allocations = 0;    ///< of page-locked memory
+  std::int64_t events = 0;              ///< made and not destroyed
+  std::int64_t wrong_device = 0;        ///< calls for a device other than the thread's current one
+};
+
+/// An asynchronous accelerator with two devices, in this process, on torch's PrivateUse1. Streams are
+/// threads; device memory cannot be read by the host and is poisoned when it is freed; page-locked memory is
+/// known by address. Made once a process, named `fake`; never taken down.
+void install();
+
+Counts counts();
+void reset();
+/// Every copy and event takes at least this long.
+void set_delay(std::int64_t microseconds);
+/// The same for one device alone.
+void set_delay(std::int64_t device, std::int64_t microseconds);
+/// Whether streams claim to record a graph.
+void set_capturing(bool capturing);
+/// Waits for all streams, without counting.
+void drain();
+
+/// Queues a kernel on the current stream that reads the bytes of a contiguous `tensor` when its turn comes,
+/// whoever holds the tensor by then. The string is filled by `drain`.
+std::shared_ptr<const std::string> snapshot(const at::Tensor& tensor);
+
+}  // namespace torch_distinput::fake

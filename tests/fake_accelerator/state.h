@@ -1,0 +1,57 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <c10/core/Allocator.h>
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+
+#include "fake_accelerator.h"
+#include "stream.h"
+
+namespace torch_distinput::fake {
+
+inline constexpr c10::DeviceType kType = c10::kPrivateUse1;
+inline constexpr c10::DeviceIndex kDevices = 2;
+/// Stream 0 is the default one; the others are handed out in turn.
+inline constexpr c10::StreamId kStreams = 4;
+
+/// All counters and settings. Never destroyed, as streams run until the process ends.
+struct State {
+  std::atomic<std::int64_t> copies{0}, host_waits{0}, device_allocations{0}, host_allocations{0}, events{0},
+      wrong_device{0};
+  std::array<std::atomic<std::int64_t>, kDevices> delay{};  // microseconds
+  std::atomic<bool> capturing{false};
+  std::atomic<c10::StreamId> handed_out{0};
+  std::array<std::array<Stream, kStreams>, kDevices> streams;
+};
+State& state();
+
+/// The calling thread's device and its streams.
+struct Current {
+  c10::DeviceIndex device = 0;
+  std::array<c10::StreamId, kDevices> stream{};
+};
+Current& current();
+
+Stream& stream_of(const c10::Stream& stream);
+/// The calling thread's stream on `device`.
+c10::Stream current_stream(c10::DeviceIndex device);
+/// Counts a call for a device that is not the calling thread's.
+void expect_current(c10::DeviceIndex device);
+/// Called by streams: as long as the device's delay.
+void take_time(c10::DeviceIndex device);
+
+c10::Allocator* device_allocator();
+/// Where a stream finds the memory that `device_pointer` stands for.
+void* memory_of(const void* device_pointer);
+void use_on(const c10::DataPtr& data, const c10::Stream& stream);
+bool is_page_locked(const void* pointer);
+
+void register_guard_and_hooks();
+void register_allocators();
+
+}  // namespace torch_distinput::fake

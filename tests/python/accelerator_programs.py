@@ -1,0 +1,187 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Programs on the fake accelerator, run by test_devices.py in a process of their own: a process keeps its accelerator.
+
+    python accelerator_programs.py FOLDER      # FOLDER holds the module _fake_accelerator
+
+Prints one line of JSON: for each function below the traceback of its failure, or null.
+"""
+
+import json
+import sys
+import traceback
+
+import torch
+
+sys.path.insert(0, sys.argv[1])
+import _fake_accelerator as fake
+
+import torch_distinput as tdi
+
+FIELDS = 64
+
+
+def many_fields(batches: int) -> tdi.Dataset:
+    """Batches of 16 rows with 64 fields of 4 kB: row r of field f holds f + r."""
+    rows = torch.arange(batches * 16, dtype=torch.float32)[:, None]
+    return tdi.Dataset.from_tensor_slices({f"f{i}": (rows + i).expand(-1, 64).clone() for i in range(FIELDS)}).batch(16)
+
+
+def raw(tensor: torch.Tensor) -> bytes:
+    return tensor.contiguous().numpy().tobytes()
+
+
+def in_steady_state_a_batch_is_one_copy_without_a_wait_or_an_allocation():
+    iterator = iter(tdi.OneDeviceStrategy("fake:1").distribute_dataset(many_fields(80)))
+    for _ in range(30):
+        batch = next(iterator)
+        fake.drain()
+    fake.reset()
+    steps = 0
+    for batch in iterator:
+        fake.drain()
+        steps += 1
+    counts = fake.counts()
+    assert steps == 50
+    assert counts["copies"] <= 50, counts
+    assert (counts["host_waits"], counts["device_allocations"], counts["host_allocations"]) == (0, 0, 0), counts
+    assert counts["wrong_device"] == 0, counts
+    assert str(batch["f0"].device) == "fake:1"
+
+
+def batches_hold_the_right_data_though_nobody_waited():
+    fake.set_delay(200)
+    expected = [batch["f3"] for batch in many_fields(20)]
+    seen = [
+        fake.snapshot(batch["f3"]) for batch in tdi.OneDeviceStrategy("fake:1").distribute_dataset(many_fields(20))
+    ]
+    assert fake.counts()["host_waits"] == 0
+    fake.drain()
+    assert [s.bytes() for s in seen] == [raw(e) for e in expected]
+
+
+def kept_batches_never_change():
+    dataset = tdi.Dataset.range(4000).batch(4)
+    kept = list(tdi.MirroredStrategy(["fake:0", "fake:1"]).distribute_dataset(dataset))
+    assert len(kept) == 1000
+    for i, step in enumerate(kept):
+        assert step.values[0].cpu().tolist() == [4 * i, 4 * i + 1]
+        assert step.values[1].cpu().tolist() == [4 * i + 2, 4 * i + 3]
+
+
+def epochs_left_early_leave_nothing_behind():
+    dataset = tdi.OneDeviceStrategy("fake:1").distribute_dataset(many_fields(10))
+
+    def epoch():
+        for step, _ in enumerate(dataset):
+            if step == 2:
+                break
+        fake.drain()
+
+    for _ in range(20):
+        epoch()
+    before = fake.counts()
+    for _ in range(200):
+        epoch()
+    after = fake.counts()
+    assert after["events"] <= before["events"] + 20, (before, after)
+    assert after["device_allocations"] <= before["device_allocations"] + 20, (before, after)
+
+
+def a_python_map_and_a_generator_are_brought_too():
+    def numbers():
+        yield from range(10)
+
+    stream = tdi.Dataset.from_generator(numbers, tdi.TensorSpec((), torch.int64)).map(lambda x: x * 2).batch(4)
+    steps = [batch.cpu().tolist() for batch in tdi.OneDeviceStrategy("fake:1").distribute_dataset(stream)]
+    assert steps == [[0, 2, 4, 6], [8, 10, 12, 14], [16, 18]]
+
+
+def strings_stay_on_the_host():
+    dataset = tdi.Dataset.from_tensor_slices({"text": ["a", "bb", "c", "d"], "x": torch.arange(4)}).batch(2)
+    first = next(iter(tdi.OneDeviceStrategy("fake:0").distribute_dataset(dataset)))
+    assert first["text"] == ["a", "bb"]
+    assert str(first["x"].device) == "fake:0"
+
+
+def fetch_to_device_false_keeps_all_on_the_host():
+    fake.reset()
+    dataset = tdi.MirroredStrategy(["fake:0", "fake:1"]).distribute_dataset(
+        tdi.Dataset.range(8).batch(4), tdi.InputOptions(fetch_to_device=False)
+    )
+    assert all(value.device.type == "cpu" for step in dataset for value in step.values)
+    assert fake.counts()["copies"] == 0
+
+
+def no_buffer_reads_and_copies_nothing_ahead():
+    options = tdi.InputOptions(per_replica_buffer_size=0)
+    iterator = iter(tdi.OneDeviceStrategy("fake:1").distribute_dataset(tdi.Dataset.range(12).batch(4), options))
+    fake.reset()
+    next(iterator)
+    assert fake.counts()["copies"] == 1
+
+
+def next_raises_inside_a_graph_capture_and_loses_nothing():
+    iterator = iter(tdi.OneDeviceStrategy("fake:1").distribute_dataset(tdi.Dataset.range(8).batch(4)))
+    next(iterator)
+    fake.set_capturing(True)
+    try:
+        next(iterator)
+    except tdi.FailedPreconditionError as error:
+        assert "records a graph" in str(error)
+    else:
+        raise AssertionError("nothing was raised")
+    finally:
+        fake.set_capturing(False)
+    assert next(iterator).cpu().tolist() == [4, 5, 6, 7]
+
+
+def tensors_are_ordinary_also_under_inference_mode():
+    dataset = tdi.OneDeviceStrategy("fake:1").distribute_dataset(tdi.Dataset.range(8).batch(4))
+    with torch.inference_mode():
+        batches = list(dataset)
+    assert not any(batch.is_inference() for batch in batches)
+    assert [batch._version for batch in batches] == [0, 0]
+
+
+def a_users_record_stream_protects_a_batch():
+    stream = torch.Stream(device="fake:1")
+    seen, expected = [], []
+    for i, batch in enumerate(
+        tdi.OneDeviceStrategy("fake:1").distribute_dataset(tdi.Dataset.range(400).batch(4))
+    ):
+        batch.record_stream(stream)
+        seen.append(fake.snapshot(batch))
+        expected.append(raw(torch.arange(4 * i, 4 * i + 4)))
+        del batch
+    fake.drain()
+    assert [s.bytes() for s in seen] == expected
+
+
+def a_resumed_iterator_delivers_the_rest():
+    dataset = tdi.OneDeviceStrategy("fake:1").distribute_dataset(tdi.Dataset.range(20).batch(4))
+    iterator = iter(dataset)
+    next(iterator)
+    state = iterator.state_dict()
+    rest = [batch.cpu().tolist() for batch in iterator]
+    resumed = iter(dataset)
+    resumed.load_state_dict(state)
+    assert [batch.cpu().tolist() for batch in resumed] == rest
+
+
+PROGRAMS = [value for name, value in list(globals().items()) if callable(value) and value.__module__ == __name__]
+PROGRAMS = [program for program in PROGRAMS if program not in (many_fields, raw)]
+
+
+def outcome(program) -> str | None:
+    fake.drain()
+    fake.reset()
+    fake.set_delay(0)
+    try:
+        program()
+    except BaseException:
+        return traceback.format_exc()
+    return None
+
+
+if __name__ == "__main__":
+    print(json.dumps({program.__name__: outcome(program) for program in PROGRAMS}))

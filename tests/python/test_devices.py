@@ -1,0 +1,37 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Batches on an accelerator that is no hardware: `tests/fake_accelerator`, built by the C++ tests."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+BUILD = HERE.parents[1] / "build" / "release"
+PROGRAMS = HERE / "accelerator_programs.py"
+NAMES = [
+    node.name
+    for node in ast.parse(PROGRAMS.read_text()).body
+    if isinstance(node, ast.FunctionDef) and node.name not in ("many_fields", "raw", "outcome")
+]
+
+pytestmark = pytest.mark.skipif(
+    not list(BUILD.glob("_fake_accelerator*.so")), reason="`make test-cpp` builds the fake accelerator"
+)
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, str | None]:
+    done = subprocess.run(
+        [sys.executable, str(PROGRAMS), str(BUILD)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_on_the_fake_accelerator(outcomes, name):
+    assert outcomes[name] is None, outcomes[name]
