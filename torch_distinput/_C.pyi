@@ -224,6 +224,8 @@ class Dataset:
         """Each distinct element once, where it comes first."""
     def assert_cardinality(self, cardinality: int) -> Dataset:
         """Says how many elements there are; reading fails where that is wrong."""
+    def normalize_images(self, mean: collections.abc.Sequence[float], std: collections.abc.Sequence[float], dtype: torch.dtype, layout: str) -> Dataset:
+        """uint8 images as numbers, (byte / 255 - mean) / std a channel."""
     def with_options(self, options: Options) -> Dataset:
         """The dataset with options; later ones win field by field."""
     def batch_size(self) -> int | None:

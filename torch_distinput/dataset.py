@@ -319,6 +319,27 @@ class Dataset(IterableDataset):
         """
         return Dataset(self._native.assert_cardinality(expected_cardinality))
 
+    def normalize_images(
+        self,
+        mean: Sequence[float],
+        std: Sequence[float],
+        dtype: torch.dtype = torch.float32,
+        layout: str = "NCHW",
+    ) -> Dataset:
+        """Images of uint8 as numbers: `(byte / 255 - mean) / std`, where the data ends up.
+
+        Changes every uint8 leaf with at least 3 dims a row. Its last dim is the channels if it is as long as `mean`,
+        else its third last one.
+
+        Args:
+            mean: an entry for each channel, as after a division by 255.
+            std: likewise.
+            dtype: torch.float32, torch.float16 or torch.bfloat16. A value is one fused multiply-add in float32 with
+                factors that were rounded once, then rounded to `dtype`.
+            layout: "NCHW" puts the channels before height and width, "NHWC" behind.
+        """
+        return Dataset(self._native.normalize_images(list(mean), list(std), dtype, layout))
+
     def apply(self, transformation: Callable[[Dataset], Dataset]) -> Dataset:
         """`transformation(self)`: a chain of ops with a name."""
         result = transformation(self)

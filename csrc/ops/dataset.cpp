@@ -166,6 +166,10 @@ Dataset Dataset::unique() const { return Dataset(ops::unique(node_)); }
 Dataset Dataset::assert_cardinality(std::int64_t cardinality) const {
   return Dataset(ops::assert_cardinality(node_, cardinality));
 }
+Dataset Dataset::normalize_images(std::vector<double> mean, std::vector<double> std,
+                                  ImageOptions options) const {
+  return Dataset(ops::normalize_images(node_, std::move(mean), std::move(std), options));
+}
 Dataset Dataset::with_options(Options options) const {
   return Dataset(ops::with_options(node_, std::move(options)));
 }

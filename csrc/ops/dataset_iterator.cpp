@@ -9,6 +9,7 @@
 #include "core/interrupt_watch.h"
 #include "ops/fork_count.h"
 #include "ops/identity.h"
+#include "ops/yields_batches.h"
 #include "runtime/buffer_pool.h"
 #include "runtime/counters.h"
 #include "runtime/permutation.h"
@@ -21,14 +22,6 @@ constexpr const char* kKind = "torch_distinput.DatasetIterator";
 constexpr std::int64_t kVersion = 1;
 /// A checkpoint costs microseconds: this much work may be done again after an error instead.
 constexpr std::chrono::microseconds kCheckpointInterval{100};
-
-/// Whether the elements of `node` are batches of rows.
-bool yields_batches(const Node& node) {
-  const std::optional<bool> batches = node.traits().batches;
-  if (batches) return *batches;
-  const std::vector<NodePtr> inputs = node.inputs();
-  return !inputs.empty() && yields_batches(*inputs.front());
-}
 
 void check_header(const State& state) {
   TORCH_CHECK_VALUE(state.has("kind") && state.has("version"),

@@ -52,6 +52,9 @@ NodePtr sample_from_datasets(std::vector<NodePtr> inputs, SampleOptions options)
 NodePtr choose_from_datasets(std::vector<NodePtr> inputs, NodePtr choice);
 NodePtr unique(NodePtr input);
 NodePtr assert_cardinality(NodePtr input, std::int64_t cardinality);
+/// uint8 images as numbers, (byte / 255 - mean) / std a channel.
+NodePtr normalize_images(NodePtr input, std::vector<double> mean, std::vector<double> std,
+                         ImageOptions options);
 NodePtr with_options(NodePtr input, Options options);
 
 }  // namespace torch_distinput::ops

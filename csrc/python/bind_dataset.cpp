@@ -27,6 +27,12 @@ std::optional<ElementSpec> optional_spec(const py::object& spec, const std::stri
   return spec_from_python(spec, where);
 }
 
+ImageLayout image_layout(const std::string& name) {
+  TORCH_CHECK_VALUE(name == "NCHW" || name == "NHWC",
+                    "normalize_images: `layout` must be \"NCHW\" or \"NHWC\", but is \"", name, "\".");
+  return name == "NCHW" ? ImageLayout::kNchw : ImageLayout::kNhwc;
+}
+
 Dataset from_tensors(const py::object& value) {
   Element element = ElementReader("from_tensors", Lists::kLeaf, Objects::kRefuse).read(value);
   return without_gil([&] { return Dataset::from_tensors(std::move(element)); });
@@ -254,6 +260,14 @@ void bind_ops(Class& dataset) {
       .def("unique", &Dataset::unique, WithoutGil(), "Each distinct element once, where it comes first.")
       .def("assert_cardinality", &Dataset::assert_cardinality, py::arg("cardinality"), WithoutGil(),
            "Says how many elements there are; reading fails where that is wrong.")
+      .def(
+          "normalize_images",
+          [](const Dataset& self, std::vector<double> mean, std::vector<double> std, c10::ScalarType dtype,
+             const std::string& layout) {
+            return self.normalize_images(std::move(mean), std::move(std), {dtype, image_layout(layout)});
+          },
+          py::arg("mean"), py::arg("std"), py::arg("dtype"), py::arg("layout"), WithoutGil(),
+          "uint8 images as numbers, (byte / 255 - mean) / std a channel.")
       .def("with_options", &Dataset::with_options, py::arg("options"), WithoutGil(),
            "The dataset with options; later ones win field by field.");
 }

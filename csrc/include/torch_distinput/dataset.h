@@ -82,6 +82,13 @@ struct SampleOptions {
   std::optional<std::int64_t> seed = {};
 };
 
+/// The order of the dims of an image: channels before height and width, or behind.
+enum class ImageLayout { kNchw, kNhwc };
+struct ImageOptions {
+  c10::ScalarType dtype = c10::ScalarType::Float;  ///< or Half or BFloat16
+  ImageLayout layout = ImageLayout::kNchw;
+};
+
 /// Which epoch a cursor runs and how; unset fields follow the dataset's own
 /// count of epochs and its seed.
 struct IterateOptions {
@@ -196,6 +203,11 @@ class TDI_API Dataset {
   /// Says how many elements there are, `kInfiniteCardinality` included. `next` throws
   /// FailedPreconditionError where the data turns out to differ.
   Dataset assert_cardinality(std::int64_t cardinality) const;
+  /// Every uint8 leaf with at least 3 dims a row as numbers, (byte / 255 - mean) / std with an entry of
+  /// `mean` and `std` for each channel, as one fma with rounded factors. The last dim is the channels if it
+  /// is as many as there are entries, else the third last. Throws c10::ValueError if neither is.
+  Dataset normalize_images(std::vector<double> mean, std::vector<double> std,
+                           ImageOptions options = {}) const;
   /// `function(*this)`: a chain of ops with a name.
   Dataset apply(const std::function<Dataset(const Dataset&)>& function) const { return function(*this); }
   Dataset with_options(Options options) const;

@@ -1,0 +1,187 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "kernels/images.h"
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+#include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/task_arena.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include "kernels/rows.h"
+
+// What is marked so is compiled a second time for processors that have these instructions. Without them
+// `std::fma` is a call for each value, with the same result.
+#if defined(__x86_64__)
+#define TDI_VECTOR_TARGET __attribute__((target("avx2,fma,f16c"), optimize("O3")))
+#define TDI_INLINE __attribute__((always_inline)) inline
+#else
+#define TDI_VECTOR_TARGET
+#define TDI_INLINE inline
+#endif
+
+namespace torch_distinput {
+namespace {
+
+/// From here on images are shared out among threads.
+constexpr std::int64_t kSharedBytes = std::int64_t{1} << 18;
+
+struct Work {
+  const std::uint8_t* from;
+  void* to;
+  std::int64_t channels;
+  std::int64_t height;
+  std::int64_t width;
+  bool from_last;  // pixels hold their channels side by side
+  bool to_last;
+  const float* scale;
+  const float* shift;
+  const std::uint8_t* flip;
+
+  std::int64_t size() const { return channels * height * width; }
+};
+
+/// Items at `step` from each other.
+template <class T>
+struct Line {
+  T* data;
+  std::int64_t step;
+};
+
+template <class Out>
+TDI_INLINE void unpack_line(Line<const std::uint8_t> from, Line<Out> to, std::int64_t count, float scale,
+                            float shift) {
+  const std::uint8_t* __restrict in = from.data;
+  Out* __restrict out = to.data;
+  // The steps that vectorise are written out.
+  if (from.step == 1 && to.step == 1) {
+    for (std::int64_t i = 0; i < count; ++i)
+      out[i] = static_cast<Out>(std::fma(static_cast<float>(in[i]), scale, shift));
+  } else {
+    for (std::int64_t i = 0; i < count; ++i)
+      out[i * to.step] = static_cast<Out>(std::fma(static_cast<float>(in[i * from.step]), scale, shift));
+  }
+}
+
+/// One row of pixels from three channels side by side to three lines.
+template <class Out>
+TDI_INLINE void split_three(const std::uint8_t* __restrict in, Out* __restrict red, Out* __restrict green,
+                            Out* __restrict blue, std::int64_t count, const float* scale,
+                            const float* shift) {
+  const float scales[3] = {scale[0], scale[1], scale[2]};
+  const float shifts[3] = {shift[0], shift[1], shift[2]};
+  for (std::int64_t i = 0; i < count; ++i) {
+    red[i] = static_cast<Out>(std::fma(static_cast<float>(in[3 * i]), scales[0], shifts[0]));
+    green[i] = static_cast<Out>(std::fma(static_cast<float>(in[3 * i + 1]), scales[1], shifts[1]));
+    blue[i] = static_cast<Out>(std::fma(static_cast<float>(in[3 * i + 2]), scales[2], shifts[2]));
+  }
+}
+
+template <class Out>
+void turn_rows(Out* image, const Work& work) {
+  for (std::int64_t row = 0; row < work.height * (work.to_last ? 1 : work.channels); ++row) {
+    Out* const line = image + row * work.width * (work.to_last ? work.channels : 1);
+    if (!work.to_last) {
+      std::reverse(line, line + work.width);
+      continue;
+    }
+    for (std::int64_t left = 0, right = work.width - 1; left < right; ++left, --right)
+      std::swap_ranges(line + left * work.channels, line + (left + 1) * work.channels,
+                       line + right * work.channels);
+  }
+}
+
+template <class Out>
+TDI_INLINE void unpack_image(const Work& work, std::int64_t image) {
+  const std::uint8_t* const in = work.from + image * work.size();
+  Out* const out = static_cast<Out*>(work.to) + image * work.size();
+  const std::int64_t pixels = work.height * work.width;
+  if (work.from_last && !work.to_last && work.channels == 3) {
+    split_three(in, out, out + pixels, out + 2 * pixels, pixels, work.scale, work.shift);
+  } else {
+    for (std::int64_t c = 0; c < work.channels; ++c) {
+      const Line<const std::uint8_t> from{work.from_last ? in + c : in + c * pixels,
+                                          work.from_last ? work.channels : 1};
+      const Line<Out> to{work.to_last ? out + c : out + c * pixels, work.to_last ? work.channels : 1};
+      unpack_line(from, to, pixels, work.scale[c], work.shift[c]);
+    }
+  }
+  if (work.flip != nullptr && work.flip[image] != 0) turn_rows(out, work);
+}
+
+using Unpack = void (*)(const Work&, std::int64_t begin, std::int64_t end);
+
+template <class Out>
+void unpack_plain(const Work& work, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t image = begin; image < end; ++image) unpack_image<Out>(work, image);
+}
+
+template <class Out>
+TDI_VECTOR_TARGET void unpack_vector(const Work& work, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t image = begin; image < end; ++image) unpack_image<Out>(work, image);
+}
+
+bool has_vectors() {
+#if defined(__x86_64__)
+  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return has;
+#else
+  return true;
+#endif
+}
+
+template <class Out>
+Unpack unpack_to() {
+  return has_vectors() ? unpack_vector<Out> : unpack_plain<Out>;
+}
+
+Unpack unpack_for(c10::ScalarType dtype) {
+  if (dtype == at::kHalf) return unpack_to<c10::Half>();
+  return dtype == at::kBFloat16 ? unpack_to<c10::BFloat16>() : unpack_to<float>();
+}
+
+void run(Unpack unpack, const Work& work, std::int64_t images) {
+  const bool in_arena = tbb::this_task_arena::current_thread_index() > tbb::task_arena::not_initialized;
+  if (!in_arena || images == 1 || images * work.size() < kSharedBytes) return unpack(work, 0, images);
+  // Isolated: a thread that waits here must not begin another batch.
+  tbb::this_task_arena::isolate([&] {
+    tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, images),
+                      [&](const auto& part) { unpack(work, part.begin(), part.end()); });
+  });
+}
+
+}  // namespace
+
+at::Tensor unpack_images(const at::Tensor& images, ChannelDim from, const ImageScaling& scaling,
+                         std::span<const std::uint8_t> flip, BufferPool& pool) {
+  const bool from_last = from == ChannelDim::kLast;
+  const bool to_last = scaling.layout == ImageLayout::kNhwc;
+  Dims shape(images.sizes().begin(), images.sizes().end());
+  const std::size_t dims = shape.size();
+  const std::int64_t height = shape[dims - (from_last ? 3 : 2)];
+  const std::int64_t width = shape[dims - (from_last ? 2 : 1)];
+  const std::int64_t channels = scaling.channels();
+  const std::int64_t last[3] = {to_last ? height : channels, to_last ? width : height,
+                                to_last ? channels : width};
+  std::copy(last, last + 3, shape.end() - 3);
+  at::Tensor result = pooled_tensor(shape, scaling.dtype, pool);
+  if (result.numel() == 0) return result;
+  const Work work{static_cast<const std::uint8_t*>(images.const_data_ptr()),
+                  result.mutable_data_ptr(),
+                  channels,
+                  height,
+                  width,
+                  from_last,
+                  to_last,
+                  scaling.scale.data(),
+                  scaling.shift.data(),
+                  flip.empty() ? nullptr : flip.data()};
+  run(unpack_for(scaling.dtype), work, images.numel() / work.size());
+  return result;
+}
+
+}  // namespace torch_distinput
