@@ -9,7 +9,9 @@
 #   make test-all    the same with the slow tests, then the sanitizer runs
 #   make test-tsan   runtime and files tests under ThreadSanitizer
 #   make test-asan   C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make test-gpu    what only a CUDA device can show; skipped, with a reason, where there is none
 #   make bench       C++ benchmarks
+#   make bench-gpu   the way to a CUDA device; writes benchmarks/results/gpu.json
 #   make lint        formatting and include rules
 #   make clean       remove what was built; .venv stays
 
@@ -39,7 +41,7 @@ ifeq ($(CI),true)
 export CMAKE_ARGS ?= -DTDI_WERROR=ON
 endif
 
-.PHONY: setup build demo test test-all test-cpp test-tsan test-asan bench lint clean
+.PHONY: setup build demo test test-all test-cpp test-tsan test-asan test-gpu bench bench-gpu lint clean
 .DEFAULT_GOAL := build
 
 setup: $(SETUP_STAMP)
@@ -82,6 +84,15 @@ test-tsan: $(SETUP_STAMP)
 
 test-asan: $(SETUP_STAMP)
 	$(call sanitized,asan,address$(comma)undefined,tdi_tests,)
+
+# compute-sanitizer, where it is installed, watches the tests of the kernel.
+test-gpu: test-cpp
+	$(PY) -m pytest tests/gpu -rs
+	@if command -v compute-sanitizer > /dev/null; then \
+	  compute-sanitizer --error-exitcode 1 $(PY) -m pytest tests/gpu -k unpack; fi
+
+bench-gpu: build
+	$(PY) benchmarks/python/gpu.py --json benchmarks/results/gpu.json
 
 bench: build
 	@cmake -S . -B $(BUILD) -DTDI_BUILD_BENCHMARKS=ON $(CMAKE_ARGS)

@@ -1,0 +1,142 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The way to a CUDA device, beside bare copies and beside torch's DataLoader with a prefetcher.
+
+    make bench-gpu       # python benchmarks/python/gpu.py --json benchmarks/results/gpu.json
+
+Without a device the file says "not measured".
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import torch
+from machine import describe
+from torch.utils.data import DataLoader
+
+import torch_distinput as tdi
+
+IMAGES = 256  # of 3 x 224 x 224 bytes: 38.5 MB
+REPEATS = 7
+
+
+def image_rows(batches: int) -> torch.Tensor:
+    return torch.randint(0, 256, (IMAGES * batches, 3, 224, 224), dtype=torch.uint8)
+
+
+def seconds(run: Callable[[], None]) -> float:
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    run()
+    torch.cuda.synchronize()
+    return time.perf_counter() - begin
+
+
+def median(run: Callable[[], None]) -> float:
+    run()
+    return statistics.median(seconds(run) for _ in range(REPEATS))
+
+
+def through(loader: Iterable, work: Callable[[], None] = lambda: None) -> None:
+    for _ in loader:
+        work()
+
+
+def ours(dataset: tdi.Dataset) -> tdi.DistributedDataset:
+    return tdi.OneDeviceStrategy("cuda:0").distribute_dataset(dataset)
+
+
+def prefetched(loader: Iterable) -> Iterator:
+    """What people write by hand: the next batch is copied on a stream of its own."""
+    stream, ahead = torch.cuda.Stream(), None
+    for batch in loader:
+        with torch.cuda.stream(stream):
+            coming = [tensor.cuda(non_blocking=True) for tensor in batch]
+        if ahead is not None:
+            yield ahead
+        torch.cuda.current_stream().wait_stream(stream)
+        for tensor in coming:
+            tensor.record_stream(torch.cuda.current_stream())
+        ahead = coming
+    yield ahead
+
+
+def bandwidth() -> dict:
+    """Host to device, 38.5 MB batches, as a share of bare page-locked copies of the same bytes."""
+    batches = 16
+    rows = image_rows(4)
+    block, target = rows[:IMAGES].pin_memory(), rows[:IMAGES].cuda()
+
+    def bare() -> None:
+        for _ in range(batches):
+            target.copy_(block, non_blocking=True)
+
+    options = tdi.Options(prefetch_bytes=256 << 20)
+    dataset = ours(tdi.Dataset.from_tensor_slices(rows).repeat().batch(IMAGES).take(batches).with_options(options))
+    limit, own = median(bare), median(lambda: through(dataset))
+    return {"bare_gb_s": batches * block.nbytes / limit / 1e9, "ours_gb_s": batches * block.nbytes / own / 1e9,
+            "share": limit / own}
+
+
+def many_fields() -> dict:
+    """64 fields of 4 kB a batch, beside `pin_memory` and `.to(non_blocking=True)` for each tensor."""
+    batches = 200
+    fields = {f"f{i}": torch.randn(16 * batches, 64) for i in range(64)}
+
+    def tensor_by_tensor() -> None:
+        for step in range(batches):
+            for rows in fields.values():
+                rows[step * 16 : step * 16 + 16].pin_memory().to("cuda", non_blocking=True)
+
+    dataset = ours(tdi.Dataset.from_tensor_slices(fields).batch(16))
+    theirs, own = median(tensor_by_tensor), median(lambda: through(dataset))
+    return {"tensor_by_tensor_us": theirs / batches * 1e6, "ours_us": own / batches * 1e6, "times_faster": theirs / own}
+
+
+def exposed() -> dict:
+    """Load time that a step of 10 ms does not hide, as a share of the step."""
+    rows, steps = image_rows(4), 50
+    side = torch.randn(2048, 2048, device="cuda")
+    cycles = int(1e7 / (seconds(lambda: torch.cuda._sleep(10_000_000)) * 1e9) * 1e7)  # of 10 ms
+
+    def work() -> None:
+        torch.cuda._sleep(cycles)
+        side.add_(1)
+
+    dataset = tdi.Dataset.from_tensor_slices(rows)
+    alone = median(lambda: through(range(steps), work))
+    loader = DataLoader(torch.utils.data.TensorDataset(rows), IMAGES, pin_memory=True, num_workers=4)
+    sides = {
+        "torch_distinput": lambda: through(ours(dataset.repeat().batch(IMAGES).take(steps)), work),
+        "DataLoader and a prefetcher, 4 steps": lambda: through(prefetched(loader), work),
+    }
+    taken = {name: median(run) for name, run in sides.items()}
+    return {"step_ms": alone / steps * 1e3, "exposed_share": (taken["torch_distinput"] - alone) / alone,
+            "beside": {name: value * 1e3 for name, value in taken.items()}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the results here")
+    arguments = parser.parse_args()
+    if torch.cuda.is_available():
+        device = torch.cuda.get_device_properties(0)
+        result = describe(("torch",)) | {
+            "status": "measured", "device": device.name, "cuda": torch.version.cuda,
+            "host_to_device": bandwidth(), "many_fields": many_fields(), "step_of_10_ms": exposed(),
+        }
+    else:
+        result = {"status": "not measured", "reason": "no CUDA device on the machine that wrote this file",
+                  "command": "make bench-gpu"}
+    text = json.dumps(result, indent=2)
+    print(text)
+    if arguments.json:
+        arguments.json.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

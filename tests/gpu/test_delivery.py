@@ -1,0 +1,151 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Batches on a CUDA device: right, without waits, beside the consumer's own work, and without leftovers."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import torch_distinput as tdi
+
+BATCH = 64
+
+
+def images(batches: int) -> tdi.Dataset:
+    rows = torch.randint(0, 256, (BATCH * 4, 3, 224, 224), dtype=torch.uint8)
+    data = {"image": rows, "label": torch.arange(len(rows))}
+    return tdi.Dataset.from_tensor_slices(data).repeat().batch(BATCH).take(batches)
+
+
+def on_gpu(dataset: tdi.Dataset):
+    return tdi.OneDeviceStrategy("cuda:0").distribute_dataset(dataset)
+
+
+def work(step: int) -> torch.Tensor:
+    """A kernel or two on the current stream, some milliseconds."""
+    a = torch.randn(4096, 4096, device="cuda:0", generator=torch.Generator("cuda:0").manual_seed(step))
+    return a @ a
+
+
+def test_batches_are_those_of_the_host():
+    for there, here in zip(on_gpu(images(8)), images(8), strict=True):
+        assert torch.equal(there["image"].cpu(), here["image"])
+        assert torch.equal(there["label"].cpu(), here["label"])
+
+
+def test_a_thousand_kept_batches_never_change():
+    kept = list(on_gpu(tdi.Dataset.range(4000).batch(4)))
+    assert torch.equal(torch.cat(kept).cpu(), torch.arange(4000))
+
+
+def test_all_kinds_of_leaves_arrive():
+    ragged = torch.nested.nested_tensor([torch.arange(i) for i in range(1, 5)], layout=torch.jagged)
+    sparse = torch.eye(4).to_sparse()
+    dataset = tdi.Dataset.from_tensor_slices({"r": ragged, "s": sparse, "t": ["a", "b", "c", "d"]}).batch(4)
+    batch = next(iter(on_gpu(dataset)))
+    assert [row.tolist() for row in batch["r"].cpu().unbind()] == [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3]]
+    assert torch.equal(batch["s"].cpu().to_dense(), torch.eye(4))
+    assert batch["t"] == ["a", "b", "c", "d"]
+
+
+def test_copies_run_beside_kernels_and_next_never_waits():
+    iterator = iter(on_gpu(images(40)))
+    for _ in range(10):
+        next(iterator)
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
+        for step in range(10):
+            with torch.profiler.record_function("next"):
+                next(iterator)
+            work(step)
+        torch.cuda.synchronize()
+    events = profile.events()
+    nexts = [e.time_range for e in events if e.name == "next" and e.device_type == torch.autograd.DeviceType.CPU]
+    waits = [e for e in events if "Synchronize" in e.name and e.device_type == torch.autograd.DeviceType.CPU]
+    assert not [w for w in waits for n in nexts if n.start <= w.time_range.start < n.end]
+    gpu = [e for e in events if e.device_type == torch.autograd.DeviceType.CUDA]
+    copies = [e.time_range for e in gpu if "HtoD" in e.name]
+    kernels = [e.time_range for e in gpu if "gemm" in e.name.lower()]
+    assert any(c.start < k.end and k.start < c.end for c in copies for k in kernels)
+
+
+def test_small_leaves_are_one_copy():
+    fields = {f"f{i}": torch.zeros(1600, 64) for i in range(64)}
+    iterator = iter(on_gpu(tdi.Dataset.from_tensor_slices(fields).batch(16)))
+    for _ in range(10):
+        next(iterator)
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(50):
+            next(iterator)
+        torch.cuda.synchronize()
+    assert sum("HtoD" in event.name for event in profile.events()) <= 60
+
+
+def test_a_graph_is_recorded_while_the_loader_runs():
+    iterator = iter(on_gpu(images(200)))
+    static = next(iterator)["image"].clone()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        static.float().sum()
+    torch.cuda.current_stream().wait_stream(side)
+    for _ in range(20):
+        next(iterator)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            total = static.float().sum()
+        graph.replay()
+    assert total.item() == static.float().sum().item()
+
+
+def test_next_raises_inside_a_recording_and_loses_nothing():
+    iterator = iter(on_gpu(tdi.Dataset.range(12).batch(4)))
+    next(iterator)
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        with pytest.raises(tdi.FailedPreconditionError, match="records a graph"):
+            next(iterator)
+    assert next(iterator).tolist() == [4, 5, 6, 7]
+
+
+def test_epochs_left_early_take_no_memory():
+    dataset = on_gpu(images(20))
+
+    def epoch():
+        for step, _ in enumerate(dataset):
+            if step == 3:
+                break
+        torch.cuda.synchronize()
+
+    for _ in range(5):
+        epoch()
+    before = torch.cuda.memory_reserved()
+    for _ in range(20):
+        epoch()
+    assert torch.cuda.memory_reserved() <= before
+
+
+def test_another_ranks_process_has_no_context_on_the_first_device():
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two devices")
+    program = (
+        "import torch, torch_distinput as tdi\n"
+        "d = tdi.OneDeviceStrategy('cuda:1').distribute_dataset(tdi.Dataset.range(64).batch(4))\n"
+        "list(d); torch.cuda.synchronize(1)\n"
+        "print(torch._C._cuda_hasPrimaryContext(0))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("mode", ["inference", "autocast", "side stream", "compile"])
+def test_right_in_every_mode(mode):
+    rows = torch.arange(400.0).reshape(100, 4)
+    dataset = on_gpu(tdi.Dataset.from_tensor_slices(rows).batch(10))
+    double = torch.compile(lambda x: x * 2) if mode == "compile" else (lambda x: x * 2)
+    stream = torch.cuda.Stream() if mode == "side stream" else torch.cuda.current_stream()
+    with torch.inference_mode(mode == "inference"), torch.autocast("cuda", enabled=mode == "autocast"):
+        with torch.cuda.stream(stream):
+            result = torch.cat([double(batch) for batch in dataset])
+            assert torch.equal(result.cpu(), rows * 2)

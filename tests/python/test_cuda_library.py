@@ -1,0 +1,49 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The optional CUDA library stands apart: the main one needs no CUDA, and it loads where there is no driver."""
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from torch_distinput import _C
+
+BUILD = Path(__file__).resolve().parents[2] / "build" / "release"
+LIBRARY = BUILD / "libtorch_distinput_cuda.so"
+NO_DEVICE = {35: "insufficient driver", 100: "no device"}
+
+
+class Functions(ctypes.Structure):
+    """`CudaFunctions` of csrc/device/cuda/cuda_abi.h."""
+
+    _fields_ = [
+        ("device_count", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int))),
+        ("exchange_capture_mode", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int))),
+        ("unpack_images", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)),
+        ("error_text", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_int)),
+    ]
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="needs nm")
+def test_the_main_library_needs_no_symbol_of_cuda():
+    libraries = [Path(_C.__file__), *(Path(_C.__file__).parent / "lib").glob("libtorch_distinput.so")]
+    assert len(libraries) == 2
+    for library in libraries:
+        listed = subprocess.run(["nm", "-D", "--undefined-only", library], capture_output=True, text=True, check=True)
+        assert [line for line in listed.stdout.splitlines() if "cuda" in line.lower() or "nccl" in line.lower()] == []
+
+
+@pytest.mark.skipif(not LIBRARY.exists(), reason="nvcc was not found when the C++ tests were built")
+def test_the_cuda_library_loads_without_a_driver_and_says_so():
+    library = ctypes.CDLL(str(LIBRARY))
+    library.tdi_cuda_functions.restype = ctypes.POINTER(Functions)
+    functions = library.tdi_cuda_functions().contents
+    count = ctypes.c_int(-1)
+    error = functions.device_count(ctypes.byref(count))
+    if error == 0:
+        assert count.value > 0
+    else:
+        assert error in NO_DEVICE
+        assert functions.error_text(error)
