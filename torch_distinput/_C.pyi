@@ -341,7 +341,7 @@ class InputOptions:
         """Seconds of silence after which a peer has failed."""
 
 class DistributedIterator:
-    """One pass over the steps of a distributed dataset, as a pair of the value and the StepInfo each. `wrap` makes a leaf of the list of the replicas' leaves; None: there is one replica."""
+    """One pass over the steps of a distributed dataset, as a pair of the value and the StepInfo each. `wrap` makes a leaf of the tuple of the replicas' leaves; None: there is one replica."""
     def next(self, wrap: object) -> object:
         """The next step, or None at the end."""
     def get_next(self, wrap: object) -> object:

@@ -22,9 +22,8 @@ using Handle = CursorHandle<DistributedIterator>;
 /// is one replica.
 py::tuple step_to_python(const PerReplica& step, const py::object& wrap) {
   std::vector<Element> parts(step.begin(), step.end());
-  py::object value = wrap.is_none()
-                         ? element_to_python(std::move(parts.front()))
-                         : elements_to_python(parts, [&](py::list leaves) { return wrap(leaves); });
+  py::object value =
+      wrap.is_none() ? element_to_python(std::move(parts.front())) : elements_to_python(parts, wrap);
   return py::make_tuple(std::move(value), step.info());
 }
 
@@ -48,7 +47,7 @@ void bind_distributed_iterator(py::module_& module) {
   py::class_<Handle>(module, "DistributedIterator", collected_by_gc<DistributedIterator>(),
                      "One pass over the steps of a distributed dataset, as a pair of the value and the "
                      "StepInfo each. `wrap` "
-                     "makes a leaf of the list of the replicas' leaves; None: there is one replica.")
+                     "makes a leaf of the tuple of the replicas' leaves; None: there is one replica.")
       .def("next", next, py::arg("wrap"), "The next step, or None at the end.")
       .def("get_next", get_next, py::arg("wrap"), "The next step; OutOfRangeError at the end.")
       .def("get_next_as_optional", get_next_as_optional, py::arg("wrap"),

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "python/leaf.h"
+#include "python/python_error.h"
 
 namespace torch_distinput {
 namespace {
@@ -88,17 +89,22 @@ py::object element_to_python(Element&& element) {
   return Skeleton::of(element.structure()).assemble(leaves);
 }
 
-py::object elements_to_python(std::span<Element> elements, const std::function<py::object(py::list)>& wrap) {
+py::object elements_to_python(std::span<Element> elements, const py::object& wrap) {
   const Element& first = elements.front();
+  const auto wrapped = [&](const auto& value_of) {
+    const py::tuple values(elements.size());
+    for (std::size_t i = 0; i < elements.size(); ++i)
+      PyTuple_SET_ITEM(values.ptr(), static_cast<Py_ssize_t>(i), value_of(elements[i]).release().ptr());
+    py::object value = py::reinterpret_steal<py::object>(PyObject_CallOneArg(wrap.ptr(), values.ptr()));
+    if (!value) throw_python();
+    return value;
+  };
   c10::SmallVector<py::object, 8> leaves;
-  for (std::size_t leaf = 0; leaf < first.leaves().size(); ++leaf) {
-    py::list values;
-    for (Element& element : elements) values.append(named_leaf_to_python(element, leaf));
-    leaves.push_back(wrap(std::move(values)));
-  }
-  py::list nones;
-  for (std::size_t i = 0; i < elements.size(); ++i) nones.append(py::none());
-  return Skeleton::of(first.structure()).assemble(leaves, wrap(std::move(nones)));
+  for (std::size_t leaf = 0; leaf < first.leaves().size(); ++leaf)
+    leaves.push_back(wrapped([leaf](Element& element) { return named_leaf_to_python(element, leaf); }));
+  const Skeleton& skeleton = Skeleton::of(first.structure());
+  if (!skeleton.holds_none()) return skeleton.assemble(leaves);
+  return skeleton.assemble(leaves, wrapped([](const Element&) { return py::none(); }));
 }
 
 ElementReader::ElementReader(std::string where, Lists lists, Objects objects,

@@ -3,7 +3,6 @@
 
 #include <pybind11/pybind11.h>
 
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,9 +25,9 @@ namespace torch_distinput {
 /// c10::ValueError naming a leaf that has no Python form.
 py::object element_to_python(Element&& element);
 
-/// One value of the structure of `elements`, which is the same in all, with `wrap` of the list of each leaf's
-/// values. The leaves are moved from; otherwise as `element_to_python`.
-py::object elements_to_python(std::span<Element> elements, const std::function<py::object(py::list)>& wrap);
+/// One value of the structure of `elements`, which is the same in all, with `wrap` of the tuple of each
+/// leaf's values. The leaves are moved from; otherwise as `element_to_python`.
+py::object elements_to_python(std::span<Element> elements, const py::object& wrap);
 
 /// Reads Python values as elements. Remembers the structure it saw last: values of the same structure are
 /// read without building it again, and a dict's keys keep the order of the first one.

@@ -117,8 +117,12 @@ const Skeleton& Skeleton::of(const StructurePtr& structure) {
   return *known->emplace(structure.get(), std::move(made)).first->second;
 }
 
-Skeleton::Skeleton(StructurePtr structure) : structure_(std::move(structure)) {
-  for (const auto& child : structure_->children()) children_.push_back(&Skeleton::of(child));
+Skeleton::Skeleton(StructurePtr structure)
+    : structure_(std::move(structure)), holds_none_(structure_->kind() == Kind::kNone) {
+  for (const auto& child : structure_->children()) {
+    children_.push_back(&Skeleton::of(child));
+    holds_none_ = holds_none_ || children_.back()->holds_none();
+  }
   for (const auto& key : structure_->keys()) {
     keys_.push_back(checked(PyUnicode_InternFromString(key.c_str())));
   }

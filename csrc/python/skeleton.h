@@ -27,6 +27,8 @@ class Skeleton {
   static const Skeleton& of(const StructurePtr& structure);
 
   const StructurePtr& structure() const noexcept { return structure_; }
+  /// Whether there are places that hold None.
+  bool holds_none() const noexcept { return holds_none_; }
   /// The nested Python value that holds `leaves`; moves them. `none` stands in the places that hold None.
   py::object assemble(c10::SmallVectorImpl<py::object>& leaves, const py::object& none = py::none()) const;
   /// Whether `value` has this structure; its leaves are appended. Dicts may have any order of keys.
@@ -39,6 +41,7 @@ class Skeleton {
   StructurePtr structure_;
   std::vector<const Skeleton*> children_;
   std::vector<py::object> keys_;
+  bool holds_none_ = false;
 };
 
 /// A nested Python value taken apart.
