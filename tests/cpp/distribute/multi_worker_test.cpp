@@ -1,7 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -36,32 +38,45 @@ TEST(MultiWorker, RanksWithoutASeedAgreeOnOne) {
   EXPECT_NE(by_rank[0][0], by_rank[0][1]);
 }
 
-TEST(MultiWorker, StatesAreTheSameOnEveryRankAndRestoreOnAnyNumber) {
-  const Dataset dataset = Dataset::range(1000).shuffle({.seed = 3}).batch(16);
-  State saved;
+/// What a run of some steps delivered, and where it stood then.
+struct Run {
+  Rows rows;
+  State state;
+  std::int64_t steps = 0;
+};
+
+Run go_on(const DistributedDataset& dataset, const State* from, std::int64_t most) {
+  DistributedIterator iterator = dataset.iterate();
+  if (from != nullptr) iterator.load(*from);
+  Run run;
+  for (; run.steps < most; ++run.steps) {
+    const auto step = iterator.next();
+    if (!step) break;
+    for (const Rows& part : rows(*step)) run.rows.insert(run.rows.end(), part.begin(), part.end());
+  }
+  run.state = iterator.save();
+  return run;
+}
+
+/// A chain of restarts at random points, each on another number of processes and replicas, with other
+/// batches, threads and read-ahead.
+void expect_chain_delivers_every_row_once(std::mt19937& random) {
+  std::optional<State> saved;
   Rows delivered;
-  std::int64_t taken = 0;
-  std::mt19937 random(4);
   for (const int workers : {8, 6, 11, 1, 3}) {
-    auto ranks = ranks_of(workers);
-    const std::int64_t most = workers == 3 ? 1000 : 1 + static_cast<std::int64_t>(random() % 20);
-    struct Run {
-      Rows rows;
-      State state;
-      std::int64_t steps = 0;
+    const auto draw = [&](std::int64_t low, std::int64_t high) {
+      return std::uniform_int_distribution<std::int64_t>(low, high)(random);
     };
+    const Dataset dataset = Dataset::range(1000)
+                                .shuffle({.seed = 3})
+                                .batch(draw(1, 40))
+                                .with_options({.num_threads = draw(1, 2)});
+    const InputOptions options{.per_replica_buffer_size = draw(0, 3),
+                               .split = draw(0, 1) == 0 ? Split::kTf : Split::kBalanced};
+    const std::int64_t most = workers == 3 ? 1000 : draw(1, 12);
+    auto ranks = ranks_of(workers, draw(1, 2));
     const auto runs = on_all(ranks, [&](std::int64_t, Rank& rank) {
-      DistributedIterator iterator = rank.distribute_dataset(dataset).iterate();
-      if (taken > 0) iterator.load(saved);
-      Run run;
-      while (run.steps < most) {
-        const auto step = iterator.next();
-        if (!step) break;
-        ++run.steps;
-        for (const Rows& part : rows(*step)) run.rows.insert(run.rows.end(), part.begin(), part.end());
-      }
-      run.state = iterator.save();
-      return run;
+      return go_on(rank.distribute_dataset(dataset, options), saved ? &*saved : nullptr, most);
     });
     for (const Run& run : runs) {
       EXPECT_EQ(run.state.str(), runs.front().state.str());
@@ -69,13 +84,47 @@ TEST(MultiWorker, StatesAreTheSameOnEveryRankAndRestoreOnAnyNumber) {
       delivered.insert(delivered.end(), run.rows.begin(), run.rows.end());
     }
     saved = runs.front().state;
-    EXPECT_LT(saved.str().size(), 1000U);
-    taken += runs.front().steps;
+    EXPECT_LT(saved->str().size(), 1000U);
   }
-  std::sort(delivered.begin(), delivered.end());
-  Rows expected(1000);
-  std::iota(expected.begin(), expected.end(), 0);
-  EXPECT_EQ(delivered, expected);
+  EXPECT_EQ(op_testing::sorted(delivered), op_testing::numbers(0, 1000));
+}
+
+TEST(MultiWorker, StatesAreTheSameOnEveryRankAndRestoreOnAnyNumber) {
+  std::mt19937 random(4);
+  for (int trial = 0; trial < 12; ++trial) expect_chain_delivers_every_row_once(random);
+}
+
+TEST(MultiWorker, GoingOnLateInALongEpochReadsNothingBefore) {
+  constexpr std::int64_t kRows = 100'000'000;
+  constexpr std::int64_t kBatch = 40;
+  constexpr std::int64_t kStep = kRows / 10 * 9 / kBatch;
+  std::atomic<std::int64_t> touched = 0;
+  const Dataset dataset = Dataset::range(kRows)
+                              .shuffle({.seed = 8})
+                              .map([&touched](Element element) {
+                                ++touched;
+                                return element;
+                              })
+                              .batch(kBatch);
+  State state = replicas(2).distribute_dataset(dataset).iterate().save();
+  state.set("step", kStep).set("row", kStep * kBatch);
+  State cursor = state.at("cursor");
+  state.set("cursor", cursor.set("element", kStep));
+  auto ranks = ranks_of(2);
+  const auto firsts = on_all(ranks, [&](std::int64_t, Rank& rank) {
+    const DistributedDataset distributed = rank.distribute_dataset(dataset, {.per_replica_buffer_size = 0});
+    DistributedIterator iterator = distributed.iterate();
+    iterator.load(state);
+    const auto step = iterator.next();
+    EXPECT_EQ(step->info().row_start, kStep * kBatch);
+    return rows(*step)[0];
+  });
+  // One row is read to learn the type.
+  EXPECT_LE(touched, kBatch + 1);
+  const Dataset rest = Dataset::range(kRows).shuffle({.seed = 8}).skip(kStep * kBatch).take(kBatch);
+  Rows both = firsts[0];
+  both.insert(both.end(), firsts[1].begin(), firsts[1].end());
+  EXPECT_EQ(both, op_testing::values(rest));
 }
 
 /// What each rank gets for its first step of what `make` gives it.
