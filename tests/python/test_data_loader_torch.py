@@ -3,7 +3,8 @@
 
 They differ on purpose in this:
 - a shuffled native dataset has an order of its own (compared as a set);
-- with native rows there are no worker processes, so `iter(loader)._workers` is empty;
+- with native rows there are no worker processes: `iter(loader)._workers` is empty, and the error about an index of a
+  sampler names no worker;
 - iterators are of other classes, below torch's `_BaseDataLoaderIter`.
 """
 
@@ -314,6 +315,7 @@ def test_a_worker_that_dies_is_an_error():
     assert re.search(text, result.stdout), result.stderr
 
 
+@pytest.mark.slow
 def test_a_timeout_of_workers_is_an_error():
     result = run_script("""
         import time, torch

@@ -204,9 +204,8 @@ class IndexSteps(_MadeByPython):
         pulled = self._queue.pulled
         if not pulled and not self._queue.pull():
             return None
-        rows, info, after = pulled[0]
+        rows, info, after = pulled.popleft()  # a step whose rows fail is over, as in torch
         batch = self._kept(self._load()) if rows else self._dummy(0)
-        pulled.popleft()
         self._after = after
         return batch, info
 
