@@ -166,7 +166,10 @@ def test_a_loader_works_inside_a_worker():
     assert totals[0] == [1225 + index for index in range(10)]
 
 
-@pytest.mark.parametrize("kinds", [("native", "pipeline", "python"), ("workers", "persistent"), ("distributed", "stream")])
+KINDS = [("native", "pipeline", "python"), ("workers", "persistent"), ("distributed", "stream")]
+
+
+@pytest.mark.parametrize("kinds", KINDS)
 def test_the_interpreter_ends_with_full_queues(kinds):
     result = run_script(f"""
         import torch, sys
