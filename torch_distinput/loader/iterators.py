@@ -8,6 +8,7 @@ faster; a profiler costs nothing unless one runs; and they know their position.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -117,8 +118,14 @@ class CallerIter(_SingleProcessDataLoaderIter, LoaderIter):
         if self._dataset_kind == _DatasetKind.Iterable:
             self._position.follow(self._dataset_fetcher)
         elif not self._pin_memory and self._position.sampler is None:
-            indices, fetch = self._sampler_iter, self._dataset_fetcher.fetch
-            self._next_data = lambda: fetch(next(indices))  # the same, in half the time
+            self._next_data = self._shorter(self._sampler_iter)
+
+    def _shorter(self, indices: Iterator[Any]) -> Callable[[], Any]:
+        """What `_next_data` does, in half the time."""
+        rows, collate, fetch = None, self._collate_fn, self._dataset_fetcher.fetch
+        if self._auto_collation:
+            rows = getattr(self._dataset, "__getitems__", None)
+        return (lambda: collate(rows(next(indices)))) if rows else (lambda: fetch(next(indices)))
 
     def close(self) -> None:
         super().close()
