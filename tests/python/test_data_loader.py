@@ -119,6 +119,17 @@ def test_types_that_were_added_to_torchs_collate_are_honoured():
     assert numbers(loader) == [0, 1, 2, 3]
 
 
+def test_functions_that_were_replaced_are_honoured(monkeypatch):
+    dataset = pairs()
+    loader = tdi.DataLoader(Subset(dataset, [1, 2]), 2)
+    monkeypatch.setattr(TensorDataset, "__getitem__", lambda self, index: f"mine {index}")
+    assert list(loader) == [["mine 1", "mine 2"]]
+    monkeypatch.undo()
+    assert numbers(loader) == [1, 2]
+    dataset.__getitems__ = lambda indices: ["whole"] * len(indices)
+    assert list(tdi.DataLoader(dataset, 5)) == [["whole"] * 5] * 2
+
+
 def test_with_native_rows_workers_are_threads():
     loader = tdi.DataLoader(pairs(1000), 10, num_workers=2)
     iterator = iter(loader)

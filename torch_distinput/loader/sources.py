@@ -37,10 +37,19 @@ class NotNative(Exception):
 
 def source_of(dataset: Any) -> Source:
     """The rows of `dataset`; raises NotNative that says why not. Only exact types count: subclasses may do anything."""
-    make = _MAKERS.get(type(dataset))
+    kind = type(dataset)
+    make = _MAKERS.get(kind)
     if make is None:
-        raise NotNative(f"rows of a {type(dataset).__name__} are made by Python")
+        raise NotNative(f"rows of a {kind.__name__} are made by Python")
+    if kind in _STOCK and _functions_of(kind) != _STOCK[kind]:
+        raise NotNative(f"{kind.__name__} has been given other functions")
+    if "__getitems__" in getattr(dataset, "__dict__", ()):
+        raise NotNative("the dataset has been given a `__getitems__`")
     return make(dataset)
+
+
+def _functions_of(kind: type) -> tuple[Any, Any]:
+    return kind.__getitem__, getattr(kind, "__getitems__", None)
 
 
 def _slices(value: Any, watched: tuple[torch.Tensor, ...], steady: bool) -> Source:
@@ -75,8 +84,6 @@ def _tensor(tensor: torch.Tensor) -> Source:
 
 def _tensor_dataset(dataset: TensorDataset) -> Source:
     tensors = dataset.tensors
-    if getattr(dataset, "__getitems__", None):
-        raise NotNative("the dataset has been given a `__getitems__`")
     for tensor in tensors:
         _check_tensor(tensor)
     watched = tuple(filter(_is_watchable, tensors))
@@ -167,3 +174,5 @@ _MAKERS = {
     ConcatDataset: _concatenated,
     StackDataset: _stacked,
 }
+# As torch wrote them; somebody may replace them later.
+_STOCK = {kind: _functions_of(kind) for kind in (TensorDataset, Subset, ConcatDataset, StackDataset)}
