@@ -242,7 +242,14 @@ class DataLoader(data.DataLoader[_Item]):
                 f"load_state_dict: the state is of version {state['version']}, but this library reads up to {_VERSION}."
             )
         check(self, state)
+        self._drop_persistent()
         self._memory.load(dict(state))
+
+    def _drop_persistent(self) -> None:
+        """Persistent workers keep their dataset, so that a state needs new ones."""
+        if self._iterator is not None:
+            self._iterator.close()
+            self._iterator = None
 
     def _drop_pending(self) -> None:
         pending, self._memory.pending = self._memory.pending, None

@@ -172,6 +172,20 @@ def test_every_position_can_be_resumed_with_workers(name):
     assert taken + left != left
 
 
+@pytest.mark.parametrize("name", ["native", "python", "stateful stream"])
+def test_a_loader_with_persistent_workers_can_go_back(name):
+    loader = LOADERS[name](num_workers=1, persistent_workers=True)
+    iterator = iter(loader)
+    for _ in range(2):
+        next(iterator)
+    state = loader.state_dict()
+    left = [values(batch) for batch in iterator]
+    loader.load_state_dict(state)
+    assert [values(batch) for batch in loader] == left
+    assert len(list(loader)) == 6
+    loader.close()
+
+
 @pytest.mark.parametrize("name", ["native", "python", "native at indices", "python weighted"])
 def test_other_batch_sizes_and_workers_go_on_with_the_same_rows(name):
     torch.manual_seed(5)
