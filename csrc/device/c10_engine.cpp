@@ -3,6 +3,7 @@
 #include <ATen/ops/copy.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/Event.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/StreamGuard.h>
@@ -90,8 +91,11 @@ class C10Engine final : public CopyEngine {
   c10::Stream current_stream() const override { return impl_.getStream(device_); }
   bool capturing(const c10::Stream& stream) const override { return is_capturing(stream); }
 
+  // Backends go to the stream's device and back for these; where the thread was on another one, going back
+  // would set that up.
   Event record(const c10::Stream& stream) override {
     const CaptureGuard capture;
+    const c10::DeviceGuard guard(device_);
     auto event = shelf_->take(device_.type());
     event->record(stream);
     return {event.release(), [shelf = shelf_](void* used) {
@@ -100,14 +104,17 @@ class C10Engine final : public CopyEngine {
   }
   void wait(const c10::Stream& stream, const Event& event) override {
     const CaptureGuard capture;
+    const c10::DeviceGuard guard(device_);
     event_of(event).block(stream);
   }
   bool query(const Event& event) override {
     const CaptureGuard capture;
+    const c10::DeviceGuard guard(device_);
     return event_of(event).query();
   }
   void hold_for(const c10::Storage& storage, const c10::Stream& stream) override {
     const CaptureGuard capture;
+    const c10::DeviceGuard guard(device_);
     impl_.recordDataPtrOnStream(storage.data_ptr(), stream);
   }
 

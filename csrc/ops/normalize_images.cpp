@@ -99,9 +99,11 @@ class NormalizeImagesNode final : public UnaryNode {
 
   std::string_view name() const override { return kName; }
   std::string describe() const override {
-    return std::string(kName) + "(mean=" + list_of(mean_) + ", std=" + list_of(std_) +
-           ", dtype=" + dtype_name(options_.dtype) +
-           ", layout=" + (options_.layout == ImageLayout::kNchw ? "NCHW" : "NHWC") + ")";
+    std::ostringstream text;
+    text << kName << "(mean=" << list_of(mean_) << ", std=" << list_of(std_)
+         << ", dtype=" << dtype_name(options_.dtype)
+         << ", layout=" << (options_.layout == ImageLayout::kNchw ? "NCHW" : "NHWC") << ")";
+    return text.str();
   }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return normalize_images(std::move(inputs.at(0)), mean_, std_, options_);

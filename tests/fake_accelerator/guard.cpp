@@ -52,6 +52,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex,
               const c10::EventFlag) const override {
+    expect_current(stream.device_index());
     if (*event == nullptr) {
       *event = new Event(std::make_shared<Mark>());
       ++state().events;
@@ -64,6 +65,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     });
   }
   void block(void* event, const c10::Stream& stream) const override {
+    expect_current(stream.device_index());
     if (event == nullptr) return;
     Event mark = *static_cast<Event*>(event);
     stream_of(stream).push([mark, version = mark->recorded()] { mark->wait(version); });
@@ -84,6 +86,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     delete static_cast<Event*>(event);
   }
   void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
+    expect_current(stream.device_index());
     use_on(data, stream);
   }
 };
