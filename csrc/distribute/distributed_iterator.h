@@ -52,7 +52,7 @@ struct DistributedIterator::Impl {
   bool stream_only_;
   std::unique_ptr<PeerLink> link_;
   bool users_seed_;
-  bool seed_given_;  // the user's, or a saved state's
+  bool seed_given_;               // the user's, or a saved state's
   std::int64_t rows_before_ = 0;  // of the epoch before the opening, over all ranks
   std::shared_ptr<Engine> engine_;
   ShippingPtr shipping_;            // null before the first step is asked for, and where all stay on the host

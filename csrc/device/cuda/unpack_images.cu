@@ -25,11 +25,17 @@ struct Factors {
 template <class Out>
 __device__ Out rounded(float value);
 template <>
-__device__ float rounded(float value) { return value; }
+__device__ float rounded(float value) {
+  return value;
+}
 template <>
-__device__ __half rounded(float value) { return __float2half_rn(value); }
+__device__ __half rounded(float value) {
+  return __float2half_rn(value);
+}
 template <>
-__device__ __nv_bfloat16 rounded(float value) { return __float2bfloat16_rn(value); }
+__device__ __nv_bfloat16 rounded(float value) {
+  return __float2bfloat16_rn(value);
+}
 
 template <class Out>
 __device__ Out unpack(std::uint8_t byte, float scale, float shift) {
@@ -55,9 +61,11 @@ __global__ void unpack_values(UnpackImages work, Factors factors) {
     const std::int64_t column = pixel % work.width;
     const bool flipped = work.flip != nullptr && work.flip[image] != 0;
     const std::int64_t source = flipped ? pixel - column + (work.width - 1 - column) : pixel;
-    const std::int64_t from = image * pixels * work.channels +
-                              (work.channels_last_in ? source * work.channels + channel : channel * pixels + source);
-    static_cast<Out*>(work.to)[i] = unpack<Out>(work.from[from], factors.scale[channel], factors.shift[channel]);
+    const std::int64_t from =
+        image * pixels * work.channels +
+        (work.channels_last_in ? source * work.channels + channel : channel * pixels + source);
+    static_cast<Out*>(work.to)[i] =
+        unpack<Out>(work.from[from], factors.scale[channel], factors.shift[channel]);
   }
 }
 
@@ -67,7 +75,8 @@ __global__ void split_rgb(UnpackImages work, Factors factors) {
   const std::int64_t pixels = work.height * work.width;
   const std::int64_t groups = work.images * pixels / kPixels;
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t group = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; group < groups; group += stride) {
+  for (std::int64_t group = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; group < groups;
+       group += stride) {
     const std::int64_t image = group * kPixels / pixels;
     const std::int64_t pixel = group * kPixels % pixels;
     const bool flipped = work.flip != nullptr && work.flip[image] != 0;
@@ -91,7 +100,9 @@ __global__ void split_rgb(UnpackImages work, Factors factors) {
   }
 }
 
-bool aligned(const void* data, std::size_t bytes) { return reinterpret_cast<std::uintptr_t>(data) % bytes == 0; }
+bool aligned(const void* data, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
+}
 
 template <class Out>
 cudaError_t launch(const UnpackImages& work, const Factors& factors, cudaStream_t stream) {
@@ -119,9 +130,12 @@ int unpack_images(const UnpackImages* work, void* stream) {
   std::copy(work->shift, work->shift + work->channels, factors.shift);
   auto* const queue = static_cast<cudaStream_t>(stream);
   switch (work->type) {
-    case UnpackedType::kFloat: return launch<float>(*work, factors, queue);
-    case UnpackedType::kHalf: return launch<__half>(*work, factors, queue);
-    default: return launch<__nv_bfloat16>(*work, factors, queue);
+    case UnpackedType::kFloat:
+      return launch<float>(*work, factors, queue);
+    case UnpackedType::kHalf:
+      return launch<__half>(*work, factors, queue);
+    default:
+      return launch<__nv_bfloat16>(*work, factors, queue);
   }
 }
 
