@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,12 @@ std::int64_t steps_ahead(const Distribution& distribution) {
   const std::int64_t buffer = distribution.input.per_replica_buffer_size;
   const std::int64_t ahead = distribution.options.prefetch.value_or(buffer == 0 ? 0 : 1 + 2 * buffer);
   return std::min(ahead, Agreement::kMostAhead);
+}
+
+/// The stream's place behind `step`, and what it saw in it.
+std::int64_t place_after(const BuiltStep& step) {
+  const std::string seen = step.after.upstream->state.str() + " " + std::to_string(step.info.global_valid);
+  return static_cast<std::int64_t>(std::hash<std::string>{}(seen));
 }
 
 /// What the reading thread, the thread of the rounds and the consumer share.
@@ -53,6 +61,7 @@ class AgreedLane final : public Lane {
         rounds_(std::move(rounds)),
         counter_(counter),
         first_step_(start.position.step),
+        shared_(distribution->one_stream()),
         table_(
             std::make_shared<Table>(Agreement(std::max<std::int64_t>(ahead, 1), until_first(*distribution)))),
         own_steps_(std::move(distribution), start, row_start) {
@@ -158,7 +167,8 @@ class AgreedLane final : public Lane {
     const bool ends = !step || step->last;
     if (step) {
       const auto& valid = step->info.valid;
-      agreement.add_step(std::accumulate(valid.begin(), valid.end(), std::int64_t{0}));
+      agreement.add_step(std::accumulate(valid.begin(), valid.end(), std::int64_t{0}),
+                         shared_ ? std::optional(place_after(*step)) : std::nullopt);
       table_->own.push_back(std::move(*step));
     }
     if (ends) agreement.end();
@@ -210,7 +220,7 @@ class AgreedLane final : public Lane {
     const DistributedDatasetError error("DistributedIterator: rank " + std::to_string(failure.rank) +
                                         " failed: at step " + std::to_string(first_step_ + released_) + ": " +
                                         failure.message);
-    if (failure.rank != rounds_->rank()) return std::make_exception_ptr(error);
+    if (failure.rank != rounds_->rank() || failure.apart) return std::make_exception_ptr(error);
     try {
       try {
         std::rethrow_exception(table_->own_error);
@@ -237,6 +247,7 @@ class AgreedLane final : public Lane {
   std::unique_ptr<PeerRounds> rounds_;
   Counter& counter_;
   std::int64_t first_step_;
+  bool shared_;  // the ranks read one stream, each for itself
   ProcessOwned<Table> table_;
   Counter waits_;
   // Of the thread that holds the rounds.

@@ -13,6 +13,7 @@ namespace torch_distinput {
 /// hands out the steps of its own stream as far as every rank has one, and empty ones when its own have
 /// ended. Ranks talk in rounds, each about all steps that lie ready; a rank that fails fails them all at the
 /// same step.
+/// Where they read one stream, each for itself, because rows may be skipped, they fail when they come apart.
 ///
 /// One thread reads ahead, as far as `prefetch` or `per_replica_buffer_size` say, and another holds the
 /// rounds, before the consumer needs them. Where nothing is to be read ahead, both happen in the consumer's

@@ -6,14 +6,23 @@
 #include <algorithm>
 
 namespace torch_distinput {
+namespace {
+
+constexpr const char* kApart =
+    "it skipped other rows than rank 0. Every rank reads the whole stream and skips for itself (`on_error`), "
+    "so what "
+    "fails must fail on all of them; else shard the data by file.";
+
+}  // namespace
 
 Agreement::Agreement(std::int64_t ahead, bool until_first) : ahead_(ahead), until_first_(until_first) {
   TORCH_INTERNAL_ASSERT(ahead >= 1 && ahead <= kMostAhead);
 }
 
-void Agreement::add_step(std::int64_t valid) {
+void Agreement::add_step(std::int64_t valid, std::optional<std::int64_t> place) {
   TORCH_INTERNAL_ASSERT(has_room());
   unreleased_.push_back(valid);
+  if (place) places_.push_back(*place);
 }
 
 void Agreement::end() { after_ = RoundText::After::kEnd; }
@@ -37,17 +46,21 @@ bool Agreement::wants_round() const {
 }
 
 RoundText Agreement::say() const {
-  return {std::vector<std::int64_t>(unreleased_.begin(), unreleased_.end()), after_, message_};
+  return {{unreleased_.begin(), unreleased_.end()}, after_, message_, {places_.begin(), places_.end()}};
 }
 
 void Agreement::apply(const std::vector<RoundText>& texts) {
   const Round round = decide_round(texts, until_first_);
   const auto own = std::min(unreleased_.size(), round.released.size());
   unreleased_.erase(unreleased_.begin(), unreleased_.begin() + static_cast<std::ptrdiff_t>(own));
+  const auto told = std::min(places_.size(), own);
+  places_.erase(places_.begin(), places_.begin() + static_cast<std::ptrdiff_t>(told));
   own_released_ += static_cast<std::int64_t>(own);
   released_.insert(released_.end(), round.released.begin(), round.released.end());
   ended_ = round.ended;
-  if (round.failed) failure_ = {*round.failed, texts[static_cast<std::size_t>(*round.failed)].failure};
+  if (!round.failed) return;
+  failure_ = {*round.failed, round.apart ? kApart : texts[static_cast<std::size_t>(*round.failed)].failure,
+              round.apart};
 }
 
 Round::Step Agreement::take(bool& own) {

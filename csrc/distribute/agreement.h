@@ -28,8 +28,9 @@ class Agreement {
   /// first rank that ends ends the epoch.
   Agreement(std::int64_t ahead, bool until_first);
 
-  /// Another step of this rank's stream lies ready, with `valid` rows that count. REQUIRES: `has_room`.
-  void add_step(std::int64_t valid);
+  /// Another step of this rank's stream lies ready, with `valid` rows that count. `place`: where the ranks
+  /// read one stream, a hash of its place behind the step. REQUIRES: `has_room`.
+  void add_step(std::int64_t valid, std::optional<std::int64_t> place = std::nullopt);
   /// This rank's stream has no further step.
   void end();
   /// This rank's stream failed behind the steps added.
@@ -53,6 +54,7 @@ class Agreement {
   struct Failure {
     int rank;
     std::string message;
+    bool apart = false;  ///< no error of the rank's own
   };
   const std::optional<Failure>& failure() const { return failure_; }
   /// Whether nothing follows the released steps.
@@ -66,6 +68,7 @@ class Agreement {
   std::int64_t ahead_;
   bool until_first_;
   std::deque<std::int64_t> unreleased_;  // own steps that no round released: their rows
+  std::deque<std::int64_t> places_;      // behind them, or empty
   RoundText::After after_ = RoundText::After::kMore;
   std::string message_;
   std::deque<Round::Step> released_;

@@ -91,14 +91,14 @@ std::optional<PerReplica> DistributedIterator::Impl::take(bool only_complete) {
 void DistributedIterator::Impl::open_with_peers() {
   if (link_->open()) {
     // Steps that an agreement released are handed out before what happened behind them.
-    if (distribution_->one_stream()) link_->check_alive();
+    if (!agrees_) link_->check_alive();
     return;
   }
   const auto openings = link_->agree(describe_opening(*distribution_, at_, seed_given_));
-  rows_before_ = 0;
+  rows_before_ = distribution_->one_stream() ? at_.start.position.row : 0;
   std::vector<SpecPtr> specs;
   for (const Opening& opening : openings) {
-    rows_before_ += opening.rows;
+    if (!distribution_->one_stream()) rows_before_ += opening.rows;
     specs.push_back(opening.spec);
   }
   learn_spec(specs);
@@ -117,9 +117,17 @@ void DistributedIterator::Impl::learn_spec(const std::vector<SpecPtr>& of_ranks)
 std::unique_ptr<Lane> DistributedIterator::Impl::make_lane() {
   if (!shipping_) shipping_ = open_shipping(*distribution_);
   const IterContext context = epoch_context(engine_, at_.seed, at_.epoch, stream_only_);
-  if (!link_ || distribution_->one_stream()) return open_lane(distribution_, context, at_.start, shipping_);
+  agrees_ = link_ && !keeps_together(context);
+  if (!agrees_) return open_lane(distribution_, context, at_.start, shipping_);
   return open_agreed_lane(distribution_, context, at_.start, shipping_, link_->rounds(),
                           engine_->counters->rounds, rows_before_);
+}
+
+/// Whether ranks take the same steps without a word: they deal out one stream, and none can skip rows of it
+/// that others do not.
+bool DistributedIterator::Impl::keeps_together(const IterContext& context) const {
+  if (!distribution_->one_stream()) return false;
+  return !distribution_->skips() || plan_rows(*distribution_, context) != nullptr;
 }
 
 /// The next step, made and not handed out; null at the end.

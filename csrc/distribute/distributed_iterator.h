@@ -39,6 +39,7 @@ struct DistributedIterator::Impl {
   void learn_spec(const std::vector<SpecPtr>& of_ranks);
   void leave_peers() noexcept;
   std::unique_ptr<Lane> make_lane();
+  bool keeps_together(const IterContext& context) const;
   BuiltStep* peek();
   PerReplica hand_out(bool only_complete);
   void count(const PerReplica& values);
@@ -56,6 +57,7 @@ struct DistributedIterator::Impl {
   std::int64_t rows_before_ = 0;  // of the epoch before the opening, over all ranks
   std::shared_ptr<Engine> engine_;
   ShippingPtr shipping_;            // null before the first step is asked for, and where all stay on the host
+  bool agrees_ = false;             // lane_ holds rounds with the other processes
   std::unique_ptr<Lane> lane_;      // null before the first step is asked for, and after load
   std::optional<BuiltStep> ahead_;  // made and not handed out
   std::exception_ptr error_;

@@ -36,6 +36,9 @@ struct Distribution {
   /// Whether all workers read one stream and deal it out by arithmetic; else they must agree on its end.
   bool one_stream() const { return node && dealing.sharding.applied == AutoShardPolicy::kData; }
 
+  /// Whether rows that fail are skipped.
+  bool skips() const { return options.skip.has_value(); }
+
   ScheduleRules rules() const {
     return {dealing.splitter,
             dealing.width,

@@ -37,13 +37,31 @@ Round::Step decide_step(const std::vector<RoundText>& texts, std::int64_t step, 
   return decided;
 }
 
+/// The first rank that stands elsewhere behind step `step` than rank 0, or has no such step of the one
+/// stream.
+std::optional<int> find_apart(const std::vector<RoundText>& texts, std::int64_t step) {
+  const auto place = [&](const RoundText& text) {
+    const auto at = static_cast<std::size_t>(step);
+    return at < text.places.size() ? std::optional(text.places[at]) : std::nullopt;
+  };
+  const auto apart = std::find_if(texts.begin(), texts.end(),
+                                  [&](const RoundText& text) { return place(text) != place(texts.front()); });
+  if (apart == texts.end()) return std::nullopt;
+  return static_cast<int>(apart - texts.begin());
+}
+
 }  // namespace
 
 Round decide_round(const std::vector<RoundText>& texts, bool until_first) {
   Round round;
   const std::int64_t released = count_released(texts, until_first);
-  for (std::int64_t step = 0; step < released; ++step)
+  for (std::int64_t step = 0; step < released; ++step) {
+    if ((round.failed = find_apart(texts, step))) {
+      round.apart = true;
+      return round;
+    }
     round.released.push_back(decide_step(texts, step, until_first));
+  }
   const auto ends = [&](const RoundText& text) { return text.ends_by(released); };
   round.ended = until_first ? std::any_of(texts.begin(), texts.end(), ends)
                             : std::all_of(texts.begin(), texts.end(), ends);

@@ -20,11 +20,13 @@ struct Round {
   std::vector<Step> released;
   bool ended = false;         ///< no step follows those released
   std::optional<int> failed;  ///< a rank that fails the step behind those released
+  bool apart = false;         ///< it fails because it stands elsewhere in the one stream than rank 0
 };
 
 /// Releases as many steps as every rank that goes on has ready, so that each released step exists everywhere;
 /// ranks that have ended take part with empty ones. When all have ended the rest is released at once.
-/// `until_first`: the first rank that ends ends the epoch. `texts`: one of each rank.
+/// `until_first`: the first rank that ends ends the epoch. Where ranks read one stream and come apart, the
+/// step fails at which they do. `texts`: one of each rank.
 Round decide_round(const std::vector<RoundText>& texts, bool until_first);
 
 }  // namespace torch_distinput

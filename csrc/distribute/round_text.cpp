@@ -9,6 +9,8 @@ std::string RoundText::encode() const {
   std::ostringstream text;
   text << static_cast<int>(after) << ' ' << valid.size();
   for (const std::int64_t rows : valid) text << ' ' << rows;
+  text << ' ' << places.size();
+  for (const std::int64_t place : places) text << ' ' << place;
   text << '\n' << failure;
   return text.str();
 }
@@ -23,6 +25,9 @@ RoundText RoundText::decode(const std::string& text) {
   round.after = static_cast<After>(after);
   round.valid.resize(count);
   for (auto& rows : round.valid) numbers >> rows;
+  numbers >> count;
+  round.places.resize(count);
+  for (auto& place : round.places) numbers >> place;
   round.failure = text.substr(end + 1);
   return round;
 }

@@ -14,6 +14,8 @@ struct RoundText {
   std::vector<std::int64_t> valid;  ///< of each step that lies ready here: its rows that count
   After after = After::kMore;       ///< what comes behind them
   std::string failure = {};         ///< for `kFailure`: what happened
+  /// Where the ranks read one stream, each for itself: a hash of its place behind each of the steps.
+  std::vector<std::int64_t> places = {};
 
   std::int64_t ready() const { return static_cast<std::int64_t>(valid.size()); }
   bool ends_by(std::int64_t step) const { return after == After::kEnd && step >= ready(); }

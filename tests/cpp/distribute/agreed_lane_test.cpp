@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <mutex>
 #include <numeric>
 #include <random>
@@ -235,6 +236,51 @@ TEST(AgreedLane, AnErrorOfOneRankFailsAllAtTheSameStep) {
   EXPECT_NE(all[0].error.find("rank 1 failed: at step 6"), std::string::npos) << all[0].error;
   EXPECT_EQ(all[0].error, all[1].error);
   EXPECT_EQ(all[0].error, all[2].error);
+}
+
+/// Rows 0 to 49 of one stream in batches of 6; those that are 3 mod 7 fail on the ranks that `fails` names.
+std::vector<Seen> run_skipping(const std::function<bool(std::int64_t rank, std::int64_t row)>& fails) {
+  auto ranks = ranks_of(3);
+  return on_all(ranks, [&](std::int64_t number, Rank& rank) {
+    const Dataset rows = Dataset::range(50).map([&fails, number](Element row) {
+      if (fails(number, row.tensor().item<std::int64_t>())) throw std::runtime_error("the row is bad");
+      return row;
+    });
+    DistributedIterator iterator =
+        rank.distribute_dataset(rows.batch(6).with_options({.skip = Skip{}})).iterate();
+    return see(iterator);
+  });
+}
+
+TEST(AgreedLane, RowsThatFailOnEveryRankAreSkippedOnce) {
+  const auto all = run_skipping([](std::int64_t, std::int64_t row) { return row % 7 == 3; });
+  Rows rows;
+  for (const Seen& seen : all) {
+    EXPECT_EQ(seen.error, "");
+    EXPECT_EQ(seen.global_valid, all[0].global_valid);
+    EXPECT_EQ(seen.row_start, all[0].row_start);
+    EXPECT_EQ(seen.row_start.back(), 42);
+    EXPECT_GT(seen.rounds, 0);
+    for (const auto& step : seen.steps) rows.insert(rows.end(), step[0].begin(), step[0].end());
+  }
+  std::sort(rows.begin(), rows.end());
+  EXPECT_EQ(std::ssize(rows), 43);
+  EXPECT_EQ(std::unique(rows.begin(), rows.end()), rows.end());
+}
+
+TEST(AgreedLane, RowsThatFailOnOneRankOnlyAreAnErrorOnAllAtThatStep) {
+  for (const std::int64_t bad : {1, 13, 48, 49}) {
+    const auto all =
+        run_skipping([bad](std::int64_t rank, std::int64_t row) { return rank == 1 && row == bad; });
+    for (const Seen& seen : all) {
+      EXPECT_EQ(std::ssize(seen.steps), bad / 6) << bad;
+      EXPECT_EQ(seen.error, all[0].error);
+      EXPECT_NE(seen.error.find("rank 1 failed: at step " + std::to_string(bad / 6) +
+                                ": it skipped other rows than rank 0"),
+                std::string::npos)
+          << seen.error;
+    }
+  }
 }
 
 TEST(AgreedLane, ARankThatLeavesIsNamedToThoseThatWaitForIt) {

@@ -76,6 +76,15 @@ TEST(Round, AFailureIsDueWhenTheStepsBeforeItAreReleased) {
   EXPECT_EQ(due.failed, 1);
 }
 
+TEST(Round, RanksOfOneStreamThatComeApartFailWhereTheyDo) {
+  const Round round = decide_round(
+      {{{1, 1, 1}, After::kMore, "", {7, 8, 9}}, {{1, 1, 1}, After::kMore, "", {7, 5, 9}}}, false);
+  EXPECT_EQ(round.released.size(), 1U);
+  EXPECT_EQ(round.failed, 1);
+  EXPECT_TRUE(round.apart);
+  EXPECT_EQ(decide_round({{{1}, After::kEnd, "", {7}}, {{}, After::kEnd, ""}}, false).failed, 1);
+}
+
 TEST(Round, AFailureIsDueAlsoWhereTheOthersHaveEnded) {
   const Round round = decide_round({{{4}, After::kEnd}, {{4, 4}, After::kFailure, "no"}}, false);
   EXPECT_EQ(round.released.size(), 2U);
