@@ -26,7 +26,8 @@ _logger = logging.getLogger("torch_distinput")
 _made: collections.Counter[str] = collections.Counter()
 
 
-# Processes up to which rounds go over the store: benchmarks/results/agreement.json.
+# Processes up to which rounds go over the store. It was faster for 2, 4 and 8 of them on one machine
+# (benchmarks/results/agreement.json); each round costs its host answers that grow with their square.
 STORE_UP_TO = 32
 
 

@@ -35,11 +35,11 @@ def step_times(steps: Iterator, count: int) -> float:
     return (time.perf_counter() - start) / count * 1e6
 
 
-def ours(depth: int | None) -> tuple[Callable[[], Iterator], int]:
+def ours(depth: int | None, rounds: str = "store") -> tuple[Callable[[], Iterator], int]:
     """Streams of the processes' own; without `depth` one stream, dealt out by arithmetic."""
     import torch_distinput as tdi
 
-    strategy = tdi.MultiWorkerMirroredStrategy()
+    strategy = tdi.MultiWorkerMirroredStrategy(rounds=rounds)
     rows = tdi.Dataset.range(100_000_000).batch(1 if depth else strategy.num_replicas_in_sync)
     if depth is None:
         dataset = strategy.distribute_dataset(rows)
@@ -117,6 +117,7 @@ def dispatcher() -> tuple[Callable[[], Iterator], int]:
 KINDS: dict[str, Callable[[], tuple[Callable[[], Iterator], int]]] = {
     "plan lane": lambda: ours(None),
     **{f"agreement, prefetch {depth}": (lambda depth=depth: ours(depth)) for depth in DEPTHS},
+    "agreement over gloo, prefetch 64": lambda: ours(64, "gloo"),
     "vote": vote,
     "DDP": without_join,
     "DDP in Join": join,
