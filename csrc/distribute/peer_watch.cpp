@@ -2,6 +2,7 @@
 #include "distribute/peer_watch.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <condition_variable>
 #include <exception>
@@ -29,9 +30,12 @@ PeerNews::Leaving read_leaving(const std::string& text) {
 }
 
 struct Watched {
+  Watched(std::string iterator_key, Seconds patience) : key(std::move(iterator_key)), timeout(patience) {}
+
   std::string key;
   Seconds timeout;
   PeerNews news;
+  std::atomic<bool> has_news{false};  // so that a step without news takes no lock
 
   std::string failed_key() const { return key + "/failed"; }
   std::string left_key() const { return key + "/left"; }
@@ -94,6 +98,7 @@ class Handle final : public WatchedIterator {
   Handle& operator=(const Handle&) = delete;
 
   PeerNews news() const override {
+    if (!watched_->has_news.load(std::memory_order_acquire)) return {};
     const std::lock_guard lock((*list_)->mutex);
     return watched_->news;
   }
@@ -136,7 +141,7 @@ class ThreadedWatch final : public PeerWatch, public std::enable_shared_from_thi
   }
 
   std::unique_ptr<WatchedIterator> watch(const std::string& key, Seconds timeout) override {
-    auto watched = std::make_shared<Watched>(Watched{key, timeout, {}});
+    auto watched = std::make_shared<Watched>(key, timeout);
     return std::make_unique<Handle>(communicator_, list_, shared_from_this(), std::move(watched));
   }
 
@@ -190,6 +195,7 @@ class ThreadedWatch final : public PeerWatch, public std::enable_shared_from_thi
     const std::lock_guard lock((*list_)->mutex);
     if (failed && watched.news.failure.empty()) watched.news.failure = failed->front();
     if (left) watched.news.left = read_leaving(left->front());
+    if (failed || left) watched.has_news.store(true, std::memory_order_release);
   }
 
   void blame(Seconds silence, const std::string& what, const std::string& why) {
@@ -202,6 +208,7 @@ class ThreadedWatch final : public PeerWatch, public std::enable_shared_from_thi
         const std::lock_guard lock((*list_)->mutex);
         if (!watched->news.failure.empty()) continue;
         watched->news.failure = text;
+        watched->has_news.store(true, std::memory_order_release);
       }
       tell(*communicator_, watched->failed_key(), text);
     }
