@@ -3,8 +3,9 @@
 
 Processes are forked from a server that has imported torch once, so that a group of them starts in a tenth of a second.
 They meet in a file: no ports are chosen, and no process has to live longer than others. A frozen process may hold the
-file's lock: whoever freezes one asks for a store in this process, as torchrun's agent has one, and whoever wants the
-store to end for one in rank 0; at a port that the system chooses.
+file's lock, and a killed one may leave half a record in it, at which torch's readers never end: whoever does that to one
+asks for a store in this process, as torchrun's agent has one, and whoever wants the store to end for one in rank 0; at a
+port that the system chooses.
 """
 
 import contextlib

@@ -52,7 +52,7 @@ def test_a_rank_that_leaves_is_named_to_those_that_go_on():
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
 def test_a_killed_rank_is_named_within_the_timeout(how):
     started = time.monotonic()
-    here, there = run_ranks(failing, 2, how)
+    here, there = run_ranks(failing, 2, how, store="agent")
     assert there == GONE
     assert isinstance(here, tdi.DistributedDatasetError)
     assert "rank 1 gave no sign of life for" in str(here)

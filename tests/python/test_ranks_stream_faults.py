@@ -256,7 +256,7 @@ def stream_of(rows):
 
 @pytest.mark.parametrize(("world", "rounds"), [(2, "gloo"), (5, "store")])
 def test_a_killed_rank_is_named_to_all_that_wait_for_it(world, rounds):
-    results = run_ranks(dies, world, signal.SIGKILL, rounds, limit=40)
+    results = run_ranks(dies, world, signal.SIGKILL, rounds, limit=40, store="agent")
     assert results[1] == GONE
     for rank, error in enumerate(results):
         assert rank == 1 or isinstance(error, tdi.DistributedDatasetError)
