@@ -21,6 +21,8 @@ def describe(packages: tuple[str, ...]) -> dict:
     model = {key.strip(): value.strip() for key, value in cpuinfo.items()}.get("model name", platform.machine())
     pages = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
     words = [os.path.relpath(word) if os.path.isabs(word) else word for word in sys.argv]
+    if "--tensorflow" in words:  # a file of this machine
+        words[words.index("--tensorflow") + 1] = "PYTHON"
     return {
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "command": shlex.join(["python", *words]),

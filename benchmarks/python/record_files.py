@@ -205,13 +205,7 @@ def main() -> None:
         print(f"{name:40}", "  ".join(cells))
     print(f"others used {others} cores")
     if arguments.json:
-        facts = machine.describe(("torch",))
-        # The command names a file of the machine that it ran on.
-        words = facts["command"].split()
-        if "--tensorflow" in words:
-            words[words.index("--tensorflow") + 1] = "PYTHON"
-        facts["command"] = " ".join(words)
-        content = {**facts, "others_used_cores": others, "results": results}
+        content = {**machine.describe(("torch",)), "others_used_cores": others, "results": results}
         arguments.json.write_text(json.dumps(content, indent=2) + "\n")
 
 

@@ -110,13 +110,7 @@ def main() -> None:
         print(f"{name:16}", "  ".join(f"{work} {cost:.2f} us" for work, cost in works.items()))
     print(f"others used {others} cores")
     if arguments.json:
-        facts = machine.describe(("torch",))
-        # The command names a file of the machine that it ran on.
-        words = facts["command"].split()
-        if "--tensorflow" in words:
-            words[words.index("--tensorflow") + 1] = "PYTHON"
-        facts["command"] = " ".join(words)
-        content = {**facts, "unit": "us an input element", "others_used_cores": others, "results": medians}
+        content = {**machine.describe(("torch",)), "unit": "us an input element", "others_used_cores": others, "results": medians}
         arguments.json.write_text(json.dumps(content, indent=2) + "\n")
 
 
