@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/element_type.h"
+#include "core/first_row.h"
+#include "core/skip_budget.h"
 #include "ops/open.h"
 
 namespace torch_distinput {
@@ -28,14 +30,30 @@ DatasetFunctionNode::Probe DatasetFunctionNode::probe() const {
 DatasetFunctionNode::Probe DatasetFunctionNode::look() const {
   Options options = this->options();
   options.prefetch = 0;
+  const auto found = first_row(options, [this](const Options& with) { return look(with); });
+  return found.value_or(Probe{});
+}
+
+std::optional<DatasetFunctionNode::Probe> DatasetFunctionNode::look(const Options& options) const {
   const IterContext context = epoch_context(make_engine(options), 0, 0, /*stream_only=*/false);
-  std::optional<Element> first = open_iterator(input_ptr(), context.input(0))->next();
-  if (!first) return {};
-  const NodePtr dataset = dataset_function(context).dataset(std::move(*first), 0);
-  const SpecPtr elements = dataset->spec();
-  SpecPtr spec =
-      elements == nullptr ? nullptr : std::make_shared<const ElementSpec>(expected_only(*elements));
-  return {std::move(spec), reads_files(*dataset)};
+  const DatasetFunction function = dataset_function(context);
+  SkipBudget budget(context, function.call());
+  const IteratorPtr elements = open_iterator(input_ptr(), context.input(0));
+  for (std::int64_t number = 0;; ++number) {
+    std::optional<Element> element = elements->next();
+    if (!element) return std::nullopt;
+    try {
+      return probe_of(*function.dataset(std::move(*element), number));
+    } catch (...) {
+      budget.fail();
+    }
+  }
+}
+
+DatasetFunctionNode::Probe DatasetFunctionNode::probe_of(const Node& dataset) {
+  const SpecPtr elements = dataset.spec();
+  if (elements == nullptr) return {nullptr, reads_files(dataset)};
+  return {std::make_shared<const ElementSpec>(expected_only(*elements)), reads_files(dataset)};
 }
 
 }  // namespace torch_distinput

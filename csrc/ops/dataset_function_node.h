@@ -11,7 +11,8 @@
 namespace torch_distinput {
 
 /// Base of the ops that apply a function from elements to datasets and yield what these datasets yield. It
-/// looks at the dataset of the first element, once, when it is asked for its spec or for readers.
+/// looks at the dataset of the first element that gives one, once, when it is asked for its spec or for
+/// readers.
 class DatasetFunctionNode : public UnaryNode {
  public:
   DatasetFunctionNode(NodePtr input, FunctionPtr function)
@@ -37,6 +38,8 @@ class DatasetFunctionNode : public UnaryNode {
   };
   Probe probe() const;
   Probe look() const;
+  std::optional<Probe> look(const Options& options) const;
+  static Probe probe_of(const Node& dataset);
 
   FunctionPtr function_;
   mutable std::mutex mutex_;

@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include "core/engine.h"
+#include "core/first_row.h"
 #include "core/skip_budget.h"
 #include "ops/dataset_function.h"
 #include "ops/map_function.h"
@@ -191,10 +192,12 @@ class MapNode final : public UnaryNode {
   std::optional<Element> first_result() const {
     Options options = this->options();
     options.prefetch = 0;
-    const IterContext context = epoch_context(make_engine(options), 0, 0, /*stream_only=*/false);
-    MapCursor results(open_iterator(input_ptr(), context.input(0)),
-                      std::make_shared<const MapFunction>(function_, options_, context), context);
-    return results.next();
+    return first_row(options, [this](const Options& with) {
+      const IterContext context = epoch_context(make_engine(with), 0, 0, /*stream_only=*/false);
+      MapCursor results(open_iterator(input_ptr(), context.input(0)),
+                        std::make_shared<const MapFunction>(function_, options_, context), context);
+      return results.next();
+    });
   }
 
   /// The spec of the first result; null if there is none.

@@ -7,7 +7,9 @@
 
 #include "core/element_type.h"
 #include "core/engine.h"
+#include "core/first_row.h"
 #include "core/skip_budget.h"
+#include "runtime/counters.h"
 #include "sources/source_node.h"
 #include "sources/sources.h"
 
@@ -90,9 +92,11 @@ class RowsNode final : public SourceNode {
   }
   SpecPtr spec() const override {
     return probe_.get([this]() -> SpecPtr {
-      const std::int64_t first = 0;
-      if (size_ == 0) return nullptr;
-      return std::make_shared<const ElementSpec>(probed_spec(read_rows(*source_, {&first, 1}).front()));
+      const auto first = first_row({}, [this](const Options& with) {
+        const auto engine = std::make_shared<Engine>(Engine{with, {}, {}, std::make_shared<Counters>()});
+        return RowsCursor(std::make_shared<RowsPlan>(source_, size_, type_), IterContext{engine}).next();
+      });
+      return first ? std::make_shared<const ElementSpec>(probed_spec(*first)) : nullptr;
     });
   }
   std::int64_t cardinality() const override { return size_; }

@@ -103,6 +103,16 @@ def test_rows_that_fail_can_be_skipped():
     assert iterator.stats()["skipped"] == 3
 
 
+def test_a_first_row_that_fails_is_skipped_by_a_strategy_too():
+    def even_fails(x):
+        return x if x.item() % 2 else fail(x)
+
+    dataset = tdi.Dataset.range(12).map(even_fails).batch(2).with_options(tdi.Options(on_error="skip"))
+    iterator = iter(tdi.MirroredStrategy(["cpu:0", "cpu:1"]).distribute_dataset(dataset))
+    assert [[part.tolist() for part in step.values] for step in iterator] == [[[1], [3]], [[5], [7]], [[9], [11]]]
+    assert iterator.stats()["skipped"] == 6
+
+
 def test_a_result_that_can_be_no_leaf_names_function_and_leaf():
     def name(x):
         return {"id": x, "big": 2**64}

@@ -1,0 +1,33 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <exception>
+
+#include "torch_distinput/options.h"
+
+namespace torch_distinput {
+
+/// What `look(options)` finds in the first row of a dataset, an optional, for an op that has to see a row to
+/// know its spec. Where that row fails and `options` skip nothing, a few more are tried: options further down
+/// the chain may say to skip, and if none do the failure is the iterator's to report, not the spec's. Throws
+/// what `look` threw first if that does not help.
+template <class Look>
+auto first_row(const Options& options, const Look& look) {
+  constexpr std::int64_t kMostBadRows = 7;
+  try {
+    return look(options);
+  } catch (const std::exception&) {
+    if (options.skip) throw;
+    Options lenient = options;
+    lenient.skip = Skip{.max_count = kMostBadRows};
+    try {
+      if (auto found = look(lenient)) return found;
+    } catch (const std::exception&) {
+      // The first row's error says more than that there were several.
+    }
+    throw;
+  }
+}
+
+}  // namespace torch_distinput
