@@ -26,11 +26,12 @@ import torch_distinput as tdi
 from loaders import BatchedTensors, identity
 
 SIZES = (2, 4, 8)
-ROWS, COLUMNS = 1_000_000, 20
+ROWS, COLUMNS = 4_000_000, 20
 BATCH = 256  # rows of each process
 MANY_ROWS = 10**8
-REPEATS = 7
-WARM_UP, STEPS = 40, 300
+REPEATS = 12
+WARM_UP, STEPS = 40, 1500
+FEWER_STEPS = {"accelerate dispatcher": 150}  # of some milliseconds each
 
 Opener = Callable[[], Iterator]
 
@@ -74,16 +75,18 @@ def time_start(opener: Opener) -> float:
     return time.perf_counter() - start
 
 
-def time_steps(opener: Opener) -> dict[str, float]:
-    """Microseconds a step in mid-epoch: on the clock, and of this process's CPU time on all its threads."""
+def time_steps(opener: Opener, steps: int) -> dict[str, float]:
+    """Microseconds a step in mid-epoch: on the clock, of this process's CPU time on all its threads (on which oneTBB's
+    look for work for a while after each burst), and of the calling thread's."""
     batches = opener()
     for _ in range(WARM_UP):
         next(batches)
     dist.barrier()
-    wall, cpu = time.perf_counter(), time.process_time()
-    for _ in range(STEPS):
+    clocks = {"wall_us": time.perf_counter, "cpu_us": time.process_time, "caller_us": time.thread_time}
+    starts = {name: clock() for name, clock in clocks.items()}
+    for _ in range(steps):
         next(batches)
-    cost = {"wall_us": (time.perf_counter() - wall) / STEPS * 1e6, "cpu_us": (time.process_time() - cpu) / STEPS * 1e6}
+    cost = {name: (clock() - starts[name]) / steps * 1e6 for name, clock in clocks.items()}
     if isinstance(batches, tdi.DistributedIterator):
         cost["rounds"] = batches.stats()["rounds"]
     return cost
@@ -111,16 +114,17 @@ def time_resume(strategy: tdi.Strategy, processes: int) -> dict[str, float]:
 
 
 def run_rank() -> None:
-    """One process of a job. Series run in turn, again and again, so that what else the machine does hits them alike."""
+    """One process of a job. Series run there and back, again and again, so that what else the machine does hits them
+    alike, and so does what the one before left in its caches."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     torch.manual_seed(0)
-    series = openers(torch.randn(ROWS, COLUMNS))
+    series = openers(torch.rand(ROWS, COLUMNS))
     mine: dict = {name: {"start_s": [], "steps": []} for name in series}
-    for _ in range(REPEATS):
-        for name, opener in series.items():
+    for repeat in range(REPEATS):
+        for name, opener in list(series.items())[:: -1 if repeat % 2 else 1]:
             mine[name]["start_s"].append(time_start(opener))
-            mine[name]["steps"].append(time_steps(opener))
+            mine[name]["steps"].append(time_steps(opener, FEWER_STEPS.get(name, STEPS)))
     mine["resume"] = {
         "together": time_resume(tdi.MultiWorkerMirroredStrategy(), dist.get_world_size()),
         "alone": time_resume(tdi.MirroredStrategy(["cpu"]), 1),
@@ -165,15 +169,13 @@ def summarise(everyone: list[dict]) -> dict:
             "first_start_ms": round(starts[0] * 1e3, 2),
             **{
                 key: round(statistics.median(statistics.mean(one[key] for one in cost) for cost in costs), 1)
-                for key in ("wall_us", "cpu_us")
+                for key in ("wall_us", "cpu_us", "caller_us")
             },
             **({"rounds": max(one["rounds"] for cost in costs for one in cost)} if "rounds" in costs[0][0] else {}),
         }
-    together, alone = (
-        [statistics.mean(one[name]["steps"][repeat]["cpu_us"] for one in everyone) for repeat in range(REPEATS)]
-        for name in ("torch_distinput", "torch_distinput alone")
-    )
-    found["cpu_beside_alone"] = round(statistics.median(a / b for a, b in zip(together, alone, strict=True)), 3)
+    for kind in ("cpu", "caller"):
+        together, alone = (found["series"][name][f"{kind}_us"] for name in ("torch_distinput", "torch_distinput alone"))
+        found[f"{kind}_beside_alone"] = round(together / alone, 3)
     found["resume"] = {
         how: {key: round(max(one["resume"][how][key] for one in everyone), 2) for key in ("ms", "state_bytes")}
         for how in ("together", "alone")
@@ -183,13 +185,16 @@ def summarise(everyone: list[dict]) -> dict:
 
 def report(size: int, job: dict) -> None:
     print(f"\n{size} processes; others used {job['others_cores']:.2f} cores")
-    print(f"{'':22} {'start ms':>9} {'first ms':>9} {'us/step':>9} {'CPU us':>9} {'rounds':>7}")
+    print(f"{'':22} {'start ms':>9} {'first ms':>9} {'us/step':>9} {'CPU us':>9} {'caller us':>9} {'rounds':>7}")
     for name, one in job["series"].items():
         print(
             f"{name:22} {one['start_ms']:9.2f} {one['first_start_ms']:9.2f} {one['wall_us']:9.1f} {one['cpu_us']:9.1f}"
-            f" {one.get('rounds', '-'):>7}"
+            f" {one['caller_us']:9.1f} {one.get('rounds', '-'):>7}"
         )
-    print(f"CPU of a step beside that of one process: {job['cpu_beside_alone']:.3f}")
+    print(
+        f"CPU of a step beside that of one process: {job['cpu_beside_alone']:.3f}, of its caller's thread "
+        f"{job['caller_beside_alone']:.3f}"
+    )
     for how, one in job["resume"].items():
         print(f"first batch after resume, {how}: {one['ms']:.2f} ms, state of {one['state_bytes']:.0f} bytes", flush=True)
 

@@ -20,6 +20,7 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 
 constexpr const char* kGone = "gone";
+constexpr std::int64_t kNoStep = -1;
 
 std::string pulse_key(int rank) { return "pulse/" + std::to_string(rank); }
 
@@ -35,13 +36,16 @@ struct Watched {
   std::string key;
   Seconds timeout;
   PeerNews news;
-  std::atomic<bool> has_news{false};  // so that a step without news takes no lock
+  // A step takes no lock and asks no clock: the thread that reads the news looks at the counter, too.
+  std::atomic<bool> has_news{false};
+  std::atomic<std::int64_t> step{kNoStep};  // the last one taken
+  std::int64_t seen_step = kNoStep;
 
   std::string failed_key() const { return key + "/failed"; }
   std::string left_key() const { return key + "/left"; }
 };
 
-/// The step that this process took last, of any iterator.
+/// The step that this process took last, of any iterator, and when that was seen.
 struct Activity {
   std::shared_ptr<Watched> iterator;  // null: none
   std::int64_t step = 0;
@@ -55,13 +59,20 @@ struct Activity {
   }
 };
 
-/// What the thread and the iterators share; `mutex` guards all of it, the news too.
+/// What the thread and the iterators share; `mutex` guards all of it, the news and `seen_step` too.
 struct Watchlist {
   std::mutex mutex;
   Activity activity;
   std::condition_variable stop_asked;
   bool stopped = false;
   std::vector<std::shared_ptr<Watched>> all;
+
+  /// REQUIRES: the mutex is held.
+  void see_step(const std::shared_ptr<Watched>& watched) {
+    const std::int64_t step = watched->step.load(std::memory_order_relaxed);
+    if (std::exchange(watched->seen_step, step) != step)
+      activity = {watched, step, std::chrono::steady_clock::now()};
+  }
 
   std::vector<std::shared_ptr<Watched>> snapshot() {
     const std::lock_guard lock(mutex);
@@ -92,6 +103,7 @@ class Handle final : public WatchedIterator {
   ~Handle() override {
     if (list_->inherited()) return;
     const std::lock_guard lock((*list_)->mutex);
+    (*list_)->see_step(watched_);
     std::erase((*list_)->all, watched_);
   }
   Handle(const Handle&) = delete;
@@ -110,10 +122,7 @@ class Handle final : public WatchedIterator {
     tell(*communicator_, watched_->left_key(),
          std::to_string(communicator_->rank()) + " " + std::to_string(step));
   }
-  void took(std::int64_t step) noexcept override {
-    const std::lock_guard lock((*list_)->mutex);
-    (*list_)->activity = {watched_, step, std::chrono::steady_clock::now()};
-  }
+  void took(std::int64_t step) noexcept override { watched_->step.store(step, std::memory_order_relaxed); }
 
  private:
   CommunicatorPtr communicator_;
@@ -186,6 +195,7 @@ class ThreadedWatch final : public PeerWatch, public std::enable_shared_from_thi
 
   std::string own_activity() {
     const std::lock_guard lock((*list_)->mutex);
+    for (const auto& watched : (*list_)->all) (*list_)->see_step(watched);
     return (*list_)->activity.str();
   }
 
