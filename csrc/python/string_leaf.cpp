@@ -3,6 +3,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
@@ -108,9 +110,34 @@ class StringWriter {
   std::int64_t next_ = 0;
 };
 
+std::size_t bytes_of(const Bytes& strings) {
+  const std::int64_t count = strings.count();
+  if (count == 0) return 0;
+  const std::string_view first = strings[0];
+  const std::string_view last = strings[count - 1];
+  return static_cast<std::size_t>(last.data() + last.size() - first.data());
+}
+
+/// glibc gives the top of its heap back to the system when more than twice the largest block that was ever
+/// freed is free there (mallopt(3), M_TRIM_THRESHOLD), so that each batch of strings would be faulted in
+/// anew: at 100 kB a string that costs more than reading them. A block of a batch's size, freed once, says
+/// that such sizes come and go, as any tensor of that size does.
+void expect_batch_of(std::size_t bytes) {
+  constexpr std::size_t kLeast = std::size_t{1} << 20;
+  constexpr std::size_t kMost = std::size_t{32} << 20;  // glibc's own limit
+  static std::atomic<std::size_t> expected{kLeast};
+  bytes = std::min(bytes, kMost);
+  if (bytes <= expected.load(std::memory_order_relaxed)) return;
+  expected.store(bytes, std::memory_order_relaxed);
+  PyMem_RawFree(PyMem_RawMalloc(bytes));
+}
+
 }  // namespace
 
-py::object strings_to_python(const Bytes& strings) { return StringWriter(strings).write(); }
+py::object strings_to_python(const Bytes& strings) {
+  expect_batch_of(bytes_of(strings));
+  return StringWriter(strings).write();
+}
 
 Bytes strings_from_python(PyObject* value) { return StringReader().read(value); }
 
