@@ -10,7 +10,8 @@ if(NOT TARGET GTest::gtest_main)
   return()
 endif()
 
-# Tests that see torch share one precompiled header: whichever comes first makes it.
+# Tests that see torch share one precompiled header: whichever comes first makes it. It holds what most tests include; with
+# the heads of torch's operators and of the public headers in it a test compiles in half the time.
 function(tdi_precompile_test test)
   if(NOT TARGET ${test})
     return()
@@ -19,7 +20,9 @@ function(tdi_precompile_test test)
   if(owner AND TDI_PCH)
     target_precompile_headers(${test} REUSE_FROM ${owner})
   else()
-    tdi_precompile(${test} <ATen/core/Tensor.h> <gtest/gtest.h>)
+    tdi_precompile(${test} <ATen/core/Tensor.h> <ATen/TensorOperators.h> <ATen/ops/arange.h> <ATen/ops/equal.h>
+      <ATen/ops/full.h> <ATen/ops/scalar_tensor.h> <ATen/ops/zeros.h> <gtest/gtest.h>
+      "${PROJECT_SOURCE_DIR}/csrc/include/torch_distinput/strategy.h")
     set_property(GLOBAL PROPERTY TDI_TEST_PCH ${test})
   endif()
 endfunction()

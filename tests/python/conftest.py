@@ -2,11 +2,15 @@
 """Settings of all Python tests."""
 
 import os
+import signal
 
 import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
+
+# A shell's background job ignores Ctrl-C, and so would all processes that tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # CI must not depend on luck; `HYPOTHESIS_PROFILE=search` looks for new examples.
 settings.register_profile("fixed", max_examples=40, deadline=None, derandomize=True, database=None)
