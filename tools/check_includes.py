@@ -18,17 +18,18 @@ ROOMS = {
     "files": ("runtime",),
     "kernels": ("include", "core", "runtime"),
     "sources": ("include", "core", "runtime", "files", "kernels"),
-    "ops": ("include", "core", "runtime", "kernels", "files/index_set.h", "sources/sources.h"),
-    "device": ("include", "core", "runtime"),
+    "ops": ("include", "core", "runtime", "kernels", "device/page_locked.h", "files/index_set.h", "sources/sources.h"),
+    "device": ("include", "core", "runtime", "kernels/images.h"),
     "comm": ("include",),
     "distribute": (
         "include", "core", "runtime", "device/stager.h",
         "comm/communicator.h", "comm/meeting.h", "comm/patience.h", "comm/rounds.h", "comm/store_communicator.h",
         "comm/wait_for_all.h",
         # What it composes: rows of elements, nodes, cursors and their identity.
-        "kernels/rows.h", "ops/epoch_count.h", "ops/fork_count.h", "ops/identity.h", "ops/open.h", "ops/ops.h",
+        "kernels/images.h", "kernels/rows.h", "ops/epoch_count.h", "ops/fork_count.h", "ops/identity.h",
+        "ops/last_normalization.h", "ops/open.h", "ops/ops.h",
     ),
-    "python": ("include", "runtime/worker_thread.h"),
+    "python": ("include", "device/stager.h", "runtime/worker_thread.h"),
 }
 
 # Libraries that only some rooms may see: pattern, rooms, rule.

@@ -242,8 +242,8 @@ class Dataset:
     def __repr__(self) -> str: ...
     def set_epoch(self, epoch: int) -> None:
         """Pins the epoch of the next iterator."""
-    def iterate(self, epoch: int | None = None, seed: int | None = None, stream_only: bool = False) -> DatasetIterator:
-        """A new iterator. What is None follows the dataset's own count of epochs and seed; `stream_only` reads element by element even where random access is possible."""
+    def iterate(self, epoch: int | None = None, seed: int | None = None, stream_only: bool = False, pin_memory: bool = False) -> DatasetIterator:
+        """A new iterator. What is None follows the dataset's own count of epochs and seed; `stream_only` reads element by element even where random access is possible; `pin_memory` gathers batches into page-locked memory."""
 
 class InputContext:
     """What a function that makes a dataset may want to know: which part of the data to read, and how to batch it."""
@@ -271,6 +271,13 @@ class ValueContext:
     def num_replicas_in_sync(self) -> int:
         """Replicas everywhere."""
     def __str__(self) -> str: ...
+
+class DeviceCopies:
+    """Copies of Python's batches to one device. One thread."""
+    def __init__(self, device: str) -> None:
+        """Sets up the device."""
+    def bring(self, tensors: collections.abc.Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """`tensors`, dense ones on the CPU, for the device's current stream; nobody waits for their copy. Small ones are copied at once."""
 
 class StepInfo:
     """What a step holds. Tuples have one entry per local replica."""

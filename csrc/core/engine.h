@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "torch_distinput/options.h"
 
@@ -10,6 +11,7 @@ namespace torch_distinput {
 class Executor;
 class BufferPool;
 struct Counters;
+class Node;
 
 /// What the cursors of one pipeline run on. Made by `make_engine` in ops/.
 struct Engine {
@@ -17,6 +19,8 @@ struct Engine {
   std::shared_ptr<Executor> executor;  ///< the arena; never runs foreign code
   std::shared_ptr<BufferPool> pool;    ///< batch memory
   std::shared_ptr<Counters> counters;
+  /// Ops whose work a device does behind the copy of their elements: their cursors pass these on as they are.
+  std::vector<const Node*> left_to_devices = {};
 };
 
 }  // namespace torch_distinput

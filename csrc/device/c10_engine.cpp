@@ -17,6 +17,7 @@
 #include "device/capture_guard.h"
 #include "device/copy_engine.h"
 #include "device/page_locked.h"
+#include "device/unpack_op.h"
 
 namespace torch_distinput {
 namespace {
@@ -85,6 +86,14 @@ class C10Engine final : public CopyEngine {
     at::Tensor target = to;
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): read only
     target.copy_(at::from_blob(const_cast<void*>(from), to.sizes(), at::kByte), /*non_blocking=*/true);
+  }
+
+  void unpack(const at::Tensor& from, ChannelDim channels, const ImageScaling& scaling,
+              at::Tensor& to) override {
+    const CaptureGuard capture;
+    const PlainMode plain;
+    const c10::StreamGuard guard(stream_);
+    unpack_on_device(from, channels, scaling, to);
   }
 
   c10::Stream copy_stream() const override { return stream_; }

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <memory>
 
+#include "kernels/images.h"
+
 namespace torch_distinput {
 
 class BufferPool;
@@ -35,6 +37,10 @@ class CopyEngine {
   /// Queues a copy of `to.nbytes()` bytes on the copy stream. `from` stays valid and unchanged until an event
   /// recorded afterwards on that stream has come to pass.
   virtual void copy_async(const at::Tensor& to, const void* from) = 0;
+  /// Queues the unpacking of images behind the copies: `to` = what `unpack_images` makes of `from`. Both on
+  /// the device and contiguous.
+  virtual void unpack(const at::Tensor& from, ChannelDim channels, const ImageScaling& scaling,
+                      at::Tensor& to) = 0;
 
   virtual c10::Stream copy_stream() const = 0;
   /// The stream on which the calling thread's next work on this device would be queued.

@@ -28,6 +28,10 @@ class InlineEngine final : public CopyEngine {
   void copy_async(const at::Tensor& to, const void* from) override {
     std::memcpy(to.mutable_data_ptr(), from, to.nbytes());
   }
+  void unpack(const at::Tensor& from, ChannelDim channels, const ImageScaling& scaling,
+              at::Tensor& to) override {
+    to.copy_(unpack_images(from, channels, scaling, {}, *pool_));
+  }
 
   c10::Stream copy_stream() const override {
     return c10::Stream(c10::Stream::DEFAULT, c10::Device(c10::kCPU));

@@ -39,13 +39,18 @@ const void* common_place(const Parcel& parcel, const Freight& freight) {
 Freight freight_of(const Element& element) {
   Freight freight;
   for (const Leaf& leaf : element.leaves()) {
-    if (const auto* dense = std::get_if<at::Tensor>(&leaf)) freight.tensors.push_back(dense->contiguous());
+    if (const auto* dense = std::get_if<at::Tensor>(&leaf)) {
+      freight.tensors.push_back(dense->contiguous());
+      freight.dense.resize(freight.tensors.size() - 1, false);
+      freight.dense.push_back(true);
+    }
     if (const auto* ragged = std::get_if<Ragged>(&leaf)) add_ragged(freight, *ragged);
     if (const auto* sparse = std::get_if<Sparse>(&leaf)) {
       freight.tensors.push_back(sparse->value._indices().contiguous());
       freight.tensors.push_back(sparse->value._values().contiguous());
     }
   }
+  freight.dense.resize(freight.tensors.size(), false);
   return freight;
 }
 

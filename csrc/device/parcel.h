@@ -13,13 +13,13 @@ namespace torch_distinput {
 /// The dense host tensors of an element that travel to a device. Strings, objects and datasets stay.
 struct Freight {
   std::vector<at::Tensor> tensors;  ///< contiguous, in host memory, in the order of the leaves
+  std::vector<bool> dense;          ///< which of them are leaves; others are parts of one
 };
 
 /// Sparse leaves give indices and values, ragged ones the values of their own rows and offsets from 0.
 Freight freight_of(const Element& element);
 
-/// `element` with the tensors of `freight_of` replaced by `arrived`, which are as many and of the same
-/// shapes.
+/// `element` with the tensors of `freight_of` replaced by `arrived`, which are as many.
 Element with_freight(const Element& element, const std::vector<at::Tensor>& arrived);
 
 /// What is copied at once.

@@ -18,6 +18,7 @@
 #include "device/page_locked.h"
 #include "device/parcel.h"
 #include "device/transit.h"
+#include "device/unpack_op.h"
 #include "torch_distinput/error.h"
 
 namespace torch_distinput {
@@ -30,6 +31,10 @@ struct Staged {
 
 namespace {
 
+std::size_t unpacked_bytes(const at::Tensor& images, const ImageNormalization& unpacking) {
+  return static_cast<std::size_t>(images.numel()) * c10::elementSize(unpacking.scaling.dtype);
+}
+
 /// Host memory with the pieces of `parcel`, kept by `cargo`.
 const void* load(const Parcel& parcel, const Freight& freight, CopyEngine& engine, Cargo& cargo) {
   const at::Tensor& first = freight.tensors[parcel.pieces.front().tensor];
@@ -40,6 +45,17 @@ const void* load(const Parcel& parcel, const Freight& freight, CopyEngine& engin
   Block& block = cargo.blocks.emplace_back(engine.host_pool()->acquire(parcel.bytes));
   put_together(parcel, freight, static_cast<char*>(block.data()));
   return block.data();
+}
+
+/// What `images` become, which are on the device or on their way.
+at::Tensor unpack(const at::Tensor& images, const ImageNormalization& unpacking, CopyEngine& engine) {
+  const ImageScaling& scaling = unpacking.scaling;
+  const ChannelDim from = find_channels(images.sizes(), scaling.channels(), "a batch of images");
+  const std::size_t bytes = std::max<std::size_t>(unpacked_bytes(images, unpacking), 1);
+  at::Tensor to = tensor_on(engine.allocate_device(bytes).storage(), 0,
+                            unpacked_dims(images.sizes().vec(), from, scaling.layout), scaling.dtype);
+  if (to.numel() > 0) engine.unpack(images, from, scaling, to);
+  return to;
 }
 
 at::Tensor like(const at::Tensor& tensor, const c10::Storage& storage, std::size_t offset) {
@@ -105,9 +121,12 @@ Dock open_dock(c10::Device device) {
 
 std::shared_ptr<BufferPool> host_pool_for(c10::Device device) { return page_locked_pool(device.type()); }
 
-Stager::Stager(Dock dock, std::int64_t budget)
+bool can_unpack(c10::Device device) { return unpacks_images(device.type()); }
+
+Stager::Stager(Dock dock, std::int64_t budget, std::optional<ImageNormalization> unpacking)
     : dock_(std::move(dock)),
       budget_(budget),
+      unpacking_(std::move(unpacking)),
       on_the_way_(std::make_shared<std::atomic<std::int64_t>>(0)),
       process_(::getpid()) {}
 
@@ -142,7 +161,13 @@ StagedPtr Stager::stage(const Element& element, const std::function<void()>& pol
   }
 }
 
-void Stager::reserve(const std::vector<Parcel>& parcels) {
+bool Stager::is_unpacked(const Freight& freight, std::size_t tensor) const {
+  const at::Tensor& host = freight.tensors[tensor];
+  return unpacking_ && freight.dense[tensor] &&
+         unpacking_->applies_to(host.scalar_type(), static_cast<std::size_t>(host.dim()));
+}
+
+void Stager::reserve(const std::vector<Parcel>& parcels, const std::vector<std::size_t>& unpacked) {
   constexpr std::int64_t kMostAhead = 8;
   std::int64_t bytes = 1;
   for (const Parcel& parcel : parcels) bytes += static_cast<std::int64_t>(parcel.bytes);
@@ -155,15 +180,22 @@ void Stager::reserve(const std::vector<Parcel>& parcels) {
       blocks.push_back(dock_.engine->host_pool()->acquire(parcel.bytes));
       device_blocks.push_back(dock_.engine->allocate_device(parcel.bytes));
     }
+    for (const std::size_t size : unpacked) device_blocks.push_back(dock_.engine->allocate_device(size));
   }
 }
 
 StagedPtr Stager::begin(const Element& element) {
+  CopyEngine& engine = *dock_.engine;
   const Freight freight = freight_of(element);
-  std::vector<at::Tensor> arrived(freight.tensors.size());
-  auto staged = std::make_shared<Staged>();
   const std::vector<Parcel> parcels = pack(freight);
-  std::call_once(reserved_, [&] { reserve(parcels); });
+  std::call_once(reserved_, [&] {
+    std::vector<std::size_t> unpacked;
+    for (std::size_t i = 0; i < freight.tensors.size(); ++i)
+      if (is_unpacked(freight, i)) unpacked.push_back(unpacked_bytes(freight.tensors[i], *unpacking_));
+    reserve(parcels, unpacked);
+  });
+  auto staged = std::make_shared<Staged>();
+  std::vector<at::Tensor> arrived(freight.tensors.size());
   Shipment shipment(dock_, on_the_way_);
   for (const Parcel& parcel : parcels) {
     const c10::Storage& block = staged->blocks.emplace_back(shipment.add(parcel, freight));
@@ -171,10 +203,16 @@ StagedPtr Stager::begin(const Element& element) {
       arrived[piece.tensor] = like(freight.tensors[piece.tensor], block, piece.offset);
   }
   for (std::size_t i = 0; i < arrived.size(); ++i) {
+    const at::Tensor& host = freight.tensors[i];
     // Tensors without data have memory too, if hardly any.
-    if (!arrived[i].defined())
-      arrived[i] = like(freight.tensors[i], dock_.engine->allocate_device(1).storage(), 0);
+    if (!arrived[i].defined()) arrived[i] = like(host, engine.allocate_device(1).storage(), 0);
+    if (is_unpacked(freight, i)) {
+      arrived[i] = unpack(arrived[i], *unpacking_, engine);
+      staged->blocks.push_back(arrived[i].storage());
+    }
   }
+  // The bytes of what was unpacked: nothing queued later on the copy stream gets at them too early.
+  std::erase_if(staged->blocks, [](const c10::Storage& block) { return block.use_count() == 1; });
   staged->arrived = shipment.send();
   staged->element = with_freight(element, arrived);
   return staged;

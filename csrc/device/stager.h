@@ -13,6 +13,8 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/images.h"
+#include "torch_distinput/api.h"
 #include "torch_distinput/element.h"
 
 namespace torch_distinput {
@@ -20,6 +22,7 @@ namespace torch_distinput {
 class BufferPool;
 class CopyEngine;
 class Transit;
+struct Freight;
 struct Parcel;
 
 /// An element whose copy to a device has begun. Letting go of it is always safe.
@@ -35,20 +38,25 @@ struct Dock {
 
 /// The dock of `device`, made at the first call and never destroyed. Sets up the device. Throws
 /// c10::ValueError for one that is no accelerator.
-Dock open_dock(c10::Device device);
+TDI_API Dock open_dock(c10::Device device);
 
 /// The host memory from which copies to `device` start; batches gathered into it are not copied again on the
 /// host. Does not touch the device.
 std::shared_ptr<BufferPool> host_pool_for(c10::Device device);
 
+/// Whether `device` can unpack images behind their copy. Does not touch the device, but may ask its driver
+/// whether there is one.
+bool can_unpack(c10::Device device);
+
 /// Brings the elements of one iterator to one device: leaves of up to 1 MiB in one block and one copy, larger
 /// ones each in their own. Nothing waits for the device; `deliver` queues a wait on the consumer's stream
 /// instead. Device memory is reused only behind what the consumer has queued, so elements may be kept for
 /// ever. Strings, objects and datasets stay on the host; sparse and ragged leaves go, with their indices.
-class Stager {
+class TDI_API Stager {
  public:
-  /// `budget`: bytes that may be on the way at a time, at least one element.
-  Stager(Dock dock, std::int64_t budget);
+  /// `budget`: bytes that may be on the way at a time, at least one element. `unpacking`: what the device
+  /// makes of images behind their copy, if anything; it must be able to (`can_unpack`).
+  Stager(Dock dock, std::int64_t budget, std::optional<ImageNormalization> unpacking = {});
   /// What was delivered stays valid; what is on the way arrives or is dropped.
   ~Stager();
   Stager(const Stager&) = delete;
@@ -71,14 +79,17 @@ class Stager {
     c10::Stream stream;
   };
 
-  /// Takes the memory that elements like the first will need, so that none is allocated later.
-  void reserve(const std::vector<Parcel>& parcels);
+  /// Takes the memory that elements like the first will need, so that none is allocated later. `unpacked`:
+  /// bytes of what images become.
+  void reserve(const std::vector<Parcel>& parcels, const std::vector<std::size_t>& unpacked);
+  bool is_unpacked(const Freight& freight, std::size_t tensor) const;
   StagedPtr begin(const Element& element);
   bool has_room(std::int64_t bytes) const;
   void take_back(const c10::Stream& now);
 
   Dock dock_;
   const std::int64_t budget_;
+  const std::optional<ImageNormalization> unpacking_;
   std::shared_ptr<std::atomic<std::int64_t>> on_the_way_;
   std::once_flag reserved_;
   std::optional<Delivered> delivered_;

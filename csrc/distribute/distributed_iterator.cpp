@@ -115,7 +115,9 @@ void DistributedIterator::Impl::learn_spec(const std::vector<SpecPtr>& of_ranks)
 }
 
 std::unique_ptr<Lane> DistributedIterator::Impl::make_lane() {
-  if (!shipping_) shipping_ = open_shipping(*distribution_);
+  if (!shipping_) shipping_ = open_shipping(*given_);
+  engine_->left_to_devices.clear();
+  for (const auto& left : left_to_devices(*distribution_)) engine_->left_to_devices.push_back(left.node);
   const IterContext context = epoch_context(engine_, at_.seed, at_.epoch, stream_only_);
   agrees_ = link_ && !keeps_together(context);
   if (!agrees_) return open_lane(distribution_, context, at_.start, shipping_);

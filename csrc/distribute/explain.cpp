@@ -3,6 +3,7 @@
 #include <string>
 
 #include "distribute/distributed_dataset.h"
+#include "distribute/shipping.h"
 #include "distribute/tail.h"
 
 namespace torch_distinput {
@@ -37,6 +38,12 @@ std::string placement_text(const Distribution& distribution) {
   return ignored
              ? "place_dataset_on_device: ignored, as only datasets of a replica of its own can be placed\n"
              : "";
+}
+
+std::string unpacking_text(const Distribution& distribution) {
+  return left_to_devices(distribution).empty()
+             ? ""
+             : "normalize_images: done by the devices, so that bytes are copied and not floats\n";
 }
 
 std::string pipelines_text(const Distribution& distribution) {
@@ -78,7 +85,8 @@ std::string explain(const Distribution& distribution, const std::shared_ptr<Plan
        << "split: " << dealing.splitter->describe() << ": " << dealing.splitter_reason << "\n"
        << "tail: " << tail_name(distribution.input.tail) << "\n"
        << "partial batch handling: " << completion_text(distribution) << "\n"
-       << placement_text(distribution) << "lane: " << lane_text(distribution, rows) << "\n"
+       << placement_text(distribution) << unpacking_text(distribution)
+       << "lane: " << lane_text(distribution, rows) << "\n"
        << pipelines_text(distribution) << "rows of the first step: "
        << (rows && distribution.pipelines.empty() ? first_step(distribution, *rows) : "not known") << "\n"
        << "cardinality: " << cardinality_text(distribution.cardinality)

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "distribute/shipping.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -35,8 +37,9 @@ std::optional<std::int64_t> row_bytes(const ElementSpec& spec) {
 
 /// Bytes of this worker's parts of the first step.
 std::optional<std::int64_t> step_bytes(const Distribution& distribution, PlanRows& rows) {
-  if (!distribution.spec) return std::nullopt;
-  const auto bytes = row_bytes(*distribution.spec);
+  const SpecPtr spec = host_spec(distribution);
+  if (!spec) return std::nullopt;
+  const auto bytes = row_bytes(*spec);
   if (!bytes) return std::nullopt;
   const Dealing& dealing = distribution.dealing;
   const std::int64_t batch = dealing.batch > 0 ? dealing.batch : rows.rows(0).value_or(0);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "distribute/built_step.h"
@@ -22,17 +23,46 @@ const c10::Device* first_accelerator(const Distribution& distribution) {
   return found == devices.end() ? nullptr : &*found;
 }
 
+/// The last op of each pipeline.
+std::vector<NodePtr> roots(const Distribution& distribution) {
+  if (distribution.pipelines.empty()) return {distribution.dealing.node};
+  std::vector<NodePtr> nodes;
+  for (const DistributionPtr& pipeline : distribution.pipelines) nodes.push_back(pipeline->dealing.node);
+  return nodes;
+}
+
 }  // namespace
 
 bool leaves_host(const Distribution& distribution) { return first_accelerator(distribution) != nullptr; }
 
+std::vector<ops::LastNormalization> left_to_devices(const Distribution& distribution) {
+  const auto& devices = distribution.devices;
+  if (!leaves_host(distribution) || !std::all_of(devices.begin(), devices.end(), can_unpack)) return {};
+  std::vector<ops::LastNormalization> found;
+  for (const NodePtr& root : roots(distribution)) {
+    auto last = ops::last_normalization(*root);
+    if (!last) return {};
+    found.push_back(*std::move(last));
+  }
+  return found;
+}
+
+SpecPtr host_spec(const Distribution& distribution) {
+  const auto left = left_to_devices(distribution);
+  return left.size() == 1 ? left.front().from : distribution.spec;
+}
+
 ShippingPtr open_shipping(const Distribution& distribution) {
   if (!leaves_host(distribution)) return nullptr;
+  const auto left = left_to_devices(distribution);
   std::vector<std::shared_ptr<Stager>> stagers;
   for (const c10::Device device : distribution.devices) {
-    stagers.push_back(
-        device.is_cpu() ? nullptr
-                        : std::make_shared<Stager>(open_dock(device), prefetch_bytes(distribution.options)));
+    std::optional<ImageNormalization> unpacking;
+    if (!left.empty()) unpacking = left[left.size() == 1 ? 0 : stagers.size()].normalization;
+    stagers.push_back(device.is_cpu()
+                          ? nullptr
+                          : std::make_shared<Stager>(open_dock(device), prefetch_bytes(distribution.options),
+                                                     std::move(unpacking)));
   }
   return std::make_shared<Shipping>(std::move(stagers));
 }

@@ -6,6 +6,7 @@
 
 #include "device/stager.h"
 #include "distribute/distribution.h"
+#include "ops/last_normalization.h"
 #include "torch_distinput/element.h"
 
 namespace torch_distinput {
@@ -39,6 +40,12 @@ bool leaves_host(const Distribution& distribution);
 
 /// Null where nothing leaves the host. Sets up the devices.
 ShippingPtr open_shipping(const Distribution& distribution);
+
+/// The `normalize_images` of each pipeline that the devices do behind the copy; empty where the host does it.
+std::vector<ops::LastNormalization> left_to_devices(const Distribution& distribution);
+
+/// The type of the elements as they are made on the host; null: not known.
+SpecPtr host_spec(const Distribution& distribution);
 
 /// The memory in which this distribution's batches should be made.
 std::shared_ptr<BufferPool> batch_pool(const Distribution& distribution);

@@ -2,6 +2,7 @@
 #include "kernels/images.h"
 
 #include <c10/util/BFloat16.h>
+#include <c10/util/Exception.h>
 #include <c10/util/Half.h>
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/parallel_for.h>
@@ -26,6 +27,8 @@
 
 namespace torch_distinput {
 namespace {
+
+constexpr std::size_t kImageDims = 3;
 
 /// From here on images are shared out among threads.
 constexpr std::int64_t kSharedBytes = std::int64_t{1} << 18;
@@ -156,23 +159,39 @@ void run(Unpack unpack, const Work& work, std::int64_t images) {
 
 }  // namespace
 
+ChannelDim find_channels(at::IntArrayRef sizes, std::int64_t channels, const std::string& leaf) {
+  if (sizes.back() == channels) return ChannelDim::kLast;
+  TORCH_CHECK_VALUE(sizes[sizes.size() - kImageDims] == channels, "normalize_images: `mean` and `std` have ",
+                    channels, " entries, one for each channel, but ", leaf, " of shape ",
+                    dims_string(Dims(sizes.begin(), sizes.end())),
+                    " has neither as its last nor as its third last dim ", channels, ".");
+  return ChannelDim::kThirdLast;
+}
+
+Dims unpacked_dims(Dims dims, ChannelDim from, ImageLayout layout) {
+  const auto last = dims.end() - kImageDims;
+  const bool to_last = layout == ImageLayout::kNhwc;
+  if (from == ChannelDim::kLast && !to_last) std::rotate(last, last + 2, dims.end());
+  if (from == ChannelDim::kThirdLast && to_last) std::rotate(last, last + 1, dims.end());
+  return dims;
+}
+
+bool ImageNormalization::applies_to(c10::ScalarType dtype, std::size_t dims) const {
+  return dtype == at::kByte && dims >= kImageDims + (batched ? 1 : 0);
+}
+
 at::Tensor unpack_images(const at::Tensor& images, ChannelDim from, const ImageScaling& scaling,
                          std::span<const std::uint8_t> flip, BufferPool& pool) {
   const bool from_last = from == ChannelDim::kLast;
   const bool to_last = scaling.layout == ImageLayout::kNhwc;
-  Dims shape(images.sizes().begin(), images.sizes().end());
-  const std::size_t dims = shape.size();
-  const std::int64_t height = shape[dims - (from_last ? 3 : 2)];
-  const std::int64_t width = shape[dims - (from_last ? 2 : 1)];
-  const std::int64_t channels = scaling.channels();
-  const std::int64_t last[3] = {to_last ? height : channels, to_last ? width : height,
-                                to_last ? channels : width};
-  std::copy(last, last + 3, shape.end() - 3);
-  at::Tensor result = pooled_tensor(shape, scaling.dtype, pool);
+  const std::int64_t height = images.size(from_last ? -3 : -2);
+  const std::int64_t width = images.size(from_last ? -2 : -1);
+  at::Tensor result =
+      pooled_tensor(unpacked_dims(images.sizes().vec(), from, scaling.layout), scaling.dtype, pool);
   if (result.numel() == 0) return result;
   const Work work{static_cast<const std::uint8_t*>(images.const_data_ptr()),
                   result.mutable_data_ptr(),
-                  channels,
+                  scaling.channels(),
                   height,
                   width,
                   from_last,

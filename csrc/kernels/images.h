@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "torch_distinput/dataset.h"
@@ -26,6 +27,22 @@ struct ImageScaling {
 
 /// Where the channels of an image are among its last three dims.
 enum class ChannelDim { kLast, kThirdLast };
+
+/// Throws c10::ValueError, which names `leaf`, where neither the last nor the third last dim of images of
+/// `sizes` is `channels`.
+ChannelDim find_channels(at::IntArrayRef sizes, std::int64_t channels, const std::string& leaf);
+
+/// The dims of images of `dims` once they are unpacked to `layout`.
+Dims unpacked_dims(Dims dims, ChannelDim from, ImageLayout layout);
+
+/// What turns the images among the leaves of an element into numbers.
+struct ImageNormalization {
+  ImageScaling scaling;
+  bool batched;  ///< dim 0 of a leaf counts rows
+
+  /// Whether a dense leaf of this dtype and number of dims is images.
+  bool applies_to(c10::ScalarType dtype, std::size_t dims) const;
+};
 
 /// `images`: uint8, contiguous, in host memory, [..., height, width, channels] or [..., channels, height,
 /// width]. `flip`: one for each image (the product of the dims before), not 0: left and right change sides;

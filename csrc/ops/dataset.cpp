@@ -198,6 +198,7 @@ DatasetIterator Dataset::iterate(IterateOptions options) const {
              : set_seed   ? static_cast<std::uint64_t>(*set_seed)
                           : epochs_->seed();
   run.stream_only = options.stream_only;
+  run.pin_memory = options.pin_memory;
   // A cursor of an epoch that the caller chose stays out of the count.
   auto epochs = options.epoch ? nullptr : epochs_;
   return DatasetIterator(std::make_unique<DatasetIterator::Impl>(std::move(run), std::move(epochs)));

@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include "core/interrupt_watch.h"
+#include "device/page_locked.h"
 #include "ops/fork_count.h"
 #include "ops/identity.h"
 #include "ops/yields_batches.h"
@@ -36,12 +37,18 @@ void check_header(const State& state) {
                     " of the shuffle order, but this library has version ", kPermutationVersion, ".");
 }
 
+std::shared_ptr<Engine> engine_for(const EpochRun& run) {
+  auto engine = make_engine(run.node->options());
+  if (run.pin_memory) engine->pool = pinned_pool();
+  return engine;
+}
+
 }  // namespace
 
 DatasetIterator::Impl::Impl(EpochRun run, std::shared_ptr<EpochCount> epochs)
     : run_(std::move(run)),
       epochs_(std::move(epochs)),
-      engine_(make_engine(run_.node->options())),
+      engine_(engine_for(run_)),
       batched_(yields_batches(*run_.node)),
       allocations_before_(engine_->pool->stats().allocations),
       fork_count_(fork_count()) {

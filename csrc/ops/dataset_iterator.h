@@ -20,6 +20,7 @@ struct EpochRun {
   std::int64_t epoch;
   std::uint64_t seed;
   bool stream_only;
+  bool pin_memory;
 };
 
 struct DatasetIterator::Impl {

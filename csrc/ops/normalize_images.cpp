@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "core/engine.h"
 #include "kernels/dense.h"
 #include "kernels/images.h"
+#include "ops/last_normalization.h"
 #include "ops/ops.h"
 #include "ops/unary_node.h"
 #include "ops/yields_batches.h"
@@ -20,52 +22,39 @@ namespace {
 constexpr const char* kName = "normalize_images";
 constexpr std::size_t kImageDims = 3;
 
-std::string describe_dims(at::IntArrayRef sizes) { return dims_string(Dims(sizes.begin(), sizes.end())); }
-
-/// Whether a leaf of this dtype and rank is images. `batched`: dim 0 counts rows.
-bool is_image(c10::ScalarType dtype, std::size_t rank, bool batched) {
-  return dtype == at::kByte && rank >= kImageDims + (batched ? 1 : 0);
+/// The dim of the channels in images of `dims`; unset where the data has to be seen first.
+std::optional<ChannelDim> known_channels(const Dims& dims, const std::string& leaf, std::int64_t channels) {
+  if (dims.back() == kUnknownDim || dims[dims.size() - kImageDims] == kUnknownDim) return std::nullopt;
+  return find_channels(dims, channels, leaf);
 }
 
-/// Throws c10::ValueError where no dim of `sizes` can be the channels.
-ChannelDim find_channels(at::IntArrayRef sizes, std::int64_t channels, const std::string& leaf) {
-  if (sizes.back() == channels) return ChannelDim::kLast;
-  TORCH_CHECK_VALUE(sizes[sizes.size() - kImageDims] == channels, kName, ": `mean` and `std` have ", channels,
-                    " entries, one for each channel, but ", leaf, " of shape ", describe_dims(sizes),
-                    " has neither as its last nor as its third last dim ", channels, ".");
-  return ChannelDim::kThirdLast;
-}
-
-/// Images of `sizes` once they are normalized.
-Dims unpacked_dims(Dims dims, ChannelDim from, const ImageScaling& scaling) {
-  const auto last = dims.end() - kImageDims;
-  const bool to_last = scaling.layout == ImageLayout::kNhwc;
-  if (from == ChannelDim::kLast && !to_last) std::rotate(last, last + 2, dims.end());
-  if (from == ChannelDim::kThirdLast && to_last) std::rotate(last, last + 1, dims.end());
-  return dims;
-}
-
-LeafSpec unpacked_spec(const LeafSpec& leaf, const std::string& name, const ImageScaling& scaling,
-                       bool batched) {
+/// The dims of `leaf` if it is images of a known number of dims; else null.
+const Dims* image_dims(const LeafSpec& leaf, const ImageNormalization& normalization) {
   const auto* const dense = std::get_if<TensorSpec>(&leaf);
-  if (dense == nullptr || !dense->shape || !is_image(dense->dtype, dense->shape->size(), batched))
-    return leaf;
-  const Dims& dims = *dense->shape;
-  TensorSpec spec{dims, scaling.dtype};
-  if (dims.back() == kUnknownDim || dims[dims.size() - kImageDims] == kUnknownDim) {
+  if (dense == nullptr || !dense->shape) return nullptr;
+  return normalization.applies_to(dense->dtype, dense->shape->size()) ? &*dense->shape : nullptr;
+}
+
+LeafSpec unpacked_spec(const LeafSpec& leaf, const std::string& name,
+                       const ImageNormalization& normalization) {
+  const Dims* const dims = image_dims(leaf, normalization);
+  if (dims == nullptr) return leaf;
+  const ImageScaling& scaling = normalization.scaling;
+  TensorSpec spec{*dims, scaling.dtype};
+  if (const auto channels = known_channels(*dims, name, scaling.channels()))
+    spec.shape = unpacked_dims(*dims, *channels, scaling.layout);
+  else
     std::fill(spec.shape->end() - kImageDims, spec.shape->end(), kUnknownDim);
-  } else {
-    spec.shape = unpacked_dims(dims, find_channels(dims, scaling.channels(), name), scaling);
-  }
   return spec;
 }
 
-FunctionPtr unpacking(const ImageScaling& scaling, bool batched, std::shared_ptr<BufferPool> pool) {
-  return make_function([scaling, batched, pool = std::move(pool)](Element element) {
+FunctionPtr unpacking(const ImageNormalization& normalization, std::shared_ptr<BufferPool> pool) {
+  return make_function([normalization, pool = std::move(pool)](Element element) {
+    const ImageScaling& scaling = normalization.scaling;
     for (std::size_t i = 0; i < element.leaves().size(); ++i) {
       auto* const dense = std::get_if<at::Tensor>(&element.leaves()[i]);
       if (dense == nullptr ||
-          !is_image(dense->scalar_type(), static_cast<std::size_t>(dense->dim()), batched))
+          !normalization.applies_to(dense->scalar_type(), static_cast<std::size_t>(dense->dim())))
         continue;
       const ChannelDim from =
           find_channels(dense->sizes(), scaling.channels(), leaf_name(*element.structure(), i));
@@ -73,6 +62,10 @@ FunctionPtr unpacking(const ImageScaling& scaling, bool batched, std::shared_ptr
     }
     return element;
   });
+}
+
+FunctionPtr passing_on() {
+  return make_function([](Element element) { return element; });
 }
 
 std::string list_of(const std::vector<double>& values) {
@@ -88,11 +81,10 @@ class NormalizeImagesNode final : public UnaryNode {
         mean_(std::move(mean)),
         std_(std::move(std)),
         options_(options),
-        batched_(yields_batches(this->input())),
-        scaling_{{}, {}, options.dtype, options.layout} {
+        normalization_{{{}, {}, options.dtype, options.layout}, yields_batches(this->input())} {
     for (std::size_t i = 0; i < mean_.size(); ++i) {
-      scaling_.scale.push_back(static_cast<float>(1.0 / (255.0 * std_[i])));
-      scaling_.shift.push_back(static_cast<float>(-mean_[i] / std_[i]));
+      normalization_.scaling.scale.push_back(static_cast<float>(1.0 / (255.0 * std_[i])));
+      normalization_.scaling.shift.push_back(static_cast<float>(-mean_[i] / std_[i]));
     }
     check_input();
   }
@@ -114,7 +106,7 @@ class NormalizeImagesNode final : public UnaryNode {
     if (before == nullptr) return nullptr;
     ElementSpec spec = *before;
     for (std::size_t i = 0; i < spec.leaves.size(); ++i)
-      spec.leaves[i] = unpacked_spec(spec.leaves[i], leaf_name(*spec.structure, i), scaling_, batched_);
+      spec.leaves[i] = unpacked_spec(spec.leaves[i], leaf_name(*spec.structure, i), normalization_);
     return std::make_shared<const ElementSpec>(std::move(spec));
   }
   Traits traits() const override { return {.pass_through = true, .fallible = true, .row_wise = true}; }
@@ -122,13 +114,33 @@ class NormalizeImagesNode final : public UnaryNode {
   PlanPtr plan(const IterContext& context) const override { return mapped(context)->plan(context); }
   IteratorPtr iterate(const IterContext& context) const override { return mapped(context)->iterate(context); }
 
+  const ImageNormalization& normalization() const noexcept { return normalization_; }
+
+  /// Whether a device can do the work: batches of images whose channels are known before the data is seen,
+  /// so that no row can fail there.
+  bool suits_devices() const {
+    const SpecPtr before = input().spec();
+    if (before == nullptr || !normalization_.batched) return false;
+    for (std::size_t i = 0; i < before->leaves.size(); ++i) {
+      const auto* const dense = std::get_if<TensorSpec>(&before->leaves[i]);
+      if (dense != nullptr && !dense->shape) return false;
+      const Dims* const dims = image_dims(before->leaves[i], normalization_);
+      if (dims != nullptr && !known_channels(*dims, "", normalization_.scaling.channels())) return false;
+    }
+    return true;
+  }
+
  private:
-  /// The same as a `map` over whole batches, whose rows are independent.
+  /// The same as a `map` over whole batches, whose rows are independent; also where a device does the work,
+  /// so that positions look alike.
   NodePtr mapped(const IterContext& context) const {
+    const auto& left = context.engine->left_to_devices;
+    const bool elsewhere = std::find(left.begin(), left.end(), this) != left.end();
     MapOptions options;
-    if (const SpecPtr known = spec()) options.element_spec = *known;
-    options.row_wise = batched_;
-    return map(input_ptr(), unpacking(scaling_, batched_, context.engine->pool), std::move(options));
+    if (const SpecPtr known = elsewhere ? input().spec() : spec()) options.element_spec = *known;
+    options.row_wise = normalization_.batched;
+    return map(input_ptr(), elsewhere ? passing_on() : unpacking(normalization_, context.engine->pool),
+               std::move(options));
   }
 
   void check_input() const {
@@ -147,9 +159,14 @@ class NormalizeImagesNode final : public UnaryNode {
   std::vector<double> mean_;
   std::vector<double> std_;
   ImageOptions options_;
-  bool batched_;
-  ImageScaling scaling_;
+  ImageNormalization normalization_;
 };
+
+/// Whether `node` hands on elements of its only input as they are.
+bool hands_on(const Node& node) {
+  const Traits traits = node.traits();
+  return traits.pass_through && !traits.fallible && (traits.row_wise || traits.counts);
+}
 
 void check_numbers(const char* parameter, const std::vector<double>& values) {
   TORCH_CHECK_VALUE(!values.empty(), kName, ": `", parameter,
@@ -160,6 +177,14 @@ void check_numbers(const char* parameter, const std::vector<double>& values) {
 }
 
 }  // namespace
+
+std::optional<LastNormalization> last_normalization(const Node& root) {
+  if (const auto* const last = dynamic_cast<const NormalizeImagesNode*>(&root)) {
+    if (!last->suits_devices()) return std::nullopt;
+    return LastNormalization{last, last->normalization(), last->inputs().front()->spec()};
+  }
+  return hands_on(root) ? last_normalization(*root.inputs().front()) : std::nullopt;
+}
 
 NodePtr normalize_images(NodePtr input, std::vector<double> mean, std::vector<double> std,
                          ImageOptions options) {

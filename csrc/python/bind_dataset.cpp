@@ -294,15 +294,18 @@ void bind_questions(Class& dataset) {
            "Pins the epoch of the next iterator.")
       .def(
           "iterate",
-          [](const Dataset& self, OptionalInt epoch, std::optional<std::uint64_t> seed, bool stream_only) {
-            const IterateOptions options{.epoch = epoch, .seed = seed, .stream_only = stream_only};
+          [](const Dataset& self, OptionalInt epoch, std::optional<std::uint64_t> seed, bool stream_only,
+             bool pin_memory) {
+            const IterateOptions options{
+                .epoch = epoch, .seed = seed, .stream_only = stream_only, .pin_memory = pin_memory};
             auto cursor = without_gil([&] { return self.iterate(options); });
             return std::make_unique<CursorHandle<DatasetIterator>>("DatasetIterator", std::move(cursor));
           },
           py::arg("epoch") = py::none(), py::arg("seed") = py::none(), py::arg("stream_only") = false,
+          py::arg("pin_memory") = false,
           "A new iterator. What is None follows the dataset's own count of epochs and seed; `stream_only` "
-          "reads "
-          "element by element even where random access is possible.");
+          "reads element by element even where random access is possible; `pin_memory` gathers batches into "
+          "page-locked memory.");
 }
 
 }  // namespace

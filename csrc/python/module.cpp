@@ -31,6 +31,7 @@ PYBIND11_MODULE(_C, module) {
   bind_iterator(module);
   bind_dataset(module);
   bind_contexts(module);
+  bind_device(module);
   bind_files(module);
   bind_steps(module);
   bind_values(module);

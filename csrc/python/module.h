@@ -14,6 +14,7 @@ void bind_options(pybind11::module_& module);
 void bind_iterator(pybind11::module_& module);
 void bind_dataset(pybind11::module_& module);
 void bind_contexts(pybind11::module_& module);
+void bind_device(pybind11::module_& module);
 void bind_values(pybind11::module_& module);
 void bind_files(pybind11::module_& module);
 void bind_steps(pybind11::module_& module);

@@ -12,6 +12,7 @@ namespace torch_distinput::fake {
 /// What the fake accelerator was asked for since `reset`.
 struct Counts {
   std::int64_t copies = 0;              ///< queued, in either direction
+  std::int64_t copied_bytes = 0;        ///< of those copies
   std::int64_t host_waits = 0;          ///< times a host thread waited for a stream, an event or a device
   std::int64_t device_allocations = 0;  ///< of backing memory, not from the cache
   std::int64_t host_allocations = 0;    ///< of page-locked memory

@@ -10,6 +10,7 @@ py::dict counts_dict() {
   const Counts now = counts();
   py::dict result;
   result["copies"] = now.copies;
+  result["copied_bytes"] = now.copied_bytes;
   result["host_waits"] = now.host_waits;
   result["device_allocations"] = now.device_allocations;
   result["host_allocations"] = now.host_allocations;

@@ -29,6 +29,7 @@ void queue_copy(const at::Tensor& from, const at::Tensor& to, bool returns_at_on
   const c10::DeviceIndex device = (to.device().is_cpu() ? from : to).device().index();
   const c10::Stream stream = current_stream(device);
   ++state().copies;
+  state().copied_bytes += static_cast<std::int64_t>(to.nbytes());
   stream_of(stream).push([source = seen(from), target = seen(to), bytes = to.nbytes(), device] {
     take_time(device);
     std::memcpy(target, source, bytes);

@@ -9,6 +9,7 @@ Prints one line of JSON: for each function below the traceback of its failure, o
 import json
 import sys
 import traceback
+import types
 
 import torch
 
@@ -16,6 +17,11 @@ sys.path.insert(0, sys.argv[1])
 import _fake_accelerator as fake
 
 import torch_distinput as tdi
+
+# What a backend brings as `torch.fake`, as far as torch's own Python asks for it.
+torch._register_device_module(
+    "fake", types.SimpleNamespace(is_available=lambda: True, current_device=lambda: 0, _is_in_bad_fork=lambda: False)
+)
 
 FIELDS = 64
 
@@ -155,6 +161,76 @@ def a_users_record_stream_protects_a_batch():
         del batch
     fake.drain()
     assert [s.bytes() for s in seen] == expected
+
+
+def images_are_normalized_behind_the_copy():
+    images = torch.arange(24 * 8 * 8 * 3, dtype=torch.int64).remainder(253).to(torch.uint8).view(24, 8, 8, 3)
+    dataset = tdi.Dataset.from_tensor_slices(images).batch(8).normalize_images([0.5, 0.4, 0.3], [0.2, 0.3, 0.4])
+    expected = list(dataset)
+    there = tdi.OneDeviceStrategy("fake:1").distribute_dataset(dataset)
+    assert "done by the devices" in there.explain()
+    fake.reset()
+    seen = list(there)
+    assert fake.counts()["copied_bytes"] == images.numel()
+    for batch, reference in zip(seen, expected, strict=True):
+        assert batch.dtype == torch.float32
+        assert torch.equal(batch.cpu(), reference)
+
+
+def batches_of_a_loader_without_a_device_are_gathered_into_page_locked_memory():
+    fields = [torch.randn(96, 500) for _ in range(3)]
+    loaders = {
+        "ahead": tdi.DataLoader(torch.utils.data.TensorDataset(*fields), 8, pin_memory=True, num_workers=1),
+        "alone": tdi.DataLoader(torch.utils.data.TensorDataset(*fields), 8, pin_memory=True),
+        "sampler": tdi.DataLoader(
+            torch.utils.data.TensorDataset(*fields), 8, sampler=list(range(96)), pin_memory=True
+        ),
+        "python": tdi.DataLoader(list(zip(*fields, strict=True)), 8, pin_memory=True),
+    }
+    for name, loader in loaders.items():
+        rows = []
+        for batch in loader:
+            assert all(field.is_pinned() for field in batch), name
+            rows.append([field.clone() for field in batch])
+        for i, field in enumerate(fields):
+            assert torch.equal(torch.cat([row[i] for row in rows]), field), name
+
+
+def batches_that_python_made_come_in_one_copy_without_a_wait():
+    class Words(torch.utils.data.Dataset):
+        def __len__(self):
+            return 64
+
+        def __getitem__(self, row):
+            return {"x": torch.full((30,), float(row)), "n": row, "word": f"w{row}", "odd": (row % 2 == 1, torch.ones(2, 3))}
+
+    fake.set_delay(200)
+    expected = list(tdi.DataLoader(Words(), 8))
+    for workers in (0, 2):
+        iterator = iter(tdi.DataLoader(Words(), 8, device="fake:1", num_workers=workers))
+        next(iterator)
+        fake.drain()
+        fake.reset()
+        batches = list(iterator)
+        counts = fake.counts()
+        assert counts["copies"] == len(batches) == 7, counts
+        assert counts["host_waits"] == 0, counts
+        for batch, reference in zip(batches, expected[1:], strict=True):
+            assert batch["word"] == reference["word"]
+            assert str(batch["x"].device) == "fake:1"
+            assert torch.equal(batch["x"].cpu(), reference["x"])
+            assert torch.equal(batch["n"].cpu(), reference["n"])
+            assert torch.equal(batch["odd"][0].cpu(), reference["odd"][0])
+            assert torch.equal(batch["odd"][1].cpu(), reference["odd"][1])
+
+
+def what_has_more_than_bytes_goes_by_its_own_to():
+    weight, strided = torch.ones(2, 3, requires_grad=True), torch.arange(12).view(2, 6)[:, ::2]
+    loader = tdi.DataLoader(range(2), 2, device="fake:1", collate_fn=lambda rows: {"w": weight * 2, "s": strided})
+    batch = next(iter(loader))
+    batch["w"].cpu().sum().backward()
+    assert torch.equal(weight.grad, torch.full((2, 3), 2.0))
+    assert torch.equal(batch["s"].cpu(), strided)
 
 
 def a_resumed_iterator_delivers_the_rest():

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
+from torch_distinput import _C
 from torch_distinput._structure import children, rebuild
 
 
@@ -82,9 +84,41 @@ def accelerator_of(device: Any) -> torch.device | None:
     return None if found.type == "cpu" else found
 
 
-def to_device(value: Any, device: torch.device) -> Any:
-    """`value` with everything that has a `to` on `device`."""
-    if hasattr(value, "to"):
-        return value.to(device, non_blocking=True)
-    parts = children(value)
-    return value if parts is None else rebuild(value, [to_device(part, device) for part in parts])
+class DeviceMover:
+    """Brings batches that Python made to an accelerator."""
+
+    def __init__(self, device: torch.device):
+        self._device = device
+        self._copies = _C.DeviceCopies(str(device))
+
+    def __call__(self, batch: Any) -> Any:
+        """`batch` with everything that has a `to` on the device, plain tensors in as few copies as possible."""
+        plain: list[torch.Tensor] = []
+        self._collect(batch, plain)
+        return self._moved(batch, iter(self._copies.bring(plain)) if plain else iter(()))
+
+    def _collect(self, value: Any, plain: list[torch.Tensor]) -> None:
+        if _is_plain(value):
+            plain.append(value)
+        elif not hasattr(value, "to"):
+            for part in children(value) or ():
+                self._collect(part, plain)
+
+    def _moved(self, value: Any, arrived: Iterator[torch.Tensor]) -> Any:
+        if _is_plain(value):
+            return next(arrived)
+        if hasattr(value, "to"):
+            return value.to(self._device, non_blocking=True)
+        parts = children(value)
+        return value if parts is None else rebuild(value, [self._moved(part, arrived) for part in parts])
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether nothing is lost when the bytes of `value` alone are copied."""
+    return (
+        type(value) is torch.Tensor
+        and value.device.type == "cpu"
+        and value.layout is torch.strided
+        and value.is_contiguous()
+        and not (value.requires_grad or value.is_conj() or value.is_neg() or value.is_quantized or value.is_nested)
+    )

@@ -8,6 +8,7 @@ faster; a profiler costs nothing unless one runs; and they know their position.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from torch.utils.data.dataloader import (
     _SingleProcessDataLoaderIter,
 )
 
-from torch_distinput.loader.batches import accelerator_of, to_device
+from torch_distinput.loader.batches import DeviceMover, accelerator_of
 from torch_distinput.loader.order import Start, open_indices
 from torch_distinput.loader.position import Position
 from torch_distinput.loader.worker_states import WorkerStates
@@ -61,11 +62,15 @@ class LoaderIter(_BaseDataLoaderIter):
         self._memory.used = True
         if self._position.sampler is not None:
             self._position.handed_out()
-        return data if self._device is None else to_device(data, self._device)
+        return data if self._device is None else self._moved(data)
 
     def _moved(self, batch: Any) -> Any:
-        """`batch` where the loader's batches arrive."""
-        return batch if self._device is None else to_device(batch, self._device)
+        """`batch`, which Python made, where the loader's batches arrive."""
+        return batch if self._device is None else self._mover(batch)
+
+    @functools.cached_property
+    def _mover(self) -> DeviceMover:
+        return DeviceMover(self._device)
 
     def _next_index(self) -> Any:
         index = next(self._sampler_iter)

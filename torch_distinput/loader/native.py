@@ -55,11 +55,11 @@ class OnDevice:
 
 
 def open_batches(
-    batches: _C.Dataset, device: torch.device | None, epoch: int, seed: int | None = None
+    batches: _C.Dataset, device: torch.device | None, epoch: int, seed: int | None = None, pin_memory: bool = False
 ) -> _C.DatasetIterator | OnDevice:
-    """A cursor over `batches`, on `device` where that is an accelerator."""
+    """A cursor over `batches`, on `device` where that is an accelerator, else perhaps in page-locked memory."""
     if device is None:
-        return batches.iterate(epoch=epoch, seed=seed)
+        return batches.iterate(epoch=epoch, seed=seed, pin_memory=pin_memory)
     return OnDevice(batches, device, epoch, seed)
 
 
@@ -88,6 +88,10 @@ class NativeIter(LoaderIter):
         if self._convert is not None:
             batch = self._convert(batch)
         return pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
+
+    def _opened(self, rows: _C.Dataset, epoch: int) -> _C.DatasetIterator | OnDevice:
+        """A cursor over batches of rows, which are gathered where they have to be in the end."""
+        return open_batches(rows, self._device, epoch, pin_memory=self._pin_memory)
 
     def _open_order(self) -> None:
         self._native = None
@@ -168,7 +172,7 @@ class RowsIter(NativeIter):
         if not self._ahead:
             self._take = self._next_alone
         else:
-            self._native = open_batches(self._batches.with_options(self._options), self._device, self._epoch)
+            self._native = self._opened(self._batches.with_options(self._options), self._epoch)
             self._take = self._native.__next__
         batch = self._take()
         self._memory.used = True
@@ -177,7 +181,7 @@ class RowsIter(NativeIter):
     def _next_alone(self) -> Any:
         """The next batch, read now."""
         batch = self._batches.skip(self._num_yielded).take(1).with_options(IN_CALLERS_THREAD)
-        return next(open_batches(batch, self._device, self._epoch))
+        return next(self._opened(batch, self._epoch))
 
     def _read_again(self) -> None:
         """The rows were written to: what was read ahead is stale, and will be from now on."""
@@ -233,7 +237,7 @@ class SampledRowsIter(NativeIter):
             chosen = torch.as_tensor(indices)
             if len(chosen) > 0:
                 rows = self._source.native.select(chosen).batch(len(chosen)).with_options(IN_CALLERS_THREAD)
-                batch = next(open_batches(rows, self._device, epoch=0))
+                batch = next(self._opened(rows, epoch=0))
                 batch = batch if self._collated is None else self._collated(batch)
             else:
                 batch = self._moved(self._fetcher.fetch(indices))

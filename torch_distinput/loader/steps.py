@@ -17,7 +17,7 @@ from torch.utils.data._utils.pin_memory import pin_memory
 from torch_distinput import _C
 from torch_distinput.dataset import Dataset
 from torch_distinput.input_options import InputOptions
-from torch_distinput.loader.batches import accelerator_of, padded, repeated, rows_of, to_device, without_rows
+from torch_distinput.loader.batches import DeviceMover, accelerator_of, padded, repeated, rows_of, without_rows
 from torch_distinput.loader.iterators import profiler_enabled
 from torch_distinput.loader.order import Start
 
@@ -146,8 +146,12 @@ class _MadeByPython(Steps):
         return self._moved(batch)
 
     def _moved(self, batch: Any) -> Any:
+        return batch if self._mover is None else self._mover(batch)
+
+    @functools.cached_property
+    def _mover(self) -> DeviceMover | None:
         device = accelerator_of(self._loader.device)
-        return batch if device is None else to_device(batch, device)
+        return None if device is None else DeviceMover(device)
 
     def close(self) -> None:
         super().close()

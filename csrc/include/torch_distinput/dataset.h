@@ -95,6 +95,9 @@ struct IterateOptions {
   std::optional<std::int64_t> epoch = {};
   std::optional<std::uint64_t> seed = {};
   bool stream_only = false;  ///< use the stream lane even where there is a plan
+  /// Gather batches into page-locked memory, from which an accelerator copies by itself. For `Dataset` alone:
+  /// a distributed dataset brings its batches to the devices.
+  bool pin_memory = false;
 };
 
 /// A cursor over a dataset: iterates, saves, loads. One thread at a time. An

@@ -116,6 +116,18 @@ class TraceEngine final : public CopyEngine {
     work_[kCopy].push_back({[to, from] { std::memcpy(to.mutable_data_ptr(), from, to.nbytes()); }, nullptr});
   }
 
+  void unpack(const at::Tensor& from, ChannelDim channels, const ImageScaling& scaling,
+              at::Tensor& to) override {
+    enqueue(kCopy);
+    checker_.access(from.storage().data(), false, kCopy, clocks_[kCopy], "an unpacking's reading");
+    checker_.access(to.storage().data(), true, kCopy, clocks_[kCopy], "an unpacking's writing");
+    work_[kCopy].push_back({[=, this]() mutable {
+                              const at::Tensor result = unpack_images(from, channels, scaling, {}, *pool_);
+                              std::memcpy(to.mutable_data_ptr(), result.const_data_ptr(), to.nbytes());
+                            },
+                            nullptr});
+  }
+
   c10::Stream copy_stream() const override { return stream(kCopy); }
   c10::Stream current_stream() const override {
     return stream(bug_ == Bug::kWrongStream ? (current == kFirstConsumer ? current + 1 : kFirstConsumer)
