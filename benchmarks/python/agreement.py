@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 WORLDS = (2, 4, 8)
+LARGE_WORLDS = (16, 32)
 DEPTHS = (2, 16, 64)
 REPEATS = 5
 # Steps of one measurement: about half a second of each kind.
@@ -124,6 +125,9 @@ KINDS: dict[str, Callable[[], tuple[Callable[[], Iterator], int]]] = {
     "Accelerate's dispatcher": dispatcher,
 }
 
+# What decides which transport is taken for how many processes.
+TRANSPORTS = ["plan lane", "agreement, prefetch 64", "agreement over gloo, prefetch 64"]
+
 
 def agreement_cpu(seconds: float = 4.0) -> dict[str, float]:
     """Share of a core that the thread of the rounds takes while steps last 10 ms, and rounds a step."""
@@ -228,11 +232,13 @@ def main() -> None:
         kinds.remove("Accelerate's dispatcher")
     worlds = {}
     neighbours = machine.Neighbours()
-    for world in WORLDS:
-        worlds[world] = run_world(world, kinds)
+    for world in (*WORLDS, *LARGE_WORLDS):
+        worlds[world] = run_world(world, kinds if world in WORLDS else TRANSPORTS)
         print(f"{world} processes")
         for kind, figures in worlds[world].items():
             print(f"  {kind:36}", "  ".join(f"{name} {value}" for name, value in figures.items() if value is not None))
+        if world in LARGE_WORLDS:
+            continue
         deep, voted = (worlds[world][kind]["us_a_step"] for kind in (f"agreement, prefetch {DEPTHS[-1]}", "vote"))
         print(f"  prefetch {DEPTHS[-1]} / vote: 1/{voted / deep:.0f} (wanted: at most 1/16)")
     others = round(neighbours.cores(), 2)

@@ -121,7 +121,9 @@ Dock open_dock(c10::Device device) {
 
 std::shared_ptr<BufferPool> host_pool_for(c10::Device device) { return page_locked_pool(device.type()); }
 
-bool can_unpack(c10::Device device) { return unpacks_images(device.type()); }
+bool can_unpack(c10::Device device, std::int64_t channels) {
+  return unpacks_images(device.type(), channels);
+}
 
 Stager::Stager(Dock dock, std::int64_t budget, std::optional<ImageNormalization> unpacking)
     : dock_(std::move(dock)),

@@ -44,9 +44,9 @@ TDI_API Dock open_dock(c10::Device device);
 /// host. Does not touch the device.
 std::shared_ptr<BufferPool> host_pool_for(c10::Device device);
 
-/// Whether `device` can unpack images behind their copy. Does not touch the device, but may ask its driver
-/// whether there is one.
-bool can_unpack(c10::Device device);
+/// Whether `device` can unpack images of so many channels behind their copy. Does not touch the device, but may
+/// ask its driver whether there is one.
+bool can_unpack(c10::Device device, std::int64_t channels);
 
 /// Brings the elements of one iterator to one device: leaves of up to 1 MiB in one block and one copy, larger
 /// ones each in their own. Nothing waits for the device; `deliver` queues a wait on the consumer's stream

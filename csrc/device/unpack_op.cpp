@@ -2,6 +2,7 @@
 #include "device/unpack_op.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/TensorOptions.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
@@ -54,6 +55,7 @@ void unpack_with_cuda(const at::Tensor& images, bool channels_last, at::ArrayRef
       .shift = shifts.data(),
       .flip = nullptr,
   };
+  const c10::DeviceGuard guard(out.device());
   const c10::Stream stream = c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(out.device());
   const int error = cuda->unpack_images(&work, stream.native_handle());
   TORCH_CHECK(error == 0, "torch_distinput::unpack_images: ", cuda->error_text(error), ".");
@@ -66,8 +68,8 @@ TORCH_LIBRARY_IMPL(torch_distinput, CUDA, library) { library.impl("unpack_images
 
 }  // namespace
 
-bool unpacks_images(c10::DeviceType type) {
-  if (type == c10::kCUDA) return cuda_library() != nullptr;
+bool unpacks_images(c10::DeviceType type, std::int64_t channels) {
+  if (type == c10::kCUDA) return channels <= kMostUnpackChannels && cuda_library() != nullptr;
   if (type == c10::kCPU) return false;
   return unpack_operator().hasKernelForDispatchKey(
       c10::computeDispatchKey(at::kByte, at::kStrided, c10::Device(type)));

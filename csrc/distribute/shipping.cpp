@@ -23,6 +23,11 @@ const c10::Device* first_accelerator(const Distribution& distribution) {
   return found == devices.end() ? nullptr : &*found;
 }
 
+bool all_unpack(const std::vector<c10::Device>& devices, std::int64_t channels) {
+  return std::all_of(devices.begin(), devices.end(),
+                     [=](c10::Device device) { return can_unpack(device, channels); });
+}
+
 /// The last op of each pipeline.
 std::vector<NodePtr> roots(const Distribution& distribution) {
   if (distribution.pipelines.empty()) return {distribution.dealing.node};
@@ -36,12 +41,11 @@ std::vector<NodePtr> roots(const Distribution& distribution) {
 bool leaves_host(const Distribution& distribution) { return first_accelerator(distribution) != nullptr; }
 
 std::vector<ops::LastNormalization> left_to_devices(const Distribution& distribution) {
-  const auto& devices = distribution.devices;
-  if (!leaves_host(distribution) || !std::all_of(devices.begin(), devices.end(), can_unpack)) return {};
+  if (!leaves_host(distribution)) return {};
   std::vector<ops::LastNormalization> found;
   for (const NodePtr& root : roots(distribution)) {
     auto last = ops::last_normalization(*root);
-    if (!last) return {};
+    if (!last || !all_unpack(distribution.devices, last->normalization.scaling.channels())) return {};
     found.push_back(*std::move(last));
   }
   return found;

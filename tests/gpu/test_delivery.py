@@ -50,6 +50,38 @@ def test_all_kinds_of_leaves_arrive():
     assert batch["t"] == ["a", "b", "c", "d"]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_images_are_normalized_behind_the_copy(dtype, layout):
+    rows = torch.randint(0, 256, (BATCH * 3 + 5, 32, 32, 3), dtype=torch.uint8)
+    data = {"image": rows, "label": torch.arange(len(rows))}
+    mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+    dataset = tdi.Dataset.from_tensor_slices(data).batch(BATCH).normalize_images(mean, std, dtype, layout)
+    there = on_gpu(dataset)
+    assert "done by the devices" in there.explain()
+    for batch, reference in zip(there, dataset, strict=True):
+        assert torch.equal(batch["image"].cpu(), reference["image"])
+        assert torch.equal(batch["label"].cpu(), reference["label"])
+
+
+def test_what_autograd_saved_is_there_when_it_is_wanted():
+    rows = torch.arange(4000.0).reshape(1000, 4)
+    weight = torch.ones(4, device="cuda:0", requires_grad=True)
+    losses = [(batch * weight).sum() for batch in on_gpu(tdi.Dataset.from_tensor_slices(rows).batch(10))]
+    sum(losses).backward()
+    assert torch.equal(weight.grad.cpu(), rows.sum(0))
+
+
+def test_pin_memory_without_a_device_gathers_into_page_locked_memory():
+    rows = torch.arange(400_000.0).reshape(-1, 100)
+    loader = tdi.DataLoader(torch.utils.data.TensorDataset(rows), 100, pin_memory=True, num_workers=1)
+    arrived = []
+    for (batch,) in loader:
+        assert batch.is_pinned()
+        arrived.append(batch.to("cuda:0", non_blocking=True))  # and let go of while the copy runs
+    assert torch.equal(torch.cat(arrived).cpu(), rows)
+
+
 def test_copies_run_beside_kernels_and_next_never_waits():
     iterator = iter(on_gpu(images(40)))
     for _ in range(10):

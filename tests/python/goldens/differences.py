@@ -203,7 +203,7 @@ def _numbers(values: Any) -> Any:
 
 def _parallel_batch(case: dict, out: dict) -> dict:
     """The outcome of the same case without num_parallel_calls, where one was recorded."""
-    plain = _without_parallel(case["in"])
+    plain = without_parallel(case["in"])
     if plain == case["in"]:
         return out
     if "batch_size" in out:
@@ -214,10 +214,11 @@ def _parallel_batch(case: dict, out: dict) -> dict:
     raise LookupError(f"{case['id']}: no case without `parallel` was recorded")
 
 
-def _without_parallel(value: Any) -> Any:
+def without_parallel(value: Any) -> Any:
+    """A case's input with `num_parallel_calls` left out everywhere."""
     if isinstance(value, dict):
-        return {key: _without_parallel(part) for key, part in value.items() if key != "parallel"}
-    return [_without_parallel(part) for part in value] if isinstance(value, list) else value
+        return {key: without_parallel(part) for key, part in value.items() if key != "parallel"}
+    return [without_parallel(part) for part in value] if isinstance(value, list) else value
 
 
 def _sparse_empty(case: dict, out: dict) -> dict:
