@@ -30,6 +30,10 @@ namespace {
 
 constexpr std::size_t kImageDims = 3;
 
+/// Values that one vector of any processor holds a whole number of times.
+constexpr std::int64_t kVector = 16;
+constexpr std::int64_t kMostSideBySide = 8;
+
 /// From here on images are shared out among threads.
 constexpr std::int64_t kSharedBytes = std::int64_t{1} << 18;
 
@@ -84,6 +88,26 @@ TDI_INLINE void split_three(const std::uint8_t* __restrict in, Out* __restrict r
   }
 }
 
+/// Values whose channels stay side by side, `count` in all. Factors are written out for a whole number of
+/// vectors, so that these need not be put together from single ones.
+template <class Out>
+TDI_INLINE void unpack_side_by_side(const std::uint8_t* __restrict in, Out* __restrict out,
+                                    std::int64_t count, std::int64_t channels, const float* scale,
+                                    const float* shift) {
+  float scales[kMostSideBySide * kVector];
+  float shifts[kMostSideBySide * kVector];
+  const std::int64_t period = channels * kVector;
+  for (std::int64_t i = 0; i < period; ++i) {
+    scales[i] = scale[i % channels];
+    shifts[i] = shift[i % channels];
+  }
+  for (std::int64_t start = 0; start < count; start += period) {
+    const std::int64_t size = std::min(period, count - start);
+    for (std::int64_t i = 0; i < size; ++i)
+      out[start + i] = static_cast<Out>(std::fma(static_cast<float>(in[start + i]), scales[i], shifts[i]));
+  }
+}
+
 template <class Out>
 void turn_rows(Out* image, const Work& work) {
   for (std::int64_t row = 0; row < work.height * (work.to_last ? 1 : work.channels); ++row) {
@@ -105,6 +129,8 @@ TDI_INLINE void unpack_image(const Work& work, std::int64_t image) {
   const std::int64_t pixels = work.height * work.width;
   if (work.from_last && !work.to_last && work.channels == 3) {
     split_three(in, out, out + pixels, out + 2 * pixels, pixels, work.scale, work.shift);
+  } else if (work.from_last && work.to_last && work.channels <= kMostSideBySide) {
+    unpack_side_by_side(in, out, work.size(), work.channels, work.scale, work.shift);
   } else {
     for (std::int64_t c = 0; c < work.channels; ++c) {
       const Line<const std::uint8_t> from{work.from_last ? in + c : in + c * pixels,

@@ -83,7 +83,7 @@ class UnpackImages : public testing::TestWithParam<std::tuple<ChannelDim, ImageL
 
 TEST_P(UnpackImages, GivesTheBitsOfThePlainReference) {
   const auto [from, to, dtype] = GetParam();
-  for (const std::int64_t channels : {1, 2, 3, 4, 7})
+  for (const std::int64_t channels : {1, 2, 3, 4, 7, 8, 9})
     for (const std::int64_t width : {1, 5, 32, 67})
       for (const bool flips : {false, true})
         expect_reference({4, channels, 3, width, from, to, dtype, flips});
