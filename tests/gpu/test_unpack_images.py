@@ -47,7 +47,7 @@ def unpack():
 
 @pytest.mark.parametrize(
     ("shape", "dtype", "last_in", "last_out", "flips"),
-    itertools.product([(5, 8, 32), (3, 7, 13), (64, 224, 224)], DTYPES, [True, False], [True, False], [True, False]),
+    [*itertools.product([(5, 8, 32), (3, 7, 13), (64, 224, 224)], DTYPES, [True, False], [True, False], [True, False])],
 )
 def test_unpack_gives_the_bits_of_the_cpu(unpack, shape, dtype, last_in, last_out, flips):
     count, height, width = shape
