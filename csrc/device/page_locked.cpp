@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "device/page_locked.h"
 
+#include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/core/CachingHostAllocator.h>
 
@@ -60,8 +61,10 @@ const std::shared_ptr<BufferPool>& page_locked_pool(c10::DeviceType type) {
 const std::shared_ptr<BufferPool>& pinned_pool() {
   static const auto& pool = *new std::shared_ptr<BufferPool>([] {
     const auto type = at::accelerator::getAccelerator();
-    at::HostAllocator* const allocator =
-        type && at::accelerator::deviceCount() > 0 ? at::getHostAllocator(*type) : nullptr;
+    if (!type || at::accelerator::deviceCount() == 0) return host_pool();
+    // Until then torch takes no memory for page-locked.
+    at::globalContext().lazyInitDevice(*type);
+    at::HostAllocator* const allocator = at::getHostAllocator(*type);
     return allocator == nullptr
                ? host_pool()
                : BufferPool::create(std::make_shared<PageLockedAllocator>(allocator), 0, Packing::kApart);

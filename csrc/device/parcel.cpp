@@ -40,9 +40,8 @@ Freight freight_of(const Element& element) {
   Freight freight;
   for (const Leaf& leaf : element.leaves()) {
     if (const auto* dense = std::get_if<at::Tensor>(&leaf)) {
+      freight.whole_leaves.push_back(freight.tensors.size());
       freight.tensors.push_back(dense->contiguous());
-      freight.dense.resize(freight.tensors.size() - 1, false);
-      freight.dense.push_back(true);
     }
     if (const auto* ragged = std::get_if<Ragged>(&leaf)) add_ragged(freight, *ragged);
     if (const auto* sparse = std::get_if<Sparse>(&leaf)) {
@@ -50,7 +49,6 @@ Freight freight_of(const Element& element) {
       freight.tensors.push_back(sparse->value._values().contiguous());
     }
   }
-  freight.dense.resize(freight.tensors.size(), false);
   return freight;
 }
 

@@ -12,8 +12,8 @@ namespace torch_distinput {
 
 /// The dense host tensors of an element that travel to a device. Strings, objects and datasets stay.
 struct Freight {
-  std::vector<at::Tensor> tensors;  ///< contiguous, in host memory, in the order of the leaves
-  std::vector<bool> dense;          ///< which of them are leaves; others are parts of one
+  std::vector<at::Tensor> tensors;        ///< contiguous, in host memory, in the order of the leaves
+  std::vector<std::size_t> whole_leaves;  ///< numbers of those that are leaves; others are parts of one
 };
 
 /// Sparse leaves give indices and values, ragged ones the values of their own rows and offsets from 0.

@@ -121,9 +121,7 @@ Dock open_dock(c10::Device device) {
 
 std::shared_ptr<BufferPool> host_pool_for(c10::Device device) { return page_locked_pool(device.type()); }
 
-bool can_unpack(c10::Device device, std::int64_t channels) {
-  return unpacks_images(device.type(), channels);
-}
+bool can_unpack(c10::Device device, std::int64_t channels) { return unpacks_images(device.type(), channels); }
 
 Stager::Stager(Dock dock, std::int64_t budget, std::optional<ImageNormalization> unpacking)
     : dock_(std::move(dock)),
@@ -163,10 +161,14 @@ StagedPtr Stager::stage(const Element& element, const std::function<void()>& pol
   }
 }
 
-bool Stager::is_unpacked(const Freight& freight, std::size_t tensor) const {
-  const at::Tensor& host = freight.tensors[tensor];
-  return unpacking_ && freight.dense[tensor] &&
-         unpacking_->applies_to(host.scalar_type(), static_cast<std::size_t>(host.dim()));
+std::vector<std::size_t> Stager::images_in(const Freight& freight) const {
+  if (!unpacking_) return {};
+  std::vector<std::size_t> images;
+  for (const std::size_t i : freight.whole_leaves) {
+    const at::Tensor& host = freight.tensors[i];
+    if (unpacking_->applies_to(host.scalar_type(), static_cast<std::size_t>(host.dim()))) images.push_back(i);
+  }
+  return images;
 }
 
 void Stager::reserve(const std::vector<Parcel>& parcels, const std::vector<std::size_t>& unpacked) {
@@ -190,10 +192,10 @@ StagedPtr Stager::begin(const Element& element) {
   CopyEngine& engine = *dock_.engine;
   const Freight freight = freight_of(element);
   const std::vector<Parcel> parcels = pack(freight);
+  const std::vector<std::size_t> images = images_in(freight);
   std::call_once(reserved_, [&] {
     std::vector<std::size_t> unpacked;
-    for (std::size_t i = 0; i < freight.tensors.size(); ++i)
-      if (is_unpacked(freight, i)) unpacked.push_back(unpacked_bytes(freight.tensors[i], *unpacking_));
+    for (const std::size_t i : images) unpacked.push_back(unpacked_bytes(freight.tensors[i], *unpacking_));
     reserve(parcels, unpacked);
   });
   auto staged = std::make_shared<Staged>();
@@ -205,13 +207,12 @@ StagedPtr Stager::begin(const Element& element) {
       arrived[piece.tensor] = like(freight.tensors[piece.tensor], block, piece.offset);
   }
   for (std::size_t i = 0; i < arrived.size(); ++i) {
-    const at::Tensor& host = freight.tensors[i];
     // Tensors without data have memory too, if hardly any.
-    if (!arrived[i].defined()) arrived[i] = like(host, engine.allocate_device(1).storage(), 0);
-    if (is_unpacked(freight, i)) {
-      arrived[i] = unpack(arrived[i], *unpacking_, engine);
-      staged->blocks.push_back(arrived[i].storage());
-    }
+    if (!arrived[i].defined()) arrived[i] = like(freight.tensors[i], engine.allocate_device(1).storage(), 0);
+  }
+  for (const std::size_t i : images) {
+    arrived[i] = unpack(arrived[i], *unpacking_, engine);
+    staged->blocks.push_back(arrived[i].storage());
   }
   // The bytes of what was unpacked: nothing queued later on the copy stream gets at them too early.
   std::erase_if(staged->blocks, [](const c10::Storage& block) { return block.use_count() == 1; });

@@ -44,8 +44,8 @@ TDI_API Dock open_dock(c10::Device device);
 /// host. Does not touch the device.
 std::shared_ptr<BufferPool> host_pool_for(c10::Device device);
 
-/// Whether `device` can unpack images of so many channels behind their copy. Does not touch the device, but may
-/// ask its driver whether there is one.
+/// Whether `device` can unpack images of so many channels behind their copy. Does not touch the device, but
+/// may ask its driver whether there is one.
 bool can_unpack(c10::Device device, std::int64_t channels);
 
 /// Brings the elements of one iterator to one device: leaves of up to 1 MiB in one block and one copy, larger
@@ -82,7 +82,8 @@ class TDI_API Stager {
   /// Takes the memory that elements like the first will need, so that none is allocated later. `unpacked`:
   /// bytes of what images become.
   void reserve(const std::vector<Parcel>& parcels, const std::vector<std::size_t>& unpacked);
-  bool is_unpacked(const Freight& freight, std::size_t tensor) const;
+  /// The tensors of `freight` that the device unpacks.
+  std::vector<std::size_t> images_in(const Freight& freight) const;
   StagedPtr begin(const Element& element);
   bool has_room(std::int64_t bytes) const;
   void take_back(const c10::Stream& now);

@@ -10,8 +10,8 @@
 
 namespace torch_distinput {
 
-/// Whether devices of `type` unpack images of so many channels: CUDA's take up to 16 where the CUDA library is
-/// there and finds a device, another accelerator's any where its backend has registered a kernel for the
+/// Whether devices of `type` unpack images of so many channels: CUDA's take up to 16 where the CUDA library
+/// is there and finds a device, another accelerator's any where its backend has registered a kernel for the
 /// operator `torch_distinput::unpack_images`.
 bool unpacks_images(c10::DeviceType type, std::int64_t channels);
 
