@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "device/page_locked.h"
 
-#include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/core/CachingHostAllocator.h>
+#include <ATen/ops/empty.h>
 
 #include <cstddef>
 #include <map>
@@ -62,8 +62,9 @@ const std::shared_ptr<BufferPool>& pinned_pool() {
   static const auto& pool = *new std::shared_ptr<BufferPool>([] {
     const auto type = at::accelerator::getAccelerator();
     if (!type || at::accelerator::deviceCount() == 0) return host_pool();
-    // Until then torch takes no memory for page-locked.
-    at::globalContext().lazyInitDevice(*type);
+    // Until torch has set the device's side up, as it does for its own page-locked tensors, it takes no memory for
+    // page-locked. (`lazyInitDevice` would be inlined here, with a symbol of torch's CUDA hooks.)
+    (void)at::empty({1}, at::TensorOptions().pinned_memory(true));
     at::HostAllocator* const allocator = at::getHostAllocator(*type);
     return allocator == nullptr
                ? host_pool()
