@@ -5,6 +5,7 @@ import gc
 import os
 import random
 import threading
+import time
 
 import pytest
 import torch
@@ -96,6 +97,16 @@ def usage():
     return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")), threading.active_count(), resident
 
 
+def left_behind(before):
+    """Threads and files beyond those of `before`. The system keeps a thread for a moment after Python has joined it."""
+    deadline = time.monotonic() + 10
+    while True:
+        more = [max(0, now - then) for now, then in zip(usage()[:3], before[:3], strict=True)]
+        if not any(more) or time.monotonic() > deadline:
+            return more
+        os.sched_yield()
+
+
 @pytest.mark.parametrize("name", LOADERS)
 def test_200_epochs_that_break_leave_nothing_behind(name):
     loader, rng = LOADERS[name](), random.Random(1)
@@ -110,9 +121,8 @@ def test_200_epochs_that_break_leave_nothing_behind(name):
     epochs(50)
     before = usage()
     epochs(200)
-    after = usage()
-    assert after[:3] == before[:3]
-    assert after[3] - before[3] < 4 * 2**20
+    assert left_behind(before) == [0, 0, 0]
+    assert usage()[3] - before[3] < 4 * 2**20
 
 
 def test_epochs_with_workers_that_break_leave_nothing_behind():
@@ -122,7 +132,7 @@ def test_epochs_with_workers_that_break_leave_nothing_behind():
         next(iter(loader))
         if epoch == 1:
             before = usage()
-    assert usage()[:3] == before[:3]
+    assert left_behind(before) == [0, 0, 0]
 
 
 @pytest.mark.parametrize("name", ["native", "pipeline", "distributed native", "at indices"])
