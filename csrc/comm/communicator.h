@@ -24,6 +24,8 @@ class Communicator {
   virtual void post(const std::string& key, const std::string& text) = 0;
   /// Puts `text` under `key` unless there is a text already. Returns the text that is there.
   virtual std::string post_first(const std::string& key, const std::string& text) = 0;
+  /// Puts `text` behind what is under `key`, if anything, undivided. No two of the texts there are the same.
+  virtual void append(const std::string& key, const std::string& text) = 0;
   /// The texts under `keys`; nullopt unless all are there.
   virtual std::optional<std::vector<std::string>> look(const std::vector<std::string>& keys) = 0;
   /// Adds `value` to the number under `key`, 0 at first, and returns the sum. A key of its own, not for

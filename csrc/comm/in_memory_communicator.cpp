@@ -32,6 +32,11 @@ class InMemoryCommunicator final : public Communicator {
     return board_->texts.try_emplace(key, text).first->second;
   }
 
+  void append(const std::string& key, const std::string& text) override {
+    const std::lock_guard lock(board_->mutex);
+    board_->texts[key] += text;
+  }
+
   std::optional<std::vector<std::string>> look(const std::vector<std::string>& keys) override {
     const std::lock_guard lock(board_->mutex);
     std::vector<std::string> found;

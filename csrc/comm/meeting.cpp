@@ -71,6 +71,9 @@ class Prefixed final : public Communicator {
   std::string post_first(const std::string& key, const std::string& text) override {
     return inner_->post_first(prefix_ + key, text);
   }
+  void append(const std::string& key, const std::string& text) override {
+    inner_->append(prefix_ + key, text);
+  }
   std::optional<std::vector<std::string>> look(const std::vector<std::string>& keys) override {
     std::vector<std::string> full;
     for (const auto& key : keys) full.push_back(prefix_ + key);

@@ -1,4 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <exception>
+#include <string_view>
 #include <utility>
 
 #include "comm/rounds.h"
@@ -6,21 +10,93 @@
 namespace torch_distinput {
 namespace {
 
+/// What the ranks said in a round, one behind the other in the order in which they came.
+std::string frame(int rank, const std::string& text) {
+  return std::to_string(rank) + " " + std::to_string(text.size()) + " " + text;
+}
+
+std::size_t read_number(std::string_view& text) {
+  std::size_t number = 0;
+  const std::size_t end = text.find(' ');
+  for (const char digit : text.substr(0, end)) number = 10 * number + static_cast<std::size_t>(digit - '0');
+  text.remove_prefix(end + 1);
+  return number;
+}
+
+/// The texts by rank, as far as they are there.
+std::vector<std::optional<std::string>> read_frames(std::string_view said, int size) {
+  std::vector<std::optional<std::string>> texts(static_cast<std::size_t>(size));
+  while (!said.empty()) {
+    const std::size_t rank = read_number(said);
+    const std::size_t length = read_number(said);
+    texts[rank] = said.substr(0, length);
+    said.remove_prefix(length);
+  }
+  return texts;
+}
+
+/// All ranks append to one text, so that a look at it takes one message to the board and one back, however
+/// many they are.
 class RoundsOnBoard final : public Rounds {
  public:
   RoundsOnBoard(CommunicatorPtr communicator, std::string key)
       : communicator_(std::move(communicator)), key_(std::move(key)) {}
+  ~RoundsOnBoard() override {
+    if (process_ != ::getpid()) return;  // the board's connection is the parent's
+    try {
+      leave();
+    } catch (const std::exception&) {
+      return;  // without a board nothing is left on it
+    }
+  }
+  RoundsOnBoard(const RoundsOnBoard&) = delete;
+  RoundsOnBoard& operator=(const RoundsOnBoard&) = delete;
 
   std::vector<std::string> hold(const std::string& text, const Patience& patience) override {
-    auto texts = wait_for_all(*communicator_, key_ + "/" + std::to_string(held_), text, patience);
+    if (!said_) say(text);
+    wait_until(
+        communicator_->rank(), [this] { return silent().empty(); }, [this] { return silent(); }, patience);
+    said_ = false;
     ++held_;
-    return texts;
+    std::vector<std::string> all;
+    for (auto& one : heard_) all.push_back(std::move(*one));
+    return all;
   }
 
  private:
+  std::string round_key(std::int64_t round) const { return key_ + "/" + std::to_string(round); }
+
+  void say(const std::string& text) {
+    communicator_->append(round_key(held_), frame(communicator_->rank(), text));
+    said_ = true;
+    // Whoever has spoken in the round before this one has heard all of the one before that.
+    if (communicator_->rank() == 0 && held_ >= 2) communicator_->remove(round_key(held_ - 2));
+  }
+
+  /// Looks at the board: the ranks that have not spoken in this round.
+  std::vector<int> silent() {
+    const auto said = communicator_->look({round_key(held_)});
+    heard_ = read_frames(said ? said->front() : "", communicator_->size());
+    std::vector<int> ranks;
+    for (int rank = 0; rank < communicator_->size(); ++rank)
+      if (!heard_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
+    return ranks;
+  }
+
+  /// The last to leave takes the last rounds along. Ranks that were stopped may be one apart.
+  void leave() {
+    if (communicator_->add(key_ + "/gone", 1) < communicator_->size()) return;
+    for (std::int64_t round = held_ - 2; round <= held_ + 1; ++round)
+      if (round >= 0) communicator_->remove(round_key(round));
+    communicator_->remove(key_ + "/gone");
+  }
+
   CommunicatorPtr communicator_;
   std::string key_;
   std::int64_t held_ = 0;
+  bool said_ = false;  // in round `held_`
+  std::vector<std::optional<std::string>> heard_;
+  pid_t process_ = ::getpid();
 };
 
 }  // namespace

@@ -12,6 +12,9 @@
 namespace torch_distinput {
 namespace {
 
+const std::string kNone;
+
+std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
 /// Calls the store. Its own errors name addresses, but neither the rank nor what the store is for.
@@ -45,11 +48,21 @@ class StoreCommunicator final : public Communicator {
   }
 
   std::string post_first(const std::string& key, const std::string& text) override {
-    // An empty text stands for a key that is not there.
-    return reach(rank_, [&] { return store_->compareSet(prefix_ + key, std::string(), text); });
+    return reach(rank_, [&] { return swap(key, kNone, text); });
+  }
+
+  void append(const std::string& key, const std::string& text) override {
+    reach(rank_, [&] {
+      if (store_->hasExtendedApi()) return store_->append(prefix_ + key, bytes_of(text));
+      std::string there;
+      for (std::string seen = swap(key, there, text); seen != there + text;
+           seen = swap(key, there, there + text))
+        there = seen;
+    });
   }
 
   std::optional<std::vector<std::string>> look(const std::vector<std::string>& keys) override {
+    if (keys.size() == 1) return look_at(keys.front());
     std::vector<std::string> full;
     for (const auto& key : keys) full.push_back(prefix_ + key);
     return reach(rank_, [&]() -> std::optional<std::vector<std::string>> {
@@ -73,6 +86,20 @@ class StoreCommunicator final : public Communicator {
   }
 
  private:
+  /// Puts `text` in the place of `there`; returns what is under `key` then. `kNone` stands for a key that is
+  /// not there; where it is not and another text is expected, the store puts nothing and returns `there`.
+  std::string swap(const std::string& key, const std::string& there, const std::string& text) {
+    return store_->compareSet(prefix_ + key, there, text);
+  }
+
+  /// One message to the store and one back, where asking for a key and then for its text takes three of each.
+  std::optional<std::vector<std::string>> look_at(const std::string& key) {
+    static const std::string nobodys = "\x01";
+    std::string text = reach(rank_, [&] { return swap(key, nobodys, nobodys); });
+    if (text == nobodys) return std::nullopt;
+    return std::vector{std::move(text)};
+  }
+
   std::shared_ptr<c10d::Store> store_;
   std::string prefix_;
   int rank_;

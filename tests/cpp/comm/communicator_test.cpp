@@ -3,9 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <chrono>
+#include <filesystem>
 #include <functional>
+#include <random>
+#include <sstream>
 #include <thread>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -16,22 +22,26 @@ namespace {
 
 using Ranks = std::vector<CommunicatorPtr>;
 
+/// A group that no other test has.
 Ranks over(c10d::Store& store, int size) {
+  static int groups = 0;
+  const std::string name = "test " + std::to_string(groups++);
   Ranks ranks;
   for (int rank = 0; rank < size; ++rank)
-    ranks.push_back(store_communicator(ProcessGroup(store, rank, size, "test")));
+    ranks.push_back(store_communicator(ProcessGroup(store, rank, size, name)));
   return ranks;
 }
 
 Ranks over_hash_store(int size) { return over(*c10::make_intrusive<c10d::HashStore>(), size); }
 
 Ranks over_tcp_store(int size) {
-  c10d::TCPStoreOptions options;
-  options.port = 0;
-  options.isServer = true;
-  static std::vector<c10::intrusive_ptr<c10d::TCPStore>> servers;
-  servers.push_back(c10::make_intrusive<c10d::TCPStore>("localhost", options));
-  return over(*servers.back(), size);
+  static const auto server = [] {
+    c10d::TCPStoreOptions options;
+    options.port = 0;
+    options.isServer = true;
+    return c10::make_intrusive<c10d::TCPStore>("localhost", options);
+  }();
+  return over(*server, size);
 }
 
 /// What `rank` finds under `keys`: a store may need a moment until one connection sees what another sent.
@@ -42,6 +52,13 @@ std::vector<std::string> found(Communicator& rank, const std::vector<std::string
     std::this_thread::yield();
   }
   return {};
+}
+
+/// A store that cannot append.
+Ranks over_file_store(int size) {
+  const auto file = std::filesystem::temp_directory_path() / ("tdi-store-" + std::to_string(::getpid()) +
+                                                              "-" + std::to_string(std::random_device{}()));
+  return over(*c10::make_intrusive<c10d::FileStore>(file.string(), size), size);
 }
 
 class CommunicatorTest : public testing::TestWithParam<std::function<Ranks(int)>> {
@@ -76,6 +93,33 @@ TEST_P(CommunicatorTest, TheFirstOfSeveralTextsStays) {
   EXPECT_EQ(found(*ranks_[0], {"failed"}), std::vector<std::string>{"rank 1"});
 }
 
+TEST_P(CommunicatorTest, WhatRanksAppendAtOnceIsAllThereAndUndivided) {
+  constexpr int kTexts = 30;
+  std::vector<std::thread> threads;
+  for (const auto& rank : ranks_) {
+    threads.emplace_back([&rank] {
+      for (int i = 0; i < kTexts; ++i)
+        rank->append("log", std::to_string(rank->rank()) + ":" + std::to_string(i) + ";");
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  // A store may need a moment until one connection sees what another sent.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  std::vector<std::string> texts;
+  while (texts.size() < 3 * kTexts && std::chrono::steady_clock::now() < deadline) {
+    std::istringstream log(ranks_[0]->look({"log"}).value_or(std::vector<std::string>(1)).front());
+    texts.clear();
+    for (std::string text; std::getline(log, text, ';');) texts.push_back(text);
+  }
+  for (int rank = 0; rank < 3; ++rank) {
+    std::vector<std::string> mine, expected;
+    for (int i = 0; i < kTexts; ++i) expected.push_back(std::to_string(rank) + ":" + std::to_string(i));
+    for (const auto& text : texts)
+      if (text.front() == static_cast<char>('0' + rank)) mine.push_back(text);
+    EXPECT_EQ(mine, expected);
+  }
+}
+
 TEST_P(CommunicatorTest, NumbersAddUpOverTheRanks) {
   EXPECT_EQ(ranks_[0]->add("n", 2), 2);
   EXPECT_EQ(ranks_[1]->add("n", 3), 5);
@@ -90,6 +134,7 @@ TEST_P(CommunicatorTest, WhatIsRemovedIsGone) {
 
 INSTANTIATE_TEST_SUITE_P(InMemory, CommunicatorTest, testing::Values(in_memory_communicators));
 INSTANTIATE_TEST_SUITE_P(HashStore, CommunicatorTest, testing::Values(over_hash_store));
+INSTANTIATE_TEST_SUITE_P(FileStore, CommunicatorTest, testing::Values(over_file_store));
 INSTANTIATE_TEST_SUITE_P(TCPStore, CommunicatorTest, testing::Values(over_tcp_store));
 
 TEST(ProcessGroup, RefusesARankThatIsNotInIt) {

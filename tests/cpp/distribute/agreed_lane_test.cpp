@@ -112,6 +112,7 @@ class Paced final : public Communicator {
   std::string post_first(const std::string& key, const std::string& text) override {
     return paced().post_first(key, text);
   }
+  void append(const std::string& key, const std::string& text) override { paced().append(key, text); }
   std::optional<std::vector<std::string>> look(const std::vector<std::string>& keys) override {
     return paced().look(keys);
   }

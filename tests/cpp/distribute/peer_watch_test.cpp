@@ -42,6 +42,7 @@ class Losable final : public Communicator {
   std::string post_first(const std::string& key, const std::string& text) override {
     return reach().post_first(key, text);
   }
+  void append(const std::string& key, const std::string& text) override { reach().append(key, text); }
   std::optional<std::vector<std::string>> look(const std::vector<std::string>& keys) override {
     return reach().look(keys);
   }
