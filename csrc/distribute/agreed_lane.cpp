@@ -42,7 +42,9 @@ struct Table {
   explicit Table(Agreement counts) : agreement(std::move(counts)) {}
 
   std::mutex mutex;
-  std::condition_variable changed;
+  std::condition_variable room;      // for the reading thread
+  std::condition_variable to_say;    // for the thread of the rounds
+  std::condition_variable released;  // for the consumer
   Agreement agreement;
   std::deque<BuiltStep> own;     // released or not, and not handed out
   std::exception_ptr own_error;  // behind them
@@ -51,6 +53,32 @@ struct Table {
   bool stopped = false;
 
   bool settled() const { return error || agreement.settled(); }
+  bool reads() const { return stopped || agreement.wants_steps(); }
+  bool speaks() const { return stopped || settled() || agreement.wants_round(); }
+  bool hands_out() const { return agreement.released() > 0 || settled(); }
+};
+
+/// Holds the table while it is changed. Those whom the change concerns are woken once the table is free
+/// again, so that they do not wake up only to wait for it; the others sleep on, which is most of what a tiny
+/// step costs.
+class Change {
+ public:
+  explicit Change(Table& table) : table_(table), lock_(table.mutex) {}
+  ~Change() {
+    const bool reads = table_.reads(), speaks = table_.speaks(), hands_out = table_.hands_out();
+    lock_.unlock();
+    if (reads) table_.room.notify_one();
+    if (speaks) table_.to_say.notify_one();
+    if (hands_out) table_.released.notify_one();
+  }
+  Change(const Change&) = delete;
+  Change& operator=(const Change&) = delete;
+
+  Table* operator->() { return &table_; }
+
+ private:
+  Table& table_;
+  std::unique_lock<std::mutex> lock_;
 };
 
 class AgreedLane final : public Lane {
@@ -71,25 +99,16 @@ class AgreedLane final : public Lane {
   }
   ~AgreedLane() override {
     if (table_.inherited()) return;
-    const std::lock_guard lock(table_->mutex);
-    table_->stopped = true;
-    table_->changed.notify_all();
+    Change(*table_)->stopped = true;
   }
 
   std::optional<BuiltStep> next() override {
     if (!reader_) catch_up();
-    std::unique_lock lock(table_->mutex);
-    const auto due = [this] { return table_->agreement.released() > 0 || table_->settled(); };
-    if (!due()) {
-      waits_.add();
-      table_->wanted = true;
-      table_->changed.notify_all();
-      wait_polling(table_->changed, lock, interrupt_check(), due);
-      table_->wanted = false;
-    }
-    if (table_->agreement.released() > 0) return take();
-    if (table_->error) std::rethrow_exception(table_->error);
-    return std::nullopt;
+    wait();
+    auto taken = take();
+    if (!taken) return std::nullopt;
+    if (!taken->own) return own_steps_.empty(taken->agreed);
+    return own_steps_.complete(std::move(*taken->own), taken->agreed);
   }
 
   bool ready() const override {
@@ -110,11 +129,18 @@ class AgreedLane final : public Lane {
     while (true) {
       {
         std::unique_lock lock(table_->mutex);
-        table_->changed.wait(lock, [this] { return table_->stopped || table_->agreement.has_room(); });
+        table_->room.wait(lock, [this] { return table_->reads(); });
         if (table_->stopped) return;
       }
-      if (!read_step()) return;
+      while (may_read()) {
+        if (!read_step()) return;
+      }
     }
+  }
+
+  bool may_read() {
+    const std::lock_guard lock(table_->mutex);
+    return !table_->stopped && table_->agreement.has_room();
   }
 
   /// The thread of the rounds.
@@ -122,8 +148,7 @@ class AgreedLane final : public Lane {
     while (true) {
       {
         std::unique_lock lock(table_->mutex);
-        table_->changed.wait(
-            lock, [this] { return table_->stopped || table_->settled() || table_->agreement.wants_round(); });
+        table_->to_say.wait(lock, [this] { return table_->speaks(); });
         if (table_->stopped || table_->settled()) return;
       }
       try {
@@ -156,11 +181,10 @@ class AgreedLane final : public Lane {
       if (watch.interrupt()) throw;
       error = std::current_exception();
     }
-    const std::lock_guard lock(table_->mutex);
-    table_->changed.notify_all();
-    Agreement& agreement = table_->agreement;
+    Change table(*table_);
+    Agreement& agreement = table->agreement;
     if (error) {
-      table_->own_error = error;
+      table->own_error = error;
       agreement.fail(message_of(error));
       return false;
     }
@@ -169,7 +193,7 @@ class AgreedLane final : public Lane {
       const auto& valid = step->info.valid;
       agreement.add_step(std::accumulate(valid.begin(), valid.end(), std::int64_t{0}),
                          shared_ ? std::optional(place_after(*step)) : std::nullopt);
-      table_->own.push_back(std::move(*step));
+      table->own.push_back(std::move(*step));
     }
     if (ends) agreement.end();
     return !ends;
@@ -191,12 +215,11 @@ class AgreedLane final : public Lane {
       texts.push_back(RoundText::decode(one));
     said_.reset();
     counter_.add();
-    const std::lock_guard lock(table_->mutex);
-    const auto before = table_->agreement.released();
-    table_->agreement.apply(texts);
-    released_ += table_->agreement.released() - before;
-    if (const auto& failure = table_->agreement.failure()) table_->error = describe(*failure);
-    table_->changed.notify_all();
+    Change table(*table_);
+    const auto before = table->agreement.released();
+    table->agreement.apply(texts);
+    released_ += table->agreement.released() - before;
+    if (const auto& failure = table->agreement.failure()) table->error = describe(*failure);
   }
 
   void throw_if_stopped() {
@@ -209,11 +232,7 @@ class AgreedLane final : public Lane {
     return table_->wanted || !reader_;
   }
 
-  void settle(const std::exception_ptr& error) {
-    const std::lock_guard lock(table_->mutex);
-    table_->error = error;
-    table_->changed.notify_all();
-  }
+  void settle(const std::exception_ptr& error) { Change(*table_)->error = error; }
 
   /// The same on every rank; on the one that failed, around its own error.
   std::exception_ptr describe(const Agreement::Failure& failure) const {
@@ -232,15 +251,34 @@ class AgreedLane final : public Lane {
     }
   }
 
-  /// REQUIRES: the table is locked and a step is released.
-  BuiltStep take() {
+  /// Until a step is released, or nothing follows.
+  void wait() {
+    std::unique_lock lock(table_->mutex);
+    if (table_->hands_out()) return;
+    waits_.add();
+    table_->wanted = true;
+    wait_polling(table_->released, lock, interrupt_check(), [this] { return table_->hands_out(); });
+    table_->wanted = false;
+  }
+
+  /// What the agreement released of the next step, and the rank's own step there, if it has one.
+  struct Taken {
+    Round::Step agreed;
+    std::optional<BuiltStep> own;
+  };
+
+  std::optional<Taken> take() {
+    Change table(*table_);
+    if (table->agreement.released() == 0) {
+      if (table->error) std::rethrow_exception(table->error);
+      return std::nullopt;
+    }
     bool own = false;
-    const Round::Step agreed = table_->agreement.take(own);
-    table_->changed.notify_all();
-    if (!own) return own_steps_.empty(agreed);
-    BuiltStep step = std::move(table_->own.front());
-    table_->own.pop_front();
-    return own_steps_.complete(std::move(step), agreed);
+    Taken taken{table->agreement.take(own), std::nullopt};
+    if (!own) return taken;
+    taken.own = std::move(table->own.front());
+    table->own.pop_front();
+    return taken;
   }
 
   std::unique_ptr<Lane> own_;

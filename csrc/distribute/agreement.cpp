@@ -32,9 +32,13 @@ void Agreement::fail(const std::string& message) {
   message_ = message;
 }
 
-bool Agreement::has_room() const {
-  return after_ == RoundText::After::kMore &&
-         own_released_ + static_cast<std::int64_t>(unreleased_.size()) < ahead_;
+bool Agreement::has_room() const { return room() >= 1; }
+
+bool Agreement::wants_steps() const { return room() >= std::max<std::int64_t>(ahead_ / 8, 1); }
+
+std::int64_t Agreement::room() const {
+  if (after_ != RoundText::After::kMore) return 0;
+  return ahead_ - own_released_ - static_cast<std::int64_t>(unreleased_.size());
 }
 
 bool Agreement::wants_round() const {

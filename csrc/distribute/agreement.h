@@ -37,6 +37,9 @@ class Agreement {
   void fail(const std::string& message);
   /// Whether this rank's stream may make another step.
   bool has_room() const;
+  /// Whether it is time to go on with a stream that had no room: there is room for several steps, so that its
+  /// thread does not wake up for each.
+  bool wants_steps() const;
 
   /// Whether this rank takes part in the next round now.
   bool wants_round() const;
@@ -63,6 +66,8 @@ class Agreement {
   bool settled() const { return ended_ || failure_.has_value(); }
 
  private:
+  /// Further steps that this rank's stream may make.
+  std::int64_t room() const;
   bool exhausted() const { return unreleased_.empty() && after_ == RoundText::After::kEnd; }
 
   std::int64_t ahead_;

@@ -9,7 +9,8 @@ namespace torch_distinput {
 
 std::unique_ptr<Lane> open_lane(const DistributionPtr& distribution, const IterContext& context,
                                 const Start& start, const ShippingPtr& shipping, Reading reading) {
-  if (!distribution->pipelines.empty()) return open_pipelines_lane(distribution, context, start, shipping);
+  if (!distribution->pipelines.empty())
+    return open_pipelines_lane(distribution, context, start, shipping, reading);
   if (auto rows = plan_rows(*distribution, context)) {
     return open_plan_lane(distribution, std::move(rows), context, start.position, shipping);
   }

@@ -16,12 +16,12 @@ using Steps = std::vector<std::optional<BuiltStep>>;
 class PipelinesLane final : public Lane {
  public:
   PipelinesLane(DistributionPtr distribution, const IterContext& context, Start start,
-                const ShippingPtr& shipping)
+                const ShippingPtr& shipping, Reading reading)
       : distribution_(std::move(distribution)), at_(std::move(start)) {
     at_.pipelines.resize(distribution_->pipelines.size());
     for (std::size_t i = 0; i < distribution_->pipelines.size(); ++i) {
       lanes_.push_back(open_lane(distribution_->pipelines[i], context, at_.pipelines[i],
-                                 shipping ? shipping->only(i) : nullptr));
+                                 shipping ? shipping->only(i) : nullptr, reading));
     }
   }
 
@@ -97,8 +97,9 @@ class PipelinesLane final : public Lane {
 }  // namespace
 
 std::unique_ptr<Lane> open_pipelines_lane(const DistributionPtr& distribution, const IterContext& context,
-                                          const Start& start, const ShippingPtr& shipping) {
-  return std::make_unique<PipelinesLane>(distribution, context, start, shipping);
+                                          const Start& start, const ShippingPtr& shipping, Reading reading) {
+  if (distribution->pipelines.size() > 1) reading = Reading::kAhead;
+  return std::make_unique<PipelinesLane>(distribution, context, start, shipping, reading);
 }
 
 }  // namespace torch_distinput

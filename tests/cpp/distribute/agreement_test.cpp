@@ -232,6 +232,29 @@ TEST(Agreement, ARoundIsAboutHalfOfTheReadAhead) {
   EXPECT_LE(rounds, kSteps / 32 + 1);
 }
 
+TEST(Agreement, AFullReadAheadIsFilledAgainSeveralStepsAtATime) {
+  for (const std::int64_t ahead : {1, 2, 8, 64}) {
+    Agreement agreement(ahead, false);
+    const RoundText other = [&] {
+      RoundText text;
+      text.valid.assign(static_cast<std::size_t>(ahead), 1);
+      return text;
+    }();
+    while (agreement.has_room()) agreement.add_step(1);
+    agreement.apply({agreement.say(), other});
+    const std::int64_t portion = std::max<std::int64_t>(ahead / 8, 1);
+    bool own = false;
+    for (std::int64_t taken = 0; taken < portion; ++taken) {
+      EXPECT_FALSE(agreement.wants_steps());
+      agreement.take(own);
+      EXPECT_TRUE(agreement.has_room());
+    }
+    EXPECT_TRUE(agreement.wants_steps());
+    agreement.end();
+    EXPECT_FALSE(agreement.wants_steps());
+  }
+}
+
 TEST(Agreement, ARankThatHasNothingLeftTakesPartInEveryRoundAtOnce) {
   Agreement ended(4, false);
   ended.end();
