@@ -5,6 +5,7 @@
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 
 #include "distribute/shipping.h"
@@ -14,6 +15,8 @@ namespace {
 
 constexpr std::int64_t kBurstBytes = std::int64_t{256} << 10;
 constexpr std::int64_t kMostBurst = 16;
+constexpr std::int64_t kTinyBytes = 4096;
+constexpr std::chrono::microseconds kQuick{5};
 constexpr std::int64_t kDefaultPrefetchBytes = std::int64_t{64} << 20;
 
 /// Bytes of one row, where all leaves are dense and their dims known.
@@ -62,6 +65,7 @@ ProducerOptions read_ahead(const Distribution& distribution, PlanRows& rows) {
     ahead.depth = std::max(ahead.depth, traits.lanes);
   } else if (bytes) {
     ahead.burst = std::clamp<std::int64_t>(kBurstBytes / *bytes, 1, kMostBurst);
+    if (*bytes <= kTinyBytes) ahead.quick = kQuick;
     ahead.depth = std::max(ahead.depth, 4 * ahead.burst);
   }
   if (options.prefetch) {

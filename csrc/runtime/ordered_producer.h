@@ -24,6 +24,8 @@ struct ProducerOptions {
   std::int64_t depth = 4;  ///< Most items beyond `position()` that are built or being built.
   std::int64_t burst = 1;  ///< Consecutive items one task builds before it looks again; more for tiny
                            ///< items. A `depth` of two bursts or more keeps the threads busy.
+  std::chrono::nanoseconds quick{0};  ///< Items made in less time are made in `next`: another thread would be
+                                      ///< woken for them, and look for more, at many times their cost.
 };
 
 /// Builds items 0, 1, 2, ... in the background, out of order, and hands them out in order.
@@ -92,7 +94,7 @@ struct OrderedProducer<T>::State {
   State(Make make_item, IndexRange indices, std::shared_ptr<Executor> runner, ProducerOptions options)
       : make(std::move(make_item)),
         executor(std::move(runner)),
-        board(indices, options.depth, options.burst, executor->concurrency()),
+        board(indices, options.depth, options.burst, executor->concurrency(), options.quick),
         // A power of two, so that an index finds its slot without a division.
         slots(executor->concurrency() == 0 ? 0 : std::bit_ceil(static_cast<std::uint64_t>(options.depth))) {}
 

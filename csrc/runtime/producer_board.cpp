@@ -34,13 +34,15 @@ void check_at_least(const char* name, std::int64_t value, std::int64_t least) {
 
 }  // namespace
 
-ProducerBoard::ProducerBoard(IndexRange indices, std::int64_t depth, std::int64_t burst, int max_tasks)
+ProducerBoard::ProducerBoard(IndexRange indices, std::int64_t depth, std::int64_t burst, int max_tasks,
+                             std::chrono::nanoseconds quick)
     : end_(indices.end),
       depth_(depth),
       burst_(burst),
       // Half the ring, so that the other half is still there while a task builds.
       refill_(std::max<std::int64_t>(1, std::min(burst, depth / 2))),
       max_tasks_(max_tasks),
+      quick_(quick),
       next_check_(indices.begin),
       position_(indices.begin),
       awaited_(kNothing),
@@ -58,10 +60,12 @@ std::optional<std::int64_t> ProducerBoard::claim_help() {
   if (stopped_ || !(unbegun || (short_items && room() > 0))) return std::nullopt;
   ++building_;
   next_check_ = position();
+  if (unbegun && quick_.count() > 0) help_began_ = std::chrono::steady_clock::now();
   return claimed_++;
 }
 
 void ProducerBoard::end_help() {
+  if (quick_.count() > 0) set_pace(std::chrono::steady_clock::now() - help_began_);
   const std::lock_guard lock(mutex_);
   advance();
   leave_building();
@@ -80,6 +84,7 @@ void ProducerBoard::fail(bool helped) {
 
 bool ProducerBoard::want_task() {
   if (max_tasks_ == 0 || position() < next_check_) return false;
+  if (pace_.load(std::memory_order_relaxed) < quick_) return false;
   const std::lock_guard lock(mutex_);
   const std::int64_t free = room();
   const bool last_ones = free > 0 && free == end_ - claimed_ && unstarted_ == 0;

@@ -27,9 +27,10 @@ struct IndexRange {
 /// "Consumer" members are for the one consuming thread, "task" members for tasks on the executor.
 class ProducerBoard {
  public:
-  /// `max_tasks` tasks at a time; 0 means that the consumer builds everything. Throws
-  /// std::invalid_argument unless 0 <= begin <= end, `depth` >= 1 and `burst` >= 1.
-  ProducerBoard(IndexRange indices, std::int64_t depth, std::int64_t burst, int max_tasks);
+  /// `max_tasks` tasks at a time; 0 means that the consumer builds everything, as it does while items take
+  /// less than `quick`. Throws std::invalid_argument unless 0 <= begin <= end, `depth` >= 1 and `burst` >= 1.
+  ProducerBoard(IndexRange indices, std::int64_t depth, std::int64_t burst, int max_tasks,
+                std::chrono::nanoseconds quick = {});
 
   std::int64_t position() const noexcept { return position_.load(std::memory_order_relaxed); }
   std::int64_t end() const noexcept { return end_; }
@@ -81,11 +82,13 @@ class ProducerBoard {
   const std::int64_t burst_;
   const std::int64_t refill_;
   const int max_tasks_;
+  const std::chrono::nanoseconds quick_;
 
   // Used by the consumer only.
   std::int64_t next_check_;
+  std::chrono::steady_clock::time_point help_began_;
 
-  // Written by tasks, the latest one counts.
+  // The latest one counts, of a task or of the consumer.
   std::atomic<std::chrono::nanoseconds> pace_{std::chrono::nanoseconds::max()};
 
   // Written by the consumer.

@@ -53,6 +53,20 @@ TEST(ProducerBoardTest, ConsumerHelpsAheadOnlyWithShortItems) {
   EXPECT_TRUE(board.next_burst().empty());
 }
 
+TEST(ProducerBoardTest, QuickItemsAreLeftToTheConsumer) {
+  ProducerBoard board({0, 100}, 4, 1, 1, /*quick=*/microseconds(100'000));
+  ASSERT_TRUE(board.want_task()) << "the pace is not known yet";
+  ASSERT_TRUE(same(board.first_burst(), 0, 1));
+  board.set_pace(microseconds(200'000));
+  board.end_building();
+  board.advance();
+  EXPECT_EQ(board.claim_help(), 1);
+  board.end_help();
+  EXPECT_FALSE(board.want_task()) << "the consumer made one in no time";
+  board.set_pace(microseconds(200'000));
+  EXPECT_EQ(board.next_burst().begin, 2) << "a task that runs goes on";
+}
+
 TEST(ProducerBoardTest, NothingIsClaimedAfterStopOrFailure) {
   ProducerBoard stopped({0, 100}, 4, 1, 1);
   stopped.stop();
