@@ -90,7 +90,9 @@ std::unique_ptr<Lane> open_plan_lane(const DistributionPtr& distribution, std::s
                                      const IterContext& context, const StepPosition& start,
                                      const ShippingPtr& shipping) {
   auto executor = executor_for(*distribution, *rows, context);
-  const ProducerOptions ahead = read_ahead(*distribution, *rows);
+  ProducerOptions ahead = read_ahead(*distribution, *rows);
+  // A copy to a device has to begin before its step is asked for.
+  if (shipping) ahead.quick = {};
   const StepPosition position = fit_position(start, *rows);
   return std::make_unique<PlanLane>(
       std::make_shared<StepMaker>(distribution, std::move(rows), position, shipping), std::move(executor),

@@ -125,8 +125,10 @@ class ThreadedStreamLane final : public Lane {
   WorkerThread thread_;
 };
 
-bool runs_ahead_by_itself(const Distribution& distribution, const IterContext& context) {
-  if (context.stream_only) return false;
+/// Whether there is nothing to gain from reading ahead: not where steps have a way to a device before them.
+bool runs_ahead_by_itself(const Distribution& distribution, const IterContext& context,
+                          const ShippingPtr& shipping) {
+  if (context.stream_only || shipping) return false;
   const PlanPtr plan = distribution.dealing.node->plan(context);
   return plan && !plan->traits().foreign;
 }
@@ -136,7 +138,7 @@ bool runs_ahead_by_itself(const Distribution& distribution, const IterContext& c
 std::unique_ptr<Lane> open_stream_lane(const DistributionPtr& distribution, const IterContext& context,
                                        const Start& start, const ShippingPtr& shipping, Reading reading) {
   if (reading == Reading::kHere || distribution->input.per_replica_buffer_size == 0 ||
-      runs_ahead_by_itself(*distribution, context)) {
+      runs_ahead_by_itself(*distribution, context, shipping)) {
     return std::make_unique<InlineStreamLane>(distribution, context, start, shipping);
   }
   return std::make_unique<ThreadedStreamLane>(distribution, context, start, shipping);

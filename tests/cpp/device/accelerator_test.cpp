@@ -7,7 +7,9 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -187,6 +189,23 @@ TEST_F(Accelerator, ASlowReplicaDoesNotHoldUpTheOtherWithinTheByteBudget) {
   EXPECT_EQ(*seen.back(), bytes_of(at::arange(32, 36)));
   const c10::impl::VirtualGuardImpl impl(c10::kPrivateUse1);
   EXPECT_FALSE(impl.queryStream(impl.getStream(kSecond)));
+}
+
+TEST_F(Accelerator, CopiesBeginBeforeTheyAreAskedForWhateverTheLane) {
+  const Dataset planned = Dataset::range(40'000).batch(8);
+  const Dataset cut = planned.map([](const Element& batch) { return batch; });  // rows that no plan knows
+  const Dataset streamed = cut.filter([](const Element&) { return true; });
+  for (const Dataset& dataset : {planned, cut, streamed}) {
+    fake::reset();
+    MirroredStrategy strategy({"fake:0", "fake:1"});
+    auto iterator = strategy.distribute_dataset(dataset).iterate();
+    for (int step = 0; step < 200; ++step) ASSERT_TRUE(iterator.next());
+    // Two copies for each step that was taken, and for at least one more.
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (fake::counts().copies < 402 && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::yield();
+    EXPECT_GE(fake::counts().copies, 402);
+  }
 }
 
 TEST_F(Accelerator, StaysOnTheHostWhereThatWasAsked) {
