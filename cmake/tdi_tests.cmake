@@ -61,6 +61,12 @@ if(TDI_BUILD_PYTHON AND NOT TDI_SANITIZE)
   add_dependencies(tdi_tests _fake_accelerator)
 endif()
 
+# Found as libnccl.so.2, because it is there already.
+add_library(tdi_fake_nccl SHARED "${PROJECT_SOURCE_DIR}/tests/fake_nccl/fake_nccl.cpp")
+set_target_properties(tdi_fake_nccl PROPERTIES OUTPUT_NAME nccl SOVERSION 2 CXX_VISIBILITY_PRESET default
+  LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fake_nccl")
+target_include_directories(tdi_fake_nccl INTERFACE "${PROJECT_SOURCE_DIR}/tests")
+
 # The CUDA library must compile wherever nvcc is, also where torch has no CUDA and it is not installed.
 if(TDI_CUDA AND NOT TDI_SANITIZE AND NOT TARGET torch_distinput_cuda)
   include(tdi_cuda)
@@ -83,7 +89,10 @@ foreach(room IN LISTS rooms)
     tdi_add_test(${room} tdi_objects tdi_files tdi_runtime)
     tdi_precompile_test(test_${room})
     if(room STREQUAL "device")
-      target_link_libraries(test_device PRIVATE tdi_fake_accelerator)
+      target_link_libraries(test_device PRIVATE tdi_fake_accelerator tdi_fake_nccl)
+      # The part of the CUDA library that needs no nvcc.
+      target_sources(test_device PRIVATE "${PROJECT_SOURCE_DIR}/csrc/device/cuda/collectives.cpp"
+        "${PROJECT_SOURCE_DIR}/csrc/device/cuda/nccl.cpp")
     endif()
   endif()
 endforeach()

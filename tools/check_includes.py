@@ -22,7 +22,7 @@ ROOMS = {
     "device": ("include", "core", "runtime", "kernels/images.h"),
     "comm": ("include",),
     "distribute": (
-        "include", "core", "runtime", "device/stager.h",
+        "include", "core", "runtime", "device/collectives.h", "device/stager.h",
         "comm/communicator.h", "comm/meeting.h", "comm/patience.h", "comm/rounds.h", "comm/store_communicator.h",
         "comm/wait_for_all.h",
         # What it composes: rows of elements, nodes, cursors and their identity.

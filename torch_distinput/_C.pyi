@@ -479,8 +479,11 @@ def list_files(patterns: collections.abc.Sequence[str], shuffle: bool, seed: int
 def show_progress(function: object) -> None:
     """Calls `function(files, bytes, total, done)` while files are indexed."""
 
-def reduce(mean: bool, values: list, axis: collections.abc.Sequence[int] | None, device: str | None) -> object:
+def reduce(mean: bool, values: list, axis: collections.abc.Sequence[int] | None) -> object:
     """The replicas' values summed, or averaged, over `axis` and over the replicas."""
+
+def all_reduce(mean: bool, values: list, devices: collections.abc.Sequence[str]) -> list:
+    """The replicas' values summed, or averaged, once for each of `devices`."""
 
 def gather(values: list, axis: int, device: str | None) -> object:
     """The replicas' values one after the other along `axis`."""

@@ -30,16 +30,19 @@ class ReduceOp(enum.Enum):
             raise ValueError(f"reduce: `op` must be 'SUM' or 'MEAN', but is {op!r}.") from None
 
 
-def combine(
-    op: ReduceOp, values: Sequence[Any], axis: Axis, call: str = "reduce", device: torch.device | None = None
-) -> Tensor:
-    """Reduces each value over `axis` (None: not at all), then over the replicas, on `device` (None: the first's).
+def combine(op: ReduceOp, values: Sequence[Any], axis: Axis) -> Tensor:
+    """Reduces each value over `axis` (None: not at all), then over the replicas, on the first one's device.
 
-    MEAN divides by the number of items summed, so that short and empty values weigh what they hold. `call` begins
-    the messages about values that are no tensors.
+    MEAN divides by the number of items summed, so that short and empty values weigh what they hold.
     """
-    check_tensors(values, call)
-    return _C.reduce(op is ReduceOp.MEAN, list(values), _axes(axis), None if device is None else str(device))
+    check_tensors(values, "reduce")
+    return _C.reduce(op is ReduceOp.MEAN, list(values), _axes(axis))
+
+
+def combine_everywhere(op: ReduceOp, values: Sequence[Any], replicas: slice) -> list[Tensor]:
+    """Reduces over the replicas, once on the device of each value in `replicas`."""
+    check_tensors(values, "all_reduce")
+    return _C.all_reduce(op is ReduceOp.MEAN, list(values), [str(value.device) for value in values[replicas]])
 
 
 def concatenate(values: Sequence[Any], axis: int, call: str = "gather", device: torch.device | None = None) -> Any:

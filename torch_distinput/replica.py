@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
 import os
 import sys
 import threading
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torch_distinput._reduce import ReduceOp, combine, concatenate
+from torch_distinput._reduce import ReduceOp, check_tensors, combine_everywhere, concatenate
 from torch_distinput._structure import map_leaves
-from torch_distinput.values import PerReplica, regroup
+from torch_distinput.values import PerReplica, regroup, select
 
 if TYPE_CHECKING:
     from torch_distinput.strategy import Strategy
@@ -58,9 +59,7 @@ class ReplicaContext:
             value: a tensor, or a structure of tensors; the same structure and shapes on every replica.
         """
         op = ReduceOp.of(op)
-        return self._together(
-            f"all_reduce({op.value})", value, lambda values, device: combine(op, values, None, "all_reduce", device)
-        )
+        return self._together(f"all_reduce({op.value})", value, functools.partial(combine_everywhere, op))
 
     def all_gather(self, value: Any, axis: int) -> Any:
         """Concatenates the replicas' values in replica order; every replica gets the result, on its own device.
@@ -71,23 +70,30 @@ class ReplicaContext:
             value: a tensor, or a structure of tensors, that may differ between replicas in dimension `axis` alone.
             axis: counted from 0.
         """
-        return self._together(
-            f"all_gather(axis={axis})", value, lambda values, device: concatenate(values, axis, "all_gather", device)
-        )
 
-    def _together(self, call: str, value: Any, join: Callable[[list[Any], torch.device | None], Any]) -> Any:
+
+        def concatenate_everywhere(values: Sequence[Any], replicas: slice) -> list[Any]:
+            check_tensors(values, "all_gather")
+            return [concatenate(values, axis, "all_gather", mine.device) for mine in values[replicas]]
+
+        return self._together(f"all_gather(axis={axis})", value, concatenate_everywhere)
+
+    def _together(self, call: str, value: Any, join: Callable[[Sequence[Any], slice], list[Any]]) -> Any:
+        """`join(values, replicas)`, from one leaf's values of all replicas, makes one for each of this process's."""
         if self._rendezvous is None:
             return value
-        met = self._rendezvous.exchange(self._local_replica, (call, value))
-        for replica, (other, _) in enumerate(met):
-            if other != met[0][0]:
-                raise ValueError(f"run: replica 0 called {met[0][0]}, but replica {replica} called {other}.")
+        count = self._rendezvous.num_replicas
+        replicas = slice(self._replica_id - self._local_replica, self._replica_id - self._local_replica + count)
 
-        def joined(leaf: PerReplica) -> Any:
-            mine = leaf.values[self._replica_id]
-            return join(leaf.values, mine.device if isinstance(mine, torch.Tensor) else None)
+        def join_all(met: Sequence[tuple[str, Any]]) -> list[Any]:
+            for replica, (other, _) in enumerate(met):
+                if other != met[0][0]:
+                    raise ValueError(f"run: replica 0 called {met[0][0]}, but replica {replica} called {other}.")
+            values = regroup([value for _, value in met], always_wrap=True)
+            joined = map_leaves(lambda leaf: PerReplica(join(leaf.values, replicas)), values)
+            return [select(joined, replica, count) for replica in range(count)]
 
-        return map_leaves(joined, regroup([value for _, value in met], always_wrap=True))
+        return self._rendezvous.exchange(self._local_replica, (call, value), join_all)
 
     def __repr__(self) -> str:
         return f"ReplicaContext(replica {self._replica_id} of {self._num_replicas})"
@@ -130,44 +136,113 @@ class RendezvousBroken(RuntimeError):
     """A replica waits for others of which one raised or returned."""
 
 
+@dataclass(frozen=True)
+class Arrival:
+    """What a replica brings to a meeting."""
+
+    value: Any
+    grad: bool
+    stream: torch.Stream | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the replicas of this process take from a meeting."""
+
+    results: list[Any]
+    error: Exception | None = None
+
+    def of(self, replica: int) -> Any:
+        """The result of `replica`; raises the error that all share."""
+        if self.error is not None:
+            raise self.error
+        return self.results[replica]
+
+
+def _detached(leaf: Any) -> Any:
+    return leaf.detach() if isinstance(leaf, torch.Tensor) else leaf
+
+
+def _current_stream(device: torch.device) -> torch.Stream | None:
+    return None if device.type == "cpu" else torch.accelerator.current_stream(device)
+
+
+@contextlib.contextmanager
+def _current_streams(streams: Sequence[torch.Stream]):
+    """Makes each of `streams` current for its device in this thread until the block ends."""
+    if not streams:
+        yield
+        return
+    here = torch.accelerator.current_device_index()
+    before = [torch.accelerator.current_stream(stream.device) for stream in streams]
+    try:
+        for stream in streams:
+            torch.accelerator.set_stream(stream)
+        torch.accelerator.set_device_index(here)
+        yield
+    finally:
+        for stream in before:
+            torch.accelerator.set_stream(stream)
+        torch.accelerator.set_device_index(here)
+
+
 class Rendezvous:
     """Where the replicas of one `run` meet to exchange values. Each replica calls from its own thread.
 
     Args:
-        num_replicas: those of this process.
+        devices: of the replicas of this process.
         across: makes the values of all processes' replicas from those of this process's; called once a meeting.
     """
 
-    def __init__(self, num_replicas: int, across: Callable[[list[Any]], list[Any]]):
+    def __init__(self, devices: Sequence[torch.device], across: Callable[[list[Any]], list[Any]]):
+        self._devices = devices
         self._across = across
         self._changed = threading.Condition()
-        self._waiting: list[Any] = [None] * num_replicas
-        self._arrived = 0
+        self._waiting: list[Arrival | None] = [None] * len(devices)
         self._round = 0
-        self._result: list[Any] = []
+        self._outcome: Outcome = Outcome([])
         self._left: int | None = None
 
-    def exchange(self, replica: int, value: Any) -> list[Any]:
-        """Waits until every replica has called, then returns all values in replica order.
+    @property
+    def num_replicas(self) -> int:
+        """The replicas of this process."""
+        return len(self._devices)
 
+    def exchange(self, replica: int, value: Any, join: Callable[[Sequence[Any]], list[Any]]) -> Any:
+        """Waits until every replica has called, then returns what `join` made for this one.
+
+        The last to come calls its `join` with the values of all replicas everywhere, on the streams that are current in
+        the replicas' threads; it returns one result for each replica of this process. What it raises is raised in all.
         Raises RendezvousBroken when a replica has left: its value would never come.
         """
         with self._changed:
             self._check()
-            self._waiting[replica] = value
-            self._arrived += 1
-            if self._arrived == len(self._waiting):
-                self._result = self._across(self._waiting)
+            self._waiting[replica] = Arrival(value, torch.is_grad_enabled(), _current_stream(self._devices[replica]))
+            if None not in self._waiting:
+                self._outcome = self._join(join)
                 self._waiting = [None] * len(self._waiting)
-                self._arrived = 0
                 self._round += 1
                 self._changed.notify_all()
-                return list(self._result)
-            this_round = self._round
-            while self._round == this_round:
-                self._check()
-                self._changed.wait()
-            return list(self._result)
+            else:
+                this_round = self._round
+                while self._round == this_round:
+                    self._check()
+                    self._changed.wait()
+            return self._outcome.of(replica)
+
+    def _join(self, join: Callable[[Sequence[Any]], list[Any]]) -> Outcome:
+        arrivals = [arrival for arrival in self._waiting if arrival is not None]
+        streams = [arrival.stream for arrival in arrivals if arrival.stream is not None]
+        try:
+            values = self._across([arrival.value for arrival in arrivals])
+            with torch.set_grad_enabled(any(arrival.grad for arrival in arrivals)), _current_streams(streams):
+                results = join(values)
+        except Exception as error:
+            return Outcome([], error)
+        # A replica that records no gradients gets none from the others.
+        return Outcome([
+            result if arrival.grad else map_leaves(_detached, result) for arrival, result in zip(arrivals, results)
+        ])
 
     def leave(self, replica: int) -> None:
         """Says that `replica` returned or raised and will not call `exchange` again."""

@@ -96,7 +96,7 @@ class _NativeStrategy(Strategy):
         _check_arguments(args, kwargs)
         self._check_cross_replica("run")
         count = len(self._devices)
-        rendezvous = Rendezvous(count, self._all_values)
+        rendezvous = Rendezvous(self._devices, self._all_values)
         calls = [functools.partial(self._call, replica, rendezvous, fn, args, kwargs or {}) for replica in range(count)]
         if count == 1:
             with _on_device(self._devices[0]):

@@ -1,7 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "device/unpack_op.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/TensorOptions.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -10,6 +9,7 @@
 
 #include <vector>
 
+#include "device/backend_op.h"
 #include "device/cuda_library.h"
 
 namespace torch_distinput {
@@ -22,8 +22,7 @@ constexpr const char* kSchema =
 using Unpack = void(const at::Tensor&, bool, at::ArrayRef<double>, at::ArrayRef<double>, bool, at::Tensor&);
 
 const c10::OperatorHandle& unpack_operator() {
-  static const c10::OperatorHandle handle =
-      c10::Dispatcher::singleton().findSchemaOrThrow("torch_distinput::unpack_images", "");
+  static const c10::OperatorHandle handle = backend_op("unpack_images");
   return handle;
 }
 
@@ -62,7 +61,7 @@ void unpack_with_cuda(const at::Tensor& images, bool channels_last, at::ArrayRef
 }
 
 // NOLINTBEGIN: torch's macros
-TORCH_LIBRARY(torch_distinput, library) { library.def(kSchema); }
+TORCH_LIBRARY_FRAGMENT(torch_distinput, library) { library.def(kSchema); }
 TORCH_LIBRARY_IMPL(torch_distinput, CUDA, library) { library.impl("unpack_images", unpack_with_cuda); }
 // NOLINTEND
 
@@ -71,8 +70,7 @@ TORCH_LIBRARY_IMPL(torch_distinput, CUDA, library) { library.impl("unpack_images
 bool unpacks_images(c10::DeviceType type, std::int64_t channels) {
   if (type == c10::kCUDA) return channels <= kMostUnpackChannels && cuda_library() != nullptr;
   if (type == c10::kCPU) return false;
-  return unpack_operator().hasKernelForDispatchKey(
-      c10::computeDispatchKey(at::kByte, at::kStrided, c10::Device(type)));
+  return has_kernel(unpack_operator(), type);
 }
 
 void unpack_on_device(const at::Tensor& from, ChannelDim channels, const ImageScaling& scaling,

@@ -4,7 +4,9 @@
 
 #include <string>
 
+#include "device/collectives.h"
 #include "distribute/describe_tensor.h"
+#include "distribute/find_on.h"
 #include "torch_distinput/error.h"
 #include "torch_distinput/reduce.h"
 
@@ -29,6 +31,14 @@ bool alike(const at::Tensor& a, const at::Tensor& b, std::int64_t axis) {
   return true;
 }
 
+std::vector<at::Tensor> move(const std::vector<at::Tensor>& values, c10::Device target) {
+  const auto root = find_on(values, target);
+  if (root && can_gather_on_devices(values)) return gather_on_devices(values, *root);
+  std::vector<at::Tensor> moved;
+  for (const at::Tensor& value : values) moved.push_back(value.to(target));
+  return moved;
+}
+
 }  // namespace
 
 at::Tensor gather(const std::vector<at::Tensor>& values, std::int64_t axis,
@@ -37,7 +47,6 @@ at::Tensor gather(const std::vector<at::Tensor>& values, std::int64_t axis,
   const at::Tensor& first = values.front();
   if (values.size() == 1) return first;
   const c10::Device target = device.value_or(first.device());
-  std::vector<at::Tensor> moved;
   for (std::size_t replica = 0; replica < values.size(); ++replica) {
     check_axis(values[replica], replica, axis);
     if (!alike(first, values[replica], axis)) {
@@ -45,9 +54,8 @@ at::Tensor gather(const std::vector<at::Tensor>& values, std::int64_t axis,
                                  " alone, but replica 0 has a " + describe_tensor(first) + " and replica " +
                                  std::to_string(replica) + " a " + describe_tensor(values[replica]) + ".");
     }
-    moved.push_back(values[replica].to(target));
   }
-  return at::cat(moved, axis);
+  return at::cat(move(values, target), axis);
 }
 
 }  // namespace torch_distinput

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <string>
 
+#include "device/collectives.h"
 #include "distribute/describe_tensor.h"
+#include "distribute/find_on.h"
 #include "torch_distinput/error.h"
 
 namespace torch_distinput {
@@ -40,20 +42,45 @@ Axes axes_of(const Axes& axis, const at::Tensor& value, std::size_t replica) {
   return dims;
 }
 
-at::Tensor add(const std::vector<at::Tensor>& values, c10::Device device) {
+void check_alike(const std::vector<at::Tensor>& values) {
   const at::Tensor& first = values.front();
-  at::Tensor total = first.to(device);
   for (std::size_t replica = 1; replica < values.size(); ++replica) {
     const at::Tensor& value = values[replica];
-    if (value.sizes() != first.sizes() || value.scalar_type() != first.scalar_type()) {
-      throw InvalidArgumentError(
-          "reduce: the values to add must have one shape and dtype, but replica 0 has " +
-          describe_tensor(first) + " and replica " + std::to_string(replica) + " " + describe_tensor(value) +
-          "; sum over rows first, as `axis` of Strategy.reduce does.");
-    }
-    total = total.add(value.to(device));
+    if (value.sizes() == first.sizes() && value.scalar_type() == first.scalar_type()) continue;
+    throw InvalidArgumentError("reduce: the values to add must have one shape and dtype, but replica 0 has " +
+                               describe_tensor(first) + " and replica " + std::to_string(replica) + " " +
+                               describe_tensor(value) +
+                               "; sum over rows first, as `axis` of Strategy.reduce does.");
   }
+}
+
+at::Tensor add_copies(const std::vector<at::Tensor>& values, c10::Device device) {
+  at::Tensor total = values.front().to(device);
+  for (std::size_t replica = 1; replica < values.size(); ++replica)
+    total = total.add(values[replica].to(device));
   return total;
+}
+
+at::Tensor add(const std::vector<at::Tensor>& values, c10::Device device) {
+  check_alike(values);
+  const auto root = find_on(values, device);
+  return root && can_reduce_on_devices(values) ? reduce_on_devices(values, *root)
+                                               : add_copies(values, device);
+}
+
+/// The sum on each of `devices`; those that come again get a copy of their own.
+std::vector<at::Tensor> add_everywhere(const std::vector<at::Tensor>& values,
+                                       const std::vector<c10::Device>& devices) {
+  check_alike(values);
+  const bool are_theirs = std::equal(values.begin(), values.end(), devices.begin(), devices.end(),
+                                     [](const auto& value, auto device) { return value.device() == device; });
+  if (are_theirs && can_reduce_on_devices(values)) return all_reduce_on_devices(values);
+  std::vector<at::Tensor> totals;
+  for (const c10::Device device : devices) {
+    const auto there = find_on(totals, device);
+    totals.push_back(there ? totals[*there].clone() : add_copies(values, device));
+  }
+  return totals;
 }
 
 /// Integers are averaged in floating point: the small ones in single precision, as tf.distribute does.
@@ -81,6 +108,15 @@ at::Tensor reduce(ReduceOp op, const std::vector<at::Tensor>& values, const std:
   }
   const at::Tensor total = add(parts, device.value_or(values.front().device()));
   return op == ReduceOp::kSum ? total : floating(total).div(items);
+}
+
+std::vector<at::Tensor> all_reduce(ReduceOp op, const std::vector<at::Tensor>& values,
+                                   const std::vector<c10::Device>& devices) {
+  check_values(values, /*has_axis=*/false);
+  std::vector<at::Tensor> results = add_everywhere(values, devices);
+  if (op == ReduceOp::kSum) return results;
+  for (at::Tensor& result : results) result = floating(result).div(std::ssize(values));
+  return results;
 }
 
 }  // namespace torch_distinput

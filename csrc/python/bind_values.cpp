@@ -39,11 +39,20 @@ std::optional<c10::Device> device_of(const std::optional<std::string>& name) {
 }
 
 py::object reduce_values(bool mean, const py::list& values,
-                         const std::optional<std::vector<std::int64_t>>& axis,
-                         const std::optional<std::string>& device) {
+                         const std::optional<std::vector<std::int64_t>>& axis) {
   const auto tensors = tensors_of(values, "reduce");
   const ReduceOp op = mean ? ReduceOp::kMean : ReduceOp::kSum;
-  return to_python(without_gil([&] { return reduce(op, tensors, axis, device_of(device)); }));
+  return to_python(without_gil([&] { return reduce(op, tensors, axis); }));
+}
+
+py::list all_reduce_values(bool mean, const py::list& values, const std::vector<std::string>& devices) {
+  const auto tensors = tensors_of(values, "all_reduce");
+  const std::vector<c10::Device> targets(devices.begin(), devices.end());
+  const ReduceOp op = mean ? ReduceOp::kMean : ReduceOp::kSum;
+  py::list results;
+  for (auto& result : without_gil([&] { return all_reduce(op, tensors, targets); }))
+    results.append(to_python(std::move(result)));
+  return results;
 }
 
 py::object gather_values(const py::list& values, std::int64_t axis,
@@ -55,8 +64,10 @@ py::object gather_values(const py::list& values, std::int64_t axis,
 }  // namespace
 
 void bind_values(py::module_& module) {
-  module.def("reduce", reduce_values, py::arg("mean"), py::arg("values"), py::arg("axis"), py::arg("device"),
+  module.def("reduce", reduce_values, py::arg("mean"), py::arg("values"), py::arg("axis"),
              "The replicas' values summed, or averaged, over `axis` and over the replicas.");
+  module.def("all_reduce", all_reduce_values, py::arg("mean"), py::arg("values"), py::arg("devices"),
+             "The replicas' values summed, or averaged, once for each of `devices`.");
   module.def("gather", gather_values, py::arg("values"), py::arg("axis"), py::arg("device"),
              "The replicas' values one after the other along `axis`.");
   module.def(

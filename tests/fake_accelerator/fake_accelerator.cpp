@@ -49,13 +49,13 @@ void install() {
 Counts counts() {
   const State& now = state();
   return {now.copies,           now.copied_bytes, now.host_waits,  now.device_allocations,
-          now.host_allocations, now.events,       now.wrong_device};
+          now.host_allocations, now.events,       now.collectives, now.wrong_device};
 }
 
 void reset() {
   State& now = state();
   now.copies = now.copied_bytes = now.host_waits = now.device_allocations = now.host_allocations =
-      now.wrong_device = 0;
+      now.collectives = now.wrong_device = 0;
 }
 
 void set_delay(std::int64_t microseconds) {

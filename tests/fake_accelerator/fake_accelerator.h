@@ -17,6 +17,7 @@ struct Counts {
   std::int64_t device_allocations = 0;  ///< of backing memory, not from the cache
   std::int64_t host_allocations = 0;    ///< of page-locked memory
   std::int64_t events = 0;              ///< made and not destroyed
+  std::int64_t collectives = 0;         ///< of several devices
   std::int64_t wrong_device = 0;        ///< calls for a device other than the thread's current one
 };
 

@@ -15,6 +15,7 @@ py::dict counts_dict() {
   result["device_allocations"] = now.device_allocations;
   result["host_allocations"] = now.host_allocations;
   result["events"] = now.events;
+  result["collectives"] = now.collectives;
   result["wrong_device"] = now.wrong_device;
   return result;
 }

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "host_view.h"
 #include "state.h"
 
 namespace torch_distinput::fake {
@@ -19,20 +20,14 @@ namespace {
 
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
-/// Memory as a stream sees it.
-void* seen(const at::Tensor& tensor) {
-  auto* const data = const_cast<void*>(tensor.const_data_ptr());
-  return tensor.device().is_cpu() ? data : memory_of(data);
-}
-
 void queue_copy(const at::Tensor& from, const at::Tensor& to, bool returns_at_once) {
   const c10::DeviceIndex device = (to.device().is_cpu() ? from : to).device().index();
   const c10::Stream stream = current_stream(device);
   ++state().copies;
   state().copied_bytes += static_cast<std::int64_t>(to.nbytes());
-  stream_of(stream).push([source = seen(from), target = seen(to), bytes = to.nbytes(), device] {
+  stream_of(stream).push([source = HostView(from), target = HostView(to), device] {
     take_time(device);
-    std::memcpy(target, source, bytes);
+    target.tensor().copy_(source.tensor());
   });
   if (returns_at_once) return;
   ++state().host_waits;
@@ -41,16 +36,13 @@ void queue_copy(const at::Tensor& from, const at::Tensor& to, bool returns_at_on
 
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
   if (dst.numel() == 0) return dst;
-  if (self.scalar_type() != dst.scalar_type() || self.sizes() != dst.sizes() || !self.is_contiguous() ||
-      !dst.is_contiguous()) {
-    // As the host sees it.
-    const at::Tensor host = self.cpu().to(dst.scalar_type()).expand(dst.sizes()).contiguous();
-    TORCH_CHECK(dst.is_contiguous(), "fake accelerator: a copy to a tensor that is not contiguous");
-    queue_copy(host, dst, false);
-    return dst;
-  }
   const bool to_device = self.device().is_cpu();
   if (to_device) expect_current(dst.device().index());
+  if (self.scalar_type() != dst.scalar_type() || self.sizes() != dst.sizes() || !self.is_contiguous() ||
+      !dst.is_contiguous()) {
+    queue_copy(self, dst, false);
+    return dst;
+  }
   const bool at_once = dst.device().is_cpu() ? false
                        : to_device           ? non_blocking && is_page_locked(self.const_data_ptr())
                                              : true;

@@ -22,7 +22,7 @@ inline constexpr c10::StreamId kStreams = 4;
 /// All counters and settings. Never destroyed, as streams run until the process ends.
 struct State {
   std::atomic<std::int64_t> copies{0}, copied_bytes{0}, host_waits{0}, device_allocations{0},
-      host_allocations{0}, events{0}, wrong_device{0};
+      host_allocations{0}, events{0}, collectives{0}, wrong_device{0};
   std::array<std::atomic<std::int64_t>, kDevices> delay{};  // microseconds
   std::atomic<bool> capturing{false};
   std::atomic<c10::StreamId> handed_out{0};

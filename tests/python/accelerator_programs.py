@@ -239,6 +239,50 @@ def what_has_more_than_bytes_goes_by_its_own_to():
     assert torch.equal(batch["s"].cpu(), strided)
 
 
+def replicas_add_up_and_gather_among_their_devices():
+    two = tdi.MirroredStrategy(["fake:0", "fake:1"])
+    rows = [torch.randn(5, 3), torch.randn(2, 3)]
+    values = tdi.PerReplica([part.to(f"fake:{i}") for i, part in enumerate(rows)])
+
+    def step(part):
+        assert str(torch.accelerator.current_stream().device) == str(part.device)
+        with torch.inference_mode():
+            context = tdi.get_replica_context()
+            return context.all_reduce("MEAN", {"first": part[:2], "n": torch.full((), len(part), device=part.device)})
+
+    fake.set_delay(300)
+    fake.reset()
+    results = two.run(step, (values,))
+    whole = two.gather(values, 0)
+    total = two.reduce("SUM", tdi.PerReplica([part[:1] for part in values.values]))
+    counts = fake.counts()
+    assert counts["collectives"] == 4, counts
+    fake.drain()
+    for i, (first, n) in enumerate(zip(results["first"].values, results["n"].values, strict=True)):
+        assert str(first.device) == f"fake:{i}"
+        torch.testing.assert_close(first.cpu(), (rows[0][:2] + rows[1]) / 2)
+        assert n.item() == 3.5
+    assert torch.equal(whole.cpu(), torch.cat(rows))
+    assert torch.equal(total.cpu(), rows[0][:1] + rows[1][:1])
+
+
+def replicas_meet_on_the_streams_that_their_functions_use():
+    two = tdi.MirroredStrategy(["fake:0", "fake:1"])
+    on_host = [torch.full((1000,), float(i + 1)).pin_memory() for i in range(2)]
+    fake.set_delay(1, 20_000)
+
+    def step(source):
+        device = torch.accelerator.current_stream().device
+        torch.accelerator.set_stream(torch.Stream(device))
+        mine = torch.empty(1000, device=device)
+        mine.copy_(source, non_blocking=True)  # slow on device 1, and on a stream that only this replica knows
+        return tdi.get_replica_context().all_reduce("SUM", mine)
+
+    for total in two.run(step, (tdi.PerReplica(on_host),)).values:
+        fake.drain()
+        assert torch.equal(total.cpu(), torch.full((1000,), 3.0))
+
+
 def a_resumed_iterator_delivers_the_rest():
     dataset = tdi.OneDeviceStrategy("fake:1").distribute_dataset(tdi.Dataset.range(20).batch(4))
     iterator = iter(dataset)

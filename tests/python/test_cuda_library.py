@@ -22,6 +22,10 @@ class Functions(ctypes.Structure):
         ("device_count", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int))),
         ("exchange_capture_mode", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int))),
         ("unpack_images", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)),
+        ("nccl_init", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int32), ctypes.c_int32)),
+        ("nccl_all_reduce", ctypes.c_void_p),
+        ("nccl_reduce", ctypes.c_void_p),
+        ("nccl_gather", ctypes.c_void_p),
         ("error_text", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_int)),
     ]
 
@@ -35,11 +39,16 @@ def test_the_main_library_needs_no_symbol_of_cuda():
         assert [line for line in listed.stdout.splitlines() if "cuda" in line.lower() or "nccl" in line.lower()] == []
 
 
-@pytest.mark.skipif(not LIBRARY.exists(), reason="nvcc was not found when the C++ tests were built")
-def test_the_cuda_library_loads_without_a_driver_and_says_so():
+@pytest.fixture
+def functions() -> Functions:
+    if not LIBRARY.exists():
+        pytest.skip("nvcc was not found when the C++ tests were built")
     library = ctypes.CDLL(str(LIBRARY))
     library.tdi_cuda_functions.restype = ctypes.POINTER(Functions)
-    functions = library.tdi_cuda_functions().contents
+    return library.tdi_cuda_functions().contents
+
+
+def test_the_cuda_library_loads_without_a_driver_and_says_so(functions):
     count = ctypes.c_int(-1)
     error = functions.device_count(ctypes.byref(count))
     if error == 0:
@@ -47,3 +56,10 @@ def test_the_cuda_library_loads_without_a_driver_and_says_so():
     else:
         assert error in NO_DEVICE
         assert functions.error_text(error)
+
+
+def test_the_cuda_library_says_why_devices_cannot_work_together(functions):
+    devices = (ctypes.c_int32 * 2)(0, 1)
+    error = functions.nccl_init(devices, 2)
+    assert error == 0 or functions.error_text(error).decode() not in ("", "unknown")
+    assert functions.nccl_init(devices, 2) == error

@@ -141,7 +141,7 @@ def test_an_error_keeps_its_type_and_names_the_replica(strategy):
 
 def meet(value):
     context = tdi.get_replica_context()
-    return context._rendezvous.exchange(context.replica_id_in_sync_group, value)
+    return context._rendezvous.exchange(context.replica_id_in_sync_group, value, lambda values: [list(values)] * 3)
 
 
 def test_replicas_exchange_values_round_after_round(strategy):

@@ -29,7 +29,28 @@ struct UnpackImages {
 /// Most channels that the kernel takes.
 inline constexpr std::int32_t kMostUnpackChannels = 16;
 
-/// What the CUDA library gives. Every function returns 0 or a cudaError_t.
+/// Numbers that devices can add up; the values are NCCL's.
+enum class NumberType : std::int32_t {
+  kInt8 = 0,
+  kUint8 = 1,
+  kInt32 = 2,
+  kInt64 = 4,
+  kHalf = 6,
+  kFloat = 7,
+  kDouble = 8,
+  kBFloat16 = 9,
+};
+
+/// One device's part in what several devices of this process do together. No device has two.
+struct DevicePart {
+  std::int32_t device;
+  void* stream;        ///< cudaStream_t of the device
+  const void* from;    ///< contiguous, on the device
+  void* to;            ///< where its result goes; see the functions
+  std::int64_t count;  ///< items of `from`
+};
+
+/// What the CUDA library gives. Functions that return an int return 0 or an error that `error_text` explains.
 struct CudaFunctions {
   int (*device_count)(int* count);
   /// Sets the calling thread's mode for graph captures (0 global, 1 thread local, 2 relaxed), and returns the
@@ -37,6 +58,16 @@ struct CudaFunctions {
   int (*exchange_capture_mode)(int* mode);
   /// Queues one kernel on `stream` (a cudaStream_t) of the current device.
   int (*unpack_images)(const UnpackImages* work, void* stream);
+  /// Whether these devices of this process can work together as below. The first time takes seconds.
+  int (*nccl_init)(const std::int32_t* devices, std::int32_t count);
+  /// Queues on every part's stream: `to`, on the part's device, = the sum over all parts' `from`. All of one
+  /// count.
+  int (*nccl_all_reduce)(const DevicePart* parts, std::int32_t count, NumberType type);
+  /// The same for part `root` alone; the others' `to` is not used.
+  int (*nccl_reduce)(const DevicePart* parts, std::int32_t count, NumberType type, std::int32_t root);
+  /// Queues the copy of every part's `from`, whose items are bytes, to its `to`, on the device of part
+  /// `root`.
+  int (*nccl_gather)(const DevicePart* parts, std::int32_t count, std::int32_t root);
   const char* (*error_text)(int error);
 };
 

@@ -12,7 +12,9 @@
 
 /// \file
 /// One value from the replicas' values, as `reduce` and `gather` of tf.distribute.Strategy. Values may lie on
-/// different devices; results lie on `device`, else on the first value's. The autograd graph is kept.
+/// different devices; results lie on `device`, else on the first value's. The autograd graph is kept. Values
+/// that lie on CUDA devices of their own, and through which no gradient flows, are combined by NCCL where it
+/// is there, on the calling thread's current streams.
 
 namespace torch_distinput {
 
@@ -29,6 +31,12 @@ enum class ReduceOp { kSum, kMean };
 TDI_API at::Tensor reduce(ReduceOp op, const std::vector<at::Tensor>& values,
                           const std::optional<std::vector<std::int64_t>>& axis = {},
                           std::optional<c10::Device> device = {});
+
+/// As `reduce` without `axis`, on each of `devices`: one result for each, none sharing memory with another.
+///
+/// Throws as `reduce`.
+TDI_API std::vector<at::Tensor> all_reduce(ReduceOp op, const std::vector<at::Tensor>& values,
+                                           const std::vector<c10::Device>& devices);
 
 /// One value for each replica, one after the other along dimension `axis`, counted from 0. One value alone
 /// is returned as it is.

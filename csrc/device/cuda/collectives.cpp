@@ -1,0 +1,103 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "device/cuda/collectives.h"
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "device/cuda/nccl.h"
+
+namespace torch_distinput {
+namespace {
+
+constexpr int kNoNccl = -1'000'000;
+
+using Comms = std::vector<NcclComm>;
+
+/// NCCL's results are positive, as CUDA's errors are.
+int as_error(int result) { return -result; }
+
+std::mutex& turn() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+/// The communicators of `devices`, made at their first meeting; empty, with `error` set, where that failed.
+/// They stay: at exit the driver may be gone before they are. REQUIRES: it is the caller's turn.
+const Comms& comms_of(const std::vector<int>& devices, int& error) {
+  static auto& known = *new std::map<std::vector<int>, Comms>();
+  static const Comms none;
+  const auto entry = known.find(devices);
+  if (entry != known.end()) return entry->second;
+  if (nccl() == nullptr) {
+    error = kNoNccl;
+    return none;
+  }
+  Comms comms(devices.size());
+  error = as_error(nccl()->comm_init_all(comms.data(), static_cast<int>(devices.size()), devices.data()));
+  return error == 0 ? known.emplace(devices, std::move(comms)).first->second : none;
+}
+
+/// Calls `queue(place, comm)` for all parts, to be started together.
+template <class Queue>
+int together(const DevicePart* parts, std::int32_t count, const Queue& queue) {
+  std::vector<int> devices;
+  for (std::int32_t place = 0; place < count; ++place) devices.push_back(parts[place].device);
+  const std::lock_guard lock(turn());
+  int error = 0;
+  const Comms& comms = comms_of(devices, error);
+  if (error != 0) return error;
+  if (const int result = nccl()->group_start(); result != 0) return as_error(result);
+  int result = 0;
+  for (std::int32_t place = 0; place < count && result == 0; ++place)
+    result = queue(place, comms[static_cast<std::size_t>(place)]);
+  const int ended = nccl()->group_end();
+  return as_error(result != 0 ? result : ended);
+}
+
+std::size_t items(const DevicePart& part) { return static_cast<std::size_t>(part.count); }
+
+}  // namespace
+
+int nccl_init(const std::int32_t* devices, std::int32_t count) {
+  const std::lock_guard lock(turn());
+  int error = 0;
+  comms_of({devices, devices + count}, error);
+  return error;
+}
+
+int nccl_all_reduce(const DevicePart* parts, std::int32_t count, NumberType type) {
+  return together(parts, count, [&](std::int32_t place, NcclComm comm) {
+    const DevicePart& part = parts[place];
+    return nccl()->all_reduce(part.from, part.to, items(part), static_cast<int>(type), kNcclSum, comm,
+                              part.stream);
+  });
+}
+
+int nccl_reduce(const DevicePart* parts, std::int32_t count, NumberType type, std::int32_t root) {
+  return together(parts, count, [&](std::int32_t place, NcclComm comm) {
+    const DevicePart& part = parts[place];
+    return nccl()->reduce(part.from, part.to, items(part), static_cast<int>(type), kNcclSum, root, comm,
+                          part.stream);
+  });
+}
+
+int nccl_gather(const DevicePart* parts, std::int32_t count, std::int32_t root) {
+  return together(parts, count, [&](std::int32_t place, NcclComm comm) {
+    const DevicePart& part = parts[place];
+    int result = 0;
+    if (part.count > 0) result = nccl()->send(part.from, items(part), kNcclUint8, root, comm, part.stream);
+    for (std::int32_t peer = 0; place == root && peer < count && result == 0; ++peer) {
+      const DevicePart& sent = parts[peer];
+      if (sent.count > 0) result = nccl()->recv(sent.to, items(sent), kNcclUint8, peer, comm, part.stream);
+    }
+    return result;
+  });
+}
+
+const char* collective_error_text(int error) {
+  if (error == kNoNccl) return "libnccl.so.2 was not found";
+  return nccl() == nullptr ? "unknown" : nccl()->error_string(-error);
+}
+
+}  // namespace torch_distinput

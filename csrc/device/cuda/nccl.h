@@ -1,0 +1,31 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+namespace torch_distinput {
+
+using NcclComm = void*;  ///< ncclComm_t
+
+/// The functions of NCCL 2 that are used here, with types of the same size as in nccl.h: enums are ints. NCCL
+/// itself is the one that torch brings along, found at run time.
+struct Nccl {
+  int (*comm_init_all)(NcclComm* comms, int count, const int* devices);
+  int (*all_reduce)(const void* from, void* to, std::size_t count, int type, int op, NcclComm comm,
+                    void* stream);
+  int (*reduce)(const void* from, void* to, std::size_t count, int type, int op, int root, NcclComm comm,
+                void* stream);
+  int (*send)(const void* from, std::size_t count, int type, int peer, NcclComm comm, void* stream);
+  int (*recv)(void* to, std::size_t count, int type, int peer, NcclComm comm, void* stream);
+  int (*group_start)();
+  int (*group_end)();
+  const char* (*error_string)(int result);
+};
+
+inline constexpr int kNcclSum = 0;
+inline constexpr int kNcclUint8 = 1;
+
+/// Null where there is no NCCL.
+const Nccl* nccl();
+
+}  // namespace torch_distinput

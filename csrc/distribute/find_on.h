@@ -1,0 +1,20 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace torch_distinput {
+
+/// The first of `tensors` that lies on `device`.
+inline std::optional<std::size_t> find_on(const std::vector<at::Tensor>& tensors, c10::Device device) {
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i].device() == device) return i;
+  return std::nullopt;
+}
+
+}  // namespace torch_distinput
