@@ -45,7 +45,7 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blo
   }
   const bool at_once = dst.device().is_cpu() ? false
                        : to_device           ? non_blocking && is_page_locked(self.const_data_ptr())
-                                             : true;
+                                             : self.device() == dst.device();
   queue_copy(self, dst, at_once);
   return dst;
 }

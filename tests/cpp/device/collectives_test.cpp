@@ -102,7 +102,7 @@ TEST_F(Collectives, ValuesThatLieApartInMemoryAreCombinedToo) {
 
 TEST_F(Collectives, RunOnTheStreamsThatAreCurrent) {
   const c10::impl::VirtualGuardImpl impl(c10::kPrivateUse1);
-  const Values on_host{at::full({1 << 10}, 1.0F), at::full({1 << 10}, 2.0F)};
+  const Values on_host{at::full({1 << 10}, 1.0F), at::full({1 << 10}, 2.0F).pin_memory()};
   fake::set_delay(1, 2000);
   const c10::Stream side = impl.getStreamFromGlobalPool(kSecond);
   Values sums;
@@ -111,7 +111,7 @@ TEST_F(Collectives, RunOnTheStreamsThatAreCurrent) {
     Values values{on_host[0].to(kFirst), at::Tensor()};
     // Still on its way on the side stream when the sum is queued behind it.
     values[1] = at::empty({1 << 10}, at::TensorOptions(kSecond).dtype(at::kFloat));
-    values[1].copy_(on_host[1].pin_memory(), /*non_blocking=*/true);
+    values[1].copy_(on_host[1], /*non_blocking=*/true);
     sums = all_reduce(ReduceOp::kSum, values, {kFirst, kSecond});
     EXPECT_FALSE(impl.queryStream(side));
   }
