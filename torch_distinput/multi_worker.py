@@ -26,7 +26,7 @@ _logger = logging.getLogger("torch_distinput")
 _made: collections.Counter[str] = collections.Counter()
 
 
-# Processes up to which rounds go over the store. It was faster for 2 to 32 of them on one machine, with 16 and 32 by four
+# Processes up to which rounds go over the store. It was faster for 2 to 32 of them on one machine, with 16 and 32 by five to six
 # times (benchmarks/results/agreement.json); each round costs its host answers that grow with their square.
 STORE_UP_TO = 32
 
