@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tarfile
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -82,16 +83,23 @@ def test_the_version_names_the_torch_it_was_built_for(site: Path):
     assert re.fullmatch(r"torch_distinput \d+\.\d+\.\d+ \(torch 2\.\d+\.\d+\)\n", output)
 
 
-def test_a_plain_cpp_program_gets_every_row_once(prefix: Path):
-    app = build("consumer", prefix) / "app"
+@pytest.fixture(scope="module")
+def built(prefix: Path) -> dict[str, Future[Path]]:
+    """All programs, built side by side: each has one file that takes long."""
+    with ThreadPoolExecutor() as pool:
+        return {project: pool.submit(build, project, prefix) for project in ("consumer", "headers", "processes")}
+
+
+def test_a_plain_cpp_program_gets_every_row_once(built: dict[str, Future[Path]]):
+    app = built["consumer"].result() / "app"
     output = run(app, timeout=60)
     assert sorted(int(row) for row in re.findall(r"^ *(\d+)$", output, re.MULTILINE)) == list(range(10)), output
     assert not re.search(r"lib(torch_)?python", run("ldd", app, timeout=60))
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_processes_without_python_share_a_dataset_over_a_store(prefix: Path, size: int):
-    app = build("processes", prefix) / "app"
+def test_processes_without_python_share_a_dataset_over_a_store(built: dict[str, Future[Path]], size: int):
+    app = built["processes"].result() / "app"
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
         port = probe.getsockname()[1]
@@ -110,8 +118,8 @@ def test_processes_without_python_share_a_dataset_over_a_store(prefix: Path, siz
     assert sorted(int(row) for mine in steps for _, _, rows in mine for row in rows.split()) == list(range(10))
 
 
-def test_every_public_header_compiles_alone(prefix: Path):
-    build("headers", prefix)
+def test_every_public_header_compiles_alone(built: dict[str, Future[Path]]):
+    built["headers"].result()
 
 
 def test_the_library_links_torch_tbb_and_what_every_linux_has(prefix: Path):
