@@ -497,6 +497,9 @@ def distributed_mean(loss_sum: object, info: StepInfo) -> object:
 def restore_order(rows: object, info: StepInfo) -> object:
     """A step's gathered rows in pipeline order, without padding."""
 
+def all_gather_bytes(group: torch.distributed.distributed_c10d.ProcessGroup, mine: bytes) -> list:
+    """The bytes of every rank, by rank. A collective of `group`."""
+
 class testing:
     """Laws and building blocks for tests of pipelines."""
 

@@ -8,6 +8,7 @@ import functools
 import hashlib
 import logging
 import os
+import pickle
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -100,8 +101,8 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
         process's values only."""
         if self._group is None or self._group.size() == 1:
             return values
-        everyone: list[list[Any]] = [[]] * self._group.size()
-        dist.all_gather_object(everyone, map_leaves(_for_sending, list(values)), group=self._group)
+        mine = pickle.dumps(map_leaves(_for_sending, list(values)), protocol=pickle.HIGHEST_PROTOCOL)
+        everyone = [pickle.loads(others) for others in _C.all_gather_bytes(self._group, mine)]
         everyone[self._group.rank()] = list(values)
         return [value for process in everyone for value in process]
 
@@ -117,7 +118,8 @@ def _make_gloo(store: dist.Store, rank: int, size: int, name: str, seconds: floa
 
 
 def _for_sending(leaf: Any) -> Any:
-    return leaf.detach().cpu() if isinstance(leaf, torch.Tensor) else leaf
+    """A tensor's own elements on the CPU: what is pickled is all memory that it is a view of."""
+    return leaf.detach().cpu().clone() if isinstance(leaf, torch.Tensor) else leaf
 
 
 def _group_of(given: Any) -> dist.ProcessGroup | None:

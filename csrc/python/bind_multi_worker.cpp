@@ -7,9 +7,11 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "python/gather_bytes.h"
 #include "python/gil.h"
 #include "python/module.h"
 #include "python/py_ref.h"
@@ -36,6 +38,16 @@ ProcessGroup::MakeGroup group_maker(const py::object& function) {
   };
 }
 
+py::list all_gather_bytes(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const py::bytes& mine) {
+  const auto everyone =
+      without_gil([&, view = std::string_view(mine)] { return gather_bytes(*group, view); });
+  py::list result;
+  for (const at::Tensor& bytes : everyone)
+    result.append(
+        py::bytes(static_cast<const char*>(bytes.const_data_ptr()), static_cast<std::size_t>(bytes.numel())));
+  return result;
+}
+
 }  // namespace
 
 void bind_multi_worker(py::module_& module) {
@@ -53,6 +65,8 @@ void bind_multi_worker(py::module_& module) {
            }),
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("name"), py::arg("devices"),
            py::arg("make_group") = py::none());
+  module.def("all_gather_bytes", all_gather_bytes, py::arg("group"), py::arg("mine"),
+             "The bytes of every rank, by rank. A collective of `group`.");
 }
 
 }  // namespace torch_distinput
