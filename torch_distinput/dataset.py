@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,6 +11,7 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from torch_distinput import _C, torch_source
+from torch_distinput._arguments import flag, function, instance, integer, number, optional_integer, sequence, text
 from torch_distinput._file_names import file_names
 from torch_distinput._structure import children, map_leaves, rebuild
 
@@ -44,7 +44,9 @@ class Dataset(IterableDataset):
     @staticmethod
     def range(start: int, stop: int | None = None, step: int = 1) -> Dataset:
         """The integers of Python's `range` as int64 scalars: `range(stop)` or `range(start, stop, step=1)`."""
-        return Dataset(_C.Dataset.range(*((0, start) if stop is None else (start, stop)), step))
+        first, end = integer("range", "start", start), optional_integer("range", "stop", stop)
+        bounds = (0, first) if end is None else (first, end)
+        return Dataset(_C.Dataset.range(*bounds, integer("range", "step", step)))
 
     @staticmethod
     def from_tensors(x: Any) -> Dataset:
@@ -70,6 +72,7 @@ class Dataset(IterableDataset):
             args: arguments for `fn`.
         """
         name = getattr(fn, "__name__", type(fn).__name__)
+        args = sequence("from_generator", "args", args, lambda op, name, value: value)
         open = functools.partial(fn, *args) if args else fn
         return Dataset(_C.Dataset.from_generator(open, element_spec, name, lists_are_structure=False))
 
@@ -84,14 +87,16 @@ class Dataset(IterableDataset):
 
     @staticmethod
     def list_files(patterns: Any, shuffle: bool = True, seed: int | None = None) -> Dataset:
-        """The names of the files that match `patterns`, as `str`.
+        """The names of the files that match `patterns`, as `str`; all as `bytes` where one is not UTF-8.
 
         Args:
             patterns: a pattern with `*`, `?` and `[...]`, or several. NotFoundError names one that no file matches.
             shuffle: whether the names, which are sorted first, are shuffled anew in each epoch.
             seed: makes the order reproducible; None follows the seed of the options, else one that is drawn.
         """
-        return Dataset(_C.list_files(file_names(patterns, "list_files: `patterns`"), shuffle, seed))
+        names = file_names(patterns, "list_files: `patterns`")
+        shuffle = flag("list_files", "shuffle", shuffle)
+        return Dataset(_C.list_files(names, shuffle, optional_integer("list_files", "seed", seed)))
 
     @staticmethod
     def zip(structure: Any) -> Dataset:
@@ -112,10 +117,12 @@ class Dataset(IterableDataset):
             weights: the share of each dataset, at least 0; None: equal shares. They need not add up to 1.
             seed: makes the draws reproducible; None follows the seed of the options, else one that is drawn.
         """
-        shares = [] if weights is None else [float(weight) for weight in weights]
+        op = "sample_from_datasets"
+        shares = [] if weights is None else sequence(op, "weights", weights, number)
         if weights is not None and not shares:
-            raise ValueError("sample_from_datasets: `weights` must have one entry for each dataset, but is empty.")
-        return Dataset(_C.Dataset.sample_from_datasets(_natives("sample_from_datasets", datasets), shares, seed))
+            raise ValueError(f"{op}: `weights` must have one entry for each dataset, but is empty.")
+        seed = optional_integer(op, "seed", seed)
+        return Dataset(_C.Dataset.sample_from_datasets(sequence(op, "datasets", datasets, _native), shares, seed))
 
     @staticmethod
     def choose_from_datasets(datasets: Sequence[Dataset], choice: Dataset) -> Dataset:
@@ -123,8 +130,9 @@ class Dataset(IterableDataset):
 
         Ends with `choice`, or when the dataset that is chosen has ended.
         """
-        (native,) = _natives("choose_from_datasets", [choice], "choice")
-        return Dataset(_C.Dataset.choose_from_datasets(_natives("choose_from_datasets", datasets), native))
+        op = "choose_from_datasets"
+        natives = sequence(op, "datasets", datasets, _native)
+        return Dataset(_C.Dataset.choose_from_datasets(natives, _native(op, "choice", choice)))
 
     # Ops.
 
@@ -133,7 +141,7 @@ class Dataset(IterableDataset):
 
         The last batch is shorter where elements do not come out even, or left out with `drop_remainder`.
         """
-        return Dataset(self._native.batch(batch_size, drop_remainder))
+        return Dataset(self._native.batch(*_batches("batch", batch_size, drop_remainder)))
 
     def ragged_batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
         """As `batch`, for rows of varying length: they become jagged nested tensors.
@@ -141,7 +149,7 @@ class Dataset(IterableDataset):
         Tensors whose shape is known statically are stacked, as are scalars, strings and sparse tensors; only dim 0
         of the others may vary.
         """
-        return Dataset(self._native.ragged_batch(batch_size, drop_remainder))
+        return Dataset(self._native.ragged_batch(*_batches("ragged_batch", batch_size, drop_remainder)))
 
     def unbatch(self) -> Dataset:
         """The rows along dim 0 as elements."""
@@ -149,7 +157,15 @@ class Dataset(IterableDataset):
 
     def rebatch(self, batch_sizes: int | Sequence[int], drop_remainder: bool = False) -> Dataset:
         """The rows of batches regrouped, across the borders of batches, into sizes that are taken in turn."""
-        return Dataset(self._native.rebatch(_sizes(batch_sizes), drop_remainder))
+        op = "rebatch"
+        sizes = list(batch_sizes) if _has_entries(batch_sizes) else None
+        if sizes and any(_has_entries(size) for size in sizes):
+            raise ValueError(f"{op}: `batch_sizes` must have one dim at most, but is {batch_sizes!r}.")
+        if sizes is None:
+            sizes = [integer(op, "batch_sizes", batch_sizes)]
+        else:
+            sizes = sequence(op, "batch_sizes", sizes, integer)
+        return Dataset(self._native.rebatch(sizes, flag(op, "drop_remainder", drop_remainder)))
 
     def shuffle(
         self, buffer_size: int | None = None, seed: int | None = None, reshuffle_each_iteration: bool = True
@@ -161,31 +177,35 @@ class Dataset(IterableDataset):
             seed: makes the order reproducible; None follows the seed of the options, else one that is drawn.
             reshuffle_each_iteration: whether each epoch and each round of `repeat` has another order.
         """
-        return Dataset(self._native.shuffle(buffer_size, seed, reshuffle_each_iteration))
+        op = "shuffle"
+        buffer_size, seed = optional_integer(op, "buffer_size", buffer_size), optional_integer(op, "seed", seed)
+        reshuffle = flag(op, "reshuffle_each_iteration", reshuffle_each_iteration)
+        return Dataset(self._native.shuffle(buffer_size, seed, reshuffle))
 
     def repeat(self, count: int | None = None) -> Dataset:
         """The dataset `count` times; None or -1: for ever."""
-        return Dataset(self._native.repeat(count))
+        return Dataset(self._native.repeat(optional_integer("repeat", "count", count)))
 
     def take(self, count: int) -> Dataset:
         """The first `count` elements; -1: all."""
-        return Dataset(self._native.take(count))
+        return Dataset(self._native.take(integer("take", "count", count)))
 
     def skip(self, count: int) -> Dataset:
         """All but the first `count` elements; -1: none."""
-        return Dataset(self._native.skip(count))
+        return Dataset(self._native.skip(integer("skip", "count", count)))
 
     def shard(self, num_shards: int, index: int) -> Dataset:
         """Every `num_shards`-th element from element `index` on. `shard(SHARD_HINT, 0)` marks the place for HINT."""
+        num_shards, index = integer("shard", "num_shards", num_shards), integer("shard", "index", index)
         return Dataset(self._native.shard(num_shards, index))
 
     def enumerate(self, start: int = 0) -> Dataset:
         """Pairs of a number, counted from `start`, and an element."""
-        return Dataset(self._native.enumerate(start))
+        return Dataset(self._native.enumerate(integer("enumerate", "start", start)))
 
     def concatenate(self, other: Dataset) -> Dataset:
         """The elements of this dataset, then those of `other`."""
-        return Dataset(self._native.concatenate(_unwrapped(other)))
+        return Dataset(self._native.concatenate(_native("concatenate", "other", other)))
 
     def cache(self) -> Dataset:
         """Keeps elements in memory once they were read. What stands before it runs as in epoch 0, always."""
@@ -193,7 +213,7 @@ class Dataset(IterableDataset):
 
     def prefetch(self, buffer_size: int) -> Dataset:
         """Reads up to `buffer_size` elements ahead on another thread; -1: as many as the library sees fit."""
-        return Dataset(self._native.prefetch(buffer_size))
+        return Dataset(self._native.prefetch(integer("prefetch", "buffer_size", buffer_size)))
 
     def map(
         self,
@@ -213,7 +233,9 @@ class Dataset(IterableDataset):
             row_wise: promises that rows of a batch are independent of each other, so that each replica may run `fn`
                 on just its rows.
         """
-        return Dataset(self._native.map(fn, num_parallel_calls, deterministic, element_spec, row_wise))
+        calls = optional_integer("map", "num_parallel_calls", num_parallel_calls)
+        deterministic = flag("map", "deterministic", deterministic)
+        return Dataset(self._native.map(fn, calls, deterministic, element_spec, flag("map", "row_wise", row_wise)))
 
     def filter(self, fn: Callable[..., Any]) -> Dataset:
         """The elements for which `fn` returns a true bool; the parts of a tuple are passed as several arguments."""
@@ -245,14 +267,23 @@ class Dataset(IterableDataset):
                 each CPU; None reads in the consumer's thread.
             deterministic: False lets a dataset that is ready overtake one that is not.
         """
-        return Dataset(self._native.interleave(fn, cycle_length, block_length, num_parallel_calls, deterministic))
+        op = "interleave"
+        return Dataset(
+            self._native.interleave(
+                fn,
+                optional_integer(op, "cycle_length", cycle_length),
+                integer(op, "block_length", block_length),
+                optional_integer(op, "num_parallel_calls", num_parallel_calls),
+                flag(op, "deterministic", deterministic),
+            )
+        )
 
     def window(self, size: int) -> Dataset:
         """Elements whose leaves are datasets of `size` consecutive values of that leaf; the last may hold fewer.
 
         `ds.window(n).flat_map(lambda w: w.batch(n))` has the elements of `ds.batch(n)`.
         """
-        return Dataset(self._native.window(size))
+        return Dataset(self._native.window(integer("window", "size", size)))
 
     def padded_batch(
         self, batch_size: int, padded_shapes: Any = None, padding_values: Any = 0, drop_remainder: bool = False
@@ -268,8 +299,9 @@ class Dataset(IterableDataset):
                 strings, which 0 pads with "".
             drop_remainder: whether a short last batch is left out.
         """
-        shapes, values = _shapes("padded_batch", padded_shapes), _values(padding_values)
-        return Dataset(self._native.padded_batch(batch_size, shapes, values, drop_remainder))
+        op = "padded_batch"
+        size, drop = _batches(op, batch_size, drop_remainder)
+        return Dataset(self._native.padded_batch(size, _shapes(op, padded_shapes), _values(padding_values), drop))
 
     def bucket_by_length(
         self,
@@ -295,16 +327,17 @@ class Dataset(IterableDataset):
             drop_remainder: whether buckets that are not full at the end are left out.
             no_padding: the elements of a bucket have one shape already.
         """
+        op = "bucket_by_length"
         return Dataset(
             self._native.bucket_by_length(
                 element_length_func,
-                [operator.index(length) for length in bucket_boundaries],
-                [operator.index(size) for size in bucket_batch_sizes],
-                _shapes("bucket_by_length", padded_shapes),
+                sequence(op, "bucket_boundaries", bucket_boundaries, integer),
+                sequence(op, "bucket_batch_sizes", bucket_batch_sizes, integer),
+                _shapes(op, padded_shapes),
                 _values(padding_values),
-                pad_to_bucket_boundary,
-                drop_remainder,
-                no_padding,
+                flag(op, "pad_to_bucket_boundary", pad_to_bucket_boundary),
+                flag(op, "drop_remainder", drop_remainder),
+                flag(op, "no_padding", no_padding),
             )
         )
 
@@ -317,7 +350,8 @@ class Dataset(IterableDataset):
 
         Reading raises FailedPreconditionError where the data turns out to be longer or shorter.
         """
-        return Dataset(self._native.assert_cardinality(expected_cardinality))
+        size = integer("assert_cardinality", "expected_cardinality", expected_cardinality)
+        return Dataset(self._native.assert_cardinality(size))
 
     def normalize_images(
         self,
@@ -338,11 +372,14 @@ class Dataset(IterableDataset):
                 factors that were rounded once, then rounded to `dtype`.
             layout: "NCHW" puts the channels before height and width, "NHWC" behind.
         """
-        return Dataset(self._native.normalize_images(list(mean), list(std), dtype, layout))
+        op = "normalize_images"
+        means, stds = sequence(op, "mean", mean, number), sequence(op, "std", std, number)
+        dtype = instance(op, "dtype", dtype, torch.dtype)
+        return Dataset(self._native.normalize_images(means, stds, dtype, text(op, "layout", layout)))
 
     def apply(self, transformation: Callable[[Dataset], Dataset]) -> Dataset:
         """`transformation(self)`: a chain of ops with a name."""
-        result = transformation(self)
+        result = function("apply", "transformation", transformation)(self)
         if not isinstance(result, Dataset):
             name = getattr(transformation, "__name__", type(transformation).__name__)
             raise TypeError(f"apply: {name} must return a Dataset, but returned a {type(result).__name__}.")
@@ -350,7 +387,7 @@ class Dataset(IterableDataset):
 
     def with_options(self, options: _C.Options) -> Dataset:
         """The dataset with `options`; of several, the later one wins field by field."""
-        return Dataset(self._native.with_options(options))
+        return Dataset(self._native.with_options(instance("with_options", "options", options, _C.Options)))
 
     # Questions.
 
@@ -401,6 +438,7 @@ class Dataset(IterableDataset):
 
     def set_epoch(self, epoch: int) -> None:
         """Pins the epoch of the next iterator."""
+        epoch = integer("set_epoch", "epoch", epoch)
         self._native.set_epoch(epoch)
         self._pinned_epoch = epoch
 
@@ -420,26 +458,17 @@ class Dataset(IterableDataset):
         )
 
 
-def _sizes(batch_sizes: Any) -> list[int]:
-    try:
-        return [operator.index(batch_sizes)]
-    except TypeError:
-        pass
-    try:
-        return [operator.index(size) for size in batch_sizes]
-    except TypeError:
-        raise ValueError(
-            f"rebatch: `batch_sizes` must be an int or a sequence of ints, but is {batch_sizes!r}."
-        ) from None
+def _native(op: str, name: str, value: Any) -> _C.Dataset:
+    return instance(op, name, value, Dataset)._native
 
 
-def _natives(op: str, datasets: Any, parameter: str = "datasets") -> list[_C.Dataset]:
-    natives = []
-    for dataset in datasets:
-        if not isinstance(dataset, Dataset):
-            raise TypeError(f"{op}: `{parameter}` must be made of Datasets, but has a {type(dataset).__name__}.")
-        natives.append(dataset._native)
-    return natives
+def _has_entries(value: Any) -> bool:
+    """Also of an array, which has no entries without dims."""
+    return hasattr(value, "__iter__") and getattr(value, "ndim", 1) > 0
+
+
+def _batches(op: str, batch_size: Any, drop_remainder: Any) -> tuple[int, bool]:
+    return integer(op, "batch_size", batch_size), flag(op, "drop_remainder", drop_remainder)
 
 
 def _shapes(op: str, shapes: Any) -> Any:
@@ -450,7 +479,7 @@ def _shapes(op: str, shapes: Any) -> Any:
 def _shape_specs(op: str, shapes: Any) -> Any:
     parts = children(shapes)
     if shapes is None or parts is None or _is_shape(shapes):
-        return _C.TensorSpec(None if shapes is None else [_dim(op, dim) for dim in _sequence(op, shapes)])
+        return _C.TensorSpec(None if shapes is None else _dims(op, shapes))
     return rebuild(shapes, [_shape_specs(op, part) for part in parts])
 
 
@@ -458,27 +487,38 @@ def _is_shape(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(dim is None or hasattr(dim, "__index__") for dim in value)
 
 
-def _sequence(op: str, shape: Any) -> list:
+def _dims(op: str, shape: Any) -> list[int | None]:
     try:
-        return list(shape)
+        if isinstance(shape, str):
+            raise TypeError
+        return [None if dim is None else _dim(op, dim) for dim in shape]
     except TypeError:
         raise TypeError(f"{op}: `padded_shapes` must hold sequences of ints and None, but has {shape!r}.") from None
 
 
 def _dim(op: str, dim: Any) -> int | None:
-    size = None if dim is None else operator.index(dim)
-    if size is not None and size < -1:
+    size = integer(op, "padded_shapes", dim)
+    if size < -1:
         raise ValueError(f"{op}: `padded_shapes` must have dims of at least 0, -1 or None, but has {size}.")
     return None if size == -1 else size
 
 
 def _values(values: Any) -> Any:
-    """Padding values, floats in double precision; None stands for 0."""
+    """Padding values: floats in double precision, 0 for None, and `str`, which pads bytes too, for bytes in UTF-8."""
+    return _value(values) if children(values) is None else map_leaves(_value, values)
 
-    def exact(value: Any) -> Any:
-        return torch.tensor(value, dtype=torch.float64) if isinstance(value, float) else 0 if value is None else value
 
-    return exact(values) if children(values) is None else map_leaves(exact, values)
+def _value(value: Any) -> Any:
+    if value is None:
+        return 0
+    if isinstance(value, float):
+        return torch.tensor(value, dtype=torch.float64)
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value
+    return value
 
 
 def _unwrapped(value: Any) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from torch_distinput import _C
+from torch_distinput._arguments import integer, is_flag, optional_text
 from torch_distinput._file_names import Path, file_names
 from torch_distinput.dataset import Dataset
 
@@ -33,7 +34,7 @@ class TextLineDataset(Dataset):
         self, files: Path | Iterable[Path] | Dataset, compression_type: str | None = None, index: bool | str = "auto"
     ):
         name = "TextLineDataset"
-        super().__init__(_C.text_lines(_files(files, name), compression_type, _index(index, name)))
+        super().__init__(_C.text_lines(_files(files, name), *_options(compression_type, index, name)))
 
 
 class TFRecordDataset(Dataset):
@@ -47,7 +48,7 @@ class TFRecordDataset(Dataset):
         self, files: Path | Iterable[Path] | Dataset, compression_type: str | None = None, index: bool | str = "auto"
     ):
         name = "TFRecordDataset"
-        super().__init__(_C.tf_records(_files(files, name), compression_type, _index(index, name)))
+        super().__init__(_C.tf_records(_files(files, name), *_options(compression_type, index, name)))
 
 
 class FixedLengthRecordDataset(Dataset):
@@ -67,10 +68,11 @@ class FixedLengthRecordDataset(Dataset):
         index: bool | str = "auto",
     ):
         name = "FixedLengthRecordDataset"
-        names = _files(files, name)
-        index = _index(index, name)
+        sizes = {"record_bytes": record_bytes, "header_bytes": header_bytes, "footer_bytes": footer_bytes}
+        sizes = {field: integer(name, field, size) for field, size in sizes.items()}
+        compression, index = _options(compression_type, index, name)
         super().__init__(
-            _C.fixed_records(names, record_bytes, header_bytes, footer_bytes, compression_type, index)
+            _C.fixed_records(_files(files, name), **sizes, compression_type=compression, index=index)
         )
 
 
@@ -78,10 +80,14 @@ def _files(files: Any, name: str) -> Any:
     return files._native if isinstance(files, Dataset) else file_names(files, f"{name}: `files`")
 
 
+def _options(compression_type: Any, index: Any, name: str) -> tuple[str | None, bool | None]:
+    return optional_text(name, "compression_type", compression_type), _index(index, name)
+
+
 def _index(index: Any, name: str) -> bool | None:
-    if index is True or index is False:
-        return index
-    if index == "auto":
+    if is_flag(index):
+        return bool(index)
+    if isinstance(index, str) and index == "auto":
         return None
     raise ValueError(f'{name}: `index` must be True, False or "auto", but is {index!r}.')
 

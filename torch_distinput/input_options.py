@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from torch_distinput import _C
+from torch_distinput._arguments import flag, integer, number, sequence
 from torch_distinput._C import InputReplicationMode
 
 SPLITS = ("tf", "balanced")
@@ -94,9 +95,7 @@ class InputOptions:
 
 
 def _flag(name: str, value) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"InputOptions: `{name}` must be a bool, but is {value!r}.")
-    return value
+    return flag("InputOptions", name, value)
 
 
 def _mode(name: str, value) -> InputReplicationMode:
@@ -108,11 +107,10 @@ def _mode(name: str, value) -> InputReplicationMode:
 
 
 def _count(name: str, value) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"InputOptions: `{name}` must be an int, but is {value!r}.")
-    if value < 0:
+    count = integer("InputOptions", name, value)
+    if count < 0:
         raise ValueError(f"InputOptions: `{name}` must be at least 0, but is {value}.")
-    return value
+    return count
 
 
 def _word(words: Sequence[str]):
@@ -127,14 +125,14 @@ def _word(words: Sequence[str]):
 def _weights(name: str, value) -> tuple[float, ...] | None:
     if value is None:
         return None
-    weights = tuple(float(weight) for weight in value)
+    weights = tuple(sequence("InputOptions", name, value, number))
     if not weights or not all(math.isfinite(weight) and weight > 0 for weight in weights):
         raise ValueError(f"InputOptions: `{name}` must be positive numbers, one for each replica, but is {value!r}.")
     return weights
 
 
 def _seconds(name: str, value) -> float:
-    seconds = float(value)
+    seconds = number("InputOptions", name, value)
     if not seconds > 0:
         raise ValueError(f"InputOptions: `{name}` must be more than 0 seconds, but is {value!r}.")
     return seconds

@@ -2,11 +2,15 @@
 #include "kernels/pad_rows.h"
 
 #include <ATen/core/Formatting.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/util/Exception.h>
+#include <c10/util/safe_numerics.h>
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <sstream>
 #include <string>
 
 #include "kernels/dense.h"
@@ -53,16 +57,33 @@ Dims padded_shape(const PaddedLeaf& rows, const std::vector<at::IntArrayRef>& sh
   return shape;
 }
 
+/// Throws unless a batch of `shape`, `item` bytes each, has a size that a number can say.
+void check_size(const PaddedLeaf& rows, const Dims& shape, std::int64_t item) {
+  std::uint64_t items = 0;
+  std::uint64_t bytes = 0;
+  const bool overflows = c10::safe_multiplies_u64(shape, &items) ||
+                         c10::mul_overflows(items, static_cast<std::uint64_t>(item), &bytes);
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  TORCH_CHECK_VALUE(!overflows && bytes <= kMost, rows.op, ": `padded_shapes` makes ", rows.name(),
+                    " a batch of the shape ", dims_text(shape), ", which is more than any memory holds.");
+}
+
+/// Whether `item` is `wide` up to rounding: integers are exact, and nothing finite becomes infinite.
+bool is_same_value(const at::Tensor& item, const at::Tensor& wide) {
+  if (c10::isIntegralType(item.scalar_type(), /*includeBool=*/true))
+    return item.to(wide.scalar_type()).equal(wide);
+  return at::isfinite(item.to(at::kComplexDouble)).equal(at::isfinite(wide));
+}
+
 /// `value` as one item of `dtype`, whose bytes are copied; undefined stands for zeros.
 at::Tensor padding_item(const PaddedLeaf& rows, const c10::Scalar& value, c10::ScalarType dtype) {
   if (value.equal(0)) return {};
-  const bool is_integral = c10::isIntegralType(dtype, /*includeBool=*/true);
   const at::Tensor wide = at::scalar_tensor(value, value.type());
-  const at::Tensor item = wide.to(dtype);
-  const bool fits =
-      is_integral ? item.to(wide.scalar_type()).equal(wide) : c10::isComplexType(dtype) || !value.isComplex();
-  TORCH_CHECK_VALUE(fits, rows.op, ": `padding_values` for ", rows.name(), " is ", value, ", which torch.",
-                    dtype_name(dtype), " cannot hold.");
+  at::Tensor item;
+  // Complex numbers are no others, and torch would print a warning.
+  if (!value.isComplex() || c10::isComplexType(dtype)) item = wide.to(dtype);
+  TORCH_CHECK_VALUE(item.defined() && is_same_value(item, wide), rows.op, ": `padding_values` for ",
+                    rows.name(), " is ", value, ", which torch.", dtype_name(dtype), " cannot hold.");
   return item;
 }
 
@@ -104,8 +125,8 @@ std::vector<const at::Tensor*> dense_rows(const PaddedLeaf& leaf) {
 }
 
 at::Tensor pad_dense(const PaddedLeaf& leaf, const LeafPadding& padding, BufferPool& pool) {
-  TORCH_CHECK_VALUE(!padding.text, leaf.op, ": `padding_values` for ", leaf.name(), " is the string '",
-                    padding.text.value_or(""), "', but a tensor is padded with a number.");
+  TORCH_CHECK_VALUE(!padding.text, leaf.op, ": `padding_values` for ", leaf.name(), " is the string ",
+                    to_string(padding), ", but a tensor is padded with a number.");
   const std::vector<const at::Tensor*> rows = dense_rows(leaf);
   std::vector<at::IntArrayRef> shapes;
   for (const at::Tensor* row : rows) shapes.push_back(row->sizes());
@@ -113,8 +134,9 @@ at::Tensor pad_dense(const PaddedLeaf& leaf, const LeafPadding& padding, BufferP
   Dims batch_shape{static_cast<std::int64_t>(rows.size())};
   batch_shape.insert(batch_shape.end(), shape.begin(), shape.end());
   const c10::ScalarType dtype = rows.front()->scalar_type();
-  at::Tensor batch = pooled_tensor(batch_shape, dtype, pool);
   const at::Tensor value = padding_item(leaf, padding.value, dtype);
+  check_size(leaf, batch_shape, static_cast<std::int64_t>(c10::elementSize(dtype)));
+  at::Tensor batch = pooled_tensor(batch_shape, dtype, pool);
   const auto item = static_cast<std::int64_t>(batch.element_size());
   const auto row_bytes = static_cast<std::int64_t>(batch.nbytes()) / batch_shape.front();
   char* to = static_cast<char*>(batch.mutable_data_ptr());
@@ -154,7 +176,12 @@ Bytes pad_strings(const PaddedLeaf& leaf, const LeafPadding& padding) {
       [](bool utf8) { return utf8 ? "utf-8" : "bytes"; }, "use str or bytes everywhere");
   std::vector<at::IntArrayRef> shapes;
   for (std::size_t i = 0; i < rows.size(); ++i) shapes.emplace_back(rows[i].shape);
+  TORCH_CHECK_VALUE(padding.utf8 || !rows[0].utf8, leaf.op, ": `padding_values` for ", leaf.name(), " is ",
+                    to_string(padding), ", which is not utf-8 as the strings are.");
+  Dims batch_shape{static_cast<std::int64_t>(rows.size())};
   const Dims shape = padded_shape(leaf, shapes, padding.shape);
+  batch_shape.insert(batch_shape.end(), shape.begin(), shape.end());
+  check_size(leaf, batch_shape, sizeof(std::string_view));
   const std::string text = padding.text.value_or("");
   std::vector<std::string_view> strings;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -162,8 +189,7 @@ Bytes pad_strings(const PaddedLeaf& leaf, const LeafPadding& padding) {
     append_strings(rows[i], next, shapes[i], shape, /*inside=*/true, text, strings);
   }
   Bytes column = Bytes::column(strings, rows[0].utf8);
-  column.shape.assign(1, static_cast<std::int64_t>(rows.size()));
-  column.shape.insert(column.shape.end(), shape.begin(), shape.end());
+  column.shape = std::move(batch_shape);
   return column;
 }
 
@@ -176,7 +202,29 @@ Leaf pad_leaf(const PaddedLeaf& leaf, const LeafPadding& padding, BufferPool& po
   return join_leaf(place, pool);
 }
 
+/// Printable ASCII as it is, other bytes as `\xff`.
+std::string escaped(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  for (const char byte : bytes) {
+    const auto code = static_cast<unsigned char>(byte);
+    if (code >= ' ' && code <= '~') {
+      out += byte;
+    } else {
+      out += {'\\', 'x', kDigits[code >> 4U], kDigits[code & 15U]};
+    }
+  }
+  return out;
+}
+
 }  // namespace
+
+std::string to_string(const LeafPadding& padding) {
+  if (padding.text) return padding.utf8 ? "'" + *padding.text + "'" : "b'" + escaped(*padding.text) + "'";
+  std::ostringstream out;
+  out << padding.value;
+  return out.str();
+}
 
 Element pad_rows(std::span<const Element> elements, std::span<const LeafPadding> padding, BufferPool& pool,
                  std::string_view op) {

@@ -1,7 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/padding.h"
 
-#include <ATen/core/Formatting.h>
 #include <c10/util/Exception.h>
 
 #include <sstream>
@@ -37,7 +36,8 @@ LeafPadding padding_value(const Element& values, std::size_t leaf, std::string_v
       string != nullptr ? string->shape : dense_leaf(values, leaf, op, "pad with").sizes().vec();
   TORCH_CHECK_VALUE(shape.empty(), op, ": `padding_values` must be scalars, but ",
                     leaf_name(*values.structure(), leaf), " has the shape ", dims_string(shape), ".");
-  if (string != nullptr) return {.shape = {}, .value = 0, .text = std::string((*string)[0])};
+  if (string != nullptr)
+    return {.shape = {}, .value = 0, .text = std::string((*string)[0]), .utf8 = string->utf8};
   return {.shape = {}, .value = values.tensor(leaf).item(), .text = {}};
 }
 
@@ -111,23 +111,19 @@ std::string Padding::describe() const {
   std::ostringstream out;
   if (shapes_) {
     out << ", padded_shapes=";
-    const char* separator = shapes_->leaves.size() == 1 ? "" : "[";
+    const bool several = shapes_->leaves.size() != 1;
+    if (several) out << '[';
+    const char* separator = "";
     for (const std::optional<Dims>& shape : shapes_->leaves)
       out << std::exchange(separator, ", ") << dims_string(shape);
-    if (shapes_->leaves.size() != 1) out << ']';
+    if (several) out << ']';
   }
   if (values_structure_ == nullptr && !values_.front().text && values_.front().value.equal(0))
     return out.str();
   out << ", padding_values=";
-  const char* separator = values_structure_ == nullptr ? "" : "[";
-  for (const LeafPadding& padding : values_) {
-    out << std::exchange(separator, ", ");
-    if (padding.text) {
-      out << '\'' << *padding.text << '\'';
-    } else {
-      out << padding.value;
-    }
-  }
+  if (values_structure_ != nullptr) out << '[';
+  const char* separator = "";
+  for (const LeafPadding& padding : values_) out << std::exchange(separator, ", ") << to_string(padding);
   if (values_structure_ != nullptr) out << ']';
   return out.str();
 }

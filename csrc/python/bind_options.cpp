@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "python/argument.h"
 #include "python/module.h"
 #include "torch_distinput/options.h"
 
@@ -42,15 +43,18 @@ void bind_policy(py::module_& module) {
 
 void bind_skip(py::module_& module) {
   py::class_<Skip>(module, "Skip", "Skip rows that fail instead of raising, up to a limit (None: no limit).")
-      .def(py::init([](std::optional<std::int64_t> max_count, std::optional<double> max_fraction) {
-             const Skip skip{max_count, max_fraction};
+      .def(py::init([](const Argument<std::int64_t>& max_count, const Argument<double>& max_fraction) {
+             const Skip skip{max_count.get("Skip", "max_count"), max_fraction.get("Skip", "max_fraction")};
              Options{.skip = skip}.validate();
              return skip;
            }),
            py::arg("max_count") = py::none(), py::arg("max_fraction") = py::none())
       .def_readonly("max_count", &Skip::max_count, "Most rows skipped in one epoch.")
-      .def_readonly("max_fraction", &Skip::max_fraction,
-                    "Most skipped of those seen, checked from 100 seen on.")
+      .def_readonly(
+          "max_fraction", &Skip::max_fraction,
+          "Most skipped of those seen: checked from 100 seen on, and at the end of the data, however "
+          "few they are. Inside of the datasets that the functions of `flat_map` and `interleave` "
+          "make, only from 100 seen on.")
       .def(
           "__eq__", [](const Skip& self, const Skip& other) { return self == other; }, py::is_operator(),
           py::arg("other"))
@@ -61,17 +65,18 @@ void bind_skip(py::module_& module) {
       });
 }
 
-Options make_options(std::optional<AutoShardPolicy> auto_shard_policy, std::optional<bool> deterministic,
-                     std::optional<std::int64_t> num_threads, std::optional<std::int64_t> prefetch,
-                     std::optional<std::int64_t> prefetch_bytes, const py::object& on_error,
-                     std::optional<std::int64_t> seed) {
-  Options options{.auto_shard_policy = auto_shard_policy,
-                  .deterministic = deterministic,
-                  .num_threads = num_threads,
-                  .prefetch = prefetch,
-                  .prefetch_bytes = prefetch_bytes,
+Options make_options(const Argument<AutoShardPolicy>& auto_shard_policy, const Argument<bool>& deterministic,
+                     const Argument<std::int64_t>& num_threads, const Argument<std::int64_t>& prefetch,
+                     const Argument<std::int64_t>& prefetch_bytes, const py::object& on_error,
+                     const Argument<std::int64_t>& seed) {
+  constexpr const char* kName = "Options";
+  Options options{.auto_shard_policy = auto_shard_policy.get(kName, "auto_shard_policy"),
+                  .deterministic = deterministic.get(kName, "deterministic"),
+                  .num_threads = num_threads.get(kName, "num_threads"),
+                  .prefetch = prefetch.get(kName, "prefetch"),
+                  .prefetch_bytes = prefetch_bytes.get(kName, "prefetch_bytes"),
                   .skip = skip_from_python(on_error),
-                  .seed = seed};
+                  .seed = seed.get(kName, "seed")};
   options.validate();
   return options;
 }

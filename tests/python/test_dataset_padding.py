@@ -146,6 +146,45 @@ def test_errors_name_leaf_row_and_shapes():
     )
 
 
+@pytest.mark.parametrize(("value", "shown"), [(1e6, "1e+06"), (100_000, "100000"), (2j, "0,2")])
+def test_a_value_that_the_dtype_cannot_hold_is_refused(recwarn, value, shown):
+    rows = tdi.Dataset.from_torch([torch.ones(1, dtype=torch.float16), torch.ones(2, dtype=torch.float16)])
+    message = error_of(rows, padding_values=value)
+    assert message.startswith("padded_batch: `padding_values`") and shown in message and "torch.float16" in message
+    assert not recwarn.list
+
+
+def test_infinity_is_a_value_like_others():
+    rows = tdi.Dataset.from_torch([torch.ones(1, dtype=torch.float16), torch.ones(2, dtype=torch.float16)])
+    (batch,) = rows.padded_batch(2, padding_values=float("-inf"))
+    assert batch[0].tolist() == [1, float("-inf")]
+
+
+def test_bytes_pad_text_where_they_are_utf8():
+    text = tdi.Dataset.from_generator(lambda: iter([["a"], ["b", "c"]]), tdi.StringSpec([None]))
+    assert list(text.padded_batch(2, padding_values=b"-")) == [[["a", "-"], ["b", "c"]]]
+    dataset = text.padded_batch(2, padding_values=b"\xff")
+    assert r"padding_values=b'\xff'" in repr(dataset)
+    message = error_of(text, padding_values=b"\xff")
+    assert message.startswith("padded_batch: `padding_values`") and r"b'\xff'" in message
+    raw = tdi.Dataset.from_generator(lambda: iter([[b"a"], [b"b", b"c"]]), tdi.StringSpec([None], None))
+    for value, padded_with in ((b"\xff", b"\xff"), (b"-", b"-"), ("-", b"-")):
+        assert list(raw.padded_batch(2, padding_values=value)) == [[[b"a", padded_with], [b"b", b"c"]]]
+
+
+def test_shapes_that_no_memory_holds():
+    rows = from_rows([[1], [2, 3]])
+    assert error_of(rows, padded_shapes=[2**62]) == (
+        f"padded_batch: `padded_shapes` makes the element a batch of the shape (2, {2**62}), which is more than any "
+        "memory holds."
+    )
+
+
+def test_no_shapes_are_printed_as_such():
+    unknown = tdi.Dataset.from_generator(lambda: iter([]), None)
+    assert "padded_shapes=[])" in repr(unknown.padded_batch(2, padded_shapes={}))
+
+
 def test_wrong_arguments_are_refused_when_the_op_is_called():
     rows = pipelines.slices(4)
     with pytest.raises(ValueError, match="padded_batch: `batch_size` must be at least 1, but is 0"):

@@ -99,9 +99,9 @@ def test_wrong_weights(weights, message):
 def test_wrong_arguments():
     with pytest.raises(ValueError, match="sample_from_datasets: `datasets` must hold at least 1 dataset"):
         tdi.Dataset.sample_from_datasets([])
-    with pytest.raises(TypeError, match="sample_from_datasets: `datasets` must be made of Datasets, but has a int"):
+    with pytest.raises(TypeError, match=r"sample_from_datasets: `datasets\[0\]` must be of type Dataset, but is a int"):
         tdi.Dataset.sample_from_datasets([3])
-    with pytest.raises(TypeError, match="choose_from_datasets: `choice` must be made of Datasets, but has a list"):
+    with pytest.raises(TypeError, match="choose_from_datasets: `choice` must be of type Dataset, but is a list"):
         tdi.Dataset.choose_from_datasets(ranges([1]), [0])
     with pytest.raises(ValueError, match="choose_from_datasets: the element must have one type in all inputs"):
         tdi.Dataset.choose_from_datasets([*ranges([1]), tdi.Dataset.from_tensors(0.5)], tdi.Dataset.range(1))

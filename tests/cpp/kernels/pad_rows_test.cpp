@@ -8,7 +8,10 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/buffer_pool.h"
@@ -23,6 +26,11 @@ at::Tensor padded(const std::vector<Element>& rows, LeafPadding padding = {}) {
 
 std::string error_of(const std::vector<Element>& rows, LeafPadding padding = {}) {
   return message_of<c10::ValueError>([&] { padded(rows, padding); });
+}
+
+/// A row of one string.
+Element string_row(std::string_view string, bool utf8) {
+  return {Structure::leaf(), {Bytes::column({&string, 1}, utf8)}};
 }
 
 TEST(PadRows, PadsEachDimToTheLongestRow) {
@@ -58,6 +66,53 @@ TEST(PadRows, ChecksThatTheDtypeHoldsTheValue) {
             "padded_batch: `padding_values` for the element is 256, which torch.uint8 cannot hold.");
   EXPECT_EQ(error_of(bytes, {.shape = {}, .value = 0.5}),
             "padded_batch: `padding_values` for the element is 0.5, which torch.uint8 cannot hold.");
+}
+
+TEST(PadRows, RefusesFiniteValuesThatWouldBecomeInfinite) {
+  const std::vector<Element> halves{at::ones({1}, at::kHalf), at::ones({2}, at::kHalf)};
+  EXPECT_EQ(error_of(halves, {.shape = {}, .value = 1e6}),
+            "padded_batch: `padding_values` for the element is 1e+06, which torch.float16 cannot hold.");
+  EXPECT_EQ(error_of(halves, {.shape = {}, .value = 100000}),
+            "padded_batch: `padding_values` for the element is 100000, which torch.float16 cannot hold.");
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(padded(halves, {.shape = {}, .value = -infinity})[0][1].item<double>(), -infinity);
+  EXPECT_TRUE(std::isnan(padded(halves, {.shape = {}, .value = std::nan("")})[0][1].item<double>()));
+  EXPECT_NEAR(padded(halves, {.shape = {}, .value = 0.1})[0][1].item<double>(), 0.1, 1e-4);
+}
+
+TEST(PadRows, RefusesComplexValuesForOtherTensorsWithoutAWarning) {
+  const std::vector<Element> rows{at::ones({1}), at::ones({2})};
+  const c10::complex<double> value(1, 2);
+  c10::WarningUtils::set_warnAlways(true);
+  testing::internal::CaptureStderr();
+  EXPECT_NE(error_of(rows, {.shape = {}, .value = value}).find("which torch.float32 cannot hold"),
+            std::string::npos);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  const at::Tensor batch = padded({at::ones({1}, at::kComplexFloat), at::ones({2}, at::kComplexFloat)},
+                                  {.shape = {}, .value = value});
+  EXPECT_EQ(batch[0][1].item<c10::complex<double>>(), value);
+}
+
+TEST(PadRows, RefusesShapesThatNoMemoryHolds) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+  EXPECT_EQ(
+      error_of({at::ones({1}), at::ones({2})}, {.shape = Dims{kHuge}}),
+      "padded_batch: `padded_shapes` makes the element a batch of the shape (2, 4611686018427387904), which "
+      "is more than any memory holds.");
+  EXPECT_NE(error_of({at::ones({1, 1})}, {.shape = Dims{kHuge, kHuge}}).find("`padded_shapes`"),
+            std::string::npos);
+  EXPECT_NE(error_of({string_row("a", true)}, {.shape = Dims{kHuge}}).find("`padded_shapes`"),
+            std::string::npos);
+}
+
+TEST(PadRows, PadsTextWithTextOnly) {
+  const std::vector<Element> text{string_row("a", true)};
+  const std::vector<Element> bytes{string_row("a", false)};
+  const LeafPadding no_text{.shape = Dims{2}, .value = 0, .text = "\xff'", .utf8 = false};
+  EXPECT_EQ(
+      error_of(text, no_text),
+      "padded_batch: `padding_values` for the element is b'\\xff'', which is not utf-8 as the strings are.");
+  EXPECT_NO_THROW(pad_rows(bytes, {&no_text, 1}, *host_pool(), "padded_batch"));
 }
 
 TEST(PadRows, NamesTheRowThatDoesNotFit) {

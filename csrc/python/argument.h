@@ -1,0 +1,39 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace torch_distinput {
+
+/// An optional argument of type `T` (bool, std::int64_t, double or AutoShardPolicy) as it came. pybind11
+/// shows it as a `T | None` but lets everything through: its own message names neither the parameter nor the
+/// value.
+template <class T>
+struct Argument {
+  pybind11::object given;
+
+  /// Nullopt for None. Throws c10::TypeError naming `op` and `parameter` for another type, and
+  /// c10::ValueError for an int of more than 64 bits.
+  std::optional<T> get(const char* op, const char* parameter) const;
+};
+
+}  // namespace torch_distinput
+
+namespace pybind11::detail {
+
+template <class T>
+struct type_caster<torch_distinput::Argument<T>> {
+  PYBIND11_TYPE_CASTER(torch_distinput::Argument<T>, make_caster<std::optional<T>>::name);
+
+  bool load(handle source, bool /*convert*/) {
+    value.given = reinterpret_borrow<object>(source);
+    return true;
+  }
+};
+
+}  // namespace pybind11::detail
