@@ -12,6 +12,17 @@ Options Node::options() const {
   return merged;
 }
 
+void Node::check_sources() const {
+  for (const auto& input : inputs()) input->check_sources();
+}
+
+std::int64_t Node::checked_cardinality() const {
+  const std::int64_t count = cardinality();
+  if (options().skip) return count;
+  check_sources();
+  return cardinality();  // the files may be whole by now
+}
+
 PlanPtr Node::plan(const IterContext&) const { return nullptr; }
 
 }  // namespace torch_distinput

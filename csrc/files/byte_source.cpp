@@ -19,22 +19,29 @@ constexpr std::uint64_t kAhead = std::uint64_t{4} << 20;
 class PlainBytes final : public ByteSource {
  public:
   PlainBytes(FilePtr file, std::uint64_t offset)
-      : file_(std::move(file)), has_positions_(file_->stamp().is_regular), offset_(offset), asked_(offset) {}
+      : file_(std::move(file)), opened_(file_->stamp()), offset_(offset), asked_(offset) {}
 
   std::size_t read(std::span<char> into) override {
-    if (!has_positions_) return file_->read_next(into);
+    if (!opened_.is_regular) return file_->read_next(into);
     if (offset_ + kAhead / 2 >= asked_) {
       file_->will_read(asked_, kAhead);
       asked_ += kAhead;
     }
     const std::size_t count = file_->read(into, offset_);
     offset_ += count;
+    // It may have grown: then the end is where it is now.
+    if (count == 0 && offset_ < opened_.size) {
+      throw FileError(FileError::Kind::kChanged, file_->path(),
+                      "the file became shorter while it was read: it had " + std::to_string(opened_.size) +
+                          " bytes when it was opened, but ends at byte " +
+                          std::to_string(file_->stamp().size) + " now");
+    }
     return count;
   }
 
  private:
   FilePtr file_;
-  bool has_positions_;
+  FileStamp opened_;  ///< the file when it was opened
   std::uint64_t offset_;
   std::uint64_t asked_;  ///< up to here the system was asked to fetch
 };
@@ -89,6 +96,10 @@ void skip_bytes(ByteSource& source, std::uint64_t count, const std::string& path
 std::unique_ptr<ByteSource> open_bytes(FilePtr file, Compression compression, std::uint64_t offset) {
   const std::string path = file->path();
   if (compression == Compression::kNone && file->stamp().is_regular) {
+    if (char before; offset > 0 && file->read({&before, 1}, offset - 1) == 0) {
+      throw FileError(FileError::Kind::kChanged, path,
+                      "it ends before byte " + std::to_string(offset) + ", the position to go on from");
+    }
     return std::make_unique<PlainBytes>(std::move(file), offset);
   }
   std::unique_ptr<ByteSource> source;

@@ -23,10 +23,12 @@ FileStamp to_stamp(const struct ::stat& status, const std::string& path) {
           .is_regular = S_ISREG(status.st_mode)};
 }
 
-int open_file(const std::string& path) {
+int open_file(const std::string& path, File::Opening opening) {
+  // Regular files are read the same either way.
+  const int flags = O_RDONLY | O_CLOEXEC | (opening == File::Opening::kAtOnce ? O_NONBLOCK : 0);
   int descriptor;
   do {
-    descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    descriptor = ::open(path.c_str(), flags);
   } while (descriptor < 0 && errno == EINTR);
   if (descriptor < 0) throw_system_error(path, "open", errno);
   return descriptor;
@@ -59,7 +61,15 @@ FileStamp stamp_of(const std::string& path) {
   return to_stamp(status, path);
 }
 
-File::File(std::string path) : path_(std::move(path)), descriptor_(open_file(path_)) {
+bool can_index(const std::string& path) {
+  const FileStamp stamp = stamp_of(path);
+  if (!stamp.is_regular || stamp.size > 0) return stamp.is_regular;
+  char first;
+  return File(path).read({&first, 1}, 0) == 0;
+}
+
+File::File(std::string path, Opening opening)
+    : path_(std::move(path)), descriptor_(open_file(path_, opening)) {
   try {
     stamp();
   } catch (...) {

@@ -13,7 +13,7 @@ namespace torch_distinput {
 struct FileStamp {
   std::uint64_t size = 0;  ///< bytes
   std::int64_t mtime = 0;  ///< last change, nanoseconds since 1970
-  bool is_regular = true;  ///< not a pipe or a device: has a size and random access
+  bool is_regular = true;  ///< not a pipe or a device: has random access
 
   bool operator==(const FileStamp&) const = default;
 };
@@ -21,11 +21,21 @@ struct FileStamp {
 /// The stamp of the file `path`. Throws FileError where it is missing, a folder or out of reach.
 FileStamp stamp_of(const std::string& path);
 
+/// Whether the records of the file `path` can be indexed: it is regular, and its size is that of its contents
+/// (a file of /proc says 0, whatever there is to read). Throws FileError as `stamp_of` and File do.
+bool can_index(const std::string& path);
+
 /// An open file, read by position: many threads may read at once. Closed when destroyed.
 class File {
  public:
+  /// How to open a pipe to which nobody writes.
+  enum class Opening {
+    kWaits,   ///< for somebody who writes
+    kAtOnce,  ///< nothing can be read from it then: for users who need a regular file, and look at the stamp
+  };
+
   /// Throws FileError where it is missing, a folder or unreadable.
-  explicit File(std::string path);
+  explicit File(std::string path, Opening opening = Opening::kWaits);
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;

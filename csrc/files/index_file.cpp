@@ -117,9 +117,12 @@ bool write_whole(const fs::path& place, std::span<const char> bytes) {
   return false;
 }
 
+/// Empty where `path` is no regular file.
 std::vector<char> read_whole(const std::string& path) {
-  const File file(path);
-  std::vector<char> bytes(static_cast<std::size_t>(file.stamp().size));
+  const File file(path, File::Opening::kAtOnce);
+  const FileStamp stamp = file.stamp();
+  if (!stamp.is_regular) return {};
+  std::vector<char> bytes(static_cast<std::size_t>(stamp.size));
   bytes.resize(file.read(bytes, 0));
   return bytes;
 }

@@ -91,12 +91,12 @@ class IndexJob {
 
  private:
   RecordIndexPtr index(const std::string& path) {
+    if (!can_index(path)) {
+      throw FileError(FileError::Kind::kSystem, path,
+                      "only regular files that tell their size can be indexed, set `index` to False");
+    }
     const File file(path);
     const FileStamp stamp = file.stamp();
-    if (!stamp.is_regular) {
-      throw FileError(FileError::Kind::kSystem, path,
-                      "only regular files can be indexed, set `index` to False");
-    }
     total_ += stamp.size;
     const bool stores = stamp.size >= kLeastStored && format_.kind != RecordKind::kFixedRecords;
     if (stores) {

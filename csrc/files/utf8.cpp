@@ -1,7 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "files/utf8.h"
 
+#include <array>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 
 namespace torch_distinput {
@@ -52,6 +54,20 @@ std::size_t utf8_prefix(std::span<const char> text) noexcept {
     at += form.bytes;
   }
   return at;
+}
+
+std::string escape_non_utf8(std::string_view text) {
+  std::string escaped;
+  while (true) {
+    const std::size_t valid = utf8_prefix(text);
+    escaped += text.substr(0, valid);
+    if (valid == text.size()) return escaped;
+    std::array<char, 5> byte;
+    std::snprintf(byte.data(), byte.size(), "\\x%02x",
+                  static_cast<unsigned int>(static_cast<unsigned char>(text[valid])));
+    escaped += byte.data();
+    text.remove_prefix(valid + 1);
+  }
 }
 
 }  // namespace torch_distinput

@@ -104,7 +104,11 @@ Dataset Dataset::unbatch() const { return Dataset(ops::unbatch(node_)); }
 Dataset Dataset::rebatch(std::vector<std::int64_t> batch_sizes, BatchOptions options) const {
   return Dataset(ops::rebatch(node_, std::move(batch_sizes), options.drop_remainder));
 }
-Dataset Dataset::shuffle(ShuffleOptions options) const { return Dataset(ops::shuffle(node_, options)); }
+Dataset Dataset::shuffle(ShuffleOptions options) const {
+  // A full shuffle needs the length: a file that refuses to be counted is the better reason for its lack.
+  if (!options.buffer_size) node_->checked_cardinality();
+  return Dataset(ops::shuffle(node_, options));
+}
 Dataset Dataset::repeat(std::optional<std::int64_t> count) const {
   return Dataset(ops::repeat(node_, count));
 }
@@ -113,7 +117,10 @@ Dataset Dataset::skip(std::int64_t count) const { return Dataset(ops::skip(node_
 Dataset Dataset::shard(std::int64_t num_shards, std::int64_t index) const {
   return Dataset(ops::shard(node_, num_shards, index));
 }
-Dataset Dataset::select(const at::Tensor& indices) const { return Dataset(ops::select(node_, indices)); }
+Dataset Dataset::select(const at::Tensor& indices) const {
+  node_->checked_cardinality();  // as in `shuffle`
+  return Dataset(ops::select(node_, indices));
+}
 Dataset Dataset::enumerate(std::int64_t start) const { return Dataset(ops::enumerate(node_, start)); }
 Dataset Dataset::concatenate(const Dataset& other) const {
   return Dataset(ops::concatenate(node_, other.node_));
@@ -177,7 +184,7 @@ Dataset Dataset::with_options(Options options) const {
 std::int64_t Dataset::cardinality() const {
   // Rows that fail are left out, and only reading tells which.
   if (node_->options().skip && may_fail(*node_)) return kUnknownCardinality;
-  return node_->cardinality();
+  return node_->checked_cardinality();
 }
 
 ElementSpec Dataset::element_spec() const {

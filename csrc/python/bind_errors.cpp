@@ -30,7 +30,7 @@ PyObject* add_error(py::module_& module, const char* name, PyObject* base, const
   return type;
 }
 
-void set(PyObject* type, const c10::Error& error) { PyErr_SetString(type, error.what_without_backtrace()); }
+void set(PyObject* type, const c10::Error& error) { set_error(type, error.what_without_backtrace()); }
 
 void translate(std::exception_ptr raised);
 
@@ -61,7 +61,7 @@ void translate(std::exception_ptr raised) {
     set(types.not_found, error);
   } catch (const SystemError& error) {
     // As `OSError(code, text)` would: it becomes the subclass for the code.
-    const auto arguments = py::make_tuple(error.code(), error.what_without_backtrace());
+    const auto arguments = py::make_tuple(error.code(), text_to_python(error.what_without_backtrace()));
     PyErr_SetObject(PyExc_OSError, arguments.ptr());
   } catch (const FailedPreconditionError& error) {
     set(types.failed_precondition, error);

@@ -1,6 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "python/python_error.h"
 
+#include <cstring>
+
 namespace torch_distinput {
 namespace py = pybind11;
 namespace {
@@ -46,7 +48,7 @@ void PythonError::restore() const {
   if (payload_->value) {
     Raised{borrow(payload_->value), borrow(payload_->traceback)}.restore();
   } else {
-    PyErr_SetString(PyExc_RuntimeError, what());
+    set_error(PyExc_RuntimeError, what());
   }
 }
 
@@ -66,6 +68,15 @@ void PythonError::add_note(const std::string& note) const {
 bool PythonError::is(PyObject* type) const {
   return PyErr_GivenExceptionMatches(payload_->value.get(), type) != 0;
 }
+
+py::object text_to_python(const char* text) {
+  PyObject* const decoded =
+      PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "backslashreplace");
+  if (decoded == nullptr) throw_python();
+  return py::reinterpret_steal<py::object>(decoded);
+}
+
+void set_error(PyObject* type, const char* message) { PyErr_SetObject(type, text_to_python(message).ptr()); }
 
 void throw_python(PythonError error) {
   if (!error.is(PyExc_Exception)) throw PythonInterrupt{std::move(error)};

@@ -55,6 +55,12 @@ struct PythonInterrupt {
   PythonError error;
 };
 
+/// The str of a message; bytes that are not UTF-8, say of a file's name, stand in it as `\xff`. REQUIRES: the
+/// GIL.
+pybind11::object text_to_python(const char* text);
+/// Sets an exception of `type` with that message. REQUIRES: the GIL.
+void set_error(PyObject* type, const char* message);
+
 /// Throws `error`, as a PythonInterrupt if it is one. REQUIRES: the GIL.
 [[noreturn]] void throw_python(PythonError error);
 /// Throws the Python exception that is set. REQUIRES: the GIL.

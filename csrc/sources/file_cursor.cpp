@@ -33,6 +33,7 @@ class FileCursor final : public Iterator {
         budget_.fail();
       }
     }
+    budget_.end();
     return std::nullopt;
   }
 

@@ -3,10 +3,12 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "files/crc32c.h"
+#include "files/utf8.h"
 #include "sources/byte_elements.h"
 #include "sources/source_node.h"
 #include "sources/sources.h"
@@ -17,32 +19,37 @@ namespace {
 
 class FileNamesPlan final : public Plan {
  public:
-  explicit FileNamesPlan(std::shared_ptr<const std::vector<std::string>> names) : names_(std::move(names)) {}
+  FileNamesPlan(std::shared_ptr<const std::vector<std::string>> names, bool is_text)
+      : names_(std::move(names)), is_text_(is_text) {}
 
   std::int64_t size() const override { return static_cast<std::int64_t>(names_->size()); }
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
     std::vector<Element> elements;
     elements.reserve(positions.size());
     for (const std::int64_t position : positions) {
-      elements.push_back(string_element(names_->at(static_cast<std::size_t>(position)), /*utf8=*/true));
+      elements.push_back(string_element(names_->at(static_cast<std::size_t>(position)), is_text_));
     }
     return elements;
   }
 
  private:
   std::shared_ptr<const std::vector<std::string>> names_;
+  bool is_text_;
 };
 
 class FileNamesNode final : public SourceNode {
  public:
   explicit FileNamesNode(std::vector<std::string> names)
-      : names_(std::make_shared<const std::vector<std::string>>(std::move(names))) {}
+      : names_(std::make_shared<const std::vector<std::string>>(std::move(names))),
+        is_text_(std::all_of(names_->begin(), names_->end(),
+                             [](const std::string& name) { return utf8_prefix(name) == name.size(); })) {}
 
   std::string_view name() const override { return "files"; }
   std::string describe() const override {
-    if (names_->size() == 1) return "files(" + names_->front() + ")";
     if (names_->empty()) return "files()";
-    return c10::str("files(", names_->size(), " from ", names_->front(), " to ", names_->back(), ")");
+    const std::string first = escape_non_utf8(names_->front());
+    if (names_->size() == 1) return "files(" + first + ")";
+    return c10::str("files(", names_->size(), " from ", first, " to ", escape_non_utf8(names_->back()), ")");
   }
   /// Without the folders: the same files may lie elsewhere when a position is restored.
   std::string identity() const override {
@@ -51,16 +58,21 @@ class FileNamesNode final : public SourceNode {
     return c10::str("files(", names_->size(), ", ", crc, ")");
   }
   SpecPtr spec() const override {
+    const auto encoding = is_text_ ? std::optional<std::string>("utf-8") : std::nullopt;
     return std::make_shared<const ElementSpec>(
-        ElementSpec{Structure::leaf(), {StringSpec{Dims{}, std::string("utf-8")}}});
+        ElementSpec{Structure::leaf(), {StringSpec{Dims{}, encoding}}});
   }
   std::int64_t cardinality() const override { return static_cast<std::int64_t>(names_->size()); }
   Traits traits() const override { return {.file_names = true, .unshardable = true}; }
-  PlanPtr plan(const IterContext&) const override { return std::make_shared<FileNamesPlan>(names_); }
+  PlanPtr plan(const IterContext&) const override {
+    return std::make_shared<FileNamesPlan>(names_, is_text_);
+  }
   IteratorPtr iterate(const IterContext& context) const override { return iterate_plan(plan(context)); }
 
  private:
   std::shared_ptr<const std::vector<std::string>> names_;
+  /// One name that is not UTF-8 makes bytes of all, as elements have one type.
+  bool is_text_;
 };
 
 /// Whether something in the pipeline up to `node` draws an order.

@@ -1,12 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "sources/file_reader.h"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
 #include <c10/util/Exception.h>
 
 #include "core/engine.h"
+#include "files/file_error.h"
 #include "runtime/arena.h"
 #include "runtime/buffer_pool.h"
 #include "runtime/counters.h"
@@ -52,20 +54,29 @@ class FileReaderNode final : public Node {
       const std::lock_guard lock(mutex_);
       if (cardinality_) return *cardinality_;
     }
-    if (!same_files_each_epoch(*names_)) return kUnknownCardinality;
-    auto engine = std::make_shared<Engine>(
-        Engine{names_->options(), serial_executor(), host_pool(), std::make_shared<Counters>()});
-    engine->options.skip.reset();
-    const auto records = open(IterContext{.engine = std::move(engine)});
-    const std::lock_guard lock(mutex_);
-    cardinality_ = records ? records->size() : kUnknownCardinality;
-    return *cardinality_;
+    try {
+      return count();
+    } catch (const FileError&) {
+      // Remembered: each op above asks, and the good files would be indexed each time.
+      const std::lock_guard lock(mutex_);
+      refused_ = true;
+      cardinality_ = kUnknownCardinality;
+      return kUnknownCardinality;
+    }
+  }
+  void check_sources() const override {
+    names_->check_sources();
+    {
+      const std::lock_guard lock(mutex_);
+      if (!refused_) return;
+    }
+    with_file_errors(reader_.name, [&] { return count(); });
   }
   Traits traits() const override { return {.reader = true, .fallible = true}; }
 
   PlanPtr plan(const IterContext& context) const override {
     if (context.engine->options.skip) return nullptr;
-    auto records = open(context);
+    auto records = with_file_errors(reader_.name, [&] { return open(context); });
     return records ? file_plan(std::move(records), reader_, context.engine->pool) : nullptr;
   }
   IteratorPtr iterate(const IterContext& context) const override {
@@ -73,26 +84,34 @@ class FileReaderNode final : public Node {
   }
 
  private:
-  /// Random access to this epoch's records; null where they are only read one after the other.
+  /// `cardinality` from the files as they are now. Throws FileError.
+  std::int64_t count() const {
+    if (!same_files_each_epoch(*names_)) return kUnknownCardinality;
+    auto engine = std::make_shared<Engine>(
+        Engine{names_->options(), serial_executor(), host_pool(), std::make_shared<Counters>()});
+    engine->options.skip.reset();
+    const auto records = open(IterContext{.engine = std::move(engine)});
+    const std::lock_guard lock(mutex_);
+    refused_ = false;
+    cardinality_.reset();
+    if (!records) return kUnknownCardinality;
+    cardinality_ = records->size();
+    return *cardinality_;
+  }
+
+  /// Random access to this epoch's records; null where they are only read one after the other. Throws
+  /// FileError.
   std::shared_ptr<const RecordFetcher> open(const IterContext& context) const {
     if (!reader_.index.value_or(reader_.compression == Compression::kNone)) return nullptr;
     auto names = list_names(*names_, context.input(0), reader_.name);
+    if (!names && reader_.index) names_->check_sources();  // a list that cannot be read is the reason
     TORCH_CHECK_VALUE(names || !reader_.index, reader_.name,
                       ": with `index=True` the number of files must be known, but that of `",
                       names_->describe(), "` is not.");
     if (!names) return nullptr;
-    return with_file_errors(reader_.name, [&]() -> std::shared_ptr<const RecordFetcher> {
-      if (!reader_.index && !all_regular(*names)) return nullptr;
-      auto indexes = cache_->get(*names, reader_.format);
-      return std::make_shared<const RecordFetcher>(*std::move(names), std::move(indexes));
-    });
-  }
-
-  static bool all_regular(const std::vector<std::string>& names) {
-    for (const std::string& name : names) {
-      if (!stamp_of(name).is_regular) return false;
-    }
-    return true;
+    if (!reader_.index && !std::all_of(names->begin(), names->end(), can_index)) return nullptr;
+    auto indexes = cache_->get(*names, reader_.format);
+    return std::make_shared<const RecordFetcher>(*std::move(names), std::move(indexes));
   }
 
   NodePtr names_;
@@ -100,6 +119,7 @@ class FileReaderNode final : public Node {
   std::shared_ptr<FileIndexCache> cache_;
   mutable std::mutex mutex_;
   mutable std::optional<std::int64_t> cardinality_;
+  mutable bool refused_ = false;  ///< a file could not be indexed, so `cardinality_` is unknown
 };
 
 }  // namespace

@@ -64,6 +64,7 @@ class RowsCursor final : public Iterator {
         budget_.fail();
       }
     }
+    budget_.end();
     return std::nullopt;
   }
 

@@ -120,6 +120,117 @@ def test_a_file_that_changes_during_an_epoch_is_an_error(tmp_path):
                 list(iterator)
 
 
+@pytest.mark.parametrize("damage", ["cut", "length", "missing", "folder"])
+def test_a_file_that_refuses_its_index_can_be_skipped_everywhere(tmp_path, damage):
+    bad, good = tmp_path / "bad", tmp_path / "good"
+    good.write_bytes(tf_records([b"one", b"two"]))
+    if damage == "folder":
+        bad.mkdir()
+    elif damage != "missing":
+        bad.write_bytes(tf_record(b"bad")[:13] if damage == "cut" else b"\xff" * 30)
+    dataset = tdi.TFRecordDataset([bad, good])
+    skipping = dataset.with_options(SKIP)
+    strategy = tdi.MirroredStrategy(["cpu", "cpu"])
+
+    def rows(distributed):
+        return [row for step in distributed for value in step.values for row in value]
+
+    want = [b"one", b"two"]
+    assert rows(strategy.distribute_dataset(skipping.batch(4))) == want
+    assert rows(strategy.distribute_dataset(dataset.batch(4).with_options(SKIP))) == want
+    per_worker = strategy.distribute_datasets_from_function(lambda context: skipping.batch(1))
+    assert sorted(rows(per_worker)) == want
+    assert "unknown" in strategy.distribute_dataset(skipping.batch(4)).explain()
+    assert "unknown   stream: skips rows that fail" in skipping.explain()
+    assert skipping.cardinality() == tdi.UNKNOWN
+    assert list(skipping.cache()) == sorted(skipping.shuffle(10)) == want
+    assert list(tdi.DataLoader(skipping, batch_size=2)) == [want]
+    iterator = iter(skipping)
+    assert list(iterator) == want and iterator.stats()["skipped"] == 1
+
+    # Without skipping whoever asks for the length hears of the file before anything is read.
+    early = (
+        lambda: len(dataset),
+        lambda: dataset.shuffle(),
+        dataset.explain,
+        lambda: strategy.distribute_dataset(dataset.batch(4)),
+        lambda: strategy.distribute_dataset(dataset.repeat().batch(4)),
+        lambda: strategy.distribute_datasets_from_function(lambda context: dataset.batch(4)),
+    )
+    for ask in early:
+        with pytest.raises((tdi.InvalidArgumentError, OSError), match="TFRecordDataset: .*bad: "):
+            ask()
+
+
+@pytest.mark.parametrize("index", ["auto", False])
+def test_a_file_that_shrinks_while_it_is_streamed_is_an_error(tmp_path, index):
+    path = tmp_path / "fixed"
+
+    def shrunk(*options):
+        path.write_bytes(b"12345678" * 100_000)
+        dataset = tdi.FixedLengthRecordDataset(path, 8, index=index)
+        iterator = iter(dataset.with_options(*options) if options else dataset)
+        next(iterator)
+        os.truncate(path, 80)
+        return iterator
+
+    if index is False:
+        with pytest.raises(tdi.InvalidArgumentError, match="fixed: .* it had 800000 bytes .*, but ends at byte 80 now"):
+            list(shrunk())
+    iterator = shrunk(SKIP)
+    assert len(list(iterator)) < 99_999
+    assert iterator.stats()["skipped"] == 1
+
+
+def test_a_position_behind_the_end_of_a_file_is_an_error(tmp_path):
+    path = tmp_path / "lines"
+    path.write_text("one\ntwo\n")
+    dataset = tdi.TextLineDataset(path, index=False)
+    iterator = iter(dataset)
+    assert [next(iterator), next(iterator)] == ["one", "two"]
+    state = iterator.state_dict()
+    os.truncate(path, 4)
+    with pytest.raises(tdi.InvalidArgumentError, match="lines: it ends before byte 8"):
+        iter(dataset).load_state_dict(state)
+
+
+def test_names_that_are_not_utf_8_are_shown_escaped(tmp_path):
+    name = os.fsencode(tmp_path) + b"/x\xff"
+    for index in ("auto", True, False):
+        dataset = tdi.TextLineDataset(name, index=index)
+        with pytest.raises(tdi.NotFoundError, match=r"TextLineDataset: .*/x\\xff: there is no such file"):
+            list(dataset)
+        assert r"/x\xff" in repr(dataset)
+    assert r"/x\xff" in tdi.TextLineDataset(name, index=False).explain()
+    budget = tdi.Options(on_error=tdi.Skip(max_count=0))
+    with pytest.raises(ValueError, match=r"The last error: .*/x\\xff"):
+        list(tdi.TextLineDataset(name).with_options(budget))
+    with pytest.raises(tdi.NotFoundError, match=r"list_files: .*/x\\xff\*"):
+        tdi.Dataset.list_files(name + b"*")
+    os.mkdir(name)
+    with pytest.raises(IsADirectoryError, match=r"/x\\xff"):
+        len(tdi.TextLineDataset(name))
+
+
+def test_names_that_are_not_utf_8_are_listed_as_bytes(tmp_path):
+    name = os.fsencode(tmp_path) + b"/x\xff"
+    with open(name, "wb") as file:
+        file.write(b"line\n")
+    other = tmp_path / "a"
+    other.write_text("first\n")
+    names = tdi.Dataset.list_files(str(tmp_path / "*"), shuffle=False)
+    assert names.element_spec == tdi.StringSpec([], encoding=None)
+    assert list(names) == [os.fsencode(other), name]
+    assert list(tdi.TextLineDataset(names)) == list(names.flat_map(tdi.TextLineDataset)) == ["first", "line"]
+
+
+def test_a_file_that_does_not_tell_its_size_is_streamed():
+    for index in ("auto", False):
+        assert next(iter(tdi.TextLineDataset("/proc/self/status", index=index))).startswith("Name:")
+    with pytest.raises(OSError, match="only regular files that tell their size can be indexed"):
+        len(tdi.TextLineDataset("/proc/self/status", index=True))
+
+
 def stored_index(folder, path):
     found = [name for name in os.listdir(folder) if name.endswith(".tdi-index")]
     assert len(found) == 1 and found[0].startswith("." + path.name)
@@ -147,6 +258,14 @@ def test_an_index_is_stored_and_stale_or_damaged_ones_are_replaced(tmp_path, lar
         file.write(tf_record(b"more"))
     assert len(tdi.TFRecordDataset(large_file)) == 1001
     assert len(os.listdir(tmp_path)) == 2
+
+
+def test_a_pipe_in_the_place_of_an_index_is_replaced(tmp_path, large_file):
+    place = tmp_path / f".{large_file.name}.records.tdi-index"
+    os.mkfifo(place)
+    count = "import sys, torch_distinput as tdi; print(len(tdi.TFRecordDataset(sys.argv[1])))"
+    done = subprocess.run([sys.executable, "-c", count, large_file], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "1000\n" and place.is_file()
 
 
 def test_an_index_of_a_read_only_folder_goes_to_the_cache(tmp_path, large_file, monkeypatch):

@@ -190,3 +190,13 @@ def test_wrong_arguments_are_named(tf_file):
         tdi.FixedLengthRecordDataset(tf_file, 1, -1)
     with pytest.raises(ValueError, match="`footer_bytes` must be at least 0"):
         tdi.FixedLengthRecordDataset(tf_file, 1, 0, -1)
+
+
+def test_a_worker_whose_files_are_empty_gets_parts_of_the_type_of_the_others(tmp_path):
+    (tmp_path / "full").write_text("one\ntwo\n")
+    (tmp_path / "empty").write_text("")
+    lines = tdi.TextLineDataset([tmp_path / "full", tmp_path / "empty"])
+    dataset = lines.map(lambda line: torch.full((3,), len(line))).batch(1)
+    assert tdi.testing.batch_sizes_for_worker(1, 2, 1, 1) == [0, 1]
+    parts = list(tdi.testing.worker_stream(dataset, 2, 1, 1, tdi.AutoShardPolicy.FILE))
+    assert [(tuple(part.shape), part.dtype) for part in parts] == [((0, 3), torch.int64)]

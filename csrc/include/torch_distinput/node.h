@@ -30,7 +30,9 @@ struct TDI_API IterContext {
   std::uint64_t seed = 0;       ///< base seed, for ops without a seed of their own
   std::uint64_t epoch_key = 0;  ///< epoch and rounds of `repeat`, folded
   std::uint64_t path = 0;       ///< place in the graph, tells unseeded ops apart
+  std::uint64_t stream = 0;     ///< tells rows of pipelines apart that read different data side by side
   bool stream_only = false;     ///< never use plans (tests of the stream lane)
+  bool is_part = false;         ///< of one of the datasets that a function makes, whose end is not the data's
 
   /// The context of input `index`.
   IterContext input(std::size_t index) const;
@@ -39,6 +41,8 @@ struct TDI_API IterContext {
   /// The key of a random op: from its own seed, else from the base seed and its
   /// place; from the epoch too unless `every_epoch` is false.
   std::uint64_t key(std::optional<std::int64_t> own_seed, bool every_epoch) const;
+  /// The key that an op's rows have for `random`, with their number.
+  std::uint64_t rows_key() const;
 };
 
 /// A cursor over elements. Not thread-safe: one thread at a time. After an
@@ -97,8 +101,15 @@ class TDI_API Node : public std::enable_shared_from_this<Node> {
   /// The type of the elements; null when it cannot be known. May run a user's
   /// function on the first element, once.
   virtual SpecPtr spec() const = 0;
-  /// Elements an epoch, `kInfiniteCardinality` or `kUnknownCardinality`.
+  /// Elements an epoch, `kInfiniteCardinality` or `kUnknownCardinality`; a file whose
+  /// records cannot be counted makes it unknown, as it is an error only where rows that
+  /// fail are not skipped.
   virtual std::int64_t cardinality() const = 0;
+  /// Throws what users get for a file that made a `cardinality` unknown, unless its
+  /// records can be counted by now.
+  virtual void check_sources() const;
+  /// `cardinality`, after `check_sources` where rows that fail are not skipped.
+  std::int64_t checked_cardinality() const;
   /// Rows of each element (but a last short one) as batch-size inference sees it:
   /// set by batching ops, passed on by ops that keep batches whole, else nullopt.
   virtual std::optional<std::int64_t> batch_size() const { return std::nullopt; }

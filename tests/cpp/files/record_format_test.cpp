@@ -81,5 +81,11 @@ TEST(Utf8Prefix, TakesWhatPythonTakes) {
   }
 }
 
+TEST(EscapeNonUtf8, WritesWhatPythonWrites) {
+  EXPECT_EQ(escape_non_utf8(""), "");
+  EXPECT_EQ(escape_non_utf8("aé€"), "aé€");
+  EXPECT_EQ(escape_non_utf8("/a\xff/\xe2\x82"), "/a\\xff/\\xe2\\x82");
+}
+
 }  // namespace
 }  // namespace torch_distinput

@@ -1,6 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "files/record_index.h"
 
+#include <sys/stat.h>
+
 #include "files/index_file.h"
 #include "files/index_set.h"
 #include "files/record_fetcher.h"
@@ -194,6 +196,24 @@ TEST(IndexFiles, FallsBackToTheCacheFolder) {
   EXPECT_TRUE(std::filesystem::exists(places.at(1)));
   EXPECT_TRUE(load_index(path, kTfRecordFormat, stamp_of(path)));
   ::unsetenv("XDG_CACHE_HOME");
+}
+
+TEST(IndexFiles, ReplacesAPipeInThePlaceOfTheIndex) {
+  const Folder folder;
+  const std::string path = large_file(folder);
+  const std::string place = index_places(path, kTfRecordFormat).front();
+  ASSERT_EQ(::mkfifo(place.c_str(), 0600), 0);
+  // Without waiting for somebody who writes.
+  EXPECT_EQ(index_files({path}, kTfRecordFormat, 0, {})[0]->size(), 3000);
+  EXPECT_TRUE(stamp_of(place).is_regular);
+}
+
+TEST(IndexFiles, RefusesFilesThatDoNotTellTheirSize) {
+  const Folder folder;
+  EXPECT_TRUE(can_index(folder.write("empty", "")));
+  EXPECT_FALSE(can_index("/proc/self/status"));
+  const std::string message = error_of([] { index_files({"/proc/self/status"}, kLines, 1, {}); });
+  EXPECT_NE(message.find("only regular files that tell their size"), std::string::npos) << message;
 }
 
 TEST(IndexFiles, FailsForTheFileThatFails) {

@@ -3,6 +3,9 @@
 
 #include <sys/stat.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "files/sample_files.h"
 #include "runtime/worker_thread.h"
 
@@ -114,6 +117,57 @@ TEST(RecordReader, RefusesWhatIsNoFile) {
               read_all(reader(folder.write("short", "H"), fixed(3, 2, 1)));
             }).find("header of 2 bytes"),
             std::string::npos);
+}
+
+TEST(RecordReader, NamesAFileThatShrinksWhileItIsRead) {
+  const Folder folder;
+  const std::string first = compressed(lines(random_records(2000, 1)), Compression::kGzip);
+  const std::string packed = first + compressed(lines(random_records(2000, 2)), Compression::kGzip);
+  struct Case {
+    std::string path;
+    RecordFormat format;
+    std::size_t left;  ///< the file could end there
+    Compression compression = Compression::kNone;
+  };
+  for (const auto& [path, format, left, compression] :
+       {Case{folder.write("fixed", std::string(800'000, 'x')), fixed(8), 80},
+        Case{folder.write("text", std::string(800'000, '\n')), kLines, 0},
+        Case{folder.write("gz", packed), kLines, first.size(), Compression::kGzip}}) {
+    const std::uint64_t size = std::filesystem::file_size(path);
+    RecordReader records = reader(path, format, compression);
+    ASSERT_TRUE(next(records));
+    std::filesystem::resize_file(path, left);
+    const std::string message = error_of(
+        [&] {
+          while (next(records)) {
+          }
+        },
+        FileError::Kind::kChanged);
+    EXPECT_NE(
+        message.find(path + ": the file became shorter while it was read: it had " + std::to_string(size) +
+                     " bytes when it was opened, but ends at byte " + std::to_string(left) + " now"),
+        std::string::npos)
+        << message;
+    EXPECT_EQ(next(records), std::nullopt);
+  }
+}
+
+TEST(RecordReader, ReadsWhatAFileGrowsBy) {
+  const Folder folder;
+  const std::string path = folder.write("text", std::string(800'000, '\n'));
+  RecordReader records = reader(path, kLines);
+  next(records);
+  std::ofstream(path, std::ios::app) << "more\n";
+  EXPECT_EQ(read_all(std::move(records)).back(), "more");
+}
+
+TEST(RecordReader, RefusesAPositionBehindTheEnd) {
+  const Folder folder;
+  const std::string path = folder.write("text", "one\ntwo\n");
+  EXPECT_EQ(read_all(reader(path, kLines, Compression::kNone, 8)), Strings{});
+  const std::string message = error_of([&] { reader(path, kLines, Compression::kNone, 9); });
+  EXPECT_NE(message.find("text: it ends before byte 9, the position to go on from"), std::string::npos)
+      << message;
 }
 
 TEST(RecordReader, ReadsAPipe) {

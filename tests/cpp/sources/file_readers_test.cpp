@@ -184,6 +184,45 @@ TEST(FileReaders, SkipWhatIsDamagedAndCountIt) {
   EXPECT_NE(message.find("TFRecordDataset: 3 rows failed"), std::string::npos) << message;
 }
 
+TEST(FileReaders, AreOfUnknownLengthWhereAFileThatCannotBeCountedIsSkipped) {
+  const Folder folder;
+  const std::string cut = folder.path("cut");
+  const Dataset dataset = TFRecordDataset(Strings{cut, folder.write("good", tf_records({"two"}))});
+  const auto counted = [&] { return dataset.batch(4).node()->checked_cardinality(); };
+  message_of<NotFoundError>(counted);
+  folder.write("cut", tf_records({"one"}).substr(0, 15));
+  const auto message = message_of<InvalidArgumentError>(counted);
+  EXPECT_NE(message.find("TFRecordDataset: " + cut + ": at byte 0"), std::string::npos) << message;
+  // All that ask for the length, without an answer.
+  for (const auto& asks : {+[](const Dataset& all) { all.cardinality(); },
+                           +[](const Dataset& all) { all.repeat().take(1).cardinality(); },
+                           +[](const Dataset& all) { all.shuffle(); },
+                           +[](const Dataset& all) { all.select(at::zeros({1}, at::kLong)); }}) {
+    EXPECT_EQ(message_of<InvalidArgumentError>([&] { asks(dataset); }), message);
+  }
+  Options options;
+  options.skip = Skip{};
+  const Dataset skips = dataset.with_options(options);
+  EXPECT_EQ(skips.batch(4).node()->checked_cardinality(), kUnknownCardinality);
+  EXPECT_EQ(read(skips.cache()), Strings{"two"});
+  // The file is there at last.
+  folder.write("cut", tf_records({"one"}));
+  EXPECT_EQ(dataset.cardinality(), 2);
+}
+
+TEST(FileReaders, NameTheListOfFilesThatCannotBeRead) {
+  const Folder folder;
+  const Dataset list = TextLineDataset(folder.path("none"));
+  const auto message =
+      message_of<NotFoundError>([&] { TFRecordDataset(list, {.index = true}).cardinality(); });
+  EXPECT_NE(message.find("TextLineDataset: " + folder.path("none")), std::string::npos) << message;
+}
+
+TEST(FileReaders, StreamFilesThatDoNotTellTheirSize) {
+  EXPECT_EQ(TextLineDataset("/proc/self/status").cardinality(), kUnknownCardinality);
+  EXPECT_EQ(read(TextLineDataset("/proc/self/status")).front().substr(0, 5), "Name:");
+}
+
 TEST(FileReaders, StayBeforeADamagedRecord) {
   const Folder folder;
   std::string bytes = tf_records({"one", "two", "three"});
