@@ -53,13 +53,14 @@ ElementSpec probed_spec(const Element& element) { return expected_only(spec_of(e
 
 ElementSpec expected_only(ElementSpec spec) {
   for (LeafSpec& leaf : spec.leaves) {
-    if (auto* tensor = std::get_if<TensorSpec>(&leaf);
-        tensor != nullptr && tensor->shape && tensor->expected.empty())
-      tensor->expected = *tensor->shape;
     std::visit(
         [](auto& leaf_spec) {
           if constexpr (requires { leaf_spec.shape; }) {
-            if (leaf_spec.shape) leaf_spec.shape->assign(leaf_spec.shape->size(), kUnknownDim);
+            if (!leaf_spec.shape) return;
+            if constexpr (requires { leaf_spec.expected; }) {
+              if (leaf_spec.expected.empty()) leaf_spec.expected = *leaf_spec.shape;
+            }
+            leaf_spec.shape->assign(leaf_spec.shape->size(), kUnknownDim);
           }
         },
         leaf);

@@ -21,6 +21,13 @@ struct Engine {
   std::shared_ptr<Counters> counters;
   /// Ops whose work a device does behind the copy of their elements: their cursors pass these on as they are.
   std::vector<const Node*> left_to_devices = {};
+  /// Other processes read the same stream: everywhere it must have one order, whatever was allowed.
+  bool one_order = false;
+
+  /// Whether an op that runs calls side by side has to hand on their results in order.
+  bool keeps_order(bool op_is_deterministic) const {
+    return one_order || (op_is_deterministic && options.deterministic.value_or(true));
+  }
 };
 
 }  // namespace torch_distinput

@@ -12,7 +12,7 @@
 namespace torch_distinput {
 namespace {
 
-/// With fewer rows a fraction says nothing.
+/// With fewer rows a fraction says nothing as long as more may come.
 constexpr std::int64_t kFractionFrom = 100;
 
 /// Text of the exception being handled. What is no std::exception is no failed row: it goes on.
@@ -29,27 +29,40 @@ std::string current_error_text() {
 }  // namespace
 
 SkipBudget::SkipBudget(const IterContext& context, std::string op)
-    : op_(std::move(op)), skip_(context.engine->options.skip), counters_(context.engine->counters) {}
+    : op_(std::move(op)),
+      skip_(context.engine->options.skip),
+      counters_(context.engine->counters),
+      is_part_(context.is_part) {}
 
 void SkipBudget::fail() {
   if (!skip_) throw;
-  const std::string error = current_error_text();
+  last_error_ = current_error_text();
   ++seen_;
   ++skipped_;
   counters_->skipped.add();
-  check_limits(error);
+  check_count();
+  if (seen_ >= kFractionFrom) check_fraction();
 }
 
-void SkipBudget::check_limits(const std::string& last_error) const {
+void SkipBudget::end() const {
+  if (skip_ && !is_part_) check_fraction();
+}
+
+void SkipBudget::check_count() const {
   const bool too_many = skip_->max_count && skipped_ > *skip_->max_count;
   TORCH_CHECK_VALUE(!too_many, op_, ": ", skipped_,
-                    " rows failed, but Skip(max_count=", skip_->max_count.value_or(0),
-                    ") allows no more. The last error: ", last_error);
-  const bool too_often = skip_->max_fraction && seen_ >= kFractionFrom &&
+                    " rows failed, but Skip(max_count=", skip_->max_count.value_or(0), ")", ending());
+}
+
+void SkipBudget::check_fraction() const {
+  const bool too_often = skip_->max_fraction &&
                          static_cast<double>(skipped_) > *skip_->max_fraction * static_cast<double>(seen_);
   TORCH_CHECK_VALUE(!too_often, op_, ": ", skipped_, " of ", seen_,
-                    " rows failed, but Skip(max_fraction=", skip_->max_fraction.value_or(0),
-                    ") allows no more. The last error: ", last_error);
+                    " rows failed, but Skip(max_fraction=", skip_->max_fraction.value_or(0), ")", ending());
+}
+
+std::string SkipBudget::ending() const {
+  return " allows no more." + (last_error_.empty() ? "" : " The last error: " + last_error_);
 }
 
 State SkipBudget::save() const {
@@ -63,6 +76,7 @@ State SkipBudget::save() const {
 void SkipBudget::load(const State& state) {
   seen_ = state.is_null() ? 0 : state.at("seen").as_int();
   skipped_ = state.is_null() ? 0 : state.at("skipped").as_int();
+  last_error_.clear();
 }
 
 }  // namespace torch_distinput

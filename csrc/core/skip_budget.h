@@ -29,19 +29,28 @@ class SkipBudget {
   /// c10::ValueError when one row more than the limits allow has failed.
   void fail();
 
+  /// There are no more rows; call it at every `next` behind the last one. Throws c10::ValueError where more
+  /// than `max_fraction` has failed, however few rows there were: an epoch must not come to nothing unseen.
+  void end() const;
+
   /// Null where nothing is skipped.
   State save() const;
   /// A null state stands for no rows seen.
   void load(const State& state);
 
  private:
-  void check_limits(const std::string& last_error) const;
+  void check_count() const;
+  void check_fraction() const;
+  /// ` allows no more. The last error: ...`; after a restart nobody knows it.
+  std::string ending() const;
 
   std::string op_;
   std::optional<Skip> skip_;
   std::shared_ptr<Counters> counters_;
   std::int64_t seen_ = 0;
   std::int64_t skipped_ = 0;
+  bool is_part_;  ///< of the data: its end is not theirs
+  std::string last_error_;
 };
 
 }  // namespace torch_distinput

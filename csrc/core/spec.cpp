@@ -40,8 +40,14 @@ std::optional<Dims>* shape_of(LeafSpec& leaf) {
 
 /// The dims a probe saw, or null where there are none to keep in step with the shape.
 Dims* expected_of(LeafSpec& leaf) {
-  auto* tensor = std::get_if<TensorSpec>(&leaf);
-  return tensor != nullptr && !tensor->expected.empty() ? &tensor->expected : nullptr;
+  return std::visit(
+      [](auto& spec) -> Dims* {
+        if constexpr (requires { spec.expected; }) {
+          if (!spec.expected.empty()) return &spec.expected;
+        }
+        return nullptr;
+      },
+      leaf);
 }
 
 std::optional<std::string> encoding_of(bool utf8) {
@@ -59,7 +65,7 @@ LeafSpec leaf_spec_of(const Leaf& leaf) {
             Dims shape{value.offsets.size(0) - 1, kUnknownDim};
             const auto inner = value.values.sizes().slice(1);
             shape.insert(shape.end(), inner.begin(), inner.end());
-            return RaggedTensorSpec{shape, value.values.scalar_type(), 1};
+            return RaggedTensorSpec{shape, value.values.scalar_type(), 1, {}};
           },
           [](const Sparse& value) -> LeafSpec {
             return SparseTensorSpec{value.value.sizes().vec(), value.value.scalar_type()};
@@ -123,7 +129,7 @@ Leaf zero_row_leaf(const LeafSpec& leaf) {
             return at::empty(zero_row_dims(spec.shape, spec.expected), spec.dtype);
           },
           [](const RaggedTensorSpec& spec) -> Leaf {
-            Dims dims = zero_row_dims(spec.shape, {});
+            Dims dims = zero_row_dims(spec.shape, spec.expected);
             if (dims.size() > 1) dims.erase(dims.begin() + 1);
             return Ragged{at::empty(dims, spec.dtype), at::zeros({1}, at::kLong)};
           },
@@ -216,7 +222,7 @@ LeafSpec replace_dim0(const LeafSpec& leaf, std::int64_t size) {
 LeafSpec drop_dim0(const LeafSpec& leaf) {
   LeafSpec result = leaf;
   if (auto* ragged = std::get_if<RaggedTensorSpec>(&result); ragged != nullptr && --ragged->ragged_rank == 0)
-    result = TensorSpec{ragged->shape, ragged->dtype, {}};
+    result = TensorSpec{ragged->shape, ragged->dtype, ragged->expected};
   if (auto* shape = shape_of(result); shape != nullptr && *shape) {
     TORCH_INTERNAL_ASSERT(!(*shape)->empty(), "drop_dim0 of a scalar spec");
     (*shape)->erase((*shape)->begin());
@@ -235,9 +241,13 @@ ElementSpec merge_specs(const ElementSpec& a, const ElementSpec& b, std::string_
                       " must have one type in all inputs, but is ", to_string(leaf), " and ",
                       to_string(b.leaves[i]), ".");
     if (auto* shape = shape_of(leaf)) *shape = merge_shapes(*shape, *shape_of(b.leaves[i]));
-    if (auto* tensor = std::get_if<TensorSpec>(&leaf)) {
-      if (tensor->expected != std::get<TensorSpec>(b.leaves[i]).expected) tensor->expected.clear();
-    }
+    std::visit(
+        [&]<class Spec>(Spec& spec) {
+          if constexpr (requires { spec.expected; }) {
+            if (spec.expected != std::get<Spec>(b.leaves[i]).expected) spec.expected.clear();
+          }
+        },
+        leaf);
   }
   return merged;
 }

@@ -14,8 +14,8 @@ namespace {
 
 class PartsCursor final : public Iterator {
  public:
-  PartsCursor(Dealing dealing, IterContext context)
-      : dealing_(std::move(dealing)), context_(std::move(context)) {
+  PartsCursor(Dealing dealing, SpecPtr spec, IterContext context)
+      : dealing_(std::move(dealing)), spec_(std::move(spec)), context_(std::move(context)) {
     go_to({}, 0, nullptr);
   }
 
@@ -59,8 +59,10 @@ class PartsCursor final : public Iterator {
     number_ = number;
     const WindowRules rules{.whole = dealing_.whole, .cuts_leaves = dealing_.splitter->cuts_leaves()};
     window_ = std::make_unique<ElementWindow>(
-        [node = dealing_.node, context = context_] { return open_iterator(node, context.input(0)); }, rules,
-        std::move(upstream));
+        [node = dealing_.node, context = dealing_.context_of_stream(context_.input(0))] {
+          return open_iterator(node, context);
+        },
+        rules, std::move(upstream));
   }
 
   bool is_local(std::int64_t place) const {
@@ -68,10 +70,11 @@ class PartsCursor final : public Iterator {
   }
 
   Element fetch(const Part& part) const {
-    return part.segments.empty() ? zero_part(nullptr, *dealing_.node) : window_->take(part);
+    return part.segments.empty() ? zero_part(spec_, *dealing_.node) : window_->take(part);
   }
 
   Dealing dealing_;
+  SpecPtr spec_;  ///< of the parts, null if unknown: this worker's own data may be too little to tell
   IterContext context_;
   SplitCursor cursor_;
   std::int64_t number_ = 0;  // parts dealt before, local or not
@@ -107,7 +110,7 @@ class PartsNode final : public Node {
   }
   Traits traits() const override { return {.batches = true}; }
   IteratorPtr iterate(const IterContext& context) const override {
-    return std::make_unique<PartsCursor>(dealing_, context);
+    return std::make_unique<PartsCursor>(dealing_, spec_, context);
   }
 
  private:

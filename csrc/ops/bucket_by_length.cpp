@@ -28,7 +28,7 @@ class BucketCursor final : public Iterator {
         buckets_(std::move(buckets)),
         spec_(std::move(spec)),
         pool_(context.engine->pool),
-        key_(context.key({}, /*every_epoch=*/true)),
+        key_(context.rows_key()),
         held_(buckets_->options().bucket_batch_sizes.size()),
         budget_(context, buckets_->call()) {}
 
@@ -114,6 +114,7 @@ class BucketCursor final : public Iterator {
       if (buckets_->options().drop_remainder) held_[bucket].clear();
       if (!held_[bucket].empty()) return hand_out(bucket);
     }
+    budget_.end();
     return std::nullopt;
   }
 

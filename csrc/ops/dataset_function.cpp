@@ -43,7 +43,7 @@ DatasetFunction::DatasetFunction(FunctionPtr function, const std::string& op, co
     : function_(std::move(function)),
       call_(op + "(" + function_->name() + ")"),
       context_(context),
-      key_(context.key({}, /*every_epoch=*/true)) {}
+      key_(context.rows_key()) {}
 
 NodePtr DatasetFunction::dataset(Element element, std::int64_t number) const {
   {
@@ -60,7 +60,8 @@ NodePtr DatasetFunction::dataset(Element element, std::int64_t number) const {
 IteratorPtr DatasetFunction::open(Element element, std::int64_t number) const {
   const NodePtr node = dataset(std::move(element), number);
   // Input 0 is what the function is applied to; each dataset has a place of its own behind it.
-  const IterContext inner = context_.input(static_cast<std::size_t>(number) + 1);
+  IterContext inner = context_.input(static_cast<std::size_t>(number) + 1);
+  inner.is_part = true;
   return std::make_unique<CheckedCursor>(open_iterator(node, inner), type_,
                                          c10::str(call_, ": the dataset of element ", number));
 }

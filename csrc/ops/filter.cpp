@@ -34,7 +34,7 @@ class FilterCursor final : public Iterator {
   FilterCursor(IteratorPtr input, FunctionPtr predicate, const IterContext& context)
       : input_(std::move(input)),
         predicate_(std::move(predicate)),
-        key_(context.key({}, /*every_epoch=*/true)),
+        key_(context.rows_key()),
         budget_(context, call(*predicate_)) {}
 
   std::optional<Element> next() override {
@@ -48,6 +48,7 @@ class FilterCursor final : public Iterator {
       }
       if (kept) return element;
     }
+    budget_.end();
     return std::nullopt;
   }
 

@@ -2,6 +2,7 @@
 #include "ops/identity.h"
 
 #include <c10/util/Exception.h>
+#include <c10/util/hash.h>
 
 #include <algorithm>
 #include <string>
@@ -19,6 +20,16 @@ std::string dependence_on_batches(const Node& node) {
   return "";
 }
 
+/// Positions are saved with their pipeline, and the types of wide rows are long: then their beginning and a
+/// hash of the whole.
+std::string shortened(std::string text) {
+  constexpr std::size_t kLongest = 120;
+  constexpr std::size_t kHashDigits = 16;
+  if (text.size() <= kLongest) return text;
+  const std::string hash = c10::sha1(text).str().substr(0, kHashDigits);
+  return text.substr(0, kLongest - kHashDigits) + "...#" + hash;
+}
+
 /// `branch` says which input of which op the lines belong to: `zip[0]: `.
 void append(const Node& node, const std::string& branch, State::List& ops) {
   const std::vector<NodePtr> inputs = node.inputs();
@@ -28,7 +39,7 @@ void append(const Node& node, const std::string& branch, State::List& ops) {
     append(*inputs[i], below, ops);
   }
   const std::string identity = node.identity();
-  if (!identity.empty()) ops.emplace_back(branch + identity + dependence_on_batches(node));
+  if (!identity.empty()) ops.emplace_back(branch + shortened(identity) + dependence_on_batches(node));
 }
 
 std::string op_text(const State::List& ops, std::size_t index) {

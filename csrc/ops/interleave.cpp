@@ -17,6 +17,8 @@ namespace torch_distinput::ops {
 namespace {
 
 constexpr std::int64_t kAutomatic = -1;
+/// Each place in the cycle has its memory from the start; far fewer datasets can be open at a time.
+constexpr std::int64_t kLongestCycle = 1 << 20;
 
 class InterleaveNode final : public DatasetFunctionNode {
  public:
@@ -41,7 +43,7 @@ class InterleaveNode final : public DatasetFunctionNode {
     auto function = std::make_shared<const DatasetFunction>(dataset_function(context));
     if (!options_.num_parallel_calls)
       return interleave_cursor(std::move(elements), std::move(function), turns(), context);
-    const bool ordered = options_.deterministic && context.engine->options.deterministic.value_or(true);
+    const bool ordered = context.engine->keeps_order(options_.deterministic);
     return (ordered ? ordered_parallel_interleave : unordered_parallel_interleave)(
         std::move(elements), std::move(function), turns(), threads(), context);
   }
@@ -69,6 +71,9 @@ NodePtr interleave(NodePtr input, FunctionPtr function, InterleaveOptions option
   TORCH_CHECK_VALUE(function != nullptr, "interleave: `function` must not be null.");
   TORCH_CHECK_VALUE(options.cycle_length.value_or(1) >= 1,
                     "interleave: `cycle_length` must be at least 1, but is ", *options.cycle_length, ".");
+  TORCH_CHECK_VALUE(options.cycle_length.value_or(1) <= kLongestCycle,
+                    "interleave: `cycle_length` must be at most ", kLongestCycle, ", but is ",
+                    *options.cycle_length, ".");
   TORCH_CHECK_VALUE(options.block_length >= 1, "interleave: `block_length` must be at least 1, but is ",
                     options.block_length, ".");
   const std::int64_t calls = options.num_parallel_calls.value_or(1);

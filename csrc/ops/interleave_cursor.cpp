@@ -39,6 +39,7 @@ class InterleaveCursor final : public Iterator {
       --open_;
       cycle_.next_slot();
     }
+    budget_.end();
     return std::nullopt;
   }
 

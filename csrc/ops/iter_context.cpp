@@ -29,4 +29,6 @@ std::uint64_t IterContext::key(std::optional<std::int64_t> own_seed, bool every_
   return every_epoch ? mix_keys(base, epoch_key) : base;
 }
 
+std::uint64_t IterContext::rows_key() const { return mix_keys(key({}, /*every_epoch=*/true), stream); }
+
 }  // namespace torch_distinput

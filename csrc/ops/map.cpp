@@ -84,6 +84,7 @@ class MapCursor final : public Iterator {
         budget_.fail();
       }
     }
+    budget_.end();
     return std::nullopt;
   }
 
@@ -175,7 +176,7 @@ class MapNode final : public UnaryNode {
     IteratorPtr elements = open_iterator(input_ptr(), context.input(0));
     auto function = std::make_shared<const MapFunction>(function_, options_, context);
     if (calls() == 0) return std::make_unique<MapCursor>(std::move(elements), std::move(function), context);
-    const bool ordered = options_.deterministic && context.engine->options.deterministic.value_or(true);
+    const bool ordered = context.engine->keeps_order(options_.deterministic);
     return (ordered ? ordered_parallel_map : unordered_parallel_map)(std::move(elements), std::move(function),
                                                                      calls(), context);
   }

@@ -22,7 +22,7 @@ MapFunction::MapFunction(FunctionPtr function, const MapOptions& options, const 
       spec_(options.element_spec),
       row_wise_(options.row_wise),
       call_("map(" + function_->name() + ")"),
-      key_(context.key({}, /*every_epoch=*/true)) {}
+      key_(context.rows_key()) {}
 
 void MapFunction::apply(std::span<Element> elements, std::span<const std::int64_t> numbers) const {
   std::vector<std::optional<std::int64_t>> rows;

@@ -34,7 +34,10 @@ class ParallelInterleave final : public Iterator {
     for (;;) {
       read_ahead();
       if (!ordered_) fill_slots();
-      if (waiting_.empty() && open() == 0) return std::nullopt;
+      if (waiting_.empty() && open() == 0) {
+        budget_.end();
+        return std::nullopt;
+      }
       if (!ordered_) turn_to_ready();
       InnerReaderPtr& slot = slots_[cycle_.slot()];
       if (slot == nullptr) {

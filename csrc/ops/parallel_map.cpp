@@ -38,7 +38,10 @@ class ParallelMap final : public Iterator {
     for (;;) {
       calls_.fill();
       const MapCallPtr call = (calls_.*kNextDone)();
-      if (call == nullptr) return std::nullopt;
+      if (call == nullptr) {
+        budget_.end();
+        return std::nullopt;
+      }
       calls_.deliver(*call);
       if (std::optional<Element> element = result(*call, budget_)) return element;
     }

@@ -33,7 +33,7 @@ LeafSpec batched(const LeafSpec& row, std::int64_t size) {
   if (!becomes_ragged(row)) return batch;
   auto& dense = std::get<TensorSpec>(batch);
   if (dense.shape) dense.shape->at(1) = kUnknownDim;
-  return RaggedTensorSpec{std::move(dense.shape), dense.dtype, 1};
+  return RaggedTensorSpec{std::move(dense.shape), dense.dtype, 1, std::move(dense.expected)};
 }
 
 class RaggedBatchNode final : public UnaryNode {

@@ -162,6 +162,7 @@ class SkippingShuffleCursor final : public Iterator {
         ++position_;
       }
     }
+    budget_.end();
     return std::nullopt;
   }
 

@@ -82,7 +82,7 @@ void bind_tensor_spec(py::module_& module) {
 void bind_ragged_spec(py::module_& module) {
   py::class_<RaggedTensorSpec> spec(module, "RaggedTensorSpec", "The type of rows of varying length.");
   spec.def(py::init([](const py::object& shape, c10::ScalarType dtype, std::int64_t ragged_rank) {
-             return RaggedTensorSpec{shape_from_python(shape, "RaggedTensorSpec"), dtype, ragged_rank};
+             return RaggedTensorSpec{shape_from_python(shape, "RaggedTensorSpec"), dtype, ragged_rank, {}};
            }),
            py::arg("shape"), py::arg("dtype") = c10::ScalarType::Float, py::arg("ragged_rank") = 1);
   spec.def_readonly("dtype", &RaggedTensorSpec::dtype, kDtypeDoc);

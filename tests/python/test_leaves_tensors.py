@@ -150,6 +150,29 @@ def test_users_may_write_into_what_they_get(kind):
     assert (again.values() if kind == "ragged" else again._values()).max() < 9
 
 
+@pytest.mark.parametrize("source", ["policy OFF", "from_function"])
+@pytest.mark.parametrize(
+    ("make", "batch"),
+    [
+        (lambda x: torch.ones(5), tdi.Dataset.batch),
+        (lambda x: torch.ones(int(x) + 1, 5), tdi.Dataset.ragged_batch),
+    ],
+    ids=["dense", "ragged"],
+)
+def test_zero_rows_keep_the_inner_dims_that_a_map_without_a_spec_made(make, batch, source):
+    strategy = tdi.MirroredStrategy(["cpu"] * 2)
+    rows = tdi.Dataset.range(3).map(make)
+    if source == "policy OFF":
+        dataset = batch(rows, 2).with_options(tdi.Options(auto_shard_policy=tdi.AutoShardPolicy.OFF))
+        *_, step = strategy.distribute_dataset(dataset)
+    else:
+        *_, step = strategy.distribute_datasets_from_function(lambda context: batch(rows, 3))
+    full, empty = (part.values() if part.layout == torch.jagged else part for part in strategy.local_results(step))
+    assert full.shape[0] > 0 and tuple(full.shape[1:]) == (5,)
+    assert tuple(empty.shape) == (0, 5)
+    assert empty.layout == full.layout and empty.dtype == full.dtype
+
+
 def test_a_none_leaf_has_no_rows_and_needs_none():
     dataset = tdi.Dataset.range(5).map(lambda x: (x, None)).batch(4)
     steps = list(tdi.MirroredStrategy(["cpu"] * 3).distribute_dataset(dataset))

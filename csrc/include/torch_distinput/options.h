@@ -18,7 +18,10 @@ inline constexpr std::int64_t kShardHint = -1;
 /// Skip rows that fail instead of raising. Unset limits are unlimited.
 struct Skip {
   std::optional<std::int64_t> max_count = {};  ///< most rows skipped in one epoch
-  std::optional<double> max_fraction = {};     ///< most skipped / seen, checked from 100 seen on
+  /// Most skipped / seen: checked from 100 seen on, and once more at the end of the data, however few they
+  /// are. (Ops in the datasets that the functions of `flat_map` and `interleave` make: only from 100 seen
+  /// on.)
+  std::optional<double> max_fraction = {};
   bool operator==(const Skip&) const = default;
 };
 

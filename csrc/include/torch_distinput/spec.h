@@ -25,7 +25,7 @@ struct TDI_API TensorSpec {
   std::optional<Dims> shape = {};
   c10::ScalarType dtype = c10::ScalarType::Float;
   /// Dims seen when a function was probed. Not part of the type (not compared);
-  /// a dummy uses them where `shape` is unknown. Empty: never probed.
+  /// zero rows use them where `shape` is unknown. Empty: never probed.
   Dims expected = {};
 
   bool operator==(const TensorSpec& other) const { return shape == other.shape && dtype == other.dtype; }
@@ -36,10 +36,14 @@ struct TDI_API RaggedTensorSpec {
   std::optional<Dims> shape = {};
   c10::ScalarType dtype = c10::ScalarType::Float;
   std::int64_t ragged_rank = 1;
-  bool operator==(const RaggedTensorSpec&) const = default;
+  Dims expected = {};  ///< as of a `TensorSpec`
+
+  bool operator==(const RaggedTensorSpec& other) const {
+    return shape == other.shape && dtype == other.dtype && ragged_rank == other.ragged_rank;
+  }
 };
 
-/// A COO tensor.
+/// A COO tensor. Zero rows have no unknown dims that were seen, as recorded from tf.distribute.
 struct TDI_API SparseTensorSpec {
   std::optional<Dims> shape = {};
   c10::ScalarType dtype = c10::ScalarType::Float;

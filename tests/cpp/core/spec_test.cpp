@@ -99,6 +99,11 @@ TEST(Spec, ZeroRowsOfOtherKinds) {
   EXPECT_EQ(std::get<Sparse>(sparse.leaves()[0]).value.sizes().vec(), (Dims{0, 4}));
 }
 
+TEST(Spec, ZeroRowsOfRaggedTensorsUseExpectedDimsToo) {
+  const ElementSpec ragged = bare(RaggedTensorSpec{Dims{-1, -1, -1}, ScalarType::Float, 1, Dims{2, -1, 5}});
+  EXPECT_EQ(std::get<Ragged>(zero_rows(ragged).leaves().front()).values.sizes(), (Dims{0, 5}));
+}
+
 TEST(Spec, PrintsAsPythonDoes) {
   const ElementSpec spec{Structure::tuple({Structure::leaf(), Structure::none()}),
                          {tensor(Dims{kUnknownDim, 1})}};

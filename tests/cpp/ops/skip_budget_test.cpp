@@ -36,11 +36,27 @@ TEST(SkipBudget, EndsTheRunWhenMoreRowsFailThanMaxCount) {
 }
 
 TEST(SkipBudget, EndsTheRunWhenALargerPartFailsThanMaxFractionFromAHundredRowsOn) {
-  EXPECT_EQ(values(flawed(99, 3, {.max_fraction = 0.1})).size(), 66U);
+  EXPECT_EQ(values(flawed(99, 3, {.max_fraction = 0.1}).take(66)).size(), 66U);
   EXPECT_EQ(values(flawed(400, 10, {.max_fraction = 0.11})).size(), 360U);
   const std::string message =
       error_of<c10::ValueError>([] { values(flawed(400, 3, {.max_fraction = 0.1})); });
   EXPECT_NE(message.find("of 100 rows failed, but Skip(max_fraction=0.1)"), std::string::npos) << message;
+}
+
+TEST(SkipBudget, ChecksMaxFractionOnceMoreAtTheEndHoweverFewRowsThereAre) {
+  for (const MapOptions& options : {MapOptions{}, MapOptions{.num_parallel_calls = 3}}) {
+    EXPECT_EQ(values(flawed(50, 25, {.max_fraction = 0.04}, options)).size(), 48U);
+    DatasetIterator iterator = flawed(50, 1, {.max_fraction = 0.01}, options).iterate();
+    EXPECT_EQ(
+        error_of<c10::ValueError>([&] { iterator.next(); }),
+        "map(flawed): 50 of 50 rows failed, but Skip(max_fraction=0.01) allows no more. The last error: "
+        "row 49");
+  }
+}
+
+TEST(SkipBudget, TheEndOfADatasetThatAFunctionMakesIsNotTheEndOfTheData) {
+  const Dataset parts = Dataset::range(4).flat_map([](Element) { return flawed(3, 3, {}); });
+  EXPECT_EQ(values(parts.with_options(skipping({.max_fraction = 0.1}))).size(), 8U);
 }
 
 TEST(SkipBudget, TheCountGoesOnAfterARestart) {
