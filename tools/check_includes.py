@@ -20,7 +20,7 @@ ROOMS = {
     "sources": ("include", "core", "runtime", "files", "kernels"),
     "ops": ("include", "core", "runtime", "kernels", "device/page_locked.h", "files/index_set.h", "sources/sources.h"),
     "device": ("include", "core", "runtime", "kernels/images.h"),
-    "comm": ("include",),
+    "comm": ("include", "runtime/process_owned.h", "runtime/worker_thread.h"),
     "distribute": (
         "include", "core", "runtime", "device/collectives.h", "device/stager.h",
         "comm/communicator.h", "comm/meeting.h", "comm/patience.h", "comm/rounds.h", "comm/store_communicator.h",

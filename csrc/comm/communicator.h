@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,6 +20,8 @@ class Communicator {
   /// This process, in [0, size()).
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
+  /// From now on a board that does not answer for `limit` counts as lost.
+  virtual void expect_within(std::chrono::duration<double> limit) = 0;
 
   /// Puts `text`, which is not empty, under `key`, in the place of what is there.
   virtual void post(const std::string& key, const std::string& text) = 0;

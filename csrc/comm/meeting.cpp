@@ -67,6 +67,7 @@ class Prefixed final : public Communicator {
 
   int rank() const noexcept override { return inner_->rank(); }
   int size() const noexcept override { return inner_->size(); }
+  void expect_within(std::chrono::duration<double> limit) override { inner_->expect_within(limit); }
   void post(const std::string& key, const std::string& text) override { inner_->post(prefix_ + key, text); }
   std::string post_first(const std::string& key, const std::string& text) override {
     return inner_->post_first(prefix_ + key, text);

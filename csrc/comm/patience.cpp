@@ -42,6 +42,7 @@ void wait_until(int rank, const std::function<bool()>& ready,
                 const std::function<std::vector<int>()>& missing, const Patience& patience) {
   const auto start = Clock::now();
   auto next_interrupt = start + kInterruptInterval;
+  auto urgent_since = start;
   bool warned = false;
   while (!ready()) {
     const auto now = Clock::now();
@@ -52,13 +53,16 @@ void wait_until(int rank, const std::function<bool()>& ready,
            << ". Every rank has to open its iterators in the same order and ask for their first step.";
       throw DistributedDatasetError(text.str());
     }
-    if (now - start >= patience.warn_after && !std::exchange(warned, true)) warn(rank, missing(), patience);
+    const bool urgent = patience.urgent();
+    if (!urgent) urgent_since = now;
+    if (now - urgent_since >= patience.warn_after && !std::exchange(warned, true))
+      warn(rank, missing(), patience);
     if (interrupt_check() && now >= next_interrupt) {
       interrupt_check()();
       next_interrupt = now + kInterruptInterval;
     }
     patience.check();
-    std::this_thread::sleep_for(pause_after(now - start, patience.urgent()));
+    std::this_thread::sleep_for(pause_after(now - start, urgent));
   }
 }
 

@@ -16,7 +16,8 @@ struct Patience {
   /// Called at every look at the board; what it throws ends the wait. So does `interrupt_check()`, which is
   /// called about every 50 ms.
   std::function<void()> check = [] {};
-  std::chrono::duration<double> warn_after = std::chrono::seconds{30};  ///< names the ranks that are missing
+  std::chrono::duration<double> warn_after = std::chrono::seconds{
+      30};  ///< that the wait was urgent; then a warning names the ranks that are missing
   /// What `rank` did last, for the warning.
   std::function<std::string(int rank)> activity = {};
   /// Whether somebody waits for the end of the wait right now. Else looks become rarer the longer it lasts,

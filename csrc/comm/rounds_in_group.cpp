@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <deque>
 #include <exception>
+#include <optional>
 #include <random>
 #include <thread>
 #include <utility>
@@ -62,6 +64,7 @@ class RoundsInGroup final : public Rounds {
       return;
     }
     try {
+      communicator_->remove(spoken_key(communicator_->rank()));
       if (!under_way_ && !broken_) start(write(kGone, ""));
       if (!under_way_) return;
       std::thread([group = std::move(group_), gathering = std::move(under_way_)] {
@@ -83,30 +86,35 @@ class RoundsInGroup final : public Rounds {
     wait_until(
         communicator_->rank(), [this] { return under_way_->work->isCompleted(); },
         [this] { return silent(); }, patience);
-    const auto gathering = std::exchange(under_way_, nullptr);
     try {
-      gathering->work->wait();
+      under_way_->work->wait();
     } catch (const std::exception& error) {
+      under_way_.reset();
       broken_ = true;
       blame(error.what(), patience);
     }
     std::vector<std::string> texts;
     for (int rank = 0; rank < communicator_->size(); ++rank)
-      texts.push_back(read(rank, gathering->all.front()[static_cast<std::size_t>(rank)], patience));
+      texts.push_back(read(rank, under_way_->all.front()[static_cast<std::size_t>(rank)], patience));
+    under_way_.reset();
+    remove_old_texts();
     ++held_;
     return texts;
   }
 
  private:
   std::string spoken_key(int rank) const { return key_ + "/spoken/" + std::to_string(rank); }
-  std::string text_key(int rank) const {
-    return key_ + "/text/" + std::to_string(held_) + "/" + std::to_string(rank);
+  std::string text_key(std::int64_t round, int rank) const {
+    return key_ + "/text/" + std::to_string(round) + "/" + std::to_string(rank);
   }
 
   void say(const std::string& text) {
     const int rank = communicator_->rank();
     const bool is_long = std::ssize(text) > kMostBytes;
-    if (is_long) communicator_->post(text_key(rank), text);
+    if (is_long) {
+      communicator_->post(text_key(held_, rank), text);
+      on_board_.push_back(held_);
+    }
     communicator_->post(spoken_key(rank), std::to_string(held_ + 1));
     start(write(is_long ? kOnBoard : std::ssize(text), text));
   }
@@ -137,10 +145,27 @@ class RoundsInGroup final : public Rounds {
   std::string read(int rank, const at::Tensor& buffer, const Patience& patience) {
     const std::int64_t length = length_of(buffer);
     if (length == kGone) {
+      under_way_.reset();
       broken_ = true;
       blame("rank " + std::to_string(rank) + " left its loop", patience);
     }
-    return length == kOnBoard ? communicator_->look({text_key(rank)})->front() : text_of(buffer, length);
+    return length == kOnBoard ? read_on_board(rank, patience) : text_of(buffer, length);
+  }
+
+  /// The store need not have taken in a text yet when the collective that announces it is over.
+  std::string read_on_board(int rank, const Patience& patience) {
+    std::optional<std::vector<std::string>> texts;
+    wait_until(
+        communicator_->rank(),
+        [&] { return (texts = communicator_->look({text_key(held_, rank)})).has_value(); },
+        [rank] { return std::vector{rank}; }, patience);
+    return std::move(texts->front());
+  }
+
+  /// Now that this round is over, every rank has read the texts of those before.
+  void remove_old_texts() {
+    for (; !on_board_.empty() && on_board_.front() < held_; on_board_.pop_front())
+      communicator_->remove(text_key(on_board_.front(), communicator_->rank()));
   }
 
   /// The group says that a rank is gone, but not which or why; the watch over the ranks finds out.
@@ -160,6 +185,7 @@ class RoundsInGroup final : public Rounds {
   std::string key_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::shared_ptr<Gathering> under_way_;
+  std::deque<std::int64_t> on_board_;  // rounds whose text of this rank lies there
   std::int64_t held_ = 0;
   bool broken_ = false;
   pid_t process_ = ::getpid();

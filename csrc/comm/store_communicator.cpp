@@ -5,32 +5,22 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <exception>
+#include <type_traits>
 #include <utility>
 
+#include "comm/answering_thread.h"
 #include "torch_distinput/error.h"
 
 namespace torch_distinput {
 namespace {
 
-const std::string kNone;
+/// No text; a call may outlive all that is static.
+constexpr const char* kNone = "";
+/// A text that nobody posts.
+constexpr const char* kNobodys = "\x01";
 
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
-
-/// Calls the store. Its own errors name addresses, but neither the rank nor what the store is for.
-template <class Call>
-auto reach(int rank, const Call& call) {
-  std::string why;
-  try {
-    return call();
-  } catch (const c10::Error& error) {
-    why = error.what_without_backtrace();
-  } catch (const std::exception& error) {
-    why = error.what();
-  }
-  throw DistributedDatasetError("rank " + std::to_string(rank) +
-                                " lost the store of the process group, whose host may have ended: " + why);
-}
 
 class StoreCommunicator final : public Communicator {
  public:
@@ -42,21 +32,22 @@ class StoreCommunicator final : public Communicator {
 
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return size_; }
+  void expect_within(std::chrono::duration<double> limit) override { answering_.expect_within(limit); }
 
   void post(const std::string& key, const std::string& text) override {
-    reach(rank_, [&] { store_->set(prefix_ + key, text); });
+    reach([key = prefix_ + key, text](c10d::Store& store) { store.set(key, text); });
   }
 
   std::string post_first(const std::string& key, const std::string& text) override {
-    return reach(rank_, [&] { return swap(key, kNone, text); });
+    return reach([key = prefix_ + key, text](c10d::Store& store) { return swap(store, key, kNone, text); });
   }
 
   void append(const std::string& key, const std::string& text) override {
-    reach(rank_, [&] {
-      if (store_->hasExtendedApi()) return store_->append(prefix_ + key, bytes_of(text));
+    reach([key = prefix_ + key, text](c10d::Store& store) {
+      if (store.hasExtendedApi()) return store.append(key, bytes_of(text));
       std::string there;
-      for (std::string seen = swap(key, there, text); seen != there + text;
-           seen = swap(key, there, there + text))
+      for (std::string seen = swap(store, key, there, text); seen != there + text;
+           seen = swap(store, key, there, there + text))
         there = seen;
     });
   }
@@ -65,45 +56,62 @@ class StoreCommunicator final : public Communicator {
     if (keys.size() == 1) return look_at(keys.front());
     std::vector<std::string> full;
     for (const auto& key : keys) full.push_back(prefix_ + key);
-    return reach(rank_, [&]() -> std::optional<std::vector<std::string>> {
-      if (!store_->check(full)) return std::nullopt;
+    return reach([full = std::move(full)](c10d::Store& store) -> std::optional<std::vector<std::string>> {
+      if (!store.check(full)) return std::nullopt;
       std::vector<std::string> texts;
-      if (store_->hasExtendedApi()) {
-        for (const auto& bytes : store_->multiGet(full)) texts.push_back(text_of(bytes));
+      if (store.hasExtendedApi()) {
+        for (const auto& bytes : store.multiGet(full)) texts.push_back(text_of(bytes));
       } else {
-        for (const auto& key : full) texts.push_back(text_of(store_->get(key)));
+        for (const auto& key : full) texts.push_back(text_of(store.get(key)));
       }
       return texts;
     });
   }
 
   std::int64_t add(const std::string& key, std::int64_t value) override {
-    return reach(rank_, [&] { return store_->add(prefix_ + key, value); });
+    return reach([key = prefix_ + key, value](c10d::Store& store) { return store.add(key, value); });
   }
 
   void remove(const std::string& key) override {
-    reach(rank_, [&] { return store_->deleteKey(prefix_ + key); });
+    reach([key = prefix_ + key](c10d::Store& store) { return store.deleteKey(key); });
   }
 
  private:
   /// Puts `text` in the place of `there`; returns what is under `key` then. `kNone` stands for a key that is
   /// not there; where it is not and another text is expected, the store puts nothing and returns `there`.
-  std::string swap(const std::string& key, const std::string& there, const std::string& text) {
-    return store_->compareSet(prefix_ + key, there, text);
+  static std::string swap(c10d::Store& store, const std::string& key, const std::string& there,
+                          const std::string& text) {
+    return store.compareSet(key, there, text);
   }
 
   /// One message to the store and one back, where asking for a key and then for its text takes three of each.
   std::optional<std::vector<std::string>> look_at(const std::string& key) {
-    static const std::string nobodys = "\x01";
-    std::string text = reach(rank_, [&] { return swap(key, nobodys, nobodys); });
-    if (text == nobodys) return std::nullopt;
+    std::string text =
+        reach([key = prefix_ + key](c10d::Store& store) { return swap(store, key, kNobodys, kNobodys); });
+    if (text == kNobodys) return std::nullopt;
     return std::vector{std::move(text)};
+  }
+
+  /// Calls the store. Its own errors name addresses, but neither the rank nor what the store is for.
+  template <class Call>
+  std::invoke_result_t<Call&, c10d::Store&> reach(Call call) {
+    std::string why;
+    try {
+      return answering_.run([store = store_, call = std::move(call)] { return call(*store); });
+    } catch (const c10::Error& error) {
+      why = error.what_without_backtrace();
+    } catch (const std::exception& error) {
+      why = error.what();
+    }
+    throw DistributedDatasetError("rank " + std::to_string(rank_) +
+                                  " lost the store of the process group, whose host may have ended: " + why);
   }
 
   std::shared_ptr<c10d::Store> store_;
   std::string prefix_;
   int rank_;
   int size_;
+  AnsweringThread answering_;
 };
 
 }  // namespace

@@ -1,12 +1,15 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/peer_watch.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,6 +24,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr const char* kGone = "gone";
 constexpr std::int64_t kNoStep = -1;
+constexpr std::chrono::seconds kHeardWithin{10};
 
 std::string pulse_key(int rank) { return "pulse/" + std::to_string(rank); }
 
@@ -40,6 +44,8 @@ struct Watched {
   std::atomic<bool> has_news{false};
   std::atomic<std::int64_t> step{kNoStep};  // the last one taken
   std::int64_t seen_step = kNoStep;
+  std::optional<std::chrono::steady_clock::time_point> left_at;  // when that was heard
+  bool warned = false;
 
   std::string failed_key() const { return key + "/failed"; }
   std::string left_key() const { return key + "/left"; }
@@ -166,6 +172,8 @@ class ThreadedWatch final : public PeerWatch, public std::enable_shared_from_thi
       std::string trouble;
       try {
         look();
+      } catch (const c10::Error& error) {
+        trouble = error.what_without_backtrace();
       } catch (const std::exception& error) {
         trouble = error.what();
       }
@@ -206,6 +214,19 @@ class ThreadedWatch final : public PeerWatch, public std::enable_shared_from_thi
     if (failed && watched.news.failure.empty()) watched.news.failure = failed->front();
     if (left) watched.news.left = read_leaving(left->front());
     if (failed || left) watched.has_news.store(true, std::memory_order_release);
+    if (left) warn_if_unheard(watched);
+  }
+
+  /// A rank that does not ask for its next step cannot be told that a peer has left: it may wait for that
+  /// peer in a collective of the user's.
+  void warn_if_unheard(Watched& watched) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!watched.left_at) watched.left_at = now;
+    if (now - *watched.left_at < kHeardWithin || std::exchange(watched.warned, true)) return;
+    TORCH_WARN("DistributedIterator: rank ", watched.news.left->rank, " left its loop after ",
+               watched.news.left->step, " steps. Rank ", communicator_->rank(),
+               " has not asked for a step since; where it waits in a collective for rank ",
+               watched.news.left->rank, ", that will not come.");
   }
 
   void blame(Seconds silence, const std::string& what, const std::string& why) {

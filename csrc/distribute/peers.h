@@ -29,6 +29,10 @@ class Peers {
         meeting_(Meeting(communicator_)) {}
 
   int rank() const noexcept { return rank_; }
+  /// As `Communicator::expect_within`.
+  void expect_answers_within(std::chrono::duration<double> limit) {
+    shared_communicator()->expect_within(limit);
+  }
   /// Waits for the ranks of this life of the group, once: what earlier ones left in the store then means
   /// nothing. Throws DistributedDatasetError naming who did not come. May be called again after an error.
   void meet(const Patience& patience);

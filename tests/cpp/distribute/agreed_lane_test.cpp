@@ -108,6 +108,7 @@ class Paced final : public Communicator {
 
   int rank() const noexcept override { return inner_->rank(); }
   int size() const noexcept override { return inner_->size(); }
+  void expect_within(std::chrono::duration<double> limit) override { inner_->expect_within(limit); }
   void post(const std::string& key, const std::string& text) override { paced().post(key, text); }
   std::string post_first(const std::string& key, const std::string& text) override {
     return paced().post_first(key, text);

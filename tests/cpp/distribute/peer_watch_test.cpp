@@ -38,6 +38,7 @@ class Losable final : public Communicator {
 
   int rank() const noexcept override { return inner_->rank(); }
   int size() const noexcept override { return inner_->size(); }
+  void expect_within(std::chrono::duration<double> limit) override { inner_->expect_within(limit); }
   void post(const std::string& key, const std::string& text) override { reach().post(key, text); }
   std::string post_first(const std::string& key, const std::string& text) override {
     return reach().post_first(key, text);

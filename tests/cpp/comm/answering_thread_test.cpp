@@ -1,0 +1,55 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "comm/answering_thread.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace torch_distinput {
+namespace {
+
+std::string error_of(AnsweringThread& thread, std::function<void()> call) {
+  try {
+    thread.run(std::move(call));
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(AnsweringThread, ReturnsAndThrowsWhatCallsDo) {
+  AnsweringThread thread;
+  EXPECT_EQ(thread.run([] { return 7; }), 7);
+  EXPECT_EQ(error_of(thread, [] { throw std::runtime_error("refused"); }), "refused");
+  EXPECT_EQ(thread.run([] { return std::string("after an error"); }), "after an error");
+}
+
+TEST(AnsweringThread, MakesTheCallsOfManyThreads) {
+  AnsweringThread thread;
+  int sum = 0;
+  std::vector<std::future<void>> callers;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.push_back(std::async(std::launch::async, [&] {
+      for (int i = 0; i < 200; ++i) thread.run([&sum] { ++sum; });
+    }));
+  }
+  for (auto& caller : callers) caller.get();
+  EXPECT_EQ(sum, 800);
+}
+
+TEST(AnsweringThread, GivesUpOnACallThatLastsAndOnAllThatFollow) {
+  auto frozen = std::make_shared<std::promise<void>>();
+  {
+    AnsweringThread thread;
+    thread.expect_within(std::chrono::milliseconds(20));
+    thread.expect_within(std::chrono::hours(1));
+    EXPECT_EQ(error_of(thread, [frozen] { frozen->get_future().wait(); }), "no answer for 0.02 s");
+    EXPECT_EQ(error_of(thread, [] {}), "no answer for 0.02 s");
+  }
+  // Nobody waited for the call; it ends some time.
+  frozen->set_value();
+}
+
+}  // namespace
+}  // namespace torch_distinput
