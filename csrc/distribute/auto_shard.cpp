@@ -53,9 +53,16 @@ bool draws(const Node& node) {
   return inputs.size() == 1 && draws(*inputs.front());
 }
 
-/// This worker's names. The shard stands before every shuffle, so that workers need not draw the same order.
+/// Whether what the op makes of a name does not depend on which names came before.
+bool takes_each_for_itself(const Traits& op) {
+  return op.random || (op.pass_through && !op.counts && !op.batches);
+}
+
+/// This worker's names. The shard stands before a shuffle, so that workers need not draw the same order; but
+/// behind what chooses or numbers shuffled names, as that is done once for all workers.
 NodePtr shard_names(const NodePtr& names, std::int64_t num_workers, std::int64_t worker) {
-  if (!draws(*names)) return ops::shard(names, num_workers, worker, /*require_non_empty=*/true);
+  if (!draws(*names) || !takes_each_for_itself(names->traits()))
+    return ops::shard(names, num_workers, worker, /*require_non_empty=*/true);
   return change_inputs(names, [&](const NodePtr& input) { return shard_names(input, num_workers, worker); });
 }
 
@@ -80,6 +87,13 @@ void collect_counting(const NodePtr& node, std::string& found) {
   if (takes_files(*node)) return;
   for (const NodePtr& input : node->inputs()) collect_counting(input, found);
   if (node->traits().counts) found += "; " + node->describe() + " counts on each worker for itself";
+}
+
+/// Whether one of these is there.
+bool counts_records(const Node& node) {
+  std::string found;
+  collect_counting(node.shared_from_this(), found);
+  return !found.empty();
 }
 
 /// A node that gets too few files for `num_workers`; null if there is none. No files at all are enough.
@@ -159,10 +173,10 @@ Sharding by_file(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_w
         ". Set the auto sharding policy to DATA or OFF, or split the data into at least "
         "as many files as there are workers.");
   }
-  // Several readers may have to stay in step with each other (zip): then parts of batches are dealt out.
+  // Readers that have to stay in step with each other (zip), and ops that choose among all records: then
+  // parts of batches are dealt out.
   const bool indexed = takers.size() == 1 && lacking->traits().reader && lacking->cardinality() >= 0;
-  if (!indexed) return by_data(node, num_workers, reason);
-  collect_counting(node, reason);
+  if (!indexed || counts_records(*node)) return by_data(node, num_workers, reason);
   return {shard_records(node, num_workers, worker), AutoShardPolicy::kFile,
           "each worker reads its range of the records: " + reason};
 }

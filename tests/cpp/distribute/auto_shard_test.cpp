@@ -55,6 +55,26 @@ TEST(AutoShard, TheFileShardStandsBeforeEveryShuffle) {
   EXPECT_EQ(odd, values(wanted));
 }
 
+/// What two workers read of `names`, file by file; together sorted.
+std::vector<std::int64_t> read_by_two(const Dataset& names) {
+  const Dataset reader(std::make_shared<FakeReader>(names.node()));
+  std::vector<std::int64_t> all;
+  for (const std::int64_t worker : {0, 1}) {
+    const op_testing::Values mine = values(Dataset(shard(reader, Policy::kFile, 2, worker).node));
+    all.insert(all.end(), mine.begin(), mine.end());
+  }
+  return op_testing::sorted(all);
+}
+
+TEST(AutoShard, WhatChoosesAmongShuffledNamesChoosesForAllWorkers) {
+  const Dataset shuffled = Dataset::range(9).shuffle({.seed = 1});
+  for (const Dataset& chosen :
+       {shuffled.take(5), shuffled.skip(6), shuffled.shard(2, 1), shuffled.take(5).shuffle({.seed = 2}),
+        shuffled.filter([](Element name) { return name.tensor().item<std::int64_t>() > 2; }).take(4)}) {
+    EXPECT_EQ(read_by_two(chosen), op_testing::sorted(values(chosen))) << chosen.explain();
+  }
+}
+
 TEST(AutoShard, SaysWhatCountsOnEachWorkerForItself) {
   EXPECT_EQ(shard(files(4).skip(1).batch(2).take(3), Policy::kFile).reason,
             "each worker reads files i mod 2; skip(count=1) counts on each worker for itself; take(count=3) "
@@ -86,6 +106,16 @@ TEST(AutoShard, AutoWithTooFewFilesDealsOutRangesOfRecords) {
   const Sharding streamed = shard(TextLineDataset(path, {.index = false}), Policy::kAuto, 3, 0);
   EXPECT_EQ(streamed.applied, Policy::kData);
   EXPECT_NE(streamed.reason.find("only 1 file(s)"), std::string::npos) << streamed.reason;
+}
+
+TEST(AutoShard, RecordsThatAreChosenByTheirNumberAreNotDealtOutInRanges) {
+  const files_testing::Folder folder;
+  const Dataset lines = TextLineDataset(folder.write("text", "0\n1\n2\n3\n4\n"));
+  for (const Dataset& dataset : {lines.skip(1).batch(2), lines.take(4), lines.batch(2).take(1)}) {
+    const Sharding sharding = shard(dataset, Policy::kAuto, 2, 1);
+    EXPECT_EQ(sharding.applied, Policy::kData) << sharding.reason;
+    EXPECT_EQ(sharding.node, dataset.node());
+  }
 }
 
 /// Two rows for each file.
