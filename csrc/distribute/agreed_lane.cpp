@@ -236,9 +236,8 @@ class AgreedLane final : public Lane {
 
   /// The same on every rank; on the one that failed, around its own error.
   std::exception_ptr describe(const Agreement::Failure& failure) const {
-    const DistributedDatasetError error("DistributedIterator: rank " + std::to_string(failure.rank) +
-                                        " failed: at step " + std::to_string(first_step_ + released_) + ": " +
-                                        failure.message);
+    const PeerError error("DistributedIterator: rank " + std::to_string(failure.rank) + " failed: at step " +
+                          std::to_string(first_step_ + released_) + ": " + failure.message);
     if (failure.rank != rounds_->rank() || failure.apart) return std::make_exception_ptr(error);
     try {
       try {
@@ -257,8 +256,14 @@ class AgreedLane final : public Lane {
     if (table_->hands_out()) return;
     waits_.add();
     table_->wanted = true;
-    wait_polling(table_->released, lock, interrupt_check(), [this] { return table_->hands_out(); });
+    wait_polling(table_->released, lock, [this] { poll(); }, [this] { return table_->hands_out(); });
     table_->wanted = false;
+  }
+
+  /// This rank's own source may be what is waited for; then nobody listens to the peers meanwhile.
+  void poll() const {
+    if (const auto& check = interrupt_check()) check();
+    rounds_->check(next_step_);
   }
 
   /// What the agreement released of the next step, and the rank's own step there, if it has one.
@@ -275,6 +280,7 @@ class AgreedLane final : public Lane {
     }
     bool own = false;
     Taken taken{table->agreement.take(own), std::nullopt};
+    ++next_step_;
     if (!own) return taken;
     taken.own = std::move(table->own.front());
     table->own.pop_front();
@@ -292,6 +298,7 @@ class AgreedLane final : public Lane {
   std::int64_t released_ = 0;
   std::optional<RoundText> said_;  // in a round that is not over
   // Of the consumer.
+  std::int64_t next_step_ = first_step_;
   OwnSteps own_steps_;
   // Last, because they use the others.
   std::optional<WorkerThread> reader_;

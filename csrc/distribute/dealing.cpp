@@ -75,6 +75,13 @@ std::int64_t Dealing::place_of(std::int64_t replica) const {
   return replica % replicas.per_worker * replicas.workers + replica / replicas.per_worker;
 }
 
+IterContext Dealing::context_of_stream(IterContext context) const {
+  const bool others_differ = from_function || sharding.applied == AutoShardPolicy::kFile ||
+                             sharding.applied == AutoShardPolicy::kHint;
+  context.stream = others_differ ? static_cast<std::uint64_t>(replicas.worker) : 0;
+  return context;
+}
+
 Dealing deal_out(const NodePtr& node, AutoShardPolicy policy, const Replicas& replicas, Split split,
                  const std::vector<double>& weights) {
   Dealing dealing;

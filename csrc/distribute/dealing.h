@@ -38,6 +38,10 @@ struct Dealing {
   /// Which part of a step replica `replica` gets. Replicas are counted over all workers where they share a
   /// stream, else over this worker's.
   std::int64_t place_of(std::int64_t replica) const;
+
+  /// `context` for what this worker reads: tells its rows from those of the others where they read other
+  /// data.
+  IterContext context_of_stream(IterContext context) const;
 };
 
 /// Decides. With one replica in all, elements are handed out whole. Throws c10::ValueError for elements

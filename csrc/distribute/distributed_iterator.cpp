@@ -10,6 +10,7 @@
 #include "distribute/agreed_lane.h"
 #include "distribute/deliver.h"
 #include "distribute/shared_spec.h"
+#include "distribute/telling_peers.h"
 #include "ops/fork_count.h"
 #include "ops/open.h"
 #include "runtime/buffer_pool.h"
@@ -41,13 +42,18 @@ DistributedIterator::Impl::Impl(DistributionPtr distribution, std::shared_ptr<Ep
       seed_given_(seed_given),
       engine_(make_engine_for(*distribution_)),
       allocations_before_(engine_->pool->stats().allocations),
-      fork_count_(fork_count()) {}
+      fork_count_(fork_count()) {
+  at_.seed_agreed = seed_given_ || !link_;
+}
 
 DistributedIterator::Impl::~Impl() { leave_peers(); }
 
 /// Tells the peers that no step follows here. At the end of the data nobody expects one.
 void DistributedIterator::Impl::leave_peers() noexcept {
-  if (link_ && fork_count_ == fork_count()) link_->leave(at_.start.position.step);
+  if (!link_ || fork_count_ != fork_count()) return;
+  // A step that `next` refused ends the loop on every rank.
+  if (ahead_) link_->end();
+  link_->leave(at_.start.position.step);
 }
 
 void DistributedIterator::Impl::check_usable() const {
@@ -62,12 +68,17 @@ void DistributedIterator::Impl::check_usable() const {
 std::optional<PerReplica> DistributedIterator::Impl::take(bool only_complete) {
   check_usable();
   if (error_) std::rethrow_exception(error_);
+  if (ended_) return std::nullopt;
   const InterruptWatch watch;
   BuiltStep* step = nullptr;
   try {
     if (link_) open_with_peers();
     step = peek();
-    if (link_ && step != nullptr) link_->check_together(at_.start.position.step);
+    if (link_ && hands_out(step, only_complete)) link_->check_together(at_.start.position.step);
+  } catch (const PeerError&) {
+    error_ = std::current_exception();
+    link_->end();
+    throw;
   } catch (...) {
     if (!watch.interrupt()) {
       error_ = std::current_exception();
@@ -80,12 +91,19 @@ std::optional<PerReplica> DistributedIterator::Impl::take(bool only_complete) {
     if (!lane_ || !lane_->survives_interrupt()) stop();
     std::rethrow_exception(watch.interrupt());
   }
-  const bool refuses = only_complete && !distribution_->completes;
-  if (step == nullptr || (refuses && !step->complete)) {
-    if (link_) link_->end();
-    return std::nullopt;
-  }
-  return hand_out(refuses);
+  ended_ = step == nullptr;
+  if (ended_ && link_) link_->end();
+  if (!hands_out(step, only_complete)) return std::nullopt;
+  return hand_out(refuses_incomplete(only_complete));
+}
+
+/// As recorded: where partial batches are not handled, `next` ends at the first step that lacks a part.
+bool DistributedIterator::Impl::refuses_incomplete(bool only_complete) const {
+  return only_complete && !distribution_->completes;
+}
+
+bool DistributedIterator::Impl::hands_out(const BuiltStep* step, bool only_complete) const {
+  return step != nullptr && (step->complete || !refuses_incomplete(only_complete));
 }
 
 void DistributedIterator::Impl::open_with_peers() {
@@ -94,7 +112,9 @@ void DistributedIterator::Impl::open_with_peers() {
     if (!agrees_) link_->check_alive();
     return;
   }
-  const auto openings = link_->agree(describe_opening(*distribution_, at_, seed_given_));
+  const Opening mine =
+      telling_peers(*link_, [this] { return describe_opening(*distribution_, at_, seed_given_); });
+  const auto openings = link_->agree(mine);
   rows_before_ = distribution_->one_stream() ? at_.start.position.row : 0;
   std::vector<SpecPtr> specs;
   for (const Opening& opening : openings) {
@@ -102,6 +122,7 @@ void DistributedIterator::Impl::open_with_peers() {
     specs.push_back(opening.spec);
   }
   learn_spec(specs);
+  at_.seed_agreed = true;
   if (seed_given_) return;
   at_.seed = openings.front().drawn_seed;
   if (epochs_) epochs_->adopt(at_.epoch, used_, at_.seed);
@@ -116,9 +137,11 @@ void DistributedIterator::Impl::learn_spec(const std::vector<SpecPtr>& of_ranks)
 
 std::unique_ptr<Lane> DistributedIterator::Impl::make_lane() {
   if (!shipping_) shipping_ = open_shipping(*given_);
+  engine_->one_order = link_ && distribution_->one_stream();
   engine_->left_to_devices.clear();
   for (const auto& left : left_to_devices(*distribution_)) engine_->left_to_devices.push_back(left.node);
-  const IterContext context = epoch_context(engine_, at_.seed, at_.epoch, stream_only_);
+  const IterContext context =
+      distribution_->dealing.context_of_stream(epoch_context(engine_, at_.seed, at_.epoch, stream_only_));
   agrees_ = link_ && !keeps_together(context);
   if (!agrees_) return open_lane(distribution_, context, at_.start, shipping_);
   return open_agreed_lane(distribution_, context, at_.start, shipping_, link_->rounds(),
@@ -166,9 +189,12 @@ void DistributedIterator::Impl::load(const State& state) {
   stop();
   leave_peers();
   error_ = nullptr;
+  ended_ = false;
   info_.reset();
   distribution_ = std::move(position.distribution);
+  const std::uint64_t drawn = at_.seed;
   at_ = std::move(position.at);
+  if (!at_.seed_agreed) at_.seed = drawn;
   used_ = at_.start.position.step > 0;
   // Saved before its first step, an iterator had not heard yet whose seed counts.
   seed_given_ = users_seed_ || used_;

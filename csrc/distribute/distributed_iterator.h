@@ -41,6 +41,8 @@ struct DistributedIterator::Impl {
   std::unique_ptr<Lane> make_lane();
   bool keeps_together(const IterContext& context) const;
   BuiltStep* peek();
+  bool refuses_incomplete(bool only_complete) const;
+  bool hands_out(const BuiltStep* step, bool only_complete) const;
   PerReplica hand_out(bool only_complete);
   void count(const PerReplica& values);
   void stop();
@@ -62,7 +64,8 @@ struct DistributedIterator::Impl {
   std::optional<BuiltStep> ahead_;  // made and not handed out
   std::exception_ptr error_;
   std::optional<StepInfo> info_;
-  bool used_ = false;  // epochs_ knows that this epoch handed something out
+  bool used_ = false;   // epochs_ knows that this epoch handed something out
+  bool ended_ = false;  // no step follows
   bool closed_ = false;
   std::int64_t earlier_waits_ = 0;  // of the lanes before lane_
   std::int64_t allocations_before_;

@@ -7,6 +7,7 @@
 
 #include "distribute/distributed_dataset.h"
 #include "distribute/input_options.h"
+#include "distribute/telling_peers.h"
 #include "torch_distinput/strategy.h"
 
 namespace torch_distinput {
@@ -20,7 +21,7 @@ std::shared_ptr<Distribution> whole_distribution(const Dataset& dataset, const I
   distribution->dealing = deal_whole(node, replicas);
   distribution->input = options;
   distribution->spec = node->spec();
-  distribution->cardinality = node->cardinality();
+  distribution->cardinality = node->checked_cardinality();
   const bool fills = options.tail == Tail::kPadded || options.tail == Tail::kRepeat;
   TORCH_CHECK_VALUE(
       !fills || !distribution->dealing.unbatched,
@@ -36,24 +37,27 @@ DistributedDataset Strategy::distribute_datasets_from_function(
   check_function_options(options, pipeline_per_replica_);
   const std::int64_t count = std::ssize(devices_);
   const Replicas replicas{num_workers_, worker_, count};
-  std::shared_ptr<Distribution> distribution;
-  if (options.replication_mode == ReplicationMode::kPerWorker) {
-    const Dataset dataset = make({num_workers_, worker_, num_replicas_in_sync()});
-    distribution = whole_distribution(dataset, options, replicas);
-  } else {
-    std::vector<DistributionPtr> pipelines;
-    for (std::int64_t replica = 0; replica < count; ++replica) {
-      const Dataset dataset = make({count, replica, count});
-      if (replica == 0) distribution = whole_distribution(dataset, options, replicas);
-      pipelines.push_back(whole_distribution(dataset, options, {}));
+  const double peer_timeout = options.peer_timeout;
+  return telling_peers(peers_, peer_timeout, [&] {
+    std::shared_ptr<Distribution> distribution;
+    if (options.replication_mode == ReplicationMode::kPerWorker) {
+      const Dataset dataset = make({num_workers_, worker_, num_replicas_in_sync()});
+      distribution = whole_distribution(dataset, options, replicas);
+    } else {
+      std::vector<DistributionPtr> pipelines;
+      for (std::int64_t replica = 0; replica < count; ++replica) {
+        const Dataset dataset = make({count, replica, count});
+        if (replica == 0) distribution = whole_distribution(dataset, options, replicas);
+        pipelines.push_back(whole_distribution(dataset, options, {}));
+      }
+      distribution->pipelines = std::move(pipelines);
     }
-    distribution->pipelines = std::move(pipelines);
-  }
-  distribution->devices = devices_;
-  distribution->completes = enable_partial_batch_handling && may_lack_parts(*distribution);
-  // As recorded: only the type of the elements is that of the last dataset.
-  if (!distribution->pipelines.empty()) distribution->spec = distribution->pipelines.back()->spec;
-  return DistributedDataset(std::make_shared<DistributedDataset::Impl>(std::move(distribution), peers_));
+    distribution->devices = devices_;
+    distribution->completes = enable_partial_batch_handling && may_lack_parts(*distribution);
+    // As recorded: only the type of the elements is that of the last dataset.
+    if (!distribution->pipelines.empty()) distribution->spec = distribution->pipelines.back()->spec;
+    return DistributedDataset(std::make_shared<DistributedDataset::Impl>(std::move(distribution), peers_));
+  });
 }
 
 PerReplica Strategy::distribute_values_from_function(

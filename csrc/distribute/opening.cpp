@@ -146,6 +146,7 @@ Opening describe_opening(const Distribution& distribution, const EpochPosition& 
   add("tail", tail_name(input.tail));
   add("auto_shard_policy", policy_name(dealing.sharding.applied));
   add("partial batch handling", distribution.completes ? "on" : "off");
+  add("on_error", distribution.skips() ? "\"skip\"" : "\"raise\"");
   add("epoch", std::to_string(at.epoch));
   add("seed", seed_given ? std::to_string(at.seed) : "none");
   // Ranks that read streams of their own stand at rows of their own.

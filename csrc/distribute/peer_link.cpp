@@ -3,6 +3,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -26,16 +28,15 @@ std::string message_of(const std::exception_ptr& error) {
 namespace {
 
 void throw_if_failed(const PeerNews& news) {
-  if (!news.failure.empty()) throw DistributedDatasetError("DistributedIterator: " + news.failure);
+  if (!news.failure.empty()) throw PeerError("DistributedIterator: " + news.failure);
 }
 
 /// `step`: the one that this rank is about to take.
 void throw_if_left(const PeerNews& news, std::int64_t step) {
   if (!news.left || step < news.left->step) return;
-  throw DistributedDatasetError("DistributedIterator: rank " + std::to_string(news.left->rank) +
-                                " left its loop after " + std::to_string(news.left->step) +
-                                " steps, but this rank goes on to step " + std::to_string(step) +
-                                ". Every rank has to take the same number of steps.");
+  throw PeerError("DistributedIterator: rank " + std::to_string(news.left->rank) + " left its loop after " +
+                  std::to_string(news.left->step) + " steps, but this rank goes on to step " +
+                  std::to_string(step) + ". Every rank has to take the same number of steps.");
 }
 
 }  // namespace
@@ -50,14 +51,18 @@ PeerRounds::PeerRounds(PeersPtr peers, std::shared_ptr<WatchedIterator> watched,
                        std::unique_ptr<Rounds> rounds)
     : peers_(std::move(peers)), watched_(std::move(watched)), rounds_(std::move(rounds)) {}
 
+void PeerRounds::check(std::int64_t step) const {
+  const PeerNews news = watched_->news();
+  throw_if_failed(news);
+  throw_if_left(news, step);
+}
+
 std::vector<std::string> PeerRounds::hold(const std::string& text, std::int64_t step,
                                           const std::function<void()>& check,
                                           const std::function<bool()>& urgent) {
   Patience patience{"DistributedIterator", std::chrono::duration<double>::max()};
   patience.check = [&] {
-    const PeerNews news = watched_->news();
-    throw_if_failed(news);
-    throw_if_left(news, step);
+    this->check(step);
     check();
   };
   patience.activity = [&](int rank) { return peers_->watch().activity(rank); };
@@ -70,6 +75,7 @@ PeerLink::PeerLink(std::shared_ptr<OpeningKeys> keys, double peer_timeout)
 
 std::vector<Opening> PeerLink::agree(const Opening& mine) {
   Peers& peers = *keys_->peers();
+  peers.expect_answers_within(timeout_);
   Patience patience{"DistributedDataset", timeout_};
   peers.meet(patience);
   if (key_.empty()) key_ = keys_->next();
@@ -77,6 +83,7 @@ std::vector<Opening> PeerLink::agree(const Opening& mine) {
   std::vector<Opening> openings;
   try {
     patience.activity = [&](int rank) { return peers.watch().activity(rank); };
+    patience.check = [&] { throw_if_failed(watched->news()); };
     for (const auto& text : wait_for_all(peers.communicator(), key_ + "/open", mine.encode(), patience))
       openings.push_back(Opening::decode(text));
   } catch (const DistributedDatasetError& error) {
@@ -104,6 +111,20 @@ void PeerLink::took(std::int64_t step) noexcept { watched_->took(step); }
 
 void PeerLink::fail(std::int64_t step, const std::exception_ptr& error) noexcept {
   if (watched_) watched_->fail("at step " + std::to_string(step) + ": " + message_of(error));
+  end();
+}
+
+void PeerLink::fail_unopened(const std::exception_ptr& error) noexcept {
+  constexpr std::chrono::duration<double> kTellWithin{10};
+  try {
+    Peers& peers = *keys_->peers();
+    peers.expect_answers_within(timeout_);
+    peers.meet({"DistributedDataset", std::min(timeout_, kTellWithin)});
+    if (key_.empty()) key_ = keys_->next();
+    peers.watch().watch(key_, timeout_)->fail(message_of(error));
+  } catch (const std::exception&) {
+    // Who does not come is not told.
+  }
   end();
 }
 

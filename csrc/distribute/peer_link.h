@@ -12,6 +12,7 @@
 #include "comm/rounds.h"
 #include "distribute/opening.h"
 #include "distribute/peers.h"
+#include "torch_distinput/error.h"
 
 namespace torch_distinput {
 
@@ -30,6 +31,12 @@ class OpeningKeys {
   std::int64_t openings_ = 0;
 };
 
+/// What every rank finds out by itself or has agreed on: there is nothing to tell the others.
+class PeerError : public DistributedDatasetError {
+ public:
+  using DistributedDatasetError::DistributedDatasetError;
+};
+
 /// What `error` says, for other processes.
 std::string message_of(const std::exception_ptr& error);
 
@@ -40,9 +47,12 @@ class PeerRounds {
   PeerRounds(PeersPtr peers, std::shared_ptr<WatchedIterator> watched, std::unique_ptr<Rounds> rounds);
 
   int rank() const noexcept { return peers_->rank(); }
+  /// Throws PeerError if a rank is known to have failed, fallen silent or left before step `step`, which this
+  /// rank is about to take.
+  void check(std::int64_t step) const;
   /// Says `text` in the next round and returns what all ranks said. A rank may take its time: only one that
   /// failed, fell silent or left before `step`, the first that this round is about, ends the wait with
-  /// DistributedDatasetError. `check` is called now and then and ends it by throwing; `urgent`: whether the
+  /// PeerError. `check` is called now and then and ends it by throwing; `urgent`: whether the
   /// consumer waits. After an interrupt the next call goes on with the same round.
   std::vector<std::string> hold(const std::string& text, std::int64_t step,
                                 const std::function<void()>& check, const std::function<bool()>& urgent);
@@ -65,14 +75,17 @@ class PeerLink {
   /// The rounds of this iterator, which every rank makes now. Throws DistributedDatasetError. REQUIRES: it is
   /// open.
   std::unique_ptr<PeerRounds> rounds() const;
-  /// Throws DistributedDatasetError if a peer is known to have failed.
+  /// Throws PeerError if a peer is known to have failed.
   void check_alive() const;
-  /// Throws DistributedDatasetError if a peer left before step `step`, which this rank is about to take.
+  /// Throws PeerError if a peer left before step `step`, which this rank is about to take.
   void check_together(std::int64_t step) const;
   /// This rank took step `step`.
   void took(std::int64_t step) noexcept;
   /// This rank failed at step `step`: there is no other step before the next opening.
   void fail(std::int64_t step, const std::exception_ptr& error) noexcept;
+  /// This rank failed before it could open its iterator. Waits a few seconds for peers that have not come
+  /// yet.
+  void fail_unopened(const std::exception_ptr& error) noexcept;
   /// This rank takes no step after the first `steps` ones; the next one needs another opening.
   void leave(std::int64_t steps) noexcept;
   /// This rank took the last step: nobody waits for it.

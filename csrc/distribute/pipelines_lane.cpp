@@ -20,7 +20,9 @@ class PipelinesLane final : public Lane {
       : distribution_(std::move(distribution)), at_(std::move(start)) {
     at_.pipelines.resize(distribution_->pipelines.size());
     for (std::size_t i = 0; i < distribution_->pipelines.size(); ++i) {
-      lanes_.push_back(open_lane(distribution_->pipelines[i], context, at_.pipelines[i],
+      IterContext own = context;
+      own.stream = i;
+      lanes_.push_back(open_lane(distribution_->pipelines[i], own, at_.pipelines[i],
                                  shipping ? shipping->only(i) : nullptr, reading));
     }
   }

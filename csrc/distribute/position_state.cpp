@@ -54,7 +54,7 @@ State write_pipelines(const Distribution& distribution, const EpochPosition& at)
   for (std::size_t i = 0; i < distribution.pipelines.size(); ++i) {
     const bool begun = i < at.start.pipelines.size();
     const Start start = begun ? at.start.pipelines[i] : Start{};
-    states.push_back(write_position(*distribution.pipelines[i], {at.epoch, at.seed, start}));
+    states.push_back(write_position(*distribution.pipelines[i], {at.epoch, at.seed, at.seed_agreed, start}));
   }
   return states;
 }
@@ -73,6 +73,12 @@ std::vector<Start> read_pipelines(const Distribution& distribution, const State&
 
 }  // namespace
 
+void read_seed(const State& state, EpochPosition& at) {
+  const State& seed = state.at("seed");
+  at.seed_agreed = !seed.is_null();
+  if (at.seed_agreed) at.seed = seed.as_key();
+}
+
 State write_position(const Distribution& distribution, const EpochPosition& at) {
   const auto& [position, upstream, pipelines] = at.start;
   State state;
@@ -81,7 +87,7 @@ State write_position(const Distribution& distribution, const EpochPosition& at) 
   state.set("permutation", kPermutationVersion);
   state.set("pipeline", pipeline_identity(distribution.dealing.node));
   state.set("epoch", at.epoch);
-  state.set("seed", State::key(at.seed));
+  state.set("seed", at.seed_agreed ? State::key(at.seed) : State());
   state.set("step", position.step);
   state.set("row", position.row);
   state.set("split", distribution.dealing.splitter->describe());
@@ -99,7 +105,8 @@ State write_position(const Distribution& distribution, const EpochPosition& at) 
 EpochPosition read_position(const Distribution& distribution, const State& state) {
   check_header(state);
   check_identity(state.at("pipeline"), pipeline_identity(distribution.dealing.node));
-  EpochPosition at{.epoch = count(state, "epoch"), .seed = state.at("seed").as_key()};
+  EpochPosition at{.epoch = count(state, "epoch")};
+  read_seed(state, at);
   at.start.position = {count(state, "step"), count(state, "row"), read_cursor(state.at("cursor"))};
   if (state.at("split").as_string() != distribution.dealing.splitter->describe()) {
     at.start.position.cursor.part = 0;

@@ -12,11 +12,15 @@ namespace torch_distinput {
 struct EpochPosition {
   std::int64_t epoch = 0;
   std::uint64_t seed = 0;
+  bool seed_agreed = true;  ///< else this rank drew it, and another one may count
   Start start = {};
 };
 
 /// What `read_position` reads.
 State write_position(const Distribution& distribution, const EpochPosition& position);
+
+/// The seed in `state`, if the ranks had agreed on one.
+void read_seed(const State& state, EpochPosition& at);
 
 /// Throws c10::ValueError for a state that is no position of a distributed iterator, of a newer version,
 /// or of another pipeline (naming what differs). Another split, batch size or number of replicas is fine:

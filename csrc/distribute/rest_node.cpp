@@ -60,14 +60,20 @@ class RestCursor final : public Iterator {
     element_ = state.at("element").as_int();
     input_ = nullptr;
     if (!state.has("input")) return;
-    input_ = open_iterator(streams_.at(stream_).node, context_);
+    input_ = open_iterator(streams_.at(stream_).node, context_of(streams_.at(stream_)));
     input_->load(state.at("input"));
   }
 
  private:
+  IterContext context_of(const RestStream& stream) const {
+    IterContext context = context_;
+    context.stream = stream.number;
+    return context;
+  }
+
   void open() {
     const RestStream& stream = streams_[stream_];
-    Cursor cursor = open_cursor(stream.node, context_);
+    Cursor cursor = open_cursor(stream.node, context_of(stream));
     input_ = std::move(cursor.iterator);
     delivered_ = 0;
     if (stream.start.upstream) {

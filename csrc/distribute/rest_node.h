@@ -11,8 +11,9 @@ namespace torch_distinput {
 
 /// What is left of the stream that a worker of an earlier run read.
 struct RestStream {
-  NodePtr node;  ///< as that worker read it
-  Start start;   ///< where it stopped
+  NodePtr node;          ///< as that worker read it
+  Start start;           ///< where it stopped
+  std::uint64_t number;  ///< what told its rows from those of other workers
 };
 
 /// Which elements of the streams are taken: those whose number mod `of` is `index`.

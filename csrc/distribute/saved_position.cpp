@@ -69,19 +69,18 @@ void check_together(const std::vector<State>& states) {
 NodePtr rest_of(const Distribution& distribution, NodePtr like, const std::vector<State>& states,
                 const Replicas& replicas);
 
-/// What the worker read that saved `state`.
-NodePtr stream_of(const Distribution& distribution, const State& state) {
-  const Replicas then{workers_of(state), worker_of(state)};
-  const AutoShardPolicy policy = distribution.options.auto_shard_policy.value_or(AutoShardPolicy::kAuto);
-  NodePtr whole = auto_shard(distribution.node, policy, then.workers, then.worker).node;
-  if (!state.has("rest")) return whole;
-  return rest_of(distribution, std::move(whole), order(state.at("rest").as_list()), then);
-}
-
+/// What the worker had left that saved `state`.
 RestStream rest_stream(const Distribution& distribution, const State& state) {
   Distribution earlier = distribution;
-  earlier.dealing.node = stream_of(distribution, state);
-  return {earlier.dealing.node, read_position(earlier, state).start};
+  Dealing& then = earlier.dealing;
+  then.replicas.workers = workers_of(state);
+  then.replicas.worker = worker_of(state);
+  const AutoShardPolicy policy = distribution.options.auto_shard_policy.value_or(AutoShardPolicy::kAuto);
+  then.sharding = auto_shard(distribution.node, policy, then.replicas.workers, then.replicas.worker);
+  then.node = then.sharding.node;
+  if (state.has("rest"))
+    then.node = rest_of(distribution, then.node, order(state.at("rest").as_list()), then.replicas);
+  return {then.node, read_position(earlier, state).start, then.context_of_stream({}).stream};
 }
 
 /// What one of `replicas` reads, as a pipeline of the type of `like`, of what the workers left that saved
@@ -130,7 +129,7 @@ SavedPosition change_workers(const DistributionPtr& distribution, const std::vec
   check_together(states);
   SavedPosition position{with_rest(*distribution, states), {}};
   position.at.epoch = states.front().at("epoch").as_int();
-  position.at.seed = states.front().at("seed").as_key();
+  read_seed(states.front(), position.at);
   position.at.start.position.step = states.front().at("step").as_int();
   position.at.start.upstream = std::make_shared<const Upstream>(start_of_rest());
   // The rows before count once.

@@ -89,9 +89,17 @@ bool StepSchedule::is_complete(const DealtStep& step) const {
 }
 
 bool StepSchedule::ends(std::size_t index) const {
+  if (rules_.tail == Tail::kUntilFirst && is_rest(index)) return false;
   const auto full = shares(ahead_[index]);
   return tail_ends(rules_.tail, ahead_[index], is_last(index),
                    std::accumulate(full.begin(), full.end(), std::int64_t{0}));
+}
+
+/// Whether the step is what an earlier run, with batches of another size, had left of one; it says nothing
+/// about the end of the data.
+bool StepSchedule::is_rest(std::size_t index) const {
+  const SplitCursor& before = ahead_[index].before;
+  return before.row > 0 && before == start_ && !is_last(index);
 }
 
 std::vector<std::int64_t> StepSchedule::shares(const DealtStep& step) const {

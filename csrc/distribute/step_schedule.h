@@ -49,7 +49,7 @@ struct PlannedStep {
 class StepSchedule {
  public:
   StepSchedule(ScheduleRules rules, StepPosition start)
-      : rules_(std::move(rules)), at_(start), dealt_to_(start.cursor) {}
+      : rules_(std::move(rules)), start_(start.cursor), at_(start), dealt_to_(start.cursor) {}
 
   /// The next step; nullopt at the end. What `counts` throws is thrown when the steps before it are
   /// handed out, and again at every later call.
@@ -65,10 +65,12 @@ class StepSchedule {
   bool is_last(std::size_t index) const;
   bool is_complete(const DealtStep& step) const;
   bool ends(std::size_t index) const;
+  bool is_rest(std::size_t index) const;
   std::vector<std::int64_t> shares(const DealtStep& step) const;
   std::vector<std::vector<bool>> left_out() const;
 
   ScheduleRules rules_;
+  SplitCursor start_;
   StepPosition at_;       // before the next step to hand out
   SplitCursor dealt_to_;  // after everything in ahead_
   std::deque<DealtStep> ahead_;

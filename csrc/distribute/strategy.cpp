@@ -6,6 +6,7 @@
 #include "distribute/devices.h"
 #include "distribute/distributed_dataset.h"
 #include "distribute/input_options.h"
+#include "distribute/telling_peers.h"
 
 namespace torch_distinput {
 
@@ -17,19 +18,22 @@ std::int64_t Strategy::num_replicas_in_sync() const noexcept { return std::ssize
 DistributedDataset Strategy::distribute_dataset(const Dataset& dataset, InputOptions options) const {
   const Replicas replicas{num_workers_, worker_, std::ssize(devices_)};
   check_input_options(options, replicas);
-  const NodePtr& node = dataset.node();
-  auto distribution = std::make_shared<Distribution>();
-  distribution->options = dataset.options();
-  const AutoShardPolicy policy = distribution->options.auto_shard_policy.value_or(AutoShardPolicy::kAuto);
-  distribution->dealing =
-      deal_out(node, policy, replicas, options.split, options.weights.value_or(std::vector<double>{}));
-  distribution->input = std::move(options);
-  distribution->devices = devices_;
-  distribution->node = node;
-  distribution->spec = node->spec();
-  distribution->cardinality = node->cardinality();
-  distribution->completes = enable_partial_batch_handling && may_lack_parts(*distribution);
-  return DistributedDataset(std::make_shared<DistributedDataset::Impl>(std::move(distribution), peers_));
+  const double peer_timeout = options.peer_timeout;
+  return telling_peers(peers_, peer_timeout, [&] {
+    const NodePtr& node = dataset.node();
+    auto distribution = std::make_shared<Distribution>();
+    distribution->options = dataset.options();
+    const AutoShardPolicy policy = distribution->options.auto_shard_policy.value_or(AutoShardPolicy::kAuto);
+    distribution->dealing =
+        deal_out(node, policy, replicas, options.split, options.weights.value_or(std::vector<double>{}));
+    distribution->input = std::move(options);
+    distribution->devices = devices_;
+    distribution->node = node;
+    distribution->spec = node->spec();
+    distribution->cardinality = node->checked_cardinality();
+    distribution->completes = enable_partial_batch_handling && may_lack_parts(*distribution);
+    return DistributedDataset(std::make_shared<DistributedDataset::Impl>(std::move(distribution), peers_));
+  });
 }
 
 OneDeviceStrategy::OneDeviceStrategy(const std::string& device)

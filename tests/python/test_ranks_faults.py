@@ -74,6 +74,7 @@ DIFFERENCES = {
     "tail": "on tail, but rank 1 has padded; ranks 0 and 2 have zero_rows.",
     "policy": "on auto_shard_policy, but ranks 0 and 2 have DATA; rank 1 has OFF.",
     "shuffle": "on pipeline, but ranks 0 and 2 have [",
+    "on_error": 'on on_error, but ranks 0 and 2 have "raise"; rank 1 has "skip".',
     "seed": "on seed, but ranks 0 and 2 have 0; rank 1 has 1. Use the same seed on every rank, or none.",
     "epoch": "on epoch, but ranks 0 and 2 have 0; rank 1 has 1. Call `set_epoch`",
 }
@@ -93,7 +94,11 @@ def disagree(rank):
         dataset = dataset.batch(3 if differs == "batch size" else 2)
         policy = tdi.AutoShardPolicy.OFF if differs == "policy" else None
         dataset = dataset.with_options(
-            tdi.Options(seed=rank % 2 if what == "seed" else None, auto_shard_policy=policy)
+            tdi.Options(
+                seed=rank % 2 if what == "seed" else None,
+                auto_shard_policy=policy,
+                on_error="skip" if differs == "on_error" else "raise",
+            )
         )
         options = tdi.InputOptions(
             split="balanced" if differs == "split" else "tf", tail="padded" if differs == "tail" else "zero_rows"
@@ -112,6 +117,49 @@ def test_what_differs_between_ranks_is_the_same_error_on_all():
     assert by_rank[1] == by_rank[0] and by_rank[2] == by_rank[0]
     for text, error in zip(DIFFERENCES.values(), by_rank[0], strict=True):
         assert text in error
+
+
+def fails_to_make(rank):
+    """A dataset whose first row fails on one rank, and then one that all can make."""
+    strategy = tdi.MultiWorkerMirroredStrategy()
+
+    def fail_first(row):
+        if rank == 1:
+            raise LookupError("row 0 is bad")
+        return row
+
+    started, said = time.monotonic(), None
+    try:
+        next(iter(strategy.distribute_dataset(tdi.Dataset.range(10).map(fail_first).batch(2))))
+    except Exception as error:  # noqa: BLE001: it is the result
+        said = f"{type(error).__name__}: {error}"
+    assert time.monotonic() - started < 30
+    return said, sum(1 for _ in strategy.distribute_dataset(tdi.Dataset.range(10).batch(2)))
+
+
+def test_a_rank_that_cannot_make_its_dataset_says_why_to_all():
+    here, there, also_here = returned(run_ranks(fails_to_make, 3))
+    assert there == ("LookupError: row 0 is bad", 5)
+    assert here == also_here
+    assert here == ("DistributedDatasetError: DistributedIterator: rank 1 failed: LookupError: row 0 is bad", 5)
+
+
+def asks_again(rank):
+    """Rank 1 asks twice more where there is no step any more."""
+    strategy = tdi.MultiWorkerMirroredStrategy()
+    options = tdi.InputOptions(peer_timeout=5)
+    seen = []
+    for dataset in (tdi.Dataset.range(10), tdi.Dataset.range(10).filter(lambda row: True)):
+        iterator = iter(strategy.distribute_dataset(dataset.batch(4), options))
+        steps = sum(1 for _ in iterator)
+        if rank == 1:
+            assert next(iterator, None) is None and not iterator.get_next_as_optional().has_value()
+        seen.append(steps)
+    return seen
+
+
+def test_who_asks_behind_the_end_hears_of_the_end():
+    assert returned(run_ranks(asks_again, 2)) == [[3, 3], [3, 3]]
 
 
 def never_iterates(rank):

@@ -2,8 +2,11 @@
 """Several real processes that deal out one stream: who gets which rows, and where a run goes on."""
 
 import logging
+import random
+import time
 
 import pytest
+import torch
 import torch.distributed as dist
 from ranks import returned, run_ranks
 
@@ -135,3 +138,76 @@ def test_rank_0_says_once_how_data_is_dealt_out():
     assert len(lines) == 1
     assert "AUTO, applied as DATA: each worker keeps its parts of each batch: " in lines[0]
     assert lines[0].removeprefix("auto_shard_policy ") in report
+
+
+def any_order(rank, make):
+    strategy = tdi.MultiWorkerMirroredStrategy()
+    steps = strategy.distribute_dataset(ANY_ORDER[make](random.Random(rank)).batch(4))
+    return [row for step in steps for row in rows_of(strategy, step)]
+
+
+def delayed(pauses):
+    """A function whose calls end in another order on every rank."""
+
+    def wait(row):
+        time.sleep(pauses.random() * 0.003)
+        return row
+
+    return wait
+
+
+ANY_ORDER = {
+    "map": lambda pauses: tdi.Dataset.range(60)
+    .filter(lambda row: True)
+    .map(delayed(pauses), num_parallel_calls=4, deterministic=False),
+    "interleave": lambda pauses: tdi.Dataset.range(6).interleave(
+        lambda ten: tdi.Dataset.range(10).map(lambda row: delayed(pauses)(row) + 10 * ten),
+        cycle_length=3,
+        num_parallel_calls=3,
+        deterministic=False,
+    ),
+    "option": lambda pauses: tdi.Dataset.range(60)
+    .filter(lambda row: True)
+    .map(delayed(pauses), num_parallel_calls=4)
+    .with_options(tdi.Options(deterministic=False)),
+}
+
+
+@pytest.mark.parametrize("make", ANY_ORDER)
+def test_a_stream_that_ranks_share_has_one_order_whatever_is_allowed(make):
+    here, there = returned(run_ranks(any_order, 2, make))
+    assert sorted(here + there) == list(range(60))
+
+
+def state_before_a_step(rank):
+    strategy = tdi.MultiWorkerMirroredStrategy()
+    iterator = iter(strategy.distribute_dataset(tdi.Dataset.range(40).shuffle().batch(4)))
+    before = iterator.state_dict()
+    next(iterator)
+    iterator.load_state_dict(before)
+    return before, [row for step in iterator for row in rows_of(strategy, step)]
+
+
+def test_states_are_the_same_on_every_rank_before_the_first_step_too():
+    (here, rows), (there, other_rows) = returned(run_ranks(state_before_a_step, 2))
+    assert here == there and here["seed"] is None
+    assert sorted(rows + other_rows) == list(range(40))
+
+
+def draws(rank, folder):
+    """What each row draws, where every rank reads files of its own."""
+
+    def draw(line):
+        return line, torch.rand((), generator=tdi.random())
+
+    lines = tdi.TextLineDataset([f"{folder}/{file}" for file in range(8)], index=False)
+    strategy = tdi.MultiWorkerMirroredStrategy()
+    steps = strategy.distribute_dataset(lines.map(draw).batch(4).with_options(tdi.Options(seed=7)))
+    return [number for _, numbers in steps for number in rows_of(strategy, numbers)]
+
+
+def test_rows_of_different_ranks_draw_different_numbers(tmp_path):
+    for file in range(8):
+        (tmp_path / str(file)).write_text(f"{file}a\n{file}b\n")
+    numbers = [number for mine in returned(run_ranks(draws, 2, str(tmp_path))) for number in mine]
+    assert len(set(numbers)) == len(numbers) == 16

@@ -4,6 +4,7 @@
 import os
 import re
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -79,6 +80,17 @@ def record_is_corrupt(rank, folder):
         content[len(content) // 2] ^= 1
     path.write_bytes(content)
     return outcome(opened(lambda _: tdi.TFRecordDataset(str(path), index=False).batch(1)))
+
+
+def fails_at_length(rank, folder):
+    """With a text that does not fit into a collective."""
+
+    def fail(row):
+        if row == 1030:
+            raise LookupError("x" * 3000)
+        return row
+
+    return outcome(opened(lambda id: stream(id).unbatch().map(fail).batch(1)))
 
 
 def rank_is_slow(rank, folder):
@@ -170,6 +182,7 @@ def endless_and_not(rank, folder):
 FAULTS = [
     source_fails,
     callable_fails,
+    fails_at_length,
     op_fails,
     record_is_corrupt,
     rank_is_slow,
@@ -188,6 +201,7 @@ ALL_STEPS = (STEPS, "", None)
 WANTED = {
     "source_fails": (30, "rank 1 failed: at step 30: OSError: the disk is gone", "OSError('the disk is gone')"),
     "callable_fails": (30, "rank 1 failed: at step 30: LookupError: row 30", "LookupError('row 30 is bad')"),
+    "fails_at_length": (30, "rank 1 failed: at step 30: LookupError: xxx", "LookupError('xxx"),
     "op_fails": (6, "rank 1 failed: at step 6: batch: the element must have one shape", "ValueError("),
     "record_is_corrupt": (30, "rank 1 failed: at step 30: TFRecordDataset: ", "InvalidArgumentError("),
     "rank_is_slow": ALL_STEPS,
@@ -227,7 +241,7 @@ def test_every_fault_is_equal_steps_or_one_named_error_on_all(world, rounds, tmp
             else:
                 assert error == "DistributedDatasetError", (fault, rank, text)
                 left = 10 if fault == "one_step_more" else 11
-                assert re.search(rf"rank \d left its loop after {left} steps", text), (fault, rank, text)
+                assert re.match(rf"DistributedIterator: rank \d left its loop after {left} steps", text), (fault, rank, text)
     for fault, what in (
         ("structures_differ", "type of the elements"),
         ("loaders_in_opposite_order", "type of the elements"),
@@ -235,6 +249,36 @@ def test_every_fault_is_equal_steps_or_one_named_error_on_all(world, rounds, tmp
     ):
         texts = {text for _, _, (text, _) in (one[fault] for one in seen)}
         assert len(texts) == 1 and f"the ranks must agree on {what}, but rank" in texts.pop(), (fault, texts)
+
+
+def waits_for_its_own_rows(rank, rounds):
+    """Rank 0 leaves while rank 1's source has nothing for it."""
+    global ROUNDS
+    ROUNDS = rounds
+    blocked = threading.Event()
+
+    def rows():
+        for row in range(1000):
+            if rank == 1 and row == 30:
+                blocked.wait(30)
+            yield row
+
+    dataset = opened(lambda _: tdi.Dataset.from_generator(rows, tdi.TensorSpec([], torch.int64)).batch(1))
+    started = time.monotonic()
+    try:
+        for number, _ in enumerate(dataset):
+            if rank == 0 and number == 10:
+                return "left"
+    finally:
+        blocked.set()
+        assert time.monotonic() - started < 15
+
+
+@pytest.mark.parametrize("rounds", ["store", "gloo"])
+def test_a_rank_that_waits_for_its_own_source_hears_of_the_others(rounds):
+    here, there = run_ranks(waits_for_its_own_rows, 2, rounds)
+    assert here == "left"
+    assert isinstance(there, tdi.DistributedDatasetError) and "rank 0 left its loop after 11 steps" in str(there)
 
 
 def dies(rank, how, rounds="store"):
@@ -299,14 +343,34 @@ def test_a_process_that_ends_with_a_round_under_way_is_named():
 
 @pytest.mark.parametrize("world", [2, 3])
 def test_the_end_of_the_stores_host_is_an_error_on_all_others(world):
-    results = run_ranks(host_dies, world, limit=40, store="rank 0")
+    results = run_ranks(host_stops, world, signal.SIGKILL, limit=40, store="rank 0")
     assert results[0] == GONE
     for error in results[1:]:
         assert isinstance(error, tdi.DistributedDatasetError)
         assert "lost the store of the process group, whose host may have ended" in str(error)
 
 
-def host_dies(rank):
-    for number, _ in enumerate(opened(stream_of(100_000), peer_timeout=3)):
+@pytest.mark.parametrize(("world", "rounds"), [(2, "store"), (3, "gloo"), (2, None)])
+def test_a_frozen_host_of_the_store_is_an_error_on_all_others(world, rounds):
+    results = run_ranks(host_stops, world, signal.SIGSTOP, rounds, limit=20, may_hang=(0,), store="rank 0")
+    assert results[0] == LATE
+    for error in results[1:]:
+        assert isinstance(error, tdi.DistributedDatasetError)
+        assert "no answer for 3 s" in str(error) or "rank 0 gave no sign of life for 3 s" in str(error)
+
+
+def host_stops(rank, how, rounds="store"):
+    """`rounds`: None for one stream, which needs none."""
+    global ROUNDS
+    ROUNDS = rounds
+    strategy = tdi.MultiWorkerMirroredStrategy(rounds=rounds)
+    options = tdi.InputOptions(peer_timeout=3)
+    steps = (
+        opened(stream_of(100_000), strategy, peer_timeout=3)
+        if rounds
+        else strategy.distribute_dataset(tdi.Dataset.range(10_000_000).batch(2), options)
+    )
+    for number, _ in enumerate(steps):
         if rank == 0 and number == 10:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), how)
+        time.sleep(0.001)  # the training step

@@ -69,6 +69,23 @@ TEST(StepSchedule, SplitsAndEndsAsTheModelSays) {
   }
 }
 
+TEST(StepSchedule, TheRestOfABatchOfAnotherSizeIsNotTheEndUntilTheFirst) {
+  const ScheduleRules rules{
+      .splitter = legacy_splitter(2), .width = 2, .tail = Tail::kUntilFirst, .batch = 7};
+  // An earlier run delivered 20 rows in batches of another size.
+  const auto sizes_from = [&](std::vector<std::int64_t> elements, std::int64_t row) {
+    VectorRows rows(std::move(elements));
+    std::vector<std::int64_t> sizes;
+    for (const auto& step :
+         run(rules, rows, {.step = 2, .row = 14 + row, .cursor = {.element = 2, .row = row}}))
+      sizes.push_back(step.global_valid);
+    return sizes;
+  };
+  EXPECT_EQ(sizes_from({7, 7, 7, 7, 7, 1}, 6), (std::vector<std::int64_t>{1, 7, 7}));
+  // It may be the end, too.
+  EXPECT_EQ(sizes_from({7, 7, 7}, 6), std::vector<std::int64_t>{});
+}
+
 TEST(StepSchedule, GoesOnFromEveryPosition) {
   std::mt19937 random(2);
   for (int i = 0; i < 1000; ++i) {
