@@ -19,7 +19,9 @@ from torch_distinput.base_strategy import Strategy
 from torch_distinput.dataset import Dataset
 from torch_distinput.distributed import DistributedDataset
 from torch_distinput.input_options import InputOptions
-from torch_distinput.replica import Frame, Rendezvous, ReplicaContext, ReplicaThreads, current_frame, enter_frame
+from torch_distinput.rendezvous import Rendezvous
+from torch_distinput.replica import Frame, ReplicaContext, current_frame, enter_frame
+from torch_distinput.replica_threads import ReplicaThreads
 from torch_distinput.values import PerReplica, local_results, regroup, select
 
 

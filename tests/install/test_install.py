@@ -113,9 +113,17 @@ def test_processes_without_python_share_a_dataset_over_a_store(built: dict[str, 
         for rank in ranks:
             rank.kill()
     assert [rank.returncode for rank in ranks] == [0] * size, outputs
-    steps = [re.findall(r"^(\d) (\d):((?: \d)*)$", output, re.MULTILINE) for output in outputs]
-    assert all([(step, rows) for step, rows, _ in mine] == [("0", "4"), ("1", "4"), ("2", "2")] for mine in steps)
-    assert sorted(int(row) for mine in steps for _, _, rows in mine for row in rows.split()) == list(range(10))
+    shared = [re.findall(r"^shared (\d) (\d):((?: \d)*)$", output, re.MULTILINE) for output in outputs]
+    assert all([(step, rows) for step, rows, _ in mine] == [("0", "4"), ("1", "4"), ("2", "2")] for mine in shared)
+    assert sorted(int(row) for mine in shared for _, _, rows in mine for row in rows.split()) == list(range(10))
+    # Rank r has 3 + 4 r rows of its own, two a step.
+    lengths = [3 + 4 * rank for rank in range(size)]
+    counts = [sum(max(0, min(2, n - 2 * step)) for n in lengths) for step in range(-(-lengths[-1] // 2))]
+    for rank, output in enumerate(outputs):
+        own = re.findall(r"^own (\d) (\d):((?: \d+)*)$", output, re.MULTILINE)
+        assert [(int(step), int(valid)) for step, valid, _ in own] == list(enumerate(counts))
+        rows = [int(row) for _, _, rows in own for row in rows.split()]
+        assert rows == list(range(100 * rank, 100 * rank + lengths[rank]))
 
 
 def test_every_public_header_compiles_alone(built: dict[str, Future[Path]]):

@@ -298,7 +298,11 @@ def stream_of(rows):
     return lambda id: stream(id, rows)
 
 
-@pytest.mark.parametrize(("world", "rounds"), [(2, "gloo"), (5, "store")])
+def slow(*case):
+    return pytest.param(*case, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("world", "rounds"), [(2, "gloo"), slow(3, "store"), (5, "store"), slow(5, "gloo")])
 def test_a_killed_rank_is_named_to_all_that_wait_for_it(world, rounds):
     results = run_ranks(dies, world, signal.SIGKILL, rounds, limit=40, store="agent")
     assert results[1] == GONE
@@ -307,7 +311,7 @@ def test_a_killed_rank_is_named_to_all_that_wait_for_it(world, rounds):
         assert rank == 1 or "rank 1 gave no sign of life for" in str(error)
 
 
-@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("world", [2, slow(3), slow(5)])
 def test_a_frozen_rank_is_named_to_all_that_wait_for_it(world):
     results = run_ranks(dies, world, signal.SIGSTOP, limit=20, may_hang=(1,), store="agent")
     assert results[1] == LATE
@@ -330,18 +334,21 @@ def pauses(rank):
     return count
 
 
-def test_a_rank_that_was_frozen_for_a_while_goes_on():
-    assert returned(run_ranks(pauses, 3, limit=40, store="agent")) == [STEPS] * 3
+@pytest.mark.parametrize("world", [slow(2), 3, slow(5)])
+def test_a_rank_that_was_frozen_for_a_while_goes_on(world):
+    assert returned(run_ranks(pauses, world, limit=40, store="agent")) == [STEPS] * world
 
 
-def test_a_process_that_ends_with_a_round_under_way_is_named():
-    here, there = run_ranks(dies, 2, "exit", limit=40)
-    assert there == "left"
-    assert isinstance(here, tdi.DistributedDatasetError)
-    assert "rank 1 left its loop after 11 steps" in str(here)
+@pytest.mark.parametrize(("world", "rounds"), [(2, "store"), (3, "gloo"), slow(5, "store")])
+def test_a_process_that_ends_with_a_round_under_way_is_named(world, rounds):
+    results = run_ranks(dies, world, "exit", rounds, limit=40)
+    assert results.pop(1) == "left"
+    for error in results:
+        assert isinstance(error, tdi.DistributedDatasetError)
+        assert "rank 1 left its loop after 11 steps" in str(error)
 
 
-@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("world", [2, slow(3), slow(5)])
 def test_the_end_of_the_stores_host_is_an_error_on_all_others(world):
     results = run_ranks(host_stops, world, signal.SIGKILL, limit=40, store="rank 0")
     assert results[0] == GONE
@@ -350,7 +357,7 @@ def test_the_end_of_the_stores_host_is_an_error_on_all_others(world):
         assert "lost the store of the process group, whose host may have ended" in str(error)
 
 
-@pytest.mark.parametrize(("world", "rounds"), [(2, "store"), (3, "gloo"), (2, None)])
+@pytest.mark.parametrize(("world", "rounds"), [(2, "store"), (3, "gloo"), slow(5, "store"), (2, None)])
 def test_a_frozen_host_of_the_store_is_an_error_on_all_others(world, rounds):
     results = run_ranks(host_stops, world, signal.SIGSTOP, rounds, limit=20, may_hang=(0,), store="rank 0")
     assert results[0] == LATE

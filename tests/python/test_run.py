@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import torch_distinput as tdi
-from torch_distinput.replica import RendezvousBroken
+from torch_distinput.rendezvous import RendezvousBroken
 
 Point = collections.namedtuple("Point", "x y")
 

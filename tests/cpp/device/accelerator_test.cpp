@@ -15,6 +15,7 @@
 
 #include "device/stager.h"
 #include "fake_accelerator/fake_accelerator.h"
+#include "on_fake_accelerator.h"
 #include "torch_distinput/error.h"
 #include "torch_distinput/strategy.h"
 
@@ -23,19 +24,7 @@ namespace {
 
 const c10::Device kSecond(c10::kPrivateUse1, 1);
 
-class Accelerator : public testing::Test {
- protected:
-  void SetUp() override {
-    fake::install();
-    fake::drain();
-    fake::reset();
-  }
-  void TearDown() override {
-    fake::set_delay(0);
-    fake::set_capturing(false);
-    fake::drain();
-  }
-};
+class Accelerator : public OnFakeAccelerator {};
 
 std::string bytes_of(const at::Tensor& host) {
   return {static_cast<const char*>(host.const_data_ptr()), host.nbytes()};

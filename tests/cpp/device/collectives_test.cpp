@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "fake_accelerator/fake_accelerator.h"
+#include "on_fake_accelerator.h"
 #include "torch_distinput/reduce.h"
 
 namespace torch_distinput {
@@ -20,18 +21,8 @@ using Values = std::vector<at::Tensor>;
 const c10::Device kFirst(c10::kPrivateUse1, 0);
 const c10::Device kSecond(c10::kPrivateUse1, 1);
 
-class Collectives : public testing::Test {
+class Collectives : public OnFakeAccelerator {
  protected:
-  void SetUp() override {
-    fake::install();
-    fake::drain();
-    fake::reset();
-  }
-  void TearDown() override {
-    fake::set_delay(0);
-    fake::drain();
-  }
-
   /// `on_host` on a device each, as far as there are devices.
   static Values spread(const Values& on_host) {
     Values values;

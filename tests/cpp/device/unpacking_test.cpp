@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fake_accelerator/fake_accelerator.h"
+#include "on_fake_accelerator.h"
 #include "torch_distinput/strategy.h"
 
 namespace torch_distinput {
@@ -19,14 +20,7 @@ constexpr std::int64_t kPixels = 4 * 6 * 3;
 const std::vector<double> kMean{0.485, 0.456, 0.406};
 const std::vector<double> kStd{0.229, 0.224, 0.225};
 
-class Unpacking : public testing::Test {
- protected:
-  void SetUp() override {
-    fake::install();
-    fake::drain();
-    fake::reset();
-  }
-};
+class Unpacking : public OnFakeAccelerator {};
 
 /// Batches of 8 images of 4 by 6 pixels and their numbers.
 Dataset images(std::int64_t count) {

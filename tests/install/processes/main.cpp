@@ -25,9 +25,26 @@ void part(c10d::Store& store, int rank, int size) {
   for (int other = 0; rank == 0 && other < size; ++other) store.wait({"done/" + std::to_string(other)});
 }
 
+/// `what step rows of the step: row row ...` for each step of this process.
+void print_steps(const std::string& what, const tdi::DistributedDataset& dataset) {
+  for (const tdi::PerReplica& batch : dataset) {
+    std::cout << what << ' ' << batch.info().step << ' ' << batch.info().global_valid << ':';
+    const at::Tensor mine = batch[0].tensor();
+    for (std::int64_t i = 0; i < mine.numel(); ++i)
+      std::cout << ' ' << mine.const_data_ptr<std::int64_t>()[i];
+    std::cout << '\n';
+  }
+}
+
+/// As many rows as the process's number says, of its own: the processes have to agree on the end.
+tdi::Dataset own_rows(const tdi::InputContext& context) {
+  const std::int64_t process = context.input_pipeline_id;
+  return tdi::Dataset::range(100 * process, 100 * process + 3 + 4 * process).batch(2);
+}
+
 }  // namespace
 
-/// `app PORT RANK SIZE`: prints `step rows of the step: row row ...` for each step of this process.
+/// `app PORT RANK SIZE`
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
   const int rank = std::atoi(argv[2]);
@@ -35,14 +52,8 @@ int main(int argc, char** argv) {
   const auto store = connect(static_cast<std::uint16_t>(std::atoi(argv[1])), rank);
   {
     const tdi::MultiWorkerMirroredStrategy strategy(tdi::ProcessGroup(*store, rank, size));
-    const auto rows = tdi::Dataset::range(10).shuffle().batch(4);
-    for (const tdi::PerReplica& batch : strategy.distribute_dataset(rows)) {
-      std::cout << batch.info().step << ' ' << batch.info().global_valid << ':';
-      const at::Tensor mine = batch[0].tensor();
-      for (std::int64_t i = 0; i < mine.numel(); ++i)
-        std::cout << ' ' << mine.const_data_ptr<std::int64_t>()[i];
-      std::cout << '\n';
-    }
+    print_steps("shared", strategy.distribute_dataset(tdi::Dataset::range(10).shuffle().batch(4)));
+    print_steps("own", strategy.distribute_datasets_from_function(own_rows));
   }
   part(*store, rank, size);
 }

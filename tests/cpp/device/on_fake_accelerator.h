@@ -1,0 +1,25 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "fake_accelerator/fake_accelerator.h"
+
+namespace torch_distinput {
+
+/// Each test begins and ends with a fake accelerator that has nothing to do.
+class OnFakeAccelerator : public testing::Test {
+ protected:
+  void SetUp() override {
+    fake::install();
+    fake::drain();
+    fake::reset();
+  }
+  void TearDown() override {
+    fake::set_delay(0);
+    fake::set_capturing(false);
+    fake::drain();
+  }
+};
+
+}  // namespace torch_distinput
