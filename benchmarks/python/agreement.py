@@ -130,7 +130,8 @@ TRANSPORTS = ["plan lane", "agreement, prefetch 64", "agreement over gloo, prefe
 
 
 def agreement_cpu(seconds: float = 4.0) -> dict[str, float]:
-    """Share of a core that the thread of the rounds takes while steps last 10 ms, and rounds a step."""
+    """Share of a core that the thread of the rounds and the one that calls the store take while steps last 10 ms, and
+    rounds a step."""
     steps, _ = ours(64)
     iterator = steps()
     next(iterator)
@@ -140,7 +141,7 @@ def agreement_cpu(seconds: float = 4.0) -> dict[str, float]:
         return sum(
             int((thread / "schedstat").read_text().split()[0]) / 1e9
             for thread in threads
-            if (thread / "comm").read_text().strip() == "tdi-agree"
+            if (thread / "comm").read_text().strip() in ("tdi-agree", "tdi-store")
         )
 
     before, start = cpu(), time.perf_counter()
@@ -211,7 +212,7 @@ def run_world(world: int, kinds: list[str]) -> dict:
             "rounds_a_step": ranks[0][1][kind]["rounds_a_step"],
         }
     busiest = max((cpu for *_, cpu in ranks), key=lambda cpu: cpu["share_of_a_core"])
-    summary["thread of the rounds, 10 ms a step"] = {name: round(value, 4) for name, value in busiest.items()}
+    summary["threads of the rounds, 10 ms a step"] = {name: round(value, 4) for name, value in busiest.items()}
     return summary
 
 
