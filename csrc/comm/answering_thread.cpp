@@ -51,9 +51,12 @@ void AnsweringThread::expect_within(std::chrono::duration<double> limit) {
 }
 
 void AnsweringThread::enter(std::function<void()> job) {
-  const std::lock_guard lock(shared_->mutex);
-  if (!shared_->lost.empty()) throw std::runtime_error(shared_->lost);
-  shared_->jobs.push_back(std::move(job));
+  {
+    const std::lock_guard lock(shared_->mutex);
+    if (!shared_->lost.empty()) throw std::runtime_error(shared_->lost);
+    shared_->jobs.push_back(std::move(job));
+  }
+  // Not under the lock: the thread would wake up only to wait for it.
   shared_->wake.notify_one();
 }
 
