@@ -7,6 +7,8 @@
 #include <array>
 #include <cstring>
 
+#include "kernels/host_memory.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -93,7 +95,7 @@ const at::Tensor& dense_leaf(const Element& element, std::size_t leaf, std::stri
 void copy_items(const at::Tensor& tensor, char* to) {
   const at::Tensor plain = tensor.is_conj() || tensor.is_neg() ? tensor.resolve_conj().resolve_neg() : tensor;
   if (plain.numel() == 0) return;
-  StridedItems(plain).copy(0, static_cast<const char*>(plain.const_data_ptr()), to);
+  StridedItems(plain).copy(0, host_data(plain), to);
 }
 
 at::Tensor share_rows(const at::Tensor& tensor, std::int64_t begin, std::int64_t end) {

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "kernels/host_memory.h"
 #include "kernels/rows.h"
 
 // What is marked so is compiled a second time for processors that have these instructions. Without them
@@ -215,7 +216,7 @@ at::Tensor unpack_images(const at::Tensor& images, ChannelDim from, const ImageS
   at::Tensor result =
       pooled_tensor(unpacked_dims(images.sizes().vec(), from, scaling.layout), scaling.dtype, pool);
   if (result.numel() == 0) return result;
-  const Work work{static_cast<const std::uint8_t*>(images.const_data_ptr()),
+  const Work work{reinterpret_cast<const std::uint8_t*>(host_data(images)),
                   result.mutable_data_ptr(),
                   scaling.channels(),
                   height,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/dense.h"
+#include "kernels/host_memory.h"
 #include "kernels/leaf_rows.h"
 #include "kernels/rows.h"
 
@@ -12,7 +13,7 @@ namespace torch_distinput {
 namespace {
 
 const std::int64_t* bounds_of(const Ragged& leaf) {
-  return static_cast<const std::int64_t*>(leaf.offsets.const_data_ptr());
+  return reinterpret_cast<const std::int64_t*>(host_data(leaf.offsets));
 }
 
 std::int64_t rows_of(const Ragged& leaf) { return leaf.offsets.size(0) - 1; }

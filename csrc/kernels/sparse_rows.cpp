@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/dense.h"
+#include "kernels/host_memory.h"
 #include "kernels/leaf_rows.h"
 #include "kernels/rows.h"
 #include "runtime/buffer_pool.h"
@@ -40,7 +41,7 @@ struct Entries {
         entry_bytes(count == 0 ? 0 : static_cast<std::int64_t>(values.nbytes()) / count) {}
 
   const std::int64_t* dim(std::int64_t index) const {
-    return static_cast<const std::int64_t*>(indices.const_data_ptr()) + index * count;
+    return reinterpret_cast<const std::int64_t*>(host_data(indices)) + index * count;
   }
 };
 
@@ -72,7 +73,7 @@ class SparseRows {
     }
     if (from.entry_bytes > 0) {
       std::memcpy(static_cast<char*>(values_.mutable_data_ptr()) + filled_ * from.entry_bytes,
-                  static_cast<const char*>(from.values.const_data_ptr()) + first * from.entry_bytes,
+                  host_data(from.values) + first * from.entry_bytes,
                   static_cast<std::size_t>(count * from.entry_bytes));
     }
     filled_ += count;

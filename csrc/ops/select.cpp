@@ -111,7 +111,8 @@ NodePtr select(NodePtr input, const at::Tensor& indices) {
   TORCH_CHECK_TYPE(indices.scalar_type() == at::kLong && indices.dim() == 1,
                    "select: `indices` must be an int64 tensor of one dimension, but has ", indices.dim(),
                    " of ", indices.scalar_type(), ".");
-  at::Tensor own = indices.contiguous();
+  // A copy: what was found in range here is trusted while rows are read.
+  at::Tensor own = indices.clone(at::MemoryFormat::Contiguous);
   if (own.numel() > 0) {
     const auto chosen = numbers(own);
     const auto [least, most] = std::minmax_element(chosen.begin(), chosen.end());

@@ -33,14 +33,14 @@ ImageLayout image_layout(const std::string& name) {
   return name == "NCHW" ? ImageLayout::kNchw : ImageLayout::kNhwc;
 }
 
+/// Both with the GIL, so that no Python thread moves the tensors to other memory before they are guarded.
 Dataset from_tensors(const py::object& value) {
-  Element element = ElementReader("from_tensors", Lists::kLeaf, Objects::kRefuse).read(value);
-  return without_gil([&] { return Dataset::from_tensors(std::move(element)); });
+  return Dataset::from_tensors(ElementReader("from_tensors", Lists::kLeaf, Objects::kRefuse).read(value));
 }
 
 Dataset from_tensor_slices(const py::object& value) {
-  Element element = ElementReader("from_tensor_slices", Lists::kLeaf, Objects::kRefuse).read(value);
-  return without_gil([&] { return Dataset::from_tensor_slices(std::move(element)); });
+  return Dataset::from_tensor_slices(
+      ElementReader("from_tensor_slices", Lists::kLeaf, Objects::kRefuse).read(value));
 }
 
 Dataset from_generator(py::object open, const py::object& element_spec, std::string name,

@@ -45,7 +45,9 @@ Ragged from_nested(py::handle value) {
                                                              : value.attr("contiguous")();
   at::Tensor values = part(whole, "values");
   require_host(values);
-  return {std::move(values), part(whole, "offsets").to(at::kLong).contiguous()};
+  // A copy, because rows are cut at the offsets without a check.
+  return {std::move(values),
+          part(whole, "offsets").to(at::kLong, /*non_blocking=*/false, /*copy=*/true).contiguous()};
 }
 
 Sparse from_sparse(const at::Tensor& tensor) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/engine.h"
+#include "kernels/host_memory.h"
 #include "kernels/leaf_rows.h"
 #include "kernels/rows.h"
 #include "runtime/buffer_pool.h"
@@ -24,6 +25,7 @@ class ElementSlicesPlan final : public Plan {
   std::int64_t size() const override { return rows_; }
 
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
+    const std::vector<ReadGuard> memory = guard(*value_);
     std::vector<Element> elements;
     elements.reserve(positions.size());
     for (const std::int64_t position : positions) {

@@ -8,6 +8,7 @@
 
 #include "core/engine.h"
 #include "kernels/dense.h"
+#include "kernels/host_memory.h"
 #include "kernels/rows.h"
 #include "runtime/buffer_pool.h"
 #include "sources/source_node.h"
@@ -18,10 +19,9 @@ namespace {
 
 constexpr const char* kName = "from_tensor_slices";
 
-/// One leaf: the user's memory, with rows of `row_bytes` every `stride` bytes.
+/// One leaf: the user's memory, which may move, with rows of `row_bytes` every `stride` bytes.
 struct Column {
   at::Tensor tensor;
-  const char* data;
   std::int64_t stride;
   std::int64_t row_bytes;
 };
@@ -48,8 +48,7 @@ Column column_of(at::Tensor tensor) {
   const auto item = static_cast<std::int64_t>(tensor.element_size());
   std::int64_t row_bytes = item;
   for (const std::int64_t dim : tensor.sizes().slice(1)) row_bytes *= dim;
-  const auto* data = static_cast<const char*>(tensor.const_data_ptr());
-  return {tensor, data, tensor.stride(0) * item, row_bytes};
+  return {tensor, tensor.stride(0) * item, row_bytes};
 }
 
 /// Rows along dim 0 of the leaves, which must agree.
@@ -97,19 +96,22 @@ class TensorSlicesPlan final : public Plan {
               std::span<const RowSink> sinks) const override {
     for (std::size_t leaf = 0; leaf < sinks.size(); ++leaf) {
       const Column& column = table_->columns[leaf];
-      gather_rows(column.data, column.stride, positions, slots, sinks[leaf]);
+      const ReadGuard memory(column.tensor);
+      gather_rows(memory.data(), column.stride, positions, slots, sinks[leaf]);
     }
   }
 
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
+    std::vector<ReadGuard> memory;
+    for (const Column& column : table_->columns) memory.emplace_back(column.tensor);
     std::vector<Element> elements;
     elements.reserve(positions.size());
-    for (const std::int64_t position : positions) elements.push_back(row(position));
+    for (const std::int64_t position : positions) elements.push_back(row(position, memory));
     return elements;
   }
 
  private:
-  Element row(std::int64_t position) const {
+  Element row(std::int64_t position, std::span<const ReadGuard> memory) const {
     std::vector<Leaf> leaves;
     leaves.reserve(table_->columns.size());
     for (std::size_t leaf = 0; leaf < table_->columns.size(); ++leaf) {
@@ -117,7 +119,7 @@ class TensorSlicesPlan final : public Plan {
       const LeafLayout& layout = table_->layout.leaves[leaf];
       const auto& tensor =
           std::get<at::Tensor>(leaves.emplace_back(pooled_tensor(layout.shape, layout.dtype, *pool_)));
-      std::memcpy(tensor.mutable_data_ptr(), column.data + position * column.stride,
+      std::memcpy(tensor.mutable_data_ptr(), memory[leaf].data() + position * column.stride,
                   static_cast<std::size_t>(column.row_bytes));
     }
     return {table_->layout.structure, std::move(leaves)};
@@ -157,6 +159,7 @@ class TensorSlicesNode final : public SourceNode {
 
 NodePtr tensor_slices(Element value) {
   const std::int64_t rows = count_rows(value);
+  guard_reads(value);
   if (!all_dense(value)) return element_slices(std::move(value), rows);
   return std::make_shared<TensorSlicesNode>(table_of(value, rows));
 }

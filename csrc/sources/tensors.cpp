@@ -6,6 +6,7 @@
 
 #include "core/engine.h"
 #include "kernels/dense.h"
+#include "kernels/host_memory.h"
 #include "kernels/rows.h"
 #include "runtime/buffer_pool.h"
 #include "sources/source_node.h"
@@ -41,13 +42,15 @@ class TensorsPlan final : public Plan {
     for (std::size_t i = 0; i < positions.size(); ++i) {
       const std::int64_t slot = slots.empty() ? static_cast<std::int64_t>(i) : slots[i];
       for (std::size_t leaf = 0; leaf < sinks.size(); ++leaf) {
-        copy_items(std::get<at::Tensor>(value_.leaves()[leaf]),
-                   sinks[leaf].data + slot * sinks[leaf].row_bytes);
+        const auto& tensor = std::get<at::Tensor>(value_.leaves()[leaf]);
+        const ReadGuard memory(tensor);
+        copy_items(tensor, sinks[leaf].data + slot * sinks[leaf].row_bytes);
       }
     }
   }
 
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
+    const std::vector<ReadGuard> memory = guard(value_);
     std::vector<Element> elements;
     for (std::size_t i = 0; i < positions.size(); ++i) elements.push_back(copy_element(value_, *pool_));
     return elements;
@@ -84,6 +87,7 @@ NodePtr tensors(Element value) {
   for (std::size_t leaf = 0; leaf < value.leaves().size(); ++leaf) {
     if (is_dense(value.leaves()[leaf])) dense_leaf(value, leaf, "from_tensors", "hold");
   }
+  guard_reads(value);
   return std::make_shared<TensorsNode>(std::move(value));
 }
 

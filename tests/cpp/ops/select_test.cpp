@@ -16,6 +16,13 @@ TEST(Select, YieldsTheElementsAtTheIndicesAsOftenAsTheyOccur) {
   EXPECT_EQ(values(Dataset::range(5).select(indices({}))), Values());
 }
 
+TEST(Select, KeepsTheIndicesThatItChecked) {
+  const at::Tensor chosen = indices({3, 0, 3});
+  const Dataset dataset = Dataset::range(10, 20).select(chosen);
+  chosen.fill_(5);
+  EXPECT_EQ(values(dataset), Values({13, 10, 13}));
+}
+
 TEST(Select, KnowsItsLength) {
   EXPECT_EQ(Dataset::range(10).select(indices({1, 1, 1})).cardinality(), 3);
   EXPECT_EQ(generated(10).select(indices({1, 2})).cardinality(), 2);

@@ -2,7 +2,10 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
+
+#include <cstring>
 
 #include "support/elements.h"
 #include "support/errors.h"
@@ -32,6 +35,39 @@ TEST(FromTensorSlices, ReadsTheUsersMemoryWithoutACopy) {
   const Dataset dataset = slices(x);
   x.add_(10);
   EXPECT_EQ(collect_items(dataset), (std::vector<Values>{{10, 11}, {12, 13}, {14, 15}}));
+}
+
+/// Moves the storage of `tensor`, as `share_memory_` does, and spoils the memory that it had.
+void move_storage(const at::Tensor& tensor) {
+  c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
+  at::DataPtr memory = c10::GetCPUAllocator()->allocate(storage.nbytes());
+  std::memcpy(memory.get(), storage.data(), storage.nbytes());
+  const at::DataPtr before = storage.set_data_ptr(std::move(memory));
+  std::memset(before.get(), 7, storage.nbytes());
+}
+
+TEST(FromTensorSlices, FollowsAStorageThatMoves) {
+  const at::Tensor x = at::arange(6, at::kLong).reshape({3, 2});
+  const at::Tensor y = at::arange(4, at::kLong);
+  const std::vector<Values> rows = {{0, 1}, {2, 3}, {4, 5}};
+  const Dataset dataset = slices(x);
+  const Dataset column = slices(y).batch(4);
+  DatasetIterator cursor = dataset.iterate({.epoch = 0});
+  EXPECT_EQ(items(cursor.next()->tensor()), rows[0]);
+  move_storage(x);
+  move_storage(y);
+  EXPECT_EQ(items(cursor.next()->tensor()), rows[1]);
+  EXPECT_EQ(collect_items(dataset), rows);
+  EXPECT_EQ(collect_items(column), (std::vector<Values>{{0, 1, 2, 3}}));
+}
+
+TEST(FromTensorSlices, NamesMemoryThatWasTakenAway) {
+  const at::Tensor x = at::arange(6, at::kLong).reshape({3, 2});
+  const Dataset dataset = slices(x);
+  x.storage().unsafeGetStorageImpl()->set_nbytes(8);
+  for (const Dataset& each : {dataset, dataset.batch(2)})
+    EXPECT_NE(message_of<c10::Error>([&] { collect(each); }).find("rows are read from was taken away"),
+              std::string::npos);
 }
 
 TEST(FromTensorSlices, HandsOutMemoryThatTheUserMayWriteTo) {
