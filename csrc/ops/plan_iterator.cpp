@@ -154,7 +154,7 @@ class PlanIterator final : public Iterator {
   /// (new memory, cold caches), so it decides alone only where it was slow enough.
   Chunk begin() {
     const PlanTraits traits = plan_->traits();
-    const bool tiny = first_ && is_tiny(traits, *first_);
+    const bool tiny = first_ && is_tiny(traits, *engine_, *first_);
     const std::int64_t count = tiny ? std::min(kTinyChunk, plan_->size() - position_) : 1;
     const auto start = std::chrono::steady_clock::now();
     Chunk chunk = fetch_chunk(*plan_, position_, position_ + count);

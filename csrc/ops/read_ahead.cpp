@@ -37,7 +37,8 @@ std::shared_ptr<Executor> executor_for(const PlanTraits& traits, const Engine& e
 
 }  // namespace
 
-bool is_tiny(const PlanTraits& traits, const Sample& sample) {
+bool is_tiny(const PlanTraits& traits, const Engine& engine, const Sample& sample) {
+  if (asked_depth(traits, engine.options) == 0) return false;
   return !traits.foreign && sample.bytes <= kTinyBytes && sample.time <= kTinyTime;
 }
 
@@ -51,7 +52,7 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const Engine& engine, cons
   result.executor = executor_for(traits, engine, asked);
   const std::int64_t threads = result.executor->concurrency();
   if (threads == 0) return result;
-  if (is_tiny(traits, sample)) result.chunk = kTinyChunk;
+  if (is_tiny(traits, engine, sample)) result.chunk = kTinyChunk;
   if (result.chunk > 1 && sample.time <= kInlineTime) {
     result.executor = serial_executor();
     return result;

@@ -28,8 +28,9 @@ struct Sample {
 /// Consecutive elements that are made together when they are tiny.
 inline constexpr std::int64_t kTinyChunk = 32;
 
-/// Whether handing elements over one by one would cost more than making them.
-bool is_tiny(const PlanTraits& traits, const Sample& sample);
+/// Whether elements should be made several at a time, because handing them over one by one would cost more
+/// than making them. Not where the pipeline asks that nothing be read ahead.
+bool is_tiny(const PlanTraits& traits, const Engine& engine, const Sample& sample);
 
 /// Whether a second element should be made, to see what elements cost, before anything is read ahead.
 bool is_quick(const PlanTraits& traits, const Sample& sample);

@@ -2,6 +2,7 @@
 #include "ops/plan_iterator.h"
 
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -44,6 +45,16 @@ TEST(PlanIterator, ReadsNothingBeforeTheFirstElement) {
   const auto source = std::make_shared<fakes::Rows>(10);
   IteratorPtr cursor = cursor_of(Dataset::from_rows(source));
   EXPECT_EQ(source->reads(), 0);
+}
+
+TEST(PlanIterator, ReadsNothingAheadWhereThatWasAsked) {
+  const at::Tensor rows = at::zeros({100}, at::kLong);
+  IteratorPtr cursor =
+      cursor_of(Dataset::from_tensor_slices(Element(rows)), {.num_threads = 0, .prefetch = 0});
+  for (std::int64_t step = 0; step < 100; ++step) {
+    rows.fill_(step);
+    ASSERT_EQ(next_values(*cursor), Values{step});
+  }
 }
 
 TEST(PlanIterator, YieldsTheSameWithAnyNumberOfThreads) {
