@@ -70,13 +70,13 @@ def test_what_is_fixed_cannot_be_set_later(name):
 @pytest.mark.parametrize(
     ("dataset", "lane", "why"),
     [
-        (pairs(), "native", "rows of a TensorDataset are copied ahead by threads"),
-        (torch.arange(3), "native", "rows of a Tensor are copied ahead"),
+        (pairs(), "native", "rows of a TensorDataset are copied when they are asked for"),
+        (torch.arange(3), "native", "because they can be written to unseen; `num_workers` or `prefetch_bytes` allows"),
         (np.arange(3), "native", "when they are asked for, because they can be written to unseen"),
         (Subset(pairs(), [1, 2]), "native", "rows of a Subset"),
         (ConcatDataset([pairs(), pairs()]), "native", "rows of a ConcatDataset"),
         (StackDataset(a=pairs(), b=torch.arange(10)), "native", "rows of a StackDataset"),
-        (range(5), "native", "rows of a range"),
+        (range(5), "native", "rows of a range are copied ahead by threads"),
         (tdi.Dataset.range(5), "native", "a pipeline of this library"),
         (Squares(), "per-sample Python", "rows of a Squares are made by Python; in the caller's thread"),
         (Batched(), "batched Python", "rows of a Batched are made by Python"),

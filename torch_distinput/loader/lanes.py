@@ -13,7 +13,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from torch_distinput.dataset import Dataset
 from torch_distinput.loader.collation import can_collate, collated, converted, is_stock_collate, is_stock_convert
 from torch_distinput.loader.iterators import CallerIter, LoaderIter, WorkersIter
-from torch_distinput.loader.native import PipelineIter, RowsIter, SampledRowsIter, options_of
+from torch_distinput.loader.native import PipelineIter, RowsIter, SampledRowsIter, options_of, reads_ahead
 from torch_distinput.loader.order import stock_order
 from torch_distinput.loader.sources import NotNative, source_of
 
@@ -65,10 +65,13 @@ def _rows_lane(loader: DataLoader) -> Lane:
     rows = f"rows of a {type(loader.dataset).__name__} are copied"
     if order is None or order.size != source.native.cardinality():
         return Lane("native", f"{rows} at the sampler's indices", lambda: SampledRowsIter(loader, source))
-    if source.steady or loader.num_workers > 0:
+    if source.steady or reads_ahead(loader):
         why = f"{rows} ahead by threads"
     else:
-        why = f"{rows} when they are asked for, because they can be written to unseen"
+        why = (
+            f"{rows} when they are asked for, because they can be written to unseen; "
+            "`num_workers` or `prefetch_bytes` allows to copy them ahead"
+        )
     return Lane("native", why, lambda: RowsIter(loader, source, order))
 
 

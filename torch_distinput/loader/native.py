@@ -6,25 +6,37 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.autograd.profiler import record_function
 from torch.utils.data._utils.pin_memory import pin_memory
-from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput import _C
 from torch_distinput.dataset import Dataset
 from torch_distinput.loader.collation import Convert, collated
+from torch_distinput.loader.current_rows import IN_CALLERS_THREAD, CurrentRows
 from torch_distinput.loader.iterators import LoaderIter, profiler_enabled
-from torch_distinput.loader.order import StockOrder, burn_permutation, drawn_generator, peek_seed
+from torch_distinput.loader.order import (
+    StockOrder,
+    burn_permutation,
+    checked_batch_size,
+    drawn_generator,
+    native_indices,
+    peek_seed,
+    stock_order,
+)
 from torch_distinput.loader.sources import Source
 from torch_distinput.strategy import OneDeviceStrategy
 
 if TYPE_CHECKING:
     from torch_distinput.data_loader import DataLoader
 
-IN_CALLERS_THREAD = _C.Options(num_threads=0, prefetch=0)
+
+def reads_ahead(loader: DataLoader) -> bool:
+    """Whether the user said that data which can be written to is to be read ahead."""
+    return loader.num_workers > 0 or loader.prefetch_bytes is not None
 
 
 def options_of(loader: DataLoader) -> _C.Options:
@@ -67,7 +79,6 @@ class NativeIter(LoaderIter):
     """Batches of a native pipeline. `_take` returns the next one; at first it opens the pipeline."""
 
     _convert: Convert = None
-    _watched: tuple[torch.Tensor, ...] = ()
     _native: _C.DatasetIterator | OnDevice | None = None
 
     def __next__(self) -> Any:
@@ -77,8 +88,6 @@ class NativeIter(LoaderIter):
         return self._next_batch()
 
     def _next_batch(self) -> Any:
-        if self._watched and self._versions() != self._seen:
-            self._read_again()
         try:
             batch = self._take()
         except StopIteration:
@@ -101,17 +110,11 @@ class NativeIter(LoaderIter):
         """Opens the pipeline; its first batch."""
         raise NotImplementedError
 
-    def _versions(self) -> int:
-        return sum([tensor._version for tensor in self._watched])
-
-    def _read_again(self) -> None:
-        raise NotImplementedError
-
     def _end(self) -> None:
         self._position.finished = True
 
     def stats(self) -> dict[str, Any]:
-        return super().stats() if self._native is None else self._native.stats()
+        return ({} if self._native is None else self._native.stats()) | super().stats()
 
     def close(self) -> None:
         super().close()
@@ -126,21 +129,23 @@ class NativeIter(LoaderIter):
 
 class RowsIter(NativeIter):
     """Rows of a map-style dataset in the order of torch's own samplers: in turn, or shuffled by a permutation that is
-    computed, not stored."""
+    computed, not stored.
+
+    Another batch size, and other tensors or indices in the dataset, count from the next batch on, as in torch.
+    """
 
     def __init__(self, loader: DataLoader, source: Source, order: StockOrder):
-        self._source, self._order = source, order
-        self._convert = collated(source.spec)
-        self._watched = source.watched
-        self._ahead = source.steady or loader.num_workers > 0
+        self._rows = CurrentRows(loader.dataset, loader.collate_fn, source)
+        self._order = order
+        self._allowed = reads_ahead(loader)
         self._options = options_of(loader)
         super().__init__(loader)
 
     def _open_order(self) -> None:
         super()._open_order()
         self._permutation: int | None = None
-        self._last = -1
-        self._seen = self._versions()
+        self._owes_permutation = self._is_open = False
+        self._row = self._start.rows
         if self._num_workers > 0:
             self._draw()  # torch's workers are sent their first indices now
 
@@ -156,67 +161,89 @@ class RowsIter(NativeIter):
         else:
             self._permutation = peek_seed(order.generator)
             burn_permutation(order.generator, order.size)
-            left = order.size - self._start.rows
-            if left > 0 and left % order.batch_size and not order.drop_last:
-                self._last = -(-left // order.batch_size)
+            self._owes_permutation = True
+
+    def _draw_end(self) -> None:
+        """torch draws another order where it finds that the first one has ended."""
+        if self._owes_permutation:
+            self._owes_permutation = False
+            burn_permutation(self._order.generator, self._order.size)
 
     def _open(self) -> Any:
+        self._order = stock_order(self._index_sampler) or self._order
         self._draw()
-        rows = self._source.native
-        if self._order.shuffle:
-            rows = rows.shuffle(None, self._permutation, True)
-        if self._start.rows:
-            rows = rows.skip(self._start.rows)
-        self._batches = rows.batch(self._order.batch_size, self._order.drop_last)
-        self._epoch = self._start.epoch if self._seed is not None else 0
-        if not self._ahead:
-            self._take = self._next_alone
-        else:
-            self._native = self._opened(self._batches.with_options(self._options), self._epoch)
-            self._take = self._native.__next__
+        self._open_rows()
         batch = self._take()
         self._memory.used = True
         return batch
 
-    def _next_alone(self) -> Any:
-        """The next batch, read now."""
-        batch = self._batches.skip(self._num_yielded).take(1).with_options(IN_CALLERS_THREAD)
-        return next(self._opened(batch, self._epoch))
+    def _open_rows(self) -> None:
+        """From `_row` on: all in one pipeline, or batch by batch at their indices where these, too, may change."""
+        source, order = self._rows.source, self._order
+        epoch = self._start.epoch if self._seed is not None else 0
+        self._is_open = True
+        fixed = source is not None and source.native.cardinality() == order.size
+        if not fixed or not (self._allowed or source.choose is None):
+            indices = native_indices(order, self._permutation, self._row).batch(order.batch_size, order.drop_last)
+            self._indices = indices.with_options(IN_CALLERS_THREAD).iterate(epoch=epoch)
+            self._convert, self._take = None, self._take_at_indices
+            return
+        rows = source.native
+        if order.shuffle:
+            rows = rows.shuffle(None, self._permutation, True)
+        if self._row:
+            rows = rows.skip(self._row)
+        ahead = self._allowed or source.steady
+        batches = rows.batch(order.batch_size, order.drop_last).with_options(
+            self._options if ahead else IN_CALLERS_THREAD
+        )
+        self._native = self._opened(batches, epoch)
+        self._convert, self._take = collated(source.spec), self._native.__next__
 
-    def _read_again(self) -> None:
-        """The rows were written to: what was read ahead is stale, and will be from now on."""
-        self._seen = self._versions()
-        if self._native is not None:
-            self._native.close()
-            self._native = None
-            self._take = self._next_alone
+    def _take_at_indices(self) -> Any:
+        indices = next(self._indices)
+        batch = self._rows.batch(indices, lambda rows: self._opened(rows, epoch=0))
+        return self._moved(self._rows.batch_of_torch(indices)) if batch is None else batch
+
+    def _follow_changes(self) -> None:
+        order, size = self._order, self._index_sampler.batch_size
+        changed = self._rows.look()
+        if size != order.batch_size and not order.drop_last:
+            self._order = replace(order, batch_size=checked_batch_size(size))
+            self._start.resized.append((self._num_yielded, self._row, size))
+            changed = True
+        if changed and self._is_open:
+            if self._native is not None:
+                self._native.close()
+                self._native = None
+            self._open_rows()
 
     def _next_batch(self) -> Any:
+        self._follow_changes()
         batch = super()._next_batch()
-        if self._num_yielded == self._last:
-            burn_permutation(self._order.generator, self._order.size)
+        self._row += self._order.batch_size
+        if self._row > self._order.size:
+            self._draw_end()
         return batch
 
     def _end(self) -> None:
-        order = self._order
-        if not self._position.finished and order.shuffle and order.generator is not None and self._seed is None:
-            if self._last < 0:  # torch draws another order to find that it has ended
-                burn_permutation(order.generator, order.size)
+        self._is_open = False
+        self._draw_end()
         super()._end()
+
+    def close(self) -> None:
+        self._is_open = False
+        super().close()
 
 
 class SampledRowsIter(NativeIter):
     """Rows of a map-style dataset at the indices of any sampler, copied in the caller's thread."""
 
     def __init__(self, loader: DataLoader, source: Source):
-        self._source = source
-        self._collated = collated(source.spec)
+        self._rows = CurrentRows(loader.dataset, loader.collate_fn, source)
         # torch's workers are sent so many batches of indices at once.
         self._lead = loader.num_workers * (loader.prefetch_factor or 0)
         super().__init__(loader)
-        self._fetcher = _DatasetKind.create_fetcher(
-            self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
-        )
 
     def _open_order(self) -> None:
         LoaderIter._open_order(self)
@@ -233,17 +260,9 @@ class SampledRowsIter(NativeIter):
         if self._lead:
             self._pull()
         indices = self._indices.popleft() if self._indices else self._next_index()
-        try:
-            chosen = torch.as_tensor(indices)
-            if len(chosen) > 0:
-                rows = self._source.native.select(chosen).batch(len(chosen)).with_options(IN_CALLERS_THREAD)
-                batch = next(self._opened(rows, epoch=0))
-                batch = batch if self._collated is None else self._collated(batch)
-            else:
-                batch = self._moved(self._fetcher.fetch(indices))
-        except (IndexError, TypeError, ValueError, RuntimeError, OverflowError):
-            # torch takes these indices, or says what is wrong with them.
-            batch = self._moved(self._fetcher.fetch(indices))
+        batch = self._rows.batch(indices, lambda rows: self._opened(rows, epoch=0))
+        if batch is None:
+            batch = self._moved(self._rows.batch_of_torch(indices))
         self._memory.used = True
         return batch
 

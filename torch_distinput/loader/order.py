@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -24,7 +24,8 @@ class Start:
     """Where an iterator begins: an epoch, and what was handed out of it before.
 
     `drawn`: the seed that a RandomSampler without a generator drew; None until it is drawn. `rng`: torch's own state
-    before another sampler was asked for its first index. `state`: what was loaded, if anything.
+    before another sampler was asked for its first index. `state`: what was loaded, if anything. `resized`: batches of
+    the iterator before its batch size changed, the row after them and the new size, for each change.
     """
 
     epoch: int = 0
@@ -33,6 +34,15 @@ class Start:
     drawn: int | None = None
     rng: torch.Tensor | None = None
     state: dict[str, Any] | None = None
+    resized: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def row_after(self, batches: int, batch_size: int) -> int:
+        """Rows handed out once the iterator, which began with `batch_size`, has yielded `batches`."""
+        before, row = 0, self.rows
+        for change, first, size in self.resized:
+            if change <= batches:
+                before, row, batch_size = change, first, size
+        return row + (batches - before) * batch_size
 
 
 @dataclass(frozen=True)
@@ -103,31 +113,29 @@ def open_indices(index_sampler: Any, sampler_iter: Iterator, start: Start, seed:
     """
     order = stock_order(index_sampler)
     if order is None:
-        return _sampled(index_sampler, sampler_iter, start)
+        indices = _sampled(index_sampler, sampler_iter, start)
+        return _noting_sizes(index_sampler, indices, start) if type(index_sampler) is BatchSampler else indices
+    bounds = _bounds(index_sampler, order, start)
     if not order.shuffle:
-        return _sequential(order, start)
-    return _seeded(order, start, seed) if seed is not None else _shuffled(order, start)
+        return (list(range(begin, end)) for begin, end, _ in bounds)
+    return _seeded(order, start, seed, bounds) if seed is not None else _shuffled(order, start, bounds)
 
 
-def native_indices(order: StockOrder, seed: int, rows: int) -> _C.Dataset:
-    """The indices of a shuffled epoch in the native order, from row `rows` on."""
-    return _C.Dataset.range(0, order.size).shuffle(None, seed, True).skip(rows)
+def native_indices(order: StockOrder, seed: int | None, rows: int) -> _C.Dataset:
+    """The indices of an epoch from row `rows` on, shuffled in the native order if `order` is."""
+    indices = _C.Dataset.range(0, order.size)
+    return (indices.shuffle(None, seed, True) if order.shuffle else indices).skip(rows)
 
 
-def _sequential(order: StockOrder, start: Start) -> Iterator[list[int]]:
-    for begin, end in _bounds(order, start.rows):
-        yield list(range(begin, end))
-
-
-def _shuffled(order: StockOrder, start: Start) -> Iterator[list[int]]:
+def _shuffled(order: StockOrder, start: Start, bounds: Iterator[tuple[int, int, int]]) -> Iterator[list[int]]:
     """As RandomSampler, but batches are cut from a tensor."""
     generator = order.generator
     if generator is None:
         generator = drawn_generator(start)
     permutation = torch.randperm(order.size, generator=generator).numpy()  # faster to cut
     whole = True
-    for begin, end in _bounds(order, start.rows):
-        if end - begin < order.batch_size:
+    for begin, end, size in bounds:
+        if end - begin < size:
             whole = False
             _end_permutation(order)
         yield permutation[begin:end].tolist()
@@ -141,20 +149,50 @@ def _end_permutation(order: StockOrder) -> None:
         burn_permutation(order.generator, order.size)
 
 
-def _seeded(order: StockOrder, start: Start, seed: int) -> Iterator[list[int]]:
-    batches = native_indices(order, seed, start.rows).batch(order.batch_size, order.drop_last)
-    for batch in batches.iterate(epoch=start.epoch):
-        yield batch.tolist()
+def _seeded(
+    order: StockOrder, start: Start, seed: int, bounds: Iterator[tuple[int, int, int]]
+) -> Iterator[list[int]]:
+    batches, batch_size = None, None
+    for begin, _, size in bounds:
+        if size != batch_size:
+            batch_size = size
+            batches = native_indices(order, seed, begin).batch(size, order.drop_last).iterate(epoch=start.epoch)
+        yield next(batches).tolist()
 
 
-def _bounds(order: StockOrder, first: int) -> Iterator[tuple[int, int]]:
-    """Where the batches from row `first` on begin and end."""
-    first = min(first, order.size)
-    size, last = order.batch_size, order.size - (order.size - first) % order.batch_size
-    begins = range(first, last, size)
-    whole = zip(begins, range(first + size, last + size, size))
-    rest = () if order.drop_last or last == order.size else ((last, order.size),)
-    return itertools.chain(whole, rest)
+def _bounds(index_sampler: BatchSampler, order: StockOrder, start: Start) -> Iterator[tuple[int, int, int]]:
+    """Where the batches begin and end, with their batch size. Unless it drops the last batch, torch's sampler looks at
+    its batch size for each of them."""
+    size, begin, batches = order.batch_size, start.rows, 0
+    while begin < order.size:
+        if index_sampler.batch_size != size and not order.drop_last:
+            size = checked_batch_size(index_sampler.batch_size)
+            start.resized.append((batches, begin, size))
+        end = begin + size
+        if end > order.size:
+            if order.drop_last:
+                return
+            end = order.size
+        yield begin, end, size
+        begin, batches = end, batches + 1
+
+
+def checked_batch_size(size: Any) -> int:
+    """A batch size that was set while a sampler was in use. Raises ValueError where it is none."""
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise ValueError(f"batch_size should be a positive integer value, but got batch_size={size}")
+    return size
+
+
+def _noting_sizes(index_sampler: BatchSampler, indices: Iterator[list], start: Start) -> Iterator[list]:
+    """`indices` of a sampler whose batch size may be set meanwhile, which the position has to know."""
+    size, row, drop_last = index_sampler.batch_size, start.rows, index_sampler.drop_last
+    for batches, batch in enumerate(indices):
+        if index_sampler.batch_size != size and not drop_last:
+            size = index_sampler.batch_size
+            start.resized.append((batches, row, size))
+        yield batch
+        row += len(batch)
 
 
 def _sampled(index_sampler: Any, sampler_iter: Iterator, start: Start) -> Iterator[Any]:
@@ -187,13 +225,25 @@ def _with_drawn_generator(index_sampler: Any, sampler: RandomSampler, start: Sta
     """The sampler with the generator that it would make for itself."""
     sampler = copy.copy(sampler)
     sampler.generator = drawn_generator(start)
-    if type(index_sampler) is BatchSampler:
-        return BatchSampler(sampler, index_sampler.batch_size, index_sampler.drop_last)
-    return sampler
+    return _Batches(index_sampler, sampler) if type(index_sampler) is BatchSampler else sampler
 
 
 def _skipped(index_sampler: Any, sampler_iter: Iterator, start: Start) -> Iterator[Any]:
-    if type(index_sampler) is BatchSampler:
-        rows = itertools.islice(iter(index_sampler.sampler), start.rows, None)
-        return iter(BatchSampler(rows, index_sampler.batch_size, index_sampler.drop_last))
+    if isinstance(index_sampler, _Batches) or type(index_sampler) is BatchSampler:
+        return iter(_Batches(index_sampler, itertools.islice(iter(index_sampler.sampler), start.rows, None)))
     return itertools.islice(sampler_iter, start.batches, None)
+
+
+class _Batches(BatchSampler):
+    """As another batch sampler, whatever its batch size is at the time, over other rows."""
+
+    def __init__(self, settings: BatchSampler, sampler: Any):
+        self._settings, self.sampler = settings, sampler
+
+    @property
+    def batch_size(self) -> int:
+        return self._settings.batch_size
+
+    @property
+    def drop_last(self) -> bool:
+        return self._settings.drop_last

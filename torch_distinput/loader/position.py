@@ -80,7 +80,7 @@ class Position:
             "epoch": start.epoch,
             "finished": self.finished,
             "batches": start.batches + num_yielded,
-            "rows": start.rows + num_yielded * (self._batch_size or 1),
+            "rows": start.row_after(num_yielded, self._batch_size or 1),
             "num_workers": self._num_workers,
             "size": self._size,
             "drawn": drawn,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,19 +17,27 @@ from torch_distinput._structure import children
 
 _MOST = 2**63 - 1
 
+Check = Callable[[], bool]
+
 
 @dataclass(frozen=True)
 class Source:
-    """The rows of a dataset.
+    """The rows of a dataset, as it is now.
 
-    `watched`: tensors that the rows lie in; a write to one is seen in its version. `steady`: rows change in no other
-    way while they are read ahead.
+    `is_current`: whether `native` still stands for the dataset; asked for each batch, so that tensors and indices may be
+    exchanged at any time. `steady`: no row can be written to. `choose`: the rows at positions, where native code keeps a
+    copy of numbers that say which row is where, and that can be written to; None where `native.select` is that.
     """
 
     native: _C.Dataset
     spec: Any
-    watched: tuple[torch.Tensor, ...]
-    steady: bool
+    is_current: Check
+    steady: bool = False
+    choose: Callable[[torch.Tensor], _C.Dataset] | None = None
+
+    def at(self, positions: torch.Tensor) -> _C.Dataset:
+        """The rows at `positions` now. Raises IndexError, TypeError or ValueError where there are none."""
+        return self.native.select(positions) if self.choose is None else self.choose(positions)
 
 
 class NotNative(Exception):
@@ -52,12 +61,12 @@ def _functions_of(kind: type) -> tuple[Any, Any]:
     return kind.__getitem__, getattr(kind, "__getitems__", None)
 
 
-def _slices(value: Any, watched: tuple[torch.Tensor, ...], steady: bool) -> Source:
+def _slices(value: Any, is_current: Check) -> Source:
     try:
         native = _C.Dataset.from_tensor_slices(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise NotNative(str(error)) from None
-    return Source(native, native.element_spec, watched, steady)
+    return Source(native, native.element_spec, is_current)
 
 
 def _check_tensor(tensor: Any) -> None:
@@ -73,95 +82,164 @@ def _check_tensor(tensor: Any) -> None:
         raise NotNative("the rows of a tensor are not contiguous")
 
 
-def _is_watchable(tensor: torch.Tensor) -> bool:
-    return not tensor.is_inference()
-
-
-def _tensor(tensor: torch.Tensor) -> Source:
+def _tensor(tensor: Any) -> Source:
     _check_tensor(tensor)
-    return _slices(tensor, (tensor,) * _is_watchable(tensor), _is_watchable(tensor))
+    return _slices(tensor, _keep_their_memory([tensor]))
 
 
 def _tensor_dataset(dataset: TensorDataset) -> Source:
     tensors = dataset.tensors
     for tensor in tensors:
         _check_tensor(tensor)
-    watched = tuple(filter(_is_watchable, tensors))
-    return _slices(tuple(tensors), watched, len(watched) == len(tensors))
+    kept = _keep_their_memory(tensors)
+    return _slices(tuple(tensors), lambda: dataset.tensors is tensors and kept())
+
+
+def _keep_their_memory(tensors: Iterable[torch.Tensor]) -> Check:
+    """Whether the tensors have the storages and the shapes that they have now: `set_`, `.data =` and `resize_` change
+    that. A storage that moves takes its other tensors along, which tell its address."""
+    seen = [(tensor, tensor.detach(), tensor.shape, tensor.stride()) for tensor in tensors]
+
+    def is_current() -> bool:
+        for tensor, neighbour, shape, strides in seen:
+            if tensor.data_ptr() != neighbour.data_ptr() or tensor.shape != shape or tensor.stride() != strides:
+                return False
+            if tensor.requires_grad:
+                return False
+        return True
+
+    return is_current
 
 
 def _array(array: np.ndarray) -> Source:
-    """An array; writes to one cannot be seen, so only one that is read-only is steady."""
     if array.ndim == 0 or array.dtype.kind not in "biufc" or not array.dtype.isnative or array.dtype == np.uint64:
         raise NotNative(f"an array of {array.dtype} and {array.ndim} dimensions is not made of numbers that torch has")
     if len(array) > 0 and not array[:1].flags.c_contiguous:
         raise NotNative("the rows of an array are not contiguous")
-    return _slices(array, (), not _is_writable(array))
+    place = _place_of(array)
+    return _slices(array, lambda: _place_of(array) == place)
 
 
-def _is_writable(array: Any) -> bool:
-    """Whether the memory can be written to, through the array or what it is a view of."""
-    while isinstance(array, np.ndarray):
-        if array.flags.writeable:
-            return True
-        array = array.base
-    return False
+def _place_of(array: np.ndarray) -> tuple[Any, ...]:
+    """Where an array lies and in which form. Only one that owns its memory can move."""
+    address = array.__array_interface__["data"] if array.flags.owndata else None
+    return address, array.shape, array.strides, array.dtype
 
 
 def _range(numbers: range) -> Source:
     if not all(-_MOST <= number <= _MOST for number in (numbers.start, numbers.stop)):
         raise NotNative("a range has numbers of more than 64 bits")
     native = _C.Dataset.range(numbers.start, numbers.stop, numbers.step)
-    return Source(native, native.element_spec, (), True)
+    return Source(native, native.element_spec, lambda: True, steady=True)
 
 
 def _subset(subset: Subset) -> Source:
-    source = source_of(subset.dataset)
-    size = source.native.cardinality()
+    inner, chosen, whole = source_of(subset.dataset), subset.indices, subset.dataset
+    size = inner.native.cardinality()
     try:
-        indices = torch.as_tensor(subset.indices)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise NotNative(f"the indices of a Subset are no numbers: {error}") from None
+        native = inner.native.select(_indices(chosen, size))
+    except (TypeError, ValueError, RuntimeError, IndexError) as error:
+        raise NotNative(f"the indices of a Subset are not those of rows: {error}") from None
+
+    def is_current() -> bool:
+        return subset.dataset is whole and subset.indices is chosen and inner.is_current()
+
+    def choose(positions: torch.Tensor) -> _C.Dataset:
+        return inner.at(_indices(_looked_up(subset.indices, positions), size))
+
+    frozen = isinstance(chosen, (range, tuple)) and inner.choose is None
+    return Source(native, inner.spec, is_current, inner.steady, None if frozen else choose)
+
+
+def _indices(indices: Any, size: int) -> torch.Tensor:
+    """As a tensor of numbers from 0 on. Raises TypeError and what torch raises."""
+    indices = torch.as_tensor(indices)
     if len(indices) == 0:
         indices = indices.long()
     if indices.dtype != torch.int64 or indices.dim() != 1 or indices.device.type != "cpu":
-        raise NotNative("the indices of a Subset are not a sequence of integers")
-    # A copy, because the caller's may change while rows are read.
-    indices = torch.where(indices < 0, indices + size, indices)
-    try:
-        return Source(source.native.select(indices), source.spec, source.watched, source.steady)
-    except IndexError as error:
-        raise NotNative(str(error)) from None
+        raise TypeError("they are no sequence of integers")
+    return torch.where(indices < 0, indices + size, indices)
+
+
+def _looked_up(indices: Any, positions: torch.Tensor) -> Any:
+    if isinstance(indices, (torch.Tensor, np.ndarray)):
+        return torch.as_tensor(indices)[positions]
+    return [indices[position] for position in positions.tolist()]
 
 
 def _concatenated(dataset: ConcatDataset) -> Source:
-    sources = [source_of(part) for part in dataset.datasets]
+    parts, sizes = list(dataset.datasets), list(dataset.cumulative_sizes)
+    sources = [source_of(part) for part in parts]
     first = sources[0]
     if any(source.spec != first.spec for source in sources):
         raise NotNative("the parts of a ConcatDataset have rows of several types")
-    if dataset.cumulative_sizes != list(itertools.accumulate(source.native.cardinality() for source in sources)):
+    if sizes != list(itertools.accumulate(source.native.cardinality() for source in sources)):
         raise NotNative("parts of a ConcatDataset have changed their length")
     native = first.native
     for source in sources[1:]:
         native = native.concatenate(source.native)
-    return Source(native, first.spec, *_together(sources))
+
+    def is_current() -> bool:
+        return _are(dataset.datasets, parts) and dataset.cumulative_sizes == sizes and _all_current(sources)
+
+    def choose(positions: torch.Tensor) -> _C.Dataset:
+        return _of_parts(sources, sizes, positions)
+
+    frozen = all(source.choose is None for source in sources)
+    return Source(native, first.spec, is_current, _all_steady(sources), None if frozen else choose)
+
+
+def _of_parts(sources: list[Source], ends: list[int], positions: torch.Tensor) -> _C.Dataset:
+    """The rows at `positions` of the sources one after the other, which end at `ends`."""
+    positions = torch.where(positions < 0, positions + ends[-1], positions)
+    if (positions < 0).any():
+        raise IndexError("positions before the first row")
+    part_of = torch.bucketize(positions, torch.tensor(ends), right=True)
+    rows, order = None, []
+    for part in part_of.unique().tolist():
+        places = (part_of == part).nonzero()[:, 0]
+        found = sources[part].at(positions[places] - (ends[part - 1] if part else 0))
+        rows = found if rows is None else rows.concatenate(found)
+        order.append(places)
+    return rows.select(torch.cat(order).argsort())
 
 
 def _stacked(dataset: StackDataset) -> Source:
-    parts = children(dataset.datasets)
+    stack = dataset.datasets
+    keys = list(stack) if isinstance(stack, dict) else None
+    parts = children(stack)
     if not parts:
         raise NotNative("a StackDataset has no parts")
     sources = [source_of(part) for part in parts]
     if {source.native.cardinality() for source in sources} != {len(dataset)}:
         raise NotNative("parts of a StackDataset have changed their length")
-    natives = [source.native for source in sources]
-    structure = dict(zip(dataset.datasets, natives)) if isinstance(dataset.datasets, dict) else tuple(natives)
-    native = _C.Dataset.zip(structure)
-    return Source(native, native.element_spec, *_together(sources))
+
+    def together(natives: list[_C.Dataset]) -> _C.Dataset:
+        return _C.Dataset.zip(tuple(natives) if keys is None else dict(zip(keys, natives, strict=True)))
+
+    def is_current() -> bool:
+        if keys is not None and list(dataset.datasets) != keys:
+            return False
+        return dataset.datasets is stack and _are(children(stack), parts) and _all_current(sources)
+
+    def choose(positions: torch.Tensor) -> _C.Dataset:
+        return together([source.at(positions) for source in sources])
+
+    native = together([source.native for source in sources])
+    frozen = all(source.choose is None for source in sources)
+    return Source(native, native.element_spec, is_current, _all_steady(sources), None if frozen else choose)
 
 
-def _together(sources: list[Source]) -> tuple[tuple[torch.Tensor, ...], bool]:
-    return tuple(tensor for source in sources for tensor in source.watched), all(source.steady for source in sources)
+def _are(now: Any, parts: Any) -> bool:
+    return len(now) == len(parts) and all(part is before for part, before in zip(now, parts, strict=True))
+
+
+def _all_current(sources: list[Source]) -> bool:
+    return all(source.is_current() for source in sources)
+
+
+def _all_steady(sources: list[Source]) -> bool:
+    return all(source.steady for source in sources)
 
 
 _MAKERS = {
