@@ -42,7 +42,9 @@ class DataLoader(data.DataLoader[_Item]):
 
     Rows of tensors, numpy arrays, memory maps, torch's wrappers of these, and datasets of this library are copied by
     native code; `num_workers` then means threads. All others are read by Python as torch does it: in the caller's
-    thread, or in worker processes. `explain()` says which and why. With native rows `shuffle=True` takes torch's draws
+    thread, or in worker processes. `explain()` says which and why. Without workers rows are copied when they are asked
+    for, so that a batch shows what was written to the data before it; `num_workers` or `prefetch_bytes` lets threads
+    copy them ahead. A dataset of this library reads ahead by itself. With native rows `shuffle=True` takes torch's draws
     from the generator, but gives another order than torch's.
 
     Args:
@@ -58,7 +60,7 @@ class DataLoader(data.DataLoader[_Item]):
         seed: makes the order of `shuffle=True`, or of a dataset of this library that shuffles, a function of this
             number and the epoch.
         with_info: yields `(batch, StepInfo)`; without it `last_info` has the info.
-        prefetch_bytes: bytes of native rows read ahead.
+        prefetch_bytes: bytes of native rows that may be read ahead, without workers too.
         peer_timeout: seconds of silence after which another process counts as lost.
 
     The other arguments are torch's.

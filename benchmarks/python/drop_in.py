@@ -31,6 +31,7 @@ from works import rows_128
 
 BATCH = 256
 UDF_SECONDS = 50e-6
+AHEAD = 64 << 20  # bytes that may be read ahead, as many as in a pipeline of ours
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,9 @@ def tensor_dataset() -> Case:
     work = rows_128()
     batched = BatchedTensors(*work.tensors)
     series = both(lambda: (TensorDataset(*work.tensors), BATCH, True)) | {
+        "torch_distinput ahead": lambda: iter(
+            tdi.DataLoader(TensorDataset(*work.tensors), BATCH, True, prefetch_bytes=AHEAD)
+        ),
         "torch batched": lambda: iter(data.DataLoader(batched, BATCH, True, collate_fn=identity)),
     }
     return Case("tensor_dataset", "TensorDataset, 128 x float32 + int64, batch 256, shuffled", 2000, 64, series)
@@ -112,7 +116,9 @@ def memory_map(folder: str) -> Case:
             cost = limit.gather((tensor,), order, 64, 1, 1)
             yield from [cost.wall / (rows // 64)] * (rows // 64)
 
-    series = {"limit": bare} | both(lambda: (array, 64, True))
+    series = {"limit": bare} | both(lambda: (array, 64, True)) | {
+        "torch_distinput ahead": lambda: iter(tdi.DataLoader(array, 64, True, prefetch_bytes=AHEAD)),
+    }
     return Case("memory_map", "numpy memory map, rows of 150 kB, batch 64, shuffled", 40, 6, series)
 
 
@@ -242,6 +248,8 @@ def goals(cases: dict[str, dict], first: dict[str, float], resume: dict[str, flo
 
     goal("tensor_dataset: times as fast as torch", times(cases["tensor_dataset"], "torch"), least=20)
     goal("tensor_dataset: times as fast as torch batched", times(cases["tensor_dataset"], "torch batched"), least=2.5)
+    ahead = times(cases["tensor_dataset"], "torch batched", "torch_distinput ahead")
+    goal("tensor_dataset, ahead: times as fast as torch batched", ahead, least=2.5)
     goal("memory_map: of the limit", times(cases["memory_map"], "limit"), least=0.9)
     goal("getitems: of calling it directly", times(cases["getitems"], "torch_distinput", "direct"), most=1.1)
     python = cases["python_rows"]["series"]

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Data and samplers that change while a `DataLoader` is in use: without workers the next batch shows it, as torch's does."""
+"""Data and samplers that change while a `DataLoader` is in use: the next batch shows it, as torch's does."""
 
 import itertools
 import random
@@ -44,13 +44,24 @@ class World:
             "TensorDataset": self.pair,
             "Subset": self.subset,
             "Subset of a Subset": Subset(self.subset, range(ROWS)),
+            "Subset of a range": Subset(range(ROWS), self.subset.indices),
             "ConcatDataset": self.concat,
             "StackDataset": self.stack,
             "Python": Numbers(),
         }[kind]
 
 
-KINDS = ["tensor", "array", "TensorDataset", "Subset", "Subset of a Subset", "ConcatDataset", "StackDataset", "Python"]
+KINDS = [
+    "tensor",
+    "array",
+    "TensorDataset",
+    "Subset",
+    "Subset of a Subset",
+    "Subset of a range",
+    "ConcatDataset",
+    "StackDataset",
+    "Python",
+]
 
 
 def shift(values, rng):
@@ -86,6 +97,10 @@ def set_indices(world, rng):
     world.subset.indices = [rng.randrange(ROWS) for _ in range(ROWS)]
 
 
+def set_inner(world, rng):
+    world.subset.dataset = TensorDataset(world.tensor, world.tensor)
+
+
 def swap_parts(world, rng):
     world.concat.datasets.reverse()
 
@@ -103,7 +118,7 @@ CHANGES = {
     "set indices": set_indices,
     "edit a list of indices": edit_list,
     "write to a tensor of indices": lambda world, rng: shift(world.half.indices[: ROWS // 4], rng),
-    "set Subset.dataset": lambda world, rng: setattr(world.subset, "dataset", TensorDataset(world.tensor, world.tensor)),
+    "set Subset.dataset": set_inner,
     "swap parts": swap_parts,
     "set a part": lambda world, rng: world.stack.datasets.__setitem__("b", world.array[::-1].copy()),
     "set the batch size": set_batch_size,
@@ -150,6 +165,16 @@ def test_the_next_batch_of_a_sampler_is_torchs(kind, seed):
     assert_same(run(tdi.DataLoader, kind, seed, {}, sampler), run(data.DataLoader, kind, seed, {}, sampler))
 
 
+@pytest.mark.parametrize("sampler", [None, range(ROWS)])
+def test_an_array_that_is_resized_by_force_is_read_where_it_is(sampler):
+    array = np.arange(ROWS)
+    batches = iter(tdi.DataLoader(array, BATCH, sampler=sampler))
+    first = next(batches)
+    array.resize(1 << 20, refcheck=False)
+    array.resize(ROWS, refcheck=False)
+    assert torch.cat([first, *batches]).tolist() == list(range(ROWS))
+
+
 def test_writes_of_another_process_are_seen():
     rows = torch.zeros(200).share_memory_()
     batches = iter(tdi.DataLoader(TensorDataset(rows), BATCH))
@@ -159,6 +184,13 @@ def test_writes_of_another_process_are_seen():
     process.start()
     process.join(60)
     assert all(batch[0].eq(5).all() for batch in batches)
+
+
+def test_writes_are_seen_in_the_next_step_of_a_distributed_loader():
+    rows = torch.zeros(4000)
+    for step, (batch,) in enumerate(tdi.DataLoader(TensorDataset(rows), BATCH, distributed=True)):
+        assert batch.eq(step).all()
+        rows.numpy()[:] += 1
 
 
 @pytest.mark.parametrize("options", [{"num_workers": 1}, {"prefetch_bytes": 1 << 20}])

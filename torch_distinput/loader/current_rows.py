@@ -11,7 +11,7 @@ from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput import _C
 from torch_distinput.loader.collation import collated
-from torch_distinput.loader.sources import NotNative, Source, source_of
+from torch_distinput.loader.sources import NotNative, Source, source_of, tensor_of
 
 IN_CALLERS_THREAD = _C.Options(num_threads=0, prefetch=0)
 
@@ -45,7 +45,7 @@ class CurrentRows:
         if self.source is None:
             return None
         try:
-            chosen = torch.as_tensor(indices)
+            chosen = tensor_of(indices)
             if len(chosen) == 0:
                 return None
             rows = self.source.at(chosen).batch(len(chosen)).with_options(IN_CALLERS_THREAD)

@@ -22,7 +22,7 @@ from torch_distinput.input_options import InputOptions
 from torch_distinput.loader.arguments import is_own_stream
 from torch_distinput.loader.batches import device_of, without_rows
 from torch_distinput.loader.collation import Convert, can_collate, collated, converted, is_stock_collate
-from torch_distinput.loader.native import options_of
+from torch_distinput.loader.native import options_of, row_options_of
 from torch_distinput.loader.sources import NotNative, source_of
 from torch_distinput.loader.steps import Feed, IndexSteps, Steps, StreamSteps
 from torch_distinput.multi_worker import MultiWorkerMirroredStrategy
@@ -94,8 +94,8 @@ def _rows_plan(loader: DataLoader, strategy: Any) -> Plan:
         raise NotNative("there are options of worker processes")
     source = source_of(loader.dataset)
     rows = source.native.shuffle(None, loader.seed, True) if loader._shuffle else source.native
-    dealt = _deal(loader, strategy, rows.batch(loader._global_batch()), options_of(loader))
-    why = f"rows of a {type(loader.dataset).__name__} are copied by threads"
+    dealt = _deal(loader, strategy, rows.batch(loader._global_batch()), row_options_of(loader, source))
+    why = f"rows of a {type(loader.dataset).__name__} are copied natively"
     return Plan("native", why, dealt, collated(source.spec))
 
 

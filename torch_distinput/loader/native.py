@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections import deque
 from dataclasses import replace
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def reads_ahead(loader: DataLoader) -> bool:
-    """Whether the user said that data which can be written to is to be read ahead."""
+    """Whether the user said that data which can be written to may be read ahead."""
     return loader.num_workers > 0 or loader.prefetch_bytes is not None
 
 
@@ -48,6 +49,12 @@ def options_of(loader: DataLoader) -> _C.Options:
         prefetch=loader.num_workers * loader.prefetch_factor,
         prefetch_bytes=loader.prefetch_bytes,
     )
+
+
+def row_options_of(loader: DataLoader, source: Source) -> _C.Options:
+    """The same for rows: they are copied when they are asked for, unless nobody can write to them or the user said that
+    they may be read ahead."""
+    return options_of(loader) if source.steady or reads_ahead(loader) else IN_CALLERS_THREAD
 
 
 class OnDevice:
@@ -137,8 +144,8 @@ class RowsIter(NativeIter):
     def __init__(self, loader: DataLoader, source: Source, order: StockOrder):
         self._rows = CurrentRows(loader.dataset, loader.collate_fn, source)
         self._order = order
-        self._allowed = reads_ahead(loader)
-        self._options = options_of(loader)
+        self._ahead = reads_ahead(loader)
+        self._options_for = functools.partial(row_options_of, loader)
         super().__init__(loader)
 
     def _open_order(self) -> None:
@@ -183,7 +190,7 @@ class RowsIter(NativeIter):
         epoch = self._start.epoch if self._seed is not None else 0
         self._is_open = True
         fixed = source is not None and source.native.cardinality() == order.size
-        if not fixed or not (self._allowed or source.choose is None):
+        if not fixed or not (self._ahead or source.choose is None):
             indices = native_indices(order, self._permutation, self._row).batch(order.batch_size, order.drop_last)
             self._indices = indices.with_options(IN_CALLERS_THREAD).iterate(epoch=epoch)
             self._convert, self._take = None, self._take_at_indices
@@ -193,11 +200,8 @@ class RowsIter(NativeIter):
             rows = rows.shuffle(None, self._permutation, True)
         if self._row:
             rows = rows.skip(self._row)
-        ahead = self._allowed or source.steady
-        batches = rows.batch(order.batch_size, order.drop_last).with_options(
-            self._options if ahead else IN_CALLERS_THREAD
-        )
-        self._native = self._opened(batches, epoch)
+        batches = rows.batch(order.batch_size, order.drop_last)
+        self._native = self._opened(batches.with_options(self._options_for(source)), epoch)
         self._convert, self._take = collated(source.spec), self._native.__next__
 
     def _take_at_indices(self) -> Any:
