@@ -31,6 +31,7 @@ struct Call {
 };
 
 std::atomic<std::int64_t> made{0};
+std::atomic<std::int64_t> meetings_held{0};
 thread_local bool in_group = false;
 thread_local std::vector<Call> calls;
 
@@ -91,6 +92,7 @@ bool deliver(const Call& send) {
 }  // namespace
 
 std::int64_t comms_made() { return made; }
+std::int64_t meetings() { return meetings_held; }
 
 }  // namespace torch_distinput::fake_nccl
 
@@ -100,6 +102,7 @@ using namespace torch_distinput::fake_nccl;
 extern "C" {
 
 int ncclCommInitAll(void** comms, int count, const int* devices) {
+  ++meetings_held;
   if (std::set<int>(devices, devices + count).size() != static_cast<std::size_t>(count))
     return kInvalidArgument;
   const int clique = static_cast<int>(made);

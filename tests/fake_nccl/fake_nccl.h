@@ -14,5 +14,7 @@ inline constexpr int kInvalidUsage = 5;
 
 /// Communicators made so far.
 std::int64_t comms_made();
+/// Times that devices were to meet so far.
+std::int64_t meetings();
 
 }  // namespace torch_distinput::fake_nccl

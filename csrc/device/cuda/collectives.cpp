@@ -3,6 +3,7 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "device/cuda/nccl.h"
@@ -22,20 +23,26 @@ std::mutex& turn() {
   return mutex;
 }
 
-/// The communicators of `devices`, made at their first meeting; empty, with `error` set, where that failed.
-/// They stay: at exit the driver may be gone before they are. REQUIRES: it is the caller's turn.
-const Comms& comms_of(const std::vector<int>& devices, int& error) {
-  static auto& known = *new std::map<std::vector<int>, Comms>();
-  static const Comms none;
-  const auto entry = known.find(devices);
-  if (entry != known.end()) return entry->second;
-  if (nccl() == nullptr) {
-    error = kNoNccl;
-    return none;
-  }
+/// What came of the first meeting of some devices.
+struct Meeting {
+  Comms comms;
+  int error = 0;  // not 0: they cannot meet, and there are no communicators
+};
+
+Meeting meet(const std::vector<int>& devices) {
+  if (nccl() == nullptr) return {{}, kNoNccl};
   Comms comms(devices.size());
-  error = as_error(nccl()->comm_init_all(comms.data(), static_cast<int>(devices.size()), devices.data()));
-  return error == 0 ? known.emplace(devices, std::move(comms)).first->second : none;
+  const int result = nccl()->comm_init_all(comms.data(), static_cast<int>(devices.size()), devices.data());
+  return result == 0 ? Meeting{std::move(comms), 0} : Meeting{{}, as_error(result)};
+}
+
+/// The meeting of `devices`, which is held once, as it takes seconds even if it fails. Communicators stay: at
+/// exit the driver may be gone before they are. REQUIRES: it is the caller's turn.
+const Meeting& meeting_of(const std::vector<int>& devices) {
+  static auto& known = *new std::map<std::vector<int>, Meeting>();
+  auto entry = known.find(devices);
+  if (entry == known.end()) entry = known.emplace(devices, meet(devices)).first;
+  return entry->second;
 }
 
 /// Calls `queue(place, comm)` for all parts, to be started together.
@@ -44,8 +51,7 @@ int together(const DevicePart* parts, std::int32_t count, const Queue& queue) {
   std::vector<int> devices;
   for (std::int32_t place = 0; place < count; ++place) devices.push_back(parts[place].device);
   const std::lock_guard lock(turn());
-  int error = 0;
-  const Comms& comms = comms_of(devices, error);
+  const auto& [comms, error] = meeting_of(devices);
   if (error != 0) return error;
   if (const int result = nccl()->group_start(); result != 0) return as_error(result);
   int result = 0;
@@ -61,9 +67,7 @@ std::size_t items(const DevicePart& part) { return static_cast<std::size_t>(part
 
 int nccl_init(const std::int32_t* devices, std::int32_t count) {
   const std::lock_guard lock(turn());
-  int error = 0;
-  comms_of({devices, devices + count}, error);
-  return error;
+  return meeting_of({devices, devices + count}).error;
 }
 
 int nccl_all_reduce(const DevicePart* parts, std::int32_t count, NumberType type) {

@@ -86,6 +86,21 @@ TEST(Nccl, DevicesMeetOnce) {
   EXPECT_EQ(fake_nccl::comms_made(), before + 3);
 }
 
+TEST(Nccl, DevicesThatCannotMeetDoNotTryAgain) {
+  const std::vector<std::int32_t> twice{9, 9};
+  const auto before = fake_nccl::meetings();
+  const int error = nccl_init(twice.data(), 2);
+  EXPECT_NE(error, 0);
+  std::mt19937 random(4);
+  Parts<float> two({3, 3}, {3, 3}, random);
+  for (DevicePart& part : two.parts) part.device = 9;
+  for (int time = 0; time < 3; ++time) {
+    EXPECT_EQ(nccl_init(twice.data(), 2), error);
+    EXPECT_EQ(nccl_all_reduce(two.parts.data(), two.size(), NumberType::kFloat), error);
+  }
+  EXPECT_EQ(fake_nccl::meetings(), before + 1);
+}
+
 TEST(Nccl, ErrorsAreToldFromThoseOfCuda) {
   const std::vector<std::int32_t> twice{3, 3};
   const int error = nccl_init(twice.data(), 2);
