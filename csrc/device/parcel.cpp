@@ -4,8 +4,10 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/sub.h>
+#include <c10/util/Exception.h>
 
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "runtime/buffer_pool.h"
@@ -13,12 +15,25 @@
 namespace torch_distinput {
 namespace {
 
+/// `tensor` with its bytes as they are to be copied: views that are conjugated or negated when they are read
+/// are not.
+at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.resolve_conj().resolve_neg().contiguous(); }
+
+/// What other programs' functions return may be anywhere; Python's are looked at when they return.
+void expect_host(const Element& element, std::size_t leaf, const at::Tensor& tensor) {
+  if (tensor.is_cpu()) return;
+  const std::string path = element.structure()->leaf_path(static_cast<std::int64_t>(leaf));
+  TORCH_CHECK_TYPE(false, "DistributedIterator: ", path.empty() ? "the element" : "leaf " + path, " is on ",
+                   tensor.device(),
+                   ", but batches go to their devices from host memory; move it with `.cpu()`.");
+}
+
 /// The values of the leaf's own rows, which may share memory with those of other replicas.
 void add_ragged(Freight& freight, const Ragged& ragged) {
   const auto* const bounds = static_cast<const std::int64_t*>(ragged.offsets.const_data_ptr());
   const std::int64_t first = bounds[0];
   const std::int64_t last = bounds[ragged.offsets.size(0) - 1];
-  freight.tensors.push_back(ragged.values.narrow(0, first, last - first).contiguous());
+  freight.tensors.push_back(as_bytes(ragged.values.narrow(0, first, last - first)));
   freight.tensors.push_back(first == 0 ? ragged.offsets : at::sub(ragged.offsets, first));
 }
 
@@ -38,15 +53,22 @@ const void* common_place(const Parcel& parcel, const Freight& freight) {
 
 Freight freight_of(const Element& element) {
   Freight freight;
-  for (const Leaf& leaf : element.leaves()) {
+  for (std::size_t i = 0; i < element.leaves().size(); ++i) {
+    const Leaf& leaf = element.leaves()[i];
     if (const auto* dense = std::get_if<at::Tensor>(&leaf)) {
+      expect_host(element, i, *dense);
       freight.whole_leaves.push_back(freight.tensors.size());
-      freight.tensors.push_back(dense->contiguous());
+      freight.tensors.push_back(as_bytes(*dense));
     }
-    if (const auto* ragged = std::get_if<Ragged>(&leaf)) add_ragged(freight, *ragged);
+    if (const auto* ragged = std::get_if<Ragged>(&leaf)) {
+      expect_host(element, i, ragged->values);
+      expect_host(element, i, ragged->offsets);
+      add_ragged(freight, *ragged);
+    }
     if (const auto* sparse = std::get_if<Sparse>(&leaf)) {
-      freight.tensors.push_back(sparse->value._indices().contiguous());
-      freight.tensors.push_back(sparse->value._values().contiguous());
+      expect_host(element, i, sparse->value);
+      freight.tensors.push_back(as_bytes(sparse->value._indices()));
+      freight.tensors.push_back(as_bytes(sparse->value._values()));
     }
   }
   return freight;

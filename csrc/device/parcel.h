@@ -16,7 +16,8 @@ struct Freight {
   std::vector<std::size_t> whole_leaves;  ///< numbers of those that are leaves; others are parts of one
 };
 
-/// Sparse leaves give indices and values, ragged ones the values of their own rows and offsets from 0.
+/// Sparse leaves give indices and values, ragged ones the values of their own rows and offsets from 0. Throws
+/// c10::TypeError for a leaf that is not in host memory, by name.
 Freight freight_of(const Element& element);
 
 /// `element` with the tensors of `freight_of` replaced by `arrived`, which are as many.

@@ -215,6 +215,23 @@ TEST_F(Accelerator, ReplicasWithoutRowsGetZeroRowsOnTheirDevice) {
   EXPECT_EQ(last[1].tensor().device(), kSecond);
 }
 
+TEST_F(Accelerator, WhatAFunctionPutElsewhereThanOnTheHostIsRefusedByName) {
+  for (const c10::Device device : {kSecond, c10::Device(c10::kPrivateUse1, 0), c10::Device(c10::kMeta)}) {
+    OneDeviceStrategy strategy("fake:1");
+    const Dataset dataset = Dataset::range(8).batch(4).map([device](const Element& batch) {
+      return Element::dict({{"x", Element(batch.tensor().to(device))}});
+    });
+    auto iterator = strategy.distribute_dataset(dataset).iterate();
+    try {
+      iterator.next();
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const c10::TypeError& error) {
+      EXPECT_NE(std::string(error.what()).find("leaf ['x'] is on " + device.str()), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
 TEST_F(Accelerator, NextRaisesWhileAGraphIsRecordedAndGoesOnAfterwards) {
   OneDeviceStrategy strategy("fake:1");
   auto iterator = strategy.distribute_dataset(Dataset::range(8).batch(4)).iterate();

@@ -2,13 +2,18 @@
 #include "device/stager.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/_conj.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/complex.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/imag.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "core/tensor_on.h"
@@ -182,6 +187,28 @@ TEST(Stager, RefusesToDeliverIntoAGraph) {
   const Element arrived = bench.stager.deliver(staged);
   bench.engine->drain();
   EXPECT_TRUE(at::equal(arrived.tensor(), at::full({4}, 5, at::kInt)));
+}
+
+TEST(Stager, CopiesWhatConjugatedAndNegatedViewsShow) {
+  Bench bench;
+  const at::Tensor numbers = at::complex(at::arange(4, at::kFloat), at::ones({4}));
+  const at::Tensor conjugated = at::_conj(numbers);
+  const Element arrived = bench.bring(Element::tuple({conjugated, at::imag(conjugated)}));
+  EXPECT_TRUE(at::equal(arrived.tensor(0), numbers.conj_physical()));
+  EXPECT_TRUE(at::equal(arrived.tensor(1), at::full({4}, -1.0F)));
+}
+
+TEST(Stager, RefusesLeavesThatAreNotInHostMemoryByName) {
+  Bench bench;
+  const at::Tensor nowhere = at::zeros({4}, at::TensorOptions(at::kMeta));
+  try {
+    bench.stager.try_stage(Element::dict({{"x", Element(at::zeros({4}))}, {"y", Element(nowhere)}}));
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const c10::TypeError& error) {
+    EXPECT_NE(std::string(error.what()).find("leaf ['y'] is on meta"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(bench.stager.try_stage(Element(Structure::leaf(), {Ragged{nowhere, at::arange(2)}})),
+               c10::TypeError);
 }
 
 TEST(InlineEngine, CopiesWhenItIsAsked) {
