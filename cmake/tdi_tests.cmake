@@ -69,16 +69,19 @@ set_target_properties(tdi_fake_nccl PROPERTIES OUTPUT_NAME nccl SOVERSION 2 CXX_
   LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fake_nccl")
 target_include_directories(tdi_fake_nccl INTERFACE "${PROJECT_SOURCE_DIR}/tests")
 
-# The CUDA library must compile wherever nvcc is, also where torch has no CUDA and it is not installed.
-if(TDI_CUDA AND NOT TDI_SANITIZE AND NOT TARGET torch_distinput_cuda)
-  include(tdi_cuda)
-  if(CMAKE_CUDA_COMPILER)
-    add_subdirectory("${PROJECT_SOURCE_DIR}/csrc/device/cuda" "${PROJECT_BINARY_DIR}/cuda" EXCLUDE_FROM_ALL)
-  endif()
-endif()
-if(TARGET torch_distinput_cuda)
-  add_dependencies(tdi_tests torch_distinput_cuda)
-endif()
+# Found as libcuda.so.1, because it is there already, and as the CUDA library of what lies beside it.
+add_library(tdi_fake_driver SHARED "${PROJECT_SOURCE_DIR}/tests/fake_cuda/fake_driver.cpp")
+set_target_properties(tdi_fake_driver PROPERTIES OUTPUT_NAME cuda SOVERSION 1)
+add_library(tdi_fake_cuda SHARED "${PROJECT_SOURCE_DIR}/tests/fake_cuda/fake_cuda.cpp"
+  "${PROJECT_SOURCE_DIR}/csrc/device/cuda/driver.cpp")
+set_target_properties(tdi_fake_cuda PROPERTIES OUTPUT_NAME torch_distinput_cuda)
+target_include_directories(tdi_fake_cuda PRIVATE "${PROJECT_SOURCE_DIR}/csrc")
+target_link_libraries(tdi_fake_cuda PRIVATE tdi_fake_driver)
+foreach(fake tdi_fake_driver tdi_fake_cuda)
+  target_include_directories(${fake} INTERFACE "${PROJECT_SOURCE_DIR}/tests")
+  set_target_properties(${fake} PROPERTIES CXX_VISIBILITY_PRESET default
+    LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fake_cuda")
+endforeach()
 
 file(GLOB rooms CONFIGURE_DEPENDS LIST_DIRECTORIES true RELATIVE "${PROJECT_SOURCE_DIR}/tests/cpp"
   "${PROJECT_SOURCE_DIR}/tests/cpp/*")
@@ -95,6 +98,10 @@ foreach(room IN LISTS rooms)
       # The part of the CUDA library that needs no nvcc.
       target_sources(test_device PRIVATE "${PROJECT_SOURCE_DIR}/csrc/device/cuda/collectives.cpp"
         "${PROJECT_SOURCE_DIR}/csrc/device/cuda/nccl.cpp")
+    elseif(room STREQUAL "cuda")
+      target_link_libraries(test_cuda PRIVATE tdi_fake_accelerator tdi_fake_driver tdi_fake_cuda)
+      # Beside the fake CUDA library instead of the real one.
+      set_target_properties(test_cuda PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fake_cuda")
     endif()
   endif()
 endforeach()

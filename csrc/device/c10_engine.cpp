@@ -11,11 +11,13 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "device/capture_guard.h"
 #include "device/copy_engine.h"
+#include "device/cuda_library.h"
 #include "device/page_locked.h"
 #include "device/unpack_op.h"
 
@@ -52,6 +54,15 @@ class EventShelf {
 c10::Stream new_copy_stream(const c10::impl::VirtualGuardImpl& impl, c10::Device device) {
   const c10::DeviceGuard guard(device);
   return impl.getStreamFromGlobalPool(device, /*isHighPriority=*/false);
+}
+
+/// Says once why a CUDA library that was built is of no use for `device`.
+void tell_of_obstacle(c10::Device device) {
+  if (!device.is_cuda() || !cuda_library().built) return;
+  const std::string obstacle = cuda_library_obstacle(device);
+  if (!obstacle.empty()) {
+    TORCH_WARN_ONCE("torch_distinput: ", obstacle, ".");
+  }
 }
 
 c10::Event& event_of(const Event& event) { return *static_cast<c10::Event*>(event.get()); }
@@ -153,6 +164,7 @@ std::shared_ptr<CopyEngine> make_c10_engine(c10::Device device) {
   auto engine = std::make_shared<C10Engine>(device);
   // The first tensor sets torch's side of the device up; the host allocator may rely on that.
   engine->allocate_device(1);
+  tell_of_obstacle(device);
   return engine;
 }
 

@@ -9,7 +9,7 @@ namespace {
 constexpr int kRelaxed = 2;
 
 void exchange(int& mode) noexcept {
-  if (const CudaFunctions* const cuda = cuda_library()) cuda->exchange_capture_mode(&mode);
+  if (const CudaFunctions* const cuda = cuda_library().functions) cuda->exchange_capture_mode(&mode);
 }
 
 }  // namespace

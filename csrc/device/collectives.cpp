@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "device/backend_op.h"
 #include "device/cuda_library.h"
@@ -49,16 +50,19 @@ std::optional<NumberType> number_type(c10::ScalarType dtype) {
 /// Whether CUDA's devices of `values` find together. If not, values are copied, and the user is told why,
 /// once.
 bool cuda_devices_meet(const std::vector<at::Tensor>& values) {
-  const CudaFunctions* const cuda = cuda_library();
-  if (cuda == nullptr) return false;
-  std::vector<std::int32_t> devices;
-  for (const at::Tensor& value : values) devices.push_back(value.device().index());
-  const int error = cuda->nccl_init(devices.data(), static_cast<std::int32_t>(devices.size()));
-  if (error != 0) {
-    TORCH_WARN_ONCE("torch_distinput: values of several GPUs are combined by copies, because NCCL cannot: ",
-                    cuda->error_text(error), ".");
+  const CudaLibrary& cuda = cuda_library();
+  std::string obstacle = cuda.missing_because;
+  if (cuda.functions != nullptr) {
+    std::vector<std::int32_t> devices;
+    for (const at::Tensor& value : values) devices.push_back(value.device().index());
+    const int error = cuda.functions->nccl_init(devices.data(), static_cast<std::int32_t>(devices.size()));
+    if (error != 0) obstacle = "NCCL cannot: " + std::string(cuda.functions->error_text(error));
   }
-  return error == 0;
+  if (!obstacle.empty()) {
+    TORCH_WARN_ONCE("torch_distinput: values of several GPUs are combined by copies, because ", obstacle,
+                    ".");
+  }
+  return obstacle.empty();
 }
 
 bool are_apart(const std::vector<at::Tensor>& values) {
@@ -104,8 +108,9 @@ std::vector<DevicePart> parts_of(at::TensorList values, bool as_bytes) {
 }
 
 const CudaFunctions& cuda() {
-  TORCH_CHECK(cuda_library() != nullptr, "torch_distinput: the CUDA library is not there.");
-  return *cuda_library();
+  const CudaLibrary& library = cuda_library();
+  TORCH_CHECK(library.functions != nullptr, "torch_distinput: ", library.missing_because, ".");
+  return *library.functions;
 }
 
 void check(const char* op, int error) {

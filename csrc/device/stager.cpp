@@ -15,6 +15,7 @@
 
 #include "core/tensor_on.h"
 #include "device/copy_engine.h"
+#include "device/cuda_library.h"
 #include "device/page_locked.h"
 #include "device/parcel.h"
 #include "device/transit.h"
@@ -121,7 +122,17 @@ Dock open_dock(c10::Device device) {
 
 std::shared_ptr<BufferPool> host_pool_for(c10::Device device) { return page_locked_pool(device.type()); }
 
-bool can_unpack(c10::Device device, std::int64_t channels) { return unpacks_images(device.type(), channels); }
+std::string unpacking_obstacle(c10::Device device, std::int64_t channels) {
+  return unpack_obstacle(device, channels);
+}
+
+std::string delivery_limits(c10::Device device) {
+  if (!device.is_cuda()) return "";
+  const CudaLibrary& cuda = cuda_library();
+  return cuda.functions != nullptr
+             ? cuda_library_obstacle(device)
+             : cuda.missing_because + ": no CUDA graph can be recorded while batches are on their way";
+}
 
 Stager::Stager(Dock dock, std::int64_t budget, std::optional<ImageNormalization> unpacking)
     : dock_(std::move(dock)),

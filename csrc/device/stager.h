@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "kernels/images.h"
@@ -44,9 +45,12 @@ TDI_API Dock open_dock(c10::Device device);
 /// host. Does not touch the device.
 std::shared_ptr<BufferPool> host_pool_for(c10::Device device);
 
-/// Whether `device` can unpack images of so many channels behind their copy. Does not touch the device, but
-/// may ask its driver whether there is one.
-bool can_unpack(c10::Device device, std::int64_t channels);
+/// Why `device` cannot unpack images of so many channels behind their copy; empty: it can. Sets up no device,
+/// but may load its driver.
+std::string unpacking_obstacle(c10::Device device, std::int64_t channels);
+
+/// What the way to `device` lacks here, and why; empty: nothing. Sets up no device, but may load its driver.
+std::string delivery_limits(c10::Device device);
 
 /// Brings the elements of one iterator to one device: leaves of up to 1 MiB in one block and one copy, larger
 /// ones each in their own. Nothing waits for the device; `deliver` queues a wait on the consumer's stream

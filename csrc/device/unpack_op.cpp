@@ -33,7 +33,7 @@ UnpackedType unpacked_type(c10::ScalarType dtype) {
 
 void unpack_with_cuda(const at::Tensor& images, bool channels_last, at::ArrayRef<double> scale,
                       at::ArrayRef<double> shift, bool to_channels_last, at::Tensor& out) {
-  const CudaFunctions* const cuda = cuda_library();
+  const CudaFunctions* const cuda = cuda_library().functions;
   TORCH_CHECK(cuda != nullptr, "torch_distinput::unpack_images: the CUDA library is not there.");
   const std::vector<float> scales(scale.begin(), scale.end());
   const std::vector<float> shifts(shift.begin(), shift.end());
@@ -67,10 +67,16 @@ TORCH_LIBRARY_IMPL(torch_distinput, CUDA, library) { library.impl("unpack_images
 
 }  // namespace
 
-bool unpacks_images(c10::DeviceType type, std::int64_t channels) {
-  if (type == c10::kCUDA) return channels <= kMostUnpackChannels && cuda_library() != nullptr;
-  if (type == c10::kCPU) return false;
-  return has_kernel(unpack_operator(), type);
+std::string unpack_obstacle(c10::Device device, std::int64_t channels) {
+  if (device.is_cpu()) return "there is a replica on the host";
+  if (device.is_cuda()) {
+    return channels > kMostUnpackChannels
+               ? "images have more than " + std::to_string(kMostUnpackChannels) + " channels"
+               : cuda_library_obstacle(device);
+  }
+  return has_kernel(unpack_operator(), device.type())
+             ? ""
+             : "its backend has no kernel for torch_distinput::unpack_images";
 }
 
 void unpack_on_device(const at::Tensor& from, ChannelDim channels, const ImageScaling& scaling,

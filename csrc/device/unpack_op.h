@@ -5,18 +5,19 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <string>
 
 #include "kernels/images.h"
 
 namespace torch_distinput {
 
-/// Whether devices of `type` unpack images of so many channels: CUDA's take up to 16 where the CUDA library
-/// is there and finds a device, another accelerator's any where its backend has registered a kernel for the
-/// operator `torch_distinput::unpack_images`.
-bool unpacks_images(c10::DeviceType type, std::int64_t channels);
+/// Why `device` does not unpack images of so many channels; empty: it does. CUDA's take up to 16 where the
+/// CUDA library is there and runs on the device, another accelerator's any where its backend has registered a
+/// kernel for the operator `torch_distinput::unpack_images`. Loads CUDA's driver, but sets up no device.
+std::string unpack_obstacle(c10::Device device, std::int64_t channels);
 
 /// Queues on the calling thread's current stream: `to` = what `unpack_images` of kernels/images.h makes of
-/// `from`, with the same bits in float32. Both on one device, contiguous. REQUIRES: `unpacks_images`.
+/// `from`, with the same bits in float32. Both on one device, contiguous. REQUIRES: no `unpack_obstacle`.
 void unpack_on_device(const at::Tensor& from, ChannelDim channels, const ImageScaling& scaling,
                       at::Tensor& to);
 

@@ -41,9 +41,19 @@ std::string placement_text(const Distribution& distribution) {
 }
 
 std::string unpacking_text(const Distribution& distribution) {
-  return left_to_devices(distribution).empty()
-             ? ""
-             : "normalize_images: done by the devices, so that bytes are copied and not floats\n";
+  const Unpacking unpacking = unpacking_on_devices(distribution);
+  if (!unpacking.left.empty())
+    return "normalize_images: done by the devices, so that bytes are copied and not floats\n";
+  return unpacking.obstacle.empty() ? "" : "normalize_images: done on the host: " + unpacking.obstacle + "\n";
+}
+
+std::string delivery_text(const Distribution& distribution) {
+  if (!leaves_host(distribution)) return "";
+  for (const c10::Device device : distribution.devices) {
+    if (const std::string limits = delivery_limits(device); !limits.empty())
+      return "delivery: " + limits + "\n";
+  }
+  return "";
 }
 
 std::string pipelines_text(const Distribution& distribution) {
@@ -85,7 +95,7 @@ std::string explain(const Distribution& distribution, const std::shared_ptr<Plan
        << "split: " << dealing.splitter->describe() << ": " << dealing.splitter_reason << "\n"
        << "tail: " << tail_name(distribution.input.tail) << "\n"
        << "partial batch handling: " << completion_text(distribution) << "\n"
-       << placement_text(distribution) << unpacking_text(distribution)
+       << placement_text(distribution) << delivery_text(distribution) << unpacking_text(distribution)
        << "lane: " << lane_text(distribution, rows) << "\n"
        << pipelines_text(distribution) << "rows of the first step: "
        << (rows && distribution.pipelines.empty() ? first_step(distribution, *rows) : "not known") << "\n"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "distribute/built_step.h"
@@ -23,9 +24,12 @@ const c10::Device* first_accelerator(const Distribution& distribution) {
   return found == devices.end() ? nullptr : &*found;
 }
 
-bool all_unpack(const std::vector<c10::Device>& devices, std::int64_t channels) {
-  return std::all_of(devices.begin(), devices.end(),
-                     [=](c10::Device device) { return can_unpack(device, channels); });
+/// Why not all `devices` unpack images of so many channels; empty: they do.
+std::string obstacle_of(const std::vector<c10::Device>& devices, std::int64_t channels) {
+  for (const c10::Device device : devices) {
+    if (std::string obstacle = unpacking_obstacle(device, channels); !obstacle.empty()) return obstacle;
+  }
+  return "";
 }
 
 /// The last op of each pipeline.
@@ -40,15 +44,21 @@ std::vector<NodePtr> roots(const Distribution& distribution) {
 
 bool leaves_host(const Distribution& distribution) { return first_accelerator(distribution) != nullptr; }
 
-std::vector<ops::LastNormalization> left_to_devices(const Distribution& distribution) {
+Unpacking unpacking_on_devices(const Distribution& distribution) {
   if (!leaves_host(distribution)) return {};
-  std::vector<ops::LastNormalization> found;
+  Unpacking unpacking;
   for (const NodePtr& root : roots(distribution)) {
     auto last = ops::last_normalization(*root);
-    if (!last || !all_unpack(distribution.devices, last->normalization.scaling.channels())) return {};
-    found.push_back(*std::move(last));
+    if (!last) return {};
+    std::string obstacle = obstacle_of(distribution.devices, last->normalization.scaling.channels());
+    if (!obstacle.empty()) return {{}, std::move(obstacle)};
+    unpacking.left.push_back(*std::move(last));
   }
-  return found;
+  return unpacking;
+}
+
+std::vector<ops::LastNormalization> left_to_devices(const Distribution& distribution) {
+  return unpacking_on_devices(distribution).left;
 }
 
 SpecPtr host_spec(const Distribution& distribution) {

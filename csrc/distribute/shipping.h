@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "device/stager.h"
@@ -41,7 +42,14 @@ bool leaves_host(const Distribution& distribution);
 /// Null where nothing leaves the host. Sets up the devices.
 ShippingPtr open_shipping(const Distribution& distribution);
 
-/// The `normalize_images` of each pipeline that the devices do behind the copy; empty where the host does it.
+/// Who does the `normalize_images` with which each pipeline ends.
+struct Unpacking {
+  std::vector<ops::LastNormalization> left;  ///< to the devices, behind the copy; empty: the host does it,
+  std::string obstacle;                      ///< because of this; empty: it is not the last op of all
+};
+Unpacking unpacking_on_devices(const Distribution& distribution);
+
+/// `unpacking_on_devices(distribution).left`.
 std::vector<ops::LastNormalization> left_to_devices(const Distribution& distribution);
 
 /// The type of the elements as they are made on the host; null: not known.

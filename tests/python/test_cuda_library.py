@@ -2,16 +2,19 @@
 """The optional CUDA library stands apart: the main one needs no CUDA, and it loads where there is no driver."""
 
 import ctypes
+import os
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from torch_distinput import _C
 
-BUILD = Path(__file__).resolve().parents[2] / "build" / "release"
-LIBRARY = BUILD / "libtorch_distinput_cuda.so"
+LIBRARY = Path(_C.__file__).parent / "lib" / "libtorch_distinput_cuda.so"
+NVCC = shutil.which("nvcc")
 NO_DEVICE = {35: "insufficient driver", 100: "no device"}
 
 
@@ -19,8 +22,9 @@ class Functions(ctypes.Structure):
     """`CudaFunctions` of csrc/device/cuda/cuda_abi.h."""
 
     _fields_ = [
-        ("device_count", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int))),
+        ("check_device", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int32)),
         ("exchange_capture_mode", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int))),
+        ("new_stream", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))),
         ("unpack_images", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)),
         ("nccl_init", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int32), ctypes.c_int32)),
         ("nccl_all_reduce", ctypes.c_void_p),
@@ -42,20 +46,39 @@ def test_the_main_library_needs_no_symbol_of_cuda():
 @pytest.fixture
 def functions() -> Functions:
     if not LIBRARY.exists():
-        pytest.skip("nvcc was not found when the C++ tests were built")
+        pytest.skip("nvcc was not found when the package was built")
     library = ctypes.CDLL(str(LIBRARY))
     library.tdi_cuda_functions.restype = ctypes.POINTER(Functions)
     return library.tdi_cuda_functions().contents
 
 
 def test_the_cuda_library_loads_without_a_driver_and_says_so(functions):
-    count = ctypes.c_int(-1)
-    error = functions.device_count(ctypes.byref(count))
-    if error == 0:
-        assert count.value > 0
-    else:
+    error = functions.check_device(0)
+    if error != 0:
         assert error in NO_DEVICE
         assert functions.error_text(error)
+    mode = ctypes.c_int(2)
+    assert functions.exchange_capture_mode(ctypes.byref(mode)) in (0, *NO_DEVICE)
+    if error == 0:
+        functions.exchange_capture_mode(ctypes.byref(mode))
+    else:
+        assert functions.new_stream(0, ctypes.byref(ctypes.c_void_p())) in NO_DEVICE
+
+
+@pytest.mark.skipif(NVCC is None, reason="needs nvcc")
+def test_the_cuda_library_is_built_wherever_nvcc_is():
+    assert LIBRARY.exists()
+
+
+@pytest.mark.skipif(NVCC is None, reason="needs nvcc")
+def test_the_cuda_library_has_code_for_every_generation_that_nvcc_knows(functions):
+    del functions
+    listed = subprocess.run([NVCC, "--list-gpu-arch"], capture_output=True, text=True, check=True).stdout
+    known = [int(found) for found in re.findall(r"compute_(\d+)", listed)]
+    built = {int(found) for found in re.findall(rb"sm_(\d{2,3})\b", LIBRARY.read_bytes())}
+    generations = {arch // 10 for arch in known if arch >= 75}
+    assert generations <= {arch // 10 for arch in built}
+    assert 75 in built
 
 
 def test_the_cuda_library_says_why_devices_cannot_work_together(functions):

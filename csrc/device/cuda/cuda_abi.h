@@ -52,10 +52,15 @@ struct DevicePart {
 
 /// What the CUDA library gives. Functions that return an int return 0 or an error that `error_text` explains.
 struct CudaFunctions {
-  int (*device_count)(int* count);
+  /// Whether the kernels of this library run on `device`: there is a driver that is new enough, such a
+  /// device, and code for it. Loads the driver, but sets up no device.
+  int (*check_device)(std::int32_t device);
   /// Sets the calling thread's mode for graph captures (0 global, 1 thread local, 2 relaxed), and returns the
-  /// one before in `mode`.
+  /// one before in `mode`. Sets up no device.
   int (*exchange_capture_mode)(int* mode);
+  /// Makes a stream (a cudaStream_t) of `device` that nobody else has, and which is never destroyed. Sets
+  /// `device` up.
+  int (*new_stream)(std::int32_t device, void** stream);
   /// Queues one kernel on `stream` (a cudaStream_t) of the current device.
   int (*unpack_images)(const UnpackImages* work, void* stream);
   /// Whether these devices of this process can work together as below. The first time takes seconds.

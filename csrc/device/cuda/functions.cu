@@ -2,17 +2,23 @@
 #include <cuda_runtime.h>
 
 #include "device/cuda/collectives.h"
+#include "device/cuda/driver.h"
 #include "device/cuda/unpack_images.h"
 
 namespace torch_distinput {
 namespace {
 
-int device_count(int* count) { return static_cast<int>(cudaGetDeviceCount(count)); }
+/// The least capability of the devices that this file was compiled for: nvcc's list ascends.
+constexpr int kCapabilities[] = {__CUDA_ARCH_LIST__};
+constexpr int kLeastCapability = kCapabilities[0] / 10;
 
-int exchange_capture_mode(int* mode) {
-  auto exchanged = static_cast<cudaStreamCaptureMode>(*mode);
-  const cudaError_t error = cudaThreadExchangeStreamCaptureMode(&exchanged);
-  *mode = static_cast<int>(exchanged);
+int check_device(std::int32_t device) {
+  int major = 0;
+  int minor = 0;
+  cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+  if (error == cudaSuccess && 10 * major + minor < kLeastCapability) error = cudaErrorNoKernelImageForDevice;
+  static_cast<void>(cudaGetLastError());  // else the next kernel would report it
   return static_cast<int>(error);
 }
 
@@ -21,8 +27,9 @@ const char* error_text(int error) {
   return cudaGetErrorString(static_cast<cudaError_t>(error));
 }
 
-constexpr CudaFunctions kFunctions{device_count,    exchange_capture_mode, unpack_images, nccl_init,
-                                   nccl_all_reduce, nccl_reduce,           nccl_gather,   error_text};
+constexpr CudaFunctions kFunctions{check_device, exchange_capture_mode, new_stream,  unpack_images,
+                                   nccl_init,    nccl_all_reduce,       nccl_reduce, nccl_gather,
+                                   error_text};
 
 }  // namespace
 }  // namespace torch_distinput

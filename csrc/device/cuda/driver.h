@@ -1,0 +1,14 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace torch_distinput {
+
+/// As the members of `CudaFunctions` of the same names. Both ask the driver itself, found at run time where a
+/// process uses it: the run time would set up the first device for a thread that has none yet, and refuses
+/// drivers that are older than itself.
+int exchange_capture_mode(int* mode);
+int new_stream(std::int32_t device, void** stream);
+
+}  // namespace torch_distinput

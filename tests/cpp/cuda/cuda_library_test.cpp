@@ -1,0 +1,115 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+/// How the main library finds the CUDA library and asks it, with one that needs no GPU (tests/fake_cuda).
+#include "device/cuda_library.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "device/stager.h"
+#include "distribute/distributed_dataset.h"
+#include "fake_cuda/fake_cuda.h"
+#include "fake_cuda/fake_driver.h"
+
+namespace torch_distinput {
+namespace {
+
+const c10::Device kFirst(c10::kCUDA, 0);
+const c10::Device kSecond(c10::kCUDA, 1);
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(CudaLibrary, IsFoundBesideThisOne) {
+  ASSERT_NE(cuda_library().functions, nullptr) << cuda_library().missing_because;
+  EXPECT_TRUE(cuda_library().built);
+  EXPECT_EQ(cuda_library().missing_because, "");
+}
+
+TEST(CudaLibrary, ThatWasNotBuiltIsToldFromOneThatCannotBeLoaded) {
+  const CudaLibrary absent = load_cuda_library("/nowhere/libtorch_distinput_cuda.so");
+  EXPECT_EQ(absent.functions, nullptr);
+  EXPECT_FALSE(absent.built);
+  EXPECT_TRUE(contains(absent.missing_because, "was not built"));
+
+  const std::string damaged_path = testing::TempDir() + "damaged_cuda_library.so";
+  std::ofstream(damaged_path) << "no library";
+  const CudaLibrary damaged = load_cuda_library(damaged_path);
+  std::remove(damaged_path.c_str());
+  EXPECT_EQ(damaged.functions, nullptr);
+  EXPECT_TRUE(damaged.built);
+  EXPECT_TRUE(contains(damaged.missing_because, "cannot be loaded")) << damaged.missing_because;
+
+  const CudaLibrary another = load_cuda_library("libcuda.so.1");
+  EXPECT_EQ(another.functions, nullptr);
+}
+
+TEST(CudaLibrary, SaysWhyADeviceGetsNothingFromIt) {
+  EXPECT_EQ(cuda_library_obstacle(kSecond), "");
+  EXPECT_EQ(unpacking_obstacle(kSecond, 3), "");
+  EXPECT_EQ(delivery_limits(kSecond), "");
+  fake_cuda::set_device_error(1, fake_cuda::kNoKernelImage);
+  for (const std::string& text :
+       {cuda_library_obstacle(kSecond), unpacking_obstacle(kSecond, 3), delivery_limits(kSecond)})
+    EXPECT_TRUE(contains(text, "cuda:1: no kernel image")) << text;
+  EXPECT_EQ(unpacking_obstacle(kFirst, 3), "") << "each device is asked for itself";
+  fake_cuda::set_device_error(1, 0);
+  EXPECT_TRUE(contains(unpacking_obstacle(kFirst, 17), "more than 16 channels"));
+}
+
+/// What `explain` says where the one replica is on the second device.
+std::string explained(const Dataset& dataset) {
+  Distribution distribution;
+  distribution.dealing = deal_out(dataset.node(), AutoShardPolicy::kAuto, Replicas{1, 0, 1}, Split::kTf, {});
+  distribution.devices = {kSecond};
+  distribution.node = dataset.node();
+  distribution.spec = dataset.node()->spec();
+  return explain(distribution, nullptr, std::nullopt);
+}
+
+TEST(CudaLibrary, ThatCannotDoItsPartIsNamedInAnExplanationAndTheHostDoesIt) {
+  const at::Tensor images = at::zeros({8, 4, 4, 3}, at::kByte);
+  const Dataset dataset =
+      Dataset::from_tensor_slices(Element(images)).batch(4).normalize_images({0.5, 0.5, 0.5}, {1, 1, 1});
+  EXPECT_TRUE(contains(explained(dataset), "normalize_images: done by the devices"));
+  EXPECT_FALSE(contains(explained(dataset), "delivery:"));
+  fake_cuda::set_device_error(1, fake_cuda::kInsufficientDriver);
+  const std::string text = explained(dataset);
+  fake_cuda::set_device_error(1, 0);
+  EXPECT_TRUE(contains(text, "delivery: the CUDA library cannot use cuda:1: CUDA driver version is insuff"))
+      << text;
+  EXPECT_TRUE(contains(text, "normalize_images: done on the host: the CUDA library cannot use cuda:1"))
+      << text;
+}
+
+TEST(CudaLibrary, ExchangesCaptureModesWithoutSettingUpADevice) {
+  int mode = 2;
+  EXPECT_EQ(cuda_library().functions->exchange_capture_mode(&mode), 0);
+  EXPECT_EQ(mode, 0);
+  EXPECT_EQ(fake_driver::capture_mode(), 2);
+  EXPECT_EQ(cuda_library().functions->exchange_capture_mode(&mode), 0);
+  EXPECT_EQ(fake_driver::capture_mode(), 0);
+  EXPECT_FALSE(fake_driver::has_context(0));
+}
+
+TEST(CudaLibrary, MakesStreamsOnTheDeviceThatIsMeantAndLeavesTheThreadAsItWas) {
+  void* first = nullptr;
+  void* second = nullptr;
+  EXPECT_EQ(cuda_library().functions->new_stream(1, &first), 0);
+  EXPECT_EQ(cuda_library().functions->new_stream(1, &second), 0);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(fake_driver::device_of(first), 1);
+  EXPECT_TRUE(fake_driver::is_non_blocking(first));
+  EXPECT_FALSE(fake_driver::has_context(0));
+  EXPECT_EQ(fake_driver::current_device(), -1);
+  EXPECT_EQ(cuda_library().functions->new_stream(7, &first), fake_driver::kInvalidDevice);
+}
+
+}  // namespace
+}  // namespace torch_distinput

@@ -1,0 +1,22 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A libcuda.so.1 for machines without GPUs: what the CUDA library asks of the driver itself, for two
+/// devices.
+namespace torch_distinput::fake_driver {
+
+/// CUresult that it gives.
+inline constexpr int kInvalidDevice = 101;
+inline constexpr int kInvalidContext = 201;
+
+/// The calling thread's mode for graph captures.
+int capture_mode();
+/// Whether `device` has been set up.
+bool has_context(int device);
+/// The device of the calling thread's context; -1: it has none.
+int current_device();
+/// The device that `stream` was made for, and whether it runs beside the default stream.
+int device_of(void* stream);
+bool is_non_blocking(void* stream);
+
+}  // namespace torch_distinput::fake_driver
