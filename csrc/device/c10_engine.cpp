@@ -51,9 +51,18 @@ class EventShelf {
   std::vector<std::unique_ptr<c10::Event>> free_;
 };
 
+/// A stream that torch gives to nobody else: those of CUDA's pool come round again, and then a user's work,
+/// or a graph that is recorded, would be on the stream of the copies. Where the CUDA library is missing there
+/// is only the pool.
 c10::Stream new_copy_stream(const c10::impl::VirtualGuardImpl& impl, c10::Device device) {
+  const CaptureGuard capture;
   const c10::DeviceGuard guard(device);
-  return impl.getStreamFromGlobalPool(device, /*isHighPriority=*/false);
+  const CudaFunctions* const cuda = device.is_cuda() ? cuda_library().functions : nullptr;
+  void* stream = nullptr;
+  // torch's number for a stream that is not its own is the stream's address.
+  if (cuda != nullptr && cuda->new_stream(device.index(), &stream) == 0)
+    return c10::Stream(c10::Stream::UNSAFE, device, reinterpret_cast<c10::StreamId>(stream));
+  return impl.getNewStream(device);
 }
 
 /// Says once why a CUDA library that was built is of no use for `device`.

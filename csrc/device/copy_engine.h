@@ -18,9 +18,9 @@ class BufferPool;
 using Event = std::shared_ptr<void>;
 
 /// The seam between batches and a device: memory on both sides, one stream of copies that lives as long as
-/// the engine, and events instead of waits. No call but `allocate_*` may wait for the device. Any thread may
-/// call any member; each sets the device it needs before it touches the accelerator, and leaves the thread's
-/// own device and stream as they were.
+/// the engine and is nobody else's, and events instead of waits. No call but `allocate_*` may wait for the
+/// device. Any thread may call any member; each sets the device it needs before it touches the accelerator,
+/// and leaves the thread's own device and stream as they were.
 class CopyEngine {
  public:
   virtual ~CopyEngine() = default;

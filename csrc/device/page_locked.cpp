@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "device/capture_guard.h"
 #include "runtime/buffer_pool.h"
 
 namespace torch_distinput {
@@ -21,6 +22,7 @@ class PageLockedAllocator final : public BlockAllocator {
   explicit PageLockedAllocator(at::HostAllocator* allocator) : allocator_(allocator) {}
 
   void* allocate(std::size_t bytes) override {
+    const CaptureGuard capture;
     at::DataPtr block = allocator_->allocate(bytes);
     void* const data = block.get();
     const std::lock_guard lock(mutex_);
@@ -29,6 +31,7 @@ class PageLockedAllocator final : public BlockAllocator {
   }
 
   void deallocate(void* data, std::size_t) noexcept override {
+    const CaptureGuard capture;
     std::unordered_map<void*, at::DataPtr>::node_type freed;
     const std::lock_guard lock(mutex_);
     freed = blocks_.extract(data);
@@ -62,8 +65,9 @@ const std::shared_ptr<BufferPool>& pinned_pool() {
   static const auto& pool = *new std::shared_ptr<BufferPool>([] {
     const auto type = at::accelerator::getAccelerator();
     if (!type || at::accelerator::deviceCount() == 0) return host_pool();
-    // Until torch has set the device's side up, as it does for its own page-locked tensors, it takes no memory for
-    // page-locked. (`lazyInitDevice` would be inlined here, with a symbol of torch's CUDA hooks.)
+    const CaptureGuard capture;
+    // Until torch has set the device's side up, as it does for its own page-locked tensors, it takes no
+    // memory for page-locked. (`lazyInitDevice` would be inlined here, with a symbol of torch's CUDA hooks.)
     (void)at::empty({1}, at::TensorOptions().pinned_memory(true));
     at::HostAllocator* const allocator = at::getHostAllocator(*type);
     return allocator == nullptr

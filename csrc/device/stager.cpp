@@ -59,6 +59,14 @@ at::Tensor unpack(const at::Tensor& images, const ImageNormalization& unpacking,
   return to;
 }
 
+/// What is queued on a stream that records a graph becomes part of that instead of being done.
+void refuse_recording(const CopyEngine& engine, const c10::Stream& stream) {
+  if (!engine.capturing(stream)) return;
+  throw FailedPreconditionError("DistributedIterator: the next step was asked for while stream " +
+                                std::to_string(stream.id()) + " of " + engine.device().str() +
+                                " records a graph. Take the step before the recording begins.");
+}
+
 at::Tensor like(const at::Tensor& tensor, const c10::Storage& storage, std::size_t offset) {
   return tensor_on(storage, offset, tensor.sizes(), tensor.scalar_type());
 }
@@ -201,6 +209,7 @@ void Stager::reserve(const std::vector<Parcel>& parcels, const std::vector<std::
 
 StagedPtr Stager::begin(const Element& element) {
   CopyEngine& engine = *dock_.engine;
+  refuse_recording(engine, engine.copy_stream());
   const Freight freight = freight_of(element);
   const std::vector<Parcel> parcels = pack(freight);
   const std::vector<std::size_t> images = images_in(freight);
@@ -235,11 +244,7 @@ StagedPtr Stager::begin(const Element& element) {
 Element Stager::deliver(const StagedPtr& staged) {
   CopyEngine& engine = *dock_.engine;
   const c10::Stream stream = engine.current_stream();
-  if (engine.capturing(stream)) {
-    throw FailedPreconditionError("DistributedIterator: the next step was asked for while stream " +
-                                  std::to_string(stream.id()) + " of " + engine.device().str() +
-                                  " records a graph. Take the step before the recording begins.");
-  }
+  refuse_recording(engine, stream);
   if (staged->arrived) engine.wait(stream, staged->arrived);
   take_back(stream);
   delivered_.emplace(Delivered{staged->blocks, stream});
@@ -250,13 +255,15 @@ void Stager::take_back(const c10::Stream& now) {
   if (!delivered_) return;
   CopyEngine& engine = *dock_.engine;
   auto& blocks = delivered_->blocks;
-  // What somebody still holds may be in use later: the allocator has to ask the stream then.
+  // What somebody still holds may be in use later: the allocator has to ask the stream then. It also asks a
+  // stream that records a graph by now, which nobody may ask before the recording is over.
+  const bool records = engine.capturing(delivered_->stream);
   for (const c10::Storage& block : blocks) {
-    if (block.use_count() == 1) continue;
+    if (block.use_count() == 1 && !records) continue;
     engine.hold_for(block, delivered_->stream);
     if (now != delivered_->stream) engine.hold_for(block, now);
   }
-  engine.wait(engine.copy_stream(), engine.record(delivered_->stream));
+  if (!records) engine.wait(engine.copy_stream(), engine.record(delivered_->stream));
   if (now != delivered_->stream) engine.wait(engine.copy_stream(), engine.record(now));
   delivered_.reset();
 }

@@ -55,7 +55,8 @@ std::string delivery_limits(c10::Device device);
 /// Brings the elements of one iterator to one device: leaves of up to 1 MiB in one block and one copy, larger
 /// ones each in their own. Nothing waits for the device; `deliver` queues a wait on the consumer's stream
 /// instead. Device memory is reused only behind what the consumer has queued, so elements may be kept for
-/// ever. Strings, objects and datasets stay on the host; sparse and ragged leaves go, with their indices.
+/// ever. Strings, objects and datasets stay on the host; sparse and ragged leaves go, with their indices. All
+/// come from host memory. Nothing becomes part of a graph that is recorded meanwhile.
 class TDI_API Stager {
  public:
   /// `budget`: bytes that may be on the way at a time, at least one element. `unpacking`: what the device
@@ -73,8 +74,8 @@ class TDI_API Stager {
 
   /// The element for use on the calling thread's current stream of the device. Takes back what it delivered
   /// before: from here on memory that the consumer has let go of may be reused, behind the work on the stream
-  /// that was current then and the one that is now. Throws FailedPreconditionError while that stream records
-  /// a graph. One thread at a time.
+  /// that was current then and the one that is now. Throws FailedPreconditionError while the latter records a
+  /// graph. One thread at a time.
   Element deliver(const StagedPtr& staged);
 
  private:

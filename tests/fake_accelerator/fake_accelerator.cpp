@@ -31,6 +31,15 @@ void expect_current(c10::DeviceIndex device) {
   if (current().device != device) ++state().wrong_device;
 }
 
+void expect_guarded() {
+  const auto guarded = state().guarded.load();
+  if (guarded != nullptr && !guarded()) ++state().unguarded;
+}
+
+void expect_no_graph(const c10::Stream& stream) {
+  if (stream_of(stream).records) ++state().captured;
+}
+
 void take_time(c10::DeviceIndex device) {
   const std::int64_t delay = state().delay[static_cast<std::size_t>(device)];
   if (delay > 0) std::this_thread::sleep_for(std::chrono::microseconds(delay));
@@ -49,13 +58,14 @@ void install() {
 Counts counts() {
   const State& now = state();
   return {now.copies,           now.copied_bytes, now.host_waits,  now.device_allocations,
-          now.host_allocations, now.events,       now.collectives, now.wrong_device};
+          now.host_allocations, now.events,       now.collectives, now.wrong_device,
+          now.captured,         now.unguarded,    now.driver_calls};
 }
 
 void reset() {
   State& now = state();
   now.copies = now.copied_bytes = now.host_waits = now.device_allocations = now.host_allocations =
-      now.collectives = now.wrong_device = 0;
+      now.collectives = now.wrong_device = now.captured = now.unguarded = now.driver_calls = 0;
 }
 
 void set_delay(std::int64_t microseconds) {
@@ -64,7 +74,13 @@ void set_delay(std::int64_t microseconds) {
 void set_delay(std::int64_t device, std::int64_t microseconds) {
   state().delay.at(static_cast<std::size_t>(device)) = microseconds;
 }
-void set_capturing(bool capturing) { state().capturing = capturing; }
+void set_capturing(bool capturing) {
+  for (auto& device : state().streams)
+    for (c10::StreamId id = 0; id < kPoolStreams; ++id)
+      device[static_cast<std::size_t>(id)].records = capturing;
+}
+void set_capturing(const c10::Stream& stream, bool capturing) { stream_of(stream).records = capturing; }
+void expect_calls_where(bool (*guarded)()) { state().guarded = guarded; }
 
 void drain() {
   // Twice, as work of one stream may wait for another's.

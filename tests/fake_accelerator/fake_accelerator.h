@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
 
 #include <cstdint>
 #include <memory>
@@ -19,6 +20,9 @@ struct Counts {
   std::int64_t events = 0;              ///< made and not destroyed
   std::int64_t collectives = 0;         ///< of several devices
   std::int64_t wrong_device = 0;        ///< calls for a device other than the thread's current one
+  std::int64_t captured = 0;            ///< work for streams that recorded a graph
+  std::int64_t unguarded = 0;           ///< calls where `expect_calls_where` says that they disturb graphs
+  std::int64_t driver_calls = 0;        ///< questions for the number of devices and the current one
 };
 
 /// An asynchronous accelerator with two devices, in this process, on torch's PrivateUse1. Streams are
@@ -32,8 +36,13 @@ void reset();
 void set_delay(std::int64_t microseconds);
 /// The same for one device alone.
 void set_delay(std::int64_t device, std::int64_t microseconds);
-/// Whether streams claim to record a graph.
+/// Whether all streams that users can get claim to record a graph.
 void set_capturing(bool capturing);
+/// The same for one stream.
+void set_capturing(const c10::Stream& stream, bool capturing);
+/// Counts what the device is asked for where `guarded`, called in the thread that asks, says no. Null:
+/// nothing.
+void expect_calls_where(bool (*guarded)());
 /// Waits for all streams, without counting.
 void drain();
 

@@ -25,15 +25,21 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::Device getDevice() const override { return {kType, current().device}; }
   void setDevice(c10::Device device) const override { current().device = device.index(); }
   void uncheckedSetDevice(c10::Device device) const noexcept override { current().device = device.index(); }
-  c10::DeviceIndex deviceCount() const noexcept override { return kDevices; }
+  c10::DeviceIndex deviceCount() const noexcept override {
+    ++state().driver_calls;
+    return kDevices;
+  }
 
   c10::Stream getStream(c10::Device device) const override { return current_stream(device.index()); }
   c10::Stream getDefaultStream(c10::Device device) const override { return stream_at(device.index(), 0); }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
-    return stream_at(device.index(), 1 + state().handed_out++ % (kStreams - 1));
+    return stream_at(device.index(), 1 + state().handed_out++ % (kPoolStreams - 1));
   }
   c10::Stream getNewStream(c10::Device device, int) const override {
-    return getStreamFromGlobalPool(device, false);
+    auto& given = state().own_streams[static_cast<std::size_t>(device.index())];
+    const c10::StreamId id = kPoolStreams + given++;
+    TORCH_CHECK(id < kStreams, "fake accelerator: no stream left");
+    return stream_at(device.index(), id);
   }
   c10::Stream exchangeStream(c10::Stream stream) const override {
     const auto device = stream.device_index();
@@ -48,11 +54,13 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     ++state().host_waits;
     for (Stream& stream : state().streams[static_cast<std::size_t>(device)]) stream.wait();
   }
-  bool isStreamCapturing(const c10::Stream&) const override { return state().capturing; }
+  bool isStreamCapturing(const c10::Stream& stream) const override { return stream_of(stream).records; }
 
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex,
               const c10::EventFlag) const override {
     expect_current(stream.device_index());
+    expect_guarded();
+    expect_no_graph(stream);
     if (*event == nullptr) {
       *event = new Event(std::make_shared<Mark>());
       ++state().events;
@@ -66,11 +74,14 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   void block(void* event, const c10::Stream& stream) const override {
     expect_current(stream.device_index());
+    expect_guarded();
+    expect_no_graph(stream);
     if (event == nullptr) return;
     Event mark = *static_cast<Event*>(event);
     stream_of(stream).push([mark, version = mark->recorded()] { mark->wait(version); });
   }
   bool queryEvent(void* event) const override {
+    expect_guarded();
     if (event == nullptr) return true;
     const Event& mark = *static_cast<Event*>(event);
     return mark->reached(mark->recorded());
@@ -95,16 +106,25 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
-  c10::DeviceIndex deviceCount() const override { return kDevices; }
+  c10::DeviceIndex deviceCount() const override {
+    ++state().driver_calls;
+    return kDevices;
+  }
   void setCurrentDevice(c10::DeviceIndex device) const override { current().device = device; }
-  c10::DeviceIndex getCurrentDevice() const override { return current().device; }
+  c10::DeviceIndex getCurrentDevice() const override {
+    ++state().driver_calls;
+    return current().device;
+  }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex device) const override {
     return std::exchange(current().device, device);
   }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex device) const override {
     return exchangeDevice(device);
   }
-  bool isPinnedPtr(const void* data) const override { return is_page_locked(data); }
+  bool isPinnedPtr(const void* data) const override {
+    expect_guarded();
+    return is_page_locked(data);
+  }
   c10::Allocator* getPinnedMemoryAllocator() const override { return at::getHostAllocator(kType); }
 };
 

@@ -48,6 +48,7 @@ struct Waiting {
 class DeviceAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
+    expect_guarded();
     const c10::DeviceIndex device = current().device;
     const c10::Stream stream = current_stream(device);
     const c10::Device place(kType, device);
@@ -134,6 +135,7 @@ class DeviceAllocator final : public c10::Allocator {
 class HostAllocator final : public at::HostAllocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
+    expect_guarded();
     ++state().host_allocations;
     void* const data = std::aligned_alloc(kUnit, (bytes + kUnit) / kUnit * kUnit);
     const std::lock_guard lock(mutex_);

@@ -17,6 +17,9 @@ py::dict counts_dict() {
   result["events"] = now.events;
   result["collectives"] = now.collectives;
   result["wrong_device"] = now.wrong_device;
+  result["captured"] = now.captured;
+  result["unguarded"] = now.unguarded;
+  result["driver_calls"] = now.driver_calls;
   return result;
 }
 
@@ -35,7 +38,7 @@ PYBIND11_MODULE(_fake_accelerator, module) {
   module.def("reset", &reset);
   module.def("set_delay", py::overload_cast<std::int64_t>(&set_delay));
   module.def("set_delay", py::overload_cast<std::int64_t, std::int64_t>(&set_delay));
-  module.def("set_capturing", &set_capturing);
+  module.def("set_capturing", py::overload_cast<bool>(&set_capturing));
   module.def("drain", &drain, py::call_guard<py::gil_scoped_release>());
   module.def("snapshot", [](const at::Tensor& tensor) { return Snapshot{snapshot(tensor)}; });
 }

@@ -23,6 +23,8 @@ constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 void queue_copy(const at::Tensor& from, const at::Tensor& to, bool returns_at_once) {
   const c10::DeviceIndex device = (to.device().is_cpu() ? from : to).device().index();
   const c10::Stream stream = current_stream(device);
+  expect_guarded();
+  expect_no_graph(stream);
   ++state().copies;
   state().copied_bytes += static_cast<std::int64_t>(to.nbytes());
   stream_of(stream).push([source = HostView(from), target = HostView(to), device] {

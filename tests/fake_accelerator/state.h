@@ -16,16 +16,19 @@ namespace torch_distinput::fake {
 
 inline constexpr c10::DeviceType kType = c10::kPrivateUse1;
 inline constexpr c10::DeviceIndex kDevices = 2;
-/// Stream 0 is the default one; the others are handed out in turn.
-inline constexpr c10::StreamId kStreams = 4;
+/// Stream 0 is the default one; those of the pool are handed out in turn, the last ones once.
+inline constexpr c10::StreamId kPoolStreams = 4;
+inline constexpr c10::StreamId kStreams = 8;
 
 /// All counters and settings. Never destroyed, as streams run until the process ends.
 struct State {
   std::atomic<std::int64_t> copies{0}, copied_bytes{0}, host_waits{0}, device_allocations{0},
-      host_allocations{0}, events{0}, collectives{0}, wrong_device{0};
+      host_allocations{0}, events{0}, collectives{0}, wrong_device{0}, captured{0}, unguarded{0},
+      driver_calls{0};
   std::array<std::atomic<std::int64_t>, kDevices> delay{};  // microseconds
-  std::atomic<bool> capturing{false};
+  std::atomic<bool (*)()> guarded{nullptr};
   std::atomic<c10::StreamId> handed_out{0};
+  std::array<std::atomic<c10::StreamId>, kDevices> own_streams{};  // given away for good
   std::array<std::array<Stream, kStreams>, kDevices> streams;
 };
 State& state();
@@ -42,6 +45,10 @@ Stream& stream_of(const c10::Stream& stream);
 c10::Stream current_stream(c10::DeviceIndex device);
 /// Counts a call for a device that is not the calling thread's.
 void expect_current(c10::DeviceIndex device);
+/// Counts a call that might disturb a graph which another thread records.
+void expect_guarded();
+/// Counts work for a stream that records a graph.
+void expect_no_graph(const c10::Stream& stream);
 /// Called by streams: as long as the device's delay.
 void take_time(c10::DeviceIndex device);
 

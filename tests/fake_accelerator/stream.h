@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -24,6 +25,8 @@ class Stream {
     ++queued_;
     wake_.notify_all();
   }
+  std::atomic<bool> records{false};  ///< claims to record a graph
+
   bool idle() {
     const std::lock_guard lock(mutex_);
     return done_ == queued_;

@@ -2,8 +2,11 @@
 """Batches on a CUDA device: right, without waits, beside the consumer's own work, and without leftovers."""
 
 import os
+import shutil
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -21,6 +24,18 @@ def images(batches: int) -> tdi.Dataset:
 
 def on_gpu(dataset: tdi.Dataset):
     return tdi.OneDeviceStrategy("cuda:0").distribute_dataset(dataset)
+
+
+def run_at(folder: Path | None, program: str, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300, cwd=folder,
+        env=os.environ | environment,
+    )
+
+
+def run(program: str, **environment: str) -> str:
+    """What `program` prints in a process of its own."""
+    return run_at(None, program, **environment).stdout.strip()
 
 
 def work(step: int) -> torch.Tensor:
@@ -141,6 +156,105 @@ def test_next_raises_inside_a_recording_and_loses_nothing():
     assert next(iterator).tolist() == [4, 5, 6, 7]
 
 
+def test_copies_have_a_stream_of_their_own():
+    dataset = on_gpu(images(4))
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        list(dataset)
+        for _ in range(64):  # more than torch's pool has
+            with torch.cuda.stream(torch.cuda.Stream()):
+                torch.zeros(1000, device="cuda:0").add_(1)
+        torch.cuda.synchronize()
+    streams = {True: set(), False: set()}
+    for event in profile.profiler.kineto_results.events():
+        if event.device_type() == torch.autograd.DeviceType.CUDA:
+            streams["HtoD" in event.name()].add(event.device_resource_id())
+    assert len(streams[True]) == 1
+    assert not streams[True] & streams[False]
+
+
+def test_a_graph_on_the_stream_of_the_last_step_stays_the_users():
+    iterator = iter(on_gpu(tdi.Dataset.range(400).batch(4)))
+    stream, other, static = torch.cuda.Stream(), torch.cuda.Stream(), torch.zeros(4, device="cuda:0")
+    expected = iter(tdi.Dataset.range(400).batch(4))
+    for _ in range(20):
+        with torch.cuda.stream(stream):
+            assert torch.equal(next(iterator).cpu(), next(expected))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            static.add_(1)
+            with torch.cuda.stream(other):
+                batch = next(iterator)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert torch.equal(batch.cpu(), next(expected))
+    assert static.tolist() == [20.0] * 4
+
+
+def test_batches_are_gathered_into_new_memory_while_a_graph_is_recorded():
+    static = torch.zeros(1 << 16, device="cuda:0")
+    iterators = [iter(on_gpu(images(60))) for _ in range(4)]
+    for iterator in iterators:  # each takes page-locked and device memory of its own at its first steps
+        graph = torch.cuda.CUDAGraph()
+        started = threading.Thread(target=lambda it=iterator: [next(it) for _ in range(20)])
+        with torch.cuda.graph(graph):
+            started.start()
+            for _ in range(200):
+                static.add_(1)
+            started.join()
+        graph.replay()
+    torch.cuda.synchronize()
+
+
+def test_less_memory_than_for_all_batches_will_do():
+    program = (
+        "import torch, torch_distinput as tdi\n"
+        "rows = torch.zeros(4096, 1 << 16)\n"  # batches of 16 MiB, ten of which would be reserved
+        "torch.cuda.set_per_process_memory_fraction(100e6 / torch.cuda.get_device_properties(0).total_memory)\n"
+        "d = tdi.OneDeviceStrategy('cuda:0').distribute_dataset(tdi.Dataset.from_tensor_slices(rows).batch(64))\n"
+        "print(sum(int(batch.size(0)) for batch in d))\n"
+    )
+    assert run(program) == "4096"
+
+
+def test_nothing_is_missing_on_the_way():
+    told = on_gpu(images(1)).explain()
+    assert "delivery:" not in told, told
+
+
+def test_a_library_that_does_not_load_is_told_once(tmp_path):
+    package = Path(tdi.__file__).parent
+    copy = tmp_path / package.name
+    shutil.copytree(package, copy)
+    (copy / "lib" / "libtorch_distinput_cuda.so").write_text("no library")
+    program = (
+        "import torch, torch_distinput as tdi\n"
+        "d = tdi.OneDeviceStrategy('cuda:0').distribute_dataset(tdi.Dataset.range(64).batch(4))\n"
+        "list(d); list(d)\n"
+        "print('cannot be loaded' in d.explain())\n"
+    )
+    done = run_at(tmp_path, program)
+    assert done.stdout.strip() == "True"
+    assert done.stderr.count("cannot be loaded") == 1, done.stderr
+
+
+def test_children_may_use_the_device_after_the_parent_described_what_it_wants():
+    program = (
+        "import os, torch, torch_distinput as tdi\n"
+        "d = tdi.MirroredStrategy().distribute_dataset(tdi.Dataset.range(64).batch(4))\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    torch.ones(1, device='cuda:0').item()\n"
+        "    os._exit(0)\n"
+        "print(os.waitpid(child, 0)[1])\n"
+    )
+    assert run(program) == "0"
+
+
+def test_a_rank_that_sees_one_device_takes_it():
+    program = "import torch_distinput as tdi\nprint(tdi.MultiWorkerMirroredStrategy().devices[0])\n"
+    assert run(program, LOCAL_RANK="3", CUDA_VISIBLE_DEVICES="0") == "cuda:0"
+
+
 def test_epochs_left_early_take_no_memory():
     dataset = on_gpu(images(20))
 
@@ -163,12 +277,13 @@ def test_another_ranks_process_has_no_context_on_the_first_device():
         pytest.skip("needs two devices")
     program = (
         "import torch, torch_distinput as tdi\n"
-        "d = tdi.OneDeviceStrategy('cuda:1').distribute_dataset(tdi.Dataset.range(64).batch(4))\n"
-        "list(d); torch.cuda.synchronize(1)\n"
+        "rows = torch.zeros(64, 8, 8, 3, dtype=torch.uint8)\n"
+        "rows = tdi.Dataset.from_tensor_slices(rows).batch(4).normalize_images([.5] * 3, [.5] * 3)\n"
+        "d = tdi.OneDeviceStrategy('cuda:1').distribute_dataset(rows)\n"
+        "d.explain(); list(d); torch.cuda.synchronize(1)\n"
         "print(torch._C._cuda_hasPrimaryContext(0))\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=os.environ)
-    assert done.stdout.strip() == "False"
+    assert run(program) == "False"
 
 
 @pytest.mark.parametrize("mode", ["inference", "autocast", "side stream", "compile"])

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/copy_engine.h"
 #include "device/stager.h"
 #include "fake_accelerator/fake_accelerator.h"
 #include "on_fake_accelerator.h"
@@ -213,6 +214,36 @@ TEST_F(Accelerator, ReplicasWithoutRowsGetZeroRowsOnTheirDevice) {
   EXPECT_EQ(last[0].tensor().size(0), 1);
   EXPECT_EQ(last[1].tensor().size(0), 0);
   EXPECT_EQ(last[1].tensor().device(), kSecond);
+}
+
+TEST_F(Accelerator, CopiesHaveAStreamThatNobodyElseGets) {
+  const c10::impl::VirtualGuardImpl impl(c10::kPrivateUse1);
+  const c10::StreamId copies = open_dock(kSecond).engine->copy_stream().id();
+  EXPECT_NE(copies, impl.getDefaultStream(kSecond).id());
+  for (int i = 0; i < 100; ++i) EXPECT_NE(impl.getStreamFromGlobalPool(kSecond).id(), copies);
+}
+
+TEST_F(Accelerator, GraphsThatUsersRecordStayTheirsWhateverStreamTheyRecordOn) {
+  const c10::impl::VirtualGuardImpl impl(c10::kPrivateUse1);
+  OneDeviceStrategy strategy("fake:1");
+  auto iterator = strategy.distribute_dataset(Dataset::range(800).batch(4)).iterate();
+  std::int64_t row = 0;
+  const auto take = [&] {
+    ASSERT_TRUE(at::equal(iterator.get_next()[0].tensor().cpu(), at::arange(row, row + 4)));
+    row += 4;
+  };
+  while (row < 800) {
+    // A step is taken on one stream, which records a graph while the next one is taken on another.
+    const c10::Stream recording = impl.getStreamFromGlobalPool(kSecond);
+    {
+      const c10::StreamGuard guard(recording);
+      take();
+    }
+    fake::set_capturing(recording, true);
+    take();
+    fake::set_capturing(recording, false);
+  }
+  EXPECT_EQ(fake::counts().captured, 0);
 }
 
 TEST_F(Accelerator, WhatAFunctionPutElsewhereThanOnTheHostIsRefusedByName) {

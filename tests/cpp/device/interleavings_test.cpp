@@ -17,7 +17,7 @@ namespace torch_distinput {
 namespace {
 
 /// A producer, a consumer and a device that take turns as `seed` says: batches are staged, handed out, used
-/// on changing streams, kept for a while or dropped.
+/// on changing streams, kept for a while or dropped, while streams record graphs now and then.
 class Schedule {
  public:
   Schedule(std::uint32_t seed, Bug bug)
@@ -29,7 +29,7 @@ class Schedule {
   /// What was done in a wrong order, and how often data was wrong.
   std::pair<std::vector<std::string>, int> run() {
     while (delivered_ < kBatches) {
-      switch (random_() % 4) {
+      switch (random_() % 5) {
         case 0:
           stage();
           break;
@@ -38,6 +38,9 @@ class Schedule {
           break;
         case 2:
           use_a_kept_one();
+          break;
+        case 3:
+          record_or_end();
           break;
         default:
           engine_->advance(1 + random_() % (TraceEngine::kStreams - 1));
@@ -74,6 +77,8 @@ class Schedule {
   void deliver() {
     if (staged_.empty()) return;
     engine_->current = TraceEngine::kFirstConsumer + random_() % 2;
+    if (engine_->capturing(engine_->current_stream()))
+      engine_->current = 2 * TraceEngine::kFirstConsumer + 1 - engine_->current;  // the other one
     const Element element = stager_->deliver(staged_.front());
     staged_.pop_front();
     for (const Leaf& leaf : element.leaves()) {
@@ -85,9 +90,16 @@ class Schedule {
     if (kept_.size() > 3) kept_.pop_front();
   }
 
+  /// A consumer's stream begins to record a graph, or ends.
+  void record_or_end() {
+    const bool records = engine_->recording != TraceEngine::kHost;
+    engine_->recording = records ? TraceEngine::kHost : TraceEngine::kFirstConsumer + random_() % 2;
+  }
+
   void use_a_kept_one() {
     if (kept_.empty()) return;
     const Kept& kept = kept_[random_() % kept_.size()];
+    if (kept.stream == engine_->recording) return;
     use(kept.tensor, kept.stream, kept.value);
     if (random_() % 2 == 0) kept_.pop_front();
   }
@@ -143,7 +155,8 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{Bug::kMissingWait, "a kernel's reading is not ordered behind a copy's writing"},
         std::pair{Bug::kMissingWaitBack, "a copy's writing is not ordered behind a kernel's reading"},
         std::pair{Bug::kEarlyRecycle, "the host's filling of a block is not ordered behind a copy's reading"},
-        std::pair{Bug::kWrongStream, "a kernel's reading is not ordered behind a copy's writing"}));
+        std::pair{Bug::kWrongStream, "a kernel's reading is not ordered behind a copy's writing"},
+        std::pair{Bug::kBlindToGraphs, "a graph is recorded with the library's work in it"}));
 
 }  // namespace
 }  // namespace torch_distinput

@@ -181,12 +181,33 @@ TEST(Stager, ADeviceThatIsBehindHoldsUpNoOther) {
 TEST(Stager, RefusesToDeliverIntoAGraph) {
   Bench bench;
   const StagedPtr staged = bench.stager.stage(Element(at::full({4}, 5, at::kInt)), {});
-  bench.engine->captures = true;
+  bench.engine->recording = bench.engine->current;
   EXPECT_THROW(bench.stager.deliver(staged), FailedPreconditionError);
-  bench.engine->captures = false;
+  bench.engine->recording = TraceEngine::kHost;
   const Element arrived = bench.stager.deliver(staged);
   bench.engine->drain();
   EXPECT_TRUE(at::equal(arrived.tensor(), at::full({4}, 5, at::kInt)));
+}
+
+TEST(Stager, StaysOutOfAGraphThatThePreviousConsumersStreamRecords) {
+  Bench bench;
+  const StagedPtr first = bench.stager.stage(Element(at::full({4}, 1, at::kInt)), {});
+  const StagedPtr second = bench.stager.stage(Element(at::full({4}, 2, at::kInt)), {});
+  bench.stager.deliver(first);
+  bench.engine->recording = bench.engine->current;
+  ++bench.engine->current;
+  const Element arrived = bench.stager.deliver(second);
+  EXPECT_TRUE(bench.engine->violations().empty());
+  bench.engine->drain();
+  EXPECT_TRUE(at::equal(arrived.tensor(), at::full({4}, 2, at::kInt)));
+}
+
+TEST(Stager, StaysOutOfAGraphThatTheCopyStreamRecords) {
+  Bench bench;
+  bench.engine->recording = TraceEngine::kCopy;
+  EXPECT_THROW(bench.stager.try_stage(Element(at::zeros({4}))), FailedPreconditionError);
+  bench.engine->recording = TraceEngine::kHost;
+  EXPECT_NE(bench.stager.try_stage(Element(at::zeros({4}))), nullptr);
 }
 
 TEST(Stager, CopiesWhatConjugatedAndNegatedViewsShow) {

@@ -49,6 +49,7 @@ class HappensBefore {
     if (write) past.clear();
     past.push_back({write, actor, now[actor], what});
   }
+  void add_violation(std::string what) { violations_.push_back(std::move(what)); }
   const std::vector<std::string>& violations() const { return violations_; }
 
  private:
@@ -70,6 +71,7 @@ enum class Bug {
   kMissingWaitBack,  ///< copies do not wait for the consumer
   kEarlyRecycle,     ///< host memory counts as read at once
   kWrongStream,      ///< another stream than the consumer's waits
+  kBlindToGraphs,    ///< streams that record graphs are taken for others
 };
 
 /// A device of streams that do their work when `advance` says so. Every action of the host, the copies and
@@ -133,10 +135,13 @@ class TraceEngine final : public CopyEngine {
     return stream(bug_ == Bug::kWrongStream ? (current == kFirstConsumer ? current + 1 : kFirstConsumer)
                                             : current);
   }
-  bool capturing(const c10::Stream&) const override { return captures; }
+  bool capturing(const c10::Stream& stream) const override {
+    return bug_ != Bug::kBlindToGraphs && actor(stream) == recording;
+  }
 
   Event record(const c10::Stream& stream) override {
     auto mark = std::make_shared<Mark>();
+    expect_no_graph(stream);
     if (bug_ == Bug::kMissingEvent && actor(stream) == kCopy) {
       mark->done = true;
       return mark;
@@ -148,6 +153,7 @@ class TraceEngine final : public CopyEngine {
   }
 
   void wait(const c10::Stream& stream, const Event& event) override {
+    expect_no_graph(stream);
     const bool back = actor(stream) == kCopy;
     if (bug_ == (back ? Bug::kMissingWaitBack : Bug::kMissingWait)) return;
     const auto mark = std::static_pointer_cast<Mark>(event);
@@ -193,8 +199,8 @@ class TraceEngine final : public CopyEngine {
   const std::vector<std::string>& violations() const { return checker_.violations(); }
 
   std::size_t current = kFirstConsumer;  ///< the consumer's stream
-  bool captures = false;
-  bool direct = false;  ///< host memory is read where it lies
+  std::size_t recording = kHost;         ///< the stream that records a graph; none: `kHost`
+  bool direct = false;                   ///< host memory is read where it lies
   int copies = 0;
   int backing_allocations = 0;
 
@@ -221,6 +227,10 @@ class TraceEngine final : public CopyEngine {
 
   static c10::Stream stream(std::size_t index) {
     return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::kCPU), static_cast<c10::StreamId>(index));
+  }
+  void expect_no_graph(const c10::Stream& stream) {
+    if (actor(stream) == recording)
+      checker_.add_violation("a graph is recorded with the library's work in it");
   }
   static std::size_t actor(const c10::Stream& stream) { return static_cast<std::size_t>(stream.id()); }
 

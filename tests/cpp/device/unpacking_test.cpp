@@ -80,7 +80,9 @@ TEST_F(Unpacking, ReplicasWithoutRowsGetImagesOfTheSameType) {
 
 TEST_F(Unpacking, WaitsForNobody) {
   OneDeviceStrategy strategy("fake:1");
-  auto iterator = strategy.distribute_dataset(images(8 * 60).normalize_images(kMean, kStd)).iterate();
+  // No more steps are on their way at any time than memory is taken for at first.
+  const Dataset dataset = images(8 * 60).normalize_images(kMean, kStd).with_options({.prefetch = 4});
+  auto iterator = strategy.distribute_dataset(dataset).iterate();
   for (int step = 0; step < 20; ++step) {
     iterator.get_next();
     fake::drain();
