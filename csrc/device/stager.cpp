@@ -198,12 +198,16 @@ void Stager::reserve(const std::vector<Parcel>& parcels, const std::vector<std::
   const std::int64_t count = std::clamp<std::int64_t>(budget_ / bytes, 1, kMostAhead) + 2;
   std::vector<Block> blocks;
   std::vector<at::Tensor> device_blocks;
-  for (std::int64_t i = 0; i < count; ++i) {
-    for (const Parcel& parcel : parcels) {
-      blocks.push_back(dock_.engine->host_pool()->acquire(parcel.bytes));
-      device_blocks.push_back(dock_.engine->allocate_device(parcel.bytes));
+  try {
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (const Parcel& parcel : parcels) {
+        blocks.push_back(dock_.engine->host_pool()->acquire(parcel.bytes));
+        device_blocks.push_back(dock_.engine->allocate_device(parcel.bytes));
+      }
+      for (const std::size_t size : unpacked) device_blocks.push_back(dock_.engine->allocate_device(size));
     }
-    for (const std::size_t size : unpacked) device_blocks.push_back(dock_.engine->allocate_device(size));
+  } catch (const std::exception&) {
+    // Fewer have to do. What one batch cannot do without, it asks for itself, and reports.
   }
 }
 

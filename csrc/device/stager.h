@@ -84,8 +84,8 @@ class TDI_API Stager {
     c10::Stream stream;
   };
 
-  /// Takes the memory that elements like the first will need, so that none is allocated later. `unpacked`:
-  /// bytes of what images become.
+  /// Takes the memory that elements like the first will need, as far as there is so much, so that none is
+  /// allocated later. `unpacked`: bytes of what images become.
   void reserve(const std::vector<Parcel>& parcels, const std::vector<std::size_t>& unpacked);
   /// The tensors of `freight` that the device unpacks.
   std::vector<std::size_t> images_in(const Freight& freight) const;

@@ -210,6 +210,20 @@ TEST(Stager, StaysOutOfAGraphThatTheCopyStreamRecords) {
   EXPECT_NE(bench.stager.try_stage(Element(at::zeros({4}))), nullptr);
 }
 
+TEST(Stager, MakesDoWithTheMemoryThatThereIs) {
+  Bench bench;
+  bench.engine->capacity = 3 * 1024;  // of batches of 1024 bytes, of which it would have ten
+  for (int i = 0; i < 100; ++i)
+    EXPECT_TRUE(
+        at::equal(bench.bring(Element(at::full({256}, i, at::kInt))).tensor(), at::full({256}, i, at::kInt)));
+}
+
+TEST(Stager, ReportsThatOneBatchDoesNotFit) {
+  Bench bench;
+  bench.engine->capacity = 1000;
+  EXPECT_THROW(bench.stager.try_stage(Element(at::zeros({256}))), c10::OutOfMemoryError);
+}
+
 TEST(Stager, CopiesWhatConjugatedAndNegatedViewsShow) {
   Bench bench;
   const at::Tensor numbers = at::complex(at::arange(4, at::kFloat), at::ones({4}));

@@ -3,8 +3,10 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -95,6 +97,8 @@ class TraceEngine final : public CopyEngine {
     auto& shelf = memory_->free[bytes];
     std::shared_ptr<char[]> block;
     if (shelf.empty()) {
+      used_ += bytes;
+      TORCH_CHECK_WITH(OutOfMemoryError, used_ <= capacity, "the device has no ", bytes, " bytes left");
       block = std::shared_ptr<char[]>(new char[bytes]);
       ++backing_allocations;
     } else {
@@ -200,6 +204,7 @@ class TraceEngine final : public CopyEngine {
 
   std::size_t current = kFirstConsumer;  ///< the consumer's stream
   std::size_t recording = kHost;         ///< the stream that records a graph; none: `kHost`
+  std::size_t capacity = SIZE_MAX;       ///< bytes on the device
   bool direct = false;                   ///< host memory is read where it lies
   int copies = 0;
   int backing_allocations = 0;
@@ -272,6 +277,7 @@ class TraceEngine final : public CopyEngine {
   }
 
   const Bug bug_;
+  std::size_t used_ = 0;
   std::shared_ptr<BufferPool> pool_;
   std::vector<VectorClock> clocks_;
   HappensBefore checker_;
