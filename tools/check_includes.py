@@ -22,14 +22,14 @@ ROOMS = {
     "device": ("include", "core", "runtime", "kernels/images.h"),
     "comm": ("include", "runtime/process_owned.h", "runtime/worker_thread.h"),
     "distribute": (
-        "include", "core", "runtime", "device/collectives.h", "device/stager.h",
+        "include", "core", "runtime", "device/collectives.h", "device/device_count.h", "device/stager.h",
         "comm/communicator.h", "comm/meeting.h", "comm/patience.h", "comm/rounds.h", "comm/store_communicator.h",
         "comm/wait_for_all.h",
         # What it composes: rows of elements, nodes, cursors and their identity.
         "kernels/images.h", "kernels/rows.h", "ops/epoch_count.h", "ops/fork_count.h", "ops/identity.h",
         "ops/last_normalization.h", "ops/open.h", "ops/ops.h",
     ),
-    "python": ("include", "device/stager.h", "runtime/worker_thread.h"),
+    "python": ("include", "device/device_count.h", "device/stager.h", "runtime/worker_thread.h"),
 }
 
 # Libraries that only some rooms may see: pattern, rooms, rule.

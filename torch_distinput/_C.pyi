@@ -464,6 +464,12 @@ def random() -> torch.Generator:
 
 It is seeded by the pipeline's seed, the epoch, the op and the row's number, so the same row draws the same numbers on any thread, at any number of threads and processes, and after a restore. After `batch` a row is a whole batch. Calls for one row return one generator, which goes on. Elsewhere it raises FailedPreconditionError."""
 
+def device_count() -> int:
+    """How many accelerators this process sees."""
+
+def count_devices_with(type: str, count: collections.abc.Callable[[], int]) -> None:
+    """Makes `device_count` call `count` for accelerators of `type`."""
+
 def text_lines(files: object, compression_type: str | None, index: bool | None) -> Dataset:
     """The lines of the files that `files`, names or a dataset of them, name."""
 

@@ -44,7 +44,7 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
             process where there is none. Ranks that work on one replica together (tensor, context and pipeline
             parallelism) get the same rows: pass the group of the data-parallel dimension.
         devices: of this process's replicas, such as `["cuda:0", "cuda:1"]` or `["cpu", "cpu"]`. None: the accelerator
-            of the environment's LOCAL_RANK, else one CPU.
+            of the environment's LOCAL_RANK, or the only one that this process sees, else one CPU.
         rounds: what carries the agreement on the end of streams that differ: "store", the group's store, or "gloo", a
             group of the library's own, whose cost for the store does not grow with the number of processes. None: the
             store up to 32 processes, gloo above.

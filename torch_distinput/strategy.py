@@ -24,6 +24,10 @@ from torch_distinput.replica import Frame, ReplicaContext, current_frame, enter_
 from torch_distinput.replica_threads import ReplicaThreads
 from torch_distinput.values import PerReplica, local_results, regroup, select
 
+if torch.backends.cuda.is_built():
+    # Without the driver where NVML is there: a process that has asked the driver cannot fork others that use it.
+    _C.count_devices_with("cuda", torch.cuda.device_count)
+
 
 class DefaultStrategy(Strategy):
     """The strategy where no scope was entered: one replica, nothing is distributed. Made by `get_strategy()`."""

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "device/device_count.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -21,8 +23,10 @@ c10::Device parse(const std::string& name, const std::string& strategy) {
 
 c10::Device find_accelerator(c10::Device device, const std::string& strategy) {
   const auto found = at::accelerator::getAccelerator();
-  const auto count = found == device.type() ? at::accelerator::deviceCount() : c10::DeviceIndex{0};
-  const auto index = device.has_index() || count == 0 ? device.index() : at::accelerator::getDeviceIndex();
+  const auto count = found == device.type() ? device_count() : c10::DeviceIndex{0};
+  // The only one is the current one; torch would ask the driver.
+  const auto current = [&] { return count == 1 ? c10::DeviceIndex{0} : at::accelerator::getDeviceIndex(); };
+  const auto index = device.has_index() || count == 0 ? device.index() : current();
   TORCH_CHECK_VALUE(index < count, strategy, ": device '", device.str(), "' does not exist: torch sees ",
                     static_cast<int>(count), " ", c10::DeviceTypeName(device.type(), /*lower_case=*/true),
                     " device(s).");
@@ -53,15 +57,17 @@ std::vector<c10::Device> find_devices(const std::vector<std::string>& names, con
 
 std::vector<c10::Device> local_device(const std::string& strategy) {
   const auto type = at::accelerator::getAccelerator();
-  if (!type || at::accelerator::deviceCount() == 0) return {c10::Device(c10::kCPU)};
+  const auto count = type ? device_count() : c10::DeviceIndex{0};
+  if (count == 0) return {c10::Device(c10::kCPU)};
   const char* const local_rank = std::getenv("LOCAL_RANK");
   const std::string name = c10::DeviceTypeName(*type, /*lower_case=*/true);
-  return find_devices({local_rank ? name + ":" + local_rank : name}, strategy);
+  const bool chosen = local_rank && count > 1;
+  return find_devices({chosen ? name + ":" + local_rank : name}, strategy);
 }
 
 std::vector<c10::Device> all_devices() {
   const auto type = at::accelerator::getAccelerator();
-  const auto count = type ? at::accelerator::deviceCount() : c10::DeviceIndex{0};
+  const auto count = device_count();
   if (count == 0) return {c10::Device(c10::kCPU)};
   std::vector<c10::Device> devices;
   for (c10::DeviceIndex index = 0; index < count; ++index) devices.emplace_back(*type, index);

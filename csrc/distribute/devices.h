@@ -14,7 +14,9 @@ namespace torch_distinput {
 std::vector<c10::Device> find_devices(const std::vector<std::string>& names, const std::string& strategy);
 
 /// The accelerator whose number is the environment's `LOCAL_RANK` (torchrun sets it), else the current one,
-/// else `cpu`. Throws c10::ValueError naming `strategy` where there are fewer accelerators than that.
+/// else `cpu`. Where this process sees one alone, that one, whatever its rank: launchers (Slurm, for one) may
+/// show each process its own, which then has the number 0 in all of them. Throws c10::ValueError naming
+/// `strategy` where there are fewer accelerators than that.
 std::vector<c10::Device> local_device(const std::string& strategy);
 
 /// Every accelerator that torch sees, else one `cpu`.

@@ -1,11 +1,15 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "device/device_count.h"
 #include "device/stager.h"
 #include "python/gil.h"
 #include "python/module.h"
@@ -38,6 +42,13 @@ class DeviceCopies {
 }  // namespace
 
 void bind_device(py::module_& module) {
+  module.def("device_count", &device_count, "How many accelerators this process sees.");
+  module.def(
+      "count_devices_with",
+      [](const std::string& type, std::function<int()> count) {
+        count_devices_with(c10::Device(type).type(), std::move(count));
+      },
+      py::arg("type"), py::arg("count"), "Makes `device_count` call `count` for accelerators of `type`.");
   py::class_<DeviceCopies>(module, "DeviceCopies", "Copies of Python's batches to one device. One thread.")
       .def(py::init([](const std::string& device) {
              return without_gil([&] { return std::make_unique<DeviceCopies>(device); });

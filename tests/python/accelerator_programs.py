@@ -7,6 +7,7 @@ Prints one line of JSON: for each function below the traceback of its failure, o
 """
 
 import json
+import os
 import sys
 import traceback
 import types
@@ -17,6 +18,7 @@ sys.path.insert(0, sys.argv[1])
 import _fake_accelerator as fake
 
 import torch_distinput as tdi
+from torch_distinput import _C
 from torch_distinput.loader import native
 
 # What a backend brings as `torch.fake`, as far as torch's own Python asks for it.
@@ -228,6 +230,21 @@ def batches_that_python_made_come_in_one_copy_without_a_wait():
             assert torch.equal(batch["n"].cpu(), reference["n"])
             assert torch.equal(batch["odd"][0].cpu(), reference["odd"][0])
             assert torch.equal(batch["odd"][1].cpu(), reference["odd"][1])
+
+
+def a_loader_takes_the_device_of_its_rank_or_the_only_one():
+    rows = torch.utils.data.TensorDataset(torch.arange(8))
+    seen = []
+    for rank, visible in (("1", 2), ("3", 1)):
+        os.environ["LOCAL_RANK"] = rank
+        _C.count_devices_with("fake", lambda visible=visible: visible)
+        try:
+            seen += [str(batch[0].device) for batch in tdi.DataLoader(rows, 8, device="fake")]
+            seen += [str(device) for device in tdi.MultiWorkerMirroredStrategy().devices]
+        finally:
+            del os.environ["LOCAL_RANK"]
+            _C.count_devices_with("fake", lambda: 2)
+    assert seen == ["fake:1", "fake:1", "fake:0", "fake:0"]
 
 
 def what_has_more_than_bytes_goes_by_its_own_to():

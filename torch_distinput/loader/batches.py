@@ -71,10 +71,11 @@ def _map_rows(value: Any, tensor: Any, rows: Any) -> Any:
 
 
 def device_of(device: Any) -> torch.device:
-    """A bare accelerator is that of LOCAL_RANK."""
+    """A bare accelerator is that of LOCAL_RANK, or the only one that this process sees."""
     device = torch.device("cpu" if device is None else device)
     if device.type != "cpu" and device.index is None:
-        device = torch.device(device.type, int(os.environ.get("LOCAL_RANK", "0")))
+        rank = int(os.environ.get("LOCAL_RANK", "0"))
+        device = torch.device(device.type, 0 if rank > 0 and _C.device_count() == 1 else rank)
     return device
 
 
