@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include "core/engine.h"
+#include "core/state_reader.h"
 #include "runtime/counters.h"
 
 namespace torch_distinput {
@@ -74,9 +75,12 @@ State SkipBudget::save() const {
 }
 
 void SkipBudget::load(const State& state) {
-  seen_ = state.is_null() ? 0 : state.at("seen").as_int();
-  skipped_ = state.is_null() ? 0 : state.at("skipped").as_int();
+  seen_ = skipped_ = 0;
   last_error_.clear();
+  if (state.is_null()) return;
+  const StateReader saved(state, op_);
+  seen_ = saved.count("seen");
+  skipped_ = saved.count("skipped", seen_);
 }
 
 }  // namespace torch_distinput

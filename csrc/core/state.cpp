@@ -5,6 +5,8 @@
 
 #include <sstream>
 
+#include "core/state_reader.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -59,7 +61,7 @@ bool State::has(std::string_view name) const {
 const State& State::at(std::string_view name) const {
   const auto& map = as_map();
   const auto entry = map.find(name);
-  TORCH_CHECK_VALUE(entry != map.end(), "state: no entry '", name, "' in ", str(), ".");
+  TORCH_CHECK_VALUE(entry != map.end(), "state: no entry '", name, "' in ", brief(*this), ".");
   return entry->second;
 }
 

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "core/interrupt_poll.h"
 #include "distribute/cut_rows.h"
 #include "kernels/rows.h"
 
@@ -73,7 +74,9 @@ bool ElementWindow::wants_to_keep() const {
 void ElementWindow::read_first(std::int64_t element) {
   if (element < std::ssize(kept_)) return;
   const IteratorPtr input = open_();
+  InterruptPoll poll;
   for (std::int64_t number = 0; number <= element; ++number) {
+    poll();
     auto read = input->next();
     TORCH_CHECK(read.has_value(), "distribute_dataset: the dataset has element ", first_ - 1,
                 " but ended before it when its first rows were read again.");

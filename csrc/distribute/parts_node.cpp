@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "core/state_reader.h"
 #include "distribute/element_window.h"
 #include "distribute/zero_part.h"
 #include "ops/open.h"
@@ -43,13 +44,14 @@ class PartsCursor final : public Iterator {
   }
 
   void load(const State& state) override {
+    const StateReader saved(state, "parts");
+    const SplitCursor cursor{saved.count("element"), saved.count("row"),
+                             saved.count("part", dealing_.splitter->parts() - 1), saved.flag("ended")};
     std::shared_ptr<const Upstream> upstream;
-    if (state.has("input")) {
-      upstream = std::make_shared<const Upstream>(Upstream{state.at("element").as_int(), state.at("input")});
+    if (saved.has("input")) {
+      upstream = std::make_shared<const Upstream>(Upstream{cursor.element, saved.at("input")});
     }
-    go_to({state.at("element").as_int(), state.at("row").as_int(), state.at("part").as_int(),
-           state.at("ended").as_bool()},
-          state.at("number").as_int(), std::move(upstream));
+    go_to(cursor, saved.count("number"), std::move(upstream));
   }
 
  private:

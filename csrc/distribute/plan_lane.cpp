@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/engine.h"
+#include "core/state_reader.h"
 #include "distribute/planned_steps.h"
 #include "distribute/read_ahead.h"
 #include "kernels/rows.h"
@@ -101,6 +102,7 @@ std::unique_ptr<Lane> open_plan_lane(const DistributionPtr& distribution, std::s
 
 StepPosition fit_position(StepPosition start, const PlanRows& rows) {
   const SplitCursor& cursor = start.cursor;
+  if (rows.size() == kEndless) check_rows_of_endless("DistributedIterator", cursor.element, start.row);
   // Between the parts of an element only the same split can go on, and it brings its own row count.
   const bool fits = cursor.element <= rows.size() &&
                     (cursor.part != 0 || rows.rows_before(cursor.element) + cursor.row == start.row);

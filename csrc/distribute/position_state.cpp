@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/state_reader.h"
 #include "ops/identity.h"
 #include "runtime/permutation.h"
 
@@ -19,13 +20,14 @@ constexpr const char* kCall = "DistributedIterator.load";
 
 void check_header(const State& state) {
   TORCH_CHECK_VALUE(state.has("kind") && state.has("version"), kCall,
-                    ": this is no saved position: ", state.str(), ".");
-  TORCH_CHECK_VALUE(state.at("kind") == State(kKind), kCall, ": expected a state of ", kKind,
-                    ", but it is one of ", state.at("kind").str(), ".");
-  const std::int64_t version = state.at("version").as_int();
+                    ": this is no saved position: ", brief(state), ".");
+  const StateReader saved(state, kCall);
+  TORCH_CHECK_VALUE(saved.at("kind") == State(kKind), kCall, ": expected a state of ", kKind,
+                    ", but it is one of ", brief(saved.at("kind")), ".");
+  const std::int64_t version = saved.integer("version");
   TORCH_CHECK_VALUE(version >= 1 && version <= kVersion, kCall, ": version ", version,
                     " of the state cannot be read; this library reads versions 1 to ", kVersion, ".");
-  const std::int64_t permutation = state.at("permutation").as_int();
+  const std::int64_t permutation = saved.integer("permutation");
   TORCH_CHECK_VALUE(permutation == kPermutationVersion, kCall, ": saved with version ", permutation,
                     " of the shuffle order, but this library has version ", kPermutationVersion, ".");
 }
@@ -39,14 +41,10 @@ State write_cursor(const SplitCursor& cursor) {
   return state;
 }
 
-std::int64_t count(const State& state, std::string_view name) {
-  const std::int64_t value = state.at(name).as_int();
-  TORCH_CHECK_VALUE(value >= 0, kCall, ": `", name, "` must not be negative, but is ", value, ".");
-  return value;
-}
-
-SplitCursor read_cursor(const State& state) {
-  return {count(state, "element"), count(state, "row"), count(state, "part"), state.at("ended").as_bool()};
+/// `most_rows`: rows that were delivered before.
+SplitCursor read_cursor(const State& state, std::int64_t most_rows) {
+  const StateReader saved(state, kCall);
+  return {saved.count("element"), saved.count("row", most_rows), saved.count("part"), saved.flag("ended")};
 }
 
 State write_pipelines(const Distribution& distribution, const EpochPosition& at) {
@@ -60,13 +58,14 @@ State write_pipelines(const Distribution& distribution, const EpochPosition& at)
 }
 
 std::vector<Start> read_pipelines(const Distribution& distribution, const State& state) {
-  const std::size_t saved = state.has("pipelines") ? state.at("pipelines").as_list().size() : 0;
+  const StateReader fields(state, kCall);
+  const std::size_t saved = fields.has("pipelines") ? fields.list("pipelines").size() : 0;
   TORCH_CHECK_VALUE(saved == distribution.pipelines.size(), kCall, ": the state has the positions of ", saved,
                     " replicas with a pipeline of their own, but here there are ",
                     distribution.pipelines.size(), ".");
   std::vector<Start> starts;
   for (std::size_t i = 0; i < saved; ++i) {
-    starts.push_back(read_position(*distribution.pipelines[i], state.at("pipelines").as_list()[i]).start);
+    starts.push_back(read_position(*distribution.pipelines[i], fields.list("pipelines")[i]).start);
   }
   return starts;
 }
@@ -74,9 +73,9 @@ std::vector<Start> read_pipelines(const Distribution& distribution, const State&
 }  // namespace
 
 void read_seed(const State& state, EpochPosition& at) {
-  const State& seed = state.at("seed");
-  at.seed_agreed = !seed.is_null();
-  if (at.seed_agreed) at.seed = seed.as_key();
+  const StateReader saved(state, kCall);
+  at.seed_agreed = !saved.at("seed").is_null();
+  if (at.seed_agreed) at.seed = static_cast<std::uint64_t>(saved.integer("seed"));
 }
 
 State write_position(const Distribution& distribution, const EpochPosition& at) {
@@ -104,18 +103,21 @@ State write_position(const Distribution& distribution, const EpochPosition& at) 
 
 EpochPosition read_position(const Distribution& distribution, const State& state) {
   check_header(state);
-  check_identity(state.at("pipeline"), pipeline_identity(distribution.dealing.node));
-  EpochPosition at{.epoch = count(state, "epoch")};
+  const StateReader saved(state, kCall);
+  check_identity(saved.at("pipeline"), pipeline_identity(distribution.dealing.node));
+  EpochPosition at{.epoch = saved.count("epoch", kMostEpochs)};
   read_seed(state, at);
-  at.start.position = {count(state, "step"), count(state, "row"), read_cursor(state.at("cursor"))};
-  if (state.at("split").as_string() != distribution.dealing.splitter->describe()) {
+  const std::int64_t row = saved.count("row");
+  at.start.position = {saved.count("step"), row, read_cursor(saved.at("cursor"), row)};
+  if (saved.text("split") != distribution.dealing.splitter->describe()) {
     at.start.position.cursor.part = 0;
     at.start.position.cursor.ended = false;
+  } else {
+    StateReader(saved.at("cursor"), kCall).count("part", distribution.dealing.splitter->parts() - 1);
   }
-  if (state.has("input")) {
-    const State& input = state.at("input");
-    at.start.upstream =
-        std::make_shared<const Upstream>(Upstream{count(input, "element"), input.at("state")});
+  if (saved.has("input")) {
+    const StateReader input(saved.at("input"), kCall);
+    at.start.upstream = std::make_shared<const Upstream>(Upstream{input.count("element"), input.at("state")});
     TORCH_CHECK_VALUE(at.start.upstream->element == at.start.position.cursor.element, kCall,
                       ": the state is damaged: its input stands at element ", at.start.upstream->element,
                       ", but it at element ", at.start.position.cursor.element, ".");

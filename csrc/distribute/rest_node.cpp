@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "core/interrupt_poll.h"
+#include "core/state_reader.h"
 #include "kernels/rows.h"
 #include "ops/open.h"
 
@@ -53,15 +55,16 @@ class RestCursor final : public Iterator {
   }
 
   void load(const State& state) override {
-    const std::int64_t stream = state.at("stream").as_int();
-    TORCH_CHECK_VALUE(stream >= 0 && stream <= std::ssize(streams_), "state: `stream` must be in [0, ",
-                      streams_.size(), "], but is ", stream, ".");
-    stream_ = static_cast<std::size_t>(stream);
-    element_ = state.at("element").as_int();
+    const StateReader saved(state, "rest");
+    const bool inside = saved.has("input");
+    stream_ = saved.index("stream", streams_.size() + (inside ? 0 : 1));
+    // Without a place in the input there is none that was handed out.
+    element_ = saved.count("element", inside ? kMostCounted : 0);
+    delivered_ = 0;
     input_ = nullptr;
-    if (!state.has("input")) return;
-    input_ = open_iterator(streams_.at(stream_).node, context_of(streams_.at(stream_)));
-    input_->load(state.at("input"));
+    if (!inside) return;
+    input_ = open_iterator(streams_[stream_].node, context_of(streams_[stream_]));
+    input_->load(saved.at("input"));
   }
 
  private:
@@ -87,8 +90,11 @@ class RestCursor final : public Iterator {
   }
 
   void skip(const SplitCursor& cursor) {
-    for (std::int64_t element = 0; element < cursor.element; ++element)
+    InterruptPoll poll;
+    for (std::int64_t element = 0; element < cursor.element; ++element) {
+      poll();
       if (!input_->next()) return;
+    }
     delivered_ = cursor.row;
   }
 

@@ -3,12 +3,14 @@
 
 #include <c10/util/Exception.h>
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "core/state_reader.h"
 #include "distribute/auto_shard.h"
 #include "distribute/rest_node.h"
 
@@ -20,9 +22,15 @@ constexpr const char* kCall = "DistributedIterator.load";
 /// Workers that read streams of their own say so; a state without them is of a stream that all of them
 /// shared.
 std::int64_t workers_of(const State& state) {
-  return state.has("workers") ? state.at("workers").as_int() : 1;
+  if (!state.has("workers")) return 1;
+  const std::int64_t workers = StateReader(state, kCall).integer("workers");
+  TORCH_CHECK_VALUE(workers >= 1 && workers <= kMostCounted, kCall, ": the saved `workers` must be in [1, ",
+                    kMostCounted, "], but is ", workers, ".");
+  return workers;
 }
-std::int64_t worker_of(const State& state) { return state.has("worker") ? state.at("worker").as_int() : 0; }
+std::int64_t worker_of(const State& state) {
+  return state.has("worker") ? StateReader(state, kCall).count("worker", workers_of(state) - 1) : 0;
+}
 std::string name(std::int64_t worker, std::int64_t workers) {
   return "worker " + std::to_string(worker) + " of " + std::to_string(workers);
 }
@@ -33,22 +41,21 @@ std::vector<State> order(const State::List& given) {
   const std::int64_t workers = workers_of(given.front());
   // A shared stream leaves the same state on every worker.
   if (workers == 1) return {given.front()};
-  std::vector<const State*> found(static_cast<std::size_t>(workers));
+  std::map<std::int64_t, const State*> found;
   for (const State& state : given) {
     TORCH_CHECK_VALUE(workers_of(state) == workers, kCall, ": the list has states of runs with ", workers,
                       " and with ", workers_of(state), " workers.");
     const std::int64_t worker = worker_of(state);
-    TORCH_CHECK_VALUE(worker >= 0 && worker < workers && found[static_cast<std::size_t>(worker)] == nullptr,
-                      kCall, ": the list must have one state of each worker, but has ",
-                      worker < 0 || worker >= workers ? "one of " : "two of ", name(worker, workers), ".");
-    found[static_cast<std::size_t>(worker)] = &state;
+    TORCH_CHECK_VALUE(found.emplace(worker, &state).second, kCall,
+                      ": the list must have one state of each worker, but has two of ", name(worker, workers),
+                      ".");
   }
   std::vector<State> states;
-  for (std::size_t worker = 0; worker < found.size(); ++worker) {
-    TORCH_CHECK_VALUE(found[worker] != nullptr, kCall, ": the list has no state of ",
-                      name(static_cast<std::int64_t>(worker), workers),
+  for (std::int64_t worker = 0; worker < workers; ++worker) {
+    const auto state = found.find(worker);
+    TORCH_CHECK_VALUE(state != found.end(), kCall, ": the list has no state of ", name(worker, workers),
                       "; a run on another number of workers needs those of all.");
-    states.push_back(*found[worker]);
+    states.push_back(*state->second);
   }
   return states;
 }
@@ -57,10 +64,11 @@ void check_together(const std::vector<State>& states) {
   for (const State& state : states) {
     for (const char* field : {"epoch", "step", "seed"}) {
       // Nothing was drawn before the first step; then worker 0's seed counts.
+      const State& here = StateReader(state, kCall).at(field);
+      const State& first = StateReader(states.front(), kCall).at(field);
       if (state.at("step") == State(0) && std::string_view(field) == "seed") continue;
-      TORCH_CHECK_VALUE(state.at(field) == states.front().at(field), kCall,
-                        ": the states must be saved after the same step, but `", field, "` is ",
-                        states.front().at(field).str(), " in that of worker 0 and ", state.at(field).str(),
+      TORCH_CHECK_VALUE(here == first, kCall, ": the states must be saved after the same step, but `", field,
+                        "` is ", brief(first), " in that of worker 0 and ", brief(here),
                         " in that of worker ", worker_of(state), ".");
     }
   }
@@ -79,7 +87,8 @@ RestStream rest_stream(const Distribution& distribution, const State& state) {
   then.sharding = auto_shard(distribution.node, policy, then.replicas.workers, then.replicas.worker);
   then.node = then.sharding.node;
   if (state.has("rest"))
-    then.node = rest_of(distribution, then.node, order(state.at("rest").as_list()), then.replicas);
+    then.node =
+        rest_of(distribution, then.node, order(StateReader(state, kCall).list("rest")), then.replicas);
   return {then.node, read_position(earlier, state).start, then.context_of_stream({}).stream};
 }
 
@@ -128,19 +137,21 @@ SavedPosition change_workers(const DistributionPtr& distribution, const std::vec
   check_may_change_workers(*distribution, std::ssize(states));
   check_together(states);
   SavedPosition position{with_rest(*distribution, states), {}};
-  position.at.epoch = states.front().at("epoch").as_int();
+  const StateReader first(states.front(), kCall);
+  position.at.epoch = first.count("epoch", kMostEpochs);
   read_seed(states.front(), position.at);
-  position.at.start.position.step = states.front().at("step").as_int();
+  position.at.start.position.step = first.count("step");
   position.at.start.upstream = std::make_shared<const Upstream>(start_of_rest());
   // The rows before count once.
   if (distribution->one_stream() || distribution->dealing.replicas.worker == 0)
-    for (const State& state : states) position.at.start.position.row += state.at("row").as_int();
+    for (const State& state : states)
+      position.at.start.position.row += StateReader(state, kCall).count("row");
   return position;
 }
 
 SavedPosition go_on(const DistributionPtr& distribution, const State& state) {
   if (!state.has("rest")) return {distribution, read_position(*distribution, state)};
-  DistributionPtr rest = with_rest(*distribution, order(state.at("rest").as_list()));
+  DistributionPtr rest = with_rest(*distribution, order(StateReader(state, kCall).list("rest")));
   EpochPosition at = read_position(*rest, state);
   return {std::move(rest), std::move(at)};
 }

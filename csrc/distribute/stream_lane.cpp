@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/interrupt_poll.h"
 #include "distribute/element_window.h"
 #include "ops/open.h"
 #include "runtime/bounded_queue.h"
@@ -56,7 +57,9 @@ class StepReader {
   /// Goes to the start by reading: it was saved in the plan lane, which needs no place in the input.
   void skip_rows() {
     SplitCursor& cursor = start_.cursor = {.row = start_.row};
+    InterruptPoll poll;
     while (cursor.row > 0) {
+      poll();
       const auto rows = window_.rows(cursor.element);
       if (!rows || *rows > cursor.row) break;
       cursor.row -= *rows;

@@ -5,6 +5,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/state_reader.h"
 #include "ops/open.h"
 #include "ops/ops.h"
 #include "ops/unary_node.h"
@@ -36,8 +37,9 @@ class CountingCursor final : public Iterator {
 
   State save() const override { return State().set("input", input_->save()).set("elements", elements_); }
   void load(const State& state) override {
-    input_->load(state.at("input"));
-    elements_ = state.at("elements").as_int();
+    const StateReader saved(state, kName);
+    elements_ = saved.count("elements", most_counted(expected_));
+    input_->load(saved.at("input"));
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/state_reader.h"
 #include "kernels/dense.h"
 
 namespace torch_distinput {
@@ -86,15 +87,17 @@ State BatchReader::save() const {
 }
 
 void BatchReader::load(const State& state) {
-  input_->load(state.at("input"));
+  const StateReader saved(state, op_);
+  const bool in_batch = !saved.at("row").is_null();
+  const std::int64_t row = in_batch ? saved.count("row") : 0;
+  input_->load(saved.at("input"));
   batch_.reset();
   rows_ = row_ = 0;
-  const State& row = state.at("row");
-  if (row.is_null()) return;
+  if (!in_batch) return;
   TORCH_CHECK_VALUE(read(), op_, ": the saved position is in a batch that the input no longer has.");
-  TORCH_CHECK_VALUE(row.as_int() <= rows_, op_, ": the saved position is behind row ", row.as_int(),
+  TORCH_CHECK_VALUE(row <= rows_, op_, ": the saved position is behind row ", row,
                     " of a batch, but the batch has ", rows_, " rows.");
-  row_ = row.as_int();
+  row_ = row;
 }
 
 }  // namespace torch_distinput

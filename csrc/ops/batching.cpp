@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/state_reader.h"
 #include "ops/batch_count.h"
 
 namespace torch_distinput {
@@ -118,7 +119,7 @@ class BatchCursor final : public Iterator {
   }
 
   State save() const override { return State().set("input", input_->save()); }
-  void load(const State& state) override { input_->load(state.at("input")); }
+  void load(const State& state) override { input_->load(StateReader(state, "batch").at("input")); }
 
  private:
   IteratorPtr input_;

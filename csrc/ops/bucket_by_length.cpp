@@ -4,12 +4,15 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <c10/util/Exception.h>
 
 #include "core/engine.h"
+#include "core/interrupt_poll.h"
 #include "core/skip_budget.h"
+#include "core/state_reader.h"
 #include "ops/buckets.h"
 #include "ops/open.h"
 #include "ops/ops.h"
@@ -65,22 +68,24 @@ class BucketCursor final : public Iterator {
 
   /// Reads again from the oldest element that was held.
   void load(const State& state) override {
-    input_->load(state.at("input"));
-    std::set<std::int64_t> wanted;
-    for (const State& number : state.at("held").as_list()) wanted.insert(number.as_int());
+    const StateReader saved(state, kName);
+    const std::int64_t read = saved.count("read");
+    const std::int64_t first = saved.count("number", read);
+    const std::set<std::int64_t> wanted = read_held(saved, first, read);
+    const bool ended = saved.flag("ended");
+    budget_.load(saved.at("skip"));
+    input_->load(saved.at("input"));
     for (auto& bucket : held_) bucket.clear();
-    const std::int64_t read = state.at("read").as_int();
-    for (read_ = state.at("number").as_int(); read_ < read; ++read_) {
+    InterruptPoll poll;
+    for (read_ = first; read_ < read; ++read_) {
+      poll();
       State before = input_->save();
       std::optional<Element> element = input_->next();
       TORCH_CHECK_VALUE(element, kName, ": the saved position is behind element ", read - 1,
                         ", but the input ended after ", read_, ".");
-      if (!wanted.contains(read_)) continue;
-      const std::size_t bucket = buckets_->of(*element, read_, key_);
-      held_[bucket].push_back({std::move(before), read_, std::move(*element)});
+      if (wanted.contains(read_)) hold_again(std::move(before), std::move(*element));
     }
-    ended_ = state.at("ended").as_bool();
-    budget_.load(state.at("skip"));
+    ended_ = ended;
   }
 
  private:
@@ -89,6 +94,25 @@ class BucketCursor final : public Iterator {
     std::int64_t number;
     Element element;
   };
+
+  static std::set<std::int64_t> read_held(const StateReader& saved, std::int64_t first, std::int64_t read) {
+    std::set<std::int64_t> numbers;
+    for (const State& number : saved.list("held")) {
+      const auto* held = std::get_if<std::int64_t>(&number.value());
+      TORCH_CHECK_VALUE(held != nullptr && *held >= first && *held < read && numbers.insert(*held).second,
+                        kName, ": the saved `held` must be different integers from `number`, ", first,
+                        ", to below `read`, ", read, ", but has ", brief(number), ".");
+    }
+    return numbers;
+  }
+
+  void hold_again(State before, Element element) {
+    const std::size_t bucket = buckets_->of(element, read_, key_);
+    held_[bucket].push_back({std::move(before), read_, std::move(element)});
+    const std::int64_t size = buckets_->options().bucket_batch_sizes[bucket];
+    TORCH_CHECK_VALUE(std::ssize(held_[bucket]) < size, kName, ": the saved `held` must have fewer than ",
+                      size, " elements of bucket ", bucket, ", the size of its batches.");
+  }
 
   /// Nullopt for an element that fails and is skipped.
   std::optional<std::size_t> bucket_of(const Element& element, std::int64_t number) {

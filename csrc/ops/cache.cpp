@@ -9,6 +9,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/state_reader.h"
 #include "kernels/rows.h"
 #include "ops/cache_plan.h"
 #include "ops/open.h"
@@ -87,7 +88,7 @@ class CacheCursor final : public Iterator {
   State save() const override { return State().set("position", position_); }
 
   void load(const State& state) override {
-    position_ = state.at("position").as_int();
+    position_ = StateReader(state, "cache").count("position");
     rows_ = nullptr;
     input_ = nullptr;
     read_.clear();
@@ -95,7 +96,9 @@ class CacheCursor final : public Iterator {
 
  private:
   std::optional<Element> next_kept() {
-    if (position_ >= static_cast<std::int64_t>(rows_->size())) return std::nullopt;
+    TORCH_CHECK_VALUE(position_ <= std::ssize(*rows_), "cache: the saved `position` must be in [0, ",
+                      rows_->size(), "], but is ", position_, ".");
+    if (position_ == std::ssize(*rows_)) return std::nullopt;
     return copy_element((*rows_)[static_cast<std::size_t>(position_++)], *context_.engine->pool);
   }
 

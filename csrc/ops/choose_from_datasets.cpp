@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include "core/element_type.h"
+#include "core/state_reader.h"
 #include "ops/common_spec.h"
 #include "ops/open.h"
 #include "ops/ops.h"
@@ -39,13 +40,12 @@ class ChooseCursor final : public Iterator {
   }
 
   void load(const State& state) override {
-    const State::List& inputs = state.at("inputs").as_list();
-    TORCH_CHECK_VALUE(inputs.size() == inputs_.size(), kName, ": the saved position is of ", inputs.size(),
-                      " datasets, but there are ", inputs_.size(), ".");
+    const StateReader saved(state, kName);
+    const State::List& inputs = saved.list("inputs", inputs_.size());
+    ended_ = saved.flag("ended");
+    elements_ = saved.count("elements");
     for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i]->load(inputs[i]);
-    choice_->load(state.at("choice"));
-    ended_ = state.at("ended").as_bool();
-    elements_ = state.at("elements").as_int();
+    choice_->load(saved.at("choice"));
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/state_reader.h"
 #include "ops/open.h"
 #include "ops/ops.h"
 #include "ops/part_plan.h"
@@ -81,8 +82,9 @@ class ConcatenateCursor final : public Iterator {
   }
 
   void load(const State& state) override {
-    open(state.at("part").as_int() == 0 ? 0 : 1);
-    input_->load(state.at("input"));
+    const StateReader saved(state, "concatenate");
+    open(saved.index("part", nodes_.size()));
+    input_->load(saved.at("input"));
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/state_reader.h"
 #include "ops/open.h"
 #include "torch_distinput/random.h"
 
@@ -26,8 +27,9 @@ class CheckedCursor final : public Iterator {
   }
   State save() const override { return State().set("elements", number_).set("position", elements_->save()); }
   void load(const State& state) override {
-    elements_->load(state.at("position"));
-    number_ = state.at("elements").as_int();
+    const StateReader saved(state, where_);
+    number_ = saved.count("elements");
+    elements_->load(saved.at("position"));
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include "core/interrupt_watch.h"
+#include "core/state_reader.h"
 #include "device/page_locked.h"
 #include "ops/fork_count.h"
 #include "ops/identity.h"
@@ -23,16 +24,18 @@ constexpr const char* kKind = "torch_distinput.DatasetIterator";
 constexpr std::int64_t kVersion = 1;
 /// A checkpoint costs microseconds: this much work may be done again after an error instead.
 constexpr std::chrono::microseconds kCheckpointInterval{100};
+constexpr std::int64_t kMostSince = 4096;
 
 void check_header(const State& state) {
   TORCH_CHECK_VALUE(state.has("kind") && state.has("version"),
-                    "state: this is not a saved position: ", state.str(), ".");
-  TORCH_CHECK_VALUE(state.at("kind") == State(kKind), "state: expected a state of ", kKind,
-                    ", but it is one of ", state.at("kind").str(), ".");
-  const std::int64_t version = state.at("version").as_int();
+                    "state: this is not a saved position: ", brief(state), ".");
+  const StateReader saved(state, "state");
+  TORCH_CHECK_VALUE(saved.at("kind") == State(kKind), "state: expected a state of ", kKind,
+                    ", but it is one of ", brief(saved.at("kind")), ".");
+  const std::int64_t version = saved.integer("version");
   TORCH_CHECK_VALUE(version >= 1 && version <= kVersion, "state: version ", version,
                     " cannot be read; this library reads versions 1 to ", kVersion, ".");
-  const std::int64_t permutation = state.at("permutation").as_int();
+  const std::int64_t permutation = saved.integer("permutation");
   TORCH_CHECK_VALUE(permutation == kPermutationVersion, "state: saved with version ", permutation,
                     " of the shuffle order, but this library has version ", kPermutationVersion, ".");
 }
@@ -87,7 +90,9 @@ std::optional<Element> DatasetIterator::Impl::next_of_stream() {
     if (!element) return element;
     ++checkpoint_.elements_since;
     const auto now = std::chrono::steady_clock::now();
-    if (now - checkpoint_.time >= kCheckpointInterval) checkpoint_ = {cursor_.iterator->save(), 0, now};
+    const bool due =
+        now - checkpoint_.time >= kCheckpointInterval || checkpoint_.elements_since == kMostSince;
+    if (due) checkpoint_ = {cursor_.iterator->save(), 0, now};
     return element;
   } catch (...) {
     suspect_ = true;
@@ -99,7 +104,10 @@ std::optional<Element> DatasetIterator::Impl::next_of_stream() {
 /// Brings the cursor back to where the user is.
 void DatasetIterator::Impl::recover() {
   cursor_.iterator->load(checkpoint_.position);
-  for (std::int64_t i = 0; i < checkpoint_.elements_since; ++i) cursor_.iterator->next();
+  for (std::int64_t i = 0; i < checkpoint_.elements_since; ++i) {
+    TORCH_CHECK_VALUE(cursor_.iterator->next(), "state: the saved `elements_since` is ",
+                      checkpoint_.elements_since, ", but only ", i, " elements follow the position.");
+  }
   suspect_ = false;
 }
 
@@ -131,17 +139,22 @@ State DatasetIterator::Impl::save() const {
 void DatasetIterator::Impl::load(const State& state) {
   check_usable();
   check_header(state);
-  check_identity(state.at("pipeline"), pipeline_identity(run_.node));
-  const State& position = state.at("position");
+  const StateReader saved(state, "state");
+  check_identity(saved.at("pipeline"), pipeline_identity(run_.node));
+  const State& position = saved.at("position");
   const bool from_plan = position.has("lane");
   TORCH_CHECK_VALUE(from_plan == cursor_.runs_plan, "state: saved in the ", from_plan ? "plan" : "stream",
                     " lane, but this iterator runs in the ", cursor_.runs_plan ? "plan" : "stream",
                     " lane; were other options set, such as on_error?");
-  run_.epoch = state.at("epoch").as_int();
-  run_.seed = state.at("seed").as_key();
-  used_ = state.at("used").as_bool();
+  const std::int64_t epoch = saved.count("epoch", kMostEpochs);
+  const auto seed = static_cast<std::uint64_t>(saved.integer("seed"));
+  const bool used = saved.flag("used");
+  const std::int64_t elements_since = saved.count("elements_since", cursor_.runs_plan ? 0 : kMostSince);
+  run_.epoch = epoch;
+  run_.seed = seed;
+  used_ = used;
   open();
-  checkpoint_ = {position, state.at("elements_since").as_int(), {}};
+  checkpoint_ = {position, elements_since, {}};
   suspect_ = true;
   try {
     recover();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/engine.h"
+#include "core/state_reader.h"
 #include "kernels/rows.h"
 #include "ops/open.h"
 #include "ops/ops.h"
@@ -84,8 +85,9 @@ class EnumerateCursor final : public Iterator {
   }
 
   void load(const State& state) override {
-    position_ = state.at("position").as_int();
-    input_->load(state.at("input"));
+    const StateReader saved(state, "enumerate");
+    position_ = saved.count("position");
+    input_->load(saved.at("input"));
   }
 
  private:

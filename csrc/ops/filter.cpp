@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 
 #include "core/skip_budget.h"
+#include "core/state_reader.h"
 #include "ops/open.h"
 #include "ops/ops.h"
 #include "ops/unary_node.h"
@@ -61,9 +62,10 @@ class FilterCursor final : public Iterator {
   }
 
   void load(const State& state) override {
-    input_->load(state.at("input"));
-    number_ = state.at("number").as_int();
-    budget_.load(state.at("skip"));
+    const StateReader saved(state, "filter");
+    number_ = saved.count("number");
+    budget_.load(saved.at("skip"));
+    input_->load(saved.at("input"));
   }
 
  private:

@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <variant>
+
+#include "core/state_reader.h"
 
 namespace torch_distinput {
 namespace {
@@ -55,7 +58,11 @@ State pipeline_identity(const NodePtr& node) {
 }
 
 void check_identity(const State& saved, const State& current) {
-  const State::List& before = saved.as_list();
+  const auto is_text = [](const State& op) { return std::holds_alternative<std::string>(op.value()); };
+  const auto* ops = std::get_if<State::List>(&saved.value());
+  TORCH_CHECK_VALUE(ops != nullptr && std::all_of(ops->begin(), ops->end(), is_text),
+                    "state: the saved `pipeline` must be a list of strings, but is ", brief(saved), ".");
+  const State::List& before = *ops;
   const State::List& now = current.as_list();
   for (std::size_t i = 0; i < std::max(before.size(), now.size()); ++i) {
     const std::string was = op_text(before, i);

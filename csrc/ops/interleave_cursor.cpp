@@ -1,14 +1,20 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <c10/util/Exception.h>
 
+#include <cstdint>
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "core/skip_budget.h"
+#include "core/state_reader.h"
 #include "ops/interleave_cycle.h"
 
 namespace torch_distinput {
 namespace {
+
+constexpr const char* kName = "interleave";
 
 class InterleaveCursor final : public Iterator {
  public:
@@ -58,18 +64,19 @@ class InterleaveCursor final : public Iterator {
   }
 
   void load(const State& state) override {
-    const State::List& slots = state.at("slots").as_list();
+    const StateReader saved(state, kName);
     cycle_.load(state);
+    number_ = saved.count("number");
+    const std::vector<std::optional<SavedInner>> slots = load_slots(state, cycle_.slots());
+    budget_.load(saved.at("skip"));
     slots_.clear();
     slots_.resize(cycle_.slots());
     open_ = 0;
-    for (std::size_t i = 0; i < slots_.size() && i < slots.size(); ++i) {
-      if (!slots[i].is_null()) reopen(slots_[i], SavedInner::load(slots[i]));
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (slots[i]) reopen(slots_[i], *slots[i]);
     }
-    input_->load(state.at("input"));
-    number_ = state.at("number").as_int();
+    input_->load(saved.at("input"));
     ended_ = false;
-    budget_.load(state.at("skip"));
   }
 
  private:
@@ -122,11 +129,9 @@ void InterleaveCycle::save(State& state) const {
 }
 
 void InterleaveCycle::load(const State& state) {
-  const std::int64_t slot = state.at("slot").as_int();
-  TORCH_CHECK_VALUE(slot >= 0 && slot < turns_.cycle_length, "interleave: the saved `slot` must be in [0, ",
-                    turns_.cycle_length, "), but is ", slot, ".");
-  slot_ = static_cast<std::size_t>(slot);
-  block_ = state.at("block").as_int();
+  const StateReader saved(state, kName);
+  slot_ = saved.index("slot", slots());
+  block_ = saved.count("block", turns_.block_length - 1);
 }
 
 State SavedInner::save() const {
@@ -134,7 +139,24 @@ State SavedInner::save() const {
 }
 
 SavedInner SavedInner::load(const State& state) {
-  return {state.at("before"), state.at("number").as_int(), state.at("position")};
+  const StateReader saved(state, kName);
+  return {saved.at("before"), saved.count("number"), saved.at("position")};
+}
+
+std::vector<std::optional<SavedInner>> load_slots(const State& state, std::size_t slots) {
+  const StateReader saved(state, kName);
+  const std::int64_t next = saved.count("number");
+  std::set<std::int64_t> numbers;
+  std::vector<std::optional<SavedInner>> loaded;
+  for (const State& slot : saved.list("slots", slots)) {
+    loaded.push_back(slot.is_null() ? std::nullopt : std::optional(SavedInner::load(slot)));
+    if (!loaded.back()) continue;
+    const std::int64_t number = loaded.back()->number;
+    TORCH_CHECK_VALUE(number < next && numbers.insert(number).second, kName,
+                      ": the saved `slots` must have different `number`s below ", next, ", but one is ",
+                      number, ".");
+  }
+  return loaded;
 }
 
 IteratorPtr interleave_cursor(IteratorPtr input, DatasetFunctionPtr function, InterleaveTurns turns,

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "ops/interleave_cursors.h"
 #include "torch_distinput/state.h"
@@ -48,5 +50,8 @@ struct SavedInner {
   State save() const;
   static SavedInner load(const State& state);
 };
+
+/// The field `slots` of the state of an `interleave` of so many; nullopt where a slot is empty.
+std::vector<std::optional<SavedInner>> load_slots(const State& state, std::size_t slots);
 
 }  // namespace torch_distinput

@@ -9,6 +9,7 @@
 #include "core/engine.h"
 #include "core/first_row.h"
 #include "core/skip_budget.h"
+#include "core/state_reader.h"
 #include "ops/dataset_function.h"
 #include "ops/map_function.h"
 #include "ops/map_input.h"
@@ -95,8 +96,8 @@ class MapCursor final : public Iterator {
   }
 
   void load(const State& state) override {
+    budget_.load(StateReader(state, "map").at("skip"));
     input_.load(state);
-    budget_.load(state.at("skip"));
   }
 
  private:

@@ -1,7 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/map_input.h"
 
+#include <c10/util/Exception.h>
+
 #include <utility>
+#include <variant>
+
+#include "core/state_reader.h"
 
 namespace torch_distinput {
 
@@ -24,10 +29,16 @@ State MapInput::save() const {
 }
 
 void MapInput::load(const State& state) {
-  number_ = state.at("number").as_int();
+  const StateReader saved(state, "map");
+  number_ = saved.count("number");
   delivered_.clear();
-  for (const State& number : state.at("delivered").as_list()) delivered_.insert(number.as_int());
-  input_->load(state.at("input"));
+  for (const State& number : saved.list("delivered")) {
+    const auto* delivered = std::get_if<std::int64_t>(&number.value());
+    TORCH_CHECK_VALUE(delivered != nullptr && *delivered >= number_, "map: the saved `delivered` must be ",
+                      "integers from `number`, ", number_, ", on, but has ", brief(number), ".");
+    delivered_.insert(*delivered);
+  }
+  input_->load(saved.at("input"));
 }
 
 }  // namespace torch_distinput

@@ -7,6 +7,7 @@
 
 #include "core/interrupt_watch.h"
 #include "core/skip_budget.h"
+#include "core/state_reader.h"
 #include "ops/inner_reader.h"
 #include "runtime/worker_thread.h"
 
@@ -71,18 +72,19 @@ class ParallelInterleave final : public Iterator {
 
   void load(const State& state) override {
     readers_.reset();
+    const StateReader saved(state, "interleave");
+    cycle_.load(state);
+    number_ = saved.count("number");
+    const std::vector<std::optional<SavedInner>> slots = load_slots(state, cycle_.slots());
+    budget_.load(saved.at("skip"));
     slots_.clear();
     slots_.resize(cycle_.slots());
     waiting_.clear();
-    const State::List& slots = state.at("slots").as_list();
-    cycle_.load(state);
-    for (std::size_t i = 0; i < slots_.size() && i < slots.size(); ++i) {
-      if (!slots[i].is_null()) slots_[i] = reopened(SavedInner::load(slots[i]));
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (slots[i]) slots_[i] = reopened(*slots[i]);
     }
-    input_->load(state.at("input"));
-    number_ = state.at("number").as_int();
+    input_->load(saved.at("input"));
     ended_ = false;
-    budget_.load(state.at("skip"));
   }
 
  private:

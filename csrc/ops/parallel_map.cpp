@@ -6,6 +6,7 @@
 
 #include "core/engine.h"
 #include "core/skip_budget.h"
+#include "core/state_reader.h"
 #include "ops/map_calls.h"
 
 namespace torch_distinput {
@@ -50,8 +51,8 @@ class ParallelMap final : public Iterator {
   State save() const override { return calls_.save().set("skip", budget_.save()); }
 
   void load(const State& state) override {
+    budget_.load(StateReader(state, "map").at("skip"));
     calls_.load(state);
-    budget_.load(state.at("skip"));
   }
 
  private:

@@ -11,6 +11,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/state_reader.h"
 #include "ops/read_ahead.h"
 #include "runtime/counters.h"
 #include "runtime/ordered_producer.h"
@@ -72,17 +73,16 @@ class PlanIterator final : public Iterator {
   }
 
   void load(const State& state) override {
-    TORCH_CHECK_VALUE(state.has("lane") && state.at("lane") == State("plan"),
+    const StateReader saved(state, "state");
+    TORCH_CHECK_VALUE(saved.has("lane") && saved.at("lane") == State("plan"),
                       "state: saved in the stream lane, but this pipeline runs as a plan.");
-    const std::int64_t position = state.at("position").as_int();
-    TORCH_CHECK_VALUE(position >= 0, "state: `position` must be at least 0, but is ", position, ".");
+    const bool by_row = rows_known_ && saved.has("row");
+    // With batches of another size there were others.
+    const std::int64_t position = saved.count("position", by_row ? kMostCounted : most_elements());
+    const std::int64_t row = by_row ? saved.count("row") : 0;
+    if (by_row && plan_->size() == kEndless) check_rows_of_endless("state", position, row);
     stop();
-    if (rows_known_ && state.has("row")) {
-      go_to_row(position, state.at("row").as_int());
-      return;
-    }
-    TORCH_CHECK_VALUE(position <= plan_->size(), "state: `position` must be at most ", plan_->size(),
-                      ", the number of elements, but is ", position, ".");
+    if (by_row) return go_to_row(position, row);
     position_ = position;
   }
 
@@ -97,8 +97,9 @@ class PlanIterator final : public Iterator {
     waits_ = 0;
   }
 
+  std::int64_t most_elements() const { return std::min(plan_->size(), kMostCounted); }
+
   void go_to_row(std::int64_t position, std::int64_t row) {
-    TORCH_CHECK_VALUE(row >= 0, "state: `row` must be at least 0, but is ", row, ".");
     row_ = row;
     position_ = position;
     if (position <= plan_->size() && plan_->rows_before(position) == row) return;

@@ -6,6 +6,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/state_reader.h"
 #include "kernels/rows.h"
 #include "ops/batch_reader.h"
 #include "ops/open.h"
@@ -42,12 +43,10 @@ class RebatchCursor final : public Iterator {
   }
 
   void load(const State& state) override {
-    const std::int64_t turn = state.at("turn").as_int();
-    TORCH_CHECK_VALUE(turn >= 0 && turn < static_cast<std::int64_t>(sizes_.size()),
-                      "rebatch: the saved `turn` must be in [0, ", sizes_.size(), "), but is ", turn, ".");
-    reader_.load(state.at("batches"));
-    turn_ = static_cast<std::size_t>(turn);
-    ended_ = state.at("ended").as_bool();
+    const StateReader saved(state, kName);
+    turn_ = saved.index("turn", sizes_.size());
+    ended_ = saved.flag("ended");
+    reader_.load(saved.at("batches"));
   }
 
  private:

@@ -1,4 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -6,11 +7,13 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/state_reader.h"
 #include "ops/index_plan.h"
 #include "ops/open.h"
 #include "ops/ops.h"
 #include "ops/part_plan.h"
 #include "ops/unary_node.h"
+#include "ops/yields_batches.h"
 
 namespace torch_distinput::ops {
 namespace {
@@ -19,6 +22,15 @@ constexpr std::int64_t kForEver = -1;
 /// Rounds whose plans are kept: read-ahead spans few, a shuffle over the rounds many.
 constexpr std::size_t kRoundsKept = 8;
 
+/// Whether the order of batches is drawn, so that rounds may differ in rows: a shuffled `take` meets a short
+/// batch in one round and not in another.
+bool draws_batches(const Node& node) {
+  if (node.traits().random && yields_batches(node)) return true;
+  const std::vector<NodePtr> inputs = node.inputs();
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const NodePtr& input) { return draws_batches(*input); });
+}
+
 class RepeatPlan final : public PartPlan {
  public:
   RepeatPlan(NodePtr input, const IterContext& context, PlanPtr first, std::int64_t size)
@@ -26,7 +38,8 @@ class RepeatPlan final : public PartPlan {
         context_(context),
         first_(std::move(first)),
         round_size_(first_->size()),
-        size_(size) {}
+        size_(size),
+        rounds_differ_(draws_batches(*input_)) {}
 
   std::int64_t size() const override { return size_; }
   PlanTraits traits() const override { return first_->traits(); }
@@ -34,9 +47,10 @@ class RepeatPlan final : public PartPlan {
 
   std::int64_t rows_before(std::int64_t position) const override {
     const Place place = locate(position);
+    if (!rounds_differ_)
+      return place.part * first_->rows_before(round_size_) + first_->rows_before(place.position);
     std::int64_t before = 0;
     {
-      // Rounds may differ: a shuffled `take` meets a short batch in one round and not in another.
       const std::lock_guard lock(totals_mutex_);
       while (static_cast<std::int64_t>(totals_.size()) <= place.part) {
         const auto round = static_cast<std::int64_t>(totals_.size()) - 1;
@@ -76,6 +90,7 @@ class RepeatPlan final : public PartPlan {
   PlanPtr first_;
   std::int64_t round_size_;
   std::int64_t size_;
+  bool rounds_differ_;  ///< in rows
 
   mutable std::mutex rounds_mutex_;
   mutable std::deque<std::pair<std::int64_t, PlanPtr>> rounds_;
@@ -113,11 +128,14 @@ class RepeatCursor final : public Iterator {
   }
 
   void load(const State& state) override {
-    round_ = state.at("round").as_int();
-    empty_ = state.at("empty").as_bool();
+    const StateReader saved(state, "repeat");
+    round_ = saved.count("round", count_ == kForEver ? kMostCounted : count_);
+    empty_ = saved.flag("empty");
     input_.reset();
-    const State& input = state.at("input");
+    const State& input = saved.at("input");
     if (input.is_null()) return;
+    TORCH_CHECK_VALUE(round_ != count_, "repeat: the saved `round` must be below ", count_,
+                      " where `input` is in it, but is ", round_, ".");
     open();
     input_->load(input);
   }

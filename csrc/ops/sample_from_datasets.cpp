@@ -5,11 +5,13 @@
 #include <numeric>
 #include <sstream>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <c10/util/Exception.h>
 
 #include "core/element_type.h"
+#include "core/state_reader.h"
 #include "ops/common_spec.h"
 #include "ops/open.h"
 #include "ops/ops.h"
@@ -54,17 +56,18 @@ class SampleCursor final : public Iterator {
   }
 
   void load(const State& state) override {
-    const State::List& inputs = state.at("inputs").as_list();
-    const State::List& ended = state.at("ended").as_list();
-    TORCH_CHECK_VALUE(inputs.size() == inputs_.size() && ended.size() == inputs_.size(), kName,
-                      ": the saved position is of ", inputs.size(), " datasets, but there are ",
-                      inputs_.size(), ".");
+    const StateReader saved(state, kName);
+    const State::List& inputs = saved.list("inputs", inputs_.size());
+    const State::List& ended = saved.list("ended", inputs_.size());
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      inputs_[i]->load(inputs[i]);
-      ended_[i] = ended[i].as_bool();
+      const auto* flag = std::get_if<bool>(&ended[i].value());
+      TORCH_CHECK_VALUE(flag != nullptr, kName, ": the saved `ended` must be bools, but has ",
+                        brief(ended[i]), ".");
+      ended_[i] = *flag;
     }
-    draws_ = state.at("draws").as_int();
-    elements_ = state.at("elements").as_int();
+    draws_ = saved.count("draws");
+    elements_ = saved.count("elements", draws_);
+    for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i]->load(inputs[i]);
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/state_reader.h"
 #include "ops/index_plan.h"
 #include "ops/open.h"
 #include "ops/ops.h"
@@ -61,7 +62,7 @@ class SelectCursor final : public Iterator {
     return state;
   }
   void load(const State& state) override {
-    position_ = static_cast<std::size_t>(state.at("position").as_int());
+    position_ = static_cast<std::size_t>(StateReader(state, "select").count("position", indices_.numel()));
   }
 
  private:

@@ -4,6 +4,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/state_reader.h"
 #include "ops/index_plan.h"
 #include "ops/open.h"
 #include "ops/ops.h"
@@ -60,8 +61,9 @@ class ShardCursor final : public Iterator {
   }
 
   void load(const State& state) override {
-    consumed_ = state.at("consumed").as_int();
-    input_->load(state.at("input"));
+    const StateReader saved(state, "shard");
+    consumed_ = saved.count("consumed");
+    input_->load(saved.at("input"));
   }
 
  private:

@@ -9,11 +9,14 @@
 #include <vector>
 
 #include "core/skip_budget.h"
+#include "core/state_reader.h"
 #include "ops/open.h"
 #include "runtime/permutation.h"
 
 namespace torch_distinput {
 namespace {
+
+constexpr const char* kName = "shuffle";
 
 /// A stage 0 window: elements that were read and not handed out yet.
 struct HeldWindow {
@@ -50,8 +53,9 @@ class WindowedShuffleCursor final : public Iterator {
   }
 
   void load(const State& state) override {
-    position_ = state.at("position").as_int();
-    input_->load(state.at("input"));
+    const StateReader saved(state, kName);
+    position_ = saved.count("position");
+    input_->load(saved.at("input"));
     held_.clear();
     read_ = first_needed();
     ended_ = false;
@@ -123,7 +127,7 @@ class BufferedShuffleCursor final : public Iterator {
   State save() const override { return State().set("position", position_); }
 
   void load(const State& state) override {
-    position_ = state.at("position").as_int();
+    position_ = StateReader(state, kName).count("position");
     elements_.clear();
     permutation_.reset();
   }
@@ -134,6 +138,8 @@ class BufferedShuffleCursor final : public Iterator {
     elements_.clear();
     while (std::optional<Element> element = input->next()) elements_.push_back(std::move(*element));
     permutation_.emplace(static_cast<std::int64_t>(elements_.size()), key_);
+    TORCH_CHECK_VALUE(position_ <= permutation_->size(), kName, ": the saved `position` must be in [0, ",
+                      permutation_->size(), "], but is ", position_, ".");
   }
 
   NodePtr input_;
@@ -174,8 +180,9 @@ class SkippingShuffleCursor final : public Iterator {
   }
 
   void load(const State& state) override {
-    position_ = state.at("position").as_int();
-    budget_.load(state.at("skip"));
+    const StateReader saved(state, kName);
+    position_ = saved.count("position", permutation_.size());
+    budget_.load(saved.at("skip"));
   }
 
  private:

@@ -5,6 +5,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/state_reader.h"
 #include "ops/index_plan.h"
 #include "ops/open.h"
 #include "ops/ops.h"
@@ -32,8 +33,9 @@ class SkipCursor final : public Iterator {
   }
 
   void load(const State& state) override {
-    skipped_ = state.at("skipped").as_int();
-    input_->load(state.at("input"));
+    const StateReader saved(state, "skip");
+    skipped_ = saved.count("skipped", count_);
+    input_->load(saved.at("input"));
   }
 
  private:
@@ -47,7 +49,7 @@ class EmptyCursor final : public Iterator {
  public:
   std::optional<Element> next() override { return std::nullopt; }
   State save() const override { return State(State::Map{}); }
-  void load(const State& state) override { state.as_map(); }
+  void load(const State& state) override { StateReader(state, "skip"); }
 };
 
 class SkipNode final : public UnaryNode {

@@ -5,6 +5,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/state_reader.h"
 #include "ops/index_plan.h"
 #include "ops/open.h"
 #include "ops/ops.h"
@@ -32,8 +33,9 @@ class TakeCursor final : public Iterator {
   }
 
   void load(const State& state) override {
-    taken_ = state.at("taken").as_int();
-    input_->load(state.at("input"));
+    const StateReader saved(state, "take");
+    taken_ = saved.count("taken", most_counted(count_));
+    input_->load(saved.at("input"));
   }
 
  private:

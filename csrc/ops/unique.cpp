@@ -6,6 +6,8 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/interrupt_poll.h"
+#include "core/state_reader.h"
 #include "kernels/dense.h"
 #include "kernels/element_bytes.h"
 #include "ops/open.h"
@@ -33,10 +35,12 @@ class UniqueCursor final : public Iterator {
   State save() const override { return State().set("read", read_); }
 
   void load(const State& state) override {
-    const std::int64_t wanted = state.at("read").as_int();
+    const std::int64_t wanted = StateReader(state, kName).count("read");
     input_->load(start_);
     seen_.clear();
+    InterruptPoll poll;
     for (read_ = 0; read_ < wanted; ++read_) {
+      poll();
       const std::optional<Element> element = input_->next();
       TORCH_CHECK_VALUE(element, kName, ": the saved position is behind element ", wanted - 1,
                         ", but the input ended after ", read_, ".");

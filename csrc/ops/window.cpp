@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include "core/engine.h"
+#include "core/state_reader.h"
 #include "kernels/rows.h"
 #include "ops/batch_count.h"
 #include "ops/open.h"
@@ -50,7 +51,9 @@ class ValuesCursor final : public Iterator {
     return std::move(plan_->fetch({&position, 1}).front());
   }
   State save() const override { return State().set("position", position_); }
-  void load(const State& state) override { position_ = state.at("position").as_int(); }
+  void load(const State& state) override {
+    position_ = StateReader(state, kName).count("position", plan_->size());
+  }
 
  private:
   PlanPtr plan_;
@@ -98,7 +101,7 @@ class WindowCursor final : public Iterator {
   }
 
   State save() const override { return State().set("input", input_->save()); }
-  void load(const State& state) override { input_->load(state.at("input")); }
+  void load(const State& state) override { input_->load(StateReader(state, kName).at("input")); }
 
  private:
   /// A dataset of leaf `leaf` of the elements.

@@ -5,6 +5,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/state_reader.h"
 #include "ops/open.h"
 #include "ops/ops.h"
 #include "ops/zip_plan.h"
@@ -41,10 +42,9 @@ class ZipCursor final : public Iterator {
   }
 
   void load(const State& state) override {
-    const State::List& inputs = state.at("inputs").as_list();
-    TORCH_CHECK_VALUE(inputs.size() == inputs_.size(), "state: a position of ", inputs.size(),
-                      " zipped datasets does not fit a zip of ", inputs_.size(), ".");
-    ended_ = state.at("ended").as_bool();
+    const StateReader saved(state, "zip");
+    const State::List& inputs = saved.list("inputs", inputs_.size());
+    ended_ = saved.flag("ended");
     for (std::size_t i = 0; i < inputs.size(); ++i) inputs_[i]->load(inputs[i]);
   }
 

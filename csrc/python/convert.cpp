@@ -11,34 +11,77 @@
 namespace torch_distinput {
 namespace {
 
-State state_entry(py::handle value, const std::string& path) {
-  if (value.is_none()) return {};
-  if (py::isinstance<py::bool_>(value)) return value.cast<bool>();
-  if (py::isinstance<py::int_>(value)) {
+/// Where an entry stands: the path from the whole state to it.
+struct StatePath {
+  const StatePath* outer = nullptr;
+  std::string entry = {};  ///< `['input']` or `[3]`
+  int depth = 0;
+
+  StatePath inside(std::string next) const { return {this, std::move(next), depth + 1}; }
+  std::string text() const { return outer == nullptr ? "state" : outer->text() + entry; }
+  std::string beginning() const { return text().substr(0, 60) + "..."; }
+};
+
+/// Reads what a user passes as a state: it may be nested without end, or hold itself many times over.
+class StateFromPython {
+ public:
+  State read(py::handle value, const StatePath& path) {
+    TORCH_CHECK_VALUE(path.depth <= kMostDepth, path.beginning(), ": must be nested at most ", kMostDepth,
+                      " deep, but is deeper; a dict or list in it may hold itself.");
+    TORCH_CHECK_VALUE(++values_ <= kMostValues, path.beginning(), ": a state must hold at most ", kMostValues,
+                      " values, but has more; a dict or list may stand in it many times.");
+    if (value.is_none()) return {};
+    if (py::isinstance<py::bool_>(value)) return value.cast<bool>();
+    if (py::isinstance<py::int_>(value)) return integer(value, path);
+    if (py::isinstance<py::float_>(value)) return value.cast<double>();
+    if (py::isinstance<py::str>(value)) return text(value, path);
+    if (py::isinstance<py::list>(value) || py::isinstance<py::tuple>(value)) return list(value, path);
+    TORCH_CHECK_TYPE(py::isinstance<py::dict>(value), path.text(), ": is a ", Py_TYPE(value.ptr())->tp_name,
+                     "; a state holds dicts, lists, ints, floats, strings, bools and None.");
+    return map(value, path);
+  }
+
+ private:
+  /// Far more than any pipeline and any number of restarts nest, and little of a thread's stack.
+  static constexpr int kMostDepth = 1000;
+  static constexpr std::int64_t kMostValues = std::int64_t{1} << 22;
+
+  static State integer(py::handle value, const StatePath& path) {
     int overflow = 0;
     const std::int64_t number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
-    TORCH_CHECK_VALUE(overflow == 0, "state", path, ": an int beyond 64 bits.");
+    TORCH_CHECK_VALUE(overflow == 0, path.text(), ": an int beyond 64 bits.");
     return number;
   }
-  if (py::isinstance<py::float_>(value)) return value.cast<double>();
-  if (py::isinstance<py::str>(value)) return value.cast<std::string>();
-  if (py::isinstance<py::list>(value) || py::isinstance<py::tuple>(value)) {
-    State::List list;
+
+  static std::string text(py::handle value, const StatePath& path) {
+    Py_ssize_t size = 0;
+    const char* const data = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
+    if (data == nullptr) PyErr_Clear();
+    TORCH_CHECK_VALUE(data != nullptr, path.text(),
+                      ": a string that is no text: it has half a surrogate pair.");
+    return {data, static_cast<std::size_t>(size)};
+  }
+
+  State list(py::handle value, const StatePath& path) {
+    State::List entries;
     for (const auto item : value)
-      list.push_back(state_entry(item, path + "[" + std::to_string(list.size()) + "]"));
-    return list;
+      entries.push_back(read(item, path.inside(c10::str("[", entries.size(), "]"))));
+    return entries;
   }
-  TORCH_CHECK_TYPE(py::isinstance<py::dict>(value), "state", path, ": is a ", Py_TYPE(value.ptr())->tp_name,
-                   "; a state holds dicts, lists, ints, floats, strings, bools and None.");
-  State::Map map;
-  for (const auto& [key, entry] : py::reinterpret_borrow<py::dict>(value)) {
-    TORCH_CHECK_TYPE(py::isinstance<py::str>(key), "state", path,
-                     ": keys must be str, but found a key of type ", Py_TYPE(key.ptr())->tp_name, ".");
-    const auto name = key.cast<std::string>();
-    map.emplace(name, state_entry(entry, path + "['" + name + "']"));
+
+  State map(py::handle value, const StatePath& path) {
+    State::Map entries;
+    for (const auto& [key, entry] : py::reinterpret_borrow<py::dict>(value)) {
+      TORCH_CHECK_TYPE(py::isinstance<py::str>(key), path.text(),
+                       ": keys must be str, but found a key of type ", Py_TYPE(key.ptr())->tp_name, ".");
+      const std::string name = text(key, path);
+      entries.emplace(name, read(entry, path.inside("['" + name + "']")));
+    }
+    return entries;
   }
-  return map;
-}
+
+  std::int64_t values_ = 0;
+};
 
 struct StateWriter {
   py::object operator()(std::monostate) const { return py::none(); }
@@ -143,7 +186,7 @@ Element ElementReader::read(py::handle value) {
 
 py::object state_to_python(const State& state) { return std::visit(StateWriter{}, state.value()); }
 
-State state_from_python(py::handle value) { return state_entry(value, ""); }
+State state_from_python(py::handle value) { return StateFromPython().read(value, {}); }
 
 py::dict stats_to_python(const Stats& stats) {
   py::dict result;

@@ -6,6 +6,7 @@
 #include <c10/util/Exception.h>
 
 #include "core/skip_budget.h"
+#include "core/state_reader.h"
 #include "files/record_reader.h"
 #include "sources/byte_elements.h"
 #include "sources/file_errors.h"
@@ -46,17 +47,17 @@ class FileCursor final : public Iterator {
   }
 
   void load(const State& state) override {
-    names_->load(state.at("names"));
+    const StateReader saved(state, reader_.name);
+    const bool in_file = !saved.at("offset").is_null();
+    const std::int64_t offset = in_file ? saved.count("offset") : 0;
+    budget_.load(saved.at("skip"));
+    names_->load(saved.at("names"));
     records_.reset();
-    budget_.load(state.at("skip"));
-    const State& offset = state.at("offset");
-    if (offset.is_null()) return;
-    TORCH_CHECK_VALUE(offset.as_int() >= 0, "state: `offset` must be at least 0, but is ", offset.as_int(),
-                      ".");
+    if (!in_file) return;
     before_ = names_->save();
     const std::optional<Element> name = names_->next();
     TORCH_CHECK_VALUE(name, reader_.name, ": the saved position is in a file that `files` no longer yields.");
-    open(*name, static_cast<std::uint64_t>(offset.as_int()));
+    open(*name, static_cast<std::uint64_t>(offset));
   }
 
  private:

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "core/element_type.h"
+#include "core/interrupt_poll.h"
+#include "core/state_reader.h"
 #include "sources/source_node.h"
 #include "sources/sources.h"
 
@@ -37,9 +39,11 @@ class GeneratorCursor final : public Iterator {
 
   /// A generator can only be run again, up to where it was.
   void load(const State& state) override {
-    const std::int64_t wanted = state.at("elements").as_int();
+    const std::int64_t wanted = StateReader(state, kName).count("elements");
     generator_ = nullptr;
+    InterruptPoll poll;
     for (elements_ = 0; elements_ < wanted;) {
+      poll();
       TORCH_CHECK_VALUE(next(), kName, ": the saved position is behind element ", wanted - 1,
                         ", but the generator ended after ", elements_,
                         "; it must yield the same elements again.");

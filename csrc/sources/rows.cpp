@@ -9,6 +9,7 @@
 #include "core/engine.h"
 #include "core/first_row.h"
 #include "core/skip_budget.h"
+#include "core/state_reader.h"
 #include "runtime/counters.h"
 #include "sources/source_node.h"
 #include "sources/sources.h"
@@ -70,8 +71,9 @@ class RowsCursor final : public Iterator {
 
   State save() const override { return State().set("next", next_).set("skip", budget_.save()); }
   void load(const State& state) override {
-    next_ = state.at("next").as_int();
-    budget_.load(state.at("skip"));
+    const StateReader saved(state, kName);
+    next_ = saved.count("next", plan_->size());
+    budget_.load(saved.at("skip"));
   }
 
  private:

@@ -1,7 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "sources/source_node.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "core/state_reader.h"
 
 namespace torch_distinput {
 namespace {
@@ -19,7 +22,9 @@ class SequentialIterator final : public Iterator {
   }
 
   State save() const override { return State().set("next", next_); }
-  void load(const State& state) override { next_ = state.at("next").as_int(); }
+  void load(const State& state) override {
+    next_ = StateReader(state, "state").count("next", std::min(plan_->size(), kMostCounted));
+  }
 
  private:
   PlanPtr plan_;

@@ -133,6 +133,32 @@ TEST(SavedPosition, AStateOfOneOfSeveralWorkersIsNotEnoughForAnotherNumber) {
             std::string::npos);
 }
 
+TEST(SavedPosition, NumbersThatNoRunHasAreRefusedByName) {
+  const files_testing::Folder folder;
+  const Dataset dataset = numbers(folder, {4, 4, 4, 4}, false).batch(2);
+  const State state = run(dataset, 2, {}, 2).states[0];
+  const auto refusal = [&](const char* field, const State& value) {
+    return load_error(dataset, 2, State(State::List{State(state).set(field, value)}));
+  };
+  EXPECT_NE(refusal("workers", 1'000'000'000).find("the list has no state of worker 1 of 1000000000"),
+            std::string::npos);
+  EXPECT_NE(refusal("workers", -5).find("the saved `workers` must be in [1, "), std::string::npos);
+  EXPECT_NE(refusal("worker", 2).find("the saved `worker` must be in [0, 1], but is 2"), std::string::npos);
+  EXPECT_NE(
+      load_error(dataset, 2, State(state).set("rest", 3)).find("the saved `rest` must be a list, but is 3"),
+      std::string::npos);
+  const std::vector<State> shared = run(Dataset::range(24).batch(4), 2, {}, 2).states;
+  const auto cursor_refusal = [&](const char* field, std::int64_t value) {
+    State cursor = shared[0].at("cursor");
+    return load_error(Dataset::range(24).batch(4), 2,
+                      State(shared[0]).set("cursor", cursor.set(field, value)));
+  };
+  EXPECT_NE(cursor_refusal("part", 2).find("the saved `part` must be in [0, 1], but is 2"),
+            std::string::npos);
+  EXPECT_NE(cursor_refusal("part", -1).find("`part`"), std::string::npos);
+  EXPECT_NE(cursor_refusal("row", 9).find("the saved `row` must be in [0, 8], but is 9"), std::string::npos);
+}
+
 TEST(SavedPosition, StatesOfDifferentStepsAreRefused) {
   const files_testing::Folder folder;
   const Dataset dataset = numbers(folder, {4, 4, 4, 4}, false).batch(2);

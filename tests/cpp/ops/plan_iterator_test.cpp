@@ -158,7 +158,7 @@ TEST(PlanIterator, RefusesPositionsThatAreNoneOfItsOwn) {
   EXPECT_EQ(error_of<c10::ValueError>([&] { cursor->load(State().set("input", 3)); }),
             "state: saved in the stream lane, but this pipeline runs as a plan.");
   EXPECT_EQ(error_of<c10::ValueError>([&] { cursor->load(State().set("lane", "plan").set("position", 4)); }),
-            "state: `position` must be at most 3, the number of elements, but is 4.");
+            "state: the saved `position` must be in [0, 3], but is 4.");
 }
 
 const Sample kSmall{64, std::chrono::microseconds(10)};

@@ -1,5 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "core/state_reader.h"
 #include "op_testing.h"
+#include "support/errors.h"
 
 namespace torch_distinput {
 namespace {
@@ -106,6 +108,33 @@ TEST(Repeat, CountsRowsWhereRoundsDiffer) {
   }
   EXPECT_EQ(plan->rows_before(plan->size()), before);
   EXPECT_LT(before, 30 * 6);  // some rounds meet the short batch
+}
+
+/// An iterator of `dataset` at the saved `position` and `row`.
+DatasetIterator at_row(const Dataset& dataset, std::int64_t position, std::int64_t row) {
+  DatasetIterator iterator = dataset.iterate({.epoch = 0, .seed = 1});
+  State state = iterator.save();
+  state.set("position", State().set("lane", "plan").set("position", position).set("row", row));
+  iterator.load(state);
+  return iterator;
+}
+
+TEST(Repeat, FindsARowOfAnyRoundAtOnceWhereAllRoundsHaveTheSameRows) {
+  constexpr std::int64_t kRounds = 100'000'000'000;
+  for (const Dataset& round :
+       {Dataset::range(10).batch(4), Dataset::range(10).shuffle({.seed = 1}).batch(4)}) {
+    DatasetIterator iterator = at_row(round.repeat(), 3 * kRounds + 2, 10 * kRounds + 8);
+    EXPECT_EQ(iterator.next()->rows(), 2);
+    EXPECT_EQ(iterator.next()->rows(), 4);
+  }
+}
+
+TEST(Repeat, RefusesAPositionWithRowsThatNoSuchElementsHave) {
+  const Dataset dataset = Dataset::range(10).batch(4).repeat();
+  EXPECT_EQ(message_of<c10::ValueError>([&] { at_row(dataset, 5, kMostCounted); }),
+            "state: the saved position is damaged: 5 elements cannot have 281474976710656 rows.");
+  EXPECT_EQ(message_of<c10::ValueError>([&] { at_row(dataset, kMostCounted, 5); }),
+            "state: the saved position is damaged: 281474976710656 elements cannot have 5 rows.");
 }
 
 TEST(Repeat, CutsRowsAcrossTheBorderOfRounds) {
