@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/interrupt_watch.h"
+#include "core/stop_scope.h"
 #include "distribute/agreement.h"
 #include "distribute/own_steps.h"
 #include "runtime/poll.h"
@@ -21,9 +22,6 @@
 
 namespace torch_distinput {
 namespace {
-
-/// Ends the wait in a round that nobody needs any more.
-struct Stopped {};
 
 std::int64_t steps_ahead(const Distribution& distribution) {
   const std::int64_t buffer = distribution.input.per_replica_buffer_size;
@@ -126,6 +124,10 @@ class AgreedLane final : public Lane {
 
   /// The reading thread: makes own steps as long as there is room.
   void read() noexcept {
+    const StopScope stop([this] {
+      const std::lock_guard lock(table_->mutex);
+      return table_->stopped;
+    });
     while (true) {
       {
         std::unique_lock lock(table_->mutex);
@@ -133,7 +135,11 @@ class AgreedLane final : public Lane {
         if (table_->stopped) return;
       }
       while (may_read()) {
-        if (!read_step()) return;
+        try {
+          if (!read_step()) return;
+        } catch (const Stopped&) {
+          return;
+        }
       }
     }
   }

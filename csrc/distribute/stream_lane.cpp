@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/interrupt_poll.h"
+#include "core/stop_scope.h"
 #include "distribute/element_window.h"
 #include "ops/open.h"
 #include "runtime/bounded_queue.h"
@@ -112,6 +113,7 @@ class ThreadedStreamLane final : public Lane {
 
  private:
   void read() noexcept {
+    const StopScope stop([this] { return queue_.closed(); });
     try {
       while (auto step = reader_.next()) {
         if (!queue_.push(std::move(*step))) return;

@@ -18,11 +18,15 @@ constexpr std::uint64_t kAhead = std::uint64_t{4} << 20;
 
 class PlainBytes final : public ByteSource {
  public:
-  PlainBytes(FilePtr file, std::uint64_t offset)
-      : file_(std::move(file)), opened_(file_->stamp()), offset_(offset), asked_(offset) {}
+  PlainBytes(FilePtr file, std::uint64_t offset, Poll poll)
+      : file_(std::move(file)),
+        opened_(file_->stamp()),
+        offset_(offset),
+        asked_(offset),
+        poll_(std::move(poll)) {}
 
   std::size_t read(std::span<char> into) override {
-    if (!opened_.is_regular) return file_->read_next(into);
+    if (!opened_.is_regular) return file_->read_next(into, poll_);
     if (offset_ + kAhead / 2 >= asked_) {
       file_->will_read(asked_, kAhead);
       asked_ += kAhead;
@@ -44,17 +48,23 @@ class PlainBytes final : public ByteSource {
   FileStamp opened_;  ///< the file when it was opened
   std::uint64_t offset_;
   std::uint64_t asked_;  ///< up to here the system was asked to fetch
+  Poll poll_;
 };
 
 class InflatedBytes final : public ByteSource {
  public:
-  InflatedBytes(FilePtr file, Compression compression)
-      : path_(file->path()), packed_(std::move(file), 0), inflater_(compression), piece_(kPiece) {}
+  InflatedBytes(FilePtr file, Compression compression, Poll poll)
+      : path_(file->path()),
+        packed_(std::move(file), 0, std::move(poll)),
+        inflater_(compression),
+        piece_(kPiece) {}
 
   std::size_t read(std::span<char> into) override {
     if (!problem_.empty()) throw FileError(path_, offset_, problem_);
     std::size_t done = 0;
     while (done < into.size()) {
+      // Bytes that are there do not wait for others.
+      if (left_.empty() && done > 0) break;
       if (left_.empty()) left_ = std::span(piece_).first(packed_.read(piece_));
       const Inflater::Progress progress = inflater_.step(left_, into.subspan(done));
       left_ = left_.subspan(progress.used);
@@ -93,20 +103,21 @@ void skip_bytes(ByteSource& source, std::uint64_t count, const std::string& path
 
 }  // namespace
 
-std::unique_ptr<ByteSource> open_bytes(FilePtr file, Compression compression, std::uint64_t offset) {
+std::unique_ptr<ByteSource> open_bytes(FilePtr file, Compression compression, std::uint64_t offset,
+                                       Poll poll) {
   const std::string path = file->path();
   if (compression == Compression::kNone && file->stamp().is_regular) {
     if (char before; offset > 0 && file->read({&before, 1}, offset - 1) == 0) {
       throw FileError(FileError::Kind::kChanged, path,
                       "it ends before byte " + std::to_string(offset) + ", the position to go on from");
     }
-    return std::make_unique<PlainBytes>(std::move(file), offset);
+    return std::make_unique<PlainBytes>(std::move(file), offset, std::move(poll));
   }
   std::unique_ptr<ByteSource> source;
   if (compression == Compression::kNone) {
-    source = std::make_unique<PlainBytes>(std::move(file), 0);
+    source = std::make_unique<PlainBytes>(std::move(file), 0, std::move(poll));
   } else {
-    source = std::make_unique<InflatedBytes>(std::move(file), compression);
+    source = std::make_unique<InflatedBytes>(std::move(file), compression, std::move(poll));
   }
   skip_bytes(*source, offset, path);
   return source;

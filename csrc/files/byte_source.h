@@ -18,7 +18,9 @@ class ByteSource {
   virtual std::size_t read(std::span<char> into) = 0;
 };
 
-/// The bytes of `file` from byte `offset` of its uncompressed contents on. Reads ahead of its user.
-std::unique_ptr<ByteSource> open_bytes(FilePtr file, Compression compression, std::uint64_t offset);
+/// The bytes of `file` from byte `offset` of its uncompressed contents on. Reads ahead of its user. Where
+/// bytes are waited for (a pipe), what `poll` throws ends the wait, and nothing is lost.
+std::unique_ptr<ByteSource> open_bytes(FilePtr file, Compression compression, std::uint64_t offset,
+                                       Poll poll);
 
 }  // namespace torch_distinput

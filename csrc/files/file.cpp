@@ -2,6 +2,7 @@
 #include "files/file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -23,15 +24,26 @@ FileStamp to_stamp(const struct ::stat& status, const std::string& path) {
           .is_regular = S_ISREG(status.st_mode)};
 }
 
-int open_file(const std::string& path, File::Opening opening) {
-  // Regular files are read the same either way.
-  const int flags = O_RDONLY | O_CLOEXEC | (opening == File::Opening::kAtOnce ? O_NONBLOCK : 0);
+int open_file(const std::string& path) {
   int descriptor;
   do {
-    descriptor = ::open(path.c_str(), flags);
+    // Otherwise a pipe would be waited for here, and in each read, where nothing can end the wait. Regular
+    // files are read the same either way.
+    descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   } while (descriptor < 0 && errno == EINTR);
   if (descriptor < 0) throw_system_error(path, "open", errno);
   return descriptor;
+}
+
+/// Waits until there are bytes to read, an end or an error.
+void wait_readable(const std::string& path, int descriptor, const Poll& poll) {
+  ::pollfd wanted{.fd = descriptor, .events = POLLIN, .revents = 0};
+  while (true) {
+    const int ready = ::poll(&wanted, 1, static_cast<int>(kPollInterval.count()));
+    if (ready > 0) return;
+    if (ready < 0 && errno != EINTR) throw_system_error(path, "wait for", errno);
+    if (poll) poll();
+  }
 }
 
 /// The system call again until it is not interrupted.
@@ -68,8 +80,7 @@ bool can_index(const std::string& path) {
   return File(path).read({&first, 1}, 0) == 0;
 }
 
-File::File(std::string path, Opening opening)
-    : path_(std::move(path)), descriptor_(open_file(path_, opening)) {
+File::File(std::string path) : path_(std::move(path)), descriptor_(open_file(path_)) {
   try {
     stamp();
   } catch (...) {
@@ -119,8 +130,15 @@ std::size_t File::read(std::span<const std::span<char>> pieces, std::uint64_t of
   return done;
 }
 
-std::size_t File::read_next(std::span<char> into) const {
-  return checked(path_, [&] { return ::read(descriptor_, into.data(), into.size()); });
+std::size_t File::read_next(std::span<char> into, const Poll& poll) const {
+  while (true) {
+    // A read would take a pipe to which nobody has written yet for one at its end; this waits for both.
+    wait_readable(path_, descriptor_, poll);
+    const ssize_t count = ::read(descriptor_, into.data(), into.size());
+    if (count >= 0) return static_cast<std::size_t>(count);
+    // Another process that reads the same pipe may have been faster.
+    if (errno != EINTR && errno != EAGAIN) throw_system_error(path_, "read", errno);
+  }
 }
 
 void File::will_read(std::uint64_t offset, std::uint64_t size) const noexcept {

@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 
+#include "runtime/poll.h"
+
 namespace torch_distinput {
 
 /// What tells whether a file is still the one that was looked at.
@@ -28,14 +30,9 @@ bool can_index(const std::string& path);
 /// An open file, read by position: many threads may read at once. Closed when destroyed.
 class File {
  public:
-  /// How to open a pipe to which nobody writes.
-  enum class Opening {
-    kWaits,   ///< for somebody who writes
-    kAtOnce,  ///< nothing can be read from it then: for users who need a regular file, and look at the stamp
-  };
-
-  /// Throws FileError where it is missing, a folder or unreadable.
-  explicit File(std::string path, Opening opening = Opening::kWaits);
+  /// Opens it at once, also a pipe to which nobody writes. Throws FileError where it is missing, a folder or
+  /// unreadable.
+  explicit File(std::string path);
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -48,8 +45,9 @@ class File {
   std::size_t read(std::span<char> into, std::uint64_t offset) const;
   /// The same into several pieces of memory, one after the other; no more than 16.
   std::size_t read(std::span<const std::span<char>> pieces, std::uint64_t offset) const;
-  /// The next bytes of a file without positions (a pipe); 0 at the end.
-  std::size_t read_next(std::span<char> into) const;
+  /// The next bytes of a file without positions (a pipe); 0 at the end. Waits for them, and before the first
+  /// ones for somebody who writes. What `poll` throws ends the wait, and nothing is lost.
+  std::size_t read_next(std::span<char> into, const Poll& poll) const;
 
   /// Asks the system to fetch these bytes in the background.
   void will_read(std::uint64_t offset, std::uint64_t size) const noexcept;

@@ -119,7 +119,7 @@ bool write_whole(const fs::path& place, std::span<const char> bytes) {
 
 /// Empty where `path` is no regular file.
 std::vector<char> read_whole(const std::string& path) {
-  const File file(path, File::Opening::kAtOnce);
+  const File file(path);
   const FileStamp stamp = file.stamp();
   if (!stamp.is_regular) return {};
   std::vector<char> bytes(static_cast<std::size_t>(stamp.size));

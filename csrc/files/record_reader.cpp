@@ -14,10 +14,10 @@ constexpr std::size_t kPiece = std::size_t{256} << 10;
 }  // namespace
 
 RecordReader::RecordReader(FilePtr file, const RecordFormat& format, Compression compression,
-                           std::uint64_t offset)
+                           std::uint64_t offset, Poll poll)
     : path_(file->path()),
       format_(format),
-      source_(open_bytes(std::move(file), compression, offset)),
+      source_(open_bytes(std::move(file), compression, offset, std::move(poll))),
       offset_(offset),
       buffer_(kPiece) {}
 
@@ -68,7 +68,7 @@ bool RecordReader::fill(std::uint64_t wanted) {
   std::size_t count = 0;
   try {
     count = source_->read(std::span(buffer_).subspan(end_));
-  } catch (...) {
+  } catch (const FileError&) {
     ended_ = true;
     throw;
   }

@@ -18,8 +18,9 @@ namespace torch_distinput {
 class RecordReader {
  public:
   /// From byte `offset` of the uncompressed contents on: 0, or an `offset()` of another reader. Throws
-  /// FileError.
-  RecordReader(FilePtr file, const RecordFormat& format, Compression compression, std::uint64_t offset = 0);
+  /// FileError. What `poll` throws while bytes of a pipe are waited for ends the wait, and nothing is lost.
+  RecordReader(FilePtr file, const RecordFormat& format, Compression compression, std::uint64_t offset = 0,
+               Poll poll = {});
 
   /// The contents of the next record, valid until the next call; nullopt at the end. Throws FileError for a
   /// damaged record; the next call goes on behind it where that is possible, else it is the end.

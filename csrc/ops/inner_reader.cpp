@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "core/stop_scope.h"
 #include "runtime/poll.h"
 #include "torch_distinput/interrupt.h"
 
@@ -56,6 +57,10 @@ void InnerReaders::submit(const InnerReaderPtr& reader) {
 
 void InnerReaders::run(Shared& shared, InnerReader& reader) noexcept {
   std::exception_ptr error;
+  const StopScope stop([&shared] {
+    const std::lock_guard lock(shared.mutex);
+    return shared.stopped;
+  });
   try {
     read(shared, reader);
   } catch (...) {

@@ -6,6 +6,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/stop_scope.h"
 #include "ops/open.h"
 #include "ops/ops.h"
 #include "ops/unary_node.h"
@@ -72,6 +73,7 @@ class Reader {
 
  private:
   void read(Iterator& input) noexcept {
+    const StopScope stop([this] { return queue_->closed(); });
     try {
       while (std::optional<Element> element = input.next()) {
         if (!queue_->push({std::move(*element), input.save()})) return;

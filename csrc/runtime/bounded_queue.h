@@ -42,6 +42,8 @@ class BoundedQueue {
 
   /// Items in the queue now.
   std::size_t size() const;
+  /// Whether `close` or `fail` was called.
+  bool closed() const;
 
   /// How often `pop` had to sleep.
   std::int64_t waits() const noexcept { return queue_->waits.value(); }
@@ -108,6 +110,12 @@ template <class T>
 std::size_t BoundedQueue<T>::size() const {
   const std::lock_guard lock(queue_->mutex);
   return queue_->items.size();
+}
+
+template <class T>
+bool BoundedQueue<T>::closed() const {
+  const std::lock_guard lock(queue_->mutex);
+  return queue_->closed;
 }
 
 template <class T>

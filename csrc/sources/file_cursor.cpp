@@ -11,9 +11,15 @@
 #include "sources/byte_elements.h"
 #include "sources/file_errors.h"
 #include "sources/file_names.h"
+#include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
 namespace {
+
+/// Of the thread that reads.
+void look_for_interrupt() {
+  if (const auto& check = interrupt_check()) check();
+}
 
 class FileCursor final : public Iterator {
  public:
@@ -80,7 +86,7 @@ class FileCursor final : public Iterator {
     const std::string path = file_name_of(name, reader_.name);
     with_file_errors(reader_.name, [&] {
       auto file = std::make_shared<const File>(path);
-      records_.emplace(std::move(file), reader_.format, reader_.compression, offset);
+      records_.emplace(std::move(file), reader_.format, reader_.compression, offset, look_for_interrupt);
     });
   }
 

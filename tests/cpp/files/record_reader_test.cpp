@@ -179,5 +179,42 @@ TEST(RecordReader, ReadsAPipe) {
   EXPECT_EQ(lines(read_all(reader(path, kLines))), bytes);
 }
 
+struct Interrupted {};
+
+/// The records up to an interrupt or the end.
+bool interrupted(RecordReader& records, Strings& read) {
+  try {
+    while (auto record = next(records)) read.push_back(*std::move(record));
+    return false;
+  } catch (const Interrupted&) {
+    return true;
+  }
+}
+
+TEST(RecordReader, AnInterruptEndsTheWaitForAPipeAndLosesNothing) {
+  const Folder folder;
+  const Strings written = random_records(30);
+  for (const Compression compression : {Compression::kNone, Compression::kGzip}) {
+    const bool plain = compression == Compression::kNone;
+    const std::string bytes = plain ? lines(written) : compressed(lines(written), compression);
+    const std::string path = folder.path(plain ? "plain" : "packed");
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    RecordReader records(std::make_shared<const File>(path), kLines, compression, 0,
+                         [] { throw Interrupted(); });
+    Strings read;
+    EXPECT_TRUE(interrupted(records, read));  // nobody has opened it to write
+    EXPECT_EQ(read, Strings{});
+    {
+      std::ofstream writer(path, std::ios::binary);
+      writer << bytes.substr(0, bytes.size() / 2) << std::flush;
+      EXPECT_TRUE(interrupted(records, read));
+      EXPECT_FALSE(read.empty());
+      writer << bytes.substr(bytes.size() / 2);
+    }
+    EXPECT_FALSE(interrupted(records, read));
+    EXPECT_EQ(read, written);
+  }
+}
+
 }  // namespace
 }  // namespace torch_distinput

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "op_testing.h"
+#include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
 namespace {
@@ -101,6 +102,30 @@ TEST(Prefetch, StopsItsThreadWhenItIsDestroyed) {
     iterator.next();
   }
   EXPECT_EQ(watch.use_count(), 1);
+}
+
+TEST(Prefetch, EndsAWaitOfItsInputWhenItIsDestroyed) {
+  std::atomic<bool> waits{false};
+  std::atomic<bool> gave_up{false};
+  const auto open = [&] {
+    return [&, first = true]() mutable -> std::optional<Element> {
+      if (std::exchange(first, false)) return scalar(0);
+      waits = true;
+      gave_up = !eventually([] {
+        if (const auto& check = interrupt_check()) check();
+        return false;
+      });
+      return std::nullopt;
+    };
+  };
+  {
+    const Dataset dataset =
+        Dataset::from_generator(open, {Structure::leaf(), {TensorSpec{Dims{}, at::kLong}}});
+    DatasetIterator iterator = dataset.prefetch(3).iterate();
+    iterator.next();
+    EXPECT_TRUE(eventually([&] { return waits.load(); }));
+  }
+  EXPECT_FALSE(gave_up);
 }
 
 TEST(Prefetch, ASavedPositionFitsThePipelineWithoutIt) {

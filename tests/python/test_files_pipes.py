@@ -1,0 +1,143 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Named pipes: they are waited for, and Ctrl-C, leaving a loop and `close` end the wait."""
+
+import contextlib
+import fcntl
+import os
+import signal
+import struct
+import termios
+import threading
+import time
+
+import pytest
+
+import torch_distinput as tdi
+
+LIMIT = 20
+
+DATASETS = {
+    "plain": lambda pipe: tdi.TextLineDataset(pipe),
+    "prefetch": lambda pipe: tdi.TextLineDataset(pipe).prefetch(1),
+    "batched": lambda pipe: tdi.TextLineDataset(pipe).batch(1).prefetch(2).unbatch(),
+    "parallel interleave": lambda pipe: tdi.Dataset.from_tensor_slices([pipe]).interleave(
+        tdi.TextLineDataset, num_parallel_calls=1
+    ),
+    "skipping": lambda pipe: tdi.TextLineDataset(pipe).with_options(tdi.Options(on_error="skip")),
+    "distributed": lambda pipe: tdi.OneDeviceStrategy("cpu").distribute_dataset(tdi.TextLineDataset(pipe).batch(1)),
+}
+AHEAD = ["prefetch", "batched", "parallel interleave", "distributed"]
+
+
+@pytest.fixture
+def pipe(tmp_path):
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+    return path
+
+
+def eventually(condition):
+    deadline = time.monotonic() + LIMIT
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+def opened_by_us(pipe):
+    def target(descriptor):
+        with contextlib.suppress(OSError):
+            return os.readlink(f"/proc/self/fd/{descriptor}")
+
+    return pipe in map(target, os.listdir("/proc/self/fd"))
+
+
+def unread(descriptor):
+    return struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, b"\0" * 4))[0]
+
+
+@contextlib.contextmanager
+def writer_of(pipe, text):
+    """Somebody who has written `text` and says nothing more, until the end."""
+    descriptor = os.open(pipe, os.O_RDWR)
+    try:
+        os.write(descriptor, text)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def ctrl_c(pipe, when):
+    """Interrupts this thread as soon as `when` holds; frees it, by the pipe's end, where that does nothing."""
+    main, done = threading.get_ident(), threading.Event()
+
+    def interrupt():
+        eventually(when)
+        signal.pthread_kill(main, signal.SIGINT)
+        if not done.wait(LIMIT):
+            os.close(os.open(pipe, os.O_WRONLY))
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_ctrl_c_ends_the_wait_for_somebody_who_writes(pipe, name):
+    with pytest.raises(KeyboardInterrupt), ctrl_c(pipe, lambda: opened_by_us(pipe)):
+        list(DATASETS[name](pipe))
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_ctrl_c_ends_the_wait_for_a_silent_writer(pipe, name):
+    lines = []
+    with writer_of(pipe, b"one\n") as writer, pytest.raises(KeyboardInterrupt):
+        # Where nothing reads ahead, the first look at an empty pipe is the consumer's second one.
+        with ctrl_c(pipe, lambda: unread(writer) == 0 and (lines or name in AHEAD)):
+            lines.extend(DATASETS[name](pipe))
+
+
+def within_limit(call):
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(LIMIT)
+    return not thread.is_alive()
+
+
+@pytest.mark.parametrize("name", AHEAD)
+def test_close_does_not_wait_for_a_silent_writer(pipe, name):
+    with writer_of(pipe, b"one\ntwo\nthree\n"):
+        iterator = iter(DATASETS[name](pipe))
+        assert next(iterator) in ("one", ["one"])
+        assert within_limit(iterator.close)
+
+
+@pytest.mark.parametrize("name", AHEAD)
+def test_leaving_a_loop_does_not_wait_for_a_silent_writer(pipe, name):
+    def leave():
+        for _ in DATASETS[name](pipe):
+            break
+
+    with writer_of(pipe, b"one\ntwo\nthree\n"):
+        assert within_limit(leave)
+
+
+@pytest.mark.parametrize("name", ["plain", "prefetch"])
+def test_a_pipe_is_read_as_far_as_its_writer_writes(pipe, name):
+    def write():
+        with open(pipe, "w") as out:
+            for number in range(20_000):
+                out.write(f"{number}\n")
+                if number == 5:
+                    out.flush()
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    assert [int(line) for line in DATASETS[name](pipe)] == list(range(20_000))
+    writer.join(LIMIT)
