@@ -9,6 +9,8 @@ import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import torch
+
 T = TypeVar("T")
 
 _INT64 = range(-(2**63), 2**63)
@@ -24,6 +26,14 @@ def integer(op: str, name: str, value: Any) -> int:
         raise _wrong_type(op, name, "an int", value) from None
     if result not in _INT64:
         raise _too_large(op, name, value)
+    return result
+
+
+def count(op: str, name: str, value: Any) -> int:
+    """An int of at least 0."""
+    result = integer(op, name, value)
+    if result < 0:
+        raise ValueError(f"{op}: `{name}` must be at least 0, but is {result}.")
     return result
 
 
@@ -57,7 +67,25 @@ def flag(op: str, name: str, value: Any) -> bool:
 def text(op: str, name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise _wrong_type(op, name, "a str", value)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{op}: `{name}` must be text, but is {value!r}.") from None
     return value
+
+
+def device(op: str, name: str, value: Any) -> str:
+    """The name of a device, such as "cuda:0", from one or from a torch.device."""
+    if isinstance(value, torch.device):
+        return str(value)
+    return text(op, name, value)
+
+
+def devices(op: str, value: Any) -> list[str]:
+    """None and no device: those of the environment."""
+    if isinstance(value, (str, torch.device)):
+        raise _wrong_type(op, "devices", "a list of devices", value)
+    return [] if value is None else sequence(op, "devices", value, device)
 
 
 def optional_text(op: str, name: str, value: Any) -> str | None:

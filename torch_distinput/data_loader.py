@@ -12,6 +12,7 @@ from torch.utils.data import BatchSampler
 from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput import _C
+from torch_distinput._arguments import count
 from torch_distinput.dataset import Dataset
 from torch_distinput.loader.arguments import check_arguments
 from torch_distinput.loader.distributed import Engine
@@ -205,6 +206,7 @@ class DataLoader(data.DataLoader[_Item]):
     def set_epoch(self, epoch: int) -> None:
         """Pins the epoch of the next iterator, also of a sampler or dataset that counts epochs itself. Never needed:
         without it each iterator that handed anything out is followed by the next epoch."""
+        epoch = count("set_epoch", "epoch", epoch)
         self._memory.pinned = epoch
         samplers = (self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None))
         for part in {id(part): part for part in (*samplers, self.dataset)}.values():
@@ -272,6 +274,7 @@ class DataLoader(data.DataLoader[_Item]):
         """
         if not self.distributed:
             raise ValueError("global_valid: is for `distributed=True`.")
+        step, k = count("global_valid", "step", step), count("global_valid", "k", k)
         return self._distributed_engine().global_valid(self, step, k)
 
     def cardinality(self) -> int:

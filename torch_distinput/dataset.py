@@ -11,7 +11,17 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
 from torch_distinput import _C, torch_source
-from torch_distinput._arguments import flag, function, instance, integer, number, optional_integer, sequence, text
+from torch_distinput._arguments import (
+    count,
+    flag,
+    function,
+    instance,
+    integer,
+    number,
+    optional_integer,
+    sequence,
+    text,
+)
 from torch_distinput._file_names import file_names
 from torch_distinput._structure import children, map_leaves, rebuild
 
@@ -409,7 +419,11 @@ class Dataset(IterableDataset):
 
         With a strategy: how it would deal out the rows, and why.
         """
-        return self._native.explain() if strategy is None else strategy.distribute_dataset(self).explain()
+        if strategy is None:
+            return self._native.explain()
+        if not callable(getattr(strategy, "distribute_dataset", None)):
+            raise TypeError(f"explain: `strategy` must be a Strategy, but is a {type(strategy).__name__}.")
+        return strategy.distribute_dataset(self).explain()
 
     def __len__(self) -> int:
         cardinality = self._native.cardinality()
@@ -438,7 +452,7 @@ class Dataset(IterableDataset):
 
     def set_epoch(self, epoch: int) -> None:
         """Pins the epoch of the next iterator."""
-        epoch = integer("set_epoch", "epoch", epoch)
+        epoch = count("set_epoch", "epoch", epoch)
         self._native.set_epoch(epoch)
         self._pinned_epoch = epoch
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from torch_distinput import _C
+from torch_distinput._arguments import count, function
 from torch_distinput._structure import map_leaves
 from torch_distinput.replica import current_frame
 from torch_distinput.spec import PerReplicaSpec
@@ -170,11 +171,11 @@ class DistributedDataset:
 
     def set_epoch(self, epoch: int) -> None:
         """Pins the epoch of the next iterator."""
-        self._native.set_epoch(epoch)
+        self._native.set_epoch(count("set_epoch", "epoch", epoch))
 
     def reduce(self, initial: Any, fn: Callable[[Any, Any], Any]) -> Any:
         """`state = fn(state, step)` over all steps, from `initial`; the last state."""
-        state = initial
+        state, fn = initial, function("reduce", "fn", fn)
         for step in self:
             state = fn(state, step)
         return state

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from torch_distinput import _C
-from torch_distinput._arguments import flag, integer, number, sequence
+from torch_distinput._arguments import count, flag, number, sequence
 from torch_distinput._C import InputReplicationMode
 
 SPLITS = ("tf", "balanced")
@@ -107,10 +107,7 @@ def _mode(name: str, value) -> InputReplicationMode:
 
 
 def _count(name: str, value) -> int:
-    count = integer("InputOptions", name, value)
-    if count < 0:
-        raise ValueError(f"InputOptions: `{name}` must be at least 0, but is {value}.")
-    return count
+    return count("InputOptions", name, value)
 
 
 def _word(words: Sequence[str]):

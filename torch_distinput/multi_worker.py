@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from torch_distinput import _C
+from torch_distinput import _arguments, _C
 from torch_distinput._reduce import ReduceOp, combine
 from torch_distinput._structure import map_leaves
 from torch_distinput.strategy import _NativeStrategy
@@ -64,7 +64,7 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
         if rounds not in (None, "store", "gloo"):
             raise ValueError(f"MultiWorkerMirroredStrategy: `rounds` must be None, 'store' or 'gloo', but is {rounds!r}.")
         group = _group_of(process_group)
-        names = [] if devices is None else [str(device) for device in devices]
+        names = _arguments.devices("MultiWorkerMirroredStrategy", devices)
         self._group = group
         if group is None:
             native = _C.MultiWorkerMirroredStrategy(dist.HashStore(), 0, 1, "one process", names)

@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from torch_distinput import _C
+from torch_distinput._arguments import instance
 from torch_distinput._C import StepInfo
 from torch_distinput._structure import map_leaves
 from torch_distinput.replica import current_frame
@@ -20,6 +21,7 @@ def scaled_mean(loss: Tensor, info: StepInfo, anchor: Tensor) -> Tensor:
         anchor: a tensor of the replica's graph, such as the model's output. A replica without rows returns a zero
             that hangs on it, so that `backward` works there too.
     """
+    info = instance("scaled_mean", "info", info, StepInfo)
     return _C.scaled_mean(loss, info, anchor, _replica(info, "scaled_mean"))
 
 
@@ -30,7 +32,7 @@ def distributed_mean(loss_sum: Tensor, info: StepInfo) -> Tensor:
         loss_sum: the sum over this replica's valid rows (0 where it has none).
         info: the step's `step_info`.
     """
-    return _C.distributed_mean(loss_sum, info)
+    return _C.distributed_mean(loss_sum, instance("distributed_mean", "info", info, StepInfo))
 
 
 def restore_order(rows: Any, info: StepInfo) -> Any:
@@ -40,6 +42,7 @@ def restore_order(rows: Any, info: StepInfo) -> Any:
         rows: what `strategy.gather(value, axis=0)` returned for the step; or a structure of such tensors.
         info: the step's `step_info`.
     """
+    info = instance("restore_order", "info", info, StepInfo)
     return map_leaves(lambda leaf: _C.restore_order(leaf, info), rows)
 
 

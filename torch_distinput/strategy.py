@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from torch_distinput import _C
+from torch_distinput import _arguments, _C
 from torch_distinput._C import InputContext, ValueContext
 from torch_distinput._reduce import ReduceOp, combine, concatenate
 from torch_distinput._structure import children
@@ -38,6 +38,7 @@ class DefaultStrategy(Strategy):
         yield self
 
     def run(self, fn, args=(), kwargs=None):
+        _check_callable("run", "fn", fn)
         _check_arguments(args, kwargs)
         return fn(*args, **(kwargs or {}))
 
@@ -89,7 +90,8 @@ class _NativeStrategy(Strategy):
 
     @enable_partial_batch_handling.setter
     def enable_partial_batch_handling(self, value: bool) -> None:
-        self._native.enable_partial_batch_handling = value
+        name = "enable_partial_batch_handling"
+        self._native.enable_partial_batch_handling = _arguments.flag(type(self).__name__, name, value)
 
     @contextlib.contextmanager
     def scope(self):
@@ -99,6 +101,7 @@ class _NativeStrategy(Strategy):
             yield self
 
     def run(self, fn, args=(), kwargs=None):
+        _check_callable("run", "fn", fn)
         _check_arguments(args, kwargs)
         self._check_cross_replica("run")
         count = len(self._devices)
@@ -202,7 +205,7 @@ class OneDeviceStrategy(_NativeStrategy):
     """
 
     def __init__(self, device: str | torch.device):
-        super().__init__(_C.OneDeviceStrategy(str(device)))
+        super().__init__(_C.OneDeviceStrategy(_arguments.device("OneDeviceStrategy", "device", device)))
 
     def reduce(self, op, value, axis=None):
         if axis is None and not isinstance(value, PerReplica):
@@ -226,9 +229,7 @@ class MirroredStrategy(_NativeStrategy):
     """
 
     def __init__(self, devices: Sequence[str | torch.device] | None = None):
-        if isinstance(devices, (str, torch.device)):
-            raise TypeError(f"MirroredStrategy: `devices` must be a list of devices, but is {devices!r}.")
-        super().__init__(_C.MirroredStrategy([str(device) for device in devices or ()]))
+        super().__init__(_C.MirroredStrategy(_arguments.devices("MirroredStrategy", devices)))
 
 
 def get_strategy() -> Strategy:

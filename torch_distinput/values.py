@@ -26,7 +26,10 @@ class PerReplica:
     __slots__ = ("_values",)
 
     def __init__(self, values: Sequence[Any]):
-        self._values = tuple(values)
+        try:
+            self._values = tuple(values)
+        except TypeError:
+            raise TypeError(f"PerReplica: `values` must be a sequence, but is a {type(values).__name__}.") from None
 
     @property
     def values(self) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from torch_distinput._arguments import function
 from torch_distinput._structure import children, map_leaves
 from torch_distinput.spec import PerReplicaSpec, TensorSpec
 
@@ -27,6 +28,7 @@ def check_zero_rows(model: Callable, spec: Any) -> None:
 
     Raises ValueError that names the first layer that fails, or whose parameters or buffers become NaN.
     """
+    function("check_zero_rows", "model", model)
     arguments = map_leaves(lambda leaf: _zero_rows(leaf, _device_of(model)), spec)
     module = model if isinstance(model, torch.nn.Module) else None
     buffers = {} if module is None else {name: value.clone() for name, value in module.named_buffers()}

@@ -33,6 +33,7 @@ UnpackedType unpacked_type(c10::ScalarType dtype) {
 
 void unpack_with_cuda(const at::Tensor& images, bool channels_last, at::ArrayRef<double> scale,
                       at::ArrayRef<double> shift, bool to_channels_last, at::Tensor& out) {
+  if (images.numel() == 0) return;
   const CudaFunctions* const cuda = cuda_library().functions;
   TORCH_CHECK(cuda != nullptr, "torch_distinput::unpack_images: the CUDA library is not there.");
   const std::vector<float> scales(scale.begin(), scale.end());

@@ -21,11 +21,19 @@ void check_worker(const std::string& call, std::int64_t num_workers, std::int64_
           "`worker` must be in [0, " + std::to_string(num_workers) + ")", worker);
 }
 
+void check_replicas(const std::string& call, std::int64_t num_workers, std::int64_t replicas_per_worker) {
+  require(replicas_per_worker >= 1, call, "`replicas_per_worker` must be at least 1", replicas_per_worker);
+  require(num_workers <= kMostReplicas / replicas_per_worker, call,
+          "`num_workers` times `replicas_per_worker`, " + std::to_string(replicas_per_worker) +
+              ", must be at most " + std::to_string(kMostReplicas) + ", but `num_workers`",
+          num_workers);
+}
+
 std::vector<std::int64_t> batch_sizes_for_worker(std::int64_t global_batch_size, std::int64_t num_workers,
                                                  std::int64_t replicas_per_worker, std::int64_t worker) {
   const std::string call = "batch_sizes_for_worker";
   require(num_workers >= 1, call, "`num_workers` must be at least 1", num_workers);
-  require(replicas_per_worker >= 1, call, "`replicas_per_worker` must be at least 1", replicas_per_worker);
+  check_replicas(call, num_workers, replicas_per_worker);
   const std::int64_t replicas = num_workers * replicas_per_worker;
   std::int64_t smaller = global_batch_size / replicas;
   if (global_batch_size % replicas < 0) --smaller;

@@ -15,6 +15,13 @@ namespace torch_distinput {
 std::vector<std::int64_t> batch_sizes_for_worker(std::int64_t global_batch_size, std::int64_t num_workers,
                                                  std::int64_t replicas_per_worker, std::int64_t worker);
 
+/// The most replicas of all workers: some lists have an entry for each.
+inline constexpr std::int64_t kMostReplicas = std::int64_t{1} << 20;
+
+/// Throws InvalidArgumentError where `replicas_per_worker` is below 1 or all workers together have more than
+/// `kMostReplicas`; `call` names the call.
+void check_replicas(const std::string& call, std::int64_t num_workers, std::int64_t replicas_per_worker);
+
 /// Throws InvalidArgumentError unless 0 <= worker < num_workers; `call` names the call.
 void check_worker(const std::string& call, std::int64_t num_workers, std::int64_t worker);
 

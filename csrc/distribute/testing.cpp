@@ -37,6 +37,7 @@ Dataset legacy_rebatch(const Dataset& dataset, std::int64_t num_replicas) {
     throw InvalidArgumentError("legacy_rebatch: `num_replicas` must be at least 1, but is " +
                                std::to_string(num_replicas) + ".");
   }
+  check_replicas("legacy_rebatch", 1, num_replicas);
   require_rows(*dataset.node(), "legacy_rebatch");
   Dealing dealing;
   dealing.node = dataset.node();
@@ -55,6 +56,8 @@ Dataset auto_shard(const Dataset& dataset, std::int64_t num_workers, std::int64_
 
 Dataset worker_stream(const Dataset& dataset, std::int64_t num_workers, std::int64_t replicas_per_worker,
                       std::int64_t worker, AutoShardPolicy policy) {
+  check_worker("worker_stream", num_workers, worker);
+  check_replicas("worker_stream", num_workers, replicas_per_worker);
   const Replicas replicas{num_workers, worker, replicas_per_worker};
   return parts_of(deal_out(dataset.node(), policy, replicas, Split::kTf, {}), dataset);
 }

@@ -2,6 +2,8 @@
 #include "python/argument.h"
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include <string_view>
 
@@ -49,6 +51,24 @@ struct Kind<double> {
 };
 
 template <>
+struct Kind<std::string> {
+  static constexpr const char* kName = "a str";
+  static bool takes(py::handle value) { return PyUnicode_Check(value.ptr()); }
+  static std::string convert(py::handle value) {
+    Py_ssize_t size = 0;
+    const char* const text = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
+    return text == nullptr ? "" : std::string(text, static_cast<std::size_t>(size));
+  }
+};
+
+template <>
+struct Kind<c10::ScalarType> {
+  static constexpr const char* kName = "a torch.dtype";
+  static bool takes(py::handle value) { return THPDtype_Check(value.ptr()); }
+  static c10::ScalarType convert(py::handle value) { return value.cast<c10::ScalarType>(); }
+};
+
+template <>
 struct Kind<AutoShardPolicy> {
   static constexpr const char* kName = "an AutoShardPolicy";
   static bool takes(py::handle value) { return py::isinstance<AutoShardPolicy>(value); }
@@ -57,25 +77,54 @@ struct Kind<AutoShardPolicy> {
 
 std::string text(py::handle value) { return py::repr(value); }
 
+template <class T>
+T read(py::handle given, const std::string& op, const std::string& parameter) {
+  TORCH_CHECK_TYPE(Kind<T>::takes(given), op, ": `", parameter, "` must be ", Kind<T>::kName, ", but is ",
+                   text(given), ".");
+  T value = Kind<T>::convert(given);
+  if (PyErr_Occurred() == nullptr) return value;
+  // What does not fit, unless it is of a class that cannot convert itself.
+  const bool number = PyErr_ExceptionMatches(PyExc_OverflowError);
+  if (!number && !PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) throw py::error_already_set();
+  PyErr_Clear();
+  C10_THROW_ERROR(ValueError, c10::str(op, ": `", parameter, "` must ", number ? "fit in 64 bits" : "be text",
+                                       ", but is ", text(given), "."));
+}
+
+template <class T>
+struct Reader {
+  static T get(py::handle given, const std::string& op, const std::string& parameter) {
+    return read<T>(given, op, parameter);
+  }
+};
+
+template <class T>
+struct Reader<std::vector<T>> {
+  static std::vector<T> get(py::handle given, const std::string& op, const std::string& parameter) {
+    const bool sequence = PyList_Check(given.ptr()) || PyTuple_Check(given.ptr());
+    TORCH_CHECK_TYPE(sequence, op, ": `", parameter, "` must be a list or tuple, but is ", text(given), ".");
+    std::vector<T> values;
+    for (const auto value : py::reinterpret_borrow<py::sequence>(given))
+      values.push_back(read<T>(value, op, c10::str(parameter, "[", values.size(), "]")));
+    return values;
+  }
+};
+
 }  // namespace
 
 template <class T>
-std::optional<T> Argument<T>::get(const char* op, const char* parameter) const {
-  if (given.is_none()) return std::nullopt;
-  TORCH_CHECK_TYPE(Kind<T>::takes(given), op, ": `", parameter, "` must be ", Kind<T>::kName, ", but is ",
-                   text(given), ".");
-  const T value = Kind<T>::convert(given);
-  if (PyErr_Occurred() == nullptr) return value;
-  // A number that does not fit, unless it is of a class that cannot convert itself.
-  if (!PyErr_ExceptionMatches(PyExc_OverflowError)) throw py::error_already_set();
-  PyErr_Clear();
-  C10_THROW_ERROR(ValueError,
-                  c10::str(op, ": `", parameter, "` must fit in 64 bits, but is ", text(given), "."));
+T Required<T>::get(const char* op, const char* parameter) const {
+  return Reader<T>::get(given, op, parameter);
 }
 
-template struct Argument<bool>;
-template struct Argument<std::int64_t>;
-template struct Argument<double>;
-template struct Argument<AutoShardPolicy>;
+template struct Required<bool>;
+template struct Required<std::int64_t>;
+template struct Required<double>;
+template struct Required<std::string>;
+template struct Required<c10::ScalarType>;
+template struct Required<AutoShardPolicy>;
+template struct Required<std::vector<bool>>;
+template struct Required<std::vector<std::int64_t>>;
+template struct Required<std::vector<double>>;
 
 }  // namespace torch_distinput

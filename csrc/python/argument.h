@@ -7,19 +7,32 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace torch_distinput {
 
-/// An optional argument of type `T` (bool, std::int64_t, double or AutoShardPolicy) as it came. pybind11
-/// shows it as a `T | None` but lets everything through: its own message names neither the parameter nor the
-/// value.
+/// An argument of type `T` (bool, std::int64_t, double, std::string, c10::ScalarType, AutoShardPolicy, or a
+/// vector of the first three) as it came. pybind11 shows it as a `T` but lets everything through: its own
+/// message names neither the parameter nor the value.
+template <class T>
+struct Required {
+  pybind11::object given;
+
+  /// Throws c10::TypeError naming `op` and `parameter` for another type, and c10::ValueError for an int of
+  /// more than 64 bits and for text that UTF-8 cannot hold.
+  T get(const char* op, const char* parameter) const;
+};
+
+/// The same where None is allowed; shown as a `T | None`.
 template <class T>
 struct Argument {
   pybind11::object given;
 
-  /// Nullopt for None. Throws c10::TypeError naming `op` and `parameter` for another type, and
-  /// c10::ValueError for an int of more than 64 bits.
-  std::optional<T> get(const char* op, const char* parameter) const;
+  /// Nullopt for None.
+  std::optional<T> get(const char* op, const char* parameter) const {
+    if (given.is_none()) return std::nullopt;
+    return Required<T>{given}.get(op, parameter);
+  }
 };
 
 }  // namespace torch_distinput
@@ -29,6 +42,16 @@ namespace pybind11::detail {
 template <class T>
 struct type_caster<torch_distinput::Argument<T>> {
   PYBIND11_TYPE_CASTER(torch_distinput::Argument<T>, make_caster<std::optional<T>>::name);
+
+  bool load(handle source, bool /*convert*/) {
+    value.given = reinterpret_borrow<object>(source);
+    return true;
+  }
+};
+
+template <class T>
+struct type_caster<torch_distinput::Required<T>> {
+  PYBIND11_TYPE_CASTER(torch_distinput::Required<T>, make_caster<T>::name);
 
   bool load(handle source, bool /*convert*/) {
     value.given = reinterpret_borrow<object>(source);

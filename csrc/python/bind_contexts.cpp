@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <pybind11/pybind11.h>
 
+#include "python/argument.h"
 #include "python/module.h"
 #include "torch_distinput/input_context.h"
 
@@ -8,12 +9,17 @@ namespace torch_distinput {
 namespace py = pybind11;
 namespace {
 
+using Count = Required<std::int64_t>;
+
 void bind_input_context(py::module_& module) {
   py::class_<InputContext>(module, "InputContext",
                            "What a function that makes a dataset may want to know: which part of the data to "
                            "read, and how to batch it.")
-      .def(py::init([](std::int64_t pipelines, std::int64_t id, std::int64_t replicas) {
-             return InputContext{pipelines, id, replicas};
+      .def(py::init([](const Count& pipelines, const Count& id, const Count& replicas) {
+             constexpr const char* kName = "InputContext";
+             return InputContext{pipelines.get(kName, "num_input_pipelines"),
+                                 id.get(kName, "input_pipeline_id"),
+                                 replicas.get(kName, "num_replicas_in_sync")};
            }),
            py::arg("num_input_pipelines") = 1, py::arg("input_pipeline_id") = 0,
            py::arg("num_replicas_in_sync") = 1)
@@ -21,17 +27,25 @@ void bind_input_context(py::module_& module) {
                     "How often the function is called, over all processes.")
       .def_readonly("input_pipeline_id", &InputContext::input_pipeline_id, "The number of this call.")
       .def_readonly("num_replicas_in_sync", &InputContext::num_replicas_in_sync, "Replicas everywhere.")
-      .def("get_per_replica_batch_size", &InputContext::get_per_replica_batch_size,
-           py::arg("global_batch_size"),
-           "`global_batch_size` divided by the number of replicas; ValueError where that is no whole number.")
+      .def(
+          "get_per_replica_batch_size",
+          [](const InputContext& self, const Count& size) {
+            return self.get_per_replica_batch_size(
+                size.get("get_per_replica_batch_size", "global_batch_size"));
+          },
+          py::arg("global_batch_size"),
+          "`global_batch_size` divided by the number of replicas; ValueError where that is no whole number.")
       .def("__str__", &InputContext::str);
 }
 
 void bind_value_context(py::module_& module) {
   py::class_<ValueContext>(module, "ValueContext",
                            "What a function that makes one value a replica may want to know.")
-      .def(py::init(
-               [](std::int64_t replica, std::int64_t replicas) { return ValueContext{replica, replicas}; }),
+      .def(py::init([](const Count& replica, const Count& replicas) {
+             constexpr const char* kName = "ValueContext";
+             return ValueContext{replica.get(kName, "replica_id_in_sync_group"),
+                                 replicas.get(kName, "num_replicas_in_sync")};
+           }),
            py::arg("replica_id_in_sync_group") = 0, py::arg("num_replicas_in_sync") = 1)
       .def_readonly("replica_id_in_sync_group", &ValueContext::replica_id_in_sync_group,
                     "The replica, counted over all processes.")

@@ -16,10 +16,11 @@ namespace {
 
 std::optional<Skip> skip_from_python(const py::object& on_error) {
   if (py::isinstance<Skip>(on_error)) return on_error.cast<Skip>();
-  const bool is_text = py::isinstance<py::str>(on_error);
-  const std::string text = is_text ? on_error.cast<std::string>() : "";
-  if (text == "skip") return Skip{};
-  TORCH_CHECK_VALUE(on_error.is_none() || text == "raise",
+  const auto is = [&](const char* word) {
+    return PyUnicode_Check(on_error.ptr()) && PyUnicode_CompareWithASCIIString(on_error.ptr(), word) == 0;
+  };
+  if (is("skip")) return Skip{};
+  TORCH_CHECK_VALUE(on_error.is_none() || is("raise"),
                     "Options: `on_error` must be \"raise\", \"skip\" or a Skip, but is ",
                     std::string(py::repr(on_error)), ".");
   return std::nullopt;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "python/argument.h"
 #include "python/convert.h"
 #include "python/module.h"
 #include "python/skeleton.h"
@@ -70,8 +71,8 @@ constexpr const char* kDtypeDoc = "Type of the values.";
 
 void bind_tensor_spec(py::module_& module) {
   py::class_<TensorSpec> spec(module, "TensorSpec", "The type of a dense tensor.");
-  spec.def(py::init([](const py::object& shape, c10::ScalarType dtype) {
-             return TensorSpec{shape_from_python(shape, "TensorSpec"), dtype, {}};
+  spec.def(py::init([](const py::object& shape, const Required<c10::ScalarType>& dtype) {
+             return TensorSpec{shape_from_python(shape, "TensorSpec"), dtype.get("TensorSpec", "dtype"), {}};
            }),
            py::arg("shape"), py::arg("dtype") = c10::ScalarType::Float);
   spec.def_readonly("dtype", &TensorSpec::dtype, kDtypeDoc);
@@ -81,8 +82,13 @@ void bind_tensor_spec(py::module_& module) {
 
 void bind_ragged_spec(py::module_& module) {
   py::class_<RaggedTensorSpec> spec(module, "RaggedTensorSpec", "The type of rows of varying length.");
-  spec.def(py::init([](const py::object& shape, c10::ScalarType dtype, std::int64_t ragged_rank) {
-             return RaggedTensorSpec{shape_from_python(shape, "RaggedTensorSpec"), dtype, ragged_rank, {}};
+  spec.def(py::init([](const py::object& shape, const Required<c10::ScalarType>& dtype,
+                       const Required<std::int64_t>& ragged_rank) {
+             constexpr const char* kName = "RaggedTensorSpec";
+             return RaggedTensorSpec{shape_from_python(shape, kName),
+                                     dtype.get(kName, "dtype"),
+                                     ragged_rank.get(kName, "ragged_rank"),
+                                     {}};
            }),
            py::arg("shape"), py::arg("dtype") = c10::ScalarType::Float, py::arg("ragged_rank") = 1);
   spec.def_readonly("dtype", &RaggedTensorSpec::dtype, kDtypeDoc);
@@ -94,8 +100,9 @@ void bind_ragged_spec(py::module_& module) {
 
 void bind_sparse_spec(py::module_& module) {
   py::class_<SparseTensorSpec> spec(module, "SparseTensorSpec", "The type of a sparse COO tensor.");
-  spec.def(py::init([](const py::object& shape, c10::ScalarType dtype) {
-             return SparseTensorSpec{shape_from_python(shape, "SparseTensorSpec"), dtype};
+  spec.def(py::init([](const py::object& shape, const Required<c10::ScalarType>& dtype) {
+             return SparseTensorSpec{shape_from_python(shape, "SparseTensorSpec"),
+                                     dtype.get("SparseTensorSpec", "dtype")};
            }),
            py::arg("shape"), py::arg("dtype") = c10::ScalarType::Float);
   spec.def_readonly("dtype", &SparseTensorSpec::dtype, kDtypeDoc);
@@ -106,7 +113,8 @@ void bind_sparse_spec(py::module_& module) {
 
 void bind_string_spec(py::module_& module) {
   py::class_<StringSpec> spec(module, "StringSpec", "The type of strings.");
-  spec.def(py::init([](const py::object& shape, std::optional<std::string> encoding) {
+  spec.def(py::init([](const py::object& shape, const Argument<std::string>& given) {
+             std::optional<std::string> encoding = given.get("StringSpec", "encoding");
              TORCH_CHECK_VALUE(!encoding || *encoding == "utf-8",
                                "StringSpec: `encoding` must be \"utf-8\", or None for bytes, but is \"",
                                encoding.value_or(""), "\".");

@@ -10,12 +10,15 @@
 #include <utility>
 #include <vector>
 
+#include "python/argument.h"
 #include "python/module.h"
 #include "torch_distinput/strategy.h"
 
 namespace torch_distinput {
 namespace py = pybind11;
 namespace {
+
+using Count = Required<std::int64_t>;
 
 constexpr std::array<std::pair<const char*, Split>, 2> kSplits = {{
     {"tf", Split::kTf},
@@ -79,19 +82,21 @@ py::tuple step_fields(const StepInfo& info) {
                         order_to_python(info.order));
 }
 
-StepInfo make_step_info(std::int64_t epoch, std::int64_t step, std::int64_t row_start,
-                        std::vector<std::int64_t> valid, std::int64_t global_valid, std::int64_t num_replicas,
-                        std::vector<double> loss_scale, bool is_last, std::vector<bool> has_value,
+StepInfo make_step_info(const Count& epoch, const Count& step, const Count& row_start,
+                        const Required<std::vector<std::int64_t>>& valid, const Count& global_valid,
+                        const Count& num_replicas, const Required<std::vector<double>>& loss_scale,
+                        const Required<bool>& is_last, const Required<std::vector<bool>>& has_value,
                         const py::object& order) {
-  return {epoch,
-          step,
-          row_start,
-          std::move(valid),
-          global_valid,
-          num_replicas,
-          std::move(loss_scale),
-          is_last,
-          std::move(has_value),
+  constexpr const char* kName = "StepInfo";
+  return {epoch.get(kName, "epoch"),
+          step.get(kName, "step"),
+          row_start.get(kName, "row_start"),
+          valid.get(kName, "valid"),
+          global_valid.get(kName, "global_valid"),
+          num_replicas.get(kName, "num_replicas"),
+          loss_scale.get(kName, "loss_scale"),
+          is_last.get(kName, "is_last"),
+          has_value.get(kName, "has_value"),
           order_from_python(order)};
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "python/argument.h"
 #include "python/gil.h"
 #include "python/module.h"
 #include "torch_distinput/reduce.h"
@@ -38,11 +39,11 @@ std::optional<c10::Device> device_of(const std::optional<std::string>& name) {
   return name ? std::optional(c10::Device(*name)) : std::nullopt;
 }
 
-py::object reduce_values(bool mean, const py::list& values,
-                         const std::optional<std::vector<std::int64_t>>& axis) {
+py::object reduce_values(bool mean, const py::list& values, const Argument<std::vector<std::int64_t>>& axis) {
   const auto tensors = tensors_of(values, "reduce");
   const ReduceOp op = mean ? ReduceOp::kMean : ReduceOp::kSum;
-  return to_python(without_gil([&] { return reduce(op, tensors, axis); }));
+  const auto axes = axis.get("reduce", "axis");
+  return to_python(without_gil([&] { return reduce(op, tensors, axes); }));
 }
 
 py::list all_reduce_values(bool mean, const py::list& values, const std::vector<std::string>& devices) {
@@ -55,9 +56,10 @@ py::list all_reduce_values(bool mean, const py::list& values, const std::vector<
   return results;
 }
 
-py::object gather_values(const py::list& values, std::int64_t axis,
+py::object gather_values(const py::list& values, const Required<std::int64_t>& given,
                          const std::optional<std::string>& device) {
   const auto tensors = tensors_of(values, "gather");
+  const std::int64_t axis = given.get("gather", "axis");
   return to_python(without_gil([&] { return gather(tensors, axis, device_of(device)); }));
 }
 

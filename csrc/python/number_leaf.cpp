@@ -7,6 +7,8 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/tensor_numpy.h>
 
+#include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -47,6 +49,12 @@ at::Tensor share_array(PyObject* array) {
                        tensor.options());
 }
 
+/// As torch.tensor makes it: what is too large for `dtype` becomes infinite, where `scalar_tensor` refuses
+/// it.
+at::Tensor rounded(const at::Scalar& number, at::ScalarType exact, at::ScalarType dtype) {
+  return at::scalar_tensor(number, exact).to(dtype);
+}
+
 }  // namespace
 
 void load_number_types() {
@@ -76,10 +84,13 @@ at::Tensor from_number(PyObject* number) {
     return at::scalar_tensor(value, at::kLong);
   }
   if (PyFloat_Check(number)) {
-    return at::scalar_tensor(PyFloat_AS_DOUBLE(number), c10::get_default_dtype_as_scalartype());
+    const double value = PyFloat_AS_DOUBLE(number);
+    const at::ScalarType dtype = c10::get_default_dtype_as_scalartype();
+    const bool fits = dtype == at::kFloat && std::abs(value) <= std::numeric_limits<float>::max();
+    return fits ? at::scalar_tensor(value, dtype) : rounded(value, at::kDouble, dtype);
   }
   const c10::complex<double> value(PyComplex_RealAsDouble(number), PyComplex_ImagAsDouble(number));
-  return at::scalar_tensor(value, c10::typeMetaToScalarType(c10::get_default_complex_dtype()));
+  return rounded(value, at::kComplexDouble, c10::typeMetaToScalarType(c10::get_default_complex_dtype()));
 }
 
 at::Tensor from_numbers(PyObject* sequence) {

@@ -67,3 +67,11 @@ def test_unpack_gives_the_bits_of_the_cpu(unpack, shape, dtype, last_in, last_ou
     )
     assert unpack(ctypes.byref(work), torch.cuda.current_stream().cuda_stream) == 0
     assert torch.equal(result.cpu(), expected)
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 4, 3), (2, 0, 4, 3), (2, 4, 0, 3)])
+def test_images_without_pixels_stay_without(unpack, shape):
+    images = torch.zeros(shape, dtype=torch.uint8, device="cuda")
+    result = torch.empty(shape, device="cuda")
+    torch.ops.torch_distinput.unpack_images(images, True, [1.0] * 3, [0.0] * 3, True, result)
+    assert result.numel() == 0

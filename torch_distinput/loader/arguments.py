@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
 import torch.distributed as dist
 from torch.utils.data import DistributedSampler
 from torch.utils.data.dataloader import _DatasetKind
 
+from torch_distinput._arguments import flag, instance, optional_integer
 from torch_distinput.dataset import Dataset
 from torch_distinput.input_options import InputOptions
 from torch_distinput.loader.batches import device_of
@@ -33,6 +35,11 @@ def check_arguments(loader: DataLoader) -> None:
     if device_of(loader.device).type != "cpu":
         OneDeviceStrategy(device_of(loader.device))  # raises where there is no such device
     InputOptions(split=loader.split, tail=loader.tail, peer_timeout=loader.peer_timeout)
+    optional_integer("DataLoader", "seed", loader.seed)
+    optional_integer("DataLoader", "prefetch_bytes", loader.prefetch_bytes)
+    flag("DataLoader", "with_info", loader.with_info)
+    if loader.generator is not None:
+        instance("DataLoader", "generator", loader.generator, torch.Generator)
     ours = isinstance(loader.dataset, Dataset)
     if loader.seed is not None and not ours and (not loader._shuffle or loader._own_sampler):
         raise ValueError("DataLoader: `seed` orders the rows of `shuffle=True`; nothing else is random here.")

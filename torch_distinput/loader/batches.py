@@ -72,7 +72,10 @@ def _map_rows(value: Any, tensor: Any, rows: Any) -> Any:
 
 def device_of(device: Any) -> torch.device:
     """A bare accelerator is that of LOCAL_RANK, or the only one that this process sees."""
-    device = torch.device("cpu" if device is None else device)
+    try:
+        device = torch.device("cpu" if device is None else device)
+    except RuntimeError as error:
+        raise ValueError(f"DataLoader: `device` is {device!r}: {error}") from None
     if device.type != "cpu" and device.index is None:
         rank = int(os.environ.get("LOCAL_RANK", "0"))
         device = torch.device(device.type, 0 if rank > 0 and _C.device_count() == 1 else rank)

@@ -78,7 +78,7 @@ def open_batches(
 ) -> _C.DatasetIterator | OnDevice:
     """A cursor over `batches`, on `device` where that is an accelerator, else perhaps in page-locked memory."""
     if device is None:
-        return batches.iterate(epoch=epoch, seed=seed, pin_memory=pin_memory)
+        return batches.iterate(epoch=epoch, seed=seed, pin_memory=bool(pin_memory))
     return OnDevice(batches, device, epoch, seed)
 
 

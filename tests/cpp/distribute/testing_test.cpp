@@ -42,7 +42,12 @@ TEST(LegacyRebatch, CutsEveryBatchByItself) {
   const Dataset parts = testing::legacy_rebatch(Dataset::range(10).batch(4), 3);
   EXPECT_EQ(elements(parts), (Parts{{0, 1}, {2, 3}, {}, {4, 5}, {6, 7}, {}, {8}, {9}, {}}));
   EXPECT_EQ(parts.cardinality(), 9);
-  EXPECT_THROW(testing::legacy_rebatch(Dataset::range(4).batch(2), 0), InvalidArgumentError);
+  for (const std::int64_t none : {std::int64_t{-1}, std::int64_t{0}, std::int64_t{1} << 62}) {
+    EXPECT_THROW(testing::legacy_rebatch(Dataset::range(4).batch(2), none), InvalidArgumentError);
+    EXPECT_THROW(testing::worker_stream(Dataset::range(4).batch(2), 2, none, 0, AutoShardPolicy::kAuto),
+                 InvalidArgumentError);
+    EXPECT_THROW(testing::batch_sizes_for_worker(4, 4, none, 0), InvalidArgumentError);
+  }
   EXPECT_THROW(testing::legacy_rebatch(Dataset::range(4), 2), c10::ValueError);
 }
 
