@@ -108,7 +108,7 @@ class Strategy:
         Args:
             value: a `PerReplica` of tensors that may differ in dimension `axis` alone (also in having no rows); a
                 plain tensor is returned as it is.
-            axis: counted from 0.
+            axis: a dimension; negative ones count from the last.
         """
         raise NotImplementedError
 

@@ -63,7 +63,7 @@ class ReplicaContext:
 
         Args:
             value: a tensor, or a structure of tensors, that may differ between replicas in dimension `axis` alone.
-            axis: counted from 0.
+            axis: a dimension; negative ones count from the last.
         """
 
         def concatenate_everywhere(values: Sequence[Any], replicas: slice) -> list[Any]:

@@ -13,14 +13,15 @@
 namespace torch_distinput {
 namespace {
 
+/// A negative `axis` counts from the last dimension.
 void check_axis(const at::Tensor& value, std::size_t replica, std::int64_t axis) {
   if (value.is_nested()) {
     C10_THROW_ERROR(NotImplementedError, "gather: nested tensors are not supported, but replica " +
                                              std::to_string(replica) + " has one.");
   }
-  TORCH_CHECK_VALUE(axis >= 0 && axis < value.dim(),
-                    "gather: `axis` must be a dimension of the values, counted from 0, but it is ", axis,
-                    " and replica ", replica, " has a tensor of ", value.dim(), " dimension(s).");
+  TORCH_CHECK_VALUE(axis >= -value.dim() && axis < value.dim(),
+                    "gather: `axis` must be a dimension of the values, but it is ", axis, " and replica ",
+                    replica, " has a tensor of ", value.dim(), " dimension(s).");
 }
 
 bool alike(const at::Tensor& a, const at::Tensor& b, std::int64_t axis) {
@@ -49,7 +50,7 @@ at::Tensor gather(const std::vector<at::Tensor>& values, std::int64_t axis,
   const c10::Device target = device.value_or(first.device());
   for (std::size_t replica = 0; replica < values.size(); ++replica) {
     check_axis(values[replica], replica, axis);
-    if (!alike(first, values[replica], axis)) {
+    if (!alike(first, values[replica], axis < 0 ? axis + first.dim() : axis)) {
       throw InvalidArgumentError("gather: the values may differ in dimension " + std::to_string(axis) +
                                  " alone, but replica 0 has a " + describe_tensor(first) + " and replica " +
                                  std::to_string(replica) + " a " + describe_tensor(values[replica]) + ".");

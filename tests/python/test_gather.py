@@ -18,7 +18,7 @@ def replica_id() -> int:
     return tdi.get_replica_context().replica_id_in_sync_group
 
 
-@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -3])
 def test_gather_joins_parts_of_any_size_in_replica_order(strategy, axis):
     whole = torch.arange(5 * 6 * 7).reshape(5, 6, 7)
     parts = whole.split([3, 0, whole.shape[axis] - 3], axis)
@@ -60,7 +60,8 @@ def test_a_plain_value_is_gathered_as_it_is(strategy):
     ("values", "axis", "kind", "text"),
     [
         ([torch.ones(1), torch.ones(1), torch.ones(())], 0, ValueError, "replica 2 has a tensor of 0 dim"),
-        ([torch.ones(1)] * 3, 1, ValueError, "`axis` must be a dimension of the values, counted from 0"),
+        ([torch.ones(1)] * 3, 1, ValueError, "`axis` must be a dimension of the values, but it is 1"),
+        ([torch.ones(1)] * 3, -2, ValueError, "`axis` must be a dimension of the values, but it is -2"),
         ([torch.ones(1)] * 3, "0", TypeError, "`axis` must be an integer"),
         ([torch.ones(1)] * 3, True, TypeError, "`axis` must be an integer"),
         ([torch.ones(1, 2), torch.ones(1, 2), torch.ones(1, 3)], 0, ValueError, r"replica 2 a float32\[1, 3\]"),

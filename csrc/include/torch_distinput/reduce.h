@@ -38,8 +38,8 @@ TDI_API at::Tensor reduce(ReduceOp op, const std::vector<at::Tensor>& values,
 TDI_API std::vector<at::Tensor> all_reduce(ReduceOp op, const std::vector<at::Tensor>& values,
                                            const std::vector<c10::Device>& devices);
 
-/// One value for each replica, one after the other along dimension `axis`, counted from 0. One value alone
-/// is returned as it is.
+/// One value for each replica, one after the other along dimension `axis`; negative ones count from the last.
+/// One value alone is returned as it is.
 ///
 /// Throws InvalidArgumentError for no values and for values that differ in another dimension or in their
 /// dtype, c10::ValueError for an axis that a value does not have, c10::NotImplementedError for nested

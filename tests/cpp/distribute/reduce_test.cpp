@@ -46,6 +46,8 @@ TEST(Reduce, NamesWhatIsWrong) {
 TEST(Gather, JoinsPartsOfAnyLength) {
   EXPECT_TRUE(gather({at::arange(3), at::arange(0), at::arange(3, 5)}, 0).equal(at::arange(5)));
   EXPECT_EQ(gather({at::zeros({0, 2}), at::zeros({0, 2})}, 0).sizes(), (Axes{0, 2}));
+  EXPECT_EQ(gather({at::zeros({3, 2}), at::zeros({3, 1})}, -1).sizes(), (Axes{3, 3}));
+  EXPECT_EQ(gather({at::zeros({3, 2}), at::zeros({1, 2})}, -2).sizes(), (Axes{4, 2}));
   const at::Tensor one = at::ones({2});
   EXPECT_TRUE(gather({one}, 7).is_same(one));
 }
@@ -55,7 +57,7 @@ TEST(Gather, NamesWhatIsWrong) {
               gather({at::ones({1, 2}), at::ones({1, 3})}, 0);
             }).find("may differ in dimension 0 alone, but replica 0 has a float32[1, 2] and replica 1"),
             std::string::npos);
-  EXPECT_THROW(gather({at::ones({1}), at::ones({1})}, -1), c10::ValueError);
+  EXPECT_THROW(gather({at::ones({1}), at::ones({1})}, -2), c10::ValueError);
   EXPECT_THROW(gather({at::ones({}), at::ones({})}, 0), c10::ValueError);
   EXPECT_THROW(gather({}, 0), InvalidArgumentError);
 }

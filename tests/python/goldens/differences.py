@@ -183,6 +183,11 @@ def _poisoned(case: dict, out: dict) -> dict:
     """
     if "could be from a previous operation" not in out.get("message", ""):
         return out
+    return _concatenated(case)
+
+
+def _concatenated(case: dict) -> dict:
+    """What a gather of the case's values gives by itself."""
     given, dtype = _numbers(case["in"]["values"]), getattr(torch, case["in"]["dtype"])
     values = [torch.tensor(one) if isinstance(one, list) else torch.zeros(one["shape"]) for one in given]
     try:
@@ -241,6 +246,12 @@ def _one_ragged_dim(case: dict, out: dict) -> dict:
     return {**out, "stream": [], "end": {"error": "ValueError"}}
 
 
+def _negative_axis(case: dict, out: dict) -> dict:
+    """The original's range op fails on them; here they count from the last dimension, as in `reduce`."""
+    has_dims = all(isinstance(one, (list, dict)) for one in case["in"]["values"])
+    return _concatenated(case) if has_dims else out
+
+
 RULES = {
     "mw/*": trim_steps,
     "protocol/card_*": _indexed_files,
@@ -253,8 +264,12 @@ RULES = {
     "named/sparse_empty_*": _sparse_empty,
 }
 
-# Limits of our own, which the list does not name.
-OURS = {"v2_special/ragged*": _one_ragged_dim, "mw/zip_file_range_*": _zipped_over_processes}
+# Limits and wishes of our own, which the list does not name.
+OURS = {
+    "v2_special/ragged*": _one_ragged_dim,
+    "mw/zip_file_range_*": _zipped_over_processes,
+    "gather/*_-1": _negative_axis,
+}
 
 # The sizes that the entry names were recorded under another name.
 ALSO = {"reduce/*": ["v2_special/*", "gather2/*"]}
