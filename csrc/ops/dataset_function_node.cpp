@@ -8,6 +8,7 @@
 #include "core/first_row.h"
 #include "core/skip_budget.h"
 #include "ops/open.h"
+#include "ops/shard_marks.h"
 
 namespace torch_distinput {
 
@@ -38,7 +39,7 @@ std::optional<DatasetFunctionNode::Probe> DatasetFunctionNode::look(const Option
   const IterContext context = epoch_context(make_engine(options), 0, 0, /*stream_only=*/false);
   const DatasetFunction function = dataset_function(context);
   SkipBudget budget(context, function.call());
-  const IteratorPtr elements = open_iterator(input_ptr(), context.input(0));
+  const IteratorPtr elements = open_iterator(without_shard_marks(input_ptr()), context.input(0));
   for (std::int64_t number = 0;; ++number) {
     std::optional<Element> element = elements->next();
     if (!element) return std::nullopt;

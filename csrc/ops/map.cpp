@@ -16,6 +16,7 @@
 #include "ops/open.h"
 #include "ops/ops.h"
 #include "ops/parallel_map.h"
+#include "ops/shard_marks.h"
 #include "ops/unary_node.h"
 #include "runtime/arena.h"
 
@@ -196,7 +197,7 @@ class MapNode final : public UnaryNode {
     options.prefetch = 0;
     return first_row(options, [this](const Options& with) {
       const IterContext context = epoch_context(make_engine(with), 0, 0, /*stream_only=*/false);
-      MapCursor results(open_iterator(input_ptr(), context.input(0)),
+      MapCursor results(open_iterator(without_shard_marks(input_ptr()), context.input(0)),
                         std::make_shared<const MapFunction>(function_, options_, context), context);
       return results.next();
     });

@@ -31,6 +31,56 @@ TEST(AutoShard, AutoDealsOutFilesWhereEverySourceReadsThem) {
   EXPECT_EQ(shard(files(5).concatenate(files(4)), Policy::kAuto).applied, Policy::kFile);
 }
 
+TEST(AutoShard, LooksThroughTheOpsThatTheOriginalLooksThrough) {
+  const auto same = [](Element element) { return element; };
+  const auto yes = [](const Element&) { return true; };
+  const Dataset read = files(3);
+  for (const Dataset& seen_through : {read.batch(2),
+                                      read.batch(2).unbatch(),
+                                      read.batch(2).rebatch({1}),
+                                      read.cache(),
+                                      read.filter(yes),
+                                      read.map(same),
+                                      read.map(same, {.num_parallel_calls = 2}),
+                                      read.padded_batch(2),
+                                      read.ragged_batch(2),
+                                      read.prefetch(2),
+                                      read.repeat(2),
+                                      read.shard(2, 0),
+                                      read.shuffle({.buffer_size = 2}),
+                                      read.skip(1),
+                                      read.take(2),
+                                      read.window(2),
+                                      read.with_options({.seed = 1}),
+                                      read.assert_cardinality(3),
+                                      read.concatenate(read),
+                                      Dataset::zip({read, read}),
+                                      read.flat_map([](const Element&) { return Dataset::range(2); })}) {
+    EXPECT_EQ(shard(seen_through, Policy::kAuto).applied, Policy::kFile) << seen_through.explain();
+  }
+  const auto choices = Dataset::range(1);
+  for (const Dataset& opaque :
+       {read.enumerate(), read.unique(), Dataset::sample_from_datasets({read, read}, {}),
+        Dataset::choose_from_datasets({read, read}, choices)}) {
+    EXPECT_EQ(shard(opaque, Policy::kAuto).applied, Policy::kData) << opaque.explain();
+  }
+}
+
+TEST(AutoShard, FilesBelowUnbatchAreDealtOutWhole) {
+  const Dataset read = files(3).batch(2).unbatch();
+  EXPECT_EQ(values(Dataset(shard(read, Policy::kAuto, 2, 0).node)), (std::vector<std::int64_t>{0, 2}));
+  EXPECT_EQ(values(Dataset(shard(read, Policy::kAuto, 2, 1).node)), (std::vector<std::int64_t>{1}));
+}
+
+TEST(AutoShard, FunctionsMayStandBehindAHint) {
+  const Dataset marked = Dataset::range(4).shard(kShardHint, 0);
+  const auto same = [](Element element) { return element; };
+  const auto twice = [](const Element& element) { return Dataset::from_tensors(element).repeat(2); };
+  EXPECT_EQ(to_string(*marked.map(same).node()->spec()), to_string(*marked.node()->spec()));
+  const Dataset sharded(shard(marked.map(same).flat_map(twice).batch(2), Policy::kHint).node);
+  EXPECT_EQ(values(sharded), (std::vector<std::int64_t>{1, 1, 3, 3}));
+}
+
 TEST(AutoShard, AutoDealsOutDataOtherwiseAndSaysWhy) {
   const Sharding memory = shard(Dataset::range(5).batch(2), Policy::kAuto);
   EXPECT_EQ(memory.applied, Policy::kData);
