@@ -13,9 +13,6 @@
 namespace torch_distinput {
 namespace {
 
-/// Whether sharding by file deals out what this node gets: names of files.
-bool takes_files(const Node& node) { return node.traits().reader || node.yields_readers(); }
-
 /// Why the sources below `node` cannot be dealt out file by file; nullopt: they can.
 std::optional<std::string> no_files(const Node& node) {
   if (takes_files(node)) return std::nullopt;
@@ -182,6 +179,8 @@ Sharding by_file(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_w
 }
 
 }  // namespace
+
+bool takes_files(const Node& node) { return node.traits().reader || node.yields_readers(); }
 
 Sharding auto_shard(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_workers,
                     std::int64_t worker) {

@@ -30,6 +30,9 @@ struct Sharding {
 Sharding auto_shard(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_workers,
                     std::int64_t worker);
 
+/// Whether `node` gets names of files, which sharding by file deals out.
+bool takes_files(const Node& node);
+
 /// `AUTO`, `FILE`, ...
 std::string policy_name(AutoShardPolicy policy);
 

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "distribute/auto_shard.h"
 #include "ops/open.h"
 
 namespace torch_distinput {
@@ -46,7 +47,10 @@ void add_source(Hash& hash, const Node& source, const IterContext& context) {
 }
 
 void add_sources(Hash& hash, const Node& node, const IterContext& context) {
+  // The folder of a file may have another name on each machine; its records are the same.
+  if (takes_files(node)) return add_source(hash, node, context);
   const auto inputs = node.inputs();
+  if (inputs.empty() && node.traits().file_names) return;
   if (inputs.empty()) return add_source(hash, node, context);
   for (const auto& input : inputs) add_sources(hash, *input, context);
 }

@@ -74,10 +74,14 @@ std::string advice(const std::string& fact) {
   return "Every rank has to run the same program on the same dataset with the same options.";
 }
 
-bool knows_type(const Opening& opening) {
-  return std::any_of(opening.facts.begin(), opening.facts.end(),
-                     [](const auto& fact) { return fact.name == kType && fact.value != kUnknown; });
+/// What `opening` says of `name`. The policy and the kind of dataset decide which facts there are.
+std::string value_of(const Opening& opening, const std::string& name) {
+  const auto fact = std::find_if(opening.facts.begin(), opening.facts.end(),
+                                 [&](const Opening::Fact& one) { return one.name == name; });
+  return fact == opening.facts.end() ? "nothing" : fact->value;
 }
+
+bool knows_type(const Opening& opening) { return value_of(opening, kType) != kUnknown; }
 
 /// A rank that has nothing of its own cannot take part where the type of the others means nothing to it.
 void check_types_travel(const std::vector<Opening>& openings) {
@@ -132,19 +136,22 @@ Opening describe_opening(const Distribution& distribution, const EpochPosition& 
   add("shuffle version", std::to_string(kPermutationVersion));
   add("workers", std::to_string(dealing.replicas.workers));
   add("replicas a worker", std::to_string(dealing.replicas.per_worker));
-  if (distribution.node) {
-    add("batch size", std::to_string(dealing.batch));
+  const AutoShardPolicy policy = dealing.sharding.applied;
+  add("auto_shard_policy", policy_name(policy));
+  if (distribution.node) add("batch size", std::to_string(dealing.batch));
+  // Under OFF each rank may have data of its own.
+  if (distribution.node && policy != AutoShardPolicy::kOff) {
     // Before the pipeline, because it has an answer of its own: this rank was given its share of the data
     // only.
     add("length", std::to_string(distribution.cardinality));
     add("pipeline", pipeline_identity(distribution.node).str());
-    add("content", content_probe(distribution.node));
+    // Files that only one rank reads need not be readable here.
+    if (policy != AutoShardPolicy::kFile) add("content", content_probe(distribution.node));
   }
   add(kType, distribution.spec ? type_text(*distribution.spec) : kUnknown);
   add("split", input.split == Split::kTf ? "tf" : "balanced");
   add("weights", weights_text(input.weights));
   add("tail", tail_name(input.tail));
-  add("auto_shard_policy", policy_name(dealing.sharding.applied));
   add("partial batch handling", distribution.completes ? "on" : "off");
   add("on_error", distribution.skips() ? "\"skip\"" : "\"raise\"");
   add("epoch", std::to_string(at.epoch));
@@ -156,12 +163,11 @@ Opening describe_opening(const Distribution& distribution, const EpochPosition& 
 }
 
 void check_openings_agree(const std::vector<Opening>& openings) {
-  for (std::size_t i = 0; i < openings.front().facts.size(); ++i) {
-    const std::string& name = openings.front().facts[i].name;
+  for (const Opening::Fact& fact : openings.front().facts) {
+    const std::string& name = fact.name;
     std::map<std::string, std::vector<int>> ranks_by_value;
     for (std::size_t rank = 0; rank < openings.size(); ++rank) {
-      const auto& facts = openings[rank].facts;
-      const std::string value = i < facts.size() ? facts[i].value : "nothing";
+      const std::string value = value_of(openings[rank], name);
       if (value != kUnknown) ranks_by_value[value].push_back(static_cast<int>(rank));
     }
     if (ranks_by_value.size() <= 1) continue;

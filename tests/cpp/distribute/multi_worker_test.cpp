@@ -1,7 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -9,6 +12,8 @@
 #include <thread>
 
 #include "distribute/multi_worker_testing.h"
+#include "files/sample_files.h"
+#include "torch_distinput/files.h"
 
 namespace torch_distinput::distribute_testing {
 namespace {
@@ -165,6 +170,69 @@ TEST(MultiWorker, DifferentContentIsTheSameErrorOnEveryRank) {
                        .iterate();
                  }),
              "the ranks must agree on content");
+}
+
+/// What each rank reads of its own dataset; errors fail the test.
+std::vector<Rows> read_own(const std::function<Dataset(std::int64_t)>& dataset, int count) {
+  auto ranks = ranks_of(count);
+  return on_all(ranks, [&](std::int64_t number, Rank& rank) {
+    DistributedIterator iterator = rank.distribute_dataset(dataset(number)).iterate();
+    Rows all;
+    EXPECT_EQ(peer_error([&] {
+                for (const auto& step : steps(iterator))
+                  all.insert(all.end(), step[0].begin(), step[0].end());
+              }),
+              "");
+    return all;
+  });
+}
+
+TEST(MultiWorker, UnderOffEachRankMayHaveDataOfItsOwn) {
+  const auto own = [](std::int64_t number) {
+    const at::Tensor rows = at::arange(10 * number, 10 * number + 2 + 3 * number);
+    const Dataset dataset = Dataset::from_tensor_slices(rows);
+    return with_policy((number == 0 ? dataset : dataset.take(4)).batch(4), AutoShardPolicy::kOff);
+  };
+  EXPECT_EQ(read_own(own, 2), (std::vector<Rows>{{0, 1}, {10, 11, 12, 13}}));
+  expect_all(
+      opening_errors(
+          2,
+          [](std::int64_t number, const Rank& rank) {
+            const Dataset rows = Dataset::range(8);
+            const Dataset dataset = number == 0 ? rows : rows.enumerate();
+            return rank.distribute_dataset(with_policy(dataset.batch(2), AutoShardPolicy::kOff)).iterate();
+          }),
+      "the ranks must agree on type of the elements");
+}
+
+TEST(MultiWorker, FilesMayLieInAnotherFolderOnEachMachine) {
+  const std::array<files_testing::Folder, 2> folders;
+  for (const AutoShardPolicy policy : {AutoShardPolicy::kAuto, AutoShardPolicy::kData}) {
+    const auto lines = [&](std::int64_t number) {
+      const auto& folder = folders[static_cast<std::size_t>(number)];
+      const std::vector<std::string> names{folder.write("a", "0\n1\n"), folder.write("b", "2\n3\n")};
+      const Dataset numbers = TextLineDataset(names).map([](const Element& line) {
+        return op_testing::scalar(std::stoll(std::string(std::get<Bytes>(line.leaves().front())[0])));
+      });
+      return with_policy(numbers.batch(2), policy);
+    };
+    const auto all = read_own(lines, 2);
+    EXPECT_EQ(all[0].size() + all[1].size(), 4U);
+  }
+}
+
+TEST(MultiWorker, DifferentRecordsOfOneStreamAreAnError) {
+  const std::array<files_testing::Folder, 2> folders;
+  expect_all(
+      opening_errors(
+          2,
+          [&](std::int64_t number, const Rank& rank) {
+            const auto& folder = folders[static_cast<std::size_t>(number)];
+            const std::vector<std::string> names{folder.write("a", number == 0 ? "0\n1\n" : "0\n2\n")};
+            const Dataset lines = TextLineDataset(names);
+            return rank.distribute_dataset(with_policy(lines.batch(2), AutoShardPolicy::kData)).iterate();
+          }),
+      "the ranks must agree on content");
 }
 
 TEST(MultiWorker, DifferentOptionsAreTheSameErrorOnEveryRank) {
