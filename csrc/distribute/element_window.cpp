@@ -11,12 +11,11 @@
 
 namespace torch_distinput {
 
-ElementWindow::ElementWindow(std::function<IteratorPtr()> open, WindowRules rules,
-                             std::shared_ptr<const Upstream> upstream)
-    : open_(std::move(open)),
+ElementWindow::ElementWindow(WindowInput input, WindowRules rules)
+    : from_(std::move(input)),
       rules_(rules),
-      first_(upstream ? upstream->element : 0),
-      next_(std::move(upstream)) {}
+      first_(from_.upstream ? from_.upstream->element : 0),
+      next_(from_.upstream) {}
 
 template <class Read>
 void ElementWindow::guarded(Read read) {
@@ -30,20 +29,41 @@ void ElementWindow::guarded(Read read) {
 }
 
 std::optional<std::int64_t> ElementWindow::rows(std::int64_t element) {
-  if (element < first_) {
-    guarded([&] { read_first(element); });
-  } else {
-    guarded([&] {
-      if (!input_) start();
-      while (!ended_ && element >= first_ + std::ssize(held_)) read();
-    });
-    if (element >= first_ + std::ssize(held_)) return std::nullopt;
-  }
+  if (element < 0) return rows_from_start(-1 - element);
+  guarded([&] {
+    if (!input_) start();
+    while (!ended_ && element >= first_ + std::ssize(held_)) read();
+  });
+  if (element >= first_ + std::ssize(held_)) return std::nullopt;
   return at(element).rows;
 }
 
+std::int64_t ElementWindow::from_start(std::int64_t index) {
+  const bool at_hand = !from_.upstream && index >= first_;
+  return at_hand ? index : -1 - index;
+}
+
+std::optional<std::int64_t> ElementWindow::rows_from_start(std::int64_t index) {
+  guarded([&] {
+    if (index < std::ssize(kept_)) return;
+    if (!again_) again_ = from_.open_epoch ? from_.open_epoch() : from_.open();
+    InterruptPoll poll;
+    while (index >= std::ssize(kept_)) {
+      poll();
+      auto element = again_->next();
+      if (!element) return;
+      const std::int64_t number = next_again_++;
+      if (number < std::ssize(kept_)) continue;
+      const std::int64_t rows = count_rows(*element, number, rules_.whole, rules_.cuts_leaves);
+      kept_.push_back({std::move(*element), rows});
+    }
+  });
+  if (index >= std::ssize(kept_)) return std::nullopt;
+  return at(-1 - index).rows;
+}
+
 void ElementWindow::start() {
-  IteratorPtr input = open_();
+  IteratorPtr input = from_.open();
   if (next_) {
     input->load(next_->state);
   } else {
@@ -59,7 +79,7 @@ void ElementWindow::read() {
   const std::int64_t number = next_->element;
   const std::int64_t rows = count_rows(*element, number, rules_.whole, rules_.cuts_leaves);
   auto before = std::exchange(next_, std::make_shared<const Upstream>(Upstream{number + 1, input_->save()}));
-  if (number == std::ssize(kept_) && wants_to_keep()) {
+  if (!from_.upstream && number == std::ssize(kept_) && wants_to_keep()) {
     kept_.push_back({copy_rows(*element), rows});
     kept_rows_ += rows;
   }
@@ -69,21 +89,6 @@ void ElementWindow::read() {
 bool ElementWindow::wants_to_keep() const {
   if (rules_.kept_rows == kFirstElement) return kept_.empty();
   return kept_rows_ < rules_.kept_rows;
-}
-
-void ElementWindow::read_first(std::int64_t element) {
-  if (element < std::ssize(kept_)) return;
-  const IteratorPtr input = open_();
-  InterruptPoll poll;
-  for (std::int64_t number = 0; number <= element; ++number) {
-    poll();
-    auto read = input->next();
-    TORCH_CHECK(read.has_value(), "distribute_dataset: the dataset has element ", first_ - 1,
-                " but ended before it when its first rows were read again.");
-    if (number < std::ssize(kept_)) continue;
-    const std::int64_t rows = count_rows(*read, number, rules_.whole, rules_.cuts_leaves);
-    kept_.push_back({std::move(*read), rows});
-  }
 }
 
 Element ElementWindow::take(const Part& part) const {
@@ -104,8 +109,8 @@ const std::shared_ptr<const Upstream>& ElementWindow::upstream(std::int64_t elem
 }
 
 const ElementWindow::Held& ElementWindow::at(std::int64_t element) const {
-  return element < first_ ? kept_.at(static_cast<std::size_t>(element))
-                          : held_.at(static_cast<std::size_t>(element - first_));
+  return element < 0 ? kept_.at(static_cast<std::size_t>(-1 - element))
+                     : held_.at(static_cast<std::size_t>(element - first_));
 }
 
 }  // namespace torch_distinput

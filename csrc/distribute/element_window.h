@@ -25,16 +25,24 @@ struct WindowRules {
   std::int64_t kept_rows = 0;  ///< how many first rows of the epoch stay at hand, or `kFirstElement`
 };
 
+/// Where a window reads.
+struct WindowInput {
+  std::function<IteratorPtr()> open;              ///< opens the input at its start
+  std::shared_ptr<const Upstream> upstream = {};  ///< where to go from there; null: stay
+  /// Opens the epoch at its start, where that is not the input's.
+  std::function<IteratorPtr()> open_epoch = {};
+};
+
 /// The part of a stream that is at hand: elements read and not yet dealt out, and copies of the first ones
 /// of the epoch. Reads on when asked for rows beyond, and reads the first ones anew where a resumed run has
-/// not seen them. One thread at a time. An error of the input is thrown again by every call that needs data.
+/// not seen them: their numbers are then negative. One thread at a time. An error of the input is thrown
+/// again by every call that needs data.
 class ElementWindow final : public RowCounts {
  public:
-  /// `open` opens the input at the start of the epoch. `upstream`: where to go from there; null: stay.
-  ElementWindow(std::function<IteratorPtr()> open, WindowRules rules,
-                std::shared_ptr<const Upstream> upstream);
+  ElementWindow(WindowInput input, WindowRules rules);
 
   std::optional<std::int64_t> rows(std::int64_t element) override;
+  std::int64_t from_start(std::int64_t index) override;
   /// The rows that `part` names, at least one segment. REQUIRES: `rows` told of its elements, and they
   /// were not dropped since.
   Element take(const Part& part) const;
@@ -54,11 +62,11 @@ class ElementWindow final : public RowCounts {
   void guarded(Read read);
   void start();
   void read();
-  void read_first(std::int64_t element);
+  std::optional<std::int64_t> rows_from_start(std::int64_t index);
   bool wants_to_keep() const;
   const Held& at(std::int64_t element) const;
 
-  std::function<IteratorPtr()> open_;
+  WindowInput from_;
   WindowRules rules_;
   IteratorPtr input_;
   std::deque<Held> held_;
@@ -67,6 +75,8 @@ class ElementWindow final : public RowCounts {
   bool ended_ = false;
   std::vector<Held> kept_;  // copies of the first elements of the epoch
   std::int64_t kept_rows_ = 0;
+  IteratorPtr again_;            // reads them anew
+  std::int64_t next_again_ = 0;  // number of the element that it yields next
   std::exception_ptr error_;
 };
 

@@ -45,4 +45,7 @@ class RowCounts {
   virtual std::optional<std::int64_t> rows(std::int64_t element) = 0;
 };
 
+  /// The number under which element `index` of the epoch goes: another one where a resumed run, whose batches
+  /// may be others, counts on from the numbers of an earlier one.
+  virtual std::int64_t from_start(std::int64_t index) { return index; }
 }  // namespace torch_distinput

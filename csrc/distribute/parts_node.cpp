@@ -60,11 +60,11 @@ class PartsCursor final : public Iterator {
     cursor_ = cursor;
     number_ = number;
     const WindowRules rules{.whole = dealing_.whole, .cuts_leaves = dealing_.splitter->cuts_leaves()};
-    window_ = std::make_unique<ElementWindow>(
-        [node = dealing_.node, context = dealing_.context_of_stream(context_.input(0))] {
-          return open_iterator(node, context);
-        },
-        rules, std::move(upstream));
+    const auto open = [node = dealing_.node, context = dealing_.context_of_stream(context_.input(0))] {
+      return open_iterator(node, context);
+    };
+    window_ =
+        std::make_unique<ElementWindow>(WindowInput{.open = open, .upstream = std::move(upstream)}, rules);
   }
 
   bool is_local(std::int64_t place) const {

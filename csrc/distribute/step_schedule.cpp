@@ -24,7 +24,7 @@ std::optional<PlannedStep> StepSchedule::next(RowCounts& counts) {
 void StepSchedule::learn_batch(RowCounts& counts) {
   const bool needed = fills() || rules_.tail == Tail::kDrop;
   if (!needed || rules_.batch >= 0 || rules_.splitter->round_rows()) return;
-  rules_.batch = counts.rows(0).value_or(0);
+  rules_.batch = counts.rows(counts.from_start(0)).value_or(0);
 }
 
 void StepSchedule::look_ahead(RowCounts& counts) {

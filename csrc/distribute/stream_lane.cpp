@@ -28,6 +28,17 @@ WindowRules window_rules(const Distribution& distribution) {
   return rules;
 }
 
+WindowInput window_input(const Distribution& distribution, const IterContext& context,
+                         std::shared_ptr<const Upstream> upstream) {
+  const auto opener = [&](const NodePtr& node) {
+    return [node, context] { return open_iterator(node, context); };
+  };
+  WindowInput input{.open = opener(distribution.dealing.node), .upstream = std::move(upstream)};
+  // The rest of an epoch is not its beginning.
+  if (distribution.rest) input.open_epoch = opener(distribution.dealing.sharding.node);
+  return input;
+}
+
 /// Steps made one after the other in the calling thread.
 class StepReader {
  public:
@@ -37,8 +48,7 @@ class StepReader {
         shipping_(std::move(shipping)),
         start_(start.position),
         skips_(!start.upstream),
-        window_([node = distribution_->dealing.node, context] { return open_iterator(node, context); },
-                window_rules(*distribution_), start.upstream) {}
+        window_(window_input(*distribution_, context, start.upstream), window_rules(*distribution_)) {}
 
   std::optional<BuiltStep> next() {
     if (!schedule_) {

@@ -1,6 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/tail.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -56,17 +58,23 @@ class RowRun {
   std::size_t next_ = 0;
 };
 
-/// Appends the first `missing` rows of the epoch, which has at least one, cycling.
+/// Appends the first `missing` rows of the epoch, cycling.
 void add_first_rows(RowRun& run, std::int64_t missing, RowCounts& counts) {
-  for (std::int64_t element = 0; missing > 0; ++element) {
+  bool any = false;
+  for (std::int64_t index = 0; missing > 0; ++index) {
+    const std::int64_t element = counts.from_start(index);
     const auto rows = counts.rows(element);
     if (!rows) {
-      element = -1;
+      TORCH_CHECK_VALUE(any,
+                        "distribute_dataset: `tail` \"repeat\" wants the first rows of the epoch, but the "
+                        "dataset has none now.");
+      index = -1;
       continue;
     }
     const std::int64_t taken = std::min(missing, *rows);
     run.add({element, 0, taken});
     missing -= taken;
+    any = any || taken > 0;
   }
 }
 

@@ -159,6 +159,25 @@ TEST(DistributedIterator, AfterALoadTheEpochsGoOnFromThere) {
   EXPECT_EQ(steps(after, {}), next_epoch);
 }
 
+TEST(DistributedIterator, RepeatsTheFirstRowsOfTheEpochAlsoWithBatchesOfAnotherSize) {
+  const auto distributed = [](std::int64_t batch) {
+    return replicas(2).distribute_dataset(op_testing::generated(7).batch(batch),
+                                          {.split = Split::kBalanced, .tail = Tail::kRepeat});
+  };
+  DistributedIterator first = distributed(2).iterate();
+  for (int step = 0; step < 3; ++step) first.next();
+  const State saved = first.save();
+  const auto rest = [&](std::int64_t batch) {
+    DistributedIterator second = distributed(batch).iterate();
+    second.load(saved);
+    return steps(second);
+  };
+  EXPECT_EQ(rest(2), (Steps{{{6}, {0}}}));
+  EXPECT_EQ(rest(4), (Steps{{{6, 0}, {1, 2}}}));
+  EXPECT_EQ(rest(8), (Steps{{{6, 0, 1, 2}, {3, 4, 5, 6}}}));
+  EXPECT_EQ(rest(9), (Steps{{{6, 0, 1, 2, 3}, {4, 5, 6, 0}}}));
+}
+
 /// 0, 1, ... without end; counts and, where asked, waits before an element.
 struct Tap {
   std::atomic<std::int64_t> pulled = 0;
