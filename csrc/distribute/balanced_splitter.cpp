@@ -1,5 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -58,11 +60,18 @@ std::vector<std::int64_t> BalancedSplitter::weighted(std::int64_t rows) const {
   return sizes;
 }
 
+/// All digits that tell it from other numbers: splitters with equal texts share cursors.
+std::string exact(double number) {
+  std::array<char, 32> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  return {digits.data(), end};
+}
+
 std::string BalancedSplitter::describe() const {
   std::ostringstream text;
   text << "balanced(num_replicas=" << parts_;
   const char* separator = ", weights=[";
-  for (const double weight : weights_) text << std::exchange(separator, ", ") << weight;
+  for (const double weight : weights_) text << std::exchange(separator, ", ") << exact(weight);
   text << (weights_.empty() ? ")" : "])");
   return text.str();
 }

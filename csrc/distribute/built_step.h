@@ -26,6 +26,9 @@ struct Start {
   StepPosition position = {};
   std::shared_ptr<const Upstream> upstream = {};  ///< the place of the stream lane's input; null: not known
   std::vector<Start> pipelines = {};  ///< one for each local replica where each reads its own dataset
+  /// Where the stream has ended before those of other ranks: a place from which its last steps tell what its
+  /// replicas get now. Null where nothing depends on them.
+  std::shared_ptr<const Start> seen_from = {};
 };
 
 /// A step with its data, on the host and perhaps on its way to the devices.

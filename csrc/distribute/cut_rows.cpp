@@ -61,9 +61,10 @@ Element cut_part(const Element& element, const Segment& segment, const Part& par
     return slice_rows(element, segment.begin, segment.end, kName);
   }
   if (part.pieces == 1) return element;
-  TORCH_CHECK_VALUE(
-      part.pieces > 0, kName, ": element ", segment.element,
-      ": its leaves have different numbers of rows, so a short step cannot be filled (`tail`).");
+  TORCH_CHECK_VALUE(part.pieces > 0, kName, ": element ", segment.element,
+                    ": its leaves have different numbers of rows, so ",
+                    part.filled ? "a short step cannot be filled (`tail`)."
+                                : "what an earlier run left of it cannot be cut otherwise.");
   return cut_leaves(element, part.piece, part.pieces);
 }
 

@@ -2,28 +2,41 @@
 #include "distribute/element_splitter.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "distribute/settle.h"
 
 namespace torch_distinput {
 
+/// Whether the parts before `at`, which stands between parts of an element of `rows` rows, are this
+/// splitter's.
+bool ElementSplitter::stands_between_parts(const SplitCursor& at, std::int64_t rows) const {
+  if (at.row > rows || at.part >= parts()) return false;
+  const auto sizes = cut(rows - at.row);
+  return std::accumulate(sizes.begin(), sizes.begin() + at.part, std::int64_t{0}) == at.part_rows;
+}
+
 std::vector<Part> ElementSplitter::deal(SplitCursor& cursor, RowCounts& counts, std::int64_t count) const {
   std::vector<Part> dealt;
   dealt.reserve(static_cast<std::size_t>(count));
   SplitCursor at = cursor;
+  if (at.part > 0) {
+    const auto rows = counts.rows(at.element);
+    if (!rows || !stands_between_parts(at, *rows)) at = {.element = at.element, .row = at.row + at.part_rows};
+  }
   while (std::ssize(dealt) < count) {
     const auto rows = settle(at, counts);
     if (!rows) break;
     const auto sizes = cut(*rows - at.row);
-    std::int64_t begin = at.row;
-    for (std::int64_t k = 0; k < at.part; ++k) begin += sizes[static_cast<std::size_t>(k)];
+    std::int64_t begin = at.row + at.part_rows;
     for (; at.part < parts() && std::ssize(dealt) < count; ++at.part) {
-      const std::int64_t end = begin + sizes[static_cast<std::size_t>(at.part)];
+      const std::int64_t size = sizes[static_cast<std::size_t>(at.part)];
       Part& part = dealt.emplace_back();
-      part.add({at.element, begin, end});
+      part.add({at.element, begin, begin + size});
       part.piece = at.part;
-      part.pieces = cuts_leaves() ? parts() : 0;
-      begin = end;
+      part.pieces = cuts_leaves() && at.row == 0 ? parts() : 0;
+      begin += size;
+      at.part_rows += size;
     }
     if (at.part == parts()) at = {.element = at.element + 1};
   }

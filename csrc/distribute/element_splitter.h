@@ -12,7 +12,8 @@ namespace torch_distinput {
 /// What splitters have in common that cut every element by itself, contiguously.
 ///
 /// `SplitCursor::row` is where the cut part of the element begins: 0, except where an epoch is resumed
-/// that was dealt out differently before.
+/// that was dealt out differently before. A cursor between parts that are not those of this splitter goes on
+/// behind their rows.
 class ElementSplitter : public Splitter {
  public:
   std::vector<Part> deal(SplitCursor& cursor, RowCounts& counts, std::int64_t count) const final;
@@ -22,6 +23,9 @@ class ElementSplitter : public Splitter {
  protected:
   /// `parts()` sizes that add up to `rows`.
   virtual std::vector<std::int64_t> cut(std::int64_t rows) const = 0;
+
+ private:
+  bool stands_between_parts(const SplitCursor& at, std::int64_t rows) const;
 };
 
 }  // namespace torch_distinput

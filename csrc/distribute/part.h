@@ -28,12 +28,14 @@ struct Part {
   }
 };
 
-/// Where a splitter stands in the sequence of incoming elements.
+/// Where a splitter stands in the sequence of incoming elements. `row + part_rows` rows of its element are
+/// dealt out, whoever goes on: only the same cut of the same rows goes on between two parts.
 struct SplitCursor {
-  std::int64_t element = 0;  ///< first element that is not dealt out completely
-  std::int64_t row = 0;      ///< rows of it that are dealt out
-  std::int64_t part = 0;     ///< parts of it (or, for sizes taken in turn, sizes) already used
-  bool ended = false;        ///< a short part was the last one
+  std::int64_t element = 0;    ///< first element that is not dealt out completely
+  std::int64_t row = 0;        ///< rows of it that are dealt out, but for those in `part` parts of the others
+  std::int64_t part = 0;       ///< parts of the others (or, for sizes taken in turn, sizes) already used
+  std::int64_t part_rows = 0;  ///< rows in those parts; 0 for sizes taken in turn
+  bool ended = false;          ///< a short part was the last one
   bool operator==(const SplitCursor&) const = default;
 };
 
@@ -43,9 +45,9 @@ class RowCounts {
   virtual ~RowCounts() = default;
   /// Rows of element `element`; nullopt: there is no such element. May read data and throw what that throws.
   virtual std::optional<std::int64_t> rows(std::int64_t element) = 0;
-};
-
   /// The number under which element `index` of the epoch goes: another one where a resumed run, whose batches
   /// may be others, counts on from the numbers of an earlier one.
   virtual std::int64_t from_start(std::int64_t index) { return index; }
+};
+
 }  // namespace torch_distinput

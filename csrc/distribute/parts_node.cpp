@@ -37,6 +37,7 @@ class PartsCursor final : public Iterator {
     state.set("element", cursor_.element);
     state.set("row", cursor_.row);
     state.set("part", cursor_.part);
+    state.set("part_rows", cursor_.part_rows);
     state.set("ended", cursor_.ended);
     state.set("number", number_);
     if (const auto upstream = window_->upstream(cursor_.element)) state.set("input", upstream->state);
@@ -45,8 +46,11 @@ class PartsCursor final : public Iterator {
 
   void load(const State& state) override {
     const StateReader saved(state, "parts");
-    const SplitCursor cursor{saved.count("element"), saved.count("row"),
-                             saved.count("part", dealing_.splitter->parts() - 1), saved.flag("ended")};
+    const SplitCursor cursor{.element = saved.count("element"),
+                             .row = saved.count("row"),
+                             .part = saved.count("part", dealing_.splitter->parts() - 1),
+                             .part_rows = saved.count("part_rows"),
+                             .ended = saved.flag("ended")};
     std::shared_ptr<const Upstream> upstream;
     if (saved.has("input")) {
       upstream = std::make_shared<const Upstream>(Upstream{cursor.element, saved.at("input")});

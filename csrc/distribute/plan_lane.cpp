@@ -103,9 +103,8 @@ std::unique_ptr<Lane> open_plan_lane(const DistributionPtr& distribution, std::s
 StepPosition fit_position(StepPosition start, const PlanRows& rows) {
   const SplitCursor& cursor = start.cursor;
   if (rows.size() == kEndless) check_rows_of_endless("DistributedIterator", cursor.element, start.row);
-  // Between the parts of an element only the same split can go on, and it brings its own row count.
   const bool fits = cursor.element <= rows.size() &&
-                    (cursor.part != 0 || rows.rows_before(cursor.element) + cursor.row == start.row);
+                    rows.rows_before(cursor.element) + cursor.row + cursor.part_rows == start.row;
   if (!fits) start.cursor = rows.locate(start.row);
   return start;
 }

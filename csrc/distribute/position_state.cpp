@@ -37,14 +37,49 @@ State write_cursor(const SplitCursor& cursor) {
   state.set("element", cursor.element);
   state.set("row", cursor.row);
   state.set("part", cursor.part);
+  state.set("part_rows", cursor.part_rows);
   state.set("ended", cursor.ended);
   return state;
 }
 
-/// `most_rows`: rows that were delivered before.
-SplitCursor read_cursor(const State& state, std::int64_t most_rows) {
+/// `most_rows`: rows that were delivered before. `same_split`: it is a place between the parts of the same
+/// split, each element of which has `parts`; else all that counts is the rows before.
+SplitCursor read_cursor(const State& state, std::int64_t most_rows, bool same_split, std::int64_t parts) {
   const StateReader saved(state, kCall);
-  return {saved.count("element"), saved.count("row", most_rows), saved.count("part"), saved.flag("ended")};
+  const SplitCursor cursor{.element = saved.count("element"),
+                           .row = saved.count("row", most_rows),
+                           .part = same_split ? saved.count("part", parts - 1) : saved.count("part"),
+                           .part_rows = saved.count("part_rows", most_rows),
+                           .ended = saved.flag("ended")};
+  if (same_split) return cursor;
+  return {.element = cursor.element, .row = cursor.row + cursor.part_rows};
+}
+
+/// The fields of a place in a stream.
+void write_place(State& state, const Start& start) {
+  const auto& position = start.position;
+  state.set("step", position.step);
+  state.set("row", position.row);
+  state.set("cursor", write_cursor(position.cursor));
+  if (!start.upstream) return;
+  State input;
+  input.set("element", start.upstream->element);
+  input.set("state", start.upstream->state);
+  state.set("input", std::move(input));
+}
+
+Start read_place(const State& state, bool same_split, std::int64_t parts) {
+  const StateReader saved(state, kCall);
+  Start start;
+  const std::int64_t row = saved.count("row");
+  start.position = {saved.count("step"), row, read_cursor(saved.at("cursor"), row, same_split, parts)};
+  if (!saved.has("input")) return start;
+  const StateReader input(saved.at("input"), kCall);
+  start.upstream = std::make_shared<const Upstream>(Upstream{input.count("element"), input.at("state")});
+  TORCH_CHECK_VALUE(start.upstream->element == start.position.cursor.element, kCall,
+                    ": the state is damaged: its input stands at element ", start.upstream->element,
+                    ", but it at element ", start.position.cursor.element, ".");
+  return start;
 }
 
 State write_pipelines(const Distribution& distribution, const EpochPosition& at) {
@@ -79,7 +114,6 @@ void read_seed(const State& state, EpochPosition& at) {
 }
 
 State write_position(const Distribution& distribution, const EpochPosition& at) {
-  const auto& [position, upstream, pipelines] = at.start;
   State state;
   state.set("version", kVersion);
   state.set("kind", kKind);
@@ -87,15 +121,12 @@ State write_position(const Distribution& distribution, const EpochPosition& at) 
   state.set("pipeline", pipeline_identity(distribution.dealing.node));
   state.set("epoch", at.epoch);
   state.set("seed", at.seed_agreed ? State::key(at.seed) : State());
-  state.set("step", position.step);
-  state.set("row", position.row);
   state.set("split", distribution.dealing.splitter->describe());
-  state.set("cursor", write_cursor(position.cursor));
-  if (upstream) {
-    State input;
-    input.set("element", upstream->element);
-    input.set("state", upstream->state);
-    state.set("input", std::move(input));
+  write_place(state, at.start);
+  if (at.start.seen_from) {
+    State seen_from;
+    write_place(seen_from, *at.start.seen_from);
+    state.set("seen_from", std::move(seen_from));
   }
   if (!distribution.pipelines.empty()) state.set("pipelines", write_pipelines(distribution, at));
   return state;
@@ -107,20 +138,12 @@ EpochPosition read_position(const Distribution& distribution, const State& state
   check_identity(saved.at("pipeline"), pipeline_identity(distribution.dealing.node));
   EpochPosition at{.epoch = saved.count("epoch", kMostEpochs)};
   read_seed(state, at);
-  const std::int64_t row = saved.count("row");
-  at.start.position = {saved.count("step"), row, read_cursor(saved.at("cursor"), row)};
-  if (saved.text("split") != distribution.dealing.splitter->describe()) {
-    at.start.position.cursor.part = 0;
-    at.start.position.cursor.ended = false;
-  } else {
-    StateReader(saved.at("cursor"), kCall).count("part", distribution.dealing.splitter->parts() - 1);
-  }
-  if (saved.has("input")) {
-    const StateReader input(saved.at("input"), kCall);
-    at.start.upstream = std::make_shared<const Upstream>(Upstream{input.count("element"), input.at("state")});
-    TORCH_CHECK_VALUE(at.start.upstream->element == at.start.position.cursor.element, kCall,
-                      ": the state is damaged: its input stands at element ", at.start.upstream->element,
-                      ", but it at element ", at.start.position.cursor.element, ".");
+  const Splitter& splitter = *distribution.dealing.splitter;
+  const bool same_split = saved.text("split") == splitter.describe();
+  at.start = read_place(state, same_split, splitter.parts());
+  if (saved.has("seen_from")) {
+    at.start.seen_from =
+        std::make_shared<const Start>(read_place(saved.at("seen_from"), same_split, splitter.parts()));
   }
   at.start.pipelines = read_pipelines(distribution, state);
   return at;

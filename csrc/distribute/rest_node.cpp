@@ -3,13 +3,14 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "core/interrupt_poll.h"
 #include "core/state_reader.h"
-#include "kernels/rows.h"
+#include "distribute/cut_rows.h"
 #include "ops/open.h"
 
 namespace torch_distinput {
@@ -39,10 +40,11 @@ class RestCursor final : public Iterator {
   std::optional<Element> next() override {
     for (; stream_ < streams_.size(); ++stream_, element_ = 0, input_ = nullptr) {
       if (!input_) open();
+      InterruptPoll poll;
       while (auto element = input_->next()) {
-        const bool mine = element_ % share_.of == share_.index;
-        std::optional<Element> left = element_++ == 0 ? cut(*std::move(element)) : std::move(element);
-        if (mine && left) return left;
+        poll();
+        std::optional<Element> left = without_delivered(*std::move(element));
+        if (left && element_++ % share_.of == share_.index) return left;
       }
     }
     return std::nullopt;
@@ -76,34 +78,28 @@ class RestCursor final : public Iterator {
 
   void open() {
     const RestStream& stream = streams_[stream_];
+    const StepPosition& position = stream.start.position;
     Cursor cursor = open_cursor(stream.node, context_of(stream));
     input_ = std::move(cursor.iterator);
     delivered_ = 0;
     if (stream.start.upstream) {
       input_->load(stream.start.upstream->state);
-      delivered_ = stream.start.position.cursor.row;
+      delivered_ = position.cursor.row + position.cursor.part_rows;
     } else if (cursor.runs_plan) {
-      input_->load(plan_state(stream.start.position));
+      input_->load(plan_state(position));
     } else {
-      skip(stream.start.position.cursor);
+      delivered_ = position.row;
     }
-  }
-
-  void skip(const SplitCursor& cursor) {
-    InterruptPoll poll;
-    for (std::int64_t element = 0; element < cursor.element; ++element) {
-      poll();
-      if (!input_->next()) return;
-    }
-    delivered_ = cursor.row;
   }
 
   /// Without the rows that the earlier run delivered; nullopt where those are all.
-  std::optional<Element> cut(Element element) const {
+  std::optional<Element> without_delivered(Element element) {
     if (delivered_ == 0) return element;
-    const std::int64_t rows = element.rows().value_or(0);
-    if (delivered_ >= rows) return std::nullopt;
-    return slice_rows(element, delivered_, rows, "distribute_dataset");
+    const std::int64_t rows = count_rows(element, element_, /*whole=*/false, /*cuts_leaves=*/true);
+    const std::int64_t gone =
+        std::min(std::exchange(delivered_, std::max<std::int64_t>(delivered_ - rows, 0)), rows);
+    if (gone == rows) return std::nullopt;
+    return cut_part(element, {element_, gone, rows}, {});
   }
 
   std::vector<RestStream> streams_;
@@ -111,7 +107,7 @@ class RestCursor final : public Iterator {
   IterContext context_;
   std::size_t stream_ = 0;
   std::int64_t element_ = 0;    // of this stream's rest
-  std::int64_t delivered_ = 0;  // rows of its first element
+  std::int64_t delivered_ = 0;  // rows of what the input yields next that the earlier run delivered
   IteratorPtr input_;
 };
 
@@ -126,7 +122,9 @@ class RestNode final : public Node {
     return "rest(streams=" + std::to_string(streams_.size()) + ", share=" + std::to_string(share_.index) +
            " of " + std::to_string(share_.of) + ")";
   }
-  std::string identity() const override { return ""; }
+  /// Workers share a stream batch by batch: with batches of another size they would take other rows. The same
+  /// text on all workers, so that they agree on what they refuse.
+  std::string identity() const override { return share_.shared ? "rest(shared)" : ""; }
   std::vector<NodePtr> inputs() const override { return {like_}; }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return rest_node(std::move(inputs.at(0)), streams_, share_);
@@ -136,7 +134,11 @@ class RestNode final : public Node {
   }
   SpecPtr spec() const override { return like_->spec(); }
   std::optional<std::int64_t> batch_size() const override { return like_->batch_size(); }
-  Traits traits() const override { return like_->traits(); }
+  Traits traits() const override {
+    Traits traits = like_->traits();
+    traits.row_wise = traits.row_wise && !share_.shared;
+    return traits;
+  }
   IteratorPtr iterate(const IterContext& context) const override {
     return std::make_unique<RestCursor>(streams_, share_, context);
   }

@@ -20,6 +20,7 @@ struct RestStream {
 struct Share {
   std::int64_t index = 0;
   std::int64_t of = 1;
+  bool shared = false;  ///< some workers share a stream, if not this one
 };
 
 /// What is left of `streams`, one after the other: for a run on another number of workers. The streams'

@@ -77,14 +77,24 @@ void check_together(const std::vector<State>& states) {
 NodePtr rest_of(const Distribution& distribution, NodePtr like, const std::vector<State>& states,
                 const Replicas& replicas);
 
+/// What `replicas.worker` read, one of several with files of their own or the only one.
+Sharding sharding_then(const NodePtr& node, const Replicas& replicas) {
+  if (replicas.workers == 1) return {node, AutoShardPolicy::kData, ""};
+  // Not the policy of today: that may deal the data out otherwise.
+  Sharding sharding = auto_shard(node, AutoShardPolicy::kAuto, replicas.workers, replicas.worker);
+  TORCH_CHECK_VALUE(sharding.applied == AutoShardPolicy::kFile, kCall, ": saved by ", replicas.workers,
+                    " workers with files of their own, but here files cannot be dealt out: ", sharding.reason,
+                    ".");
+  return sharding;
+}
+
 /// What the worker had left that saved `state`.
 RestStream rest_stream(const Distribution& distribution, const State& state) {
   Distribution earlier = distribution;
   Dealing& then = earlier.dealing;
   then.replicas.workers = workers_of(state);
   then.replicas.worker = worker_of(state);
-  const AutoShardPolicy policy = distribution.options.auto_shard_policy.value_or(AutoShardPolicy::kAuto);
-  then.sharding = auto_shard(distribution.node, policy, then.replicas.workers, then.replicas.worker);
+  then.sharding = sharding_then(distribution.node, then.replicas);
   then.node = then.sharding.node;
   if (state.has("rest"))
     then.node =
@@ -106,7 +116,7 @@ NodePtr rest_of(const Distribution& distribution, NodePtr like, const std::vecto
   } else {
     const std::int64_t stream = worker % before;
     streams.push_back(rest_stream(distribution, states[static_cast<std::size_t>(stream)]));
-    share = {worker / before, (workers - 1 - stream) / before + 1};
+    share = {worker / before, (workers - 1 - stream) / before + 1, /*shared=*/true};
   }
   return rest_node(std::move(like), std::move(streams), share);
 }
@@ -120,21 +130,26 @@ DistributionPtr with_rest(const Distribution& distribution, const std::vector<St
   return rest;
 }
 
-void check_may_change_workers(const Distribution& distribution, std::int64_t workers) {
-  const Sharding& sharding = distribution.dealing.sharding;
-  const bool known = distribution.node != nullptr &&
-                     (distribution.one_stream() || sharding.applied == AutoShardPolicy::kFile);
+/// Whether the library knows who reads which rows under policy `name`.
+bool deals_out(const std::string& name) {
+  return name == policy_name(AutoShardPolicy::kFile) || name == policy_name(AutoShardPolicy::kData);
+}
+
+void check_may_change_workers(const Distribution& distribution, const std::vector<State>& states) {
+  const std::string now = policy_name(distribution.dealing.sharding.applied);
+  const State& saved = states.front();
+  const std::string then = saved.has("policy") ? saved.at("policy").as_string() : now;
   TORCH_CHECK_VALUE(
-      known, kCall, ": saved by ", workers, " workers, but here there are ",
-      distribution.dealing.replicas.workers, ". With ",
-      distribution.node ? "policy " + policy_name(sharding.applied) : "a dataset from a function",
-      " only your code knows who read which rows: go on with ", workers,
+      distribution.node != nullptr && deals_out(now) && deals_out(then), kCall, ": saved by ", states.size(),
+      " workers, but here there are ", distribution.dealing.replicas.workers, ". With ",
+      distribution.node ? "policy " + (deals_out(now) ? then : now) : "a dataset from a function",
+      " only your code knows who read which rows: go on with ", states.size(),
       " workers, or start the epoch anew.");
 }
 
 /// The rest of the epoch of a run with as many workers as there are states, on those that are here.
 SavedPosition change_workers(const DistributionPtr& distribution, const std::vector<State>& states) {
-  check_may_change_workers(*distribution, std::ssize(states));
+  check_may_change_workers(*distribution, states);
   check_together(states);
   SavedPosition position{with_rest(*distribution, states), {}};
   const StateReader first(states.front(), kCall);
@@ -166,6 +181,7 @@ State save_position(const SavedPosition& position) {
   if (replicas.workers > 1 && !distribution.one_stream()) {
     state.set("workers", replicas.workers);
     state.set("worker", replicas.worker);
+    state.set("policy", policy_name(distribution.dealing.sharding.applied));
   }
   return state;
 }

@@ -67,7 +67,9 @@ class StepReader {
  private:
   /// Goes to the start by reading: it was saved in the plan lane, which needs no place in the input.
   void skip_rows() {
-    SplitCursor& cursor = start_.cursor = {.row = start_.row};
+    SplitCursor& cursor = start_.cursor;
+    cursor.element = 0;
+    cursor.row = start_.row - cursor.part_rows;
     InterruptPoll poll;
     while (cursor.row > 0) {
       poll();

@@ -5,6 +5,7 @@
 #include <c10/util/hash.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -14,11 +15,18 @@
 namespace torch_distinput {
 namespace {
 
+/// The rows of the batches that `node` yields, also behind ops that keep batches whole but hide their size.
+std::optional<std::int64_t> rows_a_batch(const Node& node) {
+  if (const auto size = node.batch_size()) return size;
+  const std::vector<NodePtr> inputs = node.inputs();
+  return node.traits().row_wise && inputs.size() == 1 ? rows_a_batch(*inputs.front()) : std::nullopt;
+}
+
 /// The batch size of the inputs, for an op whose positions mean something else with another one.
 std::string dependence_on_batches(const Node& node) {
   if (node.traits().row_wise) return "";
   for (const NodePtr& input : node.inputs()) {
-    if (const auto size = input->batch_size()) return " of batches of " + std::to_string(*size);
+    if (const auto size = rows_a_batch(*input)) return " of batches of " + std::to_string(*size);
   }
   return "";
 }

@@ -69,6 +69,45 @@ TEST(StepSchedule, SplitsAndEndsAsTheModelSays) {
   }
 }
 
+TEST(StepSchedule, GoesOnBetweenThePartsOfAnotherSplitOrBatchBehindTheirRows) {
+  std::mt19937 random(2);
+  const auto draw = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  const auto splitter = [&] {
+    return draw(0, 1) == 0 ? legacy_splitter(draw(1, 5)) : balanced_splitter(draw(1, 5), {});
+  };
+  for (int i = 0; i < 2000; ++i) {
+    const std::int64_t total = draw(0, 20);
+    const auto batches = [&] {
+      std::vector<std::int64_t> sizes;
+      const std::int64_t batch = draw(1, 7);
+      for (std::int64_t n = total; n > 0; n -= batch) sizes.push_back(std::min(n, batch));
+      return VectorRows(sizes);
+    };
+    VectorRows before = batches();
+    SplitCursor cursor;
+    std::int64_t row = 0;
+    for (const Part& part : splitter()->deal(cursor, before, draw(0, 12))) row += part.rows;
+    VectorRows after = batches();
+    // The place counted from the start, as a lane with other batches finds it.
+    if (cursor.element > 0) {
+      for (std::int64_t e = 0; e < cursor.element; ++e) cursor.row += *before.rows(e);
+      cursor.element = 0;
+    }
+    const SplitterPtr other = splitter();
+    const auto rest = other->deal(cursor, after, 1000);
+    Rows numbers;
+    for (const Part& part : rest) {
+      const auto of_part = after.numbers(part);
+      numbers.insert(numbers.end(), of_part.begin(), of_part.end());
+    }
+    Rows expected(static_cast<std::size_t>(total - row));
+    std::iota(expected.begin(), expected.end(), row);
+    ASSERT_EQ(numbers, expected) << "trial " << i;
+  }
+}
+
 TEST(StepSchedule, TheRestOfABatchOfAnotherSizeIsNotTheEndUntilTheFirst) {
   const ScheduleRules rules{
       .splitter = legacy_splitter(2), .width = 2, .tail = Tail::kUntilFirst, .batch = 7};
