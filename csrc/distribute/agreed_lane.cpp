@@ -81,8 +81,8 @@ class Change {
 
 class AgreedLane final : public Lane {
  public:
-  AgreedLane(DistributionPtr distribution, std::unique_ptr<Lane> own, const Start& start,
-             std::unique_ptr<PeerRounds> rounds, Counter& counter, std::int64_t row_start, std::int64_t ahead)
+  AgreedLane(const DistributionPtr& distribution, std::unique_ptr<Lane> own, OwnSteps own_steps,
+             const Start& start, std::unique_ptr<PeerRounds> rounds, Counter& counter, std::int64_t ahead)
       : own_(std::move(own)),
         rounds_(std::move(rounds)),
         counter_(counter),
@@ -90,7 +90,7 @@ class AgreedLane final : public Lane {
         shared_(distribution->one_stream()),
         table_(
             std::make_shared<Table>(Agreement(std::max<std::int64_t>(ahead, 1), until_first(*distribution)))),
-        own_steps_(std::move(distribution), start, row_start) {
+        own_steps_(std::move(own_steps)) {
     if (ahead == 0) return;
     reader_.emplace("tdi-distribute", [this] { read(); });
     speaker_.emplace("tdi-agree", [this] { speak(); });
@@ -314,13 +314,14 @@ class AgreedLane final : public Lane {
 }  // namespace
 
 std::unique_ptr<Lane> open_agreed_lane(const DistributionPtr& distribution, const IterContext& context,
-                                       const Start& start, const ShippingPtr& shipping,
-                                       std::unique_ptr<PeerRounds> rounds, Counter& counter,
-                                       std::int64_t row_start) {
+                                       const Start& start, const ShippingPtr& shipping, const PeerLink& link,
+                                       Counter& counter, std::int64_t row_start) {
   const std::int64_t ahead = steps_ahead(*distribution);
   auto own = open_lane(distribution, context, start, shipping, ahead > 0 ? Reading::kHere : Reading::kAhead);
-  return std::make_unique<AgreedLane>(distribution, std::move(own), start, std::move(rounds), counter,
-                                      row_start, ahead);
+  // Before the rounds: it may read, and rounds that an interrupt left unused could not be made again.
+  OwnSteps own_steps(distribution, context, start, row_start);
+  return std::make_unique<AgreedLane>(distribution, std::move(own), std::move(own_steps), start,
+                                      link.rounds(), counter, ahead);
 }
 
 }  // namespace torch_distinput

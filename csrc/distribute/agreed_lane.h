@@ -19,8 +19,7 @@ namespace torch_distinput {
 /// rounds, before the consumer needs them. Where nothing is to be read ahead, both happen in the consumer's
 /// thread, and each step costs a round. `row_start`: rows of the epoch before `start`, over all ranks.
 std::unique_ptr<Lane> open_agreed_lane(const DistributionPtr& distribution, const IterContext& context,
-                                       const Start& start, const ShippingPtr& shipping,
-                                       std::unique_ptr<PeerRounds> rounds, Counter& counter,
-                                       std::int64_t row_start);
+                                       const Start& start, const ShippingPtr& shipping, const PeerLink& link,
+                                       Counter& counter, std::int64_t row_start);
 
 }  // namespace torch_distinput

@@ -55,6 +55,7 @@ BuiltStep build_step(const Distribution& distribution, const PlannedStep& planne
     step.parts.push_back(part.segments.empty() ? missing_part(distribution) : take(part));
   }
   step.info = info_of(distribution, planned);
+  step.batch = planned.batch;
   step.complete = planned.complete;
   step.last = planned.last;
   step.last_complete = planned.last_complete;

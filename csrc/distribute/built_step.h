@@ -36,6 +36,7 @@ struct BuiltStep {
   std::vector<Element> parts;          ///< one for each local replica
   std::vector<StagedPtr> staged = {};  ///< of the parts; null, or none at all, where no copy has begun
   StepInfo info;                       ///< without `epoch` and `is_last`
+  std::int64_t batch = -1;             ///< rows of a full batch, or -1
   bool complete = true;
   bool last = false;
   bool last_complete = false;

@@ -3,20 +3,13 @@
 
 #include <ATen/ops/zeros.h>
 
-#include <algorithm>
+#include <vector>
 
 #include "distribute/zero_part.h"
 #include "kernels/rows.h"
 
 namespace torch_distinput {
 namespace {
-
-std::int64_t full_rows(const Distribution& distribution, std::size_t replica) {
-  const Dealing& dealing = distribution.dealing;
-  if (dealing.batch <= 0) return 0;
-  return dealing.splitter->shares(dealing.batch, 0,
-                                  dealing.width)[static_cast<std::size_t>(dealing.local[replica])];
-}
 
 Element repeat_row(const Element& part, std::int64_t row, std::int64_t times) {
   const std::vector<Element> rows(static_cast<std::size_t>(times),
@@ -44,11 +37,10 @@ Element missing_part(const Distribution& distribution) {
                        : zero_part(distribution.spec, *dealing.node);
 }
 
-Element ended_part(const Distribution& distribution, std::size_t replica, const std::vector<Element>& last) {
-  const std::int64_t full = full_rows(distribution, replica);
+Element ended_part(const Distribution& distribution, std::int64_t full, const std::optional<Element>& last) {
   if (distribution.input.tail != Tail::kPadded || full == 0) return missing_part(distribution);
-  if (last.empty()) return fill_with_zeros(missing_part(distribution), full);
-  return repeat_row(last[replica], last[replica].rows().value_or(1) - 1, full);
+  if (!last) return fill_with_zeros(missing_part(distribution), full);
+  return repeat_row(*last, last->rows().value() - 1, full);
 }
 
 }  // namespace torch_distinput

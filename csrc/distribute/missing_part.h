@@ -1,8 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
-#include <vector>
+#include <cstdint>
+#include <optional>
 
 #include "distribute/distribution.h"
 #include "torch_distinput/element.h"
@@ -12,9 +12,9 @@ namespace torch_distinput {
 /// What a replica without rows gets: zero rows, or a whole element like those of the data.
 Element missing_part(const Distribution& distribution);
 
-/// What local replica `replica` gets when its worker's own stream has ended before those of others. Under
-/// `kPadded` the last row of its last part, as often as a full part has rows, or zeros if it never had one;
-/// else as above. `last`: the last parts of this worker's replicas; empty: there were none.
-Element ended_part(const Distribution& distribution, std::size_t replica, const std::vector<Element>& last);
+/// What a replica gets when its worker's own stream has ended before those of others. Under `kPadded` the
+/// last row of `last`, `full` times, or as many rows of zeros where there is none; else as above. `full`: the
+/// rows of a full part. `last`: the replica's last part that had rows.
+Element ended_part(const Distribution& distribution, std::int64_t full, const std::optional<Element>& last);
 
 }  // namespace torch_distinput

@@ -1,37 +1,101 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/own_steps.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "distribute/lane.h"
 #include "distribute/missing_part.h"
 
 namespace torch_distinput {
 
-OwnSteps::OwnSteps(DistributionPtr distribution, const Start& start, std::int64_t row_start)
-    : distribution_(std::move(distribution)), at_(start), row_start_(row_start) {}
+OwnSteps::OwnSteps(DistributionPtr distribution, const IterContext& context, const Start& start,
+                   std::int64_t row_start)
+    : distribution_(std::move(distribution)),
+      at_(start),
+      row_start_(row_start),
+      first_part_(start.position.cursor.part),
+      batch_(distribution_->dealing.batch),
+      pads_(distribution_->input.tail == Tail::kPadded),
+      seen_(distribution_->dealing.local.size()),
+      last_from_(start.seen_from ? start.seen_from : std::make_shared<const Start>(start)) {
+  if (start.seen_from) see_again(context);
+}
 
 BuiltStep OwnSteps::complete(BuiltStep own, const Round::Step& agreed) {
-  if (own.last) left_out_.assign(own.left_out.begin(), own.left_out.end());
-  if (distribution_->input.tail == Tail::kPadded) last_parts_ = own.parts;
+  if (pads_ || own.last) see(own, std::make_shared<const Start>(at_));
+  if (own.last) own.after.seen_from = seen_from();
   return agree(std::move(own), agreed);
 }
 
 BuiltStep OwnSteps::empty(const Round::Step& agreed) {
   BuiltStep step;
-  const auto count = distribution_->dealing.local.size();
-  for (std::size_t replica = 0; replica < count; ++replica)
-    step.parts.push_back(ended_part(*distribution_, replica, last_parts_));
+  for (std::size_t replica = 0; replica < seen_.size(); ++replica)
+    step.parts.push_back(ended_part(*distribution_, full_rows(replica), seen_[replica].part));
   step.info.step = at_.position.step;
   step.info.num_replicas = distribution_->dealing.replicas.all();
-  step.info.valid.assign(count, 0);
-  step.info.has_value.assign(count, false);
-  if (!left_out_.empty()) {
-    step.info.has_value = std::move(left_out_.front());
-    left_out_.pop_front();
-  }
+  step.info.valid.assign(seen_.size(), 0);
+  step.info.has_value = pass_empty();
   step.after = at_;
+  step.after.seen_from = seen_from();
   ++step.after.position.step;
   return agree(std::move(step), agreed);
+}
+
+/// Remembers what steps behind the end may depend on. `from`: the place before `own`.
+void OwnSteps::see(const BuiltStep& own, const std::shared_ptr<const Start>& from) {
+  const Dealing& dealing = distribution_->dealing;
+  first_part_ = (from->position.cursor.part + dealing.width) % dealing.splitter->parts();
+  batch_ = own.batch;
+  last_from_ = from;
+  if (own.last) {
+    left_out_.assign(own.left_out.begin(), own.left_out.end());
+    has_left_out_ = !left_out_.empty();
+  }
+  if (!pads_) return;
+  for (std::size_t replica = 0; replica < seen_.size(); ++replica)
+    if (own.parts[replica].rows().value_or(0) > 0) seen_[replica] = {own.parts[replica], from};
+}
+
+/// Goes to `at_`, which is behind the end of the stream.
+void OwnSteps::see_again(const IterContext& context) {
+  auto from = at_.seen_from;
+  first_part_ = from->position.cursor.part;
+  const auto lane = open_lane(distribution_, context, *from, nullptr, Reading::kHere);
+  while (const auto own = lane->next()) {
+    see(*own, from);
+    from = std::make_shared<const Start>(own->after);
+  }
+  for (std::int64_t step = from->position.step; step < at_.position.step; ++step) pass_empty();
+}
+
+/// Goes one step on behind the end; which of its parts the stream would have had, without rows.
+std::vector<bool> OwnSteps::pass_empty() {
+  const Dealing& dealing = distribution_->dealing;
+  first_part_ = (first_part_ + dealing.width) % dealing.splitter->parts();
+  std::vector<bool> present(seen_.size(), false);
+  if (!left_out_.empty()) {
+    present = std::move(left_out_.front());
+    left_out_.pop_front();
+  }
+  return present;
+}
+
+/// From where the stream's steps tell what those behind its end depend on.
+std::shared_ptr<const Start> OwnSteps::seen_from() const {
+  if (!pads_ && !has_left_out_) return nullptr;
+  std::shared_ptr<const Start> first = last_from_;
+  for (const Seen& seen : seen_)
+    if (seen.from && seen.from->position.step < first->position.step) first = seen.from;
+  return first;
+}
+
+/// The rows of a full part of `replica` in the next step.
+std::int64_t OwnSteps::full_rows(std::size_t replica) const {
+  if (batch_ <= 0) return 0;
+  const Dealing& dealing = distribution_->dealing;
+  const auto shares = dealing.splitter->shares(batch_, first_part_, dealing.width);
+  return shares[static_cast<std::size_t>(dealing.local[replica])];
 }
 
 BuiltStep OwnSteps::agree(BuiltStep step, const Round::Step& agreed) {

@@ -56,7 +56,7 @@ void StepSchedule::deal(RowCounts& counts) {
 PlannedStep StepSchedule::plan_front(RowCounts& counts) {
   const bool last = is_last(0);
   DealtStep step = std::move(ahead_.front());
-  PlannedStep planned{.complete = is_complete(step), .before = at_};
+  PlannedStep planned{.batch = rules_.batch, .complete = is_complete(step), .before = at_};
   at_ = {.step = at_.step + 1, .row = at_.row + step.rows, .cursor = step.after};
   planned.after = at_;
   planned.last = last || (settled_ > 1 && ends(1));

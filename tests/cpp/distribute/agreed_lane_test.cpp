@@ -358,6 +358,35 @@ TEST(AgreedLane, PaddedPartsOfAnEndedRankRepeatItsOwnLastRow) {
   }
 }
 
+/// Rank 0's stream ends first; the parts of its two replicas, and which of them were made up.
+std::vector<std::pair<std::vector<Rows>, std::vector<bool>>> ended(std::int64_t rows, std::int64_t batch,
+                                                                   Tail tail) {
+  auto ranks = ranks_of(2, 2);
+  const auto all = on_all(ranks, [&](std::int64_t number, Rank& rank) {
+    const Dataset own = Dataset::range(number == 0 ? rows : 12).batch(batch);
+    std::vector<std::pair<std::vector<Rows>, std::vector<bool>>> seen;
+    DistributedIterator iterator =
+        rank.distribute_dataset(with_policy(own, AutoShardPolicy::kOff), {.tail = tail}).iterate();
+    while (const auto step = iterator.next())
+      seen.emplace_back(distribute_testing::rows(*step), step->info().has_value);
+    return seen;
+  });
+  return all[0];
+}
+
+// With fewer rows a batch than replicas, the sizes of parts go round: 1 1 | 1 0 | 1 1 | 1 0 ...
+TEST(AgreedLane, PaddedPartsOfAnEndedRankHaveTheSharesOfTheirStep) {
+  const auto seen = ended(3, 3, Tail::kPadded);
+  std::vector<std::vector<std::size_t>> sizes;
+  for (const auto& [parts, present] : seen) sizes.push_back({parts[0].size(), parts[1].size()});
+  EXPECT_EQ(sizes, (std::vector<std::vector<std::size_t>>{
+                       {1, 1}, {1, 0}, {1, 1}, {1, 0}, {1, 1}, {1, 0}, {1, 1}, {1, 0}}));
+  for (std::size_t step = 2; step < seen.size(); ++step) {
+    EXPECT_EQ(seen[step].first[0], Rows{2});
+    EXPECT_EQ(seen[step].first[1], step % 2 == 0 ? Rows{1} : Rows{});
+  }
+}
+
 TEST(AgreedLane, ARankThatNeverSawARowHandsOutPartsOfTheTypeOfTheOthers) {
   for (const Tail tail : {Tail::kZeroRows, Tail::kPadded}) {
     auto ranks = ranks_of(2);
