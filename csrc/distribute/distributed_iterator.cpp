@@ -194,7 +194,10 @@ void DistributedIterator::Impl::load(const State& state) {
   distribution_ = std::move(position.distribution);
   const std::uint64_t drawn = at_.seed;
   at_ = std::move(position.at);
-  if (!at_.seed_agreed) at_.seed = drawn;
+  if (!at_.seed_agreed) {
+    at_.seed = drawn;
+    at_.seed_agreed = !link_;
+  }
   used_ = at_.start.position.step > 0;
   // Saved before its first step, an iterator had not heard yet whose seed counts.
   seed_given_ = users_seed_ || used_;
