@@ -315,31 +315,33 @@ TEST(AgreedLane, ARankWhoseRowsAreOfAnotherTypeIsAnErrorOnAll) {
 
 TEST(AgreedLane, RestoresOnEveryRankWhereItWasSaved) {
   const Streams lengths{10, 37, 0};
-  const auto run = [&](const std::vector<State>& states, std::size_t most) {
+  const auto run = [&](Tail tail, const std::vector<State>& states, std::size_t most) {
     auto ranks = ranks_of(3);
     return on_all(ranks, [&](std::int64_t number, Rank& rank) {
       const auto at = static_cast<std::size_t>(number);
-      DistributedIterator iterator = rank.distribute_datasets_from_function([&](const InputContext&) {
-                                           return Dataset::range(lengths[at]).batch(3);
-                                         })
-                                         .iterate();
+      DistributedIterator iterator =
+          rank.distribute_datasets_from_function(
+                  [&](const InputContext&) { return Dataset::range(lengths[at]).batch(3); }, {.tail = tail})
+              .iterate();
       if (!states.empty()) iterator.load(states[at]);
       const Seen seen = see(iterator, most);
       return std::pair(seen, iterator.save());
     });
   };
-  const auto whole = run({}, 100);
-  for (const std::size_t cut : {1U, 3U, 5U, 12U}) {
-    std::vector<State> states;
-    for (const auto& [seen, state] : run({}, cut)) states.push_back(state);
-    const auto rest = run(states, 100);
-    for (std::size_t rank = 0; rank < 3; ++rank) {
-      const Seen& all = whole[rank].first;
-      const auto from = static_cast<std::ptrdiff_t>(cut);
-      EXPECT_EQ(rest[rank].first.error, "");
-      EXPECT_EQ(rest[rank].first.steps, Steps(all.steps.begin() + from, all.steps.end()));
-      EXPECT_EQ(rest[rank].first.row_start,
-                std::vector<std::int64_t>(all.row_start.begin() + from, all.row_start.end()));
+  for (const Tail tail : {Tail::kZeroRows, Tail::kPadded}) {
+    const auto whole = run(tail, {}, 100);
+    for (const std::size_t cut : {1U, 3U, 5U, 12U}) {
+      std::vector<State> states;
+      for (const auto& [seen, state] : run(tail, {}, cut)) states.push_back(state);
+      const auto rest = run(tail, states, 100);
+      for (std::size_t rank = 0; rank < 3; ++rank) {
+        const Seen& all = whole[rank].first;
+        const auto from = static_cast<std::ptrdiff_t>(cut);
+        EXPECT_EQ(rest[rank].first.error, "");
+        EXPECT_EQ(rest[rank].first.steps, Steps(all.steps.begin() + from, all.steps.end()));
+        EXPECT_EQ(rest[rank].first.row_start,
+                  std::vector<std::int64_t>(all.row_start.begin() + from, all.row_start.end()));
+      }
     }
   }
 }

@@ -77,7 +77,7 @@ void go_from_world_to_world(std::uint32_t seed) {
 }
 
 TEST(Restarts, EveryRowOnceFromWorldToWorld) {
-  for (std::uint32_t seed = 0; seed < trials(300) && !HasFailure(); ++seed) go_from_world_to_world(seed);
+  for (std::uint32_t seed = 0; seed < trials(120) && !HasFailure(); ++seed) go_from_world_to_world(seed);
 }
 
 template <class T>
@@ -110,7 +110,7 @@ void go_on_in_the_same_world(std::uint32_t seed) {
 }
 
 TEST(Restarts, TheSameWorldGoesOnAsIfNothingHadHappened) {
-  for (std::uint32_t seed = 0; seed < trials(300) && !HasFailure(); ++seed) go_on_in_the_same_world(seed);
+  for (std::uint32_t seed = 0; seed < trials(120) && !HasFailure(); ++seed) go_on_in_the_same_world(seed);
 }
 
 }  // namespace

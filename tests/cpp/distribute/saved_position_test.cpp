@@ -111,6 +111,33 @@ TEST(SavedPosition, FilesGoOnExactlyOnceOnOtherNumbersOfWorkers) {
   }
 }
 
+Element same(Element element) { return element; }
+
+// Behind a map the batch size is not known, so each batch is cut in a part for every replica of all workers.
+TEST(SavedPosition, FilesGoOnBetweenThePartsOfABatch) {
+  for (const bool indexed : {false, true}) {
+    const files_testing::Folder folder;
+    const Dataset dataset = numbers(folder, {8, 8, 8, 8}, indexed).batch(4).map(same);
+    for (const std::size_t steps : {1U, 2U, 3U}) {
+      const auto first = run(dataset, 4, {}, steps);
+      for (const int workers : {1, 2, 3, 8}) {
+        Rows all = run(dataset, workers, first.states, 10'000).rows;
+        all.insert(all.end(), first.rows.begin(), first.rows.end());
+        EXPECT_EQ(op_testing::sorted(all), op_testing::numbers(0, 32)) << steps << " steps, " << workers;
+      }
+    }
+  }
+}
+
+TEST(SavedPosition, FilesGoOnUnderAnotherPolicy) {
+  const files_testing::Folder folder;
+  const Dataset dataset = numbers(folder, {5, 9, 3}, false).batch(2);
+  const auto first = run(dataset, 2, {}, 2);
+  Rows all = run(with_policy(dataset, AutoShardPolicy::kData), 3, first.states, 10'000).rows;
+  all.insert(all.end(), first.rows.begin(), first.rows.end());
+  EXPECT_EQ(op_testing::sorted(all), op_testing::numbers(0, 17));
+}
+
 std::string load_error(const Dataset& dataset, int workers, const State& state) {
   auto ranks = ranks_of(workers);
   DistributedIterator iterator = ranks[0].distribute_dataset(dataset).iterate();
@@ -157,6 +184,18 @@ TEST(SavedPosition, NumbersThatNoRunHasAreRefusedByName) {
             std::string::npos);
   EXPECT_NE(cursor_refusal("part", -1).find("`part`"), std::string::npos);
   EXPECT_NE(cursor_refusal("row", 9).find("the saved `row` must be in [0, 8], but is 9"), std::string::npos);
+}
+
+TEST(SavedPosition, BatchesThatWorkersShareKeepTheirSize) {
+  const files_testing::Folder folder;
+  const Dataset rows = numbers(folder, {4, 4, 4, 4}, false);
+  const std::vector<State> one = run(rows.batch(2), 1, {}, 1).states;
+  const std::vector<State> three = run(rows.batch(2), 3, one, 1).states;
+  for (const int workers : {1, 2, 3, 4}) {
+    EXPECT_NE(load_error(rows.batch(4), workers, State(State::List(three.begin(), three.end())))
+                  .find("`rest(shared) of batches of 2`, but here it is `rest(shared) of batches of 4`"),
+              std::string::npos);
+  }
 }
 
 TEST(SavedPosition, StatesOfDifferentStepsAreRefused) {
