@@ -186,6 +186,17 @@ TEST(SavedPosition, NumbersThatNoRunHasAreRefusedByName) {
   EXPECT_NE(cursor_refusal("row", 9).find("the saved `row` must be in [0, 8], but is 9"), std::string::npos);
 }
 
+// Several processes agree on a seed at their first step; one alone has nobody to agree with.
+TEST(SavedPosition, OneProcessThatGoesOnFromBeforeTheFirstStepSavesItsSeed) {
+  const Dataset dataset = Dataset::range(20).shuffle().batch(4);
+  const State before = run(dataset, 2, {}, 0).states[0];
+  EXPECT_TRUE(before.at("seed").is_null());
+  DistributedIterator alone = replicas(2).distribute_dataset(dataset).iterate();
+  alone.load(before);
+  alone.next();
+  EXPECT_FALSE(alone.save().at("seed").is_null());
+}
+
 TEST(SavedPosition, BatchesThatWorkersShareKeepTheirSize) {
   const files_testing::Folder folder;
   const Dataset rows = numbers(folder, {4, 4, 4, 4}, false);
