@@ -15,6 +15,7 @@
 #include "core/stop_scope.h"
 #include "distribute/agreement.h"
 #include "distribute/own_steps.h"
+#include "distribute/steps_ahead.h"
 #include "runtime/poll.h"
 #include "runtime/process_owned.h"
 #include "runtime/worker_thread.h"
@@ -23,16 +24,17 @@
 namespace torch_distinput {
 namespace {
 
-std::int64_t steps_ahead(const Distribution& distribution) {
-  const std::int64_t buffer = distribution.input.per_replica_buffer_size;
-  const std::int64_t ahead = distribution.options.prefetch.value_or(buffer == 0 ? 0 : 1 + 2 * buffer);
-  return std::min(ahead, Agreement::kMostAhead);
-}
 
 /// The stream's place behind `step`, and what it saw in it.
 std::int64_t place_after(const BuiltStep& step) {
   const std::string seen = step.after.upstream->state.str() + " " + std::to_string(step.info.global_valid);
   return static_cast<std::int64_t>(std::hash<std::string>{}(seen));
+}
+
+std::int64_t bytes_of(const BuiltStep& step) {
+  std::int64_t bytes = 0;
+  for (const Element& part : step.parts) bytes += part.bytes();
+  return bytes;
 }
 
 /// What the reading thread, the thread of the rounds and the consumer share.
@@ -44,7 +46,8 @@ struct Table {
   std::condition_variable to_say;    // for the thread of the rounds
   std::condition_variable released;  // for the consumer
   Agreement agreement;
-  std::deque<BuiltStep> own;     // released or not, and not handed out
+  std::deque<BuiltStep> own;  // released or not, and not handed out
+  std::int64_t own_bytes = 0;
   std::exception_ptr own_error;  // behind them
   std::exception_ptr error;      // behind the released steps
   bool wanted = false;           // the consumer waits
@@ -82,16 +85,17 @@ class Change {
 class AgreedLane final : public Lane {
  public:
   AgreedLane(const DistributionPtr& distribution, std::unique_ptr<Lane> own, OwnSteps own_steps,
-             const Start& start, std::unique_ptr<PeerRounds> rounds, Counter& counter, std::int64_t ahead)
+             const Start& start, std::unique_ptr<PeerRounds> rounds, Counter& counter, StepsAhead ahead)
       : own_(std::move(own)),
         rounds_(std::move(rounds)),
         counter_(counter),
         first_step_(start.position.step),
         shared_(distribution->one_stream()),
-        table_(
-            std::make_shared<Table>(Agreement(std::max<std::int64_t>(ahead, 1), until_first(*distribution)))),
+        ahead_(std::move(ahead)),
+        table_(std::make_shared<Table>(
+            Agreement(std::max<std::int64_t>(ahead_.at_first(), 1), until_first(*distribution)))),
         own_steps_(std::move(own_steps)) {
-    if (ahead == 0) return;
+    if (ahead_.at_first() == 0) return;
     reader_.emplace("tdi-distribute", [this] { read(); });
     speaker_.emplace("tdi-agree", [this] { speak(); });
   }
@@ -199,7 +203,10 @@ class AgreedLane final : public Lane {
       const auto& valid = step->info.valid;
       agreement.add_step(std::accumulate(valid.begin(), valid.end(), std::int64_t{0}),
                          shared_ ? std::optional(place_after(*step)) : std::nullopt);
+      table->own_bytes += bytes_of(*step);
       table->own.push_back(std::move(*step));
+      if (ahead_.at_first() > 0)
+        agreement.read_ahead(ahead_.beside(std::ssize(table->own), table->own_bytes));
     }
     if (ends) agreement.end();
     return !ends;
@@ -290,6 +297,7 @@ class AgreedLane final : public Lane {
     if (!own) return taken;
     taken.own = std::move(table->own.front());
     table->own.pop_front();
+    table->own_bytes -= bytes_of(*taken.own);
     return taken;
   }
 
@@ -298,6 +306,7 @@ class AgreedLane final : public Lane {
   Counter& counter_;
   std::int64_t first_step_;
   bool shared_;  // the ranks read one stream, each for itself
+  StepsAhead ahead_;
   ProcessOwned<Table> table_;
   Counter waits_;
   // Of the thread that holds the rounds.
@@ -316,12 +325,13 @@ class AgreedLane final : public Lane {
 std::unique_ptr<Lane> open_agreed_lane(const DistributionPtr& distribution, const IterContext& context,
                                        const Start& start, const ShippingPtr& shipping, const PeerLink& link,
                                        Counter& counter, std::int64_t row_start) {
-  const std::int64_t ahead = steps_ahead(*distribution);
-  auto own = open_lane(distribution, context, start, shipping, ahead > 0 ? Reading::kHere : Reading::kAhead);
+  StepsAhead ahead(*distribution);
+  const Reading reading = ahead.at_first() > 0 ? Reading::kHere : Reading::kAhead;
+  auto own = open_lane(distribution, context, start, shipping, reading);
   // Before the rounds: it may read, and rounds that an interrupt left unused could not be made again.
   OwnSteps own_steps(distribution, context, start, row_start);
   return std::make_unique<AgreedLane>(distribution, std::move(own), std::move(own_steps), start,
-                                      link.rounds(), counter, ahead);
+                                      link.rounds(), counter, std::move(ahead));
 }
 
 }  // namespace torch_distinput

@@ -15,9 +15,10 @@ namespace torch_distinput {
 /// same step.
 /// Where they read one stream, each for itself, because rows may be skipped, they fail when they come apart.
 ///
-/// One thread reads ahead, as far as `prefetch` or `per_replica_buffer_size` say, and another holds the
-/// rounds, before the consumer needs them. Where nothing is to be read ahead, both happen in the consumer's
-/// thread, and each step costs a round. `row_start`: rows of the epoch before `start`, over all ranks.
+/// One thread reads ahead, as far as `StepsAhead` says, and another holds the rounds, before the consumer
+/// needs them. Where nothing is to be read ahead, both happen in the consumer's thread, and each step costs a
+/// round. `rounds` go on where a lane before this one left them after an interrupt. `row_start`: rows of the
+/// epoch before `start`, over all ranks.
 std::unique_ptr<Lane> open_agreed_lane(const DistributionPtr& distribution, const IterContext& context,
                                        const Start& start, const ShippingPtr& shipping, const PeerLink& link,
                                        Counter& counter, std::int64_t row_start);

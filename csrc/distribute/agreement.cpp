@@ -15,8 +15,11 @@ constexpr const char* kApart =
 
 }  // namespace
 
-Agreement::Agreement(std::int64_t ahead, bool until_first) : ahead_(ahead), until_first_(until_first) {
+Agreement::Agreement(std::int64_t ahead, bool until_first) : until_first_(until_first) { read_ahead(ahead); }
+
+void Agreement::read_ahead(std::int64_t ahead) {
   TORCH_INTERNAL_ASSERT(ahead >= 1 && ahead <= kMostAhead);
+  ahead_ = ahead;
 }
 
 void Agreement::add_step(std::int64_t valid, std::optional<std::int64_t> place) {

@@ -24,10 +24,12 @@ class Agreement {
   /// Most steps that one round is about: its text stays small, whatever the read-ahead.
   static constexpr std::int64_t kMostAhead = 64;
 
-  /// `ahead`: steps that this rank makes before they are asked for, in [1, kMostAhead]. `until_first`: the
-  /// first rank that ends ends the epoch.
+  /// `ahead`: as in `read_ahead`. `until_first`: the first rank that ends ends the epoch.
   Agreement(std::int64_t ahead, bool until_first);
 
+  /// From now on this rank makes `ahead` steps before they are asked for, in [1, kMostAhead]; it may have
+  /// made more.
+  void read_ahead(std::int64_t ahead);
   /// Another step of this rank's stream lies ready, with `valid` rows that count. `place`: where the ranks
   /// read one stream, a hash of its place behind the step. REQUIRES: `has_room`.
   void add_step(std::int64_t valid, std::optional<std::int64_t> place = std::nullopt);
@@ -70,7 +72,7 @@ class Agreement {
   std::int64_t room() const;
   bool exhausted() const { return unreleased_.empty() && after_ == RoundText::After::kEnd; }
 
-  std::int64_t ahead_;
+  std::int64_t ahead_ = 1;
   bool until_first_;
   std::deque<std::int64_t> unreleased_;  // own steps that no round released: their rows
   std::deque<std::int64_t> places_;      // behind them, or empty

@@ -4,6 +4,7 @@
 
 #include "distribute/distributed_dataset.h"
 #include "distribute/shipping.h"
+#include "distribute/steps_ahead.h"
 #include "distribute/tail.h"
 
 namespace torch_distinput {
@@ -22,6 +23,13 @@ std::string lane_text(const Distribution& distribution, const std::shared_ptr<Pl
   return std::string("plan, built ") + (here      ? "in the caller's thread"
                                         : foreign ? "on threads of its own"
                                                   : "on the arena");
+}
+
+/// Where ranks whose streams may end at different steps keep together.
+std::string agreement_text(const Distribution& distribution, bool plans) {
+  const bool one_order = distribution.one_stream() && (plans || !distribution.skips());
+  if (distribution.dealing.replicas.workers == 1 || one_order) return "";
+  return "agreement: " + StepsAhead(distribution).describe() + "\n";
 }
 
 std::string completion_text(const Distribution& distribution) {
@@ -97,7 +105,8 @@ std::string explain(const Distribution& distribution, const std::shared_ptr<Plan
        << "partial batch handling: " << completion_text(distribution) << "\n"
        << placement_text(distribution) << delivery_text(distribution) << unpacking_text(distribution)
        << "lane: " << lane_text(distribution, rows) << "\n"
-       << pipelines_text(distribution) << "rows of the first step: "
+       << agreement_text(distribution, rows != nullptr) << pipelines_text(distribution)
+       << "rows of the first step: "
        << (rows && distribution.pipelines.empty() ? first_step(distribution, *rows) : "not known") << "\n"
        << "cardinality: " << cardinality_text(distribution.cardinality)
        << ", steps: " << (steps ? std::to_string(*steps) : "not known") << "\n";

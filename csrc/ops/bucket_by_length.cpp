@@ -172,7 +172,9 @@ class BucketNode final : public UnaryNode {
   std::int64_t cardinality() const override { return kUnknownCardinality; }
   std::optional<std::int64_t> batch_size() const override { return std::nullopt; }
   /// As in the original, which groups by a function here, sharding by file cannot look through it.
-  Traits traits() const override { return {.fallible = true, .batches = true}; }
+  Traits traits() const override {
+    return {.fallible = true, .foreign = buckets_->length()->foreign(), .batches = true};
+  }
 
   IteratorPtr iterate(const IterContext& context) const override {
     const BucketOptions& options = buckets_->options();

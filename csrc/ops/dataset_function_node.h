@@ -22,7 +22,9 @@ class DatasetFunctionNode : public UnaryNode {
   SpecPtr spec() const final;
   std::int64_t cardinality() const final { return kUnknownCardinality; }
   std::optional<std::int64_t> batch_size() const final { return std::nullopt; }
-  Traits traits() const final { return {.pass_through = true, .fallible = true}; }
+  Traits traits() const final {
+    return {.pass_through = true, .fallible = true, .foreign = function_->foreign()};
+  }
   bool yields_readers() const final;
 
  protected:

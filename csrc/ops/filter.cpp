@@ -87,7 +87,9 @@ class FilterNode final : public UnaryNode {
     return filter(std::move(inputs.at(0)), predicate_);
   }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
-  Traits traits() const override { return {.pass_through = true, .fallible = true}; }
+  Traits traits() const override {
+    return {.pass_through = true, .fallible = true, .foreign = predicate_->foreign()};
+  }
 
   IteratorPtr iterate(const IterContext& context) const override {
     return std::make_unique<FilterCursor>(open_iterator(input_ptr(), context.input(0)), predicate_, context);

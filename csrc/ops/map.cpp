@@ -152,7 +152,10 @@ class MapNode final : public UnaryNode {
   }
   std::optional<std::int64_t> batch_size() const override { return std::nullopt; }
   Traits traits() const override {
-    return {.pass_through = true, .fallible = true, .row_wise = options_.row_wise};
+    return {.pass_through = true,
+            .fallible = true,
+            .foreign = function_->foreign(),
+            .row_wise = options_.row_wise};
   }
 
   bool yields_readers() const override {

@@ -74,7 +74,9 @@ class GeneratorNode final : public SourceNode {
     });
   }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
-  Traits traits() const override { return {.unshardable = true, .fallible = true}; }
+  Traits traits() const override {
+    return {.unshardable = true, .fallible = true, .foreign = source_->foreign()};
+  }
 
   IteratorPtr iterate(const IterContext&) const override {
     return std::make_unique<GeneratorCursor>(source_, declared_);

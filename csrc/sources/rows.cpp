@@ -103,7 +103,9 @@ class RowsNode final : public SourceNode {
     });
   }
   std::int64_t cardinality() const override { return size_; }
-  Traits traits() const override { return {.unshardable = true, .fallible = true}; }
+  Traits traits() const override {
+    return {.unshardable = true, .fallible = true, .foreign = source_->foreign()};
+  }
 
   PlanPtr plan(const IterContext& context) const override {
     return context.engine->options.skip ? nullptr : std::make_shared<RowsPlan>(source_, size_, type_);

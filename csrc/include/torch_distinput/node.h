@@ -67,6 +67,7 @@ struct Traits {
   bool unshardable = false;   ///< a source that cannot be sharded by file
   bool pass_through = false;  ///< file sharding may look through it to input 0
   bool fallible = false;      ///< a row may fail (runs callables, reads files)
+  bool foreign = false;       ///< runs a foreign function or source of the user's
   /// Its elements are batches of rows (true) or single rows (false); unset: as
   /// those of input 0, and single rows without one.
   std::optional<bool> batches = {};

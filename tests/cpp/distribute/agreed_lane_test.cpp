@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "distribute/multi_worker_testing.h"
+#include "support/fakes.h"
 
 namespace torch_distinput::distribute_testing {
 namespace {
@@ -212,6 +213,40 @@ TEST(AgreedLane, ManyStepsShareARound) {
     EXPECT_EQ(seen.steps.size(), 5000U);
     EXPECT_GT(seen.rounds, 0);
     EXPECT_LT(seen.rounds, 4000);
+  }
+}
+
+/// Rounds of two ranks that take 2,000 steps of one int64 row each.
+std::int64_t rounds_of_tiny_steps(const Dataset& rows, InputOptions options = {}) {
+  auto ranks = ranks_of(2);
+  const auto all = on_all(ranks, [&](std::int64_t, Rank& rank) {
+    DistributedIterator iterator =
+        rank.distribute_datasets_from_function([&](const InputContext&) { return rows.batch(1); }, options)
+            .iterate();
+    return see(iterator);
+  });
+  EXPECT_EQ(all[0].error, "");
+  EXPECT_EQ(all[0].steps.size(), 2000U);
+  return std::max(all[0].rounds, all[1].rounds);
+}
+
+TEST(AgreedLane, NativeStreamsAgreeOnAsManyStepsAsTheirBytesAllow) {
+  // Three steps ahead, which is the least, make 667 rounds or more.
+  const Dataset rows = Dataset::range(2000);
+  EXPECT_LT(rounds_of_tiny_steps(rows), 400);
+  EXPECT_LT(rounds_of_tiny_steps(rows.filter([](const Element&) { return true; })), 400);
+  EXPECT_GE(rounds_of_tiny_steps(rows.with_options({.prefetch_bytes = 8})), 667);
+  EXPECT_GE(rounds_of_tiny_steps(rows.with_options({.prefetch = 3})), 667);
+}
+
+TEST(AgreedLane, CodeOfTheUsersIsNotRunFurtherAheadThanAsked) {
+  for (const bool reads_rows : {false, true}) {
+    const auto all = [](const Element&) { return Element(at::ones({}, at::kBool)); };
+    const Dataset rows =
+        reads_rows ? Dataset::from_rows(std::make_shared<fakes::Rows>(2000, std::set<std::int64_t>{}, true))
+                   : Dataset::range(2000).filter(op_testing::foreign(all));
+    EXPECT_GE(rounds_of_tiny_steps(rows), 667);
+    EXPECT_LT(rounds_of_tiny_steps(rows.with_options({.prefetch = 64})), 400);
   }
 }
 

@@ -59,7 +59,7 @@ class World {
   World(std::vector<Stream> streams, bool until_first, std::mt19937& random)
       : streams_(std::move(streams)), random_(random) {
     for (std::size_t rank = 0; rank < streams_.size(); ++rank)
-      ranks_.push_back({Agreement(1 + static_cast<std::int64_t>(random_() % 8), until_first)});
+      ranks_.push_back({Agreement(draw_ahead(), until_first)});
   }
 
   /// Runs until nothing can happen any more.
@@ -83,6 +83,9 @@ class World {
     Told told = {};
   };
   enum Act : std::size_t { kMake, kSpeak, kHear, kConsume, kActs };
+
+  /// A read-ahead that follows the size of steps changes with each of them.
+  std::int64_t draw_ahead() { return 1 + static_cast<std::int64_t>(random_() % 8); }
 
   bool can(std::size_t number, Act act) const {
     const Rank& rank = ranks_[number];
@@ -141,7 +144,10 @@ class World {
   void make(std::size_t number) {
     Rank& rank = ranks_[number];
     const Stream& stream = streams_[number];
-    if (rank.made < stream.valid.size()) rank.agreement.add_step(stream.valid[rank.made++]);
+    if (rank.made < stream.valid.size()) {
+      rank.agreement.add_step(stream.valid[rank.made++]);
+      rank.agreement.read_ahead(draw_ahead());
+    }
     // A stream may tell its end with its last step or afterwards.
     if (rank.made < stream.valid.size() || random_() % 2 == 0) return;
     rank.closed = true;
@@ -253,6 +259,24 @@ TEST(Agreement, AFullReadAheadIsFilledAgainSeveralStepsAtATime) {
     agreement.end();
     EXPECT_FALSE(agreement.wants_steps());
   }
+}
+
+TEST(Agreement, AReadAheadMayGrowAndShrink) {
+  Agreement agreement(2, false);
+  for (int step = 0; step < 2; ++step) agreement.add_step(1);
+  EXPECT_FALSE(agreement.has_room());
+  agreement.read_ahead(4);
+  for (int step = 0; step < 2; ++step) agreement.add_step(1);
+  EXPECT_FALSE(agreement.has_room());
+  agreement.read_ahead(1);
+  EXPECT_TRUE(agreement.wants_round());
+  agreement.apply({agreement.say(), agreement.say()});
+  bool own = false;
+  for (int step = 0; step < 4; ++step) {
+    EXPECT_FALSE(agreement.has_room());
+    agreement.take(own);
+  }
+  EXPECT_TRUE(agreement.has_room());
 }
 
 TEST(Agreement, ARankThatHasNothingLeftTakesPartInEveryRoundAtOnce) {
