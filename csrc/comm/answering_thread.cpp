@@ -4,18 +4,27 @@
 #include <algorithm>
 #include <optional>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 
 #include "runtime/worker_thread.h"
+#include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+/// Between two looks at interrupts, and at what other calls met.
+constexpr std::chrono::milliseconds kLongestSlice{50};
+constexpr std::chrono::milliseconds kShortestSlice{1};
+
+}  // namespace
 
 struct AnsweringThread::Shared {
   std::mutex mutex;
   std::condition_variable wake;
   std::deque<std::function<void()>> jobs;
-  std::chrono::duration<double> limit = std::chrono::minutes{5};
+  Seconds limit = std::chrono::minutes{5};
   std::string lost;  // why; empty: the last call was answered
   bool stopped = false;
   std::optional<WorkerThread> thread;  // ends with what it shares, so that nobody waits for it
@@ -45,7 +54,7 @@ AnsweringThread::~AnsweringThread() {
   shared_->wake.notify_one();
 }
 
-void AnsweringThread::expect_within(std::chrono::duration<double> limit) {
+void AnsweringThread::expect_within(Seconds limit) {
   const std::lock_guard lock(shared_->mutex);
   shared_->limit = std::min(shared_->limit, limit);
 }
@@ -53,25 +62,36 @@ void AnsweringThread::expect_within(std::chrono::duration<double> limit) {
 void AnsweringThread::enter(std::function<void()> job) {
   {
     const std::lock_guard lock(shared_->mutex);
-    if (!shared_->lost.empty()) throw std::runtime_error(shared_->lost);
+    if (!shared_->lost.empty()) throw NoAnswer(shared_->lost);
     shared_->jobs.push_back(std::move(job));
   }
   // Not under the lock: the thread would wake up only to wait for it.
   shared_->wake.notify_one();
 }
 
-void AnsweringThread::wait_for(const std::function<bool(std::chrono::duration<double>)>& answered) {
-  std::chrono::duration<double> limit{};
-  {
-    const std::lock_guard lock(shared_->mutex);
-    limit = shared_->limit;
+Seconds AnsweringThread::limit() const {
+  const std::lock_guard lock(shared_->mutex);
+  if (!shared_->lost.empty()) throw NoAnswer(shared_->lost);
+  return shared_->limit;
+}
+
+void AnsweringThread::wait_for(const std::function<bool(Seconds)>& answered) {
+  Seconds waited{};
+  while (true) {
+    const Seconds most = limit();
+    const Seconds slice = std::clamp<Seconds>(most - waited, kShortestSlice, kLongestSlice);
+    const auto before = std::chrono::steady_clock::now();
+    if (answered(slice)) return;
+    // Time in which this process did not run (stopped, suspended) is not held against who answers.
+    waited += std::min<Seconds>(std::chrono::steady_clock::now() - before, 2 * slice);
+    if (waited >= most) break;
+    if (const auto& check = interrupt_check()) check();
   }
-  if (answered(limit)) return;
   const std::lock_guard lock(shared_->mutex);
   std::ostringstream text;
-  text << "no answer for " << limit.count() << " s";
+  text << "no answer for " << shared_->limit.count() << " s";
   shared_->lost = text.str();
-  throw std::runtime_error(shared_->lost);
+  throw NoAnswer(shared_->lost);
 }
 
 }  // namespace torch_distinput

@@ -11,8 +11,9 @@
 namespace torch_distinput {
 
 /// The ranks of a group as one of them sees them, and a board on which they leave texts for each other.
-/// No call waits for another rank. Any thread may call. Throws
-/// DistributedDatasetError where the board cannot be reached.
+/// No call waits for another rank. Any thread may call. Throws DistributedDatasetError where the board cannot
+/// be reached. What `interrupt_check()` throws ends the wait for a board that does not answer; the call is
+/// then made some time, or never: making it again must do no harm.
 class Communicator {
  public:
   virtual ~Communicator() = default;

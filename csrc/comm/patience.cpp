@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <sstream>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
 #include "torch_distinput/error.h"
-#include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
 namespace {
@@ -17,6 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kInterruptInterval{50};
+constexpr std::chrono::seconds kBrief{1};
 
 /// Between two looks, after a wait of `waited`: a small part of it, so that there are few looks and none
 /// comes much too late.
@@ -65,6 +66,11 @@ void wait_until(int rank, const std::function<bool()>& ready,
     std::this_thread::sleep_for(pause_after(now - start, urgent));
   }
 }
+
+BriefWait::BriefWait()
+    : scope_([end = Clock::now() + kBrief] {
+        if (Clock::now() >= end) throw std::runtime_error("the board gave no answer in time");
+      }) {}
 
 std::string name_ranks(const std::vector<int>& ranks) {
   std::ostringstream text;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "torch_distinput/interrupt.h"
+
 namespace torch_distinput {
 
 /// How a rank waits for the others.
@@ -28,6 +30,17 @@ struct Patience {
 /// Waits in rank `rank` until `ready`, which looks at the board. `missing`: the ranks that it waits for.
 void wait_until(int rank, const std::function<bool()>& ready,
                 const std::function<std::vector<int>()>& missing, const Patience& patience);
+
+/// For words that this rank needs no answer to, such as those of farewell. While it lives, this thread waits
+/// at most a second for a board that does not answer, and hears no interrupts, which stay pending: the wait
+/// then ends with a std::runtime_error, and the words are on their way.
+class BriefWait {
+ public:
+  BriefWait();
+
+ private:
+  InterruptScope scope_;
+};
 
 /// `rank 3`, or `ranks 0, 2 and 5`.
 std::string name_ranks(const std::vector<int>& ranks);

@@ -8,12 +8,14 @@
 #include <exception>
 #include <optional>
 #include <random>
+#include <sstream>
 #include <thread>
 #include <utility>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "comm/rounds.h"
 #include "torch_distinput/error.h"
+#include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
 namespace {
@@ -64,8 +66,8 @@ class RoundsInGroup final : public Rounds {
       return;
     }
     try {
-      communicator_->remove(spoken_key(communicator_->rank()));
-      if (!under_way_ && !broken_) start(write(kGone, ""));
+      leave_board();
+      if (!under_way_ && broken_.empty()) start(write(kGone, ""));
       if (!under_way_) return;
       std::thread([group = std::move(group_), gathering = std::move(under_way_)] {
         try {
@@ -82,6 +84,7 @@ class RoundsInGroup final : public Rounds {
   RoundsInGroup& operator=(const RoundsInGroup&) = delete;
 
   std::vector<std::string> hold(const std::string& text, const Patience& patience) override {
+    if (!broken_.empty()) blame(patience);
     if (!under_way_) say(text);
     wait_until(
         communicator_->rank(), [this] { return under_way_->work->isCompleted(); },
@@ -90,8 +93,8 @@ class RoundsInGroup final : public Rounds {
       under_way_->work->wait();
     } catch (const std::exception& error) {
       under_way_.reset();
-      broken_ = true;
-      blame(error.what(), patience);
+      broken_ = error.what();
+      blame(patience);
     }
     std::vector<std::string> texts;
     for (int rank = 0; rank < communicator_->size(); ++rank)
@@ -146,8 +149,8 @@ class RoundsInGroup final : public Rounds {
     const std::int64_t length = length_of(buffer);
     if (length == kGone) {
       under_way_.reset();
-      broken_ = true;
-      blame("rank " + std::to_string(rank) + " left its loop", patience);
+      broken_ = "rank " + std::to_string(rank) + " left its loop";
+      blame(patience);
     }
     return length == kOnBoard ? read_on_board(rank, patience) : text_of(buffer, length);
   }
@@ -168,15 +171,32 @@ class RoundsInGroup final : public Rounds {
       communicator_->remove(text_key(on_board_.front(), communicator_->rank()));
   }
 
+  /// Takes away what this rank said there; the texts that others may still read go with the last rank.
+  void leave_board() const {
+    const BriefWait brief;
+    communicator_->remove(spoken_key(communicator_->rank()));
+    std::string left;
+    for (const std::int64_t round : on_board_) left += text_key(round, communicator_->rank()) + "\n";
+    if (!left.empty()) communicator_->append(key_ + "/left", left);
+    if (communicator_->add(key_ + "/gone", 1) < communicator_->size()) return;
+    communicator_->remove(key_ + "/gone");
+    const auto texts = communicator_->look({key_ + "/left"});
+    if (!texts) return;
+    std::istringstream keys(texts->front());
+    for (std::string key; std::getline(keys, key);) communicator_->remove(key);
+    communicator_->remove(key_ + "/left");
+  }
+
   /// The group says that a rank is gone, but not which or why; the watch over the ranks finds out.
-  [[noreturn]] void blame(const std::string& why, const Patience& patience) const {
+  [[noreturn]] void blame(const Patience& patience) const {
     const auto deadline = std::chrono::steady_clock::now() + kBlameAfter;
     while (std::chrono::steady_clock::now() < deadline) {
       patience.check();
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      if (const auto& check = interrupt_check()) check();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     throw DistributedDatasetError(patience.what + ": rank " + std::to_string(communicator_->rank()) +
-                                  " lost the group of the ranks: " + why);
+                                  " lost the group of the ranks: " + broken_);
   }
 
   static constexpr std::chrono::seconds kBlameAfter{20};
@@ -187,7 +207,7 @@ class RoundsInGroup final : public Rounds {
   std::shared_ptr<Gathering> under_way_;
   std::deque<std::int64_t> on_board_;  // rounds whose text of this rank lies there
   std::int64_t held_ = 0;
-  bool broken_ = false;
+  std::string broken_;  // why; empty: it is whole
   pid_t process_ = ::getpid();
 };
 
@@ -198,7 +218,14 @@ std::unique_ptr<Rounds> rounds_in_group(CommunicatorPtr communicator, const std:
   // A name that no earlier group in the same store had: rank 0's.
   const std::string mine =
       std::to_string(std::random_device{}()) + "-" + std::to_string(std::random_device{}());
-  const std::string name = wait_for_all(*communicator, key + "/group", mine, patience).front();
+  const std::string name_key = key + "/group";
+  std::string name;
+  try {
+    name = wait_for_all(*communicator, name_key, mine, patience).front();
+  } catch (const DistributedDatasetError&) {
+    give_up(*communicator, name_key);
+    throw;
+  }
   return std::make_unique<RoundsInGroup>(std::move(communicator), key, make(name, patience.timeout));
 }
 

@@ -1,7 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
-#include <exception>
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -23,7 +23,8 @@ std::size_t read_number(std::string_view& text) {
   return number;
 }
 
-/// The texts by rank, as far as they are there.
+/// The texts by rank, as far as they are there. One may be there twice, where an interrupt came while it was
+/// said.
 std::vector<std::optional<std::string>> read_frames(std::string_view said, int size) {
   std::vector<std::optional<std::string>> texts(static_cast<std::size_t>(size));
   while (!said.empty()) {
@@ -43,11 +44,11 @@ class RoundsOnBoard final : public Rounds {
       : communicator_(std::move(communicator)), key_(std::move(key)) {}
   ~RoundsOnBoard() override {
     if (process_ != ::getpid()) return;  // the board's connection is the parent's
-    try {
-      leave();
-    } catch (const std::exception&) {
-      return;  // without a board nothing is left on it
-    }
+    // The last to leave takes the last rounds along. Ranks that were stopped may be one apart.
+    std::vector<std::string> keys;
+    for (std::int64_t round = std::max<std::int64_t>(held_ - 2, 0); round <= held_ + 1; ++round)
+      keys.push_back(round_key(round));
+    leave_texts(*communicator_, key_ + "/gone", keys);
   }
   RoundsOnBoard(const RoundsOnBoard&) = delete;
   RoundsOnBoard& operator=(const RoundsOnBoard&) = delete;
@@ -81,14 +82,6 @@ class RoundsOnBoard final : public Rounds {
     for (int rank = 0; rank < communicator_->size(); ++rank)
       if (!heard_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
     return ranks;
-  }
-
-  /// The last to leave takes the last rounds along. Ranks that were stopped may be one apart.
-  void leave() {
-    if (communicator_->add(key_ + "/gone", 1) < communicator_->size()) return;
-    for (std::int64_t round = held_ - 2; round <= held_ + 1; ++round)
-      if (round >= 0) communicator_->remove(round_key(round));
-    communicator_->remove(key_ + "/gone");
   }
 
   CommunicatorPtr communicator_;

@@ -97,10 +97,15 @@ class StoreCommunicator final : public Communicator {
   std::invoke_result_t<Call&, c10d::Store&> reach(Call call) {
     std::string why;
     try {
-      return answering_.run([store = store_, call = std::move(call)] { return call(*store); });
-    } catch (const c10::Error& error) {
-      why = error.what_without_backtrace();
-    } catch (const std::exception& error) {
+      auto answer = answering_.run([store = store_, call = std::move(call)] { return call(*store); });
+      try {
+        return answer.get();
+      } catch (const c10::Error& error) {
+        why = error.what_without_backtrace();
+      } catch (const std::exception& error) {
+        why = error.what();
+      }
+    } catch (const NoAnswer& error) {
       why = error.what();
     }
     throw DistributedDatasetError("rank " + std::to_string(rank_) +

@@ -10,9 +10,13 @@
 namespace torch_distinput {
 
 /// Posts `mine` and waits until every rank has posted under the same `key`; returns all texts by rank. When
-/// the wait was ended early, calling again goes on with it. When all ranks have returned, the texts are gone.
+/// the wait was ended early, calling again goes on with it, and with what was posted first; or `give_up` ends
+/// it. When all ranks have returned or given up, the texts are gone.
 std::vector<std::string> wait_for_all(Communicator& communicator, const std::string& key,
                                       const std::string& mine, const Patience& patience);
+
+/// This rank has not returned from `wait_for_all` and does not call it again.
+void give_up(Communicator& communicator, const std::string& key);
 
 /// `<key>/0`, `<key>/1`, ..., one for each rank.
 std::vector<std::string> keys_of_all(const std::string& key, int size);
@@ -21,7 +25,9 @@ std::vector<std::string> keys_of_all(const std::string& key, int size);
 std::vector<int> ranks_without(Communicator& communicator, const std::vector<std::string>& keys);
 
 /// This rank needs the texts under `keys` no more: the last one to say so takes them away. `key` is the same
-/// on every rank, and used for nothing else.
-void leave_texts(Communicator& communicator, const std::string& key, const std::vector<std::string>& keys);
+/// on every rank, and used for nothing else. Waits briefly, and throws nothing: where the board is lost,
+/// nothing is left on it.
+void leave_texts(Communicator& communicator, const std::string& key,
+                 const std::vector<std::string>& keys) noexcept;
 
 }  // namespace torch_distinput

@@ -85,7 +85,7 @@ class Change {
 class AgreedLane final : public Lane {
  public:
   AgreedLane(const DistributionPtr& distribution, std::unique_ptr<Lane> own, OwnSteps own_steps,
-             const Start& start, std::unique_ptr<PeerRounds> rounds, Counter& counter, StepsAhead ahead)
+             const Start& start, std::shared_ptr<PeerRounds> rounds, Counter& counter, StepsAhead ahead)
       : own_(std::move(own)),
         rounds_(std::move(rounds)),
         counter_(counter),
@@ -118,7 +118,9 @@ class AgreedLane final : public Lane {
     return table_->agreement.released() > 0;
   }
   std::int64_t waits() const override { return waits_.value(); }
-  bool survives_interrupt() const override { return reader_ || own_->survives_interrupt(); }
+  bool survives_interrupt() const override {
+    return reader_ || !interrupted_reading_ || own_->survives_interrupt();
+  }
 
  private:
   static bool until_first(const Distribution& distribution) {
@@ -155,6 +157,8 @@ class AgreedLane final : public Lane {
 
   /// The thread of the rounds.
   void speak() noexcept {
+    // A store that does not answer must not hold up whoever destroys this.
+    const InterruptScope unless_stopped([this] { throw_if_stopped(); });
     while (true) {
       {
         std::unique_lock lock(table_->mutex);
@@ -188,8 +192,12 @@ class AgreedLane final : public Lane {
     try {
       step = own_->next();
     } catch (...) {
-      if (watch.interrupt()) throw;
       error = std::current_exception();
+    }
+    if (watch.interrupt()) {
+      // Also where a step came: what looks ahead of it met the interrupt and took it for an error behind it.
+      interrupted_reading_ = true;
+      std::rethrow_exception(watch.interrupt());
     }
     Change table(*table_);
     Agreement& agreement = table->agreement;
@@ -302,7 +310,7 @@ class AgreedLane final : public Lane {
   }
 
   std::unique_ptr<Lane> own_;
-  std::unique_ptr<PeerRounds> rounds_;
+  std::shared_ptr<PeerRounds> rounds_;
   Counter& counter_;
   std::int64_t first_step_;
   bool shared_;  // the ranks read one stream, each for itself
@@ -314,6 +322,7 @@ class AgreedLane final : public Lane {
   std::optional<RoundText> said_;  // in a round that is not over
   // Of the consumer.
   std::int64_t next_step_ = first_step_;
+  bool interrupted_reading_ = false;  // in its own thread: the stream may stand anywhere
   OwnSteps own_steps_;
   // Last, because they use the others.
   std::optional<WorkerThread> reader_;
@@ -323,15 +332,15 @@ class AgreedLane final : public Lane {
 }  // namespace
 
 std::unique_ptr<Lane> open_agreed_lane(const DistributionPtr& distribution, const IterContext& context,
-                                       const Start& start, const ShippingPtr& shipping, const PeerLink& link,
-                                       Counter& counter, std::int64_t row_start) {
+                                       const Start& start, const ShippingPtr& shipping,
+                                       std::shared_ptr<PeerRounds> rounds, Counter& counter,
+                                       std::int64_t row_start) {
   StepsAhead ahead(*distribution);
   const Reading reading = ahead.at_first() > 0 ? Reading::kHere : Reading::kAhead;
   auto own = open_lane(distribution, context, start, shipping, reading);
-  // Before the rounds: it may read, and rounds that an interrupt left unused could not be made again.
   OwnSteps own_steps(distribution, context, start, row_start);
   return std::make_unique<AgreedLane>(distribution, std::move(own), std::move(own_steps), start,
-                                      link.rounds(), counter, std::move(ahead));
+                                      std::move(rounds), counter, std::move(ahead));
 }
 
 }  // namespace torch_distinput

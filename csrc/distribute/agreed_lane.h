@@ -20,7 +20,8 @@ namespace torch_distinput {
 /// round. `rounds` go on where a lane before this one left them after an interrupt. `row_start`: rows of the
 /// epoch before `start`, over all ranks.
 std::unique_ptr<Lane> open_agreed_lane(const DistributionPtr& distribution, const IterContext& context,
-                                       const Start& start, const ShippingPtr& shipping, const PeerLink& link,
-                                       Counter& counter, std::int64_t row_start);
+                                       const Start& start, const ShippingPtr& shipping,
+                                       std::shared_ptr<PeerRounds> rounds, Counter& counter,
+                                       std::int64_t row_start);
 
 }  // namespace torch_distinput

@@ -144,8 +144,8 @@ std::unique_ptr<Lane> DistributedIterator::Impl::make_lane() {
       distribution_->dealing.context_of_stream(epoch_context(engine_, at_.seed, at_.epoch, stream_only_));
   agrees_ = link_ && !keeps_together(context);
   if (!agrees_) return open_lane(distribution_, context, at_.start, shipping_);
-  return open_agreed_lane(distribution_, context, at_.start, shipping_, *link_, engine_->counters->rounds,
-                          rows_before_);
+  return open_agreed_lane(distribution_, context, at_.start, shipping_, link_->rounds(),
+                          engine_->counters->rounds, rows_before_);
 }
 
 /// Whether ranks take the same steps without a word: they deal out one stream, and none can skip rows of it

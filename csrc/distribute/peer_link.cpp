@@ -84,7 +84,7 @@ std::vector<Opening> PeerLink::agree(const Opening& mine) {
   try {
     patience.activity = [&](int rank) { return peers.watch().activity(rank); };
     patience.check = [&] { throw_if_failed(watched->news()); };
-    for (const auto& text : wait_for_all(peers.communicator(), key_ + "/open", mine.encode(), patience))
+    for (const auto& text : wait_for_all(peers.communicator(), open_key(), mine.encode(), patience))
       openings.push_back(Opening::decode(text));
   } catch (const DistributedDatasetError& error) {
     // Those that come later find this rank's opening, but not this rank.
@@ -96,11 +96,13 @@ std::vector<Opening> PeerLink::agree(const Opening& mine) {
   return openings;
 }
 
-std::unique_ptr<PeerRounds> PeerLink::rounds() const {
+std::shared_ptr<PeerRounds> PeerLink::rounds() {
+  if (rounds_) return rounds_;
   const PeersPtr& peers = keys_->peers();
   Patience patience{"DistributedDataset", timeout_};
   patience.check = [this] { check_alive(); };
-  return std::make_unique<PeerRounds>(peers, watched_, peers->make_rounds(key_ + "/round", patience));
+  rounds_ = std::make_shared<PeerRounds>(peers, watched_, peers->make_rounds(key_ + "/round", patience));
+  return rounds_;
 }
 
 void PeerLink::check_alive() const { throw_if_failed(watched_->news()); }
@@ -114,22 +116,27 @@ void PeerLink::fail(std::int64_t step, const std::exception_ptr& error) noexcept
   end();
 }
 
-void PeerLink::fail_unopened(const std::exception_ptr& error) noexcept {
+void PeerLink::fail_unopened(const std::exception_ptr& error) {
   constexpr std::chrono::duration<double> kTellWithin{10};
+  Peers& peers = *keys_->peers();
   try {
-    Peers& peers = *keys_->peers();
     peers.expect_answers_within(timeout_);
     peers.meet({"DistributedDataset", std::min(timeout_, kTellWithin)});
-    if (key_.empty()) key_ = keys_->next();
-    peers.watch().watch(key_, timeout_)->fail(message_of(error));
-  } catch (const std::exception&) {
-    // Who does not come is not told.
+  } catch (const DistributedDatasetError&) {
+    return end();  // who does not come is not told
+  } catch (...) {
+    end();
+    throw;
   }
+  if (key_.empty()) key_ = keys_->next();
+  watched_ = peers.watch().watch(key_, timeout_);
+  watched_->fail(message_of(error));
   end();
 }
 
 void PeerLink::end() noexcept {
   watched_.reset();
+  rounds_.reset();
   key_.clear();
 }
 

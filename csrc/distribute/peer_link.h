@@ -72,9 +72,9 @@ class PeerLink {
   /// Waits for the openings of all ranks and returns them; throws DistributedDatasetError where they differ
   /// or one is missing for longer than the timeout. May be called again after an interrupt.
   std::vector<Opening> agree(const Opening& mine);
-  /// The rounds of this iterator, which every rank makes now. Throws DistributedDatasetError. REQUIRES: it is
-  /// open.
-  std::unique_ptr<PeerRounds> rounds() const;
+  /// The rounds of this iterator, which every rank makes now; the same again after an interrupt, so that they
+  /// go on where they were. Throws DistributedDatasetError. REQUIRES: it is open.
+  std::shared_ptr<PeerRounds> rounds();
   /// Throws PeerError if a peer is known to have failed.
   void check_alive() const;
   /// Throws PeerError if a peer left before step `step`, which this rank is about to take.
@@ -84,18 +84,21 @@ class PeerLink {
   /// This rank failed at step `step`: there is no other step before the next opening.
   void fail(std::int64_t step, const std::exception_ptr& error) noexcept;
   /// This rank failed before it could open its iterator. Waits a few seconds for peers that have not come
-  /// yet.
-  void fail_unopened(const std::exception_ptr& error) noexcept;
+  /// yet; throws nothing but an interrupt.
+  void fail_unopened(const std::exception_ptr& error);
   /// This rank takes no step after the first `steps` ones; the next one needs another opening.
   void leave(std::int64_t steps) noexcept;
   /// This rank took the last step: nobody waits for it.
   void end() noexcept;
 
  private:
+  std::string open_key() const { return key_ + "/open"; }
+
   std::shared_ptr<OpeningKeys> keys_;
   std::chrono::duration<double> timeout_;
   std::string key_;  // of the opening under way, or of this iterator
   std::shared_ptr<WatchedIterator> watched_;
+  std::shared_ptr<PeerRounds> rounds_;
 };
 
 }  // namespace torch_distinput

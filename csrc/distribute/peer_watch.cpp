@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/patience.h"
 #include "distribute/silence.h"
 #include "runtime/process_owned.h"
 #include "runtime/worker_thread.h"
@@ -88,6 +89,7 @@ struct Watchlist {
 
 /// A failure that nobody can be told is found out by every rank itself, by the silence of the store.
 void tell(Communicator& communicator, const std::string& key, const std::string& text) noexcept {
+  const BriefWait brief;
   try {
     communicator.post_first(key, text);
   } catch (const std::exception&) {

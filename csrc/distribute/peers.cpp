@@ -7,19 +7,37 @@ void Peers::meet(const Patience& patience) {
   wait_until(rank_, [this] { return have_met(); }, [this] { return missing(); }, patience);
 }
 
+template <class Ask>
+auto Peers::at_meeting(Ask ask) -> std::optional<decltype(ask(std::declval<Meeting&>()))> {
+  std::unique_lock lock(mutex_);
+  if (!meeting_) return std::nullopt;
+  // Brings the meeting back, also where an interrupt ends the question.
+  struct Taken {
+    Peers& peers;
+    std::unique_ptr<Meeting> meeting;
+    ~Taken() {
+      const std::lock_guard back(peers.mutex_);
+      if (!peers.met_) peers.meeting_ = std::move(meeting);
+    }
+  } taken{*this, std::move(meeting_)};
+  lock.unlock();
+  return ask(*taken.meeting);
+}
+
 bool Peers::have_met() {
+  at_meeting([this](Meeting& meeting) {
+    const auto life = meeting.step();
+    if (!life) return false;
+    const std::lock_guard lock(mutex_);
+    communicator_ = with_prefix(std::move(communicator_), "life/" + *life + "/");
+    return met_ = true;
+  });
   const std::lock_guard lock(mutex_);
-  if (!meeting_) return true;
-  const auto life = meeting_->step();
-  if (!life) return false;
-  meeting_.reset();
-  communicator_ = with_prefix(std::move(communicator_), "life/" + *life + "/");
-  return true;
+  return met_;
 }
 
 std::vector<int> Peers::missing() {
-  const std::lock_guard lock(mutex_);
-  return meeting_ ? meeting_->missing() : std::vector<int>{};
+  return at_meeting([](Meeting& meeting) { return meeting.missing(); }).value_or(std::vector<int>{});
 }
 
 CommunicatorPtr Peers::shared_communicator() {

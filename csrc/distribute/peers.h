@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -26,7 +27,7 @@ class Peers {
       : communicator_(std::move(communicator)),
         interval_(interval),
         make_group_(std::move(make_group)),
-        meeting_(Meeting(communicator_)) {}
+        meeting_(std::make_unique<Meeting>(communicator_)) {}
 
   int rank() const noexcept { return rank_; }
   /// As `Communicator::expect_within`.
@@ -50,13 +51,18 @@ class Peers {
  private:
   bool have_met();
   std::vector<int> missing();
+  /// `ask(meeting)`, for which this thread has the meeting to itself: no lock is held while the store is
+  /// asked. Nothing where another thread has it, or all have come.
+  template <class Ask>
+  auto at_meeting(Ask ask) -> std::optional<decltype(ask(std::declval<Meeting&>()))>;
 
   CommunicatorPtr communicator_;
   int rank_ = communicator_->rank();
   std::chrono::milliseconds interval_;
   ProcessGroup::MakeGroup make_group_;
   std::mutex mutex_;
-  std::optional<Meeting> meeting_;  // until all have come
+  bool met_ = false;
+  std::unique_ptr<Meeting> meeting_;  // null while a thread has it, and when all have come
   std::int64_t datasets_ = 0;
   std::shared_ptr<PeerWatch> watch_;
 };

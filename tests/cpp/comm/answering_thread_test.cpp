@@ -3,15 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <stdexcept>
 #include <string>
+#include <vector>
+
+#include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
 namespace {
 
 std::string error_of(AnsweringThread& thread, std::function<void()> call) {
   try {
-    thread.run(std::move(call));
+    thread.run(std::move(call)).get();
   } catch (const std::runtime_error& error) {
     return error.what();
   }
@@ -20,9 +24,9 @@ std::string error_of(AnsweringThread& thread, std::function<void()> call) {
 
 TEST(AnsweringThread, ReturnsAndThrowsWhatCallsDo) {
   AnsweringThread thread;
-  EXPECT_EQ(thread.run([] { return 7; }), 7);
+  EXPECT_EQ(thread.run([] { return 7; }).get(), 7);
   EXPECT_EQ(error_of(thread, [] { throw std::runtime_error("refused"); }), "refused");
-  EXPECT_EQ(thread.run([] { return std::string("after an error"); }), "after an error");
+  EXPECT_EQ(thread.run([] { return std::string("after an error"); }).get(), "after an error");
 }
 
 TEST(AnsweringThread, MakesTheCallsOfManyThreads) {
@@ -49,6 +53,42 @@ TEST(AnsweringThread, GivesUpOnACallThatLastsAndOnAllThatFollow) {
   }
   // Nobody waited for the call; it ends some time.
   frozen->set_value();
+}
+
+/// A call that lasts until `release`.
+struct Frozen {
+  std::shared_ptr<std::promise<void>> promise = std::make_shared<std::promise<void>>();
+  std::shared_future<void> ended = promise->get_future().share();
+  void release() { promise->set_value(); }
+};
+
+TEST(AnsweringThread, AnInterruptEndsTheWaitButNotTheCall) {
+  AnsweringThread thread;
+  Frozen frozen;
+  auto made = std::make_shared<std::atomic<bool>>(false);
+  struct Interrupt {};
+  {
+    const InterruptScope ctrl_c([] { throw Interrupt(); });
+    EXPECT_THROW(thread.run([frozen, made] {
+      frozen.ended.wait();
+      *made = true;
+    }),
+                 Interrupt);
+  }
+  frozen.release();
+  // Calls are made one after the other, and none was lost.
+  EXPECT_TRUE(thread.run([made] { return made->load(); }).get());
+}
+
+TEST(AnsweringThread, WhoeverWaitsHearsOfACallThatLastsAtOnce) {
+  AnsweringThread thread;
+  Frozen frozen;
+  auto patient =
+      std::async(std::launch::async, [&] { return error_of(thread, [frozen] { frozen.ended.wait(); }); });
+  // Of those that wait already, too, the shortest limit counts.
+  thread.expect_within(std::chrono::milliseconds(20));
+  EXPECT_EQ(patient.get(), "no answer for 0.02 s");
+  frozen.release();
 }
 
 }  // namespace

@@ -6,16 +6,21 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <filesystem>
 #include <functional>
+#include <mutex>
 #include <random>
 #include <sstream>
+#include <stdexcept>
 #include <thread>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "comm/rounds.h"
 #include "comm/store_communicator.h"
+#include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
 namespace {
@@ -136,6 +141,88 @@ INSTANTIATE_TEST_SUITE_P(InMemory, CommunicatorTest, testing::Values(in_memory_c
 INSTANTIATE_TEST_SUITE_P(HashStore, CommunicatorTest, testing::Values(over_hash_store));
 INSTANTIATE_TEST_SUITE_P(FileStore, CommunicatorTest, testing::Values(over_file_store));
 INSTANTIATE_TEST_SUITE_P(TCPStore, CommunicatorTest, testing::Values(over_tcp_store));
+
+/// A store whose host may be frozen: no call returns before it goes on.
+class FreezableStore final : public c10d::HashStore {
+ public:
+  void freeze() {
+    const std::lock_guard lock(mutex_);
+    frozen_ = true;
+  }
+  void go_on() {
+    const std::lock_guard lock(mutex_);
+    frozen_ = false;
+    wake_.notify_all();
+  }
+
+  c10::intrusive_ptr<Store> clone() override {
+    return c10::intrusive_ptr<Store>::unsafe_reclaim_from_nonowning(this);
+  }
+  std::vector<std::uint8_t> compareSet(const std::string& key, const std::vector<std::uint8_t>& expected,
+                                       const std::vector<std::uint8_t>& desired) override {
+    pass();
+    return HashStore::compareSet(key, expected, desired);
+  }
+  void append(const std::string& key, const std::vector<std::uint8_t>& value) override {
+    pass();
+    HashStore::append(key, value);
+  }
+  std::int64_t add(const std::string& key, std::int64_t value) override {
+    pass();
+    return HashStore::add(key, value);
+  }
+
+ private:
+  void pass() {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return !frozen_; });
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool frozen_ = false;
+};
+
+class FrozenStoreTest : public testing::Test {
+ protected:
+  ~FrozenStoreTest() override { store_->go_on(); }
+
+  c10::intrusive_ptr<FreezableStore> store_ = c10::make_intrusive<FreezableStore>();
+  CommunicatorPtr rank_ = store_communicator(ProcessGroup(*store_, 0, 1, "test"));
+};
+
+TEST_F(FrozenStoreTest, AnInterruptEndsTheWaitAsItIs) {
+  store_->freeze();
+  // It is no error of the store, also where it is a std::exception.
+  const InterruptScope ctrl_c([] { throw std::out_of_range("Ctrl-C"); });
+  EXPECT_THROW(rank_->look({"a"}), std::out_of_range);
+}
+
+TEST_F(FrozenStoreTest, ARoundThatAnInterruptBrokeOffGoesOn) {
+  const auto rounds = rounds_on_board(rank_, "round");
+  const Patience patience{"test", std::chrono::seconds(60)};
+  for (int round = 0; round < 4; ++round) {
+    store_->freeze();
+    {
+      const InterruptScope ctrl_c([] { throw std::out_of_range("Ctrl-C"); });
+      EXPECT_THROW(rounds->hold("text", patience), std::out_of_range);
+    }
+    store_->go_on();
+    EXPECT_EQ(rounds->hold("text", patience), std::vector<std::string>{"text"});
+  }
+}
+
+TEST_F(FrozenStoreTest, WordsOfFarewellWaitBrieflyAndAreSaid) {
+  store_->freeze();
+  const auto start = std::chrono::steady_clock::now();
+  {
+    const InterruptScope ctrl_c([] { FAIL() << "it was asked"; });
+    leave_texts(*rank_, "gone", {});
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  store_->go_on();
+  EXPECT_EQ(rank_->add("gone", 0), 1);
+}
 
 TEST(ProcessGroup, RefusesARankThatIsNotInIt) {
   const auto store = c10::make_intrusive<c10d::HashStore>();

@@ -39,6 +39,27 @@ TEST(WaitForAll, LeavesNothingBehindWhenAllHaveRead) {
   EXPECT_EQ(ranks[0]->add("open/readers", 0), 0);
 }
 
+TEST(WaitForAll, LeavesNothingBehindWhenTheOthersGaveUp) {
+  const auto ranks = in_memory_communicators(3);
+  EXPECT_THROW(wait_for_all(*ranks[0], "open", "a", {"The opening", std::chrono::milliseconds(2)}),
+               DistributedDatasetError);
+  give_up(*ranks[0], "open");
+  give_up(*ranks[2], "open");  // without a text of its own
+  EXPECT_TRUE(ranks[1]->look({"open/0"}));
+  give_up(*ranks[1], "open");
+  EXPECT_FALSE(ranks[1]->look({"open/0"}));
+  EXPECT_EQ(ranks[1]->add("open/readers", 0), 0);
+}
+
+TEST(WaitForAll, ARankThatGoesOnSaysWhatItSaidFirst) {
+  const auto ranks = in_memory_communicators(2);
+  const Patience broken_off{"test", std::chrono::seconds(60), [] { throw std::runtime_error("not now"); }};
+  EXPECT_THROW(wait_for_all(*ranks[0], "open", "first", broken_off), std::runtime_error);
+  ranks[1]->post("open/1", "b");
+  // The others may have read it.
+  EXPECT_EQ(wait_for_all(*ranks[0], "open", "second", kPatience), (std::vector<std::string>{"first", "b"}));
+}
+
 TEST(WaitForAll, NamesTheRanksThatNeverCame) {
   const auto ranks = in_memory_communicators(4);
   ranks[2]->post("open/2", "here");

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <mutex>
@@ -15,6 +17,7 @@
 
 #include "distribute/multi_worker_testing.h"
 #include "support/fakes.h"
+#include "torch_distinput/interrupt.h"
 
 namespace torch_distinput::distribute_testing {
 namespace {
@@ -248,6 +251,86 @@ TEST(AgreedLane, CodeOfTheUsersIsNotRunFurtherAheadThanAsked) {
     EXPECT_GE(rounds_of_tiny_steps(rows), 667);
     EXPECT_LT(rounds_of_tiny_steps(rows.with_options({.prefetch = 64})), 400);
   }
+}
+
+struct Interrupt {};
+
+/// One rank's loop over 20 steps of its own stream, without read-ahead: the stream is read, and the rounds
+/// are held, in the thread that calls `next`, which goes on after every interrupt.
+class InterruptedLoop {
+ public:
+  Rows run(Rank& rank, const Dataset& stream, const std::function<void(std::size_t step)>& before_step) {
+    DistributedIterator iterator =
+        rank.distribute_datasets_from_function([&](const InputContext&) { return stream; },
+                                               {.per_replica_buffer_size = 0})
+            .iterate();
+    Rows seen;
+    for (std::size_t steps = 0;;) {
+      before_step(steps);
+      const InterruptScope ctrl_c([this] { look(); });
+      try {
+        const auto step = iterator.next();
+        if (!step) return seen;
+        ++steps;
+        const auto parts = rows(*step);
+        seen.insert(seen.end(), parts[0].begin(), parts[0].end());
+      } catch (const Interrupt&) {
+        ++interrupts;
+      }
+    }
+  }
+
+  std::atomic<int> interrupts{0};
+  int interrupts_at = 1;  // every so many looks
+
+ private:
+  void look() {
+    if (std::chrono::steady_clock::now() > deadline_) throw std::runtime_error("it hangs");
+    if (++looks_ % interrupts_at == 0) throw Interrupt();
+  }
+
+  int looks_ = 0;
+  std::chrono::steady_clock::time_point deadline_ =
+      std::chrono::steady_clock::now() + std::chrono::seconds(30);
+};
+
+Rows forty_from(std::int64_t first) {
+  Rows rows(40);
+  std::iota(rows.begin(), rows.end(), first);
+  return rows;
+}
+
+TEST(AgreedLane, AnInterruptInARoundLosesNothing) {
+  auto ranks = ranks_of(2);
+  InterruptedLoop loops[2];
+  const auto all = on_all(ranks, [&](std::int64_t number, Rank& rank) {
+    // Rank 1 lets rank 0 wait in rounds until it was interrupted.
+    const auto before_step = [&](std::size_t step) {
+      while (number == 1 && loops[0].interrupts < static_cast<int>(step / 8)) std::this_thread::yield();
+    };
+    const Dataset stream = Dataset::range(100 * number, 100 * number + 40).batch(2);
+    return loops[number].run(rank, stream, before_step);
+  });
+  EXPECT_EQ(all[0], forty_from(0));
+  EXPECT_EQ(all[1], forty_from(100));
+}
+
+TEST(AgreedLane, AnInterruptInTheStreamLosesNothing) {
+  auto ranks = ranks_of(2);
+  const auto all = on_all(ranks, [&](std::int64_t number, Rank& rank) {
+    const auto look = [](const Element&) {
+      if (const auto& check = interrupt_check()) check();
+      return true;
+    };
+    const Dataset stream = Dataset::range(100 * number, 100 * number + 40).filter(look).batch(2);
+    InterruptedLoop loop;
+    loop.interrupts_at = 11 + static_cast<int>(number);
+    Rows seen = loop.run(rank, stream, [](std::size_t) {});
+    EXPECT_GT(loop.interrupts, 2);
+    return seen;
+  });
+  EXPECT_EQ(all[0], forty_from(0));
+  EXPECT_EQ(all[1], forty_from(100));
 }
 
 TEST(AgreedLane, AnErrorOfOneRankFailsAllAtTheSameStep) {
