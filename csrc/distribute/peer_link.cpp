@@ -89,6 +89,8 @@ std::vector<Opening> PeerLink::agree(const Opening& mine) {
   } catch (const DistributedDatasetError& error) {
     // Those that come later find this rank's opening, but not this rank.
     watched->fail(error.what_without_backtrace());
+    watched->end();
+    give_up(peers.communicator(), open_key());
     throw;
   }
   check_openings_agree(openings);
@@ -131,10 +133,12 @@ void PeerLink::fail_unopened(const std::exception_ptr& error) {
   if (key_.empty()) key_ = keys_->next();
   watched_ = peers.watch().watch(key_, timeout_);
   watched_->fail(message_of(error));
+  give_up(peers.communicator(), open_key());
   end();
 }
 
 void PeerLink::end() noexcept {
+  if (watched_) watched_->end();
   watched_.reset();
   rounds_.reset();
   key_.clear();

@@ -10,13 +10,16 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <utility>
 #include <vector>
 
 #include "comm/patience.h"
+#include "comm/wait_for_all.h"
 #include "distribute/silence.h"
 #include "runtime/process_owned.h"
 #include "runtime/worker_thread.h"
+#include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
 namespace {
@@ -26,13 +29,49 @@ using Seconds = std::chrono::duration<double>;
 constexpr const char* kGone = "gone";
 constexpr std::int64_t kNoStep = -1;
 constexpr std::chrono::seconds kHeardWithin{10};
+/// Signs of life within a timeout: some may be late on a busy machine.
+constexpr double kSignsWithinTimeout = 4;
+/// More often than this nobody gives signs of life, however short the timeout.
+constexpr std::chrono::milliseconds kShortestInterval{10};
+/// Missed ones after which a rank is silent, if that is longer than the timeout.
+constexpr double kMissedSigns = 3;
 
-std::string pulse_key(int rank) { return "pulse/" + std::to_string(rank); }
+constexpr const char* kPulse = "pulse";
+std::string pulse_key(int rank) { return std::string(kPulse) + "/" + std::to_string(rank); }
+
+/// A sign of life.
+struct Pulse {
+  std::int64_t number = 0;
+  Seconds next{};        // the following one comes within this time
+  std::string activity;  // of its rank
+
+  std::string encode() const {
+    std::ostringstream text;
+    text << number << ' ' << next.count() << ' ' << activity;
+    return text.str();
+  }
+  static Pulse decode(const std::string& text) {
+    std::istringstream words(text);
+    Pulse pulse;
+    double next = 0;
+    words >> pulse.number >> next >> std::ws;
+    pulse.next = Seconds(next);
+    std::getline(words, pulse.activity);
+    return pulse;
+  }
+};
 
 /// `<rank> <step>`.
 PeerNews::Leaving read_leaving(const std::string& text) {
   const auto space = text.find(' ');
   return {std::stoi(text.substr(0, space)), std::stoll(text.substr(space + 1))};
+}
+
+/// Tenths where seconds would say too little.
+std::string text_of(Seconds time) {
+  std::ostringstream text;
+  text << (time < std::chrono::seconds{2} ? std::round(10 * time.count()) / 10 : std::round(time.count()));
+  return text.str();
 }
 
 struct Watched {
@@ -70,7 +109,7 @@ struct Activity {
 struct Watchlist {
   std::mutex mutex;
   Activity activity;
-  std::condition_variable stop_asked;
+  std::condition_variable changed;
   bool stopped = false;
   std::vector<std::shared_ptr<Watched>> all;
 
@@ -84,6 +123,17 @@ struct Watchlist {
   std::vector<std::shared_ptr<Watched>> snapshot() {
     const std::lock_guard lock(mutex);
     return all;
+  }
+
+  /// The least patient iterator's. REQUIRES: the mutex is held.
+  Seconds shortest_timeout() const {
+    Seconds shortest = Seconds::max();
+    for (const auto& watched : all) shortest = std::min(shortest, watched->timeout);
+    return shortest;
+  }
+  /// From one sign of life to the next, at most `longest`. REQUIRES: the mutex is held.
+  Seconds interval(Seconds longest) const {
+    return std::min(longest, std::max<Seconds>(shortest_timeout() / kSignsWithinTimeout, kShortestInterval));
   }
 };
 
@@ -107,6 +157,8 @@ class Handle final : public WatchedIterator {
         watched_(std::move(watched)) {
     const std::lock_guard lock((*list_)->mutex);
     (*list_)->all.push_back(watched_);
+    // It may want signs of life more often than others do.
+    (*list_)->changed.notify_all();
   }
   ~Handle() override {
     if (list_->inherited()) return;
@@ -131,6 +183,9 @@ class Handle final : public WatchedIterator {
          std::to_string(communicator_->rank()) + " " + std::to_string(step));
   }
   void took(std::int64_t step) noexcept override { watched_->step.store(step, std::memory_order_relaxed); }
+  void end() noexcept override {
+    leave_texts(*communicator_, watched_->key + "/ended", {watched_->failed_key(), watched_->left_key()});
+  }
 
  private:
   CommunicatorPtr communicator_;
@@ -143,10 +198,8 @@ class ThreadedWatch final : public PeerWatch, public std::enable_shared_from_thi
  public:
   ThreadedWatch(CommunicatorPtr communicator, std::chrono::milliseconds interval)
       : communicator_(std::move(communicator)),
-        interval_(interval),
+        longest_(interval),
         next_((communicator_->rank() + 1) % communicator_->size()),
-        next_silence_(interval),
-        store_silence_(interval),
         list_(std::make_shared<ProcessOwned<Watchlist>>(std::make_shared<Watchlist>())),
         thread_("tdi-peers", [this] { run(); }) {}
 
@@ -154,7 +207,7 @@ class ThreadedWatch final : public PeerWatch, public std::enable_shared_from_thi
     if (list_->inherited()) return;
     const std::lock_guard lock((*list_)->mutex);
     (*list_)->stopped = true;
-    (*list_)->stop_asked.notify_all();
+    (*list_)->changed.notify_all();
   }
 
   std::unique_ptr<WatchedIterator> watch(const std::string& key, Seconds timeout) override {
@@ -165,42 +218,85 @@ class ThreadedWatch final : public PeerWatch, public std::enable_shared_from_thi
   std::string activity(int rank) override {
     const auto pulse = communicator_->look({pulse_key(rank)});
     if (!pulse) return "has given no sign of life yet";
-    return pulse->front() == kGone ? "has gone" : pulse->front().substr(pulse->front().find(' ') + 1);
+    return pulse->front() == kGone ? "has gone" : Pulse::decode(pulse->front()).activity;
   }
 
  private:
+  /// Ends the wait for a store that does not answer when nobody needs the watch any more.
+  struct Stopped {};
+
   void run() noexcept {
-    do {
-      std::string trouble;
+    {
+      const InterruptScope unless_stopped([this] {
+        if (stopped()) throw Stopped();
+      });
       try {
-        look();
-      } catch (const c10::Error& error) {
-        trouble = error.what_without_backtrace();
-      } catch (const std::exception& error) {
-        trouble = error.what();
+        do {
+          look_or_blame_store();
+        } while (!stopped_after_interval());
+      } catch (const Stopped&) {
       }
-      store_silence_.looked(trouble.empty());
-      blame(store_silence_.length(), "the store could not be reached for", trouble);
-    } while (!stopped_after_interval());
+    }
+    const BriefWait brief;
     try {
       communicator_->post(pulse_key(communicator_->rank()), kGone);
     } catch (const std::exception&) {
       return;  // without a store there is nobody to tell
     }
+    leave_texts(*communicator_, kPulse, keys_of_all(kPulse, communicator_->size()));
+  }
+
+  bool stopped() {
+    const std::lock_guard lock((*list_)->mutex);
+    return (*list_)->stopped;
   }
 
   bool stopped_after_interval() {
     std::unique_lock lock((*list_)->mutex);
-    return (*list_)->stop_asked.wait_for(lock, interval_, [this] { return (*list_)->stopped; });
+    Watchlist& list = **list_;
+    list.changed.wait_for(lock, interval_,
+                          [&] { return list.stopped || list.interval(longest_) < interval_; });
+    return list.stopped;
   }
 
-  void look() {
-    communicator_->post(pulse_key(communicator_->rank()), std::to_string(++pulse_) + " " + own_activity());
-    const auto pulse = communicator_->look({pulse_key(next_)});
-    const bool expected = pulse && pulse->front() != kGone;
-    next_silence_.looked(!expected || std::exchange(heard_, pulse->front()) != pulse->front());
-    blame(next_silence_.length(), "rank " + std::to_string(next_) + " gave no sign of life for", "");
+  void look_or_blame_store() {
+    const Seconds slept_at_most = 2 * interval_;
+    Seconds shortest_timeout{};
+    {
+      const std::lock_guard lock((*list_)->mutex);
+      interval_ = (*list_)->interval(longest_);
+      shortest_timeout = (*list_)->shortest_timeout();
+    }
+    store_silence_.goes_on_if_begun(slept_at_most);
+    std::string trouble;
+    try {
+      look(slept_at_most);
+    } catch (const c10::Error& error) {
+      trouble = error.what_without_backtrace();
+    } catch (const std::exception& error) {
+      trouble = error.what();
+    }
+    if (trouble.empty()) return store_silence_.ends();
+    // No call to the store lasts longer than the shortest timeout.
+    store_silence_.goes_on(shortest_timeout);
+    blame(store_silence_.length(), Seconds{}, "the store could not be reached for", trouble);
+  }
+
+  void look(Seconds slept_at_most) {
+    const Pulse mine{++pulse_, interval_, own_activity()};
+    communicator_->post(pulse_key(communicator_->rank()), mine.encode());
+    listen(slept_at_most);
     for (const auto& watched : (*list_)->snapshot()) read_news(*watched);
+  }
+
+  /// For the next rank's sign of life.
+  void listen(Seconds slept_at_most) {
+    const auto pulse = communicator_->look({pulse_key(next_)});
+    if (!pulse || pulse->front() == kGone) return next_silence_.ends();
+    if (std::exchange(heard_, pulse->front()) != pulse->front()) return next_silence_.ends();
+    next_silence_.goes_on(slept_at_most);
+    blame(next_silence_.length(), kMissedSigns * Pulse::decode(heard_).next,
+          "rank " + std::to_string(next_) + " gave no sign of life for", "");
   }
 
   std::string own_activity() {
@@ -231,12 +327,11 @@ class ThreadedWatch final : public PeerWatch, public std::enable_shared_from_thi
                watched.news.left->rank, ", that will not come.");
   }
 
-  void blame(Seconds silence, const std::string& what, const std::string& why) {
-    if (silence == Seconds{}) return;
+  /// Fails the iterators whose timeout is over; none before `least`.
+  void blame(Seconds silence, Seconds least, const std::string& what, const std::string& why) {
     for (const auto& watched : (*list_)->snapshot()) {
-      if (silence < watched->timeout) continue;
-      const std::string text = what + " " + std::to_string(std::lround(silence.count())) + " s" +
-                               (why.empty() ? "" : " (" + why + ")");
+      if (silence < std::max(watched->timeout, least)) continue;
+      const std::string text = what + " " + text_of(silence) + " s" + (why.empty() ? "" : " (" + why + ")");
       {
         const std::lock_guard lock((*list_)->mutex);
         if (!watched->news.failure.empty()) continue;
@@ -248,7 +343,8 @@ class ThreadedWatch final : public PeerWatch, public std::enable_shared_from_thi
   }
 
   CommunicatorPtr communicator_;
-  std::chrono::milliseconds interval_;
+  Seconds longest_;
+  Seconds interval_ = longest_;  // of this rank's signs of life
   int next_;
   std::int64_t pulse_ = 0;
   std::string heard_;

@@ -36,11 +36,16 @@ class WatchedIterator {
   virtual void leave(std::int64_t step) noexcept = 0;
   /// This rank took step `step`: what `PeerWatch::activity` tells the others about it.
   virtual void took(std::int64_t step) noexcept = 0;
+  /// This rank is done with the iterator: when all are, nothing of it stays on the board. Once; nothing else
+  /// is called afterwards.
+  virtual void end() noexcept = 0;
 };
 
-/// Looks after the peers of a group: a thread says once an interval that this process lives, and reads what
-/// the others have to say. It listens for the next rank's sign of life only, so that the store has a few
-/// calls for each rank, whatever the size of the group. Any thread may call.
+/// Looks after the peers of a group: a thread says once an interval that this process lives, several times
+/// within the shortest timeout, and reads what the others have to say. Each sign of life says by when the
+/// next one comes, so that no rank expects more of another than that promised. It listens for the next rank's
+/// sign of life only, so that the store has a few calls for each rank, whatever the size of the group. Any
+/// thread may call.
 class PeerWatch {
  public:
   virtual ~PeerWatch() = default;
@@ -51,8 +56,8 @@ class PeerWatch {
   virtual std::string activity(int rank) = 0;
 };
 
-/// Starts the thread. It ends with the last owner, and then tells the peers that this rank has gone on
-/// purpose.
+/// Starts the thread. `interval`: between two signs of life, unless a timeout asks for more. It ends with the
+/// last owner, and then tells the peers that this rank has gone on purpose.
 std::shared_ptr<PeerWatch> start_peer_watch(CommunicatorPtr communicator, std::chrono::milliseconds interval);
 
 }  // namespace torch_distinput

@@ -12,20 +12,25 @@ class Silence {
  public:
   using Seconds = std::chrono::duration<double>;
 
-  /// `interval`: between two looks.
-  explicit Silence(Seconds interval) : longest_step_(2 * interval) {}
+  /// Something was heard just now.
+  void ends() { start_over(Seconds{}); }
+  /// Nothing was heard since the last call here, which cannot have been longer ago than `most`.
+  void goes_on(Seconds most) { start_over(for_ + std::min<Seconds>(Clock::now() - last_look_, most)); }
+  /// The same, unless something was heard last: what nobody listened for is no silence.
+  void goes_on_if_begun(Seconds most) { for_ > Seconds{} ? goes_on(most) : ends(); }
 
-  void looked(bool heard) {
-    const auto now = std::chrono::steady_clock::now();
-    for_ = heard ? Seconds{} : for_ + std::min<Seconds>(now - last_look_, longest_step_);
-    last_look_ = now;
-  }
   Seconds length() const { return for_; }
 
  private:
-  Seconds longest_step_;
+  using Clock = std::chrono::steady_clock;
+
+  void start_over(Seconds length) {
+    for_ = length;
+    last_look_ = Clock::now();
+  }
+
   Seconds for_{};
-  std::chrono::steady_clock::time_point last_look_ = std::chrono::steady_clock::now();
+  Clock::time_point last_look_ = Clock::now();
 };
 
 }  // namespace torch_distinput

@@ -366,6 +366,30 @@ def test_a_frozen_host_of_the_store_is_an_error_on_all_others(world, rounds):
         assert "no answer for 3 s" in str(error) or "rank 0 gave no sign of life for 3 s" in str(error)
 
 
+def interrupted(rank, buffer):
+    """Rank 0 hosts the store and is frozen; rank 1 is told to end. How long that took, and letting go of everything."""
+    iterator = iter(opened(stream_of(100_000), peer_timeout=60, per_replica_buffer_size=buffer))
+    for _ in range(10):
+        next(iterator)
+    if rank == 0:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        for _ in iterator:
+            pass
+    iterator.close()
+    del iterator
+    return time.monotonic() - started
+
+
+@pytest.mark.parametrize("buffer", [0, 1])
+def test_ctrl_c_is_heard_while_the_stores_host_is_frozen(buffer):
+    results = run_ranks(interrupted, 2, buffer, limit=50, may_hang=(0,), store="rank 0")
+    assert results[0] == LATE
+    assert results[1] < 20, results[1]
+
+
 def host_stops(rank, how, rounds="store"):
     """`rounds`: None for one stream, which needs none."""
     global ROUNDS

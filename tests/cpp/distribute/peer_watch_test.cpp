@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "torch_distinput/interrupt.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -30,11 +32,15 @@ int pulse(Communicator& communicator, int rank) {
   return text ? std::stoi(text->front()) : 0;
 }
 
-/// A store that can be lost.
+/// A store that can be lost or frozen.
 class Losable final : public Communicator {
  public:
   explicit Losable(CommunicatorPtr inner) : inner_(std::move(inner)) {}
   std::atomic<bool> lost{false};
+  std::atomic<std::chrono::milliseconds> answers_after{0ms};  // when it is lost
+  std::atomic<int> calls{0};
+  std::atomic<bool> frozen{false};
+  std::atomic<int> waits{0};
 
   int rank() const noexcept override { return inner_->rank(); }
   int size() const noexcept override { return inner_->size(); }
@@ -52,7 +58,15 @@ class Losable final : public Communicator {
 
  private:
   Communicator& reach() {
-    if (lost) throw std::runtime_error("connection reset");
+    ++calls;
+    for (; frozen; ++waits) {
+      if (const auto& check = interrupt_check()) check();
+      std::this_thread::sleep_for(1ms);
+    }
+    if (lost) {
+      std::this_thread::sleep_for(answers_after.load());
+      throw std::runtime_error("connection reset");
+    }
     return *inner_;
   }
   CommunicatorPtr inner_;
@@ -107,9 +121,46 @@ TEST(PeerWatch, NamesTheRankThatFellSilentToAll) {
   const auto first = start_peer_watch(ranks[0], kInterval)->watch("it", 60s);
   const auto second = start_peer_watch(ranks[1], kInterval)->watch("it", 20ms);
   // Rank 2 gave one sign of life and stopped without a word.
-  ranks[2]->post("pulse/2", "1");
+  ranks[2]->post("pulse/2", "1 0.002 has not taken a step yet");
   eventually([&] { return !first->news().failure.empty(); });
   EXPECT_EQ(first->news().failure, "rank 2 gave no sign of life for 0 s");
+}
+
+TEST(PeerWatch, GivesSignsOfLifeSeveralTimesWithinTheShortestTimeout) {
+  const auto ranks = in_memory_communicators(2);
+  const auto watch = start_peer_watch(ranks[0], 1h);
+  eventually([&] { return pulse(*ranks[1], 0) == 1; });
+  const auto patient = watch->watch("patient", 10h);
+  const auto hasty = watch->watch("hasty", 50ms);
+  eventually([&] { return pulse(*ranks[1], 0) > 5; });
+}
+
+TEST(PeerWatch, NoRankIsSilentBeforeItBrokeWhatItPromised) {
+  const auto ranks = in_memory_communicators(2);
+  const auto before = std::chrono::steady_clock::now();
+  // Its iterators are more patient than those here.
+  ranks[1]->post("pulse/1", "1 0.05 has not taken a step yet");
+  const auto hasty = start_peer_watch(ranks[0], kInterval)->watch("it", 1ms);
+  eventually([&] { return !hasty->news().failure.empty(); });
+  EXPECT_GE(std::chrono::steady_clock::now() - before, 150ms);
+}
+
+TEST(PeerWatch, NothingStaysOnTheBoardWhenAllHaveEnded) {
+  const auto ranks = in_memory_communicators(2);
+  auto watches = std::vector{start_peer_watch(ranks[0], kInterval), start_peer_watch(ranks[1], kInterval)};
+  auto first = watches[0]->watch("it", 60s);
+  auto second = watches[1]->watch("it", 60s);
+  first->leave(3);
+  first->fail("no");
+  first->end();
+  EXPECT_TRUE(ranks[0]->look({"it/left", "it/failed"}));
+  second->end();
+  EXPECT_FALSE(ranks[0]->look({"it/left"}) || ranks[0]->look({"it/failed"}));
+  first.reset();
+  second.reset();
+  watches.clear();
+  EXPECT_FALSE(ranks[0]->look({"pulse/0"}) || ranks[0]->look({"pulse/1"}));
+  for (const char* const count : {"it/ended", "pulse"}) EXPECT_EQ(ranks[0]->add(count, 0), 0);
 }
 
 TEST(PeerWatch, ARankThatHasNotComeYetIsNotSilent) {
@@ -126,6 +177,28 @@ TEST(PeerWatch, ARankThatEndedOnPurposeIsNotSilent) {
   EXPECT_EQ(ranks[0]->look({"pulse/1"}), std::vector<std::string>{"gone"});
   eventually([&] { return pulse(*ranks[1], 0) > 5; });
   EXPECT_EQ(first->news().failure, "");
+}
+
+TEST(PeerWatch, TheTimeOfACallThatIsNotAnsweredCounts) {
+  const auto store = std::make_shared<Losable>(in_memory_communicators(2)[0]);
+  const auto watch = start_peer_watch(store, kInterval);
+  const auto watched = watch->watch("it", 100ms);
+  store->calls = 0;
+  store->answers_after = 100ms;
+  store->lost = true;
+  eventually([&] { return !watched->news().failure.empty(); });
+  // The look at which it was lost, one that may have been under way, and the word to the others.
+  EXPECT_LE(store->calls, 3);
+}
+
+TEST(PeerWatch, AStoreThatDoesNotAnswerHoldsUpNobodyWhoStops) {
+  const auto store = std::make_shared<Losable>(in_memory_communicators(2)[0]);
+  auto watch = start_peer_watch(store, kInterval);
+  auto watched = watch->watch("it", 1h);
+  store->frozen = true;
+  eventually([&] { return store->waits > 0; });
+  watched.reset();
+  watch.reset();  // only a broken watch never returns
 }
 
 TEST(PeerWatch, ALostStoreIsAFailureAfterTheTimeout) {
