@@ -24,6 +24,17 @@ using Clock = std::chrono::steady_clock;
 /// How long callables that run on other threads are waited for where nobody can interrupt it.
 constexpr std::chrono::seconds kPatience{1};
 
+constexpr const char* kShuttingDown = "Python is shutting down.";
+/// Guarded by the GIL.
+std::thread::id stopping_thread;
+
+/// Python has joined all other threads by then: this one would be ended at its next turn anyway, and an
+/// exception here only be printed. REQUIRES: the GIL.
+[[noreturn]] void park_daemon() {
+  PyEval_SaveThread();
+  park_thread();
+}
+
 /// Guarded by the GIL; never destroyed, because cursors may outlive static objects.
 std::unordered_set<LiveCursor*>& live_cursors() {
   static auto* const cursors = new std::unordered_set<LiveCursor*>;
@@ -100,6 +111,7 @@ void LiveCursor::enter() {
     throw FailedPreconditionError(name_ + ": the iterator was made before this process forked from process " +
                                   std::to_string(process_) + "; make a new one in the child.");
   }
+  if (refusal_ == kShuttingDown && std::this_thread::get_id() != stopping_thread) park_daemon();
   TORCH_CHECK(refusal_ == nullptr, name_, ": ", refusal_);
   refusal_ = "another thread is using this iterator, which serves one thread at a time.";
 }
@@ -140,10 +152,11 @@ void run_close_patiently(std::function<void()> close) noexcept {
 }
 
 void stop_live_cursors() {
+  stopping_thread = std::this_thread::get_id();
   std::vector<std::function<void()>> stoppers;
   for (LiveCursor* const cursor : live_cursors()) {
     if (cursor->inherited() || cursor->refusal_ != nullptr) continue;
-    cursor->refusal_ = "Python is shutting down.";
+    cursor->refusal_ = kShuttingDown;
     stoppers.push_back(cursor->stopper());
   }
   const auto deadline = Clock::now() + kPatience;

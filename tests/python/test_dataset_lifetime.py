@@ -76,6 +76,33 @@ def test_close_stops_threads_and_can_be_repeated(make):
     assert library_threads() == []
 
 
+# Hooks run in the opposite order of their registration: this one after the library's.
+DAEMON = """
+    import atexit, threading
+    atexit.register(lambda: (go_on.set(), thread.join(0.5)))
+    import torch_distinput as tdi
+    go_on = threading.Event()
+    iterator = iter({make})
+    next(iterator)
+    thread = threading.Thread(target=lambda: (go_on.wait(), next(iterator)), daemon=True)
+    thread.start()
+"""
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        "tdi.Dataset.range(100).batch(2)",
+        "tdi.MirroredStrategy(['cpu']).distribute_dataset(tdi.Dataset.range(100).batch(2))",
+        "tdi.DataLoader(tdi.Dataset.range(100).batch(2), batch_size=None)",
+    ],
+)
+def test_a_daemon_thread_that_goes_on_at_exit_prints_nothing(make):
+    script = textwrap.dedent(DAEMON).format(make=make)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_an_exception_that_holds_its_iterator_is_collected():
     class Failure(Exception):
         pass
