@@ -9,8 +9,8 @@ sampler of the user's is this rank's own: a plain DataLoader reads it, and the r
 from __future__ import annotations
 
 import pickle
+import time
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
@@ -124,6 +124,18 @@ def _stream_plan(loader: DataLoader) -> Plan:
 ITERATORS = {"native": Steps, "indices": IndexSteps, "stream": StreamSteps}
 
 
+def _wait_for_batch(board: dist.Store, timeout: float) -> None:
+    """In short waits: one of the store's own hears no Ctrl-C."""
+    deadline = time.monotonic() + timeout
+    while not board.check(["batch"]):
+        if time.monotonic() >= deadline:
+            raise _C.DistributedDatasetError(
+                f"DataLoader: this rank has had no batch yet, and waited {timeout:g} s (`peer_timeout`) for another rank to "
+                "leave one like which a batch without rows can be made."
+            )
+        time.sleep(0.01)
+
+
 class Engine:
     """The strategy of a loader with `distributed`, and how its data is dealt out."""
 
@@ -165,7 +177,7 @@ class Engine:
         """The batch that another rank left; waits for it. ValueError where it cannot be had."""
         board = self._strategy._example_board()
         if self._example is None and board is not None:
-            board.wait(["batch"], timedelta(seconds=loader.peer_timeout))
+            _wait_for_batch(board, loader.peer_timeout)
             text = board.get("batch")
             self._example = pickle.loads(text) if text else None
         if self._example is None:
