@@ -4,7 +4,7 @@
     python benchmarks/python/agreement.py --json benchmarks/results/agreement.json
 
 2, 4 and 8 processes on this machine take the same tiny steps (one int64 row each), so that nearly all of a step is what it
-costs to agree: with this library at three depths of read-ahead, with a vote (`all_reduce` of one number) before each step,
+costs to agree: with this library, by default and at three depths of read-ahead, with a vote (`all_reduce` of one number) before each step,
 with torch's `Join`, and with Accelerate's dispatcher, where rank 0 reads for all (`pip install accelerate`; left out
 where it is not there). All processes meet in a store of this process, as under torchrun.
 """
@@ -36,17 +36,22 @@ def step_times(steps: Iterator, count: int) -> float:
     return (time.perf_counter() - start) / count * 1e6
 
 
-def ours(depth: int | None, rounds: str = "store") -> tuple[Callable[[], Iterator], int]:
-    """Streams of the processes' own; without `depth` one stream, dealt out by arithmetic."""
+def one_stream() -> tuple[Callable[[], Iterator], int]:
+    """Dealt out by arithmetic: nothing to agree on."""
+    import torch_distinput as tdi
+
+    strategy = tdi.MultiWorkerMirroredStrategy()
+    dataset = strategy.distribute_dataset(tdi.Dataset.range(100_000_000).batch(strategy.num_replicas_in_sync))
+    return lambda: iter(dataset), FAST
+
+
+def ours(depth: int | None = None, rounds: str = "store") -> tuple[Callable[[], Iterator], int]:
+    """Streams of the processes' own. `depth`: the option `prefetch`; None: default options."""
     import torch_distinput as tdi
 
     strategy = tdi.MultiWorkerMirroredStrategy(rounds=rounds)
-    rows = tdi.Dataset.range(100_000_000).batch(1 if depth else strategy.num_replicas_in_sync)
-    if depth is None:
-        dataset = strategy.distribute_dataset(rows)
-    else:
-        own = rows.with_options(tdi.Options(prefetch=depth))
-        dataset = strategy.distribute_datasets_from_function(lambda context: own)
+    own = tdi.Dataset.range(100_000_000).batch(1).with_options(tdi.Options(prefetch=depth))
+    dataset = strategy.distribute_datasets_from_function(lambda context: own)
     return lambda: iter(dataset), FAST
 
 
@@ -116,7 +121,8 @@ def dispatcher() -> tuple[Callable[[], Iterator], int]:
 
 
 KINDS: dict[str, Callable[[], tuple[Callable[[], Iterator], int]]] = {
-    "plan lane": lambda: ours(None),
+    "plan lane": one_stream,
+    "agreement, default": ours,
     **{f"agreement, prefetch {depth}": (lambda depth=depth: ours(depth)) for depth in DEPTHS},
     "agreement over gloo, prefetch 64": lambda: ours(64, "gloo"),
     "vote": vote,
@@ -240,7 +246,10 @@ def main() -> None:
             print(f"  {kind:36}", "  ".join(f"{name} {value}" for name, value in figures.items() if value is not None))
         if world in LARGE_WORLDS:
             continue
-        deep, voted = (worlds[world][kind]["us_a_step"] for kind in (f"agreement, prefetch {DEPTHS[-1]}", "vote"))
+        deep, default, voted = (
+            worlds[world][kind]["us_a_step"] for kind in (f"agreement, prefetch {DEPTHS[-1]}", "agreement, default", "vote")
+        )
+        print(f"  default / prefetch {DEPTHS[-1]}: {default / deep:.2f}, default / vote: 1/{voted / default:.0f}")
         print(f"  prefetch {DEPTHS[-1]} / vote: 1/{voted / deep:.0f} (wanted: at most 1/16)")
     others = round(neighbours.cores(), 2)
     print(f"others used {others} cores")
