@@ -26,8 +26,8 @@ struct Start {
   StepPosition position = {};
   std::shared_ptr<const Upstream> upstream = {};  ///< the place of the stream lane's input; null: not known
   std::vector<Start> pipelines = {};  ///< one for each local replica where each reads its own dataset
-  /// Where the stream has ended before those of other ranks: a place from which its last steps tell what its
-  /// replicas get now. Null where nothing depends on them.
+  /// A place from which the stream's last steps tell what its replicas get once it has ended before those of
+  /// other ranks. Null where nothing depends on them.
   std::shared_ptr<const Start> seen_from = {};
 };
 

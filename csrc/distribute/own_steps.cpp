@@ -24,7 +24,7 @@ OwnSteps::OwnSteps(DistributionPtr distribution, const IterContext& context, con
 
 BuiltStep OwnSteps::complete(BuiltStep own, const Round::Step& agreed) {
   if (pads_ || own.last) see(own, std::make_shared<const Start>(at_));
-  if (own.last) own.after.seen_from = seen_from();
+  if (own.last || some_share_is_empty()) own.after.seen_from = seen_from();
   return agree(std::move(own), agreed);
 }
 
@@ -57,12 +57,14 @@ void OwnSteps::see(const BuiltStep& own, const std::shared_ptr<const Start>& fro
     if (own.parts[replica].rows().value_or(0) > 0) seen_[replica] = {own.parts[replica], from};
 }
 
-/// Goes to `at_`, which is behind the end of the stream.
+/// Goes to `at_` from where it was saved to see from.
 void OwnSteps::see_again(const IterContext& context) {
   auto from = at_.seen_from;
   first_part_ = from->position.cursor.part;
   const auto lane = open_lane(distribution_, context, *from, nullptr, Reading::kHere);
-  while (const auto own = lane->next()) {
+  while (from->position.step < at_.position.step) {
+    const auto own = lane->next();
+    if (!own) break;
     see(*own, from);
     from = std::make_shared<const Start>(own->after);
   }
@@ -88,6 +90,15 @@ std::shared_ptr<const Start> OwnSteps::seen_from() const {
   for (const Seen& seen : seen_)
     if (seen.from && seen.from->position.step < first->position.step) first = seen.from;
   return first;
+}
+
+/// Whether replicas go without rows in some full steps: the last of its own may then lie steps before the
+/// end.
+bool OwnSteps::some_share_is_empty() const {
+  if (!pads_ || batch_ <= 0) return false;
+  const Splitter& splitter = *distribution_->dealing.splitter;
+  const auto shares = splitter.shares(batch_, 0, splitter.parts());
+  return std::find(shares.begin(), shares.end(), 0) != shares.end();
 }
 
 /// The rows of a full part of `replica` in the next step.

@@ -18,8 +18,8 @@ namespace torch_distinput {
 /// steps without rows where the stream has ended.
 class OwnSteps {
  public:
-  /// `row_start`: rows of the epoch before `start`, over all ranks. Where the stream has ended before
-  /// `start`, reads its last steps again, in `context`, as far as the steps to come depend on them.
+  /// `row_start`: rows of the epoch before `start`, over all ranks. Where the steps to come may depend on
+  /// those before `start`, reads these again, in `context`.
   OwnSteps(DistributionPtr distribution, const IterContext& context, const Start& start,
            std::int64_t row_start);
 
@@ -39,6 +39,7 @@ class OwnSteps {
   void see_again(const IterContext& context);
   std::vector<bool> pass_empty();
   std::shared_ptr<const Start> seen_from() const;
+  bool some_share_is_empty() const;
   std::int64_t full_rows(std::size_t replica) const;
   BuiltStep agree(BuiltStep step, const Round::Step& agreed);
 

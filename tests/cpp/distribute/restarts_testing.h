@@ -174,6 +174,7 @@ struct Leg {
   std::vector<std::vector<std::int64_t>> valid = {};
   std::vector<std::vector<bool>> has_value = {};
   std::vector<std::int64_t> row_start = {};
+  bool completes = true;  ///< else the original's rule for data that counts as endless: it may end early
   std::string error = {};
   State state = {};
 };
@@ -182,7 +183,9 @@ inline Leg run_one(const Strategy& strategy, const Kitchen& kitchen, const World
                    const std::vector<State>& states, std::size_t most) {
   Leg leg;
   try {
-    DistributedIterator iterator = kitchen.distributed(strategy, world).iterate();
+    const DistributedDataset distributed = kitchen.distributed(strategy, world);
+    leg.completes = distributed.partial_batch_handling();
+    DistributedIterator iterator = distributed.iterate();
     if (!states.empty()) iterator.load(State(State::List(states.begin(), states.end())));
     while (leg.steps.size() < most) {
       const auto step = iterator.next();
