@@ -111,7 +111,8 @@ std::int64_t OwnSteps::full_rows(std::size_t replica) const {
 
 BuiltStep OwnSteps::agree(BuiltStep step, const Round::Step& agreed) {
   at_ = step.after;
-  step.complete = step.complete && agreed.complete;
+  // What only this rank knows must not end the loop here alone: another rank would wait for it.
+  step.complete = agreed.complete;
   step.last = agreed.last;
   step.last_complete = agreed.last_complete;
   step.info.global_valid = agreed.global_valid;

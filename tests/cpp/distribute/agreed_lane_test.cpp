@@ -530,6 +530,24 @@ TEST(AgreedLane, ARankThatNeverSawARowHandsOutPartsOfTheTypeOfTheOthers) {
   }
 }
 
+// Batches behind a mark may count as endless; then `next` ends at a step that lacks a part.
+TEST(AgreedLane, AllRanksEndTogetherWhereAStepLacksAPart) {
+  const Dataset dataset =
+      with_policy(Dataset::range(11).shard(kShardHint, 0).batch(4), AutoShardPolicy::kHint);
+  auto ranks = ranks_of(4, 2);
+  const auto all = on_all(ranks, [&](std::int64_t, Rank& rank) {
+    const DistributedDataset distributed = rank.distribute_dataset(dataset, {.peer_timeout = 10});
+    EXPECT_FALSE(distributed.partial_batch_handling());
+    DistributedIterator iterator = distributed.iterate();
+    return see(iterator);
+  });
+  for (const Seen& seen : all) {
+    EXPECT_EQ(seen.error, "");
+    EXPECT_EQ(seen.steps.size(), all[0].steps.size());
+    EXPECT_TRUE(seen.is_last.back());
+  }
+}
+
 TEST(AgreedLane, RepeatIsRefused) {
   auto ranks = ranks_of(2);
   EXPECT_THROW(ranks[0].distribute_datasets_from_function(

@@ -33,8 +33,8 @@ void check_and_count(const std::vector<Leg>& legs, Counts& seen, std::int64_t& t
 }
 
 /// The rows that came more or less often than `tail` allows.
-std::string differences(const Counts& wanted, const Counts& seen, Tail tail, bool complete) {
-  const bool may_miss = !complete || tail == Tail::kDrop || tail == Tail::kUntilFirst;
+std::string differences(const Counts& wanted, const Counts& seen, Tail tail) {
+  const bool may_miss = tail == Tail::kDrop || tail == Tail::kUntilFirst;
   std::string text;
   for (const auto& [row, count] : seen) {
     const auto found = wanted.find(row);
@@ -59,7 +59,6 @@ void go_from_world_to_world(std::uint32_t seed) {
   Counts seen;
   std::int64_t total = 0;
   std::vector<State> states;
-  bool complete = true;
   for (std::int64_t legs = draw(random, 2, 4); legs > 0; --legs) {
     World world = random_world(random, recipe, tail);
     if (!recipe.any_workers()) world.workers = first.workers;
@@ -72,10 +71,11 @@ void go_from_world_to_world(std::uint32_t seed) {
     // More processes than files' streams share them batch by batch; then the batches must stay.
     if (run_of.front().error.find("of batches of") != std::string::npos && recipe.files()) return;
     ASSERT_NO_FATAL_FAILURE(check_and_count(run_of, seen, total));
+    // As recorded, what counts as endless (batches behind SHARD_HINT may) ends where a part is lacking.
+    if (!run_of.front().completes) return;
     states = states_of(run_of);
-    complete = complete && run_of.front().completes;
   }
-  EXPECT_EQ(differences(kitchen.counts(first.workers), seen, tail, complete), "") << trace;
+  EXPECT_EQ(differences(kitchen.counts(first.workers), seen, tail), "") << trace;
 }
 
 TEST(Restarts, EveryRowOnceFromWorldToWorld) {

@@ -174,7 +174,7 @@ struct Leg {
   std::vector<std::vector<std::int64_t>> valid = {};
   std::vector<std::vector<bool>> has_value = {};
   std::vector<std::int64_t> row_start = {};
-  bool completes = true;  ///< else the original's rule for data that counts as endless: it may end early
+  bool completes = true;  ///< steps that lack parts are handed out
   std::string error = {};
   State state = {};
 };
