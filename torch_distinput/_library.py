@@ -36,11 +36,12 @@ def load() -> ModuleType:
 
 
 def _check_torch(found: str, built: str) -> None:
-    if found.split(".")[:2] != built.split(".")[:2]:
+    found_minor, built_minor = (".".join(version.split(".")[:2]) for version in (found, built))
+    if found_minor != built_minor:
         raise ImportError(
-            f"torch_distinput was built for torch {'.'.join(built.split('.')[:2])}, but torch {found} is installed. "
-            f"Install that torch, or build again: `pip install --no-build-isolation --force-reinstall --no-deps "
-            f"torch_distinput`."
+            f"torch_distinput was built for torch {built_minor}, but torch {found} is installed: install torch "
+            f"{built_minor} with `pip install 'torch=={built_minor}.*'`, or build torch_distinput for torch "
+            f"{found_minor} with `pip install --no-build-isolation --no-deps --force-reinstall .` in its source tree."
         )
 
 

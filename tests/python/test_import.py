@@ -1,0 +1,45 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""A package that does not fit this torch says so in one line, before it loads anything native."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import torch_distinput
+
+MAJOR, MINOR = map(int, torch.__version__.split(".")[:2])
+
+
+def error_of_import(folder: Path, built_for: str) -> str:
+    """What is said by a copy of the package that was built for such a torch, and whose native module fails."""
+    package = folder / "torch_distinput"
+    not_native = shutil.ignore_patterns("*.so*", "lib", "include", "__pycache__")
+    shutil.copytree(Path(torch_distinput.__file__).parent, package, ignore=not_native)
+    facts = f'version = "0"\ntorch_version = "{built_for}"\ntbb_interface_version = 0\n'
+    (package / "_build.py").write_text(facts)
+    (package / "_C.py").write_text('raise ImportError("undefined symbol")\n')
+    command = [sys.executable, "-c", "import torch_distinput"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    return done.stderr
+
+
+@pytest.mark.parametrize("built_for", [f"{MAJOR}.{MINOR - 1}.3", f"{MAJOR}.{MINOR + 1}.0"])
+def test_another_minor_release_of_torch_is_refused_in_one_line(tmp_path: Path, built_for: str):
+    error = error_of_import(tmp_path, built_for)
+    wanted, here = built_for.rpartition(".")[0], f"{MAJOR}.{MINOR}"
+    assert "undefined symbol" not in error
+    assert error.partition("\nImportError: ")[2] == (
+        f"torch_distinput was built for torch {wanted}, but torch {torch.__version__} is installed: install torch "
+        f"{wanted} with `pip install 'torch=={wanted}.*'`, or build torch_distinput for torch {here} with "
+        "`pip install --no-build-isolation --no-deps --force-reinstall .` in its source tree.\n"
+    )
+
+
+def test_another_patch_release_of_torch_is_taken(tmp_path: Path):
+    error = error_of_import(tmp_path, f"{MAJOR}.{MINOR}.99")
+    assert "the native library could not be loaded (undefined symbol)" in error
