@@ -9,6 +9,7 @@
 #   make test-all    the same with the slow tests, then the sanitizer runs
 #   make test-tsan   runtime and files tests under ThreadSanitizer
 #   make test-asan   C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make matrix      a wheel and the fast Python tests for several Pythons and torches; writes docs/versions.md
 #   make test-gpu    what only a CUDA device can show; skipped, with a reason, where there is none
 #   make bench       C++ benchmarks
 #   make bench-gpu   the way to a CUDA device; writes benchmarks/results/gpu.json
@@ -27,6 +28,12 @@ SYSTEM_SITE ?=
 # Folder with wheels to install from, instead of the network.
 WHEELS ?=
 JOBS ?= $(shell nproc)
+# `make matrix` downloads several GB of torch: the interpreters that it may take; the combinations, as in
+# MATRIX="3.11:2.13.0:cpu 3.13:2.14.1:cuda" (else a set that covers all versions); where environments are made.
+# CPU builds come from TORCH_INDEX_URL.
+MATRIX_PYTHONS ?= python3.10 python3.11 python3.12 python3.13
+MATRIX ?=
+MATRIX_FOLDER ?= build/matrix
 
 PY := $(VENV)/bin/python
 BUILD := build/release
@@ -41,7 +48,7 @@ ifeq ($(CI),true)
 export CMAKE_ARGS ?= -DTDI_WERROR=ON
 endif
 
-.PHONY: setup build demo test test-all test-cpp test-tsan test-asan test-gpu bench bench-gpu lint clean
+.PHONY: setup build demo test test-all test-cpp test-tsan test-asan test-gpu matrix bench bench-gpu lint clean
 .DEFAULT_GOAL := build
 
 setup: $(SETUP_STAMP)
@@ -90,6 +97,9 @@ test-gpu: test-cpp
 	$(PY) -m pytest tests/gpu -rs
 	@if command -v compute-sanitizer > /dev/null; then \
 	  compute-sanitizer --error-exitcode 1 $(PY) -m pytest tests/gpu -k unpack; fi
+
+matrix:
+	$(PYTHON) tools/matrix.py --pythons "$(MATRIX_PYTHONS)" --folder "$(MATRIX_FOLDER)" $(MATRIX)
 
 bench-gpu: build
 	$(PY) benchmarks/python/gpu.py --json benchmarks/results/gpu.json

@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""One wheel, one fresh environment and the fast Python tests for each combination of Python and torch.
+
+    tools/matrix.py --pythons "python3.10 python3.11 python3.12 python3.13" [combination ...]
+
+A combination is PYTHON:TORCH:BUILD, as in 3.12:2.13.0:cuda. `cuda` is the registry's plain build of torch, `cpu` the
+one that PyTorch's CPU index serves (TORCH_INDEX_URL, else what pip is configured to look at). The rows of
+docs/versions.md are replaced by what was seen. An environment with a CUDA build takes 5 GB; it is removed again if all
+tests passed.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+import zipfile
+from pathlib import Path
+
+from versions_page import PAGE, Row, page_with
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = "torch_distinput"
+# Every Python and every minor release of torch once, both builds of torch, and the oldest and the newest together.
+DEFAULT = ("3.10:2.11.0:cuda", "3.11:2.13.0:cpu", "3.12:2.12.1:cuda", "3.12:2.13.0:cuda", "3.13:2.14.1:cuda")
+TEST_TOOLS = ("numpy", "pytest", "hypothesis", "scikit-learn", "tqdm")
+BUILD_TOOLS = ("setuptools>=77", "wheel", "cmake", "ninja", "tbb-devel")
+BUILD_LIMIT = TEST_LIMIT = 2 * 3600  # seconds
+# What the caller's environment would add to the search path stays outside.
+OUTSIDE = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+
+FACTS = f"""
+import importlib.metadata, json, platform, torch, {PACKAGE}
+from pathlib import Path
+package = Path({PACKAGE}.__file__).parent
+print(json.dumps({{
+    "package": str(package),
+    "python": platform.python_version(),
+    "torch": torch.__version__,
+    "cuda": torch.version.cuda,
+    "library": (package / "lib/libtorch_distinput_cuda.so").exists(),
+    "tbb": importlib.metadata.version("tbb"),
+}}))
+"""
+
+
+class Failure(Exception):
+    """A step that failed, in one line."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Combination:
+    python: str
+    torch: str
+    build: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Combination":
+        if not re.fullmatch(r"3\.\d+:\d+\.\d+\.\d+:(cpu|cuda)", text):
+            raise Failure(f"combination {text!r}: wanted PYTHON:TORCH:BUILD, as in 3.12:2.13.0:cuda or 3.11:2.13.0:cpu")
+        return cls(*text.split(":"))
+
+    def __str__(self) -> str:
+        return f"{self.python}:{self.torch}:{self.build}"
+
+    @property
+    def requirement(self) -> str:
+        """`===` compares texts: `==2.13.0` would take 2.13.0+cpu as well."""
+        return f"torch==={self.torch}" + ("+cpu" if self.build == "cpu" else "")
+
+
+# --- the steps -------------------------------------------------------------------------------------------
+def run(command: list[object], log: Path, limit: float | None = None, **options: object) -> None:
+    """Appends what the command says to the log; nothing of it runs on afterwards."""
+    command, options = [str(part) for part in command], {"env": OUTSIDE} | options
+    with log.open("a") as output:
+        print("$", shlex.join(command), file=output, flush=True)
+        streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
+        process = subprocess.Popen(command, start_new_session=True, **streams, **options)
+    try:
+        status = process.wait(limit)
+    except subprocess.TimeoutExpired:
+        raise Failure(f"took more than {limit} s, see {log}") from None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    if status:
+        raise Failure(f"exit status {status}, see {log}")
+
+
+def interpreters(pythons: list[str]) -> dict[str, str]:
+    """The given interpreters that are there, by their version as in 3.12."""
+    found = {}
+    for python in filter(shutil.which, pythons):
+        ask = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+        found[subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()] = python
+    return found
+
+
+def copy_source(folder: Path) -> None:
+    """The working tree without what git ignores: no library that was built in it comes along."""
+    shutil.rmtree(folder, ignore_errors=True)
+    listed = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in filter(None, subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+
+
+class Environment:
+    def __init__(self, interpreter: str, folder: Path, log: Path):
+        shutil.rmtree(folder, ignore_errors=True)
+        run([interpreter, "-m", "venv", "--upgrade-deps", folder], log)
+        self.python = folder / "bin" / "python"
+        self.log = log
+
+    def install(self, *requirements: object, index: str | None = None) -> None:
+        variables = OUTSIDE | ({"PIP_INDEX_URL": index} if index else {})
+        run([self.python, "-m", "pip", "install", "--progress-bar=off", *requirements], self.log, env=variables)
+
+    def output(self, program: str, **variables: str) -> str:
+        done = subprocess.run(
+            [self.python, "-c", program], cwd=self.log.parent, env=OUTSIDE | variables, timeout=300, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        if done.returncode:
+            raise Failure(done.stdout)
+        return done.stdout.strip()
+
+    def packages(self) -> Path:
+        return Path(self.output("import sysconfig; print(sysconfig.get_path('purelib'))"))
+
+
+def builder_beside(environment: Environment, interpreter: str, folder: Path) -> Environment:
+    """Has the tools that the environment lacks, and the torch of the environment."""
+    builder = Environment(interpreter, folder, environment.log)
+    builder.install(*BUILD_TOOLS)
+    (builder.packages() / "torch.pth").write_text(f"{environment.packages()}\n")
+    return builder
+
+
+def build_wheel(builder: Environment, source: Path, folder: Path) -> Path:
+    options = OUTSIDE | {"CMAKE_ARGS": f"{OUTSIDE.get('CMAKE_ARGS', '')} -DTDI_MACHINE_RPATH=OFF".strip()}
+    command = [builder.python, "-m", "pip", "wheel", "--verbose", "--no-build-isolation", "--no-deps"]
+    run([*command, "--wheel-dir", folder / "wheel", source], folder / "build.log", BUILD_LIMIT, env=options)
+    (wheel,) = (folder / "wheel").glob("*.whl")
+    return wheel
+
+
+def compiler_of(source: Path) -> str:
+    (facts,) = (source / "build/release/CMakeFiles").glob("*/CMakeCXXCompiler.cmake")
+    named = dict(re.findall(r'set\(CMAKE_CXX_COMPILER_(ID|VERSION) "(.*)"\)', facts.read_text()))
+    return f"{named['ID']} {named['VERSION']}"
+
+
+def run_tests(folder: Path, source: Path, environment: Environment, row: Row) -> list[str]:
+    """The names of the tests that failed, in a copy of the tree that has no package."""
+    tree, report = folder / "tree", folder / "tests.xml"
+    shutil.copytree(source, tree, ignore=lambda place, names: {PACKAGE, "build"} if Path(place) == source else set())
+    command = [environment.python, "-m", "pytest", "tests/python", "-m", "not slow", f"--junitxml={report}"]
+    # It asks for the results of the run that it would be part of.
+    command.append("--ignore=tests/python/test_matrix.py")
+    failures: list[str] = []
+    try:
+        run(command, folder / "tests.log", TEST_LIMIT, cwd=tree)
+    except Failure as failure:
+        failures.append(str(failure))
+    if not report.exists():
+        return failures
+    suite = ElementTree.parse(report).getroot().find("testsuite")
+    tests, skipped = int(suite.get("tests")), int(suite.get("skipped"))
+    bad = [case for case in suite.iter("testcase") if {part.tag for part in case} & {"failure", "error"}]
+    row.passed, row.failed, row.skipped = str(tests - skipped - len(bad)), str(len(bad)), str(skipped)
+    return failures + [f"{case.get('classname')}::{case.get('name')}" for case in bad]
+
+
+def refuse(wheels: list[Path], torch: str, folder: Path, environment: Environment) -> None:
+    """Wheels that were built for another minor release of torch say so in one line."""
+    for wheel in wheels:
+        place = folder / "unfit"
+        shutil.rmtree(place, ignore_errors=True)
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(place)
+            built = re.search(r'torch_version = "(\d+\.\d+)', archive.read(f"{PACKAGE}/_build.py").decode())[1]
+        if built == ".".join(torch.split(".")[:2]):
+            continue
+        program = f"try:\n import {PACKAGE}\nexcept ImportError as error:\n print(error)"
+        said = environment.output(program, PYTHONPATH=str(place))
+        print(f"  beside torch {torch}: {said}")
+        if "\n" in said or f"built for torch {built}" not in said or torch not in said:
+            raise Failure(f"the wheel for torch {built} does not refuse torch {torch} in one line: {said}")
+
+
+# --- one combination -------------------------------------------------------------------------------------
+def examine(combination: Combination, interpreter: str, folder: Path, source: Path, row: Row) -> list[str]:
+    """Fills the row in as far as it gets; what failed."""
+    environment = Environment(interpreter, folder / "env", folder / "install.log")
+    index = os.environ.get("TORCH_INDEX_URL") if combination.build == "cpu" else None
+    environment.install(combination.requirement, index=index or None)
+    environment.install(*TEST_TOOLS)
+    builder = builder_beside(environment, interpreter, folder / "builder")
+    started = time.monotonic()
+    wheel = build_wheel(builder, source, folder)
+    row.build_seconds = f"{time.monotonic() - started:.0f}"
+    row.compiler = compiler_of(source)
+    row.wheel = "yes"
+
+    environment.install(wheel)
+    run([environment.python, "-m", "pip", "check"], environment.log)
+    facts = json.loads(environment.output(FACTS).splitlines()[-1])
+    if not Path(facts["package"]).is_relative_to(folder):
+        raise Failure(f"the tests would run against {facts['package']}")
+    if bool(facts["cuda"]) != (combination.build == "cuda"):
+        raise Failure(f"torch {facts['torch']} is the build for CUDA {facts['cuda']}")
+    row.python, row.torch, row.onetbb = facts["python"], facts["torch"], facts["tbb"]
+    row.build = f"CUDA {facts['cuda']}" if facts["cuda"] else "CPU"
+    row.cuda_library = "yes" if facts["library"] else "no"
+    refuse([w for w in sorted(folder.parent.glob("*/wheel/*.whl")) if w != wheel], facts["torch"], folder, environment)
+
+    started = time.monotonic()
+    failures = run_tests(folder, source, environment, row)
+    row.test_seconds = f"{time.monotonic() - started:.0f}"
+    return failures
+
+
+def attempt(combination: Combination, interpreter: str, base: Path) -> bool:
+    """Whether all went well; writes the row either way. A folder in which something failed stays as it is."""
+    folder = base / str(combination).replace(":", "-")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    print(f"{combination} in {folder}", flush=True)
+    row = Row(combination.python, combination.torch, "CUDA" if combination.build == "cuda" else "CPU")
+    try:
+        failures = examine(combination, interpreter, folder, base / "source", row)
+    except Failure as failure:
+        failures = [str(failure)]
+    print(*(f"  FAILED {failure}" for failure in failures), f"  {row}", sep="\n", flush=True)
+    PAGE.write_text(page_with(PAGE.read_text() if PAGE.exists() else "", row))
+    if not failures:
+        for part in ("env", "builder", "tree", "unfit"):
+            shutil.rmtree(folder / part, ignore_errors=True)
+    return not failures
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("combinations", nargs="*", default=DEFAULT, metavar="PYTHON:TORCH:BUILD")
+    parser.add_argument("--pythons", required=True, help="interpreters to choose from, separated by blanks")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "matrix", help="for environments and wheels")
+    arguments = parser.parse_args()
+    known = interpreters(arguments.pythons.split())
+    combinations = [Combination.parse(text) for text in arguments.combinations]
+    for combination in combinations:
+        if combination.python not in known:
+            raise Failure(f"{combination}: no Python {combination.python} among {arguments.pythons!r}")
+    base = arguments.folder.resolve()
+    copy_source(base / "source")
+    passed = [attempt(one, known[one.python], base) for one in combinations]
+    return 0 if all(passed) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failure as failure:
+        sys.exit(f"matrix: {failure}")
