@@ -101,8 +101,7 @@ def _main(pipe: Any, setting: tuple, function: Callable, args: tuple) -> None:
     try:
         result = function(rank, *args)
     except Exception as error:  # noqa: BLE001: it is the result
-        error.add_note(f"in rank {rank}:\n{traceback.format_exc()}")
-        result = _picklable(error)
+        result = _picklable(error, f"in rank {rank}:\n{traceback.format_exc()}")
     with contextlib.suppress(OSError):
         # multiprocessing itself would pass tensors in memory that ends with this process.
         pipe.send_bytes(pickle.dumps(result))
@@ -119,9 +118,8 @@ def _store_in_rank_0(file: str, rank: int) -> dist.TCPStore:
     return dist.TCPStore("127.0.0.1", int(ports.get("port")), is_master=False)
 
 
-def _picklable(error: Exception) -> Exception:
-    """The error without what only its process knows: type and text stay."""
+def _picklable(error: Exception, note: str) -> Exception:
+    """The error without what only its process knows: type, text and notes stay."""
     plain = type(error)(str(error))
-    for note in getattr(error, "__notes__", ()):
-        plain.add_note(note)
+    plain.__notes__ = [*getattr(error, "__notes__", ()), note]  # add_note came with Python 3.11
     return plain
