@@ -29,11 +29,11 @@ def integer(op: str, name: str, value: Any) -> int:
     return result
 
 
-def count(op: str, name: str, value: Any) -> int:
-    """An int of at least 0."""
+def count(op: str, name: str, value: Any, least: int = 0) -> int:
+    """An int of at least `least`."""
     result = integer(op, name, value)
-    if result < 0:
-        raise ValueError(f"{op}: `{name}` must be at least 0, but is {result}.")
+    if result < least:
+        raise ValueError(f"{op}: `{name}` must be at least {least}, but is {result}.")
     return result
 
 

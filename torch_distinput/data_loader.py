@@ -12,19 +12,18 @@ from torch.utils.data import BatchSampler
 from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput import _C
-from torch_distinput._arguments import count
+from torch_distinput._arguments import count, optional_integer
 from torch_distinput.dataset import Dataset
 from torch_distinput.loader.arguments import check_arguments
 from torch_distinput.loader.distributed import Engine
 from torch_distinput.loader.lanes import Lane, choose_lane
 from torch_distinput.loader.memory import Memory
-from torch_distinput.loader.position import check
+from torch_distinput.loader.position import stateful_sampler
 from torch_distinput.loader.sampler import ExactSampler, group_size_and_rank
+from torch_distinput.loader.state_check import STATE, VERSION, check, state_of
 
 _Item = TypeVar("_Item", covariant=True)
 
-_STATE = "torch_distinput.DataLoader"
-_VERSION = 1
 _FIXED = (
     "distributed",
     "global_batch_size",
@@ -104,7 +103,7 @@ class DataLoader(data.DataLoader[_Item]):
         self.device = device
         self.split = split
         self.tail = tail
-        self.seed = seed
+        self.seed = optional_integer("DataLoader", "seed", seed)
         self.with_info = with_info
         self.prefetch_bytes = prefetch_bytes
         self.peer_timeout = peer_timeout
@@ -184,7 +183,9 @@ class DataLoader(data.DataLoader[_Item]):
     # Iterating.
 
     def _get_iterator(self) -> Any:
-        return self._lane().open()
+        lane = self._lane()
+        with self._memory.opening(self):
+            return lane.open()
 
     def __iter__(self) -> Any:
         pending, self._memory.pending = self._memory.pending, None
@@ -207,7 +208,11 @@ class DataLoader(data.DataLoader[_Item]):
         """Pins the epoch of the next iterator, also of a sampler or dataset that counts epochs itself. Never needed:
         without it each iterator that handed anything out is followed by the next epoch."""
         epoch = count("set_epoch", "epoch", epoch)
-        self._memory.pinned = epoch
+        if stateful_sampler(self) is None:
+            self._drop_pending()
+        elif self._memory.pending is not None:  # it may have taken indices, which cannot be given back
+            self._memory.pending._start.epoch = self._memory.epoch = epoch
+        self._memory.pinned = None if self._memory.pending is not None else epoch
         samplers = (self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None))
         for part in {id(part): part for part in (*samplers, self.dataset)}.values():
             if callable(getattr(part, "set_epoch", None)):
@@ -218,13 +223,15 @@ class DataLoader(data.DataLoader[_Item]):
     def state_dict(self) -> dict[str, Any]:
         """The position after the batch last handed out: plain values and tensors.
 
-        Legal at any time. After the end of an epoch it is the start of the next one.
+        Legal at any time. After the end of an epoch it is the start of the next one. It decides about later epochs,
+        too: from the first state on, a loader without a generator or seed draws their orders from a copy of torch's
+        generator, on which `torch.manual_seed` and what else a program draws have no influence.
         """
         state = self._memory.state()
         if state is None:
             self._memory.pending = iter(self)
             state = self._memory.state()
-        return {_STATE: {"version": _VERSION} | state}
+        return {STATE: {"version": VERSION} | state}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """The next iterator goes on from a saved position; `{}` starts afresh.
@@ -233,21 +240,11 @@ class DataLoader(data.DataLoader[_Item]):
         Raises ValueError for what is no state of this class.
         """
         self._drop_pending()
-        if not state_dict:
+        if isinstance(state_dict, dict) and not state_dict:
             return self._memory.load(None)
-        state = state_dict.get(_STATE) if isinstance(state_dict, dict) else None
-        if not isinstance(state, dict):
-            raise ValueError(
-                f"load_state_dict: not a state of torch_distinput.DataLoader: it needs the key {_STATE!r}, but has "
-                f"{sorted(map(str, state_dict)) if isinstance(state_dict, dict) else type(state_dict).__name__}."
-            )
-        if state["version"] > _VERSION:
-            raise ValueError(
-                f"load_state_dict: the state is of version {state['version']}, but this library reads up to {_VERSION}."
-            )
-        check(self, state)
+        state = check(self, state_of(state_dict))
         self._drop_persistent()
-        self._memory.load(dict(state))
+        self._memory.load(state)
 
     def _drop_persistent(self) -> None:
         """Persistent workers keep their dataset, so that a state needs new ones."""
@@ -274,7 +271,7 @@ class DataLoader(data.DataLoader[_Item]):
         """
         if not self.distributed:
             raise ValueError("global_valid: is for `distributed=True`.")
-        step, k = count("global_valid", "step", step), count("global_valid", "k", k)
+        step, k = count("global_valid", "step", step), count("global_valid", "k", k, least=1)
         return self._distributed_engine().global_valid(self, step, k)
 
     def cardinality(self) -> int:

@@ -446,6 +446,9 @@ class Dataset(IterableDataset):
             return self._native.iterate()
         if self._share is None:
             self._share = self._native.shard(worker.num_workers, worker.id)
+        epoch = self._pop_pinned_epoch()
+        if epoch is not None:
+            self._share.set_epoch(epoch)
         # All workers of a DataLoader must draw the same order to share it: torch gives them seeds in a row.
         seed = worker.seed - worker.id if self._native.options().seed is None else None
         return self._share.iterate(seed=seed)

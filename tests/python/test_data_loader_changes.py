@@ -240,6 +240,46 @@ def test_a_state_knows_the_rows_before_and_after_a_change_of_the_batch_size(kind
         assert left == [*itertools.chain(*seen[step + 1 :]), *rest]
 
 
+class Counting(data.Sampler):
+    """Goes on from its state."""
+
+    at = 0
+
+    def __iter__(self):
+        while self.at < ROWS:
+            self.at += 1
+            yield self.at - 1
+        self.at = 0
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.at = state["at"]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", ["TensorDataset", "Python"])
+def test_a_batch_size_that_was_set_does_not_end_a_sampler_with_a_state(kind, workers):
+    dataset = Numbers() if kind == "Python" else TensorDataset(torch.arange(ROWS))
+
+    def make():
+        return tdi.DataLoader(dataset, BATCH, sampler=Counting(), num_workers=workers)
+
+    def rows(batch):
+        return (batch if kind == "Python" else batch[0]).tolist()
+
+    loader = make()
+    batches = iter(loader)
+    next(batches)
+    for size in (2, 7, 3):
+        loader.batch_sampler.batch_size = size
+        last = rows(next(batches))[-1]
+        resumed = make()
+        resumed.load_state_dict(loader.state_dict())
+        assert [row for batch in resumed for row in rows(batch)] == list(range(last + 1, ROWS))
+
+
 @pytest.mark.parametrize("kind", ["TensorDataset", "Python"])
 @pytest.mark.parametrize("sizes", [[4], [4, 7], [4, 30], [4, 59], [1, 5, 54]])
 @pytest.mark.parametrize("drop_last", [False, True])

@@ -6,6 +6,7 @@ import os
 import random
 import threading
 import time
+import weakref
 
 import pytest
 import torch
@@ -233,3 +234,86 @@ def test_ctrl_c_ends_every_kind_of_loop():
             loader.close()
         """)
     assert result.stdout.split() == ["native", "python", "workers", "distributed"], result.stderr
+
+
+KEPT = LOADERS | {
+    "in turn": lambda: tdi.DataLoader(torch.arange(50), 5),
+    "array": lambda: tdi.DataLoader(torch.arange(50).numpy(), 5, shuffle=True),
+    "python at indices": lambda: tdi.DataLoader(Rows(), 5, sampler=data.SubsetRandomSampler(range(50))),
+    "python stream": lambda: tdi.DataLoader(Stream(), 5),
+    "python pipeline": lambda: tdi.DataLoader(tdi.Dataset.range(50), 5, collate_fn=torch.stack),
+    "workers": lambda: tdi.DataLoader(Rows(), 5, shuffle=True, num_workers=1),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("taken", [0, 1, 10, 11])
+def test_iterators_go_with_their_last_reference(name, taken):
+    if name == "workers" and taken != 1:
+        return
+    loader = KEPT[name]()
+    gc.collect()
+    gc.disable()
+    try:
+        iterator = iter(loader)
+        for _, _ in zip(range(taken), iterator):
+            pass
+        if taken == 11:
+            loader.state_dict()
+            iterator.close()
+        gone = weakref.ref(iterator)
+        del iterator
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_a_finalizer_leaves_torchs_generators_alone():
+    """torch.get_rng_state holds a lock while it makes its result; the collector may run there."""
+    result = run_script("""
+        import faulthandler, gc, torch
+        from torch.utils import data
+        faulthandler.dump_traceback_later(60, exit=True)
+        gc.freeze()  # what torch itself has made need not be looked through each time
+        class Rows(data.Dataset):
+            def __len__(self): return 50
+            def __getitem__(self, index): return index
+        class Stream(data.IterableDataset):
+            def __iter__(self): return iter(range(50))
+        class Stateful(Stream):
+            def state_dict(self): return {"rng": torch.get_rng_state()}
+            def load_state_dict(self, state): pass
+        generator = torch.Generator()
+        tensors = data.TensorDataset(torch.arange(50))
+        makers = dict(
+            native=lambda: tdi.DataLoader(tensors, 5, shuffle=True, generator=generator),
+            turn=lambda: tdi.DataLoader(torch.arange(50).numpy(), 5),
+            sampled=lambda: tdi.DataLoader(tensors, 5, sampler=data.SubsetRandomSampler(range(50), generator)),
+            python=lambda: tdi.DataLoader(Rows(), 5, shuffle=True),
+            stream=lambda: tdi.DataLoader(Stream(), 5),
+            stateful=lambda: tdi.DataLoader(Stateful(), 5),
+            pipeline=lambda: tdi.DataLoader(tdi.Dataset.range(50).shuffle(), 5),
+            distributed=lambda: tdi.DataLoader(Rows(), 5, shuffle=True, distributed=True),
+            own=lambda: tdi.DataLoader(Stateful(), 5, distributed=True),
+        )
+        for name, make in makers.items():
+            for ask in (torch.get_rng_state, generator.get_state):
+                for taken in (0, 1, 11):
+                    gc.disable()
+                    gc.collect()
+                    loader = make()
+                    iterator = iter(loader)
+                    for _, _ in zip(range(taken), iterator): pass
+                    cycle = [iterator]
+                    cycle.append(cycle)  # so that only the collector ends it
+                    del cycle, iterator
+                    gc.set_threshold(1)
+                    gc.enable()
+                    ask()
+                    gc.disable()
+                    gc.collect()
+                    loader.state_dict()
+            print(name, flush=True)
+        """)
+    expected = "native turn sampled python stream stateful pipeline distributed own"
+    assert result.stdout.split() == expected.split(), result.stderr

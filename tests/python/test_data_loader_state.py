@@ -295,6 +295,81 @@ def test_states_of_newer_versions_and_other_data_are_refused():
         other.load_state_dict(streams.state_dict())
 
 
+@pytest.mark.parametrize("manual", [1, 2])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **kw: tdi.DataLoader(tdi.Dataset.range(23).shuffle().batch(4), batch_size=None, **kw),
+        lambda **kw: tdi.DataLoader(tdi.Dataset.range(23).shuffle(), 4, **kw),
+        lambda **kw: tdi.DataLoader(tdi.Dataset.range(23).shuffle(), 4, collate_fn=torch.stack, **kw),
+        lambda **kw: tdi.DataLoader(tdi.Dataset.range(23).shuffle(), 4, distributed=True, **kw),
+    ],
+    ids=["batches", "rows", "function", "distributed"],
+)
+def test_a_seed_orders_a_dataset_of_this_library(make, manual):
+    torch.manual_seed(manual)
+    loader = make(seed=5)
+    orders = [[row for batch in loader for row in values(batch)] for _ in range(2)]
+    rows = tdi.Dataset.range(23).shuffle()
+    pipeline = rows if loader.collate_fn is torch.stack else rows.batch(4)  # an op's place has a part in its order
+    orders_of_5 = [list(pipeline._native.iterate(epoch=epoch, seed=5)) for epoch in range(2)]
+    assert orders == [torch.hstack(order).tolist() for order in orders_of_5]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_seed_of_a_datasets_options_orders_it(workers):
+    dataset = tdi.Dataset.range(23).shuffle().with_options(tdi.Options(seed=5))
+    collate = torch.stack if workers else None
+    loaders = [tdi.DataLoader(dataset, 4, collate_fn=collate, num_workers=workers) for _ in range(2)]
+    first, second = ([values(batch) for _ in range(2) for batch in loader] for loader in loaders)
+    assert first == second
+    assert first[: len(first) // 2] != first[len(first) // 2 :]
+
+
+def test_an_epoch_can_be_pinned_after_a_state_was_asked_for():
+    for make in (LOADERS["native with a seed"], LOADERS["python with a seed"], LOADERS["stateful sampler"]):
+        loader, other = make(), make()
+        loader.state_dict()
+        for each in (loader, other):
+            each.set_epoch(5)
+        assert [values(batch) for batch in loader] == [values(batch) for batch in other]
+        assert loader.state_dict()["torch_distinput.DataLoader"]["epoch"] == 5
+
+
+def test_torchs_workers_follow_a_pinned_epoch():
+    dataset = tdi.Dataset.range(23).shuffle(seed=1)
+
+    def epoch(number):
+        dataset.set_epoch(number)
+        return sorted(data.DataLoader(dataset, 4, num_workers=1, collate_fn=torch.stack), key=str)[0].tolist()
+
+    assert epoch(1) == epoch(1) != epoch(2)
+
+
+def test_states_of_samplers_do_not_pile_up():
+    for dataset in (rows(), Squares()):
+        loader = tdi.DataLoader(dataset, 1, sampler=StatefulSampler(), num_workers=0)
+        iterator = iter(loader)
+        for _ in range(20):
+            next(iterator)
+        assert len(iterator._position._sampler_states) == 0
+
+
+def test_a_saved_state_does_not_change_any_more():
+    class Live(StatefulSampler):
+        def state_dict(self):
+            return self.__dict__
+
+    loader = tdi.DataLoader(Squares(), 4, sampler=Live())
+    iterator = iter(loader)
+    next(iterator)
+    state = loader.state_dict()
+    left = [values(batch) for batch in iterator]
+    resumed = LOADERS["stateful sampler"]()
+    resumed.load_state_dict(state)
+    assert [values(batch) for batch in resumed] == left
+
+
 def test_frameworks_may_add_keys():
     loader = LOADERS["native"]()
     next(iter(loader))

@@ -443,3 +443,32 @@ def test_loops_may_be_nested():
     assert [count for count, _ in ranks] == [4, 4]
     for inners in zip(*[inner for _, inner in ranks]):
         assert sorted(row for rank in inners for rows in rank for row in rows) == list(range(9))
+
+
+def later_epochs(rank, kind, state):
+    loader = make(kind, 29, rank, shuffle=True)
+    if state is not None:
+        loader.load_state_dict(state)
+        return [[rows_of(batch) for batch in loader] for _ in range(3)]
+    list(loader)
+    iterator = iter(loader)
+    next(iterator)
+    state = loader.state_dict()
+    return state, [[rows_of(batch) for batch in iterator], *([rows_of(batch) for batch in loader] for _ in range(2))]
+
+
+@pytest.mark.parametrize("kind", ["native", "python", "pipeline"])
+def test_later_epochs_after_a_resume_are_those_of_the_run_that_went_on(kind):
+    first = returned(run_ranks(later_epochs, 2, kind, None))
+    again = returned(run_ranks(later_epochs, 2, kind, first[0][0]))
+    assert again == [epochs for _, epochs in first]
+    assert len({str(epoch) for epoch in again[0]}) == 3
+
+
+def own_batches(rank):
+    batches = data.BatchSampler(range(rank + 1), 2, False)
+    return [rows_of(batch) for batch in tdi.DataLoader(Squares(10), batch_sampler=batches, distributed=True)]
+
+
+def test_a_batch_sampler_of_the_users_is_this_ranks_own():
+    assert returned(run_ranks(own_batches, 3)) == [[[0], []], [[0, 1], []], [[0, 1], [2]]]

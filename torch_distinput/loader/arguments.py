@@ -35,7 +35,6 @@ def check_arguments(loader: DataLoader) -> None:
     if device_of(loader.device).type != "cpu":
         OneDeviceStrategy(device_of(loader.device))  # raises where there is no such device
     InputOptions(split=loader.split, tail=loader.tail, peer_timeout=loader.peer_timeout)
-    optional_integer("DataLoader", "seed", loader.seed)
     optional_integer("DataLoader", "prefetch_bytes", loader.prefetch_bytes)
     flag("DataLoader", "with_info", loader.with_info)
     if loader.generator is not None:

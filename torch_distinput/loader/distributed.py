@@ -22,7 +22,7 @@ from torch_distinput.input_options import InputOptions
 from torch_distinput.loader.arguments import is_own_stream
 from torch_distinput.loader.batches import device_of, without_rows
 from torch_distinput.loader.collation import Convert, can_collate, collated, converted, is_stock_collate
-from torch_distinput.loader.native import options_of, row_options_of
+from torch_distinput.loader.native import options_of, reads_ahead, row_options
 from torch_distinput.loader.sources import NotNative, source_of
 from torch_distinput.loader.steps import Feed, IndexSteps, Steps, StreamSteps
 from torch_distinput.multi_worker import MultiWorkerMirroredStrategy
@@ -94,7 +94,8 @@ def _rows_plan(loader: DataLoader, strategy: Any) -> Plan:
         raise NotNative("there are options of worker processes")
     source = source_of(loader.dataset)
     rows = source.native.shuffle(None, loader.seed, True) if loader._shuffle else source.native
-    dealt = _deal(loader, strategy, rows.batch(loader._global_batch()), row_options_of(loader, source))
+    options = row_options(source, options_of(loader), reads_ahead(loader))
+    dealt = _deal(loader, strategy, rows.batch(loader._global_batch()), options)
     why = f"rows of a {type(loader.dataset).__name__} are copied natively"
     return Plan("native", why, dealt, collated(source.spec))
 
@@ -112,12 +113,12 @@ def _index_plan(loader: DataLoader, strategy: Any, why: str) -> Plan:
 
 
 def _stream_plan(loader: DataLoader) -> Plan:
-    inner = loader._plain(
-        batch_size=loader.batch_size,
-        drop_last=loader.drop_last,
-        sampler=loader._user_sampler,
-        batch_sampler=loader._user_batch_sampler,
-    )
+    if loader._user_batch_sampler is not None:
+        inner = loader._plain(batch_sampler=loader._user_batch_sampler)
+    else:
+        inner = loader._plain(
+            batch_size=loader.batch_size, drop_last=loader.drop_last, sampler=loader._user_sampler
+        )
     return Plan("stream", "each rank reads a stream of its own, and the end is agreed on", None, None, inner)
 
 

@@ -8,6 +8,7 @@ faster; a profiler costs nothing unless one runs; and they know their position.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -21,10 +22,13 @@ from torch.utils.data.dataloader import (
     _SingleProcessDataLoaderIter,
 )
 
+from torch_distinput import _C
+from torch_distinput.dataset import Dataset
 from torch_distinput.loader.batches import DeviceMover, accelerator_of
-from torch_distinput.loader.order import Start, open_indices
+from torch_distinput.loader.order import Start, open_indices, peek_seed
 from torch_distinput.loader.position import Position
-from torch_distinput.loader.worker_states import WorkerStates
+from torch_distinput.loader.stateful import has_state
+from torch_distinput.loader.worker_states import View, WorkerStates
 
 if TYPE_CHECKING:
     from torch_distinput.data_loader import DataLoader
@@ -38,11 +42,16 @@ class LoaderIter(_BaseDataLoaderIter):
     _workers: Any = ()
 
     def __init__(self, loader: DataLoader):
-        self._memory = loader._memory
         self._seed = loader.seed
         self._device = accelerator_of(loader.device)
         self._begin(loader)
         super().__init__(loader)
+        if self._start.base_seed is not None:
+            self._base_seed = self._start.base_seed
+        if self._num_workers > 0:
+            self._position.base_seed = self._base_seed
+        self._draws.opened(loader)
+        self._draws.note(self._start)
         self._open_order()
 
     def __next__(self) -> Any:
@@ -59,9 +68,11 @@ class LoaderIter(_BaseDataLoaderIter):
         except StopIteration:
             self._position.finished = True
             raise
+        except Exception:
+            self._position.passed()
+            raise
         self._memory.used = True
-        if self._position.sampler is not None:
-            self._position.handed_out()
+        self._position.handed_out()
         return data if self._device is None else self._moved(data)
 
     def _moved(self, batch: Any) -> Any:
@@ -74,45 +85,51 @@ class LoaderIter(_BaseDataLoaderIter):
 
     def _next_index(self) -> Any:
         index = next(self._sampler_iter)
-        if self._position.sampler is not None:
-            self._position.pulled(index)
+        self._position.pulled(index)
         return index
 
     def _reset(self, loader: DataLoader, first_iter: bool = False) -> None:
-        if not first_iter:
+        if first_iter:
+            super()._reset(loader, first_iter)
+            self._open_order()
+            return
+        with loader._memory.opening(loader):
             self._begin(loader)
-        super()._reset(loader, first_iter)
-        self._open_order()
+            super()._reset(loader, first_iter)
+            self._draws.note(self._start)
+            self._open_order()
 
     def _begin(self, loader: DataLoader) -> None:
+        memory = self._memory = loader._memory
         self._num_yielded = 0
-        self._start: Start = loader._memory.begin(loader, self)
-        self._position = Position(loader, self._start)
+        self._start: Start = memory.start
+        self._draws = memory.draws
+        self._position = Position(loader, self._start, self._draws, reads_ahead=loader.num_workers > 0)
+        self._position.seed = None if self._seed is None else self._seed % 2**64
+        memory.attach(self, self._position)
 
     def _open_order(self) -> None:
         if self._dataset_kind == _DatasetKind.Map:
-            self._sampler_iter = open_indices(self._index_sampler, self._sampler_iter, self._start, self._seed)
-
-    def state(self) -> dict[str, Any]:
-        """The position after the batch last handed out."""
-        return self._position.state(self._num_yielded)
+            self._sampler_iter = open_indices(
+                self._index_sampler, self._sampler_iter, self._start, self._draws, self._seed
+            )
 
     def stats(self) -> dict[str, Any]:
         """Counters of this iterator."""
         return {"batches": self._num_yielded}
 
     def close(self) -> None:
-        """Ends the iteration."""
-        self._remember()
+        """Ends the iteration; its position stays."""
+        self._let_go()
         self._sampler_iter = iter(())
+        self._position = copy.copy(self._position)  # which ends here, unlike the one that the loader knows
 
-    def _remember(self) -> None:
-        """Leaves the position to the loader, whose iterator is about to go."""
+    def _let_go(self) -> None:
         with contextlib.suppress(Exception):  # half made, or the interpreter is going too
-            self._memory.leave(self)
+            self._position.let_go()
 
     def __del__(self) -> None:
-        self._remember()
+        self._let_go()
 
 
 class CallerIter(_SingleProcessDataLoaderIter, LoaderIter):
@@ -121,9 +138,41 @@ class CallerIter(_SingleProcessDataLoaderIter, LoaderIter):
     def __init__(self, loader: DataLoader):
         super().__init__(loader)
         if self._dataset_kind == _DatasetKind.Iterable:
-            self._position.follow(self._dataset_fetcher)
-        elif not self._pin_memory and self._position.sampler is None:
+            self._open_stream(loader)
+        elif not self._pin_memory and not self._position.follows_sampler:
             self._next_data = self._shorter(self._sampler_iter)
+
+    def _open_stream(self, loader: DataLoader) -> None:
+        fetcher = self._dataset_fetcher
+        self._draws.before_first(self._start)
+        if isinstance(loader.dataset, Dataset):
+            self._position.seed = self._memory.seed_of(given_seed(loader), self._base_seed)
+            fetcher.dataset_iter = loader.dataset._native.iterate(self._start.epoch, self._position.seed)
+        self._position.follow(fetcher.dataset_iter)
+        fetcher.ended = self._position.ended
+        self._start.at_end = self._start.at_end and has_state(loader.dataset)
+
+    def _next_data(self) -> Any:
+        if self._dataset_kind == _DatasetKind.Map:
+            return super()._next_data()
+        try:
+            return self._next_of_stream()
+        except StopIteration:
+            if not self._start.at_end:
+                raise
+        # What was left of the epoch before; here is the next one.
+        self._dataset_fetcher = _DatasetKind.create_fetcher(
+            self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
+        )
+        self._position.watch(self._dataset_fetcher.dataset_iter)
+        self._start.at_end = False
+        return self._next_of_stream()
+
+    def _next_of_stream(self) -> Any:
+        data = self._draws.call(super()._next_data, self._start)
+        self._position.ended = self._dataset_fetcher.ended
+        self._start.at_end = False
+        return data
 
     def _shorter(self, indices: Iterator[Any]) -> Callable[[], Any]:
         """What `_next_data` does, in half the time."""
@@ -141,19 +190,28 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
     """Python makes the rows, in torch's worker processes."""
 
     def __init__(self, loader: DataLoader):
-        self._states = WorkerStates.of(loader)
+        start = loader._memory.start
+        self._states = WorkerStates(loader, start) if has_state(loader.dataset) else None
         self._passed_over = 0 if self._states is None else self._states.last + 1
-        super().__init__(loader if self._states is None else self._states.view(loader))
+        view = loader if self._states is None else self._states.view(loader)
+        if isinstance(loader.dataset, Dataset):
+            view = View(loader, dataset=_for_workers(loader, start.epoch))
+        super().__init__(view)
         self._skip_batches()
 
+    def _begin(self, loader: DataLoader) -> None:
+        super()._begin(loader)
+        self._position.workers = self._states
+        self._position.base_seed = getattr(self, "_base_seed", None)
+        if isinstance(loader.dataset, Dataset):
+            self._position.seed = self._memory.seed
+
     def _reset(self, loader: DataLoader, first_iter: bool = False) -> None:
+        if not first_iter and self._states is not None:
+            self._states.next_epoch()
         super()._reset(loader, first_iter)
         if not first_iter:
             self._skip_batches()
-
-    def state(self) -> dict[str, Any]:
-        states = None if self._states is None else self._states.state()
-        return super().state() | {"dataset": None, "workers": states}
 
     def _try_put_index(self) -> None:
         for _ in range(self._passed_over):  # the workers whose turn it was before the position
@@ -164,8 +222,9 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
     def _skip_batches(self) -> None:
         """Workers read a stream again that cannot be told where to start."""
         if self._dataset_kind == _DatasetKind.Iterable and self._states is None:
-            for _ in range(self._start.batches):
-                self._next_data()
+            with contextlib.suppress(StopIteration):
+                for _ in range(self._start.batches):
+                    self._next_data()
 
     def _next_data(self) -> Any:
         data = super()._next_data()
@@ -176,5 +235,20 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
         self._shutdown_workers()
 
     def __del__(self) -> None:
-        self._remember()
+        self._let_go()
         super().__del__()
+
+
+def given_seed(loader: DataLoader) -> int | None:
+    """The seed that the user gave for random ops of a dataset of this library that have none."""
+    return loader.dataset._native.options().seed if loader.seed is None else loader.seed
+
+
+def _for_workers(loader: DataLoader, epoch: int) -> Dataset:
+    """The dataset as workers read it, each its share: in one order, and counting epochs from this one on."""
+    drawn = peek_seed(torch.default_generator if loader.generator is None else loader.generator)
+    seed = loader._memory.seed_of(given_seed(loader), drawn)
+    signed = seed if seed < 2**63 else seed - 2**64
+    dataset = loader.dataset.with_options(_C.Options(seed=signed))
+    dataset.set_epoch(epoch)
+    return dataset

@@ -3,24 +3,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from torch_distinput.loader.draws import Draws
 from torch_distinput.loader.order import Start
-from torch_distinput.loader.position import restore
+from torch_distinput.loader.position import Position, restore
 
 if TYPE_CHECKING:
     from torch_distinput._C import StepInfo
     from torch_distinput.data_loader import DataLoader
     from torch_distinput.loader.iterators import LoaderIter
+    from torch_distinput.loader.steps import StepPosition
 
 
 class Memory:
     """Counts epochs, and knows the position of the iterator made last, also when that is gone.
 
     The epoch goes up with an iterator if the one before handed anything out. `seed`: of a native dataset's random ops
-    that have none. `info`: of the step last handed out over processes. `loaded`: a state that the next iterator begins
-    with. `pending`: an iterator that was made before it was asked for.
+    that have none. `draws`: what orders are drawn from. `info`: of the step last handed out over processes. `loaded`: a
+    state that the next iterator begins with. `pending`: an iterator that was made before it was asked for. `start`:
+    where the iterator made last begins. `position`: where it stands.
     """
 
     def __init__(self) -> None:
@@ -28,29 +33,63 @@ class Memory:
         self.used = False
         self.pinned: int | None = None
         self.seed: int | None = None
+        self.draws = Draws()
         self.info: StepInfo | None = None
         self.loaded: dict[str, Any] | None = None
         self.pending: LoaderIter | None = None
+        self.start = Start()
+        self.position: Position | StepPosition | None = None
         self.live: weakref.WeakSet[LoaderIter] = weakref.WeakSet()
         self._latest: weakref.ref[LoaderIter] | None = None
-        self._start: Start | None = None
-        self._final: dict[str, Any] | None = None
+        self._ended = False  # the epoch was over when its state was saved
 
-    def begin(self, loader: DataLoader, iterator: LoaderIter) -> Start:
-        """Where `iterator`, which is the latest from now on, begins."""
-        loaded, self.loaded = self.loaded, None
-        if loaded is not None:
-            start = restore(loader, loaded)
-            self.epoch = start.epoch
+    @contextlib.contextmanager
+    def opening(self, loader: DataLoader) -> Iterator[None]:
+        """An iterator of `loader` is made now. A state that it cannot begin with is still there for the next one."""
+        loaded, before = self.loaded, (self.epoch, self.used, self.pinned, self.start, self.position, self._ended)
+        try:
+            self._begin(loader)
+            self.loaded = None
+            with self.draws.lent():
+                yield
+        except BaseException:
+            self.loaded = loaded
+            self.epoch, self.used, self.pinned, self.start, self.position, self._ended = before
+            raise
+
+    def _begin(self, loader: DataLoader) -> None:
+        self.draws.begin(loader)
+        if self.loaded is not None:
+            start = self._restored(loader, self.loaded)
         else:
-            start = Start(self.epoch + self.used)
+            start = Start(self.epoch + self.used, at_end=self._ended)
         if self.pinned is not None:
             start.epoch = self.pinned
             self.pinned = None
+        self._ended = start.state is not None and start.state.get("ended", False)
+        start.begin = self.draws.snapshot()
         self.epoch, self.used = start.epoch, start.batches > 0
-        self._latest, self._start, self._final = weakref.ref(iterator), start, None
+        self.start, self.position = start, None
+
+    def _restored(self, loader: DataLoader, state: dict[str, Any]) -> Start:
+        self.seed = state["seed"]
+        if "distributed" not in state:
+            return restore(loader, state, self.draws)
+        if state["finished"]:
+            return Start(state["epoch"] + 1, saved=state)
+        return Start(state["epoch"], state["batches"], saved=state, state=state)
+
+    def attach(self, iterator: LoaderIter, position: Position | StepPosition) -> None:
+        """`iterator`, which is the latest from now on, was made."""
+        self.position, self._latest = position, weakref.ref(iterator)
         self.live.add(iterator)
-        return start
+
+    def seed_of(self, given: int | None, drawn: int) -> int:
+        """The seed of a native dataset's random ops that have none: the user's, else `drawn`, so that torch.manual_seed
+        decides about them as it does about torch's samplers. That is drawn once."""
+        if given is not None or self.seed is None:
+            self.seed = (drawn if given is None else given) % 2**64
+        return self.seed
 
     def for_copy(self) -> Memory:
         """What a copy of the loader begins with."""
@@ -63,17 +102,11 @@ class Memory:
         """The iterator made last, while it lives."""
         return None if self._latest is None else self._latest()
 
-    def leave(self, iterator: LoaderIter) -> None:
-        """`iterator` is about to go: its position stays."""
-        if iterator._start is self._start and self._final is None:
-            self._final = iterator.state()
-
     def state(self) -> dict[str, Any] | None:
         """The position of the latest iterator; None before the first."""
         if self.loaded is not None:
             return self.loaded
-        latest = self.latest()
-        return self._final if latest is None or self._final is not None else latest.state()
+        return None if self.position is None else self.position.state()
 
     def load(self, state: dict[str, Any] | None) -> None:
         """The next iterator begins with `state`; None: with a fresh epoch 0."""

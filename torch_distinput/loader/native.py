@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 from collections import deque
 from dataclasses import replace
@@ -18,12 +17,11 @@ from torch_distinput import _C
 from torch_distinput.dataset import Dataset
 from torch_distinput.loader.collation import Convert, collated
 from torch_distinput.loader.current_rows import IN_CALLERS_THREAD, CurrentRows
-from torch_distinput.loader.iterators import LoaderIter, profiler_enabled
+from torch_distinput.loader.iterators import LoaderIter, given_seed, profiler_enabled
 from torch_distinput.loader.order import (
     StockOrder,
     burn_permutation,
     checked_batch_size,
-    drawn_generator,
     native_indices,
     peek_seed,
     stock_order,
@@ -51,10 +49,10 @@ def options_of(loader: DataLoader) -> _C.Options:
     )
 
 
-def row_options_of(loader: DataLoader, source: Source) -> _C.Options:
-    """The same for rows: they are copied when they are asked for, unless nobody can write to them or the user said that
+def row_options(source: Source, options: _C.Options, ahead: bool) -> _C.Options:
+    """`options` for rows: they are copied when they are asked for, unless nobody can write to them or the user said that
     they may be read ahead."""
-    return options_of(loader) if source.steady or reads_ahead(loader) else IN_CALLERS_THREAD
+    return options if source.steady or ahead else IN_CALLERS_THREAD
 
 
 class OnDevice:
@@ -83,7 +81,8 @@ def open_batches(
 
 
 class NativeIter(LoaderIter):
-    """Batches of a native pipeline. `_take` returns the next one; at first it opens the pipeline."""
+    """Batches of a native pipeline. `_take` returns the next one. It stands for a method of the native cursor once
+    there is one; a method of this object in its place would be a cycle, which only the collector ends."""
 
     _convert: Convert = None
     _native: _C.DatasetIterator | OnDevice | None = None
@@ -101,6 +100,7 @@ class NativeIter(LoaderIter):
             self._end()
             raise
         self._num_yielded += 1
+        self._position.yielded = self._num_yielded
         if self._convert is not None:
             batch = self._convert(batch)
         return pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
@@ -111,7 +111,10 @@ class NativeIter(LoaderIter):
 
     def _open_order(self) -> None:
         self._native = None
-        self._take = self._open
+        self.__dict__.pop("_take", None)
+
+    def _take(self) -> Any:
+        return self._open()
 
     def _open(self) -> Any:
         """Opens the pipeline; its first batch."""
@@ -145,13 +148,14 @@ class RowsIter(NativeIter):
         self._rows = CurrentRows(loader.dataset, loader.collate_fn, source)
         self._order = order
         self._ahead = reads_ahead(loader)
-        self._options_for = functools.partial(row_options_of, loader)
+        self._options = options_of(loader)
         super().__init__(loader)
 
     def _open_order(self) -> None:
         super()._open_order()
         self._permutation: int | None = None
         self._owes_permutation = self._is_open = False
+        self._indices: _C.DatasetIterator | None = None
         self._row = self._start.rows
         if self._num_workers > 0:
             self._draw()  # torch's workers are sent their first indices now
@@ -161,10 +165,11 @@ class RowsIter(NativeIter):
         order = self._order
         if not order.shuffle or self._permutation is not None:
             return
+        self._draws.before_first(self._start)
         if self._seed is not None:
             self._permutation = self._seed
         elif order.generator is None:
-            self._permutation = drawn_generator(self._start).initial_seed()
+            self._permutation = self._draws.seed(self._start)
         else:
             self._permutation = peek_seed(order.generator)
             burn_permutation(order.generator, order.size)
@@ -184,25 +189,30 @@ class RowsIter(NativeIter):
         self._memory.used = True
         return batch
 
+    def _take(self) -> Any:
+        return self._open() if self._indices is None else self._take_at_indices()
+
     def _open_rows(self) -> None:
         """From `_row` on: all in one pipeline, or batch by batch at their indices where these, too, may change."""
         source, order = self._rows.source, self._order
         epoch = self._start.epoch if self._seed is not None else 0
-        self._is_open = True
         fixed = source is not None and source.native.cardinality() == order.size
         if not fixed or not (self._ahead or source.choose is None):
             indices = native_indices(order, self._permutation, self._row).batch(order.batch_size, order.drop_last)
             self._indices = indices.with_options(IN_CALLERS_THREAD).iterate(epoch=epoch)
-            self._convert, self._take = None, self._take_at_indices
-            return
-        rows = source.native
-        if order.shuffle:
-            rows = rows.shuffle(None, self._permutation, True)
-        if self._row:
-            rows = rows.skip(self._row)
-        batches = rows.batch(order.batch_size, order.drop_last)
-        self._native = self._opened(batches.with_options(self._options_for(source)), epoch)
-        self._convert, self._take = collated(source.spec), self._native.__next__
+            self._convert = None
+            self.__dict__.pop("_take", None)
+        else:
+            rows = source.native
+            if order.shuffle:
+                rows = rows.shuffle(None, self._permutation, True)
+            if self._row:
+                rows = rows.skip(self._row)
+            options = row_options(source, self._options, self._ahead)
+            batches = rows.batch(order.batch_size, order.drop_last).with_options(options)
+            self._native = self._opened(batches, epoch)
+            self._convert, self._take = collated(source.spec), self._native.__next__
+        self._is_open = True
 
     def _take_at_indices(self) -> Any:
         indices = next(self._indices)
@@ -251,7 +261,6 @@ class SampledRowsIter(NativeIter):
 
     def _open_order(self) -> None:
         LoaderIter._open_order(self)
-        self._take = self._next_rows
         self._indices: deque[Any] = deque()
         for _ in range(self._lead):
             self._pull()
@@ -260,13 +269,16 @@ class SampledRowsIter(NativeIter):
         with contextlib.suppress(StopIteration):
             self._indices.append(self._next_index())
 
-    def _next_rows(self) -> Any:
+    def _take(self) -> Any:
         if self._lead:
             self._pull()
         indices = self._indices.popleft() if self._indices else self._next_index()
-        batch = self._rows.batch(indices, lambda rows: self._opened(rows, epoch=0))
-        if batch is None:
-            batch = self._moved(self._rows.batch_of_torch(indices))
+        try:
+            batch = self._rows.batch(indices, lambda rows: self._opened(rows, epoch=0))
+            if batch is None:
+                batch = self._moved(self._rows.batch_of_torch(indices))
+        finally:  # a batch that fails is over, as in torch
+            self._position.passed()
         self._memory.used = True
         return batch
 
@@ -278,29 +290,24 @@ class PipelineIter(NativeIter):
         self._batches = batches
         self._convert = convert
         super().__init__(loader)
-        if self._memory.seed is None:
-            # So that torch.manual_seed decides about shuffles without a seed, as it does about torch's.
-            self._memory.seed = self._base_seed
 
     def _begin(self, loader: DataLoader) -> None:
-        super()._begin(loader)
         epoch = loader.dataset._pop_pinned_epoch()
         if epoch is not None:
-            self._start.epoch = self._memory.epoch = epoch
+            loader._memory.start.epoch = loader._memory.epoch = epoch
+        super()._begin(loader)
+        self._given_seed = given_seed(loader)
+
+    def _open_order(self) -> None:
+        super()._open_order()
+        seed = self._position.seed = self._memory.seed_of(self._given_seed, self._base_seed)
+        self._native = open_batches(self._batches, self._device, self._start.epoch, seed)
+        if self._start.state is not None:
+            self._native.load_state_dict(self._start.state["native"])
+        self._position.native = self._native.state_dict
 
     def _open(self) -> Any:
-        self._make_native()
+        self._take = self._native.__next__
         batch = self._take()
         self._memory.used = True
         return batch
-
-    def _make_native(self) -> None:
-        self._native = open_batches(self._batches, self._device, self._start.epoch, self._memory.seed)
-        if self._start.state is not None:
-            self._native.load_state_dict(self._start.state["native"])
-        self._take = self._native.__next__
-
-    def state(self) -> dict[str, Any]:
-        if self._native is None:
-            self._make_native()
-        return super().state() | {"native": self._native.state_dict()}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ import torch
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 
 from torch_distinput import _C
+from torch_distinput.loader.draws import Drawn, Draws, draw_seed
+from torch_distinput.loader.stateful import has_state
 
 # Up to here torch.randperm takes 32 random bits for an element, from there on 64.
 _SMALL_PERMUTATION = (2**32 - 1) // 20
@@ -23,17 +26,24 @@ _BURN = 1 << 16
 class Start:
     """Where an iterator begins: an epoch, and what was handed out of it before.
 
-    `drawn`: the seed that a RandomSampler without a generator drew; None until it is drawn. `rng`: torch's own state
-    before another sampler was asked for its first index. `state`: what was loaded, if anything. `resized`: batches of
-    the iterator before its batch size changed, the row after them and the new size, for each change.
+    `begin`, `first`: the generators before the iterator was made, and before its order was drawn. `after`: torch's own
+    after the last draw. `base_seed`: of the workers, where that is known. `saved`: the state that was loaded, if any.
+    `state`: the same if the epoch goes on in it. `at_end`: a state of the dataset or the sampler was loaded that was
+    saved when an epoch had ended, or before it began. Some then stand at the end, and have one more iteration without
+    anything. `resized`: batches of the iterator before its batch size changed, the row after them and the new size, for
+    each change.
     """
 
     epoch: int = 0
     batches: int = 0
     rows: int = 0
-    drawn: int | None = None
-    rng: torch.Tensor | None = None
+    begin: Drawn = Drawn()
+    first: Drawn | None = None
+    after: torch.Tensor | None = None
+    base_seed: int | None = None
+    saved: dict[str, Any] | None = None
     state: dict[str, Any] | None = None
+    at_end: bool = False
     resized: list[tuple[int, int, int]] = field(default_factory=list)
 
     def row_after(self, batches: int, batch_size: int) -> int:
@@ -75,18 +85,6 @@ def stock_order(index_sampler: Any) -> StockOrder | None:
     return StockOrder(size, index_sampler.batch_size, index_sampler.drop_last, shuffle, generator)
 
 
-def draw_seed(generator: torch.Generator | None = None) -> int:
-    """The draw with which torch seeds something."""
-    return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
-
-
-def drawn_generator(start: Start) -> torch.Generator:
-    """The generator that RandomSampler makes for an epoch where it has none."""
-    drawn = draw_seed()
-    start.drawn = drawn if start.drawn is None else start.drawn
-    return torch.Generator().manual_seed(start.drawn)
-
-
 def peek_seed(generator: torch.Generator) -> int:
     """What `draw_seed` would draw; `generator` stays as it is."""
     other = torch.Generator(generator.device)
@@ -104,7 +102,9 @@ def burn_permutation(generator: torch.Generator, size: int) -> None:
         left -= _BURN
 
 
-def open_indices(index_sampler: Any, sampler_iter: Iterator, start: Start, seed: int | None) -> Iterator[Any]:
+def open_indices(
+    index_sampler: Any, sampler_iter: Iterator, start: Start, draws: Draws, seed: int | None
+) -> Iterator[Any]:
     """What torch would get from `iter(index_sampler)`, from `start` on, with the same draws at the same time.
 
     Args:
@@ -113,12 +113,12 @@ def open_indices(index_sampler: Any, sampler_iter: Iterator, start: Start, seed:
     """
     order = stock_order(index_sampler)
     if order is None:
-        indices = _sampled(index_sampler, sampler_iter, start)
+        indices = _sampled(index_sampler, sampler_iter, start, draws)
         return _noting_sizes(index_sampler, indices, start) if type(index_sampler) is BatchSampler else indices
     bounds = _bounds(index_sampler, order, start)
     if not order.shuffle:
         return (list(range(begin, end)) for begin, end, _ in bounds)
-    return _seeded(order, start, seed, bounds) if seed is not None else _shuffled(order, start, bounds)
+    return _seeded(order, start, seed, bounds) if seed is not None else _shuffled(order, start, draws, bounds)
 
 
 def native_indices(order: StockOrder, seed: int | None, rows: int) -> _C.Dataset:
@@ -127,11 +127,14 @@ def native_indices(order: StockOrder, seed: int | None, rows: int) -> _C.Dataset
     return (indices.shuffle(None, seed, True) if order.shuffle else indices).skip(rows)
 
 
-def _shuffled(order: StockOrder, start: Start, bounds: Iterator[tuple[int, int, int]]) -> Iterator[list[int]]:
+def _shuffled(
+    order: StockOrder, start: Start, draws: Draws, bounds: Iterator[tuple[int, int, int]]
+) -> Iterator[list[int]]:
     """As RandomSampler, but batches are cut from a tensor."""
+    draws.before_first(start)
     generator = order.generator
     if generator is None:
-        generator = drawn_generator(start)
+        generator = torch.Generator().manual_seed(draws.seed(start))
     permutation = torch.randperm(order.size, generator=generator).numpy()  # faster to cut
     whole = True
     for begin, end, size in bounds:
@@ -195,43 +198,57 @@ def _noting_sizes(index_sampler: BatchSampler, indices: Iterator[list], start: S
         row += len(batch)
 
 
-def _sampled(index_sampler: Any, sampler_iter: Iterator, start: Start) -> Iterator[Any]:
-    """Any sampler. Without a state of its own it is asked for what was handed out before, under the random numbers
-    of then."""
-    sampler = index_sampler.sampler if type(index_sampler) is BatchSampler else index_sampler
-    if type(sampler) is RandomSampler and sampler.generator is None:
-        index_sampler = _with_drawn_generator(index_sampler, sampler, start)
-        sampler_iter = iter(index_sampler)
-    state = start.state or {}
-    if state.get("sampler") is not None:
-        if not state["ended"]:
-            yield from sampler_iter
-        return
-    if start.rng is None:
-        start.rng = torch.get_rng_state()
-        yield from sampler_iter
-        return
-    now = torch.get_rng_state()
-    torch.set_rng_state(start.rng)
-    indices = _skipped(index_sampler, sampler_iter, start)
-    first = next(indices, None)
-    torch.set_rng_state(now)
-    if first is not None:
-        yield first
-        yield from indices
+def _sampled(index_sampler: Any, sampler_iter: Iterator, start: Start, draws: Draws) -> Iterator[Any]:
+    """Any sampler. One without a state of its own is asked again for what was handed out before."""
+    stateful = has_state(index_sampler) or has_state(getattr(index_sampler, "sampler", None))
+    if stateful:
+        if start.state is not None and start.state["ended"]:
+            draws.before_first(start)
+            return
+        indices = sampler_iter
+    else:
+        draws.before_first(start)
+        drawn = _with_drawn_generator(index_sampler, start, draws)
+        if drawn is not index_sampler:
+            index_sampler, sampler_iter = drawn, iter(drawn)
+        indices = _skipped(index_sampler, sampler_iter, start) if start.batches else sampler_iter
+    again = draws.snapshot() if stateful and start.at_end else None
+    pull = indices.__next__
+    while True:
+        try:
+            index = draws.call(pull, start)
+        except StopIteration:
+            if again is None:
+                return
+            draws.restore(_after_the_end(again, start))
+            again, pull = None, iter(index_sampler).__next__
+            continue
+        again = None
+        yield index
 
 
-def _with_drawn_generator(index_sampler: Any, sampler: RandomSampler, start: Start) -> Any:
-    """The sampler with the generator that it would make for itself."""
+def _after_the_end(drawn: Drawn, start: Start) -> Drawn:
+    """Where the next epoch draws from, after what was left of the one before was asked for in vain."""
+    return drawn if start.saved is None else dataclasses.replace(drawn, sampler=start.saved["sampler_generator"])
+
+
+def _with_drawn_generator(index_sampler: Any, start: Start, draws: Draws) -> Any:
+    """A RandomSampler without a generator gets the one that it would make for itself."""
+    batched = type(index_sampler) is BatchSampler
+    sampler = index_sampler.sampler if batched else index_sampler
+    if type(sampler) is not RandomSampler or sampler.generator is not None:
+        return index_sampler
     sampler = copy.copy(sampler)
-    sampler.generator = drawn_generator(start)
-    return _Batches(index_sampler, sampler) if type(index_sampler) is BatchSampler else sampler
+    sampler.generator = torch.Generator().manual_seed(draws.seed(start))
+    return _Batches(index_sampler, sampler) if batched else sampler
 
 
 def _skipped(index_sampler: Any, sampler_iter: Iterator, start: Start) -> Iterator[Any]:
+    """Lazily, because a sampler may draw when its iterator is made."""
     if isinstance(index_sampler, _Batches) or type(index_sampler) is BatchSampler:
-        return iter(_Batches(index_sampler, itertools.islice(iter(index_sampler.sampler), start.rows, None)))
-    return itertools.islice(sampler_iter, start.batches, None)
+        yield from _Batches(index_sampler, itertools.islice(iter(index_sampler.sampler), start.rows, None))
+    else:
+        yield from itertools.islice(sampler_iter, start.batches, None)
 
 
 class _Batches(BatchSampler):

@@ -5,135 +5,182 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch.utils.data import BatchSampler
 from torch.utils.data.dataloader import _DatasetKind
 
-from torch_distinput.dataset import Dataset
-from torch_distinput.loader.order import Start, peek_seed
+from torch_distinput import _C
+from torch_distinput.loader.draws import Drawn, Draws, samplers_of
+from torch_distinput.loader.order import Start, stock_order
+from torch_distinput.loader.stateful import Failed, Taken, has_state, take_state
 
 if TYPE_CHECKING:
     from torch_distinput.data_loader import DataLoader
+    from torch_distinput.loader.worker_states import WorkerStates
 
 
 class Position:
-    """The position of one iterator, and of the dataset and the sampler where these have states."""
+    """The position of one iterator, and of the dataset and the sampler where these have states.
 
-    def __init__(self, loader: DataLoader, start: Start):
-        self.finished = False
-        self._start = start
-        self._loader_generator = loader.generator
-        self._sampler_generator = _generator_of(loader)
-        self._generator = _state_of(self._loader_generator)
-        self._own_generator = _state_of(self._sampler_generator)
+    It outlives the iterator, so that this needs no last word: a finalizer may run anywhere, also while torch holds the
+    lock of a generator. `yielded`: batches handed out. `ended`: a stream or a sampler has nothing behind them.
+    `native`: what tells the position of a native cursor. `seed`: what an order is a function of, with the epoch.
+    `base_seed`: of the workers, where there are any.
+    """
+
+    def __init__(self, loader: DataLoader, start: Start, draws: Draws, reads_ahead: bool):
+        self.yielded = 0
+        self.finished = self.ended = False
+        self.native: Callable[[], Any] | None = None
+        self.seed: int | None = None
+        self.base_seed: int | None = None
+        self.workers: WorkerStates | None = None
+        self._start, self._draws = start, draws
         self._dataset = loader.dataset if has_state(loader.dataset) else None
-        self._fetcher: Any = None
-        self.sampler = stateful_sampler(loader)
-        self._sampler_states: deque[Any] = deque()
-        if self.sampler is not None:
-            self._sampler_states.append((self.sampler.state_dict(), False))
+        self._stream: Any = None
+        self._sampler = stateful_sampler(loader)
+        # The sampler's state and whether it ended, after the batch last handed out and each that was pulled ahead.
+        self._sampler_states: deque[tuple[Taken | Failed, bool]] = deque()
+        self._reads_ahead = reads_ahead
+        if self._sampler is not None and reads_ahead:
+            self._sampler_states.append((take_state(self._sampler), False))
         self._batch_size = loader.batch_size
-        self._cuts_batches = type(loader.batch_sampler) is BatchSampler
-        if self._cuts_batches:
-            self._batch_size = loader.batch_sampler.batch_size
+        self._cutter = loader.batch_sampler if type(loader.batch_sampler) is BatchSampler else None
+        if self._cutter is not None:
+            self._batch_size = self._cutter.batch_size
+        order = stock_order(loader.batch_sampler)
+        self._most_rows = None if order is None else order.size
+        self._persistent = loader.persistent_workers
         self._num_workers = loader.num_workers
-        self._size = _size_of(loader)
+        self._size = size_of(loader)
 
-    def follow(self, fetcher: Any) -> None:
-        """`fetcher` reads a stream in the caller's thread: brings it to the start, by a state where there is one, else
-        by reading it again."""
-        self._fetcher = fetcher
-        state, stream = self._start.state or {}, fetcher.dataset_iter
-        fetcher.ended = state.get("ended", False)
-        if has_state(stream):
-            if state.get("stream") is not None:
-                stream.load_state_dict(state["stream"])
-        elif self._dataset is None:
-            next(itertools.islice(stream, self._start.rows, self._start.rows), None)
+    def follow(self, stream: Any) -> None:
+        """`stream` is read in the caller's thread: brings it to the start, by a state where there is one, else by
+        reading it again. Raises ValueError where only one of the two has a state."""
+        start, state = self._start, self._start.state
+        self.watch(stream)
+        if state is None:
+            return
+        if (state["stream"] is not None) != (self._stream is not None):
+            raise ValueError(
+                "load_state_dict: `stream` must be a state exactly if the dataset's iterators have states, but is "
+                f"{'none' if state['stream'] is None else 'one'}."
+            )
+        self.ended = state["ended"]
+        if self._stream is not None:
+            self._stream.load_state_dict(state["stream"])
+        elif self._dataset is None and not self.ended:
+            next(itertools.islice(stream, start.rows, start.rows), None)
+
+    def watch(self, stream: Any) -> None:
+        """`stream` is read in the caller's thread."""
+        self._stream = stream if has_state(stream) else None
+
+    @property
+    def follows_sampler(self) -> bool:
+        """Whether it wants to know what is taken from the sampler."""
+        return self._sampler is not None
 
     def pulled(self, indices: Any) -> None:
-        """`indices` were taken from a sampler with a state, perhaps long before their batch is handed out."""
-        short = self._cuts_batches and len(indices) < self._batch_size
-        self._sampler_states.append((self.sampler.state_dict(), short))
+        """`indices` were taken from the sampler, perhaps long before their batch is handed out."""
+        if self._sampler is None:
+            return
+        # Its batch size may have been set since; one that drops the last batch has none that is short.
+        cutter = self._cutter
+        short = cutter is not None and not cutter.drop_last and len(indices) < cutter.batch_size
+        if self._reads_ahead:
+            self._sampler_states.append((take_state(self._sampler), short))
+        else:
+            self.ended = short
 
     def handed_out(self) -> None:
-        """A batch at indices of a sampler with a state was handed out."""
-        self._sampler_states.popleft()
+        """One more batch was handed out."""
+        self.yielded += 1
+        self.passed()
 
-    def state(self, num_yielded: int) -> dict[str, Any]:
-        """After `num_yielded` batches of this iterator."""
+    def passed(self) -> None:
+        """The next batch at indices is behind the position, be it because it failed."""
+        if self._sampler_states:
+            self._sampler_states.popleft()
+            self.ended = self._sampler_states[0][1]
+
+    def let_go(self) -> None:
+        """The iterator is about to go: native cursors, which hold threads, are not kept. Nobody else's code runs."""
+        if self.native is not None:
+            self.native = Taken(self.native())
+        if isinstance(self._stream, _C.DatasetIterator):
+            self._stream = SimpleNamespace(state_dict=Taken(self._stream.state_dict()))
+
+    def state(self) -> dict[str, Any]:
+        """As plain values."""
         start = self._start
-        if self.finished:
-            # What the next epoch draws from.
-            generator, own = _state_of(self._loader_generator), _state_of(self._sampler_generator)
-        else:
-            generator, own = self._generator, self._own_generator
-        drawn, rng = start.drawn, start.rng
-        if num_yielded == 0 and drawn is None and rng is None:
-            # Nothing was drawn yet; this is what would be.
-            drawn, rng = peek_seed(torch.default_generator), torch.get_rng_state()
-        sampler, sampler_ended = self._sampler_states[0] if self._sampler_states else (None, False)
-        stream = None if self._fetcher is None else self._fetcher.dataset_iter
+        begin, first = self._drawn()
+        rows = start.row_after(self.yielded, self._batch_size or 1)
+        in_workers = self.workers is not None
         return {
             "epoch": start.epoch,
             "finished": self.finished,
-            "batches": start.batches + num_yielded,
-            "rows": start.row_after(num_yielded, self._batch_size or 1),
+            "batches": start.batches + self.yielded,
+            "rows": rows if self._most_rows is None else min(rows, self._most_rows),
             "num_workers": self._num_workers,
             "size": self._size,
-            "drawn": drawn,
-            "rng": rng,
-            "generator": generator,
-            "sampler_generator": own,
-            "dataset": None if self._dataset is None else self._dataset.state_dict(),
-            "stream": stream.state_dict() if has_state(stream) else None,
-            "ended": sampler_ended if self._fetcher is None else self._fetcher.ended,
-            "sampler": sampler,
-            "workers": None,
-            "native": None,
+            "seed": self.seed,
+            "base_seed": self.base_seed,
+            "rng": begin.rng,
+            "generator": begin.generator,
+            "sampler_generator": begin.sampler,
+            "first": None if first is None else [first.rng, first.generator, first.sampler],
+            "dataset": None if self._dataset is None or in_workers else take_state(self._dataset)(),
+            "stream": None if self._stream is None else take_state(self._stream)(),
+            "ended": self.ended,
+            "sampler": self._sampler_state(),
+            "workers": self.workers.state() if in_workers else None,
+            "native": None if self.native is None else self.native(),
         }
 
+    def _drawn(self) -> tuple[Drawn, Drawn | None]:
+        """What the generators were before the iterator was made, and before its order was drawn if that does not
+        follow. Where nothing is left to be drawn: what they are now, for the next iterator."""
+        start = self._start
+        self._draws.keep(start)
+        if not self.finished and not self.ended:
+            same = start.first is None or start.first.equals(start.begin.opened())
+            return start.begin, None if same else start.first
+        now = self._draws.snapshot()
+        # The rest of an epoch, and an iterator that is used again, draw no other seed for workers.
+        return now, None if self.finished and not self._persistent else now
 
-def restore(loader: DataLoader, state: dict[str, Any]) -> Start:
+    def _sampler_state(self) -> Any:
+        if self._sampler is None:
+            return None
+        if self._reads_ahead and not self.finished:
+            return self._sampler_states[0][0]()
+        return take_state(self._sampler)()
+
+
+def restore(loader: DataLoader, state: dict[str, Any], draws: Draws) -> Start:
     """Gives generators, dataset and sampler of `loader` what `state` holds for them; where to begin."""
-    if "distributed" in state:
-        epoch, finished = state["epoch"], state["finished"]
-        return Start(epoch + 1) if finished else Start(epoch, state["batches"], state=state)
-    for generator, name in ((loader.generator, "generator"), (_generator_of(loader), "sampler_generator")):
-        if generator is not None and state[name] is not None:
-            generator.set_state(state[name])
-    if has_state(loader.dataset) and state["dataset"] is not None:
+    finished, first = state["finished"], state["first"]
+    draws.restore(Drawn(state["rng"], state["generator"], state["sampler_generator"]))
+    if state["dataset"] is not None:
         loader.dataset.load_state_dict(state["dataset"])
-    sampler = stateful_sampler(loader)
-    if sampler is not None and state["sampler"] is not None:
-        sampler.load_state_dict(state["sampler"])
-    if state["finished"]:
-        return Start(epoch=state["epoch"] + 1)
-    return Start(state["epoch"], state["batches"], state["rows"], state["drawn"], state["rng"], state)
+    if state["sampler"] is not None:
+        stateful_sampler(loader).load_state_dict(state["sampler"])
+    start = Start(state["epoch"], state["batches"], state["rows"], state=state)
+    if finished:
+        start = Start(state["epoch"] + 1)
+    start.at_end = finished or not state["batches"]
+    start.saved = state
+    # Workers of a loader are made anew for each epoch, unless they are persistent.
+    start.base_seed = None if finished and not loader.persistent_workers else state["base_seed"]
+    start.first = None if first is None else Drawn(*first)
+    return start
 
 
-def check(loader: DataLoader, state: dict[str, Any]) -> None:
-    """Raises ValueError where `state` cannot be one of this loader."""
-    if ("distributed" in state) != bool(loader.distributed):
-        raise ValueError("load_state_dict: a loader with `distributed` and one without have no states in common.")
-    if "distributed" in state:
-        return
-    size = _size_of(loader)
-    if None not in (size, state["size"]) and size != state["size"]:
-        raise ValueError(f"load_state_dict: saved over {state['size']} rows, but the dataset has {size}.")
-    streams = loader._dataset_kind == _DatasetKind.Iterable and state["native"] is None and not state["finished"]
-    if streams and state["num_workers"] != loader.num_workers:
-        raise ValueError(
-            f"load_state_dict: the state is of a stream in {state['num_workers']} worker processes, but the loader has "
-            f"num_workers={loader.num_workers}: another number deals the stream out otherwise."
-        )
-    if (state["native"] is None) == (isinstance(loader.dataset, Dataset) and loader._lane().name == "native"):
-        raise ValueError("load_state_dict: a pipeline of torch_distinput and other data have no states in common.")
-
-
-def _size_of(loader: DataLoader) -> int | None:
+def size_of(loader: DataLoader) -> int | None:
     """Samples of a map-style dataset."""
     if loader._dataset_kind == _DatasetKind.Map and hasattr(loader.dataset, "__len__"):
         return len(loader.dataset)
@@ -142,19 +189,4 @@ def _size_of(loader: DataLoader) -> int | None:
 
 def stateful_sampler(loader: DataLoader) -> Any:
     """The batch sampler or sampler that has a state; None without one."""
-    return next(filter(has_state, (loader.batch_sampler, loader.sampler)), None)
-
-
-def has_state(value: Any) -> bool:
-    """Whether `value` follows the `Stateful` protocol."""
-    return callable(getattr(value, "state_dict", None)) and callable(getattr(value, "load_state_dict", None))
-
-
-def _generator_of(loader: DataLoader) -> torch.Generator | None:
-    """The sampler's generator, where it is not the loader's."""
-    generator = getattr(loader.sampler, "generator", None)
-    return generator if isinstance(generator, torch.Generator) and generator is not loader.generator else None
-
-
-def _state_of(generator: torch.Generator | None) -> torch.Tensor | None:
-    return None if generator is None else generator.get_state()
+    return next(filter(has_state, samplers_of(loader)), None)

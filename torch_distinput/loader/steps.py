@@ -7,7 +7,8 @@ import contextlib
 import functools
 import queue
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,6 +21,7 @@ from torch_distinput.input_options import InputOptions
 from torch_distinput.loader.batches import DeviceMover, accelerator_of, padded, repeated, rows_of, without_rows
 from torch_distinput.loader.iterators import profiler_enabled
 from torch_distinput.loader.order import Start
+from torch_distinput.loader.stateful import Failed, Taken, attempt
 
 if TYPE_CHECKING:
     from torch_distinput.data_loader import DataLoader
@@ -27,6 +29,30 @@ if TYPE_CHECKING:
 
 _TWO_DATASETS = ("pipeline", "length", "content", "type of the elements")
 _TOKENS = _C.TensorSpec([None], torch.int8)
+
+
+class StepPosition:
+    """Where an iterator of steps stands; outlives it. `native`: what tells the strategy's position."""
+
+    native: Callable[[], Any]
+
+    def __init__(self, start: Start, kind: str):
+        self._start, self._kind = start, kind
+        self.finished = False
+        self.yielded = 0
+
+    def state(self) -> dict[str, Any]:
+        """After the step last handed out, as plain values."""
+        native = self.native()
+        seed = native.get("seed")
+        return {
+            "epoch": self._start.epoch,
+            "finished": self.finished,
+            "batches": self._start.batches + self.yielded,
+            "seed": None if seed is None else seed % 2**64,
+            "kind": self._kind,
+            "distributed": native,
+        }
 
 
 class Steps:
@@ -38,12 +64,18 @@ class Steps:
         self._memory, self._plan, self._loader = loader._memory, plan, loader
         self._with_info = loader.with_info
         self._pin = loader.pin_memory and torch.accelerator.is_available()
-        self._start: Start = loader._memory.begin(loader, self)
-        self._take_pinned_epoch(loader)
-        self._finished = False
-        self._num_yielded = 0
         self._profile_name = f"enumerate(DataLoader)#{type(self).__name__}.__next__"
-        self._native = self._open()
+        with self._memory.opening(loader):
+            self._start: Start = self._memory.start
+            self._take_pinned_epoch(loader)
+            self._position = StepPosition(self._start, plan.kind)
+            if self._start.state is not None and self._start.state["kind"] != plan.kind:
+                raise ValueError(
+                    f"load_state_dict: `kind` must be {plan.kind!r}, as this data is dealt out, but is "
+                    f"{self._start.state['kind']!r}."
+                )
+            self._native = self._open()
+            self._memory.attach(self, self._position)
 
     def _take_pinned_epoch(self, loader: DataLoader) -> None:
         """`set_epoch` of a dataset of this library counts too."""
@@ -72,17 +104,23 @@ class Steps:
         except _C.DistributedDatasetError as error:
             raise explained(error) from error
         if step is None:
-            self._finished = True
+            self._finish()
             raise StopIteration
         batch, info = step
         self._memory.used, self._memory.info = True, info
-        self._num_yielded += 1
+        self._position.yielded += 1
         return (batch, info) if self._with_info else batch
 
+    def _finish(self) -> None:
+        self._position.finished = True
+
     def _open(self) -> _C.DistributedIterator:
-        native = self._plan.dataset._native.iterate(epoch=self._start.epoch)
+        # Without a seed of the user's, the one that a state was saved under orders all later epochs.
+        seed = self._memory.seed if self._loader.seed is None else None
+        native = self._plan.dataset._native.iterate(epoch=self._start.epoch, seed=seed)
         if self._start.state is not None:
             native.load_state_dict(self._start.state["distributed"])
+        self._position.native = native.state_dict
         return native
 
     def _take(self) -> tuple[Any, _C.StepInfo] | None:
@@ -94,36 +132,21 @@ class Steps:
             batch = self._plan.convert(batch)
         return (pin_memory(batch) if self._pin else batch), info
 
-    def _position(self) -> Any:
-        return self._native.state_dict()
-
-    def state(self) -> dict[str, Any]:
-        """The position after the step last handed out."""
-        return {
-            "epoch": self._start.epoch,
-            "finished": self._finished,
-            "batches": self._start.batches + self._num_yielded,
-            "kind": self._plan.kind,
-            "distributed": self._position(),
-        }
-
     def stats(self) -> dict[str, Any]:
         """Counters of this iterator."""
         return self._native.stats()
 
     def close(self) -> None:
         """Ends the iteration; other ranks are told."""
-        self._remember()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._position.native = Taken(self._position.native())
         self._native.close()
 
-    def _remember(self) -> None:
-        with contextlib.suppress(Exception):  # half made, or the interpreter is going too
-            self._memory.leave(self)
-
     def __del__(self) -> None:
-        self._remember()
-        with contextlib.suppress(Exception):  # the same; or this is a forked child's copy
-            self._native.close()
+        with contextlib.suppress(Exception):  # half made, or this is a forked child's copy, or the interpreter is going
+            self._let_go()
 
 
 class _MadeByPython(Steps):
@@ -197,7 +220,7 @@ class IndexSteps(_MadeByPython):
 
     def _open(self) -> _C.DistributedIterator:
         native = super()._open()
-        self._after: Any = native.state_dict()  # the position after the step last handed out
+        self._position.native = Taken(native.state_dict())
         self._queue = self._plan.feed.queue = IndexQueue(native)
         self._inner = iter(self._plan.inner)
         self._plan.feed.queue = None
@@ -210,7 +233,7 @@ class IndexSteps(_MadeByPython):
             return None
         rows, info, after = pulled.popleft()  # a step whose rows fail is over, as in torch
         batch = self._kept(self._load()) if rows else self._dummy(0)
-        self._after = after
+        self._position.native = Taken(after)
         return batch, info
 
     def _load(self) -> Any:
@@ -225,8 +248,18 @@ class IndexSteps(_MadeByPython):
     def _example(self) -> Any:
         return next(iter(self._loader._plain(batch_sampler=[[0]], num_workers=0)))
 
-    def _position(self) -> Any:
-        return self._after
+
+@dataclass
+class _Place:
+    """A position in streams of the ranks' own. `after`: the inner loader's state."""
+
+    step: int
+    row: int
+    world: int
+    after: Taken | Failed
+
+    def __call__(self) -> dict[str, Any]:
+        return {"step": self.step, "row": self.row, "inner": self.after(), "world": self.world}
 
 
 class StreamSteps(_MadeByPython):
@@ -236,26 +269,17 @@ class StreamSteps(_MadeByPython):
     """
 
     def _open(self) -> _C.DistributedIterator:
-        state = self._start.state and self._start.state["distributed"]
         self._engine = self._loader._distributed_engine()
         strategy = self._engine.strategy(self._loader)
-        self._world = strategy.num_replicas_in_sync
         self._pads = self._loader.tail == "padded"
         self._full = self._loader.batch_size or 0  # rows of a whole batch, as far as is known
-        self._step = self._row = 0
-        if state is not None:
-            if state["world"] != self._world:
-                raise ValueError(
-                    f"load_state_dict: the state is of {state['world']} ranks that read streams of their own, but "
-                    f"there are {self._world}."
-                )
-            self._plan.inner.load_state_dict(state["inner"])
-            self._step, self._row = state["step"], state["row"]
-        self._first_step, self._first_row = self._step, self._row
+        self._first_step, self._first_row = self._restore(strategy.num_replicas_in_sync)
         self._inner = iter(self._plan.inner)
         self._workers = self._inner._workers
-        self._batches: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
-        self._after = self._plan.inner.state_dict()
+        self._batches: queue.SimpleQueue[tuple[Any, Taken | Failed]] = queue.SimpleQueue()
+        after = attempt(self._plan.inner.state_dict)
+        self._place = _Place(self._first_step, self._first_row, strategy.num_replicas_in_sync, after)
+        self._position.native = self._place
         open_tokens = functools.partial(_tokens_of, self._inner, self._plan.inner, self._batches)
         tokens = Dataset(_C.Dataset.from_generator(open_tokens, _TOKENS, "DataLoader", lists_are_structure=False))
         options = InputOptions(
@@ -267,20 +291,39 @@ class StreamSteps(_MadeByPython):
         dealt = strategy.distribute_datasets_from_function(lambda context: tokens, options)
         return dealt._native.iterate(epoch=self._start.epoch)
 
+    def _restore(self, world: int) -> tuple[int, int]:
+        """Gives the inner loader its state, also after the end of an epoch; steps and rows before this iterator."""
+        if self._start.saved is None:
+            return 0, 0
+        saved = self._start.saved["distributed"]
+        if self._start.state is not None and saved["world"] != world:
+            raise ValueError(
+                f"load_state_dict: the state is of {saved['world']} ranks that read streams of their own, but "
+                f"there are {world}."
+            )
+        self._plan.inner.load_state_dict(saved["inner"])
+        return (0, 0) if self._start.state is None else (saved["step"], saved["row"])
+
+    def _finish(self) -> None:
+        # The others may have ended before this rank's stream did.
+        self._inner._position.finished = True
+        self._place.after = attempt(self._plan.inner.state_dict)
+        super()._finish()
+
     def _take(self) -> tuple[Any, _C.StepInfo] | None:
         step = self._native.next(None)
         if step is None:
             return None
         token, info = step
         if info.has_value[0]:
-            batch, self._after = self._batches.get_nowait()
+            batch, self._place.after = self._batches.get_nowait()
             self._full = max(self._full, len(token))
             self._engine.post_example(batch)
             batch = self._kept(padded(batch, self._full) if self._pads and len(token) < self._full else batch)
         else:
             batch = self._dummy(self._full if self._pads else 0)
-        self._step += 1
-        self._row += info.global_valid
+        self._place.step += 1
+        self._place.row += info.global_valid
         return batch, self._placed(info)
 
     def _example(self) -> Any:
@@ -302,13 +345,10 @@ class StreamSteps(_MadeByPython):
             info.has_value,
         )
 
-    def _position(self) -> Any:
-        return {"step": self._step, "row": self._row, "inner": self._after, "world": self._world}
-
 
 def _tokens_of(inner: Any, loader: Any, batches: queue.SimpleQueue) -> Iterator[torch.Tensor]:
     for batch in inner:
-        batches.put((batch, loader.state_dict()))
+        batches.put((batch, attempt(loader.state_dict)))
         yield torch.zeros(rows_of(batch), dtype=torch.int8)
 
 

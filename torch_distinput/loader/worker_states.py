@@ -6,76 +6,108 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from torch._utils import ExceptionWrapper
 from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils.pin_memory import pin_memory
+from torch.utils.data.dataloader import _DatasetKind
 
-from torch_distinput.loader.position import has_state
+from torch_distinput.loader.stateful import Failed, Taken, take_state
 
 if TYPE_CHECKING:
     from torch_distinput.data_loader import DataLoader
+    from torch_distinput.loader.order import Start
 
 
 class WorkerStates:
     """What the workers' datasets said of themselves after the batches that were handed out.
 
-    `last`: the worker that made the last one. `ended`: which of them had no more samples then.
+    `last`: the worker that made the last one. `begun`: which of them made any in this epoch; of others the states are
+    of the epoch before. `ended`: which of them had no more samples then.
     """
 
-    def __init__(self, loader: DataLoader):
+    def __init__(self, loader: DataLoader, start: Start):
         workers = loader.num_workers
-        self.states, self.ended, self.last = [None] * workers, [False] * workers, workers - 1
-        loaded = loader._memory.loaded
-        if loaded and not loaded["finished"] and loaded["workers"] is not None:
-            saved = loaded["workers"]
-            if len(saved["states"]) != workers:
-                raise ValueError(
-                    f"load_state_dict: the state holds states of the dataset in {len(saved['states'])} worker "
-                    f"processes, but the loader has num_workers={workers}."
-                )
-            self.states, self.ended, self.last = list(saved["states"]), list(saved["ended"]), saved["last"]
+        self._is_stream = loader._dataset_kind == _DatasetKind.Iterable
+        self._states: list[Taken | Failed] = [Taken(None)] * workers
+        self.ended = [False] * workers
+        self.next_epoch()
+        saved = None if start.saved is None else start.saved["workers"]
+        # Workers of a loader are made anew for each epoch, unless they are persistent.
+        if saved is None or (start.state is None and not loader.persistent_workers):
+            return
+        self._states, self.ended = [Taken(state) for state in saved["states"]], list(saved["ended"])
+        if start.state is not None:
+            self.begun, self.last = list(saved["begun"]), saved["last"]
 
-    @staticmethod
-    def of(loader: DataLoader) -> WorkerStates | None:
-        """None where the dataset has no state."""
-        return WorkerStates(loader) if has_state(loader.dataset) else None
+    def next_epoch(self) -> None:
+        """The workers, which stay, begin again."""
+        self.begun, self.last = [False] * len(self._states), len(self._states) - 1
 
     def state(self) -> dict[str, Any]:
         """As plain values."""
-        return {"states": list(self.states), "ended": list(self.ended), "last": self.last}
+        states = [state() for state in self._states]
+        return {"states": states, "begun": list(self.begun), "ended": list(self.ended), "last": self.last}
 
-    def view(self, loader: DataLoader) -> Any:
+    def view(self, loader: DataLoader) -> View:
         """`loader` with functions that bring the states here and there."""
+        states = [state() for state in self._states]
         changes: dict[str, Any] = {
-            "collate_fn": _Tagging(loader.collate_fn, loader.batch_size),
-            "worker_init_fn": _Restoring(loader.worker_init_fn, list(self.states)),
+            "collate_fn": _Tagging(loader.collate_fn, loader.batch_size if self._is_stream else None),
+            "worker_init_fn": _Restoring(loader.worker_init_fn, states),
         }
-        if any(self.ended):
-            changes["dataset"] = _EndedStream(loader.dataset, list(self.ended))
-        return _View(loader, **changes)
+        if self._is_stream and any(state is not None for state in states):
+            fresh = [state is None for state in states]
+            changes["dataset"] = _RestoredStream(loader.dataset, fresh, list(self.begun), list(self.ended))
+        return View(loader, **changes)
 
     def unwrap(self, tagged: _Tagged) -> Any:
         """The batch."""
-        self.states[tagged.worker], self.ended[tagged.worker] = tagged.state, tagged.ended
-        self.last = tagged.worker
+        worker = tagged.worker
+        self._states[worker], self.begun[worker], self.ended[worker] = tagged.state, True, tagged.ended
+        self.last = worker
         return tagged.batch
 
 
-class _EndedStream(IterableDataset):
-    """A stream of which some workers had nothing left when their states were saved."""
+class _RestoredStream(IterableDataset):
+    """A stream that was given the states of streams in workers, some of which had ended, or not begun again."""
 
-    def __init__(self, stream: IterableDataset, ended: list[bool]):
-        self._stream, self._ended = stream, ended
+    def __init__(self, stream: IterableDataset, fresh: list[bool], begun: list[bool], ended: list[bool]):
+        self.__dict__.update(_stream=stream, _fresh=fresh, _begun=begun, _ended=ended)
 
     def __iter__(self) -> Iterator[Any]:
         worker = get_worker_info().id
-        ended, self._ended[worker] = self._ended[worker], False
-        return iter(()) if ended else iter(self._stream)
+        if self._fresh[worker]:
+            return iter(self._stream)
+        if self._begun[worker]:
+            self._begun[worker] = False
+            if self._ended[worker]:
+                return iter(())
+            self._fresh[worker] = True
+            return iter(self._stream)
+        self._fresh[worker] = True
+        if not self._ended[worker]:
+            for _ in self._stream:  # what was left, less than a batch, was dropped
+                pass
+            return iter(self._stream)
+        return self._after_the_end()
+
+    def _after_the_end(self) -> Iterator[Any]:
+        """What stood at the end of an epoch may have one more iteration without anything."""
+        empty = True
+        for sample in self._stream:
+            empty = False
+            yield sample
+        if empty:
+            yield from self._stream
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_stream"], name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._stream, name, value)
 
-class _View:
+
+class View:
     """Another object with a few attributes of its own."""
 
     def __init__(self, other: Any, **changed: Any):
@@ -105,7 +137,21 @@ class _Tagging:
         info = get_worker_info()
         # torch cuts a short batch only from a stream that has ended.
         ended = self._batch_size is not None and len(samples) < self._batch_size
-        return _Tagged(batch, info.id, info.dataset.state_dict(), ended)
+        state = take_state(info.dataset)
+        if isinstance(state, Failed):
+            state = _FailedInWorker(state, info.id)
+        return _Tagged(batch, info.id, state, ended)
+
+
+class _FailedInWorker(Failed):
+    """The error travels as those of torch's workers do: its class may not be one that can be pickled."""
+
+    def __init__(self, failed: Failed, worker: int):
+        error = failed.error
+        self._wrapped = ExceptionWrapper((type(error), error, error.__traceback__), f"in DataLoader worker {worker}")
+
+    def __call__(self) -> Any:
+        self._wrapped.reraise()
 
 
 class _Restoring:

@@ -1,0 +1,320 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""A run of a `DataLoader` that was interrupted is the run that was not: what was left of the epoch, and later ones."""
+
+import dataclasses
+import itertools
+import random
+
+import pytest
+import torch
+from torch.utils import data
+from torch.utils.data import BatchSampler, RandomSampler, TensorDataset
+
+import torch_distinput as tdi
+
+SIZE = 11
+
+
+def seeded(number):
+    return torch.Generator().manual_seed(number)
+
+
+class Rows(data.Dataset):
+    def __len__(self):
+        return SIZE
+
+    def __getitem__(self, index):
+        return index
+
+
+class Batched(Rows):
+    def __getitems__(self, indices):
+        return indices
+
+
+class StatefulRows(Rows):
+    """Counts what it was asked for."""
+
+    count = 0
+
+    def __getitem__(self, index):
+        self.count += 1
+        return index
+
+    def state_dict(self):
+        return {"count": self.count}
+
+    def load_state_dict(self, state):
+        self.count = state["count"]
+
+
+class Stream(data.IterableDataset):
+    def __iter__(self):
+        info = data.get_worker_info()
+        first, step = (0, 1) if info is None else (info.id, info.num_workers)
+        return iter(range(first, SIZE, step))
+
+
+class ShuffledStream(data.IterableDataset):
+    """In another order each time; workers share one."""
+
+    def __iter__(self):
+        info = data.get_worker_info()
+        generator = None if info is None else seeded(info.seed - info.id)
+        first, step = (0, 1) if info is None else (info.id, info.num_workers)
+        yield from torch.randperm(SIZE, generator=generator)[first::step].tolist()
+
+
+class ResumingStream(data.IterableDataset):
+    """Goes on at its next `__iter__`, then begins at the start."""
+
+    at, resume = 0, None
+
+    def __iter__(self):
+        info = data.get_worker_info()
+        first, step = (0, 1) if info is None else (info.id, info.num_workers)
+        self.at, self.resume = self.resume or 0, None
+        while first + step * self.at < SIZE:
+            self.at += 1
+            yield first + step * (self.at - 1)
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.resume = state["at"]
+
+
+class CountingStream(data.IterableDataset):
+    """Goes on wherever it is; each epoch is told from the others."""
+
+    at = epoch = 0
+
+    def __iter__(self):
+        info = data.get_worker_info()
+        first, step = (0, 1) if info is None else (info.id, info.num_workers)
+        while first + step * self.at < SIZE:
+            self.at += 1
+            yield 100 * self.epoch + first + step * (self.at - 1)
+        self.at = 0
+        self.epoch += 1
+
+    def state_dict(self):
+        return {"at": self.at, "epoch": self.epoch}
+
+    def load_state_dict(self, state):
+        self.at, self.epoch = state["at"], state["epoch"]
+
+
+class ResumingSampler(data.Sampler):
+    """As torchdata's StatefulDistributedSampler: goes on at its next `__iter__`, then begins at the start."""
+
+    yielded, resume = 0, None
+
+    def __len__(self):
+        return SIZE
+
+    def __iter__(self):
+        self.yielded, self.resume = self.resume or 0, None
+        for index in itertools.islice(reversed(range(SIZE)), self.yielded, None):
+            self.yielded += 1
+            yield index
+
+    def state_dict(self):
+        return {"yielded": self.yielded}
+
+    def load_state_dict(self, state):
+        self.resume = state["yielded"]
+
+
+class CountingSampler(data.Sampler):
+    """Goes on wherever it is, in another order each epoch. Its state is the object that it writes to."""
+
+    def __init__(self):
+        self.state = {"at": 0, "epoch": 0}
+
+    def __len__(self):
+        return SIZE
+
+    def __iter__(self):
+        order = torch.randperm(SIZE, generator=seeded(self.state["epoch"])).tolist()
+        while self.state["at"] < SIZE:
+            self.state["at"] += 1
+            yield order[self.state["at"] - 1]
+        self.state["at"] = 0
+        self.state["epoch"] += 1
+
+    def state_dict(self):
+        return self.state
+
+    def load_state_dict(self, state):
+        self.state = dict(state)
+
+
+class LazySampler(data.Sampler):
+    """Draws each index when it is asked for it."""
+
+    def __len__(self):
+        return SIZE
+
+    def __iter__(self):
+        return (int(torch.randint(SIZE, ())) for _ in range(SIZE))
+
+
+class EagerBatches:
+    """Draws the whole order when it is iterated, not when it is first asked."""
+
+    def __len__(self):
+        return 4
+
+    def __iter__(self):
+        return iter([batch.tolist() for batch in torch.randperm(SIZE).split(3)])
+
+
+DATASETS = {
+    "tensors": lambda: TensorDataset(torch.arange(SIZE)),
+    "rows": Rows,
+    "batched rows": Batched,
+    "stateful rows": StatefulRows,
+}
+STREAMS = {
+    "stream": Stream,
+    "shuffled stream": ShuffledStream,
+    "resuming stream": ResumingStream,
+    "counting stream": CountingStream,
+}
+PIPELINES = {
+    "pipeline": lambda: tdi.Dataset.range(SIZE).shuffle(),
+    "filtered pipeline": lambda: tdi.Dataset.range(SIZE).shuffle().filter(lambda row: row != 3),
+    "pipeline with a seed": lambda: tdi.Dataset.range(SIZE).shuffle().with_options(tdi.Options(seed=3)),
+}
+SAMPLERS = {
+    "in turn": lambda size: {},
+    "shuffle": lambda size: {"shuffle": True},
+    "subset": lambda size: {"sampler": data.SubsetRandomSampler(range(SIZE))},
+    "weighted": lambda size: {"sampler": data.WeightedRandomSampler([1.0] * SIZE, SIZE)},
+    "replacement": lambda size: {"sampler": RandomSampler(range(SIZE), replacement=True)},
+    "own generator": lambda size: {"sampler": data.SubsetRandomSampler(range(SIZE), generator=seeded(1))},
+    "own generator below": lambda size: {
+        "batch_sampler": BatchSampler(RandomSampler(range(SIZE), generator=seeded(2)), size, False)
+    },
+    "resuming": lambda size: {"sampler": ResumingSampler()},
+    "counting": lambda size: {"sampler": CountingSampler()},
+    "counting below": lambda size: {"batch_sampler": BatchSampler(CountingSampler(), size, False)},
+    "lazy": lambda size: {"sampler": LazySampler()},
+    "eager": lambda size: {"batch_sampler": EagerBatches()},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    dataset: str
+    sampler: str
+    batch_size: int
+    source: str  # of randomness: "torch", "seed", "generator"
+    drop_last: bool = False
+    workers: int = 0
+    persistent: bool = False
+    distributed: bool = False
+    collate: bool = False
+
+    def make(self):
+        arguments = {"num_workers": self.workers, "persistent_workers": self.persistent}
+        arguments |= SAMPLERS[self.sampler](self.batch_size)
+        if "batch_sampler" not in arguments:
+            arguments |= {"batch_size": self.batch_size, "drop_last": self.drop_last}
+        if self.distributed:
+            arguments["distributed"] = True
+        if self.collate:
+            arguments["collate_fn"] = torch.tensor if self.dataset not in PIPELINES else torch.stack
+        if self.source == "generator":
+            arguments["generator"] = seeded(9)
+        if self.source == "seed":
+            arguments["seed"] = 9
+        return tdi.DataLoader((DATASETS | STREAMS | PIPELINES)[self.dataset](), **arguments)
+
+
+def random_case(rng, workers):
+    dataset = rng.choice([*DATASETS, *DATASETS, *STREAMS, *PIPELINES])
+    sampler = rng.choice([*SAMPLERS, "shuffle", "shuffle", "shuffle"]) if dataset in DATASETS else "in turn"
+    sources = ["torch", "torch", "generator"]
+    if sampler == "shuffle" or dataset in PIPELINES:
+        sources.append("seed")
+    distributed = rng.random() < 0.3
+    return Case(
+        dataset,
+        sampler,
+        rng.choice([1, 2, 3, 4, 11, 12]),
+        rng.choice(sources),
+        drop_last=rng.random() < 0.2,
+        workers=workers,
+        persistent=workers > 0 and rng.random() < 0.5,
+        distributed=distributed,
+        collate=rng.random() < 0.2 and dataset != "tensors" and not (distributed and dataset in PIPELINES),
+    )
+
+
+def values(batch):
+    return (batch[0] if isinstance(batch, list) else torch.as_tensor(batch)).tolist()
+
+
+def epochs(loader, count):
+    return [[values(batch) for batch in loader] for _ in range(count)]
+
+
+def check_case(case, rng):
+    before, seed = rng.randrange(3), rng.randrange(1000)
+    torch.manual_seed(seed)
+    never_saved = case.make()
+    whole = epochs(never_saved, before + 3)
+    never_saved.close()
+
+    torch.manual_seed(seed)
+    loader = case.make()
+    if rng.random() < 0.2:
+        loader.state_dict()
+    seen = epochs(loader, before)
+    steps = rng.randrange(len(whole[before]) + 2)  # as many as there are, and the one more that finds the end
+    iterator = iter(loader)
+    taken = [values(batch) for batch in itertools.islice(iterator, steps)]
+    state = loader.state_dict()
+    rest = [values(batch) for batch in iterator]
+    later = epochs(loader, 2)
+    loader.close()
+
+    torch.manual_seed(rng.randrange(1000))
+    resumed = case.make()
+    resumed.load_state_dict(state)
+    if rng.random() < 0.3:
+        state = resumed.state_dict()
+        resumed = case.make()
+        resumed.load_state_dict(state)
+    ended = steps > len(whole[before])
+    again = epochs(resumed, 2 if ended else 3)
+    resumed.close()
+    assert again == [*([] if ended else [rest]), *later]
+    if not (case.distributed and (case.sampler == "shuffle" or case.dataset in PIPELINES)):
+        # There another seed is drawn for each loader, of which torch.manual_seed knows nothing.
+        assert [*seen, taken + rest, *later] == whole
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_a_resumed_run_is_the_run_that_was_not_interrupted(part):
+    rng = random.Random(part)
+    for _ in range(40):
+        case, seed = random_case(rng, workers=0), rng.randrange(10**6)
+        try:
+            check_case(case, random.Random(seed))
+        except Exception as error:
+            raise AssertionError(f"{case}, {seed}") from error
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_resumed_run_with_workers_is_the_run_that_was_not_interrupted(part):
+    rng = random.Random(100 + part)
+    for _ in range(3):
+        case, seed = random_case(rng, workers=2), rng.randrange(10**6)
+        try:
+            check_case(case, random.Random(seed))
+        except Exception as error:
+            raise AssertionError(f"{case}, {seed}") from error

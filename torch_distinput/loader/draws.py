@@ -1,0 +1,192 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The generators that an order may be drawn from, and a copy of torch's own for loaders that have states."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
+from torch.utils.data.dataloader import _DatasetKind
+
+from torch_distinput.dataset import Dataset
+
+if TYPE_CHECKING:
+    from torch_distinput.data_loader import DataLoader
+    from torch_distinput.loader.order import Start
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """States of the generators at one moment; None where an order is not drawn from such a generator.
+
+    `rng`: torch's own, or the loader's copy of it. `generator`: the loader's. `sampler`: the sampler's, where that is
+    another one.
+    """
+
+    rng: torch.Tensor | None = None
+    generator: torch.Tensor | None = None
+    sampler: torch.Tensor | None = None
+
+    def opened(self) -> Drawn:
+        """The states after an iterator was made: torch draws a seed for workers, there are any or not."""
+        if self.generator is not None:
+            return Drawn(self.rng, _after_a_seed(self.generator), self.sampler)
+        return Drawn(None if self.rng is None else _after_a_seed(self.rng), None, self.sampler)
+
+    def equals(self, other: Drawn) -> bool:
+        """Whether all states are the same."""
+        mine, others = (self.rng, self.generator, self.sampler), (other.rng, other.generator, other.sampler)
+        return all(a is b or (None not in (a, b) and torch.equal(a, b)) for a, b in zip(mine, others))
+
+
+class Draws:
+    """The random numbers of a loader.
+
+    Where the user gave no generator they come from torch's own, as in torch. All of a program draws from that, so that
+    no state could tell what later epochs will draw. From the first state on that is saved or loaded, they come from a
+    copy of it instead; torch's own still gives up the seeds that it would have given.
+    """
+
+    def __init__(self) -> None:
+        self._copy: torch.Generator | None = None
+        self._lent = False
+        self._seeds_given = 0  # while the copy was lent
+        self._from_torch = False
+        self._generator: torch.Generator | None = None
+        self._sampler_generator: torch.Generator | None = None
+
+    def begin(self, loader: DataLoader) -> None:
+        """An iterator of `loader` is about to be made."""
+        self._from_torch = draws_from_torch(loader)
+        self._generator, self._sampler_generator = loader.generator, sampler_generator(loader)
+
+    def snapshot(self) -> Drawn:
+        """The states of now."""
+        rng = self._source().get_state() if self._from_torch else None
+        return Drawn(rng, _state_of(self._generator), _state_of(self._sampler_generator))
+
+    def restore(self, drawn: Drawn) -> None:
+        """Goes back to `drawn`. Generators of which it holds no state stay as they are."""
+        if drawn.rng is not None:
+            if self._copy is None:
+                self._copy = torch.Generator()
+            self._source().set_state(drawn.rng)
+        for generator, state in ((self._generator, drawn.generator), (self._sampler_generator, drawn.sampler)):
+            if generator is not None and state is not None:
+                generator.set_state(state)
+
+    def before_first(self, start: Start) -> None:
+        """The order of an epoch is about to be drawn: from where it was drawn when `start` was saved."""
+        if start.first is None:
+            start.first = self.snapshot()
+        else:
+            self.restore(start.first)
+
+    def keep(self, start: Start) -> None:
+        """A state of `start`'s iterator is about to be saved: what comes after it is drawn from a copy."""
+        if self._from_torch and self._copy is None:
+            self._copy = torch.Generator()
+            self._copy.set_state(start.after)
+
+    def note(self, start: Start) -> None:
+        """Something was drawn."""
+        if self._from_torch and self._copy is None:
+            start.after = torch.default_generator.get_state()
+
+    def seed(self, start: Start) -> int:
+        """The seed that torch's RandomSampler draws where it has no generator."""
+        seed = draw_seed()
+        if self._lent:
+            self._seeds_given += 1
+        elif self._copy is not None:
+            seed = draw_seed(self._copy)
+        self.note(start)
+        return seed
+
+    def call(self, function: Callable[[], Any], start: Start) -> Any:
+        """What `function` returns, which may draw from torch's own generator."""
+        if self._copy is not None:
+            with self.lent():
+                return function()
+        try:
+            return function()
+        finally:
+            self.note(start)
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
+        """The copy stands in the place of torch's own generator, for code that knows only that."""
+        if self._copy is None or self._lent or not self._from_torch:
+            yield
+            return
+        torchs = torch.default_generator
+        now = torchs.get_state()
+        torchs.set_state(self._copy.get_state())
+        self._lent, self._seeds_given = True, 0
+        try:
+            yield
+        finally:
+            self._copy.set_state(torchs.get_state())
+            torchs.set_state(now)
+            self._lent = False
+            for _ in range(self._seeds_given):
+                draw_seed()
+
+    def opened(self, loader: DataLoader) -> None:
+        """Torch's iterator was made, which drew a seed for workers."""
+        if self._lent and loader.generator is None:
+            self._seeds_given += 1
+
+    def _source(self) -> torch.Generator:
+        return torch.default_generator if self._copy is None or self._lent else self._copy
+
+
+def draw_seed(generator: torch.Generator | None = None) -> int:
+    """The draw with which torch seeds something."""
+    return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+
+
+def draws_from_torch(loader: DataLoader) -> bool:
+    """Whether what `loader` yields may be drawn from torch's own generator: not where the types of dataset and sampler
+    tell that it is not."""
+    if isinstance(loader.dataset, Dataset):
+        return False
+    if loader._dataset_kind == _DatasetKind.Iterable:
+        return True
+    sampler = samplers_of(loader)[-1]
+    if type(sampler) is RandomSampler:
+        return sampler.generator is None and loader.seed is None
+    return type(sampler) not in (SequentialSampler, range, list, tuple)
+
+
+def samplers_of(loader: DataLoader) -> tuple[Any, ...]:
+    """What makes the indices: the sampler, or the batch sampler and, below torch's own, the sampler."""
+    sampler = loader._index_sampler
+    return (sampler, sampler.sampler) if type(sampler) is BatchSampler else (sampler,)
+
+
+def sampler_generator(loader: DataLoader) -> torch.Generator | None:
+    """The samplers' generator, where it is not the loader's."""
+    for sampler in samplers_of(loader):
+        generator = getattr(sampler, "generator", None)
+        if isinstance(generator, torch.Generator):
+            return None if generator is loader.generator else generator
+    return None
+
+
+def _state_of(generator: torch.Generator | None) -> torch.Tensor | None:
+    return None if generator is None else generator.get_state()
+
+
+def _after_a_seed(state: torch.Tensor) -> torch.Tensor:
+    generator = torch.Generator()
+    try:
+        generator.set_state(state)
+    except RuntimeError:  # of another device's generator
+        return state
+    draw_seed(generator)
+    return generator.get_state()
