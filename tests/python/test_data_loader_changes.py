@@ -280,6 +280,26 @@ def test_a_batch_size_that_was_set_does_not_end_a_sampler_with_a_state(kind, wor
         assert [row for batch in resumed for row in rows(batch)] == list(range(last + 1, ROWS))
 
 
+@pytest.mark.parametrize("kind", ["TensorDataset", "Subset", "Python"])
+@pytest.mark.parametrize("sampler", [None, "own"])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_a_batch_size_may_be_set_before_the_first_batch(kind, sampler, drop_last):
+    def batches_of(cls):
+        world = World(kind)
+        loader = cls(world.dataset, BATCH, sampler=sampler and list(range(ROWS)), drop_last=drop_last)
+        batches = iter(loader)
+        loader.batch_sampler.batch_size = 7
+        yield [next(batches), next(batches)]
+        if cls is tdi.DataLoader:
+            resumed = cls(world.dataset, 7, sampler=sampler and list(range(ROWS)), drop_last=drop_last)
+            resumed.load_state_dict(loader.state_dict())
+            batches = resumed
+        yield list(batches)
+
+    for ours, theirs in zip(batches_of(tdi.DataLoader), batches_of(data.DataLoader), strict=True):
+        assert_same((ours,), (theirs,))
+
+
 @pytest.mark.parametrize("kind", ["TensorDataset", "Python"])
 @pytest.mark.parametrize("sizes", [[4], [4, 7], [4, 30], [4, 59], [1, 5, 54]])
 @pytest.mark.parametrize("drop_last", [False, True])

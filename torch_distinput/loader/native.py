@@ -222,7 +222,7 @@ class RowsIter(NativeIter):
     def _follow_changes(self) -> None:
         order, size = self._order, self._index_sampler.batch_size
         changed = self._rows.look()
-        if size != order.batch_size and not order.drop_last:
+        if size != order.batch_size and not (order.drop_last and self._is_open):
             self._order = replace(order, batch_size=checked_batch_size(size))
             self._start.resized.append((self._num_yielded, self._row, size))
             changed = True

@@ -114,7 +114,9 @@ def open_indices(
     order = stock_order(index_sampler)
     if order is None:
         indices = _sampled(index_sampler, sampler_iter, start, draws)
-        return _noting_sizes(index_sampler, indices, start) if type(index_sampler) is BatchSampler else indices
+        if type(index_sampler) is BatchSampler:
+            return _noting_sizes(index_sampler, index_sampler.batch_size, indices, start)
+        return indices
     bounds = _bounds(index_sampler, order, start)
     if not order.shuffle:
         return (list(range(begin, end)) for begin, end, _ in bounds)
@@ -164,11 +166,11 @@ def _seeded(
 
 
 def _bounds(index_sampler: BatchSampler, order: StockOrder, start: Start) -> Iterator[tuple[int, int, int]]:
-    """Where the batches begin and end, with their batch size. Unless it drops the last batch, torch's sampler looks at
-    its batch size for each of them."""
+    """Where the batches begin and end, with their batch size. torch's sampler looks at its batch size for each of them,
+    or for the first one only where it drops the last batch."""
     size, begin, batches = order.batch_size, start.rows, 0
     while begin < order.size:
-        if index_sampler.batch_size != size and not order.drop_last:
+        if index_sampler.batch_size != size and not (order.drop_last and batches):
             size = checked_batch_size(index_sampler.batch_size)
             start.resized.append((batches, begin, size))
         end = begin + size
@@ -187,11 +189,13 @@ def checked_batch_size(size: Any) -> int:
     return size
 
 
-def _noting_sizes(index_sampler: BatchSampler, indices: Iterator[list], start: Start) -> Iterator[list]:
-    """`indices` of a sampler whose batch size may be set meanwhile, which the position has to know."""
-    size, row, drop_last = index_sampler.batch_size, start.rows, index_sampler.drop_last
+def _noting_sizes(
+    index_sampler: BatchSampler, size: int, indices: Iterator[list], start: Start
+) -> Iterator[list]:
+    """`indices` of a sampler whose batch size, `size` at first, may be set meanwhile, which the position has to know."""
+    row, drop_last = start.rows, index_sampler.drop_last
     for batches, batch in enumerate(indices):
-        if index_sampler.batch_size != size and not drop_last:
+        if index_sampler.batch_size != size and not (drop_last and batches):
             size = index_sampler.batch_size
             start.resized.append((batches, row, size))
         yield batch
