@@ -11,6 +11,7 @@ import torch
 import torch_distinput as tdi
 
 RANGE = tdi.Dataset.range(6)
+LOADER = tdi.DataLoader(torch.arange(6), batch_size=2, distributed=True)
 
 
 def refused(kind, *words):
@@ -43,6 +44,9 @@ WRONG_NUMBERS = [
     ("skip_limit", lambda: tdi.Options(on_error=tdi.Skip(max_fraction=1.5)), "`max_fraction`", "1.5"),
     ("on_error", lambda: tdi.Options(on_error="ignore"), "`on_error`", "'ignore'"),
     ("epoch", lambda: RANGE.set_epoch(-1), "set_epoch: `epoch`", "-1"),
+    ("loader epoch", lambda: LOADER.set_epoch(-1), "set_epoch: `epoch`", "at least 0", "-1"),
+    ("loader step", lambda: LOADER.global_valid(-3, 2), "global_valid: `step`", "at least 0", "-3"),
+    ("loader steps", lambda: LOADER.global_valid(0, -1), "global_valid: `k`", "at least 1", "-1"),
 ]
 
 
@@ -50,6 +54,28 @@ WRONG_NUMBERS = [
 def test_a_wrong_number_is_named_when_the_op_is_called(call):
     make, *words = call
     with refused(ValueError, *words):
+        make()
+
+
+WRONG_TYPES = [
+    (lambda: LOADER.set_epoch("x"), "set_epoch: `epoch`", "'x'"),
+    (lambda: LOADER.global_valid("x"), "global_valid: `step`", "'x'"),
+    (lambda: LOADER.global_valid(0, None), "global_valid: `k`", "None"),
+    (lambda: tdi.DataLoader(range(6), shuffle=True, seed="x"), "DataLoader: `seed`", "'x'"),
+    (lambda: tdi.DataLoader(range(6), shuffle=True, seed=2.5), "DataLoader: `seed`", "2.5"),
+    (lambda: RANGE.explain("x"), "explain: `strategy`", "a Strategy", "str"),
+    (lambda: two().distribute_dataset(RANGE.batch(2)).set_epoch("x"), "set_epoch: `epoch`", "'x'"),
+    (lambda: two().distribute_dataset(RANGE.batch(2)).reduce(0, 3), "reduce: `fn`", "int"),
+    (lambda: tdi.distributed_mean(torch.tensor(1.0), None), "distributed_mean: `info`", "StepInfo", "NoneType"),
+    (lambda: tdi.scaled_mean(torch.tensor(1.0), None, torch.ones(1)), "scaled_mean: `info`", "StepInfo", "NoneType"),
+    (lambda: tdi.restore_order(torch.ones(2), None), "restore_order: `info`", "StepInfo", "NoneType"),
+]
+
+
+@pytest.mark.parametrize("call", WRONG_TYPES, ids=lambda call: call[1])
+def test_a_wrong_type_is_named(call):
+    make, *words = call
+    with refused(TypeError, *words):
         make()
 
 
