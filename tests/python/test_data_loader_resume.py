@@ -318,3 +318,10 @@ def test_a_resumed_run_with_workers_is_the_run_that_was_not_interrupted(part):
             check_case(case, random.Random(seed))
         except Exception as error:
             raise AssertionError(f"{case}, {seed}") from error
+
+
+@pytest.mark.parametrize("source", ["torch", "generator"])
+def test_batches_drawn_when_an_iterator_is_used_again_are_drawn_again(source):
+    case = Case("rows", "eager", 4, source, workers=1, persistent=True)
+    for seed in range(4):
+        check_case(case, random.Random(seed))

@@ -95,6 +95,7 @@ class LoaderIter(_BaseDataLoaderIter):
             return
         with loader._memory.opening(loader):
             self._begin(loader)
+            self._position.reused = True
             super()._reset(loader, first_iter)
             self._draws.note(self._start)
             self._open_order()
@@ -110,6 +111,9 @@ class LoaderIter(_BaseDataLoaderIter):
 
     def _open_order(self) -> None:
         if self._dataset_kind == _DatasetKind.Map:
+            if self._start.reuses:
+                self._draws.restore(self._start.begin)
+                self._sampler_iter = iter(self._index_sampler)
             self._sampler_iter = open_indices(
                 self._index_sampler, self._sampler_iter, self._start, self._draws, self._seed
             )

@@ -50,8 +50,8 @@ def options_of(loader: DataLoader) -> _C.Options:
 
 
 def row_options(source: Source, options: _C.Options, ahead: bool) -> _C.Options:
-    """`options` for rows: they are copied when they are asked for, unless nobody can write to them or the user said that
-    they may be read ahead."""
+    """`options` for rows: they are copied when they are asked for, unless nobody can write to them or the user said
+    that they may be read ahead."""
     return options if source.steady or ahead else IN_CALLERS_THREAD
 
 

@@ -30,8 +30,9 @@ class Start:
     after the last draw. `base_seed`: of the workers, where that is known. `saved`: the state that was loaded, if any.
     `state`: the same if the epoch goes on in it. `at_end`: a state of the dataset or the sampler was loaded that was
     saved when an epoch had ended, or before it began. Some then stand at the end, and have one more iteration without
-    anything. `resized`: batches of the iterator before its batch size changed, the row after them and the new size, for
-    each change.
+    anything. `reuses`: the sampler is iterated as by an iterator that is used again, which torch does once and without
+    drawing a seed for workers before; a sampler may draw right then. `resized`: for each change of the batch size, the
+    batches of the iterator before it, the row after them and the new size.
     """
 
     epoch: int = 0
@@ -44,6 +45,7 @@ class Start:
     saved: dict[str, Any] | None = None
     state: dict[str, Any] | None = None
     at_end: bool = False
+    reuses: bool = False
     resized: list[tuple[int, int, int]] = field(default_factory=list)
 
     def row_after(self, batches: int, batch_size: int) -> int:
@@ -192,7 +194,7 @@ def checked_batch_size(size: Any) -> int:
 def _noting_sizes(
     index_sampler: BatchSampler, size: int, indices: Iterator[list], start: Start
 ) -> Iterator[list]:
-    """`indices` of a sampler whose batch size, `size` at first, may be set meanwhile, which the position has to know."""
+    """`indices` of a sampler whose batch size, at first `size`, may be set meanwhile; the position has to know it."""
     row, drop_last = start.rows, index_sampler.drop_last
     for batches, batch in enumerate(indices):
         if index_sampler.batch_size != size and not (drop_last and batches):

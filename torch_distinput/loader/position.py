@@ -28,12 +28,12 @@ class Position:
     It outlives the iterator, so that this needs no last word: a finalizer may run anywhere, also while torch holds the
     lock of a generator. `yielded`: batches handed out. `ended`: a stream or a sampler has nothing behind them.
     `native`: what tells the position of a native cursor. `seed`: what an order is a function of, with the epoch.
-    `base_seed`: of the workers, where there are any.
+    `base_seed`: of the workers, where there are any. `reused`: the iterator had an epoch before.
     """
 
     def __init__(self, loader: DataLoader, start: Start, draws: Draws, reads_ahead: bool):
         self.yielded = 0
-        self.finished = self.ended = False
+        self.finished = self.ended = self.reused = False
         self.native: Callable[[], Any] | None = None
         self.seed: int | None = None
         self.base_seed: int | None = None
@@ -129,6 +129,7 @@ class Position:
             "size": self._size,
             "seed": self.seed,
             "base_seed": self.base_seed,
+            "reused": self._persistent if self.finished else self.reused,
             "rng": begin.rng,
             "generator": begin.generator,
             "sampler_generator": begin.sampler,
@@ -173,7 +174,7 @@ def restore(loader: DataLoader, state: dict[str, Any], draws: Draws) -> Start:
     if finished:
         start = Start(state["epoch"] + 1)
     start.at_end = finished or not state["batches"]
-    start.saved = state
+    start.saved, start.reuses = state, state["reused"]
     # Workers of a loader are made anew for each epoch, unless they are persistent.
     start.base_seed = None if finished and not loader.persistent_workers else state["base_seed"]
     start.first = None if first is None else Drawn(*first)

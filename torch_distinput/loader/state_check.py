@@ -89,6 +89,7 @@ def _plain_rules(loader: DataLoader) -> dict[str, Rule]:
         "size": _ANY,  # was compared
         "seed": _optional(_whole(0, 2**64 - 1)),
         "base_seed": _optional(_whole(-(2**63))),
+        "reused": _FLAG,
         "rng": _generator_rule("torch's generator", generators[0]),
         "generator": _generator_rule("the loader's generator", generators[1]),
         "sampler_generator": _generator_rule("the sampler's generator", generators[2]),
