@@ -3,19 +3,51 @@
 
 #include <utility>
 
+#include "core/interrupt_watch.h"
+
 namespace torch_distinput {
 namespace {
 
 const std::function<void()> kNoCheck;
 thread_local const std::function<void()>* current = &kNoCheck;
+/// The innermost watch within the innermost scope.
+thread_local InterruptWatch* watches = nullptr;
+
+/// `check`, whose exceptions are reported.
+std::function<void()> reporting(std::function<void()> check) {
+  return [check = std::move(check)] {
+    try {
+      check();
+    } catch (...) {
+      report_interrupt(std::current_exception());
+      throw;
+    }
+  };
+}
 
 }  // namespace
 
 InterruptScope::InterruptScope(std::function<void()> check)
-    : check_(std::move(check)), outer_(std::exchange(current, &check_)) {}
+    : check_(reporting(std::move(check))),
+      outer_(std::exchange(current, &check_)),
+      outer_watches_(std::exchange(watches, nullptr)) {}
 
-InterruptScope::~InterruptScope() { current = outer_; }
+InterruptScope::~InterruptScope() {
+  current = outer_;
+  watches = outer_watches_;
+}
 
 const std::function<void()>& interrupt_check() { return *current; }
+
+InterruptWatch::InterruptWatch() : outer_(std::exchange(watches, this)) {}
+
+InterruptWatch::~InterruptWatch() { watches = outer_; }
+
+void report_interrupt(const std::exception_ptr& interrupt) noexcept {
+  if (!*current) return;
+  for (InterruptWatch* watch = watches; watch != nullptr; watch = watch->outer_) {
+    if (!watch->interrupt_) watch->interrupt_ = interrupt;
+  }
+}
 
 }  // namespace torch_distinput

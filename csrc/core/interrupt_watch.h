@@ -2,34 +2,28 @@
 #pragma once
 
 #include <exception>
-#include <optional>
 
 #include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
 
-/// While it lives, remembers what this thread's interrupt check throws: an interrupt that passes through a
-/// pipeline is no error of the pipeline, even where something on the way took it for one.
+/// While it lives, remembers the interrupt of this thread's InterruptScope: an interrupt that passes through
+/// a pipeline is no error of the pipeline, even where something on the way took it for one. Watches nest.
 class InterruptWatch {
  public:
-  InterruptWatch() {
-    if (const auto& check = interrupt_check()) {
-      scope_.emplace([this, &check] {
-        try {
-          check();
-        } catch (...) {
-          interrupt_ = std::current_exception();
-          throw;
-        }
-      });
-    }
-  }
+  InterruptWatch();
+  ~InterruptWatch();
+  InterruptWatch(const InterruptWatch&) = delete;
+  InterruptWatch& operator=(const InterruptWatch&) = delete;
 
+  /// The first one; null if there was none.
   const std::exception_ptr& interrupt() const noexcept { return interrupt_; }
 
  private:
+  friend void report_interrupt(const std::exception_ptr& interrupt) noexcept;
+
+  InterruptWatch* outer_;
   std::exception_ptr interrupt_;
-  std::optional<InterruptScope> scope_;
 };
 
 }  // namespace torch_distinput

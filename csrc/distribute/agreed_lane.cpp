@@ -84,9 +84,14 @@ class Change {
 
 class AgreedLane final : public Lane {
  public:
-  AgreedLane(const DistributionPtr& distribution, std::unique_ptr<Lane> own, OwnSteps own_steps,
-             const Start& start, std::shared_ptr<PeerRounds> rounds, Counter& counter, StepsAhead ahead)
-      : own_(std::move(own)),
+  using OpenLane = std::function<std::unique_ptr<Lane>(const Start&)>;
+
+  /// `open`: opens the rank's own stream at a place.
+  AgreedLane(const DistributionPtr& distribution, OpenLane open, OwnSteps own_steps, const Start& start,
+             std::shared_ptr<PeerRounds> rounds, Counter& counter, StepsAhead ahead)
+      : open_(std::move(open)),
+        own_(open_(start)),
+        own_at_(start),
         rounds_(std::move(rounds)),
         counter_(counter),
         first_step_(start.position.step),
@@ -118,9 +123,7 @@ class AgreedLane final : public Lane {
     return table_->agreement.released() > 0;
   }
   std::int64_t waits() const override { return waits_.value(); }
-  bool survives_interrupt() const override {
-    return reader_ || !interrupted_reading_ || own_->survives_interrupt();
-  }
+  bool survives_interrupt() const override { return true; }
 
  private:
   static bool until_first(const Distribution& distribution) {
@@ -184,21 +187,25 @@ class AgreedLane final : public Lane {
     }
   }
 
-  /// Makes one own step; false when none follows. An interrupt is thrown: it is no failure of the stream.
+  /// Makes one own step; false when none follows. An interrupt is thrown: it is no failure of the stream,
+  /// which is then opened again where it was.
   bool read_step() {
     const InterruptWatch watch;
     std::optional<BuiltStep> step;
     std::exception_ptr error;
     try {
+      if (interrupted_) own_ = open_(own_at_);
+      interrupted_ = false;
       step = own_->next();
     } catch (...) {
       error = std::current_exception();
     }
     if (watch.interrupt()) {
       // Also where a step came: what looks ahead of it met the interrupt and took it for an error behind it.
-      interrupted_reading_ = true;
+      interrupted_ = interrupted_ || step.has_value() || !own_->survives_interrupt();
       std::rethrow_exception(watch.interrupt());
     }
+    if (step) own_at_ = step->after;
     Change table(*table_);
     Agreement& agreement = table->agreement;
     if (error) {
@@ -309,7 +316,12 @@ class AgreedLane final : public Lane {
     return taken;
   }
 
+  // Of the thread that makes own steps.
+  OpenLane open_;
   std::unique_ptr<Lane> own_;
+  Start own_at_;              // behind the last of them
+  bool interrupted_ = false;  // own_ is not there
+
   std::shared_ptr<PeerRounds> rounds_;
   Counter& counter_;
   std::int64_t first_step_;
@@ -322,7 +334,6 @@ class AgreedLane final : public Lane {
   std::optional<RoundText> said_;  // in a round that is not over
   // Of the consumer.
   std::int64_t next_step_ = first_step_;
-  bool interrupted_reading_ = false;  // in its own thread: the stream may stand anywhere
   OwnSteps own_steps_;
   // Last, because they use the others.
   std::optional<WorkerThread> reader_;
@@ -337,9 +348,9 @@ std::unique_ptr<Lane> open_agreed_lane(const DistributionPtr& distribution, cons
                                        std::int64_t row_start) {
   StepsAhead ahead(*distribution);
   const Reading reading = ahead.at_first() > 0 ? Reading::kHere : Reading::kAhead;
-  auto own = open_lane(distribution, context, start, shipping, reading);
+  auto open = [=](const Start& at) { return open_lane(distribution, context, at, shipping, reading); };
   OwnSteps own_steps(distribution, context, start, row_start);
-  return std::make_unique<AgreedLane>(distribution, std::move(own), std::move(own_steps), start,
+  return std::make_unique<AgreedLane>(distribution, std::move(open), std::move(own_steps), start,
                                       std::move(rounds), counter, std::move(ahead));
 }
 

@@ -69,6 +69,7 @@ std::optional<PerReplica> DistributedIterator::Impl::take(bool only_complete) {
   check_usable();
   if (error_) std::rethrow_exception(error_);
   if (ended_) return std::nullopt;
+  if (interrupted_) stop();
   const InterruptWatch watch;
   BuiltStep* step = nullptr;
   try {
@@ -87,8 +88,9 @@ std::optional<PerReplica> DistributedIterator::Impl::take(bool only_complete) {
     }
   }
   if (watch.interrupt()) {
-    // Otherwise the pipeline may have been left anywhere: it is opened again where this iterator stands.
-    if (!lane_ || !lane_->survives_interrupt()) stop();
+    // Otherwise the pipeline may have been left anywhere: it is opened again where this iterator stands, but
+    // not now, because stopping it waits for functions that are running.
+    interrupted_ = !lane_ || !lane_->survives_interrupt();
     std::rethrow_exception(watch.interrupt());
   }
   ended_ = step == nullptr;
@@ -225,6 +227,7 @@ void DistributedIterator::Impl::stop() {
   earlier_waits_ = waits();
   ahead_.reset();
   lane_.reset();
+  interrupted_ = false;
 }
 
 std::int64_t DistributedIterator::Impl::waits() const {

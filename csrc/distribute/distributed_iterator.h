@@ -64,8 +64,9 @@ struct DistributedIterator::Impl {
   std::optional<BuiltStep> ahead_;  // made and not handed out
   std::exception_ptr error_;
   std::optional<StepInfo> info_;
-  bool used_ = false;   // epochs_ knows that this epoch handed something out
-  bool ended_ = false;  // no step follows
+  bool used_ = false;         // epochs_ knows that this epoch handed something out
+  bool ended_ = false;        // no step follows
+  bool interrupted_ = false;  // lane_ and ahead_ are not where this iterator is
   bool closed_ = false;
   std::int64_t earlier_waits_ = 0;  // of the lanes before lane_
   std::int64_t allocations_before_;

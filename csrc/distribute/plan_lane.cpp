@@ -70,6 +70,7 @@ class PlanLane final : public Lane {
   }
   bool ready() const override { return ended_ || producer_.ready(); }
   std::int64_t waits() const override { return producer_.waits(); }
+  bool survives_interrupt() const override { return !producer_.failed(); }
 
  private:
   Producer producer_;

@@ -156,10 +156,11 @@ void DatasetIterator::Impl::load(const State& state) {
   open();
   checkpoint_ = {position, elements_since, {}};
   suspect_ = true;
+  const InterruptWatch watch;
   try {
     recover();
   } catch (...) {
-    error_ = std::current_exception();
+    if (!watch.interrupt()) error_ = std::current_exception();
     throw;
   }
   if (epochs_ != nullptr) epochs_->adopt(run_.epoch, used_, run_.seed);

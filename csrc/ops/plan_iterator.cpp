@@ -11,6 +11,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/interrupt_watch.h"
 #include "core/state_reader.h"
 #include "ops/read_ahead.h"
 #include "runtime/counters.h"
@@ -26,8 +27,9 @@ struct Chunk {
   std::exception_ptr error;
 };
 
-/// Fetches [begin, end). When that fails, one by one up to the element that fails.
+/// Fetches [begin, end). When that fails, one by one up to the element that fails; not after an interrupt.
 Chunk fetch_chunk(const Plan& plan, std::int64_t begin, std::int64_t end) {
+  const InterruptWatch watch;
   std::vector<std::int64_t> positions(static_cast<std::size_t>(end - begin));
   std::iota(positions.begin(), positions.end(), begin);
   Chunk chunk;
@@ -36,7 +38,7 @@ Chunk fetch_chunk(const Plan& plan, std::int64_t begin, std::int64_t end) {
   } catch (...) {
     chunk.error = std::current_exception();
   }
-  if (!chunk.error || end - begin == 1) return chunk;
+  if (!chunk.error || end - begin == 1 || watch.interrupt()) return chunk;
   Chunk singles;
   for (std::int64_t position = begin; position < end && !singles.error; ++position) {
     Chunk single = fetch_chunk(plan, position, position + 1);
@@ -95,6 +97,7 @@ class PlanIterator final : public Iterator {
     error_ = nullptr;
     cut_.reset();
     waits_ = 0;
+    interrupted_ = false;
   }
 
   std::int64_t most_elements() const { return std::min(plan_->size(), kMostCounted); }
@@ -126,6 +129,11 @@ class PlanIterator final : public Iterator {
 
   void refill() {
     if (error_ || position_ >= plan_->size()) return;
+    if (std::exchange(interrupted_, false)) {
+      producer_.reset();
+      waits_ = 0;
+    }
+    const InterruptWatch watch;
     Chunk chunk;
     if (cut_) {
       chunk = take_cut();
@@ -135,6 +143,11 @@ class PlanIterator final : public Iterator {
       if (made) chunk = std::move(*made);
     } else {
       chunk = begin();
+    }
+    if (watch.interrupt()) {
+      // In a function that this thread ran. What was made is made again, from where this iterator stands.
+      interrupted_ = true;
+      std::rethrow_exception(watch.interrupt());
     }
     ready_ = std::move(chunk.elements);
     error_ = std::move(chunk.error);
@@ -193,6 +206,7 @@ class PlanIterator final : public Iterator {
   std::vector<Element> ready_;
   std::size_t used_ = 0;  ///< how many of `ready_` were handed out
   std::exception_ptr error_;
+  bool interrupted_ = false;  ///< `producer_` is not where this iterator is
   std::int64_t waits_ = 0;
   std::optional<Sample> first_;                     ///< what the first element cost
   std::optional<OrderedProducer<Chunk>> producer_;  ///< none before the first `next`

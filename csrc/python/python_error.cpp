@@ -2,6 +2,10 @@
 #include "python/python_error.h"
 
 #include <cstring>
+#include <exception>
+#include <utility>
+
+#include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
 namespace py = pybind11;
@@ -79,8 +83,10 @@ py::object text_to_python(const char* text) {
 void set_error(PyObject* type, const char* message) { PyErr_SetObject(type, text_to_python(message).ptr()); }
 
 void throw_python(PythonError error) {
-  if (!error.is(PyExc_Exception)) throw PythonInterrupt{std::move(error)};
-  throw error;
+  if (error.is(PyExc_Exception)) throw error;
+  const auto interrupt = std::make_exception_ptr(PythonInterrupt{std::move(error)});
+  report_interrupt(interrupt);
+  std::rethrow_exception(interrupt);
 }
 
 void throw_python() { throw_python(PythonError::fetch()); }

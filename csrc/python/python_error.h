@@ -50,7 +50,7 @@ class PythonError final : public std::exception {
 };
 
 /// A KeyboardInterrupt, SystemExit or another exception that is no failure of a row: not a std::exception, so
-/// that `on_error="skip"` lets it pass.
+/// that `on_error="skip"` lets it pass. Thrown in the thread of a consumer it is an interrupt of its call.
 struct PythonInterrupt {
   PythonError error;
 };

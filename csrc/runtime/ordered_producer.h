@@ -63,6 +63,9 @@ class OrderedProducer {
   /// ahead (`concurrency() == 0`) only at the end.
   bool ready() const;
 
+  /// Whether making an item threw an exception that `next` has thrown.
+  bool failed() const noexcept { return error_ != nullptr; }
+
   /// How often `next` had to sleep because another thread was still building the item.
   std::int64_t waits() const noexcept { return state_->board.waits(); }
 

@@ -1,15 +1,21 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <exception>
 #include <functional>
 
 #include "torch_distinput/api.h"
 
 namespace torch_distinput {
 
+class InterruptWatch;
+
 /// While one of these lives, waits made by this thread inside the library call
 /// `check` about every 50 ms; what it throws ends the wait and loses nothing.
 /// Python's binding looks for Ctrl-C this way. Scopes nest; the innermost counts.
+///
+/// Such an exception is no failure of the pipeline: the call ends, the position stays, and the next call goes
+/// on. The same holds for one that `report_interrupt` was told of.
 class TDI_API InterruptScope {
  public:
   explicit InterruptScope(std::function<void()> check);
@@ -20,9 +26,14 @@ class TDI_API InterruptScope {
  private:
   std::function<void()> check_;
   const std::function<void()>* outer_;
+  InterruptWatch* outer_watches_;
 };
 
 /// This thread's check; empty when there is none.
 TDI_API const std::function<void()>& interrupt_check();
+
+/// Says that `interrupt`, which is about to be thrown, is one: a user's function that this thread runs for
+/// its caller was interrupted. Without an InterruptScope of this thread it is an error like any other.
+TDI_API void report_interrupt(const std::exception_ptr& interrupt) noexcept;
 
 }  // namespace torch_distinput

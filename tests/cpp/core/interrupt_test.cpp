@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <thread>
+
+#include "core/interrupt_watch.h"
 
 namespace torch_distinput {
 namespace {
@@ -30,6 +33,45 @@ TEST(InterruptScope, BelongsToOneThread) {
   bool other_has_check = true;
   std::thread([&] { other_has_check = static_cast<bool>(interrupt_check()); }).join();
   EXPECT_FALSE(other_has_check);
+}
+
+std::exception_ptr some_interrupt() { return std::make_exception_ptr(std::runtime_error("interrupt")); }
+
+TEST(InterruptWatch, SeesWhatTheCheckThrowsAndWhatIsReported) {
+  const InterruptScope scope([] { throw std::runtime_error("checked"); });
+  const InterruptWatch outer;
+  {
+    const InterruptWatch checking;
+    EXPECT_THROW(interrupt_check()(), std::runtime_error);
+    EXPECT_TRUE(checking.interrupt());
+  }
+  EXPECT_TRUE(outer.interrupt());
+  const InterruptWatch reported;
+  EXPECT_FALSE(reported.interrupt());
+  report_interrupt(some_interrupt());
+  EXPECT_TRUE(reported.interrupt());
+}
+
+TEST(InterruptWatch, WithoutAScopeNothingIsAnInterrupt) {
+  const InterruptScope scope([] {});
+  std::thread([] {
+    const InterruptWatch watch;
+    report_interrupt(some_interrupt());
+    EXPECT_FALSE(watch.interrupt());
+  }).join();
+}
+
+TEST(InterruptWatch, AnInterruptEndsOnlyTheCallThatItStrikes) {
+  const InterruptScope users_call([] {});
+  const InterruptWatch outer;
+  {
+    // A function of the user's that itself reads another pipeline, and may catch what comes out of there.
+    const InterruptScope nested([] {});
+    const InterruptWatch inner;
+    report_interrupt(some_interrupt());
+    EXPECT_TRUE(inner.interrupt());
+  }
+  EXPECT_FALSE(outer.interrupt());
 }
 
 }  // namespace

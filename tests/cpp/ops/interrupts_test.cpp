@@ -1,0 +1,124 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/scalar_tensor.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ops/op_testing.h"
+#include "support/interrupts.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput {
+namespace {
+
+using fakes::Interrupted;
+using fakes::InterruptedCall;
+using op_testing::foreign;
+using op_testing::items;
+using op_testing::Values;
+
+/// Pipelines whose function runs in the consumer's thread.
+const std::map<std::string, std::function<Dataset(const FunctionPtr&)>>& pipelines() {
+  static const auto* const all = new std::map<std::string, std::function<Dataset(const FunctionPtr&)>>{
+      {"map", [](const FunctionPtr& f) { return Dataset::range(9).map(f); }},
+      {"map and batch", [](const FunctionPtr& f) { return Dataset::range(9).map(f).batch(2); }},
+      {"map of batches", [](const FunctionPtr& f) { return Dataset::range(9).batch(2).map(f); }},
+      {"map of a stream", [](const FunctionPtr& f) { return op_testing::generated(9).map(f).batch(2); }},
+      {"stream above a map",
+       [](const FunctionPtr& f) {
+         return Dataset::range(9).map(f).batch(2).filter([](const Element&) { return true; });
+       }},
+      {"filter",
+       [](const FunctionPtr& f) {
+         return op_testing::generated(9).filter(foreign([f](Element element) {
+           f->apply({&element, 1});
+           return Element(at::scalar_tensor(true, at::kBool));
+         }));
+       }},
+      {"flat_map",
+       [](const FunctionPtr& f) {
+         return Dataset::range(3).flat_map([f](const Element&) { return Dataset::range(3).map(f); });
+       }},
+      {"interleave",
+       [](const FunctionPtr& f) {
+         return Dataset::range(3).interleave([f](const Element&) { return Dataset::range(3).map(f); },
+                                             {.cycle_length = 2});
+       }},
+      {"unbatch", [](const FunctionPtr& f) { return Dataset::range(9).batch(3).map(f).unbatch(); }},
+      {"skipping",
+       [](const FunctionPtr& f) { return Dataset::range(9).map(f).with_options(op_testing::skipping()); }},
+      {"parallel interleave over it",
+       [](const FunctionPtr& f) {
+         return Dataset::range(3).map(f).interleave([](const Element&) { return Dataset::range(2); },
+                                                    {.cycle_length = 2, .num_parallel_calls = 2});
+       }},
+      {"parallel map over it",
+       [](const FunctionPtr& f) {
+         return op_testing::generated(9).map(f).map(foreign([](Element element) { return element; }),
+                                                    {.num_parallel_calls = 2});
+       }},
+  };
+  return *all;
+}
+
+class AnInterrupt : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(AnInterrupt, InAFunctionIsThrownOnceAndLosesNoRow) {
+  const auto& make = pipelines().at(GetParam());
+  const auto expected = op_testing::elements(make(foreign([](Element element) { return element; })));
+  for (std::int64_t struck = 0; struck < 9; ++struck) {
+    InterruptedCall call(struck);
+    DatasetIterator cursor = make(foreign(call.function())).iterate({.epoch = 0});
+    const InterruptScope consumer([] {});
+    std::vector<Values> seen;
+    int interrupts = 0;
+    while (interrupts < 5) {
+      try {
+        const auto element = cursor.next();
+        if (!element) break;
+        seen.push_back(items(*element));
+      } catch (const Interrupted&) {
+        ++interrupts;
+      }
+    }
+    EXPECT_EQ(seen, expected) << "interrupted in call " << struck;
+    EXPECT_EQ(interrupts, call.struck() ? 1 : 0) << "interrupted in call " << struck;
+  }
+}
+
+TEST_P(AnInterrupt, LeavesThePositionBeforeTheElement) {
+  const auto& make = pipelines().at(GetParam());
+  const Dataset whole = make(foreign([](Element element) { return element; }));
+  InterruptedCall call(2);
+  DatasetIterator cursor = make(foreign(call.function())).iterate({.epoch = 0, .seed = 1});
+  {
+    const InterruptScope consumer([] {});
+    EXPECT_THROW(op_testing::elements(cursor), Interrupted);
+  }
+  DatasetIterator resumed = whole.iterate({.epoch = 0, .seed = 1});
+  resumed.load(cursor.save());
+  DatasetIterator uninterrupted = whole.iterate({.epoch = 0, .seed = 1});
+  const auto all = op_testing::elements(uninterrupted);
+  const auto rest = op_testing::elements(resumed);
+  ASSERT_LE(rest.size(), all.size());
+  EXPECT_TRUE(std::equal(rest.begin(), rest.end(), all.end() - std::ssize(rest)));
+  EXPECT_EQ(rest, op_testing::elements(cursor));
+}
+
+INSTANTIATE_TEST_SUITE_P(Everywhere, AnInterrupt, ::testing::ValuesIn([] {
+                           std::vector<std::string> names;
+                           for (const auto& [name, make] : pipelines()) names.push_back(name);
+                           return names;
+                         }()),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), ' ', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace torch_distinput

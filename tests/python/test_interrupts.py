@@ -1,0 +1,106 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Ctrl-C in a function that runs in the consumer's thread ends one call: nothing is lost, and the next call goes on."""
+
+import signal
+
+import pytest
+import torch
+
+import torch_distinput as tdi
+
+SCALAR = tdi.TensorSpec((), torch.int64)
+INLINE = tdi.InputOptions(per_replica_buffer_size=0)
+
+
+class Function:
+    """Passes rows on. Ctrl-C strikes in call `struck`, as the interpreter sees it: between two of its instructions."""
+
+    def __init__(self, struck):
+        self.struck = struck
+        self.calls = 0
+
+    def __call__(self, x):
+        self.calls += 1
+        if self.calls == self.struck:
+            signal.raise_signal(signal.SIGINT)
+        return x
+
+    def rows(self):
+        for row in range(12):
+            yield self(row)
+
+
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, function):
+        self.function = function
+
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, index):
+        return self.function(index)
+
+
+def mirrored(dataset):
+    return tdi.MirroredStrategy(["cpu", "cpu"]).distribute_dataset(dataset, INLINE)
+
+
+PIPELINES = {
+    "map": lambda f: tdi.Dataset.range(12).map(f),
+    "map of batches": lambda f: tdi.Dataset.range(12).batch(3).map(f),
+    "batch of a map": lambda f: tdi.Dataset.range(12).map(f).batch(3),
+    "filter": lambda f: tdi.Dataset.range(12).filter(lambda x: f(x) is not None),
+    "generator": lambda f: tdi.Dataset.from_generator(f.rows, SCALAR),
+    "batched generator": lambda f: tdi.Dataset.from_generator(f.rows, SCALAR).batch(5),
+    "rows": lambda f: tdi.Dataset.from_torch(Rows(f)).shuffle(seed=1),
+    "flat_map": lambda f: tdi.Dataset.range(3).flat_map(lambda x: tdi.Dataset.range(4).map(f)),
+    "mirrored": lambda f: mirrored(tdi.Dataset.range(12).map(f, element_spec=SCALAR).batch(4)),
+    "mirrored generator": lambda f: mirrored(tdi.Dataset.from_generator(f.rows, SCALAR).batch(4)),
+}
+
+
+def plain(element):
+    parts = element.values if isinstance(element, tdi.PerReplica) else (element,)
+    return [part.tolist() for part in parts]
+
+
+def read(iterator):
+    """What the iterator yields, and how often Ctrl-C came out of it."""
+    seen, interrupts = [], 0
+    while interrupts < 3:
+        try:
+            seen.append(plain(next(iterator)))
+        except KeyboardInterrupt:
+            interrupts += 1
+        except StopIteration:
+            break
+    return seen, interrupts
+
+
+@pytest.mark.parametrize("make", PIPELINES.values(), ids=PIPELINES.keys())
+@pytest.mark.parametrize("struck", [1, 2, 4])
+def test_ctrl_c_in_a_function_is_raised_once_and_loses_no_row(make, struck):
+    expected, _ = read(iter(make(Function(struck=0))))
+    assert read(iter(make(Function(struck)))) == (expected, 1)
+
+
+@pytest.mark.parametrize("make", PIPELINES.values(), ids=PIPELINES.keys())
+def test_after_ctrl_c_the_saved_position_is_before_the_row(make):
+    expected, _ = read(iter(make(Function(struck=0))))
+    dataset = make(Function(struck=4))
+    iterator, seen = iter(dataset), []
+    with pytest.raises(KeyboardInterrupt):
+        for element in iterator:
+            seen.append(plain(element))
+    resumed = iter(make(Function(struck=0)))
+    resumed.load_state_dict(iterator.state_dict())
+    assert seen + read(resumed)[0] == expected
+
+
+def test_ctrl_c_that_a_nested_loop_catches_is_no_interrupt_of_the_outer_one():
+    def nested(x):
+        with pytest.raises(KeyboardInterrupt):
+            list(tdi.Dataset.range(3).map(Function(struck=2)))
+        return x
+
+    assert read(iter(tdi.Dataset.range(3).map(nested))) == ([[0], [1], [2]], 0)
