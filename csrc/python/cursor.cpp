@@ -102,7 +102,9 @@ LiveCursor::LiveCursor(std::string name) : name_(std::move(name)), process_(::ge
   live_cursors().insert(this);
 }
 
-LiveCursor::~LiveCursor() { live_cursors().erase(this); }
+LiveCursor::~LiveCursor() { retire(); }
+
+void LiveCursor::retire() { live_cursors().erase(this); }
 
 bool LiveCursor::inherited() const noexcept { return process_ != ::getpid(); }
 

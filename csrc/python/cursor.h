@@ -29,6 +29,8 @@ class LiveCursor {
   explicit LiveCursor(std::string name);
   virtual ~LiveCursor();
 
+  /// From now on the end of the interpreter does not look at the cursor. Called before it is taken apart.
+  void retire();
   /// Whether this is a forked child of the process that made the cursor.
   bool inherited() const noexcept;
   /// Throws RuntimeError in a forked child and while another thread is inside the cursor.
@@ -68,6 +70,7 @@ class CursorHandle final : public LiveCursor {
 
   ~CursorHandle() override {
     const py::error_scope keep_error;
+    retire();
     if (inherited()) {
       // Its threads and locks stayed behind in the parent.
       new std::shared_ptr<Cursor>(std::move(cursor_));

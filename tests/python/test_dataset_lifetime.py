@@ -262,6 +262,42 @@ def test_the_interpreter_exits_in_the_middle_of_an_epoch(blocked):
     assert time.monotonic() - start < 50
 
 
+@pytest.mark.parametrize("daemon", [False, True])
+@pytest.mark.parametrize("distributed", [False, True])
+def test_the_interpreter_exits_while_another_thread_drops_an_iterator(distributed, daemon):
+    """The drop waits a second for the function, without the GIL."""
+    result = run_script(
+        f"""
+        import threading
+        import torch, torch_distinput as tdi
+
+        never, blocked, dropping = threading.Event(), threading.Event(), threading.Event()
+
+        def block(x):
+            if x.item() > 3:
+                blocked.set()
+                never.wait()
+            return x
+
+        dataset = tdi.Dataset.range(100).map(block, element_spec=tdi.TensorSpec((), torch.int64)).batch(1).prefetch(8)
+        if {distributed}:
+            dataset = tdi.MirroredStrategy(["cpu"]).distribute_dataset(dataset)
+        iterator = iter(dataset)
+        next(iterator)
+        blocked.wait()
+
+        def drop():
+            global iterator
+            dropping.set()
+            del iterator
+
+        threading.Thread(target=drop, daemon={daemon}).start()
+        dropping.wait()
+        """
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 def test_dropping_an_iterator_does_not_wait_for_ever():
     go_on = threading.Event()
     started = threading.Event()
