@@ -139,8 +139,11 @@ class _NativeStrategy(Strategy):
         native_options = _input_options("distribute_datasets_from_function", options)
         _check_callable("distribute_datasets_from_function", "dataset_fn", dataset_fn)
 
+        made = []  # so that the garbage collector sees what they call until the distributed dataset is there
+
         def make(context: InputContext) -> _C.Dataset:
-            return _call_dataset_fn(dataset_fn, context)._native
+            made.append(_call_dataset_fn(dataset_fn, context)._native)
+            return made[-1]
 
         return self._distributed(self._native.distribute_datasets_from_function(make, native_options))
 

@@ -28,6 +28,7 @@ class NativeFunction final : public Function {
 
 }  // namespace
 
+UserCode::~UserCode() = default;
 Function::~Function() = default;
 RowSource::~RowSource() = default;
 Generator::~Generator() = default;

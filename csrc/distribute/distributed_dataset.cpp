@@ -98,6 +98,14 @@ std::optional<std::int64_t> DistributedDataset::num_steps() const {
   return impl_->num_steps(distribution, !distribution.completes);
 }
 
+std::vector<NodePtr> DistributedDataset::pipelines() const {
+  const Distribution& distribution = *impl_->distribution;
+  std::vector<NodePtr> nodes{distribution.dealing.node};
+  if (distribution.node) nodes.push_back(distribution.node);
+  for (const DistributionPtr& pipeline : distribution.pipelines) nodes.push_back(pipeline->dealing.node);
+  return nodes;
+}
+
 bool DistributedDataset::partial_batch_handling() const { return impl_->distribution->completes; }
 
 void DistributedDataset::set_epoch(std::int64_t epoch) const {

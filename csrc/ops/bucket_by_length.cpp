@@ -171,6 +171,7 @@ class BucketNode final : public UnaryNode {
   }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
   std::optional<std::int64_t> batch_size() const override { return std::nullopt; }
+  std::vector<const UserCode*> user_code() const override { return {buckets_->length().get()}; }
   /// As in the original, which groups by a function here, sharding by file cannot look through it.
   Traits traits() const override {
     return {.fallible = true, .foreign = buckets_->length()->foreign(), .batches = true};

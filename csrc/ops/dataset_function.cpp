@@ -17,8 +17,12 @@ namespace {
 /// Checks the elements of one of the datasets that a function made.
 class CheckedCursor final : public Iterator {
  public:
-  CheckedCursor(IteratorPtr elements, std::shared_ptr<ElementType> type, std::string where)
-      : elements_(std::move(elements)), type_(std::move(type)), where_(std::move(where)) {}
+  CheckedCursor(NodePtr dataset, const IterContext& context, std::shared_ptr<ElementType> type,
+                std::string where)
+      : dataset_(std::move(dataset)),
+        elements_(open_iterator(dataset_, context)),
+        type_(std::move(type)),
+        where_(std::move(where)) {}
 
   std::optional<Element> next() override {
     std::optional<Element> element = elements_->next();
@@ -33,6 +37,7 @@ class CheckedCursor final : public Iterator {
   }
 
  private:
+  NodePtr dataset_;  ///< kept: it may keep what its own functions need
   IteratorPtr elements_;
   std::shared_ptr<ElementType> type_;
   std::string where_;
@@ -60,11 +65,11 @@ NodePtr DatasetFunction::dataset(Element element, std::int64_t number) const {
 }
 
 IteratorPtr DatasetFunction::open(Element element, std::int64_t number) const {
-  const NodePtr node = dataset(std::move(element), number);
+  NodePtr node = dataset(std::move(element), number);
   // Input 0 is what the function is applied to; each dataset has a place of its own behind it.
   IterContext inner = context_.input(static_cast<std::size_t>(number) + 1);
   inner.is_part = true;
-  return std::make_unique<CheckedCursor>(open_iterator(node, inner), type_,
+  return std::make_unique<CheckedCursor>(std::move(node), inner, type_,
                                          c10::str(call_, ": the dataset of element ", number));
 }
 

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ops/dataset_function.h"
 #include "ops/unary_node.h"
@@ -25,6 +26,7 @@ class DatasetFunctionNode : public UnaryNode {
   Traits traits() const final {
     return {.pass_through = true, .fallible = true, .foreign = function_->foreign()};
   }
+  std::vector<const UserCode*> user_code() const final { return {function_.get()}; }
   bool yields_readers() const final;
 
  protected:

@@ -90,6 +90,7 @@ class FilterNode final : public UnaryNode {
   Traits traits() const override {
     return {.pass_through = true, .fallible = true, .foreign = predicate_->foreign()};
   }
+  std::vector<const UserCode*> user_code() const override { return {predicate_.get()}; }
 
   IteratorPtr iterate(const IterContext& context) const override {
     return std::make_unique<FilterCursor>(open_iterator(input_ptr(), context.input(0)), predicate_, context);

@@ -151,6 +151,7 @@ class MapNode final : public UnaryNode {
     return spec_.get([this] { return options_.element_spec ? declared() : probe(); });
   }
   std::optional<std::int64_t> batch_size() const override { return std::nullopt; }
+  std::vector<const UserCode*> user_code() const override { return {function_.get()}; }
   Traits traits() const override {
     return {.pass_through = true,
             .fallible = true,

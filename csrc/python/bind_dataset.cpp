@@ -17,7 +17,8 @@
 namespace torch_distinput {
 namespace {
 
-using Class = py::class_<Dataset>;
+using Holder = PipelineHandle<Dataset>;
+using Class = py::class_<Dataset, Holder>;
 using OptionalInt = std::optional<std::int64_t>;
 
 Lists lists(bool are_structure) { return are_structure ? Lists::kStructure : Lists::kLeaf; }
@@ -299,7 +300,8 @@ void bind_questions(Class& dataset) {
             const IterateOptions options{
                 .epoch = epoch, .seed = seed, .stream_only = stream_only, .pin_memory = pin_memory};
             auto cursor = without_gil([&] { return self.iterate(options); });
-            return std::make_unique<CursorHandle<DatasetIterator>>("DatasetIterator", std::move(cursor));
+            return std::make_unique<CursorHandle<DatasetIterator>>("DatasetIterator", std::move(cursor),
+                                                                   CodeReferences(pipelines_of(self)));
           },
           py::arg("epoch") = py::none(), py::arg("seed") = py::none(), py::arg("stream_only") = false,
           py::arg("pin_memory") = false,
@@ -314,7 +316,8 @@ void bind_dataset(py::module_& module) {
   module.attr("INFINITE") = kInfiniteCardinality;
   module.attr("UNKNOWN") = kUnknownCardinality;
   module.attr("SHARD_HINT") = kShardHint;
-  Class dataset(module, "Dataset", "An immutable description of a sequence of elements.");
+  Class dataset(module, "Dataset", collected<Holder>(),
+                "An immutable description of a sequence of elements.");
   bind_sources(dataset);
   bind_ops(dataset);
   bind_questions(dataset);

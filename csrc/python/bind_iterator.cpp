@@ -23,7 +23,7 @@ py::object next(Handle& self) {
 
 void bind_iterator(py::module_& module) {
   py::class_<Handle>(
-      module, "DatasetIterator", collected_by_gc<DatasetIterator>(),
+      module, "DatasetIterator", collected<std::unique_ptr<Handle>>(),
       "One pass over a dataset. Serves one thread at a time and only the process that made it. After "
       "an exception `next` raises it again, and the position stays before the element that failed.")
       .def("__iter__", [](py::object self) { return self; })

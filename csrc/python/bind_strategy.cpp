@@ -44,7 +44,7 @@ py::object get_next_as_optional(Handle& self, const py::object& wrap) {
 }
 
 void bind_distributed_iterator(py::module_& module) {
-  py::class_<Handle>(module, "DistributedIterator", collected_by_gc<DistributedIterator>(),
+  py::class_<Handle>(module, "DistributedIterator", collected<std::unique_ptr<Handle>>(),
                      "One pass over the steps of a distributed dataset, as a pair of the value and the "
                      "StepInfo each. `wrap` "
                      "makes a leaf of the tuple of the replicas' leaves; None: there is one replica.")
@@ -82,15 +82,17 @@ void bind_distributed_iterator(py::module_& module) {
 }
 
 void bind_distributed_dataset(py::module_& module) {
-  py::class_<DistributedDataset>(module, "DistributedDataset",
-                                 "A dataset whose rows a strategy deals out over replicas.")
+  using Holder = PipelineHandle<DistributedDataset>;
+  py::class_<DistributedDataset, Holder>(module, "DistributedDataset", collected<Holder>(),
+                                         "A dataset whose rows a strategy deals out over replicas.")
       .def(
           "iterate",
           [](const DistributedDataset& self, std::optional<std::int64_t> epoch,
              std::optional<std::uint64_t> seed, bool stream_only) {
             const IterateOptions options{.epoch = epoch, .seed = seed, .stream_only = stream_only};
             auto cursor = without_gil([&] { return self.iterate(options); });
-            return std::make_unique<Handle>("DistributedIterator", std::move(cursor));
+            return std::make_unique<Handle>("DistributedIterator", std::move(cursor),
+                                            CodeReferences(pipelines_of(self)));
           },
           py::arg("epoch") = py::none(), py::arg("seed") = py::none(), py::arg("stream_only") = false,
           "A new iterator over the steps of an epoch.")

@@ -160,15 +160,18 @@ ElementReader::ElementReader(std::string where, Lists lists, Objects objects,
   if (type_) known_ = &Skeleton::of(type_->structure);
 }
 
-Leaf ElementReader::read_leaf(PyObject* value, const Structure& structure, std::size_t leaf) const {
+Leaf ElementReader::read_leaf(PyObject* value, const UserObject* maker, const Structure& structure,
+                              std::size_t leaf) const {
   const bool same = type_ && type_->structure.get() == &structure;
   Leaf result;
   with_leaf_name(structure, leaf, where_ + ": ",
                  [&] { result = leaf_from_python(value, objects_, same ? &type_->leaves[leaf] : nullptr); });
+  // The Python object of a dataset may be gone before C++ reads it.
+  if (auto* const dataset = std::get_if<NodePtr>(&result)) *dataset = keep_code(std::move(*dataset), maker);
   return result;
 }
 
-Element ElementReader::read(py::handle value) {
+Element ElementReader::read(py::handle value, const UserObject* maker) {
   Flat flat;
   if (known_ != nullptr && known_->match(value.ptr(), lists_in_known_, flat.leaves)) {
     flat.structure = known_->structure();
@@ -178,7 +181,8 @@ Element ElementReader::read(py::handle value) {
   }
   std::vector<Leaf> leaves;
   leaves.reserve(flat.leaves.size());
-  for (PyObject* const leaf : flat.leaves) leaves.push_back(read_leaf(leaf, *flat.structure, leaves.size()));
+  for (PyObject* const leaf : flat.leaves)
+    leaves.push_back(read_leaf(leaf, maker, *flat.structure, leaves.size()));
   Element element(std::move(flat.structure), std::move(leaves));
   if (!type_) type_ = spec_of(element);
   return element;

@@ -10,6 +10,7 @@
 
 #include "python/leaf.h"
 #include "python/skeleton.h"
+#include "python/user_object.h"
 #include "torch_distinput/dataset.h"
 #include "torch_distinput/element.h"
 #include "torch_distinput/spec.h"
@@ -37,11 +38,13 @@ class ElementReader {
   /// place of a leaf is then a leaf.
   ElementReader(std::string where, Lists lists, Objects objects, std::optional<ElementSpec> declared = {});
 
-  /// Throws c10::TypeError or c10::ValueError naming the value that can be no leaf.
-  Element read(py::handle value);
+  /// `maker`: what the value comes from a call of; null: from none. Throws c10::TypeError or c10::ValueError
+  /// naming the value that can be no leaf.
+  Element read(py::handle value, const UserObject* maker = nullptr);
 
  private:
-  Leaf read_leaf(PyObject* value, const Structure& structure, std::size_t leaf) const;
+  Leaf read_leaf(PyObject* value, const UserObject* maker, const Structure& structure,
+                 std::size_t leaf) const;
 
   std::string where_;
   Lists lists_;

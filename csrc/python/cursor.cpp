@@ -98,13 +98,17 @@ std::shared_ptr<Completion> start_detached(std::function<void()> work) {
 
 }  // namespace
 
-LiveCursor::LiveCursor(std::string name) : name_(std::move(name)), process_(::getpid()) {
+LiveCursor::LiveCursor(std::string name, CodeReferences code)
+    : name_(std::move(name)), process_(::getpid()), code_(std::move(code)) {
   live_cursors().insert(this);
 }
 
 LiveCursor::~LiveCursor() { retire(); }
 
-void LiveCursor::retire() { live_cursors().erase(this); }
+void LiveCursor::retire() {
+  live_cursors().erase(this);
+  code_.clear();
+}
 
 bool LiveCursor::inherited() const noexcept { return process_ != ::getpid(); }
 
@@ -132,7 +136,12 @@ void LiveCursor::rethrow(const PythonError& error) {
 int LiveCursor::traverse(visitproc visit, void* arg) const {
   Py_VISIT(error_.value.ptr());
   Py_VISIT(error_.traceback.ptr());
-  return 0;
+  return code_.traverse(visit, arg);
+}
+
+void LiveCursor::clear() {
+  error_ = {};
+  code_.clear();
 }
 
 void run_close(std::function<void()> close) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "python/gil.h"
+#include "python/handle.h"
 #include "python/python_error.h"
 
 namespace torch_distinput {
@@ -21,15 +22,16 @@ class LiveCursor {
   LiveCursor(const LiveCursor&) = delete;
   LiveCursor& operator=(const LiveCursor&) = delete;
 
-  /// For Python's garbage collector: exceptions hold frames, and frames hold cursors.
+  /// For Python's garbage collector: exceptions hold frames, and frames hold cursors, as callables do.
   int traverse(visitproc visit, void* arg) const;
-  void clear() { error_ = {}; }
+  void clear();
 
  protected:
-  explicit LiveCursor(std::string name);
+  LiveCursor(std::string name, CodeReferences code);
   virtual ~LiveCursor();
 
-  /// From now on the end of the interpreter does not look at the cursor. Called before it is taken apart.
+  /// From now on neither the garbage collector nor the end of the interpreter looks at the cursor. Called
+  /// before it is taken apart.
   void retire();
   /// Whether this is a forked child of the process that made the cursor.
   bool inherited() const noexcept;
@@ -49,6 +51,7 @@ class LiveCursor {
   pid_t process_;
   const char* refusal_ = nullptr;  ///< why the cursor cannot be used now
   PythonError::Raised error_;
+  CodeReferences code_;
 };
 
 /// Runs `close` without the GIL. Where callables may be running on other threads it gets a thread of its own,
@@ -65,8 +68,9 @@ void stop_live_cursors();
 template <class Cursor>
 class CursorHandle final : public LiveCursor {
  public:
-  CursorHandle(std::string name, Cursor cursor)
-      : LiveCursor(std::move(name)), cursor_(std::make_shared<Cursor>(std::move(cursor))) {}
+  /// `code`: what the cursor may call.
+  CursorHandle(std::string name, Cursor cursor, CodeReferences code)
+      : LiveCursor(std::move(name), std::move(code)), cursor_(std::make_shared<Cursor>(std::move(cursor))) {}
 
   ~CursorHandle() override {
     const py::error_scope keep_error;
@@ -112,23 +116,5 @@ class CursorHandle final : public LiveCursor {
 
   std::shared_ptr<Cursor> cursor_;
 };
-
-/// Makes the Python class of a cursor visible to the garbage collector.
-template <class Cursor>
-py::custom_type_setup collected_by_gc() {
-  return py::custom_type_setup([](PyHeapTypeObject* heap_type) {
-    PyTypeObject& type = heap_type->ht_type;
-    type.tp_flags |= Py_TPFLAGS_HAVE_GC;
-    type.tp_traverse = [](PyObject* self, visitproc visit, void* arg) {
-      Py_VISIT(Py_TYPE(self));
-      if (!py::detail::is_holder_constructed(self)) return 0;
-      return py::cast<CursorHandle<Cursor>&>(py::handle(self)).traverse(visit, arg);
-    };
-    type.tp_clear = [](PyObject* self) {
-      py::cast<CursorHandle<Cursor>&>(py::handle(self)).clear();
-      return 0;
-    };
-  });
-}
 
 }  // namespace torch_distinput

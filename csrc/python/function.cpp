@@ -8,8 +8,8 @@
 
 #include "python/convert.h"
 #include "python/gil.h"
-#include "python/py_ref.h"
 #include "python/python_error.h"
+#include "python/user_object.h"
 #include "torch_distinput/random.h"
 
 namespace torch_distinput {
@@ -31,15 +31,16 @@ auto with_gil(Body&& body) {
 class Callable {
  public:
   Callable(py::object callable, std::string op, std::string name)
-      : callable_(share(std::move(callable))), op_(std::move(op)), name_(std::move(name)) {}
+      : callable_(std::move(callable)), op_(std::move(op)), name_(std::move(name)) {}
 
+  const UserObject& object() const noexcept { return callable_; }
   const std::string& name() const noexcept { return name_; }
   std::string where() const { return op_ + "(" + name_ + ")"; }
 
   /// `arguments` is a tuple.
   py::object operator()(const py::object& arguments) const {
-    PyObject* const result =
-        run_python([&] { return PyObject_CallObject(callable_.get(), arguments.ptr()); });
+    const py::object callable = callable_.get();
+    PyObject* const result = run_python([&] { return PyObject_CallObject(callable.ptr(), arguments.ptr()); });
     if (result == nullptr) fail();
     return py::reinterpret_steal<py::object>(result);
   }
@@ -47,22 +48,25 @@ class Callable {
   [[noreturn]] void fail() const { throw_from_callable(op_, name_); }
 
  private:
-  PyRef callable_;
+  UserObject callable_;
   std::string op_;
   std::string name_;
 };
 
-class PythonFunction final : public Function {
+class PythonFunction final : public Function, public PythonCode {
  public:
   PythonFunction(Callable callable, const std::optional<ElementSpec>& declared)
       : callable_(std::move(callable)),
         results_(callable_.where(), Lists::kLeaf, Objects::kCarry, declared) {}
 
+  const UserObject& object() const override { return callable_.object(); }
+
   void apply(std::span<Element> elements) const override {
     with_gil([&] {
       for (std::size_t row = 0; row < elements.size(); ++row) {
         RowScope::enter(row);
-        elements[row] = results_.read(callable_(arguments(std::move(elements[row]))));
+        const py::object result = callable_(arguments(std::move(elements[row])));
+        elements[row] = results_.read(result, &object());
       }
     });
   }
@@ -83,16 +87,20 @@ class PythonFunction final : public Function {
 class PythonGenerator final : public Generator {
  public:
   PythonGenerator(py::object iterator, Callable callable, ElementReader reader)
-      : iterator_(share(std::move(iterator))), callable_(std::move(callable)), reader_(std::move(reader)) {}
+      : callable_(std::move(callable)),
+        iterator_(std::move(iterator), callable_.object()),
+        reader_(std::move(reader)) {}
 
   ~PythonGenerator() override {
-    if (!interpreter_alive() || !PyGen_CheckExact(iterator_.get())) return;
+    if (!interpreter_alive()) return;
     try {
       const GilScope gil;
       const py::error_scope keep_error;
+      const py::object iterator = iterator_.find();
+      if (!iterator || !PyGen_CheckExact(iterator.ptr())) return;
       const auto closed = py::reinterpret_steal<py::object>(
-          run_python([&] { return PyObject_CallMethod(iterator_.get(), "close", nullptr); }));
-      if (!closed) PyErr_WriteUnraisable(iterator_.get());
+          run_python([&] { return PyObject_CallMethod(iterator.ptr(), "close", nullptr); }));
+      if (!closed) PyErr_WriteUnraisable(iterator.ptr());
     } catch (const std::exception&) {
       return;  // the interpreter's shutdown began just now
     }
@@ -100,24 +108,27 @@ class PythonGenerator final : public Generator {
 
   std::optional<Element> next() override {
     return with_gil([&]() -> std::optional<Element> {
+      const py::object iterator = iterator_.get();
       const auto item =
-          py::reinterpret_steal<py::object>(run_python([&] { return PyIter_Next(iterator_.get()); }));
-      if (item) return reader_.read(item);
+          py::reinterpret_steal<py::object>(run_python([&] { return PyIter_Next(iterator.ptr()); }));
+      if (item) return reader_.read(item, &callable_.object());
       if (PyErr_Occurred() != nullptr) callable_.fail();
       return std::nullopt;
     });
   }
 
  private:
-  PyRef iterator_;
   Callable callable_;
+  UserObject iterator_;
   ElementReader reader_;
 };
 
-class PythonGeneratorSource final : public GeneratorSource {
+class PythonGeneratorSource final : public GeneratorSource, public PythonCode {
  public:
   PythonGeneratorSource(Callable callable, ElementReader reader)
       : callable_(std::move(callable)), reader_(std::move(reader)) {}
+
+  const UserObject& object() const override { return callable_.object(); }
 
   std::unique_ptr<Generator> open() const override {
     return with_gil([&]() -> std::unique_ptr<Generator> {
@@ -136,11 +147,12 @@ class PythonGeneratorSource final : public GeneratorSource {
   ElementReader reader_;
 };
 
-class PythonRows final : public RowSource {
+class PythonRows final : public RowSource, public PythonCode {
  public:
   PythonRows(Callable rows, std::int64_t size)
       : rows_(std::move(rows)), size_(size), reader_(rows_.where(), Lists::kStructure, Objects::kCarry) {}
 
+  const UserObject& object() const override { return rows_.object(); }
   std::int64_t size() const override { return size_; }
   std::vector<Element> rows(std::span<const std::int64_t> positions) const override {
     return with_gil([&] {
@@ -149,7 +161,7 @@ class PythonRows final : public RowSource {
       const py::object given = rows_(py::make_tuple(std::move(wanted)));
       std::vector<Element> elements;
       elements.reserve(positions.size());
-      for (const auto row : given) elements.push_back(reader_.read(row));
+      for (const auto row : given) elements.push_back(reader_.read(row, &object()));
       TORCH_CHECK_VALUE(elements.size() == positions.size(), rows_.where(), ": ", positions.size(),
                         " rows were asked for, but ", elements.size(), " came.");
       return elements;

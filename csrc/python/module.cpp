@@ -3,6 +3,7 @@
 
 #include "python/cursor.h"
 #include "python/leaf.h"
+#include "python/user_object.h"
 
 namespace torch_distinput {
 namespace {
@@ -28,6 +29,7 @@ PYBIND11_MODULE(_C, module) {
   bind_errors(module);
   bind_spec(module);
   bind_options(module);
+  bind_user_objects(module);
   bind_iterator(module);
   bind_dataset(module);
   bind_contexts(module);

@@ -77,6 +77,7 @@ class GeneratorNode final : public SourceNode {
   Traits traits() const override {
     return {.unshardable = true, .fallible = true, .foreign = source_->foreign()};
   }
+  std::vector<const UserCode*> user_code() const override { return {source_.get()}; }
 
   IteratorPtr iterate(const IterContext&) const override {
     return std::make_unique<GeneratorCursor>(source_, declared_);

@@ -106,6 +106,7 @@ class RowsNode final : public SourceNode {
   Traits traits() const override {
     return {.unshardable = true, .fallible = true, .foreign = source_->foreign()};
   }
+  std::vector<const UserCode*> user_code() const override { return {source_.get()}; }
 
   PlanPtr plan(const IterContext& context) const override {
     return context.engine->options.skip ? nullptr : std::make_shared<RowsPlan>(source_, size_, type_);

@@ -14,17 +14,24 @@
 
 namespace torch_distinput {
 
-/// A user's function from element to element. `apply` may be called from many
-/// threads at once. A *foreign* function may block or need an interpreter's lock:
-/// it runs on threads of its own or the caller's, never on the arena.
-class TDI_API Function {
+/// What a user gave a pipeline to run. *Foreign* code may block or need an interpreter's lock: it runs on
+/// threads of its own or the caller's, never on the arena.
+class TDI_API UserCode {
  public:
-  virtual ~Function();
-  /// Replaces each element by the function's result for it, in order.
-  virtual void apply(std::span<Element> elements) const = 0;
+  virtual ~UserCode();
   virtual bool foreign() const { return false; }
   /// For messages and `explain`.
-  virtual std::string name() const { return "function"; }
+  virtual std::string name() const = 0;
+};
+
+/// A user's function from element to element. `apply` may be called from many
+/// threads at once.
+class TDI_API Function : public UserCode {
+ public:
+  ~Function() override;
+  /// Replaces each element by the function's result for it, in order.
+  virtual void apply(std::span<Element> elements) const = 0;
+  std::string name() const override { return "function"; }
 };
 using FunctionPtr = std::shared_ptr<const Function>;
 
@@ -32,14 +39,13 @@ using FunctionPtr = std::shared_ptr<const Function>;
 TDI_API FunctionPtr make_function(std::function<Element(Element)> function, std::string name = "function");
 
 /// A map-style source of a user: random access to rows.
-class TDI_API RowSource {
+class TDI_API RowSource : public UserCode {
  public:
-  virtual ~RowSource();
+  ~RowSource() override;
   virtual std::int64_t size() const = 0;
   /// Rows at `positions`, each in [0, size()). Many threads may call it at once.
   virtual std::vector<Element> rows(std::span<const std::int64_t> positions) const = 0;
-  virtual bool foreign() const { return false; }
-  virtual std::string name() const { return "rows"; }
+  std::string name() const override { return "rows"; }
 };
 
 /// One run through a user's generator. One thread at a time.
@@ -50,12 +56,11 @@ class TDI_API Generator {
 };
 
 /// Opens a user's generator anew for every cursor.
-class TDI_API GeneratorSource {
+class TDI_API GeneratorSource : public UserCode {
  public:
-  virtual ~GeneratorSource();
+  ~GeneratorSource() override;
   virtual std::unique_ptr<Generator> open() const = 0;
-  virtual bool foreign() const { return false; }
-  virtual std::string name() const { return "generator"; }
+  std::string name() const override { return "generator"; }
 };
 
 }  // namespace torch_distinput

@@ -23,6 +23,8 @@ inline constexpr std::int64_t kUnknownCardinality = -2;
 /// What a cursor runs on (threads, buffers, counters); private to the library.
 struct Engine;
 
+class UserCode;
+
 /// What a node needs to open a plan or a cursor. A value; ops derive the context
 /// of their inputs from their own.
 struct TDI_API IterContext {
@@ -115,6 +117,8 @@ class TDI_API Node : public std::enable_shared_from_this<Node> {
   /// set by batching ops, passed on by ops that keep batches whole, else nullopt.
   virtual std::optional<std::int64_t> batch_size() const { return std::nullopt; }
   virtual Traits traits() const { return {}; }
+  /// What the op itself calls that a user gave it.
+  virtual std::vector<const UserCode*> user_code() const { return {}; }
   /// Whether its function makes datasets that read files of what its input yields:
   /// sharding by file then shards the input. May run the function once, on the first
   /// element; throws what that throws.

@@ -132,6 +132,8 @@ class TDI_API DistributedDataset {
   /// Whether the iterator fills missing parts (`partial_batch_handling`).
   bool partial_batch_handling() const;
   void set_epoch(std::int64_t epoch) const;
+  /// The pipelines that it reads.
+  std::vector<NodePtr> pipelines() const;
   /// How the data is dealt out over the processes, and why: `AUTO, applied as DATA: ...`. Reads nothing.
   std::string sharding() const;
   /// Policy, splitter, lane and sizes, and why.
