@@ -20,7 +20,7 @@ template <class Body>
 auto with_gil(Body&& body) {
   const GilScope gil;
   try {
-    return body();
+    return run_python(body);
   } catch (py::error_already_set& error) {
     error.restore();
     throw_python();

@@ -21,11 +21,16 @@ int release_in_main_thread(void*) {
   return 0;
 }
 
+/// May run a finalizer of the user's.
+void release(PyObject* object) {
+  run_python([&] { Py_DECREF(object); });
+}
+
 void drop(PyObject* object) noexcept {
   if (!interpreter_alive()) return;
   if (PyGILState_Check() != 0) {
     const py::error_scope keep_error;
-    Py_DECREF(object);
+    release(object);
     return;
   }
   auto* const entry = new Dropped{object, dropped.load()};
@@ -42,7 +47,7 @@ void release_dropped() noexcept {
   if (dropped.load(std::memory_order_relaxed) == nullptr) return;
   const py::error_scope keep_error;
   for (Dropped* entry = dropped.exchange(nullptr); entry != nullptr;) {
-    Py_DECREF(entry->object);
+    release(entry->object);
     delete std::exchange(entry, entry->next);
   }
 }
