@@ -1,7 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "python/tensor_leaf.h"
 
+#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/sub.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -82,8 +84,28 @@ Leaf tensor_leaf_from_python(PyObject* value) {
   return unknown_to_python(tensor.resolve_conj().resolve_neg());
 }
 
+namespace {
+
+/// Whether autograd may see the tensor is decided where it is made, and a pipeline makes tensors on any
+/// thread and ahead of the consumer. What counts is where they are handed out: within `torch.inference_mode`
+/// the consumer gets inference tensors, as from an op, and elsewhere normal ones.
+at::Tensor as_made_here(at::Tensor&& tensor) {
+  if (tensor.is_inference() == c10::InferenceMode::is_enabled()) return std::move(tensor);
+  if (tensor.is_sparse()) {
+    return at::_sparse_coo_tensor_unsafe(as_made_here(tensor._indices()), as_made_here(tensor._values()),
+                                         tensor.sizes(), tensor.options(), tensor.is_coalesced());
+  }
+  at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(tensor.storage()), tensor.key_set(),
+                                                             tensor.dtype());
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(),
+                                                    tensor.storage_offset());
+  return made;
+}
+
+}  // namespace
+
 py::object dense_to_python(at::Tensor&& tensor) {
-  PyObject* const wrapped = THPVariable_Wrap(std::move(tensor));
+  PyObject* const wrapped = THPVariable_Wrap(as_made_here(std::move(tensor)));
   if (wrapped == nullptr) throw_python();
   return py::reinterpret_steal<py::object>(wrapped);
 }
