@@ -19,14 +19,19 @@ SCALAR = tdi.TensorSpec((), torch.int64)
 
 
 def library_threads():
-    """The library's threads that run Python; those of the arena stay for the life of the process."""
+    """The library's threads that run Python; those of the arena stay for the life of the process.
+
+    The system lists a thread for a moment after it was joined, on its way out (the kernel's PF_EXITING).
+    """
     names = []
     for task in os.listdir("/proc/self/task"):
         try:
-            with open(f"/proc/self/task/{task}/comm") as file:
-                names.append(file.read().strip())
-        except FileNotFoundError:
-            pass
+            with open(f"/proc/self/task/{task}/stat") as file:
+                head, _, fields = file.read().rpartition(") ")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        exiting = int(fields.split()[6]) & 0x4
+        names += [] if exiting else [head.partition("(")[2]]
     return [name for name in names if name in ("tdi-interleave", "tdi-lane", "tdi-map", "tdi-prefetch")]
 
 
