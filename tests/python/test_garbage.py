@@ -8,6 +8,7 @@ import weakref
 
 import pytest
 import torch
+from hypothesis import given, strategies
 from test_dataset_lifetime import library_threads
 
 import torch_distinput as tdi
@@ -134,6 +135,39 @@ def test_what_a_pipeline_calls_lives_as_long_as_any_of_its_handles(make):
     gc.collect()
     assert alive() is not None
     del made
+    assert collected(alive)
+
+
+STEPS = {
+    "map": lambda o, ds: ds.map(o.augment),
+    "parallel map": lambda o, ds: ds.map(o.augment, num_parallel_calls=2),
+    "filter": lambda o, ds: ds.filter(o.keep),
+    "flat_map": lambda o, ds: ds.flat_map(lambda x: tdi.Dataset.from_tensors(x).map(o.augment)),
+    "prefetch": lambda o, ds: ds.prefetch(2),
+    "generator": lambda o, ds: ds.concatenate(generator(o)),
+    "repeat": lambda o, ds: ds.repeat(2),
+    "batch": lambda o, ds: ds.batch(2).unbatch(),
+}
+
+
+@given(steps=strategies.lists(strategies.sampled_from(sorted(STEPS)), min_size=1, max_size=5), data=strategies.data())
+def test_any_handle_keeps_any_pipeline_whole_and_none_keeps_it_alive(steps, data):
+    owner = Owner()
+    alive = weakref.ref(owner)
+    handles = [tdi.Dataset.range(6)]
+    for step in steps:
+        handles.append(STEPS[step](owner, handles[-1]))
+    expected = [row.item() for row in handles[-1]]
+    iterator = iter(handles[-1])
+    seen = [next(iterator).item() for _ in range(data.draw(strategies.integers(0, len(expected))))]
+    # Garbage but for what is drawn.
+    owner.handles = [*handles, iterator]
+    kept = data.draw(strategies.sampled_from([handles[-1], iterator]))
+    del owner, handles, iterator
+    gc.collect()
+    rows = [row.item() for row in kept]
+    assert (rows if isinstance(kept, tdi.Dataset) else seen + rows) == expected
+    del kept
     assert collected(alive)
 
 
