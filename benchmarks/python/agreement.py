@@ -3,10 +3,10 @@
 
     python benchmarks/python/agreement.py --json benchmarks/results/agreement.json
 
-2, 4 and 8 processes on this machine take the same tiny steps (one int64 row each), so that nearly all of a step is what it
-costs to agree: with this library, by default and at three depths of read-ahead, with a vote (`all_reduce` of one number) before each step,
-with torch's `Join`, and with Accelerate's dispatcher, where rank 0 reads for all (`pip install accelerate`; left out
-where it is not there). All processes meet in a store of this process, as under torchrun.
+2, 4 and 8 processes on this machine take the same tiny steps (one int64 row each), so that nearly all of a step is what
+it costs to agree: with this library, by default and at three depths of read-ahead, with a vote (`all_reduce` of one
+number) before each step, with torch's `Join`, and with Accelerate's dispatcher, where rank 0 reads for all (`pip
+install accelerate`; left out where it is not there). All processes meet in a store of this process, as under torchrun.
 """
 
 import argparse

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "distribute/agreement.h"
-#include "distribute/distribute_testing.h"
+#include "distribute/multi_worker_testing.h"
 
 namespace torch_distinput::distribute_testing {
 namespace {
@@ -86,6 +86,18 @@ TEST(StepsAhead, SaysWhatItDoesAndWhatElseCouldBeAskedFor) {
             "(`prefetch_bytes`)");
   EXPECT_EQ(ahead_of(kNative.with_options({.prefetch = 8})).describe(),
             "a round for about 4 steps, 8 ahead, as `prefetch` says");
+}
+
+TEST(StepsAhead, ExplainTellsItWhereRanksAgree) {
+  auto ranks = ranks_of(2);
+  const auto tells = [](const DistributedDataset& dataset) {
+    return dataset.explain().find("\nagreement: a round for about 32 steps, 64 ahead") != std::string::npos;
+  };
+  const auto own = [](const InputContext&) { return kNative; };
+  EXPECT_TRUE(tells(ranks[0].distribute_datasets_from_function(own)));
+  EXPECT_TRUE(tells(ranks[0].distribute_dataset(kNative.with_options({.skip = Skip{}}))));
+  EXPECT_FALSE(tells(ranks[0].distribute_dataset(kNative)));
+  EXPECT_FALSE(tells(replicas(2).distribute_datasets_from_function(own)));
 }
 
 }  // namespace
