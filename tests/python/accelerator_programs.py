@@ -144,12 +144,15 @@ def next_raises_inside_a_graph_capture_and_loses_nothing():
     assert next(iterator).cpu().tolist() == [4, 5, 6, 7]
 
 
-def tensors_are_ordinary_also_under_inference_mode():
-    dataset = tdi.OneDeviceStrategy("fake:1").distribute_dataset(tdi.Dataset.range(8).batch(4))
-    with torch.inference_mode():
-        batches = list(dataset)
-    assert not any(batch.is_inference() for batch in batches)
-    assert [batch._version for batch in batches] == [0, 0]
+def tensors_are_as_the_mode_that_they_are_handed_out_in():
+    """Also those that were sent off in the other mode."""
+    steps = iter(tdi.OneDeviceStrategy("fake:1").distribute_dataset(tdi.Dataset.range(24).batch(4)))
+    for step, inference in enumerate([True, False, False, True, True, False]):
+        with torch.inference_mode(inference):
+            batch = next(steps)
+        assert batch.is_inference() == inference
+        assert inference or batch._version == 0
+        assert batch.cpu().tolist() == list(range(4 * step, 4 * step + 4))
 
 
 def a_users_record_stream_protects_a_batch():
