@@ -11,6 +11,6 @@ foreach(source IN LISTS bench_sources)
   target_include_directories(${name} PRIVATE
     "${PROJECT_SOURCE_DIR}/csrc" "${PROJECT_SOURCE_DIR}/benchmarks/cpp")
   target_link_libraries(${name} PRIVATE
-    tdi_objects tdi_files tdi_runtime benchmark::benchmark benchmark::benchmark_main)
+    tdi_objects tdi_io tdi_runtime benchmark::benchmark benchmark::benchmark_main)
   add_dependencies(tdi_benchmarks ${name})
 endforeach()

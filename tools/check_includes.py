@@ -2,50 +2,82 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Checks who includes whom in csrc/: `tools/check_includes.py [root of the source tree]`.
 
-Prints `file:line: include: rule` for each violation and fails if there is one. ARCHITECTURE.md
-describes the rooms; this file is where their borders are enforced.
+Three rules, each violation printed as `file:line: include: rule`; the script fails if there is one:
+a room includes only the rooms of its line in ROOMS; a library is seen only by the rooms of its line in LIBRARIES;
+no chain of includes leads from a header or its source back to itself. ARCHITECTURE.md describes the rooms.
 """
 
 import re
 import sys
 from pathlib import Path
 
-# What each room may include besides itself: folders or single headers below csrc/.
+BASICS = ("include", "base", "runtime", "core", "kernels", "execution")
+
+# A room is a folder of csrc/ without its subfolders. What each may include besides itself, from the bottom to the top:
+# every line names only rooms that stand above it.
 ROOMS = {
     "include": (),
-    "core": ("include", "runtime/counters.h"),
-    "runtime": ("include/torch_distinput/api.h",),
-    "files": ("runtime",),
-    "kernels": ("include", "core", "runtime"),
-    "sources": ("include", "core", "runtime", "files", "kernels"),
-    "ops": ("include", "core", "runtime", "kernels", "device/page_locked.h", "files/index_set.h", "sources/sources.h"),
-    "device": ("include", "core", "runtime", "kernels/images.h"),
-    "comm": ("include", "runtime/process_owned.h", "runtime/worker_thread.h"),
-    "distribute": (
-        "include", "core", "runtime", "device/collectives.h", "device/device_count.h", "device/stager.h",
-        "comm/communicator.h", "comm/meeting.h", "comm/patience.h", "comm/rounds.h", "comm/store_communicator.h",
-        "comm/wait_for_all.h",
-        # What it composes: rows of elements, nodes, cursors and their identity.
-        "kernels/images.h", "kernels/rows.h", "ops/epoch_count.h", "ops/fork_count.h", "ops/identity.h",
-        "ops/last_normalization.h", "ops/open.h", "ops/ops.h",
+    "base": ("include/torch_distinput/api.h",),
+    "runtime": ("base", "include/torch_distinput/api.h"),
+    "core": ("include", "base"),
+    "kernels": ("include", "base", "runtime", "core"),
+    "io": ("base", "runtime"),
+    "execution": ("include", "base", "runtime", "core", "kernels"),
+    "sources": BASICS,
+    "sources/records": (*BASICS, "io", "sources"),
+    "ops": ("include",),
+    "ops/functional": (*BASICS, "ops"),
+    "ops/batching": (*BASICS, "ops"),
+    "ops/ordering": (*BASICS, "ops"),
+    "ops/combining": (*BASICS, "ops"),
+    "ops/buffering": (*BASICS, "ops"),
+    "device/cuda": (),
+    "device": ("include", "device/cuda"),
+    "device/transfer": ("include", "base", "runtime", "core", "kernels", "device"),
+    "device/collectives": ("device",),
+    "comm": ("include", "base", "runtime"),
+    "distribute/splitting": ("include", "base", "core", "kernels"),
+    "distribute/sharding": (*BASICS, "ops", "distribute/splitting"),
+    "distribute/steps": (*BASICS, "ops", "device/transfer", "distribute/splitting", "distribute/sharding"),
+    "distribute/checkpoint": (*BASICS, "distribute/splitting", "distribute/sharding", "distribute/steps"),
+    "distribute/coordination": (
+        *BASICS, "comm", "distribute/splitting", "distribute/sharding", "distribute/steps", "distribute/checkpoint",
     ),
-    "python": ("include", "device/device_count.h", "device/stager.h", "runtime/worker_thread.h"),
+    "distribute/values": ("include", "core", "device", "device/collectives"),
+    "api": (
+        *BASICS, "io", "sources", "sources/records", "ops", "device/transfer", "comm", "distribute/splitting",
+        "distribute/sharding", "distribute/steps", "distribute/checkpoint", "distribute/coordination", "distribute/values",
+    ),
+    "bindings/interpreter": ("include", "base"),
+    "bindings/leaves": ("include", "bindings/interpreter"),
+    "bindings": ("include", "base", "device", "bindings/interpreter", "bindings/leaves"),
 }
 
-# Libraries that only some rooms may see: pattern, rooms, rule.
-CUDA_ROOM = "device/cuda"
-EVERY_ROOM = frozenset(ROOMS) | {CUDA_ROOM}
+# Includes against the table: (file, header): why.
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("bindings/bind_device.cpp", "device/transfer/device_stager.h"): "shows the tests what lies in the staging memory",
+    ("bindings/gather_bytes.cpp", "runtime/worker_thread.h"): "waits for a collective on a thread without the GIL",
+}
+
+# Libraries that only some rooms may see: pattern, rooms, rule. A name stands for its subfolders, too.
+EVERYWHERE = ("include", "base", "runtime", "core", "kernels", "io", "execution", "sources", "ops", "device", "comm",
+              "distribute", "api", "bindings")
 LIBRARIES = (
-    (r"torch/(torch|extension|all)\.h$|ATen/ATen\.h$", frozenset(), "too slow to compile; include single headers"),
-    (r"(ATen|c10|torch)/", EVERY_ROOM - {"runtime", "files"}, "runtime and files do not know torch"),
-    (r"(oneapi/)?tbb/", EVERY_ROOM - {"include", "core"}, "neither public headers nor core know oneTBB"),
-    (r"torch/csrc/distributed/", frozenset({"comm", "python"}), "only comm and the bindings see c10d"),
-    (r"pybind11/|Python\.h$|torch/csrc/.*(pybind|python)", frozenset({"python"}), "only python sees pybind11 and CPython"),
-    (r"cu(da|blas|rand|sparse|b/)|nccl|thrust/|(c10|ATen)/cuda/", frozenset({CUDA_ROOM}), "CUDA lives in device/cuda"),
+    (r"torch/(torch|extension|all)\.h$|ATen/ATen\.h$", (), "too slow to compile; include single headers"),
+    (r"(ATen|c10|torch)/", tuple(r for r in EVERYWHERE if r not in ("base", "runtime", "io")), "base, runtime and io do not know torch"),
+    (r"(oneapi/)?tbb/", ("runtime", "kernels"), "only runtime and kernels know oneTBB"),
+    (r"torch/csrc/distributed/", ("comm", "bindings"), "only comm and the bindings see c10d"),
+    (r"pybind11/|Python\.h$|torch/csrc/.*(pybind|python)", ("bindings",), "only the bindings see pybind11 and CPython"),
+    (r"cu(da|blas|rand|sparse|b/)|nccl|thrust/|(c10|ATen)/cuda/", ("device/cuda",), "CUDA lives in device/cuda"),
 )
 
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+
+
+def room_of(name: str) -> str:
+    folder = name.rpartition("/")[0]
+    return "include" if name.startswith("include/") else folder
 
 
 def target_of(quote: str, path: str, file: Path, csrc: Path) -> str | None:
@@ -54,18 +86,49 @@ def target_of(quote: str, path: str, file: Path, csrc: Path) -> str | None:
         candidate = (folder / path).resolve()
         if candidate.is_relative_to(csrc) and candidate.is_file():
             return candidate.relative_to(csrc).as_posix()
-    return path if path.split("/")[0] in ROOMS else None
+    return path if path.rpartition("/")[0] in ROOMS else None
 
 
-def violated_rule(path: str, target: str | None, room: str, is_cuda: bool) -> str | None:
+def violated_rule(name: str, path: str, target: str | None) -> str | None:
+    room = room_of(name)
     if target is not None:
-        if any(target == allowed or target.startswith(f"{allowed}/") for allowed in (room, *ROOMS[room])):
+        allowed = (room, *ROOMS[room])
+        if room_of(target) in allowed or target in allowed or (name, target) in EXCEPTIONS:
             return None
-        return f"{room} may include only {', '.join((room, *ROOMS[room]))}"
+        return f"{room} may include only {', '.join(allowed)}"
     for pattern, rooms, rule in LIBRARIES:
-        if re.match(pattern, path) and (CUDA_ROOM if is_cuda else room) not in rooms:
+        if re.match(pattern, path) and not any(room == r or room.startswith(f"{r}/") for r in rooms):
             return rule
     return None
+
+
+def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """The groups of nodes from which a way leads back to themselves (Tarjan's strongly connected components)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(edges.get(node, ())):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            group = []
+            while not group or group[-1] != node:
+                group.append(stack.pop())
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for node in sorted(edges):
+        if node not in index:
+            visit(node)
+    return sorted(found)
 
 
 def violations(root: Path) -> tuple[int, list[str]]:
@@ -73,20 +136,25 @@ def violations(root: Path) -> tuple[int, list[str]]:
     csrc = (root / "csrc").resolve()
     files = sorted(f for f in csrc.rglob("*") if f.suffix in SUFFIXES)
     found = []
+    edges: dict[str, set[str]] = {}  # between pairs of header and source, by their names without suffix
     for file in files:
         name = file.relative_to(csrc).as_posix()
-        room = name.split("/")[0]
-        if room not in ROOMS:
-            found.append(f"csrc/{name}:1: {room} is not a room; the rooms are {', '.join(ROOMS)}")
+        if room_of(name) not in ROOMS:
+            found.append(f"csrc/{name}:1: {room_of(name)} is not a room; the rooms are {', '.join(ROOMS)}")
             continue
         for number, line in enumerate(file.read_text().splitlines(), start=1):
             include = INCLUDE.match(line)
             if include is None:
                 continue
             quote, path = include.groups()
-            rule = violated_rule(path, target_of(quote, path, file, csrc), room, name.startswith(f"{CUDA_ROOM}/"))
+            target = target_of(quote, path, file, csrc)
+            rule = violated_rule(name, path, target)
             if rule is not None:
                 found.append(f"csrc/{name}:{number}: {include[0].strip()}: {rule}")
+            if target is not None and target.rpartition(".")[0] != name.rpartition(".")[0]:
+                edges.setdefault(name.rpartition(".")[0], set()).add(target.rpartition(".")[0])
+    for group in cycles(edges):
+        found.append(f"csrc/{group[0]}.h:1: includes itself by way of {', '.join(group[1:])}; no cycles of headers and sources")
     return len(files), found
 
 

@@ -112,7 +112,7 @@ class Options:
     def __init__(self, auto_shard_policy: AutoShardPolicy | None = None, deterministic: bool | None = None, num_threads: int | None = None, prefetch: int | None = None, prefetch_bytes: int | None = None, on_error: object = None, seed: int | None = None) -> None: ...
     @property
     def auto_shard_policy(self) -> AutoShardPolicy | None:
-        """How elements are dealt out over workers; default AUTO."""
+        """How elements are assigned over workers; default AUTO."""
     @property
     def deterministic(self) -> bool | None:
         """Whether order is kept; default True."""
@@ -242,7 +242,7 @@ class Dataset:
     def options(self) -> Options:
         """The options set on the pipeline."""
     def explain(self) -> str:
-        """A line for each op: arguments, lane, cardinality, spec."""
+        """A line for each op: arguments, path, cardinality, spec."""
     def __repr__(self) -> str: ...
     def set_epoch(self, epoch: int) -> None:
         """Pins the epoch of the next iterator."""
@@ -372,7 +372,7 @@ class DistributedIterator:
         """Stops reading ahead; the next step then raises."""
 
 class DistributedDataset:
-    """A dataset whose rows a strategy deals out over replicas."""
+    """A dataset whose rows a strategy assigns over replicas."""
     def iterate(self, epoch: int | None = None, seed: int | None = None, stream_only: bool = False) -> DistributedIterator:
         """A new iterator over the steps of an epoch."""
     @property
@@ -391,9 +391,9 @@ class DistributedDataset:
         """Pins the epoch of the next iterator."""
     @property
     def sharding(self) -> str:
-        """How the data is dealt out over the processes, and why."""
+        """How the data is assigned over the processes, and why."""
     def explain(self) -> str:
-        """Policy, splitter, lane and sizes, and why."""
+        """Policy, splitter, path and sizes, and why."""
 
 class Strategy:
     """Who gets which rows on which device."""
@@ -456,7 +456,7 @@ class NotFoundError(FileNotFoundError):
     ...
 
 class AutoShardPolicy(enum.IntEnum):
-    """How elements are dealt out over workers; values as in tf.data."""
+    """How elements are assigned over workers; values as in tf.data."""
     OFF = -1
     AUTO = 0
     FILE = 1
@@ -515,11 +515,11 @@ class testing:
 
     @staticmethod
     def assert_resumable(dataset: Dataset, ordered: bool = True, max_elements: int = 200) -> None:
-        """Saves after every element, restores each save and compares the rest, in both lanes; AssertionError at the first position that differs. Order matters unless `ordered` is false."""
+        """Saves after every element, restores each save and compares the rest, in both paths; AssertionError at the first position that differs. Order matters unless `ordered` is false."""
 
     @staticmethod
-    def assert_lanes_agree(dataset: Dataset, max_elements: int = 200) -> None:
-        """Both lanes yield identical elements; AssertionError at the first difference."""
+    def assert_paths_agree(dataset: Dataset, max_elements: int = 200) -> None:
+        """Both paths yield identical elements; AssertionError at the first difference."""
 
     @staticmethod
     def gil_turns() -> int:

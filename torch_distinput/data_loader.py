@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`DataLoader`: torch's, with native lanes, states and exact distribution."""
+"""`DataLoader`: torch's, with native paths, states and exact distribution."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from torch_distinput import _C
 from torch_distinput._arguments import count, optional_integer
 from torch_distinput.dataset import Dataset
 from torch_distinput.loader.arguments import check_arguments
-from torch_distinput.loader.distributed import Engine
-from torch_distinput.loader.lanes import Lane, choose_lane
+from torch_distinput.loader.distributed_feed import DistributedFeed
+from torch_distinput.loader.paths import LoaderPath, choose_path
 from torch_distinput.loader.memory import Memory
 from torch_distinput.loader.position import stateful_sampler
 from torch_distinput.loader.sampler import ExactSampler, group_size_and_rank
@@ -54,7 +54,7 @@ class DataLoader(data.DataLoader[_Item]):
             of yours is this rank's own stream; then only the end is agreed on.
         global_batch_size: rows of a step over all ranks, instead of `batch_size` for each.
         device: where batches arrive; None: on the CPU.
-        split: "balanced" or "tf": how the rows of a step are dealt out over the ranks.
+        split: "balanced" or "tf": how the rows of a step are assigned over the ranks.
         tail: what a short last step and a rank without rows become: "zero_rows", "padded", "repeat", "drop" or
             "until_first". `drop_last=True` means "drop".
         seed: makes the order of `shuffle=True`, or of a dataset of this library that shuffles, a function of this
@@ -108,7 +108,7 @@ class DataLoader(data.DataLoader[_Item]):
         self.prefetch_bytes = prefetch_bytes
         self.peer_timeout = peer_timeout
         self._memory = Memory()
-        self._engine: Engine | None = None
+        self._feed: DistributedFeed | None = None
         super().__init__(
             dataset,
             batch_size,
@@ -132,7 +132,7 @@ class DataLoader(data.DataLoader[_Item]):
         self._user_sampler, self._user_batch_sampler = sampler, batch_sampler
         check_arguments(self)
         if distributed:
-            self._distributed_engine()
+            self._distributed_feed()
             self._show_sampler()
 
     @property
@@ -140,16 +140,16 @@ class DataLoader(data.DataLoader[_Item]):
         """Whether the user gave a sampler."""
         return self._user_sampler is not None or self._user_batch_sampler is not None
 
-    def _distributed_engine(self) -> Engine:
-        if self._engine is None:
-            self._engine = Engine(self)
-        return self._engine
+    def _distributed_feed(self) -> DistributedFeed:
+        if self._feed is None:
+            self._feed = DistributedFeed(self)
+        return self._feed
 
     def _global_batch(self) -> int:
         """Rows of a step over all ranks."""
         if self.global_batch_size is not None:
             return self.global_batch_size
-        return self.batch_size * self._distributed_engine().strategy(self).num_replicas_in_sync
+        return self.batch_size * self._distributed_feed().strategy(self).num_replicas_in_sync
 
     def _show_sampler(self) -> None:
         """Puts a sampler in the place of torch's that frameworks take for a DistributedSampler."""
@@ -183,21 +183,21 @@ class DataLoader(data.DataLoader[_Item]):
     # Iterating.
 
     def _get_iterator(self) -> Any:
-        lane = self._lane()
+        path = self._path()
         with self._memory.opening(self):
-            return lane.open()
+            return path.open()
 
     def __iter__(self) -> Any:
         pending, self._memory.pending = self._memory.pending, None
         if pending is not None:
             return pending
-        return self._distributed_engine().iterate(self) if self.distributed else super().__iter__()
+        return self._distributed_feed().iterate(self) if self.distributed else super().__iter__()
 
     def __len__(self) -> int:
-        return self._distributed_engine().length(self) if self.distributed else super().__len__()
+        return self._distributed_feed().length(self) if self.distributed else super().__len__()
 
-    def _lane(self) -> Lane:
-        return choose_lane(self)
+    def _path(self) -> LoaderPath:
+        return choose_path(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _FIXED and self.__dict__.get("_DataLoader__initialized"):
@@ -272,7 +272,7 @@ class DataLoader(data.DataLoader[_Item]):
         if not self.distributed:
             raise ValueError("global_valid: is for `distributed=True`.")
         step, k = count("global_valid", "step", step), count("global_valid", "k", k, least=1)
-        return self._distributed_engine().global_valid(self, step, k)
+        return self._distributed_feed().global_valid(self, step, k)
 
     def cardinality(self) -> int:
         """The number of batches of an epoch, `INFINITE` (-1) or `UNKNOWN` (-2)."""
@@ -284,11 +284,11 @@ class DataLoader(data.DataLoader[_Item]):
             return _C.UNKNOWN
 
     def explain(self) -> str:
-        """Which lane the next iterator takes, and why."""
+        """Which path the next iterator takes, and why."""
         if self.distributed:
-            return self._distributed_engine().explain(self)
-        lane = self._lane()
-        return f"lane: {lane.name}\nwhy: {lane.why}"
+            return self._distributed_feed().explain(self)
+        path = self._path()
+        return f"path: {path.name}\nwhy: {path.why}"
 
     def stats(self) -> dict[str, Any]:
         """Counters of the iterator made last; empty before the first and after its end."""
@@ -312,4 +312,4 @@ class DataLoader(data.DataLoader[_Item]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles have the same arguments, the same epoch next, and no iterators."""
-        return self.__dict__ | {"_iterator": None, "_engine": None, "_memory": self._memory.for_copy()}
+        return self.__dict__ | {"_iterator": None, "_feed": None, "_memory": self._memory.for_copy()}

@@ -415,9 +415,9 @@ class Dataset(IterableDataset):
         return self._native.element_spec
 
     def explain(self, strategy: Strategy | None = None) -> str:
-        """A line for each op: its arguments, lane, cardinality and spec.
+        """A line for each op: its arguments, path, cardinality and spec.
 
-        With a strategy: how it would deal out the rows, and why.
+        With a strategy: how it would assign the rows, and why.
         """
         if strategy is None:
             return self._native.explain()

@@ -41,7 +41,7 @@ class Optional:
 
 
 class DistributedIterator:
-    """A cursor over the steps of a distributed dataset. One thread at a time.
+    """An iterator over the steps of a distributed dataset. One thread at a time.
 
     A step is one value for each replica: `PerReplica` at the leaves where the strategy has several replicas, plain
     tensors otherwise. An error of the pipeline is raised again at each call.
@@ -130,7 +130,7 @@ class DistributedIterator:
 
 
 class DistributedDataset:
-    """A dataset whose global batches a strategy deals out over its replicas. Made by `distribute_dataset`."""
+    """A dataset whose global batches a strategy assigns over its replicas. Made by `distribute_dataset`."""
 
     def __init__(self, native: _C.DistributedDataset, strategy: Strategy, wraps: bool, num_local_replicas: int):
         self._native = native
@@ -181,5 +181,5 @@ class DistributedDataset:
         return state
 
     def explain(self) -> str:
-        """Policy, splitter, lane and sizes, and why."""
+        """Policy, splitter, path and sizes, and why."""
         return self._native.explain()

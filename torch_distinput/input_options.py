@@ -15,7 +15,7 @@ TAILS = ("zero_rows", "padded", "repeat", "drop", "until_first")
 
 @dataclass(frozen=True, init=False)
 class InputOptions:
-    """How `distribute_dataset` deals out rows, and `distribute_datasets_from_function` elements. Immutable.
+    """How `distribute_dataset` assigns rows, and `distribute_datasets_from_function` elements. Immutable.
 
     Args:
         fetch_to_device: deliver on the replicas' devices; False leaves values on the CPU. None means True.

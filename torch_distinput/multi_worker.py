@@ -33,11 +33,11 @@ STORE_UP_TO = 32
 
 
 class MultiWorkerMirroredStrategy(_NativeStrategy):
-    """Several processes, each with the same number of replicas; global batches are dealt out over all of them.
+    """Several processes, each with the same number of replicas; global batches are assigned over all of them.
 
     Every process makes the same datasets in the same order and takes the same steps. Where all of them read one
     stream, who gets which rows is arithmetic: they talk to each other when an iterator takes its first step, and not
-    afterwards. Rank 0 tells the logger "torch_distinput" at level INFO how each dataset is dealt out, and why.
+    afterwards. Rank 0 tells the logger "torch_distinput" at level INFO how each dataset is assigned, and why.
 
     Args:
         process_group: a group of torch.distributed, or a one-dimensional DeviceMesh. None: the default group, or one

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch_distinput._reduce import ReduceOp, check_tensors, combine_everywhere, concatenate
 from torch_distinput._structure import map_leaves
-from torch_distinput.rendezvous import Rendezvous
+from torch_distinput.replica_exchange import ReplicaExchange
 from torch_distinput.values import PerReplica, regroup, select
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ class ReplicaContext:
         self,
         replica_id_in_sync_group: int,
         num_replicas_in_sync: int,
-        rendezvous: Rendezvous | None = None,
+        exchange: ReplicaExchange | None = None,
         local_replica: int = 0,
     ):
         self._replica_id = replica_id_in_sync_group
         self._num_replicas = num_replicas_in_sync
-        self._rendezvous = rendezvous
+        self._exchange = exchange
         self._local_replica = local_replica
 
     @property
@@ -74,9 +74,9 @@ class ReplicaContext:
 
     def _together(self, call: str, value: Any, join: Callable[[Sequence[Any], slice], list[Any]]) -> Any:
         """`join(values, replicas)`, from one leaf's values of all replicas, makes one for each of this process's."""
-        if self._rendezvous is None:
+        if self._exchange is None:
             return value
-        count = self._rendezvous.num_replicas
+        count = self._exchange.num_replicas
         replicas = slice(self._replica_id - self._local_replica, self._replica_id - self._local_replica + count)
 
         def join_all(met: Sequence[tuple[str, Any]]) -> list[Any]:
@@ -87,7 +87,7 @@ class ReplicaContext:
             joined = map_leaves(lambda leaf: PerReplica(join(leaf.values, replicas)), values)
             return [select(joined, replica, count) for replica in range(count)]
 
-        return self._rendezvous.exchange(self._local_replica, (call, value), join_all)
+        return self._exchange.exchange(self._local_replica, (call, value), join_all)
 
     def __repr__(self) -> str:
         return f"ReplicaContext(replica {self._replica_id} of {self._num_replicas})"

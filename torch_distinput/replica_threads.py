@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from torch_distinput.rendezvous import Rendezvous, RendezvousBroken
+from torch_distinput.replica_exchange import ReplicaExchange, ExchangeBroken
 
 
 class ReplicaThreads:
@@ -26,22 +26,22 @@ class ReplicaThreads:
         self._pools: list[ThreadPoolExecutor] = []
         self._pid = 0
 
-    def run(self, calls: Sequence[Callable[[], Any]], rendezvous: Rendezvous) -> list[Any]:
+    def run(self, calls: Sequence[Callable[[], Any]], exchange: ReplicaExchange) -> list[Any]:
         """Runs `calls[r]` as replica r with this thread's torch state and context variables.
 
         Returns the results when all are done. The error of the lowest replica that failed is raised; replicas
-        that wait in `rendezvous` are woken by it.
+        that wait in `exchange` are woken by it.
         """
         state = ThreadState.capture(self._devices)
         with self._lock:
             futures = []
             for replica, (pool, call) in enumerate(zip(self._running_pools(), calls)):
                 context = contextvars.copy_context()
-                futures.append(pool.submit(_run_one, context, state, replica, call, rendezvous))
+                futures.append(pool.submit(_run_one, context, state, replica, call, exchange))
             try:
                 wait(futures)
             except BaseException:
-                rendezvous.leave(-1)
+                exchange.leave(-1)
                 raise
         return _results(futures)
 
@@ -52,19 +52,19 @@ class ReplicaThreads:
         return self._pools
 
 
-def _run_one(context, state: ThreadState, replica: int, call: Callable[[], Any], rendezvous: Rendezvous) -> Any:
+def _run_one(context, state: ThreadState, replica: int, call: Callable[[], Any], exchange: ReplicaExchange) -> Any:
     try:
         with state.applied(replica):
             return context.run(call)
     finally:
-        rendezvous.leave(replica)
+        exchange.leave(replica)
 
 
 def _results(futures: Sequence[Future]) -> list[Any]:
     errors = [(replica, error) for replica, future in enumerate(futures) if (error := future.exception()) is not None]
     if not errors:
         return [future.result() for future in futures]
-    replica, error = next((pair for pair in errors if not isinstance(pair[1], RendezvousBroken)), errors[0])
+    replica, error = next((pair for pair in errors if not isinstance(pair[1], ExchangeBroken)), errors[0])
     if sys.version_info >= (3, 11):
         error.add_note(f"raised in replica {replica} of {len(futures)}")
     try:

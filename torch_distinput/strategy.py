@@ -19,7 +19,7 @@ from torch_distinput.base_strategy import Strategy
 from torch_distinput.dataset import Dataset
 from torch_distinput.distributed import DistributedDataset
 from torch_distinput.input_options import InputOptions
-from torch_distinput.rendezvous import Rendezvous
+from torch_distinput.replica_exchange import ReplicaExchange
 from torch_distinput.replica import Frame, ReplicaContext, current_frame, enter_frame
 from torch_distinput.replica_threads import ReplicaThreads
 from torch_distinput.values import PerReplica, local_results, regroup, select
@@ -105,12 +105,12 @@ class _NativeStrategy(Strategy):
         _check_arguments(args, kwargs)
         self._check_cross_replica("run")
         count = len(self._devices)
-        rendezvous = Rendezvous(self._devices, self._all_values)
-        calls = [functools.partial(self._call, replica, rendezvous, fn, args, kwargs or {}) for replica in range(count)]
+        exchange = ReplicaExchange(self._devices, self._all_values)
+        calls = [functools.partial(self._call, replica, exchange, fn, args, kwargs or {}) for replica in range(count)]
         if count == 1:
             with _on_device(self._devices[0]):
                 return calls[0]()
-        return regroup(self._threads.run(calls, rendezvous))
+        return regroup(self._threads.run(calls, exchange))
 
     def reduce(self, op, value, axis=None):
         op = ReduceOp.of(op)
@@ -169,10 +169,10 @@ class _NativeStrategy(Strategy):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(repr(str(device)) for device in self._devices)})"
 
-    def _call(self, replica: int, rendezvous: Rendezvous, fn: Callable, args: Sequence[Any], kwargs: Mapping) -> Any:
+    def _call(self, replica: int, exchange: ReplicaExchange, fn: Callable, args: Sequence[Any], kwargs: Mapping) -> Any:
         mine = functools.partial(select, replica=replica, num_replicas=len(self._devices))
         first = self._native.input_pipeline_id * len(self._devices)
-        context = ReplicaContext(first + replica, self.num_replicas_in_sync, rendezvous, replica)
+        context = ReplicaContext(first + replica, self.num_replicas_in_sync, exchange, replica)
         with enter_frame(Frame(self, context)):
             return fn(*[mine(arg) for arg in args], **{name: mine(arg) for name, arg in kwargs.items()})
 

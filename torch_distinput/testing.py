@@ -7,7 +7,7 @@ from torch_distinput._C import AutoShardPolicy
 from torch_distinput.dataset import Dataset
 
 __all__ = [
-    "assert_lanes_agree",
+    "assert_paths_agree",
     "assert_resumable",
     "auto_shard",
     "batch_sizes_for_worker",
@@ -28,10 +28,10 @@ def assert_resumable(dataset: Dataset, ordered: bool = True, max_elements: int =
     _C.testing.assert_resumable(_native(op, dataset), ordered, most)
 
 
-def assert_lanes_agree(dataset: Dataset, max_elements: int = 200) -> None:
+def assert_paths_agree(dataset: Dataset, max_elements: int = 200) -> None:
     """Random access and reading element by element give identical elements; raises AssertionError if not."""
-    op = "assert_lanes_agree"
-    _C.testing.assert_lanes_agree(_native(op, dataset), integer(op, "max_elements", max_elements))
+    op = "assert_paths_agree"
+    _C.testing.assert_paths_agree(_native(op, dataset), integer(op, "max_elements", max_elements))
 
 
 def batch_sizes_for_worker(

@@ -13,7 +13,7 @@
 
 #include <vector>
 
-#include "device/parcel.h"
+#include "device/transfer/copy_block.h"
 #include "kernels/images.h"
 #include "runtime/buffer_pool.h"
 #include "torch_distinput/strategy.h"
@@ -47,10 +47,10 @@ Element many_fields() {
 void BM_PutTogether(benchmark::State& state) {
   const Element element = many_fields();
   for (auto _ : state) {
-    const Freight freight = freight_of(element);
-    for (const Parcel& parcel : pack(freight)) {
-      const Block block = host_pool()->acquire(parcel.bytes);
-      put_together(parcel, freight, static_cast<char*>(block.data()));
+    const HostTensors tensors = host_tensors_of(element);
+    for (const CopyBlock& copy_block : pack(tensors)) {
+      const Block block = host_pool()->acquire(copy_block.bytes);
+      put_together(copy_block, tensors, static_cast<char*>(block.data()));
       benchmark::ClobberMemory();
     }
   }

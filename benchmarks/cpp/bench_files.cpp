@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "files/crc32c.h"
-#include "files/index_set.h"
+#include "io/crc32c.h"
+#include "io/index_set.h"
 #include "torch_distinput/files.h"
 
 namespace torch_distinput {
@@ -31,8 +31,8 @@ struct Sample {
   std::int64_t records;
 };
 
-/// Files of about `kFileBytes` bytes: in the folder $TDI_BENCH_FOLDER, where they stay, so that other readers can be
-/// measured over the same files, else in one that is removed at the end.
+/// Files of about `kFileBytes` bytes: in the folder $TDI_BENCH_FOLDER, where they stay, so that other readers
+/// can be measured over the same files, else in one that is removed at the end.
 class Samples {
  public:
   static const Samples& get() {
@@ -86,8 +86,9 @@ class Samples {
 
 std::int64_t records_in(const Dataset& dataset) {
   std::int64_t records = 0;
-  DatasetIterator cursor = dataset.iterate();
-  while (const auto batch = cursor.next()) records += std::get<Bytes>(batch->leaves().front()).shape.front();
+  DatasetIterator iterator = dataset.iterate();
+  while (const auto batch = iterator.next())
+    records += std::get<Bytes>(batch->leaves().front()).shape.front();
   return records;
 }
 

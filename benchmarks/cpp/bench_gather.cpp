@@ -90,11 +90,11 @@ void pipeline(benchmark::State& state, std::optional<std::int64_t> threads) {
                               .repeat()
                               .batch(state.range(1))
                               .with_options(options);
-  DatasetIterator cursor = dataset.iterate();
-  cursor.next();
-  for (auto _ : state) benchmark::DoNotOptimize(cursor.next());
+  DatasetIterator iterator = dataset.iterate();
+  iterator.next();
+  for (auto _ : state) benchmark::DoNotOptimize(iterator.next());
   report_bytes(state);
-  state.counters["allocations"] = static_cast<double>(cursor.stats().allocations);
+  state.counters["allocations"] = static_cast<double>(iterator.stats().allocations);
 }
 
 void shapes(benchmark::internal::Benchmark* benchmark) {

@@ -4,9 +4,9 @@
 //
 //   limit/<rows>             bare gather loop, arguments: threads, buffers each has
 //   batches/<rows>           from_tensor_slices().shuffle().batch(), a fresh epoch whenever one ends
-//   windowed/<lane>          rows_20 shuffled in windows of 4,096, in each lane
-//   three_replicas/<rows>    as batches, dealt out over three replicas of one process
-//   elements/<lane>          one element at a time, which shows what an element costs in each lane
+//   windowed/<path>          rows_20 shuffled in windows of 4,096, in each path
+//   three_replicas/<rows>    as batches, assigned over three replicas of one process
+//   elements/<path>          one element at a time, which shows what an element costs in each path
 //
 // An iteration is one batch, step or element; items are rows.
 #include <ATen/ops/empty.h>

@@ -87,7 +87,7 @@ void hand_over(benchmark::State& state, const std::shared_ptr<Executor>& executo
 
 void HandOverSerial(benchmark::State& state) { hand_over(state, serial_executor()); }
 void HandOverArena(benchmark::State& state) { hand_over(state, make_arena(available_cpus())); }
-void HandOverTwoLanes(benchmark::State& state) { hand_over(state, make_lanes(2, "bench")); }
+void HandOverTwoPaths(benchmark::State& state) { hand_over(state, make_thread_pool(2, "bench")); }
 
 void hand_over_cases(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"ns", "depth", "burst"})->UseRealTime();
@@ -99,7 +99,7 @@ void hand_over_cases(benchmark::internal::Benchmark* bench) {
 }
 BENCHMARK(HandOverSerial)->Apply(hand_over_cases);
 BENCHMARK(HandOverArena)->Apply(hand_over_cases);
-BENCHMARK(HandOverTwoLanes)->Apply(hand_over_cases);
+BENCHMARK(HandOverTwoPaths)->Apply(hand_over_cases);
 
 void QueuePushPop(benchmark::State& state) {
   BoundedQueue<std::int64_t> queue(4);

@@ -26,13 +26,13 @@ struct Leaf {
   std::int64_t row_bytes;
 };
 
-/// Copies rows `order[0], order[1], ...` of `leaf` one behind the other.
+/// Copies rows `order[0], order[1], ...` of `leaf` one after the other.
 inline void gather(const Leaf& leaf, std::span<const std::int64_t> order, char* destination) {
   // Far enough ahead to hide a cache miss; the hardware follows long rows by itself after their first KiB.
   constexpr std::size_t kAhead = 8;
   constexpr std::int64_t kLine = 64;
-  constexpr std::int64_t kMostPrefetched = 1024;
-  const std::int64_t prefetched = leaf.row_bytes < kMostPrefetched ? leaf.row_bytes : kMostPrefetched;
+  constexpr std::int64_t kMaxPrefetched = 1024;
+  const std::int64_t prefetched = leaf.row_bytes < kMaxPrefetched ? leaf.row_bytes : kMaxPrefetched;
   for (std::size_t i = 0; i < order.size(); ++i) {
     if (i + kAhead < order.size()) {
       const char* const row = leaf.source + order[i + kAhead] * leaf.row_bytes;

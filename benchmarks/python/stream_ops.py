@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What an element costs in ops of the stream lane, beside tf.data.
+"""What an element costs in ops of the sequential path, beside tf.data.
 
     python benchmarks/python/stream_ops.py --tensorflow PYTHON --json benchmarks/results/stream_ops.json
 

@@ -14,13 +14,13 @@ namespace torch_distinput {
 /// what `look` threw first if that does not help.
 template <class Look>
 auto first_row(const Options& options, const Look& look) {
-  constexpr std::int64_t kMostBadRows = 7;
+  constexpr std::int64_t kMaxBadRows = 7;
   try {
     return look(options);
   } catch (const std::exception&) {
     if (options.skip) throw;
     Options lenient = options;
-    lenient.skip = Skip{.max_count = kMostBadRows};
+    lenient.skip = Skip{.max_count = kMaxBadRows};
     try {
       if (auto found = look(lenient)) return found;
     } catch (const std::exception&) {

@@ -23,6 +23,12 @@ std::int64_t Node::checked_cardinality() const {
   return cardinality();  // the files may be whole by now
 }
 
+LastNormalizationPtr Node::last_normalization() const {
+  const Traits own = traits();
+  const bool hands_on_elements = own.pass_through && !own.fallible && (own.row_wise || own.counts);
+  return hands_on_elements ? inputs().front()->last_normalization() : nullptr;
+}
+
 PlanPtr Node::plan(const IterContext&) const { return nullptr; }
 
 }  // namespace torch_distinput

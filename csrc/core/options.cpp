@@ -5,28 +5,14 @@
 
 #include <sstream>
 
+#include "core/names.h"
+
 namespace torch_distinput {
 namespace {
 
 template <class T>
 void take_later(std::optional<T>& field, const std::optional<T>& later) {
   if (later) field = later;
-}
-
-const char* policy_name(AutoShardPolicy policy) {
-  switch (policy) {
-    case AutoShardPolicy::kOff:
-      return "OFF";
-    case AutoShardPolicy::kAuto:
-      return "AUTO";
-    case AutoShardPolicy::kFile:
-      return "FILE";
-    case AutoShardPolicy::kData:
-      return "DATA";
-    case AutoShardPolicy::kHint:
-      return "HINT";
-  }
-  return "?";
 }
 
 std::string skip_text(const Skip& skip) {

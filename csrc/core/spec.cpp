@@ -11,6 +11,8 @@
 
 #include "core/element_type.h"
 
+#include "core/names.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -149,11 +151,6 @@ Leaf zero_row_leaf(const LeafSpec& leaf) {
           },
       },
       leaf);
-}
-
-std::string leaf_name(const Structure& structure, std::size_t index) {
-  const auto path = structure.leaf_path(static_cast<std::int64_t>(index));
-  return path.empty() ? "the element" : "leaf " + path;
 }
 
 void append_spec(const Structure& structure, const std::vector<LeafSpec>& leaves, std::size_t& next,

@@ -10,10 +10,10 @@
 namespace torch_distinput {
 namespace {
 
-constexpr std::size_t kMostShown = 80;
+constexpr std::size_t kMaxShown = 80;
 
 std::string cut(std::string text) {
-  return text.size() > kMostShown ? text.substr(0, kMostShown) + "..." : text;
+  return text.size() > kMaxShown ? text.substr(0, kMaxShown) + "..." : text;
 }
 
 /// `a`, `b`: the fields that are there.
@@ -82,9 +82,9 @@ const State::List& StateReader::list(std::string_view field, std::size_t size) c
 
 void check_rows_of_endless(std::string_view reader, std::int64_t elements, std::int64_t rows) {
   // So many elements in a row may be without rows, and so many rows may be in one element.
-  constexpr std::int64_t kMostEmpty = std::int64_t{1} << 20;
-  constexpr std::int64_t kMostRows = std::int64_t{1} << 31;
-  TORCH_CHECK_VALUE(elements - rows <= kMostEmpty && rows / kMostRows <= elements, reader,
+  constexpr std::int64_t kMaxEmpty = std::int64_t{1} << 20;
+  constexpr std::int64_t kMaxRows = std::int64_t{1} << 31;
+  TORCH_CHECK_VALUE(elements - rows <= kMaxEmpty && rows / kMaxRows <= elements, reader,
                     ": the saved position is damaged: ", elements, " elements cannot have ", rows, " rows.");
 }
 

@@ -10,11 +10,11 @@
 
 namespace torch_distinput {
 
-/// No cursor has counted further, and sums and doubles of counts up to here fit in 64 bits.
-inline constexpr std::int64_t kMostCounted = std::int64_t{1} << 48;
+/// No iterator has counted further, and sums and doubles of counts up to here fit in 64 bits.
+inline constexpr std::int64_t kMaxCounted = std::int64_t{1} << 48;
 
 /// A pinned epoch may be any number; those after it fit in 64 bits too.
-inline constexpr std::int64_t kMostEpochs = std::int64_t{1} << 62;
+inline constexpr std::int64_t kMaxEpochs = std::int64_t{1} << 62;
 
 /// The fields of a saved position, each checked when it is read: a state may be damaged. What is wrong is a
 /// c10::ValueError that names the reader, the field, the rule and the value.
@@ -30,7 +30,7 @@ class StateReader {
 
   std::int64_t integer(std::string_view field) const;
   /// An integer in [0, `most`].
-  std::int64_t count(std::string_view field, std::int64_t most = kMostCounted) const;
+  std::int64_t count(std::string_view field, std::int64_t most = kMaxCounted) const;
   /// An integer in [0, `size`).
   std::size_t index(std::string_view field, std::size_t size) const;
   bool flag(std::string_view field) const;
@@ -54,9 +54,9 @@ std::string brief(const State& value);
 /// c10::ValueError instead of letting the caller count all of them to find out.
 void check_rows_of_endless(std::string_view reader, std::int64_t elements, std::int64_t rows);
 
-/// The most elements that a cursor over `cardinality` elements can have counted.
+/// The most elements that an iterator over `cardinality` elements can have counted.
 constexpr std::int64_t most_counted(std::int64_t cardinality) {
-  return cardinality < 0 ? kMostCounted : cardinality;
+  return cardinality < 0 ? kMaxCounted : cardinality;
 }
 
 }  // namespace torch_distinput

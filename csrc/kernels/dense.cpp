@@ -72,11 +72,6 @@ at::Tensor share(const at::Tensor& tensor, std::int64_t offset, at::IntArrayRef 
 
 }  // namespace
 
-std::string leaf_name(const Structure& structure, std::size_t leaf) {
-  const auto path = structure.leaf_path(static_cast<std::int64_t>(leaf));
-  return path.empty() ? "the element" : "leaf " + path;
-}
-
 const at::Tensor& dense_leaf(const Element& element, std::size_t leaf, std::string_view op,
                              std::string_view verb) {
   const Leaf& value = element.leaves()[leaf];

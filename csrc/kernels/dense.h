@@ -8,13 +8,11 @@
 #include <string>
 #include <string_view>
 
+#include "core/names.h"
 #include "torch_distinput/element.h"
 #include "torch_distinput/structure.h"
 
 namespace torch_distinput {
-
-/// `leaf ['x']`, or `the element` for a bare one.
-std::string leaf_name(const Structure& structure, std::size_t leaf);
 
 /// Throws c10::ValueError naming `op` unless all `elements` have one structure.
 void check_structures(std::span<const Element> elements, std::string_view op);

@@ -15,7 +15,7 @@ constexpr std::int64_t kCacheLine = 64;
 constexpr std::size_t kInlineBytes = 128;
 /// From here on the hardware's own prefetch of a row is enough.
 constexpr std::int64_t kPrefetchBytes = 4096;
-constexpr std::int64_t kMostRowsAhead = 12;
+constexpr std::int64_t kMaxRowsAhead = 12;
 
 struct Gather {
   const char* source;
@@ -37,7 +37,7 @@ void prefetch(const char* row, std::int64_t bytes) {
 /// Random rows miss the cache and the TLB: asking for them a few rows ahead overlaps the misses.
 template <class Copy>
 void copy_rows(const Gather& gather, std::int64_t row_bytes, Copy copy) {
-  const std::int64_t ahead = std::clamp<std::int64_t>(kPrefetchBytes / row_bytes, 0, kMostRowsAhead);
+  const std::int64_t ahead = std::clamp<std::int64_t>(kPrefetchBytes / row_bytes, 0, kMaxRowsAhead);
   const std::int64_t prefetched = ahead == 0 ? 0 : std::max<std::int64_t>(0, gather.count - ahead);
   std::int64_t i = 0;
   for (; i < prefetched; ++i) {

@@ -83,9 +83,9 @@ bool waits(const at::DataPtr& memory) {
 /// What frees `memory` now. It is null for some nanoseconds while a storage moves, and for ever where the
 /// memory was moved out of it.
 void* context_of(const at::DataPtr& memory) {
-  constexpr int kMostTurns = 1000;
+  constexpr int kMaxTurns = 1000;
   void* context = memory.get_context();
-  for (int turn = 0; context == nullptr && waits(memory) && turn < kMostTurns; ++turn) {
+  for (int turn = 0; context == nullptr && waits(memory) && turn < kMaxTurns; ++turn) {
     std::this_thread::yield();
     std::atomic_thread_fence(std::memory_order_seq_cst);
     context = memory.get_context();

@@ -27,7 +27,7 @@ const char* host_data(const at::Tensor& tensor);
 void guard_reads(const Element& value);
 
 /// The memory of a dense tensor, held in its place while it is read: a thread that moves the storage
-/// meanwhile waits with freeing it. REQUIRES: no foreign code runs under a guard.
+/// meanwhile waits with freeing it. REQUIRES: no users' code runs under a guard.
 ///
 /// What cannot be guarded is memory that the storage was given after `guard_reads`, when that is freed again
 /// during the read: two moves, of which one is `resize_` (shared memory does not move). Nor can a numpy array

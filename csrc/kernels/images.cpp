@@ -33,7 +33,7 @@ constexpr std::size_t kImageDims = 3;
 
 /// Values that one vector of any processor holds a whole number of times.
 constexpr std::int64_t kVector = 16;
-constexpr std::int64_t kMostSideBySide = 8;
+constexpr std::int64_t kMaxSideBySide = 8;
 
 /// From here on images are shared out among threads.
 constexpr std::int64_t kSharedBytes = std::int64_t{1} << 18;
@@ -95,8 +95,8 @@ template <class Out>
 TDI_INLINE void unpack_side_by_side(const std::uint8_t* __restrict in, Out* __restrict out,
                                     std::int64_t count, std::int64_t channels, const float* scale,
                                     const float* shift) {
-  float scales[kMostSideBySide * kVector];
-  float shifts[kMostSideBySide * kVector];
+  float scales[kMaxSideBySide * kVector];
+  float shifts[kMaxSideBySide * kVector];
   const std::int64_t period = channels * kVector;
   for (std::int64_t i = 0; i < period; ++i) {
     scales[i] = scale[i % channels];
@@ -130,7 +130,7 @@ TDI_INLINE void unpack_image(const Work& work, std::int64_t image) {
   const std::int64_t pixels = work.height * work.width;
   if (work.from_last && !work.to_last && work.channels == 3) {
     split_three(in, out, out + pixels, out + 2 * pixels, pixels, work.scale, work.shift);
-  } else if (work.from_last && work.to_last && work.channels <= kMostSideBySide) {
+  } else if (work.from_last && work.to_last && work.channels <= kMaxSideBySide) {
     unpack_side_by_side(in, out, work.size(), work.channels, work.scale, work.shift);
   } else {
     for (std::int64_t c = 0; c < work.channels; ++c) {

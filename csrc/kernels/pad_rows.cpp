@@ -63,8 +63,8 @@ void check_size(const PaddedLeaf& rows, const Dims& shape, std::int64_t item) {
   std::uint64_t bytes = 0;
   const bool overflows = c10::safe_multiplies_u64(shape, &items) ||
                          c10::mul_overflows(items, static_cast<std::uint64_t>(item), &bytes);
-  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  TORCH_CHECK_VALUE(!overflows && bytes <= kMost, rows.op, ": `padded_shapes` makes ", rows.name(),
+  constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  TORCH_CHECK_VALUE(!overflows && bytes <= kMax, rows.op, ": `padded_shapes` makes ", rows.name(),
                     " a batch of the shape ", dims_text(shape), ", which is more than any memory holds.");
 }
 

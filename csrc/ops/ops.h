@@ -9,7 +9,7 @@
 #include "torch_distinput/node.h"
 
 /// \file
-/// The ops: one factory each; the class behind it lives in the .cpp file of the
+/// The ops: one factory each; the class after it lives in the .cpp file of the
 /// same name. Factories check their arguments and throw c10::ValueError or
 /// c10::TypeError naming the op, the parameter, the rule and the value.
 
@@ -31,7 +31,7 @@ NodePtr skip(NodePtr input, std::int64_t count);
 /// fewer elements than shards is an error.
 NodePtr shard(NodePtr input, std::int64_t num_shards, std::int64_t index, bool require_non_empty = false);
 /// Elements `indices[0]`, `indices[1]`, ... of `input`; int64, one dim. Later changes of the tensor must not
-/// happen while a cursor lives.
+/// happen while an iterator lives.
 NodePtr select(NodePtr input, const at::Tensor& indices);
 NodePtr enumerate(NodePtr input, std::int64_t start);
 NodePtr concatenate(NodePtr first, NodePtr second);

@@ -12,7 +12,7 @@ int available_cpus();
 
 /// The process-wide oneTBB arena, made at the first call: `available_cpus()` threads, divided by the
 /// environment's LOCAL_WORLD_SIZE when several processes share the machine, at least 1. Its tasks must
-/// not block, do I/O or run foreign code. Never destroyed.
+/// not block, do I/O or run users' code. Never destroyed.
 ///
 /// In a child forked after any arena was made, oneTBB's threads are gone: `serial_executor()` is returned.
 std::shared_ptr<Executor> shared_arena();

@@ -12,9 +12,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "runtime/counters.h"
-#include "runtime/poll.h"
-#include "runtime/process_owned.h"
+#include "base/counters.h"
+#include "base/polling.h"
+#include "base/process_owned.h"
 
 namespace torch_distinput {
 

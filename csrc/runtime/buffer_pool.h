@@ -12,7 +12,7 @@ inline constexpr std::size_t kPackedBytes = std::size_t{1} << 20;
 /// Where pieces begin in a block: kernels that load vectors, and compiled ones, rely on aligned data.
 inline constexpr std::size_t kPackedAlignment = 256;
 
-/// The first place for a piece behind `used` bytes of a block.
+/// The first place for a piece after `used` bytes of a block.
 constexpr std::size_t packed_offset(std::size_t used) {
   return (used + kPackedAlignment - 1) / kPackedAlignment * kPackedAlignment;
 }

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/polling.h"
+#include "base/process_owned.h"
 #include "runtime/executor.h"
-#include "runtime/poll.h"
-#include "runtime/process_owned.h"
-#include "runtime/producer_board.h"
+#include "runtime/producer_state.h"
 
 namespace torch_distinput {
 
@@ -24,8 +24,9 @@ struct ProducerOptions {
   std::int64_t depth = 4;  ///< Most items beyond `position()` that are built or being built.
   std::int64_t burst = 1;  ///< Consecutive items one task builds before it looks again; more for tiny
                            ///< items. A `depth` of two bursts or more keeps the threads busy.
-  std::chrono::nanoseconds quick{0};  ///< Items made in less time are made in `next`: another thread would be
-                                      ///< woken for them, and look for more, at many times their cost.
+  std::chrono::nanoseconds inline_threshold{
+      0};  ///< Items made in less time are made in `next`: another thread would be
+           ///< woken for them, and look for more, at many times their cost.
 };
 
 /// Builds items 0, 1, 2, ... in the background, out of order, and hands them out in order.
@@ -57,7 +58,7 @@ class OrderedProducer {
   std::optional<T> next(const Poll& poll = {});
 
   /// Index of the next item to hand out.
-  std::int64_t position() const noexcept { return state_->board.position(); }
+  std::int64_t position() const noexcept { return state_->progress.position(); }
 
   /// Whether `next` would return or throw at once: the item is built, or there is none. Without work
   /// ahead (`concurrency() == 0`) only at the end.
@@ -67,7 +68,7 @@ class OrderedProducer {
   bool failed() const noexcept { return error_ != nullptr; }
 
   /// How often `next` had to sleep because another thread was still building the item.
-  std::int64_t waits() const noexcept { return state_->board.waits(); }
+  std::int64_t waits() const noexcept { return state_->progress.waits(); }
 
   /// Starts no further `make` and waits until running ones have returned. Idempotent. The caller must not
   /// hold a lock that `make` needs (the GIL), and must not be inside `make`.
@@ -97,7 +98,7 @@ struct OrderedProducer<T>::State {
   State(Make make_item, IndexRange indices, std::shared_ptr<Executor> runner, ProducerOptions options)
       : make(std::move(make_item)),
         executor(std::move(runner)),
-        board(indices, options.depth, options.burst, executor->concurrency(), options.quick),
+        progress(indices, options.depth, options.burst, executor->concurrency(), options.inline_threshold),
         // A power of two, so that an index finds its slot without a division.
         slots(executor->concurrency() == 0 ? 0 : std::bit_ceil(static_cast<std::uint64_t>(options.depth))) {}
 
@@ -105,7 +106,7 @@ struct OrderedProducer<T>::State {
 
   Make make;
   std::shared_ptr<Executor> executor;
-  ProducerBoard board;
+  ProducerState progress;
   std::vector<Slot> slots;
 };
 
@@ -119,7 +120,7 @@ OrderedProducer<T>::OrderedProducer(Make make, std::int64_t begin, std::int64_t 
 template <class T>
 OrderedProducer<T>::~OrderedProducer() {
   if (state_.inherited()) return;
-  state_->board.stop();
+  state_->progress.stop();
   // A task that never started may hold the state for long; what users gave us must not wait for it.
   state_->slots.clear();
   state_->make = nullptr;
@@ -129,18 +130,18 @@ OrderedProducer<T>::~OrderedProducer() {
 template <class T>
 std::optional<T> OrderedProducer<T>::next(const Poll& poll) {
   if (error_) std::rethrow_exception(error_);
-  ProducerBoard& board = state_->board;
-  const std::int64_t index = board.position();
-  if (board.stopped() || index == board.end()) return std::nullopt;
-  if (state_->slots.empty()) return board.claim_help() ? build_here(index) : std::nullopt;
+  ProducerState& progress = state_->progress;
+  const std::int64_t index = progress.position();
+  if (progress.stopped() || index == progress.end()) return std::nullopt;
+  if (state_->slots.empty()) return progress.claim_help() ? build_here(index) : std::nullopt;
   Slot& slot = state_->slot(index);
   while (!slot.ready.load(std::memory_order_acquire)) {
-    const std::optional<std::int64_t> help = board.claim_help();
+    const std::optional<std::int64_t> help = progress.claim_help();
     if (help == index) return build_here(index);
     if (help) {
       build(*state_, *help);
-      board.end_building();
-    } else if (!board.wait(slot.ready, poll)) {
+      progress.end_building();
+    } else if (!progress.wait(slot.ready, poll)) {
       return std::nullopt;
     }
   }
@@ -149,14 +150,14 @@ std::optional<T> OrderedProducer<T>::next(const Poll& poll) {
 
 template <class T>
 bool OrderedProducer<T>::ready() const {
-  const ProducerBoard& board = state_->board;
-  if (error_ || board.stopped() || board.position() == board.end()) return true;
-  return !state_->slots.empty() && state_->slot(board.position()).ready.load(std::memory_order_acquire);
+  const ProducerState& progress = state_->progress;
+  if (error_ || progress.stopped() || progress.position() == progress.end()) return true;
+  return !state_->slots.empty() && state_->slot(progress.position()).ready.load(std::memory_order_acquire);
 }
 
 template <class T>
 void OrderedProducer<T>::stop() {
-  if (!state_.inherited()) state_->board.stop();
+  if (!state_.inherited()) state_->progress.stop();
 }
 
 template <class T>
@@ -167,10 +168,10 @@ std::optional<T> OrderedProducer<T>::build_here(std::int64_t index) {
     item.emplace(state_->make(index));
   } catch (...) {
     error_ = std::current_exception();
-    state_->board.fail(/*helped=*/true);
+    state_->progress.fail(/*helped=*/true);
     throw;
   }
-  state_->board.end_help();
+  state_->progress.end_help();
   return item;
 }
 
@@ -178,20 +179,20 @@ template <class T>
 std::optional<T> OrderedProducer<T>::take(Slot& slot) {
   if (slot.error) {
     error_ = std::move(slot.error);
-    state_->board.fail(/*helped=*/false);
+    state_->progress.fail(/*helped=*/false);
     std::rethrow_exception(error_);
   }
   std::optional<T> item = std::move(slot.value);
   slot.value.reset();
   slot.ready.store(false, std::memory_order_relaxed);
-  state_->board.advance();
+  state_->progress.advance();
   submit_wanted();
   return item;
 }
 
 template <class T>
 void OrderedProducer<T>::submit_wanted() {
-  while (state_->board.want_task()) submit(state_.share());
+  while (state_->progress.want_task()) submit(state_.share());
 }
 
 template <class T>
@@ -205,16 +206,16 @@ void OrderedProducer<T>::run(const std::shared_ptr<State>& state) {
   constexpr std::chrono::milliseconds kTurn{1};
   auto begin = std::chrono::steady_clock::now();
   const auto turn_end = begin + kTurn;
-  ProducerBoard& board = state->board;
-  for (IndexRange burst = board.first_burst(); !burst.empty(); burst = board.next_burst()) {
-    for (std::int64_t index = burst.begin; index < burst.end && !board.stopped(); ++index)
+  ProducerState& progress = state->progress;
+  for (IndexRange burst = progress.first_burst(); !burst.empty(); burst = progress.next_burst()) {
+    for (std::int64_t index = burst.begin; index < burst.end && !progress.stopped(); ++index)
       build(*state, index);
     const auto now = std::chrono::steady_clock::now();
-    board.set_pace((now - begin) / (burst.end - burst.begin));
+    progress.set_pace((now - begin) / (burst.end - burst.begin));
     begin = now;
-    if (now >= turn_end && board.requeue()) {
+    if (now >= turn_end && progress.requeue()) {
       submit(state);
-      return board.end_building();
+      return progress.end_building();
     }
   }
 }
@@ -228,7 +229,7 @@ void OrderedProducer<T>::build(State& state, std::int64_t index) {
     slot.error = std::current_exception();
   }
   slot.ready.store(true);
-  state.board.announce(index);
+  state.progress.announce(index);
 }
 
 }  // namespace torch_distinput

@@ -17,7 +17,7 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 void* map_huge(std::size_t bytes) {
-  // Maps one huge page too much and cuts off what lies before and behind the aligned part.
+  // Maps one huge page too much and cuts off what lies before and after the aligned part.
   const std::size_t mapped = bytes + kHugePage;
   void* const memory = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();

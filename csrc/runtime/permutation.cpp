@@ -88,8 +88,8 @@ TORCH_DISTINPUT_AVX2 std::size_t encrypt_batch_avx2(const FeistelNetwork& net,
 void encrypt_batch(const FeistelNetwork& net, std::span<std::int64_t> batch) noexcept {
   std::size_t done = 0;
 #if defined(__x86_64__)
-  constexpr std::uint64_t kLaneLimit = std::uint64_t{1} << 32;
-  if (__builtin_cpu_supports("avx2") && net.size <= kLaneLimit) done = encrypt_batch_avx2(net, batch);
+  constexpr std::uint64_t kMaxThreads = std::uint64_t{1} << 32;
+  if (__builtin_cpu_supports("avx2") && net.size <= kMaxThreads) done = encrypt_batch_avx2(net, batch);
 #endif
   for (std::int64_t& x : batch.subspan(done))
     x = static_cast<std::int64_t>(encrypt(net, static_cast<std::uint64_t>(x)));
@@ -129,8 +129,8 @@ std::uint64_t mix_keys(std::uint64_t a, std::uint64_t b) noexcept {
 }
 
 Permutation::Permutation(std::int64_t n, std::uint64_t key) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 62;
-  if (n < 0 || n > kMost) {
+  constexpr std::int64_t kMax = std::int64_t{1} << 62;
+  if (n < 0 || n > kMax) {
     throw std::invalid_argument("permutation: `n` must be within [0, 2^62], but is " + std::to_string(n) +
                                 ".");
   }
@@ -143,7 +143,7 @@ Permutation::Permutation(std::int64_t n, std::uint64_t key) {
   network_.low_bits = bits / 2;
   network_.high_mask = (std::uint32_t{1} << high_bits) - 1;
   network_.low_mask = (std::uint32_t{1} << network_.low_bits) - 1;
-  network_.rounds = bits < kSmallBits ? FeistelNetwork::kMostRounds : kRounds;
+  network_.rounds = bits < kSmallBits ? FeistelNetwork::kMaxRounds : kRounds;
   for (int r = 0; r < network_.rounds; r += 2) {
     const std::uint64_t pair = mix_keys(key, static_cast<std::uint64_t>(r));
     network_.keys[r] = static_cast<std::uint32_t>(pair >> 32);

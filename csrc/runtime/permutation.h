@@ -16,14 +16,14 @@ std::uint64_t mix_keys(std::uint64_t a, std::uint64_t b) noexcept;
 /// An unbalanced Feistel network on [0, 2^k), the smallest such domain that holds [0, size).
 /// Halves have at most 31 bits, so all arithmetic is 32 bits wide.
 struct FeistelNetwork {
-  static constexpr int kMostRounds = 24;
+  static constexpr int kMaxRounds = 24;
 
   std::uint64_t size = 0;
   std::uint32_t high_mask = 0;
   std::uint32_t low_mask = 0;
   int low_bits = 0;
   int rounds = 0;
-  std::array<std::uint32_t, kMostRounds> keys{};
+  std::array<std::uint32_t, kMaxRounds> keys{};
 };
 
 /// A keyed bijection on [0, n): position in the shuffled order -> row. O(1) memory, the same on every

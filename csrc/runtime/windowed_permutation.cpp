@@ -9,7 +9,7 @@
 namespace torch_distinput {
 namespace {
 
-constexpr std::int64_t kMostRows = std::int64_t{1} << 62;
+constexpr std::int64_t kMaxRows = std::int64_t{1} << 62;
 constexpr std::int64_t kWidestWindow = std::int64_t{1} << 61;
 constexpr std::size_t kLongestRun = 256;
 
@@ -48,7 +48,7 @@ class WindowedPermutation::Window {
 
 WindowedPermutation::WindowedPermutation(std::int64_t n, std::int64_t window, std::uint64_t key)
     : size_(n), window_(window), key_(key) {
-  if (n < 0 || n > kMostRows) {
+  if (n < 0 || n > kMaxRows) {
     throw std::invalid_argument("windowed_permutation: `n` must be within [0, 2^62], but is " +
                                 std::to_string(n) + ".");
   }

@@ -42,8 +42,8 @@ std::shared_ptr<std::thread> start(const std::string& name, std::function<void()
       });
 }
 
-/// What the lanes share. Kept alive by each of them, because one of them may destroy the executor.
-struct LaneQueue {
+/// What the pool share. Kept alive by each of them, because one of them may destroy the executor.
+struct TaskQueue {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::function<void()>> tasks;
@@ -64,16 +64,16 @@ struct LaneQueue {
   }
 };
 
-class Lanes final : public Executor {
+class ThreadPool final : public Executor {
  public:
-  // Delegates, so that the destructor stops the first lanes when a later one cannot start.
-  Lanes(int threads, const std::string& name) : Lanes() {
+  // Delegates, so that the destructor stops the first pool when a later one cannot start.
+  ThreadPool(int threads, const std::string& name) : ThreadPool() {
     for (int i = 0; i < threads; ++i) {
-      lanes_.push_back(std::make_unique<WorkerThread>(name, [queue = queue_.share()] { queue->run(); }));
+      sources_.push_back(std::make_unique<WorkerThread>(name, [queue = queue_.share()] { queue->run(); }));
     }
   }
 
-  ~Lanes() override {
+  ~ThreadPool() override {
     if (queue_.inherited()) return;
     std::deque<std::function<void()>> dropped;
     {
@@ -91,13 +91,13 @@ class Lanes final : public Executor {
     }
     queue_->changed.notify_one();
   }
-  int concurrency() const noexcept override { return static_cast<int>(lanes_.size()); }
+  int concurrency() const noexcept override { return static_cast<int>(sources_.size()); }
 
  private:
-  Lanes() : queue_(std::make_shared<LaneQueue>()) {}
+  ThreadPool() : queue_(std::make_shared<TaskQueue>()) {}
 
-  ProcessOwned<LaneQueue> queue_;
-  std::vector<std::unique_ptr<WorkerThread>> lanes_;
+  ProcessOwned<TaskQueue> queue_;
+  std::vector<std::unique_ptr<WorkerThread>> sources_;
 };
 
 }  // namespace
@@ -114,16 +114,16 @@ WorkerThread::~WorkerThread() {
   }
 }
 
-std::shared_ptr<Executor> make_lanes(int threads, const std::string& name) {
+std::shared_ptr<Executor> make_thread_pool(int threads, const std::string& name) {
   if (threads < 1) {
-    throw std::invalid_argument("make_lanes: `threads` must be at least 1, but is " +
+    throw std::invalid_argument("make_thread_pool: `threads` must be at least 1, but is " +
                                 std::to_string(threads) + ".");
   }
-  return std::make_shared<Lanes>(threads, name);
+  return std::make_shared<ThreadPool>(threads, name);
 }
 
-std::shared_ptr<Executor> make_lanes_beside(const Executor& arena, const std::string& name) {
-  return arena.concurrency() == 0 ? serial_executor() : make_lanes(arena.concurrency(), name);
+std::shared_ptr<Executor> make_thread_pool_beside(const Executor& arena, const std::string& name) {
+  return arena.concurrency() == 0 ? serial_executor() : make_thread_pool(arena.concurrency(), name);
 }
 
 }  // namespace torch_distinput

@@ -6,8 +6,8 @@
 #include <string>
 #include <thread>
 
+#include "base/process_owned.h"
 #include "runtime/executor.h"
-#include "runtime/process_owned.h"
 
 namespace torch_distinput {
 
@@ -27,16 +27,16 @@ class WorkerThread {
   ProcessOwned<std::thread> thread_;
 };
 
-/// Threads that may block and run foreign code (Python), unlike those of an arena. Tasks start in the
+/// Threads that may block and run users' code (Python), unlike those of an arena. Tasks start in the
 /// order of their submission.
 ///
 /// Destroying it waits for running tasks and drops those that have not started; the caller must not hold
 /// a lock that they need (the GIL). A task may destroy it: then that task's thread ends by itself. Throws
 /// std::invalid_argument unless `threads` >= 1.
-std::shared_ptr<Executor> make_lanes(int threads, const std::string& name);
+std::shared_ptr<Executor> make_thread_pool(int threads, const std::string& name);
 
-/// As many of them as `arena` has threads, for work of the same cursor that blocks; an executor without threads
-/// where it has none.
-std::shared_ptr<Executor> make_lanes_beside(const Executor& arena, const std::string& name);
+/// As many of them as `arena` has threads, for work of the same iterator that blocks; an executor without
+/// threads where it has none.
+std::shared_ptr<Executor> make_thread_pool_beside(const Executor& arena, const std::string& name);
 
 }  // namespace torch_distinput

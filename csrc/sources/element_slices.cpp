@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "core/engine.h"
+#include "execution/execution_context.h"
 #include "kernels/host_memory.h"
 #include "kernels/leaf_rows.h"
 #include "kernels/rows.h"
@@ -15,7 +15,7 @@
 namespace torch_distinput::sources {
 namespace {
 
-constexpr const char* kName = "from_tensor_slices";
+constexpr const char* kElementSlicesName = "from_tensor_slices";
 
 class ElementSlicesPlan final : public Plan {
  public:
@@ -29,7 +29,7 @@ class ElementSlicesPlan final : public Plan {
     std::vector<Element> elements;
     elements.reserve(positions.size());
     for (const std::int64_t position : positions) {
-      Element& row = elements.emplace_back(take_row(*value_, position, kName));
+      Element& row = elements.emplace_back(take_row(*value_, position, kElementSlicesName));
       // The source's own memory must not get into the hands of those who may write to it.
       for (Leaf& leaf : row.leaves()) {
         if (auto* dense = std::get_if<at::Tensor>(&leaf)) *dense = copy(*dense, *pool_);
@@ -49,9 +49,9 @@ class ElementSlicesNode final : public SourceNode {
   ElementSlicesNode(Element value, std::int64_t rows)
       : value_(std::make_shared<const Element>(std::move(value))), rows_(rows) {}
 
-  std::string_view name() const override { return kName; }
+  std::string_view name() const override { return kElementSlicesName; }
   std::string describe() const override {
-    return c10::str(kName, "(rows=", rows_, ", ", to_string(*spec()), ")");
+    return c10::str(kElementSlicesName, "(rows=", rows_, ", ", to_string(*spec()), ")");
   }
   SpecPtr spec() const override {
     ElementSpec spec = spec_of(*value_);
@@ -62,7 +62,7 @@ class ElementSlicesNode final : public SourceNode {
   Traits traits() const override { return {.unshardable = true}; }
 
   PlanPtr plan(const IterContext& context) const override {
-    return std::make_shared<ElementSlicesPlan>(value_, rows_, context.engine->pool);
+    return std::make_shared<ElementSlicesPlan>(value_, rows_, context.execution->pool);
   }
   IteratorPtr iterate(const IterContext& context) const override { return iterate_plan(plan(context)); }
 

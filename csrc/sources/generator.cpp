@@ -14,22 +14,23 @@
 namespace torch_distinput::sources {
 namespace {
 
-constexpr const char* kName = "from_generator";
+constexpr const char* kGeneratorName = "from_generator";
 
-using SourcePtr = std::shared_ptr<const GeneratorSource>;
+using GeneratorSourcePtr = std::shared_ptr<const GeneratorSource>;
 
-class GeneratorCursor final : public Iterator {
+class GeneratorIterator final : public Iterator {
  public:
-  GeneratorCursor(SourcePtr source, SpecPtr spec) : source_(std::move(source)), spec_(std::move(spec)) {}
+  GeneratorIterator(GeneratorSourcePtr source, SpecPtr spec)
+      : source_(std::move(source)), spec_(std::move(spec)) {}
 
   std::optional<Element> next() override {
     if (generator_ == nullptr) generator_ = source_->open();
     std::optional<Element> element = generator_->next();
     if (!element) return std::nullopt;
     if (spec_ != nullptr) {
-      check_element(*element, *spec_, c10::str(kName, ": element ", elements_));
+      check_element(*element, *spec_, c10::str(kGeneratorName, ": element ", elements_));
     } else {
-      type_.check(*element, elements_, kName);
+      type_.check(*element, elements_, kGeneratorName);
     }
     ++elements_;
     return element;
@@ -39,19 +40,19 @@ class GeneratorCursor final : public Iterator {
 
   /// A generator can only be run again, up to where it was.
   void load(const State& state) override {
-    const std::int64_t wanted = StateReader(state, kName).count("elements");
+    const std::int64_t wanted = StateReader(state, kGeneratorName).count("elements");
     generator_ = nullptr;
     InterruptPoll poll;
     for (elements_ = 0; elements_ < wanted;) {
       poll();
-      TORCH_CHECK_VALUE(next(), kName, ": the saved position is behind element ", wanted - 1,
+      TORCH_CHECK_VALUE(next(), kGeneratorName, ": the saved position is behind element ", wanted - 1,
                         ", but the generator ended after ", elements_,
                         "; it must yield the same elements again.");
     }
   }
 
  private:
-  SourcePtr source_;
+  GeneratorSourcePtr source_;
   SpecPtr spec_;
   ElementType type_;
   std::unique_ptr<Generator> generator_;
@@ -60,12 +61,12 @@ class GeneratorCursor final : public Iterator {
 
 class GeneratorNode final : public SourceNode {
  public:
-  GeneratorNode(SourcePtr source, std::optional<ElementSpec> spec)
+  GeneratorNode(GeneratorSourcePtr source, std::optional<ElementSpec> spec)
       : source_(std::move(source)),
         declared_(spec ? std::make_shared<const ElementSpec>(*std::move(spec)) : nullptr) {}
 
-  std::string_view name() const override { return kName; }
-  std::string describe() const override { return c10::str(kName, "(", source_->name(), ")"); }
+  std::string_view name() const override { return kGeneratorName; }
+  std::string describe() const override { return c10::str(kGeneratorName, "(", source_->name(), ")"); }
   SpecPtr spec() const override {
     if (declared_) return declared_;
     return probe_.get([this]() -> SpecPtr {
@@ -75,16 +76,16 @@ class GeneratorNode final : public SourceNode {
   }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
   Traits traits() const override {
-    return {.unshardable = true, .fallible = true, .foreign = source_->foreign()};
+    return {.unshardable = true, .fallible = true, .runs_user_code = source_->runs_user_code()};
   }
   std::vector<const UserCode*> user_code() const override { return {source_.get()}; }
 
   IteratorPtr iterate(const IterContext&) const override {
-    return std::make_unique<GeneratorCursor>(source_, declared_);
+    return std::make_unique<GeneratorIterator>(source_, declared_);
   }
 
  private:
-  SourcePtr source_;
+  GeneratorSourcePtr source_;
   SpecPtr declared_;
   SpecProbe probe_;
 };
@@ -92,7 +93,7 @@ class GeneratorNode final : public SourceNode {
 }  // namespace
 
 NodePtr generator(std::shared_ptr<const GeneratorSource> source, std::optional<ElementSpec> spec) {
-  TORCH_CHECK_VALUE(source != nullptr, kName, ": `source` must not be null.");
+  TORCH_CHECK_VALUE(source != nullptr, kGeneratorName, ": `source` must not be null.");
   return std::make_shared<GeneratorNode>(std::move(source), std::move(spec));
 }
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <sstream>
 
-#include "core/engine.h"
+#include "execution/execution_context.h"
 #include "kernels/rows.h"
 #include "runtime/buffer_pool.h"
 #include "sources/source_node.h"
@@ -83,7 +83,7 @@ class RangeNode final : public SourceNode {
   Traits traits() const override { return {.unshardable = true}; }
 
   PlanPtr plan(const IterContext& context) const override {
-    return std::make_shared<RangePlan>(range_, context.engine->pool);
+    return std::make_shared<RangePlan>(range_, context.execution->pool);
   }
   IteratorPtr iterate(const IterContext& context) const override { return iterate_plan(plan(context)); }
 

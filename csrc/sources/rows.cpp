@@ -5,54 +5,55 @@
 #include <string>
 #include <utility>
 
+#include "base/counters.h"
 #include "core/element_type.h"
-#include "core/engine.h"
 #include "core/first_row.h"
-#include "core/skip_budget.h"
 #include "core/state_reader.h"
-#include "runtime/counters.h"
+#include "execution/execution_context.h"
+#include "execution/skip_budget.h"
 #include "sources/source_node.h"
 #include "sources/sources.h"
 
 namespace torch_distinput::sources {
 namespace {
 
-constexpr const char* kName = "from_rows";
+constexpr const char* kRowsName = "from_rows";
 
-using SourcePtr = std::shared_ptr<const RowSource>;
+using RowSourcePtr = std::shared_ptr<const RowSource>;
 
 /// The rows at `positions`, as many as asked for.
 std::vector<Element> read_rows(const RowSource& source, std::span<const std::int64_t> positions) {
   std::vector<Element> rows = source.rows(positions);
-  TORCH_CHECK_VALUE(rows.size() == positions.size(), kName, ": ", source.name(), " was asked for ",
+  TORCH_CHECK_VALUE(rows.size() == positions.size(), kRowsName, ": ", source.name(), " was asked for ",
                     positions.size(), " rows, but gave ", rows.size(), ".");
   return rows;
 }
 
 class RowsPlan final : public Plan {
  public:
-  RowsPlan(SourcePtr source, std::int64_t size, std::shared_ptr<ElementType> type)
+  RowsPlan(RowSourcePtr source, std::int64_t size, std::shared_ptr<ElementType> type)
       : source_(std::move(source)), size_(size), type_(std::move(type)) {}
 
   std::int64_t size() const override { return size_; }
-  PlanTraits traits() const override { return {.foreign = source_->foreign()}; }
+  PlanTraits traits() const override { return {.runs_user_code = source_->runs_user_code()}; }
 
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
     std::vector<Element> rows = read_rows(*source_, positions);
-    for (std::size_t i = 0; i < rows.size(); ++i) type_->check(rows[i], positions[i], kName);
+    for (std::size_t i = 0; i < rows.size(); ++i) type_->check(rows[i], positions[i], kRowsName);
     return rows;
   }
 
  private:
-  SourcePtr source_;
+  RowSourcePtr source_;
   std::int64_t size_;
   std::shared_ptr<ElementType> type_;
 };
 
 /// Reads row by row, so that a bad one can be left out.
-class RowsCursor final : public Iterator {
+class RowsIterator final : public Iterator {
  public:
-  RowsCursor(PlanPtr plan, const IterContext& context) : plan_(std::move(plan)), budget_(context, kName) {}
+  RowsIterator(PlanPtr plan, const IterContext& context)
+      : plan_(std::move(plan)), budget_(context, kRowsName) {}
 
   std::optional<Element> next() override {
     while (next_ < plan_->size()) {
@@ -71,7 +72,7 @@ class RowsCursor final : public Iterator {
 
   State save() const override { return State().set("next", next_).set("skip", budget_.save()); }
   void load(const State& state) override {
-    const StateReader saved(state, kName);
+    const StateReader saved(state, kRowsName);
     next_ = saved.count("next", plan_->size());
     budget_.load(saved.at("skip"));
   }
@@ -84,39 +85,40 @@ class RowsCursor final : public Iterator {
 
 class RowsNode final : public SourceNode {
  public:
-  explicit RowsNode(SourcePtr source) : source_(std::move(source)), size_(source_->size()) {
-    TORCH_CHECK_VALUE(size_ >= 0, kName, ": the size of ", source_->name(), " must be at least 0, but is ",
-                      size_, ".");
+  explicit RowsNode(RowSourcePtr source) : source_(std::move(source)), size_(source_->size()) {
+    TORCH_CHECK_VALUE(size_ >= 0, kRowsName, ": the size of ", source_->name(),
+                      " must be at least 0, but is ", size_, ".");
   }
 
-  std::string_view name() const override { return kName; }
+  std::string_view name() const override { return kRowsName; }
   std::string describe() const override {
-    return c10::str(kName, "(", source_->name(), ", size=", size_, ")");
+    return c10::str(kRowsName, "(", source_->name(), ", size=", size_, ")");
   }
   SpecPtr spec() const override {
     return probe_.get([this]() -> SpecPtr {
       const auto first = first_row({}, [this](const Options& with) {
-        const auto engine = std::make_shared<Engine>(Engine{with, {}, {}, std::make_shared<Counters>()});
-        return RowsCursor(std::make_shared<RowsPlan>(source_, size_, type_), IterContext{engine}).next();
+        const auto execution =
+            std::make_shared<ExecutionContext>(ExecutionContext{with, {}, {}, std::make_shared<Counters>()});
+        return RowsIterator(std::make_shared<RowsPlan>(source_, size_, type_), IterContext{execution}).next();
       });
       return first ? std::make_shared<const ElementSpec>(probed_spec(*first)) : nullptr;
     });
   }
   std::int64_t cardinality() const override { return size_; }
   Traits traits() const override {
-    return {.unshardable = true, .fallible = true, .foreign = source_->foreign()};
+    return {.unshardable = true, .fallible = true, .runs_user_code = source_->runs_user_code()};
   }
   std::vector<const UserCode*> user_code() const override { return {source_.get()}; }
 
   PlanPtr plan(const IterContext& context) const override {
-    return context.engine->options.skip ? nullptr : std::make_shared<RowsPlan>(source_, size_, type_);
+    return context.execution->options.skip ? nullptr : std::make_shared<RowsPlan>(source_, size_, type_);
   }
   IteratorPtr iterate(const IterContext& context) const override {
-    return std::make_unique<RowsCursor>(std::make_shared<RowsPlan>(source_, size_, type_), context);
+    return std::make_unique<RowsIterator>(std::make_shared<RowsPlan>(source_, size_, type_), context);
   }
 
  private:
-  SourcePtr source_;
+  RowSourcePtr source_;
   std::int64_t size_;
   std::shared_ptr<ElementType> type_ = std::make_shared<ElementType>();
   SpecProbe probe_;
@@ -125,7 +127,7 @@ class RowsNode final : public SourceNode {
 }  // namespace
 
 NodePtr rows(std::shared_ptr<const RowSource> source) {
-  TORCH_CHECK_VALUE(source != nullptr, kName, ": `source` must not be null.");
+  TORCH_CHECK_VALUE(source != nullptr, kRowsName, ": `source` must not be null.");
   return std::make_shared<RowsNode>(std::move(source));
 }
 

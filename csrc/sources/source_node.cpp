@@ -23,7 +23,7 @@ class SequentialIterator final : public Iterator {
 
   State save() const override { return State().set("next", next_); }
   void load(const State& state) override {
-    next_ = StateReader(state, "state").count("next", std::min(plan_->size(), kMostCounted));
+    next_ = StateReader(state, "state").count("next", std::min(plan_->size(), kMaxCounted));
   }
 
  private:

@@ -14,7 +14,7 @@ class SourceNode : public Node {
   NodePtr with_inputs(std::vector<NodePtr>) const final { return shared_from_this(); }
 };
 
-/// A cursor that fetches the elements of `plan` one after the other in the caller's thread.
+/// An iterator that fetches the elements of `plan` one after the other in the caller's thread.
 IteratorPtr iterate_plan(PlanPtr plan);
 
 }  // namespace torch_distinput

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "core/engine.h"
+#include "execution/execution_context.h"
 #include "kernels/dense.h"
 #include "kernels/host_memory.h"
 #include "kernels/rows.h"
@@ -17,7 +17,7 @@
 namespace torch_distinput::sources {
 namespace {
 
-constexpr const char* kName = "from_tensor_slices";
+constexpr const char* kTensorSlicesName = "from_tensor_slices";
 
 /// One leaf: the user's memory, which may move, with rows of `row_bytes` every `stride` bytes.
 struct Column {
@@ -53,16 +53,17 @@ Column column_of(at::Tensor tensor) {
 
 /// Rows along dim 0 of the leaves, which must agree.
 std::int64_t count_rows(const Element& value) {
-  TORCH_CHECK_VALUE(!value.leaves().empty(), kName, ": the value must have at least one leaf, but is ",
-                    value.structure()->str(), ".");
+  TORCH_CHECK_VALUE(!value.leaves().empty(), kTensorSlicesName,
+                    ": the value must have at least one leaf, but is ", value.structure()->str(), ".");
   const ElementSpec spec = spec_of(value);
   const std::int64_t rows = dim0(spec.leaves.front()).value_or(0);
   for (std::size_t leaf = 0; leaf < spec.leaves.size(); ++leaf) {
-    if (std::holds_alternative<at::Tensor>(value.leaves()[leaf])) dense_leaf(value, leaf, kName, "slice");
+    if (std::holds_alternative<at::Tensor>(value.leaves()[leaf]))
+      dense_leaf(value, leaf, kTensorSlicesName, "slice");
     const auto here = dim0(spec.leaves[leaf]);
-    TORCH_CHECK_VALUE(here, kName, ": ", leaf_name(*value.structure(), leaf),
+    TORCH_CHECK_VALUE(here, kTensorSlicesName, ": ", leaf_name(*value.structure(), leaf),
                       " is a scalar, but must have rows along dim 0.");
-    TORCH_CHECK_VALUE(*here == rows, kName, ": all leaves must have the same size in dim 0, but ",
+    TORCH_CHECK_VALUE(*here == rows, kTensorSlicesName, ": all leaves must have the same size in dim 0, but ",
                       leaf_name(*value.structure(), 0), " has ", rows, " and ",
                       leaf_name(*value.structure(), leaf), " has ", *here, ".");
   }
@@ -133,9 +134,9 @@ class TensorSlicesNode final : public SourceNode {
  public:
   explicit TensorSlicesNode(Table table) : table_(std::make_shared<const Table>(std::move(table))) {}
 
-  std::string_view name() const override { return kName; }
+  std::string_view name() const override { return kTensorSlicesName; }
   std::string describe() const override {
-    return c10::str(kName, "(rows=", table_->rows, ", ", to_string(*spec()), ")");
+    return c10::str(kTensorSlicesName, "(rows=", table_->rows, ", ", to_string(*spec()), ")");
   }
   SpecPtr spec() const override {
     ElementSpec spec{table_->layout.structure, {}};
@@ -147,7 +148,7 @@ class TensorSlicesNode final : public SourceNode {
   Traits traits() const override { return {.unshardable = true}; }
 
   PlanPtr plan(const IterContext& context) const override {
-    return std::make_shared<TensorSlicesPlan>(table_, context.engine->pool);
+    return std::make_shared<TensorSlicesPlan>(table_, context.execution->pool);
   }
   IteratorPtr iterate(const IterContext& context) const override { return iterate_plan(plan(context)); }
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/engine.h"
+#include "execution/execution_context.h"
 #include "kernels/dense.h"
 #include "kernels/host_memory.h"
 #include "kernels/rows.h"
@@ -73,7 +73,7 @@ class TensorsNode final : public SourceNode {
   Traits traits() const override { return {.unshardable = true}; }
 
   PlanPtr plan(const IterContext& context) const override {
-    return std::make_shared<TensorsPlan>(value_, context.engine->pool);
+    return std::make_shared<TensorsPlan>(value_, context.execution->pool);
   }
   IteratorPtr iterate(const IterContext& context) const override { return iterate_plan(plan(context)); }
 

@@ -37,7 +37,7 @@ def train_step(strategy, model, optimizer, batch, info) -> float:
 
     def replica_loss(part):
         # A sum over this replica's rows: 0 where it has none. distributed_mean scales it so that the average over
-        # the replicas is the mean over the global batch, however its rows were dealt out.
+        # the replicas is the mean over the global batch, however its rows were assigned.
         loss_sum = cross_entropy(model(part["image"]), part["label"], reduction="sum")
         return tdi.distributed_mean(loss_sum, info)
 

@@ -148,7 +148,7 @@ def order_predictions(strategy: tdi.Strategy) -> None:
             result.update(zip(indices.tolist(), values.tolist()))
     print(result)
 
-    # Without an index: the step knows how its rows were dealt out.
+    # Without an index: the step knows how its rows were assigned.
     iterator = iter(strategy.distribute_dataset(tdi.Dataset.range(24).batch(6)))
     ordered = []
     for inputs in iterator:

@@ -17,8 +17,8 @@
 namespace torch_distinput::fake {
 namespace {
 
-struct Meeting {
-  Meeting(std::size_t parts, std::function<void()> all_do) : missing(parts), work(std::move(all_do)) {}
+struct Rendezvous {
+  Rendezvous(std::size_t parts, std::function<void()> all_do) : missing(parts), work(std::move(all_do)) {}
   std::mutex mutex;
   std::condition_variable changed;
   std::size_t missing;
@@ -28,17 +28,17 @@ struct Meeting {
 /// Queues `work` for the time when the current streams of all `values`' devices have come to it.
 void queue_together(at::TensorList values, std::function<void()> work) {
   ++state().collectives;
-  const auto meeting = std::make_shared<Meeting>(values.size(), std::move(work));
+  const auto rendezvous = std::make_shared<Rendezvous>(values.size(), std::move(work));
   for (const at::Tensor& value : values) {
     const c10::DeviceIndex device = value.device().index();
-    stream_of(current_stream(device)).push([meeting, device] {
+    stream_of(current_stream(device)).push([rendezvous, device] {
       take_time(device);
-      std::unique_lock lock(meeting->mutex);
-      if (--meeting->missing == 0) {
-        meeting->work();
-        meeting->changed.notify_all();
+      std::unique_lock lock(rendezvous->mutex);
+      if (--rendezvous->missing == 0) {
+        rendezvous->work();
+        rendezvous->changed.notify_all();
       }
-      meeting->changed.wait(lock, [&] { return meeting->missing == 0; });
+      rendezvous->changed.wait(lock, [&] { return rendezvous->missing == 0; });
     });
   }
 }

@@ -92,7 +92,7 @@ bool deliver(const Call& send) {
 }  // namespace
 
 std::int64_t comms_made() { return made; }
-std::int64_t meetings() { return meetings_held; }
+std::int64_t rendezvous_of_all() { return meetings_held; }
 
 }  // namespace torch_distinput::fake_nccl
 

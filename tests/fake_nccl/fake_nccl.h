@@ -12,9 +12,9 @@ namespace torch_distinput::fake_nccl {
 inline constexpr int kInvalidArgument = 4;
 inline constexpr int kInvalidUsage = 5;
 
-/// Communicators made so far.
+/// KeyValueStores made so far.
 std::int64_t comms_made();
 /// Times that devices were to meet so far.
-std::int64_t meetings();
+std::int64_t rendezvous_of_all();
 
 }  // namespace torch_distinput::fake_nccl

@@ -93,7 +93,7 @@ ROW_OPS = {
     "assert_cardinality": lambda ds, k: asserted(ds),
     "parallel_map": lambda ds, k: ds.map(add_one, num_parallel_calls=1 + k % 3),
 }
-# These leave the plan lane.
+# These leave the random-access path.
 STREAM_OPS = {
     "filter": lambda ds, k: ds.filter(keep_some),
     "batch_unbatch": lambda ds, k: ds.batch(1 + k).unbatch(),

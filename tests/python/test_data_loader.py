@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`DataLoader`: lanes, arguments and attributes. test_data_loader_parity.py compares it with torch's."""
+"""`DataLoader`: paths, arguments and attributes. test_data_loader_parity.py compares it with torch's."""
 
 import copy
 import inspect
@@ -68,7 +68,7 @@ def test_what_is_fixed_cannot_be_set_later(name):
 
 
 @pytest.mark.parametrize(
-    ("dataset", "lane", "why"),
+    ("dataset", "path", "why"),
     [
         (pairs(), "native", "rows of a TensorDataset are copied when they are asked for"),
         (torch.arange(3), "native", "because they can be written to unseen; `num_workers` or `prefetch_bytes` allows"),
@@ -85,9 +85,9 @@ def test_what_is_fixed_cannot_be_set_later(name):
         (ConcatDataset([pairs(), torch.arange(3)]), "per-sample Python", "of several types"),
     ],
 )
-def test_the_lane_is_told(dataset, lane, why):
+def test_the_path_is_told(dataset, path, why):
     text = tdi.DataLoader(dataset).explain()
-    assert f"lane: {lane}\n" in text and why in text
+    assert f"path: {path}\n" in text and why in text
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_the_lane_is_told(dataset, lane, why):
         ({"batch_size": None}, "samples are not batched"),
     ],
 )
-def test_arguments_that_only_python_can_honour_choose_its_lane(arguments, why):
+def test_arguments_that_only_python_can_honour_choose_its_path(arguments, why):
     text = tdi.DataLoader(pairs(), **arguments).explain()
     assert "Python" in text and why in text
 

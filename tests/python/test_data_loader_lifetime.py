@@ -87,7 +87,7 @@ def test_an_exception_does_not_end_the_loader(workers):
         count += 1
     with pytest.raises(ValueError, match="bad row"):
         next(iterator)
-    assert len(list(iterator)) == 4  # as in torch, the batches behind it are still there
+    assert len(list(iterator)) == 4  # as in torch, the batches after it are still there
     loader.close()
 
 

@@ -160,7 +160,7 @@ def run(cls, source, chosen):
             seen["length"] = len(loader)
         except TypeError as error:
             seen["length"] = str(error)
-        native = cls is tdi.DataLoader and "lane: native" in loader.explain()
+        native = cls is tdi.DataLoader and "path: native" in loader.explain()
         for batch in loader:
             epoch.append(batch)
         for _, batch in zip(range(2), loader):
@@ -192,7 +192,7 @@ def rows(value):
 
 
 def compare(source, chosen):
-    """Whether our lane was native."""
+    """Whether our path was native."""
     ours, our_more, we_saw, native = run(tdi.DataLoader, source, chosen)
     theirs, their_more, they_saw, _ = run(data.DataLoader, source, chosen)
     assert we_saw == they_saw
@@ -209,13 +209,13 @@ def compare(source, chosen):
 @pytest.mark.parametrize("part", range(10))
 @pytest.mark.filterwarnings("ignore")
 def test_random_loaders_agree_with_torch(part):
-    lanes = collections.Counter()
+    paths = collections.Counter()
     for case in range(120):
         rng = random.Random(1000 * part + case)
         source = dataset(rng)
         chosen = arguments(rng, source)
         try:
-            lanes[compare(source, chosen)] += 1
+            paths[compare(source, chosen)] += 1
         except AssertionError as error:
             raise AssertionError(f"case {part}/{case}: {source!r} {chosen!r}") from error
-    assert min(lanes[True], lanes[False]) > 20
+    assert min(paths[True], paths[False]) > 20

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`DataLoader.state_dict` in every lane: a loader that goes on yields what the first one had left."""
+"""`DataLoader.state_dict` in every path: a loader that goes on yields what the first one had left."""
 
 import io
 import itertools

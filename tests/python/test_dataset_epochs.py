@@ -94,7 +94,7 @@ def test_explain_has_a_line_for_each_op():
         assert any(op in line for line in lines)
 
 
-def test_explain_with_a_strategy_tells_how_rows_are_dealt_out():
+def test_explain_with_a_strategy_tells_how_rows_are_assigned():
     dataset = tdi.Dataset.range(6).batch(4)
     strategy = tdi.MirroredStrategy(["cpu", "cpu"])
     assert dataset.explain(strategy) == strategy.distribute_dataset(dataset).explain() != dataset.explain()

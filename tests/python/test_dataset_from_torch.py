@@ -100,5 +100,5 @@ def test_what_is_no_dataset_is_refused():
 @pytest.mark.parametrize("source", [Squares, Batched])
 def test_the_laws_hold(source):
     dataset = tdi.Dataset.from_torch(source(11)).shuffle(seed=3).batch(3)
-    tdi.testing.assert_lanes_agree(dataset)
+    tdi.testing.assert_paths_agree(dataset)
     tdi.testing.assert_resumable(dataset)

@@ -32,7 +32,7 @@ def library_threads():
             continue
         exiting = int(fields.split()[6]) & 0x4
         names += [] if exiting else [head.partition("(")[2]]
-    return [name for name in names if name in ("tdi-interleave", "tdi-lane", "tdi-map", "tdi-prefetch")]
+    return [name for name in names if name in ("tdi-interleave", "tdi-pool", "tdi-map", "tdi-prefetch")]
 
 
 class Callable:

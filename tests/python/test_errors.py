@@ -276,14 +276,14 @@ def test_scalars_into_unbatch():
         list(RANGE.unbatch())
 
 
-def test_scalars_cannot_be_dealt_out():
+def test_scalars_cannot_be_assigned():
     with refused(ValueError, "distribute_dataset", "no rows", "Call `batch`"):
         two().distribute_dataset(RANGE)
     with refused(ValueError, "distribute_dataset", "'y'", "Call `batch`"):
         two().distribute_dataset(tdi.Dataset.from_tensor_slices({"x": torch.zeros(4, 2), "y": torch.zeros(4)}))
 
 
-def test_scalars_of_unknown_rank_cannot_be_dealt_out_either():
+def test_scalars_of_unknown_rank_cannot_be_assigned_either():
     distributed = two().distribute_dataset(RANGE.map(lambda x: x, element_spec=tdi.TensorSpec(None, torch.int64)))
     with refused(ValueError, "distribute_dataset", "element 0", "Call `batch`"):
         next(iter(distributed))
@@ -297,10 +297,10 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", sorted(CHANGES))
-@pytest.mark.parametrize("lane", ["plan", "stream"])
-def test_a_structure_or_dtype_that_changes_between_elements_of_a_map(change, lane):
+@pytest.mark.parametrize("path", ["plan", "stream"])
+def test_a_structure_or_dtype_that_changes_between_elements_of_a_map(change, path):
     fn, words = CHANGES[change]
-    dataset = RANGE.filter(lambda x: x >= 0).map(fn) if lane == "stream" else RANGE.map(fn)
+    dataset = RANGE.filter(lambda x: x >= 0).map(fn) if path == "stream" else RANGE.map(fn)
     with refused(ValueError, "map", "2", *words):
         list(dataset)
 

@@ -46,7 +46,7 @@ def test_a_torch_script_runs_with_another_import_line():
     accuracies = [float(text) for text in re.findall(r"accuracy (\d\.\d+)", output)]
     assert len(accuracies) == 2 and min(accuracies) >= 0.9
     assert "the same rows, as often: True" in output and "the same test batches: True" in output
-    assert "lane: native" in output
+    assert "path: native" in output
 
 
 def test_the_augmentation_example_draws_the_same_everywhere():

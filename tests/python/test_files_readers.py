@@ -34,7 +34,7 @@ def text_file(tmp_path):
 
 def laws(dataset):
     tdi.testing.assert_resumable(dataset)
-    tdi.testing.assert_lanes_agree(dataset)
+    tdi.testing.assert_paths_agree(dataset)
 
 
 def test_records_are_bytes_and_lines_are_text(tf_file, text_file):
@@ -158,8 +158,8 @@ def test_shards_of_random_files_hold_every_record_once(tmp_path_factory, files, 
     assert sorted(dataset.shuffle(seed=seed)) == everything
     parts = [list(dataset.shuffle(seed=seed).shard(shards, i)) for i in range(shards)]
     assert sorted(sum(parts, [])) == everything
-    dealt = [list(tdi.testing.auto_shard(dataset, shards, i)) for i in range(shards)]
-    assert sorted(sum(dealt, [])) == everything
+    assigned = [list(tdi.testing.auto_shard(dataset, shards, i)) for i in range(shards)]
+    assert sorted(sum(assigned, [])) == everything
 
 
 def test_all_replicas_together_get_every_record_once(tmp_path):

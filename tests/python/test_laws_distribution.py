@@ -224,7 +224,7 @@ def test_threads_and_buffers_do_not_change_steps(setting, replicas, threads, buf
 
 
 @given(settings(["zero_rows", "padded", "repeat", "drop", "until_first"]), REPLICAS)
-def test_a_pipeline_without_a_plan_is_dealt_out_alike(setting, replicas):
+def test_a_pipeline_without_a_plan_is_assigned_alike(setting, replicas):
     def steps(setting):
         dataset = setting.distributed(replicas)
         iterator = iter(dataset)

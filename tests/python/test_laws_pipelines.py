@@ -13,7 +13,7 @@ import torch_distinput as tdi
 
 
 @given(pipelines.chains())
-def test_both_lanes_yield_the_same_elements(chain):
+def test_both_paths_yield_the_same_elements(chain):
     dataset = pipelines.build(chain)
     assert pipelines.elements(dataset, epoch=3) == pipelines.elements(dataset, epoch=3, stream_only=True)
 

@@ -90,12 +90,12 @@ def test_every_row_reaches_one_replica_once(kind, size, replicas, split, shuffle
 
 
 @given(KINDS, SIZES, st.booleans())
-def test_every_position_can_be_resumed_in_both_lanes(kind, size, shuffled):
+def test_every_position_can_be_resumed_in_both_paths(kind, size, shuffled):
     rows = kind.rows().shuffle(seed=5) if shuffled else kind.rows()
     batches = rows.ragged_batch(size) if kind.name == "ragged" else rows.batch(size)
     tdi.testing.assert_resumable(batches.rebatch([2, 1]))
     tdi.testing.assert_resumable(batches.cache())
-    tdi.testing.assert_lanes_agree(batches)
+    tdi.testing.assert_paths_agree(batches)
 
 
 @given(KINDS, SIZES, st.integers(1, 3), st.data())

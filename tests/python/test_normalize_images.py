@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torch_distinput as tdi
-from torch_distinput.testing import assert_lanes_agree, assert_resumable
+from torch_distinput.testing import assert_paths_agree, assert_resumable
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
@@ -64,8 +64,8 @@ def test_laws():
         rows.filter(lambda x: True).batch(2).normalize_images(MEAN, STD),
     ):
         assert_resumable(dataset)
-    assert_lanes_agree(rows.batch(3).normalize_images(MEAN, STD))
-    assert_lanes_agree(rows.normalize_images(MEAN, STD).batch(3))
+    assert_paths_agree(rows.batch(3).normalize_images(MEAN, STD))
+    assert_paths_agree(rows.normalize_images(MEAN, STD).batch(3))
 
 
 @pytest.mark.parametrize("threads", [0, 1, 3])

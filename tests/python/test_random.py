@@ -37,7 +37,7 @@ REFERENCE = {}
     st.booleans(),
 )
 def test_a_row_draws_the_same_whoever_computes_it(after, calls, deterministic, stream_only):
-    # Random numbers are told apart by the op's place, counted from the end: all pipelines have two ops behind it.
+    # Random numbers are told apart by the op's place, counted from the end: all pipelines have two ops after it.
     ops = {
         "none": lambda ds: ds.take(-1).skip(0),
         "shuffle": lambda ds: ds.shuffle(seed=1).skip(0),
@@ -92,7 +92,7 @@ def test_a_resumed_iterator_draws_what_it_would_have_drawn(source, calls):
     rows = pipelines.SOURCES[source](9).map(lambda element: element["id"])
     tdi.testing.assert_resumable(rows.map(with_draw, num_parallel_calls=calls))
     tdi.testing.assert_resumable(rows.batch(2).map(with_draw, num_parallel_calls=calls).prefetch(2))
-    tdi.testing.assert_lanes_agree(rows.map(with_draw))
+    tdi.testing.assert_paths_agree(rows.map(with_draw))
 
 
 def test_other_callables_draw_too():

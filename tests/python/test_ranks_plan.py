@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Several real processes that deal out one stream: who gets which rows, and where a run goes on."""
+"""Several real processes that assign one stream: who gets which rows, and where a run goes on."""
 
 import logging
 import random
@@ -132,7 +132,7 @@ def listening(rank):
     return lines, dataset.explain()
 
 
-def test_rank_0_says_once_how_data_is_dealt_out():
+def test_rank_0_says_once_how_data_is_assigned():
     (lines, report), (silent, _) = returned(run_ranks(listening, 2))
     assert silent == []
     assert len(lines) == 1

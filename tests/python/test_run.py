@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import torch_distinput as tdi
-from torch_distinput.rendezvous import RendezvousBroken
+from torch_distinput.replica_exchange import ExchangeBroken
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -141,7 +141,7 @@ def test_an_error_keeps_its_type_and_names_the_replica(strategy):
 
 def meet(value):
     context = tdi.get_replica_context()
-    return context._rendezvous.exchange(context.replica_id_in_sync_group, value, lambda values: [list(values)] * 3)
+    return context._exchange.exchange(context.replica_id_in_sync_group, value, lambda values: [list(values)] * 3)
 
 
 def test_replicas_exchange_values_round_after_round(strategy):
@@ -161,7 +161,7 @@ def test_a_raise_wakes_the_replicas_that_wait_for_it(strategy):
 
 
 def test_a_return_wakes_the_replicas_that_wait_for_it(strategy):
-    with pytest.raises(RendezvousBroken, match="replica 1 raised or returned"):
+    with pytest.raises(ExchangeBroken, match="replica 1 raised or returned"):
         strategy.run(lambda: None if replica_id() == 1 else meet(1))
 
 

@@ -20,7 +20,7 @@ def rows(count=ROWS):
 
 
 def stream(count=ROWS):
-    """Rows that only the stream lane has."""
+    """Rows that only the sequential path has."""
     return rows(count).filter(lambda x: True)
 
 

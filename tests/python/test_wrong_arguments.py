@@ -117,7 +117,7 @@ CALLS = {
     "SparseTensorSpec": (tdi.SparseTensorSpec, ([None, 3], torch.float32)),
     "StepInfo": (tdi.StepInfo, (0, 0, 0, (1,), 1, 1, (1.0,), True, (True,))),
     "assert_resumable": (tdi.testing.assert_resumable, (rows(), True, 10)),
-    "assert_lanes_agree": (tdi.testing.assert_lanes_agree, (rows(), 10)),
+    "assert_paths_agree": (tdi.testing.assert_paths_agree, (rows(), 10)),
     "batch_sizes_for_worker": (tdi.testing.batch_sizes_for_worker, (8, 2, 2, 1)),
     "infer_batch_size": (tdi.testing.infer_batch_size, (rows(),)),
     "legacy_rebatch": (tdi.testing.legacy_rebatch, (batches(), 2)),

@@ -39,7 +39,7 @@ class CurrentRows:
         return True
 
     def batch(self, indices: Any, opened: Callable[[_C.Dataset], Any]) -> Any:
-        """The collated rows at `indices`, copied by a cursor that `opened` makes; None where torch has to read them, or
+        """The collated rows at `indices`, copied by an iterator that `opened` makes; None where torch has to read them, or
         to say what is wrong with them."""
         self.look()
         if self.source is None:

@@ -37,7 +37,7 @@ profiler_enabled = torch.autograd._profiler_enabled
 
 
 class LoaderIter(_BaseDataLoaderIter):
-    """What the iterators of all lanes share: the order of the epoch and the position in it."""
+    """What the iterators of all paths share: the order of the epoch and the position in it."""
 
     _workers: Any = ()
 

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The iterators of the native lane: rows are copied by native threads, or natively in the caller's thread."""
+"""The iterators of the native path: rows are copied by native threads, or natively in the caller's thread."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class OnDevice:
     """Batches of a native pipeline as they arrive on an accelerator."""
 
     def __init__(self, batches: _C.Dataset, device: torch.device, epoch: int, seed: int | None):
-        dealt = OneDeviceStrategy(device).distribute_dataset(Dataset(batches))
-        self._native = dealt._native.iterate(epoch=epoch, seed=seed)
+        assigned = OneDeviceStrategy(device).distribute_dataset(Dataset(batches))
+        self._native = assigned._native.iterate(epoch=epoch, seed=seed)
         self.state_dict, self.load_state_dict = self._native.state_dict, self._native.load_state_dict
         self.stats, self.close = self._native.stats, self._native.close
 
@@ -74,14 +74,14 @@ class OnDevice:
 def open_batches(
     batches: _C.Dataset, device: torch.device | None, epoch: int, seed: int | None = None, pin_memory: bool = False
 ) -> _C.DatasetIterator | OnDevice:
-    """A cursor over `batches`, on `device` where that is an accelerator, else perhaps in page-locked memory."""
+    """An iterator over `batches`, on `device` where that is an accelerator, else perhaps in page-locked memory."""
     if device is None:
         return batches.iterate(epoch=epoch, seed=seed, pin_memory=bool(pin_memory))
     return OnDevice(batches, device, epoch, seed)
 
 
 class NativeIter(LoaderIter):
-    """Batches of a native pipeline. `_take` returns the next one. It stands for a method of the native cursor once
+    """Batches of a native pipeline. `_take` returns the next one. It stands for a method of the native iterator once
     there is one; a method of this object in its place would be a cycle, which only the collector ends."""
 
     _convert: Convert = None
@@ -106,7 +106,7 @@ class NativeIter(LoaderIter):
         return pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
 
     def _opened(self, rows: _C.Dataset, epoch: int) -> _C.DatasetIterator | OnDevice:
-        """A cursor over batches of rows, which are gathered where they have to be in the end."""
+        """An iterator over batches of rows, which are gathered where they have to be in the end."""
         return open_batches(rows, self._device, epoch, pin_memory=self._pin_memory)
 
     def _open_order(self) -> None:

@@ -27,7 +27,7 @@ class Position:
 
     It outlives the iterator, so that this needs no last word: a finalizer may run anywhere, also while torch holds the
     lock of a generator. `yielded`: batches handed out. `ended`: a stream or a sampler has nothing behind them.
-    `native`: what tells the position of a native cursor. `seed`: what an order is a function of, with the epoch.
+    `native`: what tells the position of a native iterator. `seed`: what an order is a function of, with the epoch.
     `base_seed`: of the workers, where there are any. `reused`: the iterator had an epoch before.
     """
 
@@ -108,7 +108,7 @@ class Position:
             self.ended = self._sampler_states[0][1]
 
     def let_go(self) -> None:
-        """The iterator is about to go: native cursors, which hold threads, are not kept. Nobody else's code runs."""
+        """The iterator is about to go: native iterators, which hold threads, are not kept. Nobody else's code runs."""
         if self.native is not None:
             self.native = Taken(self.native())
         if isinstance(self._stream, _C.DatasetIterator):

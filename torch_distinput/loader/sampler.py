@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class ExactSampler(DistributedSampler):
     """Looks like a DistributedSampler, so that frameworks leave the loader alone, but repeats and drops no row.
 
-    The loader does not read it: rows are dealt out natively. Iterating it yields the indices of this rank's rows.
+    The loader does not read it: rows are assigned natively. Iterating it yields the indices of this rank's rows.
     """
 
     def __init__(

@@ -113,7 +113,7 @@ def _check_parts(loader: DataLoader, state: dict[str, Any]) -> None:
     if state["workers"] is not None:
         count = state["num_workers"]
         _check_fields(state["workers"], _workers_rules(count), "workers.")
-    if (state["native"] is None) == (isinstance(loader.dataset, Dataset) and loader._lane().name == "native"):
+    if (state["native"] is None) == (isinstance(loader.dataset, Dataset) and loader._path().name == "native"):
         raise ValueError("load_state_dict: a pipeline of torch_distinput and other data have no states in common.")
     reads_stream = loader._dataset_kind == _DatasetKind.Iterable and state["native"] is None
     if state["stream"] is not None and (not reads_stream or state["num_workers"] > 0):

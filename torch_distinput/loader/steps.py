@@ -25,7 +25,7 @@ from torch_distinput.loader.stateful import Failed, Taken, attempt
 
 if TYPE_CHECKING:
     from torch_distinput.data_loader import DataLoader
-    from torch_distinput.loader.distributed import Plan
+    from torch_distinput.loader.distributed_feed import Plan
 
 _TWO_DATASETS = ("pipeline", "length", "content", "type of the elements")
 _TOKENS = _C.TensorSpec([None], torch.int8)
@@ -71,7 +71,7 @@ class Steps:
             self._position = StepPosition(self._start, plan.kind)
             if self._start.state is not None and self._start.state["kind"] != plan.kind:
                 raise ValueError(
-                    f"load_state_dict: `kind` must be {plan.kind!r}, as this data is dealt out, but is "
+                    f"load_state_dict: `kind` must be {plan.kind!r}, as this data is assigned, but is "
                     f"{self._start.state['kind']!r}."
                 )
             self._native = self._open()
@@ -182,7 +182,7 @@ class _MadeByPython(Steps):
 
 
 class IndexQueue:
-    """Steps of indices between the strategy that deals them out, the inner loader and the consumer."""
+    """Steps of indices between the strategy that assigns them, the inner loader and the consumer."""
 
     def __init__(self, native: _C.DistributedIterator):
         self._native = native
@@ -216,7 +216,7 @@ class Feed:
 
 
 class IndexSteps(_MadeByPython):
-    """Steps of indices that were dealt out; Python loads the rows."""
+    """Steps of indices that were assigned; Python loads the rows."""
 
     def _open(self) -> _C.DistributedIterator:
         native = super()._open()
@@ -269,8 +269,8 @@ class StreamSteps(_MadeByPython):
     """
 
     def _open(self) -> _C.DistributedIterator:
-        self._engine = self._loader._distributed_engine()
-        strategy = self._engine.strategy(self._loader)
+        self._feed = self._loader._distributed_feed()
+        strategy = self._feed.strategy(self._loader)
         self._pads = self._loader.tail == "padded"
         self._full = self._loader.batch_size or 0  # rows of a whole batch, as far as is known
         self._first_step, self._first_row = self._restore(strategy.num_replicas_in_sync)
@@ -288,8 +288,8 @@ class StreamSteps(_MadeByPython):
             tail="zero_rows" if self._pads or self._loader.drop_last else self._loader.tail,
             peer_timeout=self._loader.peer_timeout,
         )
-        dealt = strategy.distribute_datasets_from_function(lambda context: tokens, options)
-        return dealt._native.iterate(epoch=self._start.epoch)
+        assigned = strategy.distribute_datasets_from_function(lambda context: tokens, options)
+        return assigned._native.iterate(epoch=self._start.epoch)
 
     def _restore(self, world: int) -> tuple[int, int]:
         """Gives the inner loader its state, also after the end of an epoch; steps and rows before this iterator."""
@@ -318,7 +318,7 @@ class StreamSteps(_MadeByPython):
         if info.has_value[0]:
             batch, self._place.after = self._batches.get_nowait()
             self._full = max(self._full, len(token))
-            self._engine.post_example(batch)
+            self._feed.post_example(batch)
             batch = self._kept(padded(batch, self._full) if self._pads and len(token) < self._full else batch)
         else:
             batch = self._dummy(self._full if self._pads else 0)
@@ -327,7 +327,7 @@ class StreamSteps(_MadeByPython):
         return batch, self._placed(info)
 
     def _example(self) -> Any:
-        return self._engine.example(self._loader)
+        return self._feed.example(self._loader)
 
     def _placed(self, info: _C.StepInfo) -> _C.StepInfo:
         """`info` as in an epoch that was not interrupted."""

@@ -23,23 +23,23 @@ std::mutex& turn() {
   return mutex;
 }
 
-/// What came of the first meeting of some devices.
-struct Meeting {
+/// What came of the first rendezvous of some devices.
+struct Rendezvous {
   Comms comms;
-  int error = 0;  // not 0: they cannot meet, and there are no communicators
+  int error = 0;  // not 0: they cannot meet, and there are no stores
 };
 
-Meeting meet(const std::vector<int>& devices) {
+Rendezvous meet(const std::vector<int>& devices) {
   if (nccl() == nullptr) return {{}, kNoNccl};
   Comms comms(devices.size());
   const int result = nccl()->comm_init_all(comms.data(), static_cast<int>(devices.size()), devices.data());
-  return result == 0 ? Meeting{std::move(comms), 0} : Meeting{{}, as_error(result)};
+  return result == 0 ? Rendezvous{std::move(comms), 0} : Rendezvous{{}, as_error(result)};
 }
 
-/// The meeting of `devices`, which is held once, as it takes seconds even if it fails. Communicators stay: at
-/// exit the driver may be gone before they are. REQUIRES: it is the caller's turn.
-const Meeting& meeting_of(const std::vector<int>& devices) {
-  static auto& known = *new std::map<std::vector<int>, Meeting>();
+/// The rendezvous of `devices`, which is held once, as it takes seconds even if it fails. KeyValueStores
+/// stay: at exit the driver may be gone before they are. REQUIRES: it is the caller's turn.
+const Rendezvous& meeting_of(const std::vector<int>& devices) {
+  static auto& known = *new std::map<std::vector<int>, Rendezvous>();
   auto entry = known.find(devices);
   if (entry == known.end()) entry = known.emplace(devices, meet(devices)).first;
   return entry->second;

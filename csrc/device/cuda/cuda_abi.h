@@ -27,7 +27,7 @@ struct UnpackImages {
 };
 
 /// Most channels that the kernel takes.
-inline constexpr std::int32_t kMostUnpackChannels = 16;
+inline constexpr std::int32_t kMaxUnpackChannels = 16;
 
 /// Numbers that devices can add up; the values are NCCL's.
 enum class NumberType : std::int32_t {

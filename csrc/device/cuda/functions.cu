@@ -10,14 +10,14 @@ namespace {
 
 /// The least capability of the devices that this file was compiled for: nvcc's list ascends.
 constexpr int kCapabilities[] = {__CUDA_ARCH_LIST__};
-constexpr int kLeastCapability = kCapabilities[0] / 10;
+constexpr int kMinCapability = kCapabilities[0] / 10;
 
 int check_device(std::int32_t device) {
   int major = 0;
   int minor = 0;
   cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
-  if (error == cudaSuccess && 10 * major + minor < kLeastCapability) error = cudaErrorNoKernelImageForDevice;
+  if (error == cudaSuccess && 10 * major + minor < kMinCapability) error = cudaErrorNoKernelImageForDevice;
   static_cast<void>(cudaGetLastError());  // else the next kernel would report it
   return static_cast<int>(error);
 }

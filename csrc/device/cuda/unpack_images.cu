@@ -12,14 +12,14 @@ namespace torch_distinput {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kMostBlocks = 1 << 20;
+constexpr std::int64_t kMaxBlocks = 1 << 20;
 /// Neighbouring pixels of one thread: it reads whole words and writes whole vectors.
 constexpr int kPixels = 4;
 constexpr int kRgb = 3;
 
 struct Factors {
-  float scale[kMostUnpackChannels];
-  float shift[kMostUnpackChannels];
+  float scale[kMaxUnpackChannels];
+  float shift[kMaxUnpackChannels];
 };
 
 template <class Out>
@@ -111,7 +111,7 @@ cudaError_t launch(const UnpackImages& work, const Factors& factors, cudaStream_
                       work.width % kPixels == 0 && aligned(work.from, sizeof(std::uint32_t)) &&
                       aligned(work.to, sizeof(Vector<Out>));
   const std::int64_t turns = splits ? values / (kRgb * kPixels) : values;
-  const auto blocks = static_cast<unsigned>(std::min((turns + kThreads - 1) / kThreads, kMostBlocks));
+  const auto blocks = static_cast<unsigned>(std::min((turns + kThreads - 1) / kThreads, kMaxBlocks));
   if (splits) {
     split_rgb<Out><<<blocks, kThreads, 0, stream>>>(work, factors);
   } else {
@@ -124,7 +124,7 @@ cudaError_t launch(const UnpackImages& work, const Factors& factors, cudaStream_
 
 int unpack_images(const UnpackImages* work, void* stream) {
   if (work->images * work->height * work->width * work->channels == 0) return cudaSuccess;
-  if (work->channels > kMostUnpackChannels) return cudaErrorInvalidValue;
+  if (work->channels > kMaxUnpackChannels) return cudaErrorInvalidValue;
   Factors factors{};
   std::copy(work->scale, work->scale + work->channels, factors.scale);
   std::copy(work->shift, work->shift + work->channels, factors.shift);

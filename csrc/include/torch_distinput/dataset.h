@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -11,125 +11,20 @@
 #include <vector>
 
 #include "torch_distinput/api.h"
+#include "torch_distinput/dataset_iterator.h"
+#include "torch_distinput/dataset_options.h"
 #include "torch_distinput/element.h"
 #include "torch_distinput/function.h"
 #include "torch_distinput/node.h"
 #include "torch_distinput/options.h"
 #include "torch_distinput/spec.h"
-#include "torch_distinput/state.h"
-#include "torch_distinput/stats.h"
 
 namespace torch_distinput {
-
-/// Arguments of the ops, named as in Python. Defaults are the ops' defaults.
-struct BatchOptions {
-  bool drop_remainder = false;
-};
-struct ShuffleOptions {
-  std::optional<std::int64_t> buffer_size = {};  ///< rows; unset: a full shuffle
-  std::optional<std::int64_t> seed = {};
-  bool reshuffle_each_iteration = true;
-};
-struct ListFilesOptions {
-  bool shuffle = true;  ///< in another order in each epoch
-  std::optional<std::int64_t> seed = {};
-};
-struct MapOptions {
-  std::optional<std::int64_t> num_parallel_calls = {};
-  bool deterministic = true;
-  std::optional<ElementSpec> element_spec = {};
-  bool row_wise = false;  ///< rows of a batch are independent of each other
-};
-struct InterleaveOptions {
-  /// Inner datasets that take turns; unset: `kDefaultCycleLength`.
-  std::optional<std::int64_t> cycle_length = {};
-  std::int64_t block_length = 1;  ///< elements of one inner dataset in a row
-  /// Threads that open and read inner datasets ahead; -1: one a CPU; unset: none.
-  std::optional<std::int64_t> num_parallel_calls = {};
-  bool deterministic = true;  ///< false: whoever is ready first goes first
-};
-/// A fixed number, so that the order is the same on every machine.
-inline constexpr std::int64_t kDefaultCycleLength = 4;
-
-/// What rows are padded to, a shape for each leaf; `kUnknownDim`: the longest of
-/// the batch; nullopt: that in every dim. A null structure fits any element with
-/// so many leaves.
-struct PaddedShapes {
-  StructurePtr structure;
-  std::vector<std::optional<Dims>> leaves;
-};
-struct PaddedBatchOptions {
-  std::optional<PaddedShapes> padded_shapes = {};  ///< unset: the longest of the batch
-  /// Scalars in the structure of the elements, or one for all leaves; unset: 0.
-  std::optional<Element> padding_values = {};
-  bool drop_remainder = false;
-};
-struct BucketOptions {
-  /// Increasing lengths: bucket i takes lengths in [boundary i - 1, boundary i).
-  std::vector<std::int64_t> bucket_boundaries;
-  /// Rows of a batch of each bucket: one more than boundaries.
-  std::vector<std::int64_t> bucket_batch_sizes;
-  std::optional<PaddedShapes> padded_shapes = {};
-  std::optional<Element> padding_values = {};
-  /// Unknown dims are padded to the bucket's boundary - 1 instead of the longest row.
-  bool pad_to_bucket_boundary = false;
-  bool drop_remainder = false;
-  bool no_padding = false;  ///< rows of a bucket have one shape already
-};
-struct SampleOptions {
-  /// One share a dataset, at least 0, not all 0; empty: equal shares.
-  std::vector<double> weights = {};
-  std::optional<std::int64_t> seed = {};
-};
-
-/// The order of the dims of an image: channels before height and width, or behind.
-enum class ImageLayout { kNchw, kNhwc };
-struct ImageOptions {
-  c10::ScalarType dtype = c10::ScalarType::Float;  ///< or Half or BFloat16
-  ImageLayout layout = ImageLayout::kNchw;
-};
-
-/// Which epoch a cursor runs and how; unset fields follow the dataset's own
-/// count of epochs and its seed.
-struct IterateOptions {
-  std::optional<std::int64_t> epoch = {};
-  std::optional<std::uint64_t> seed = {};
-  bool stream_only = false;  ///< use the stream lane even where there is a plan
-  /// Gather batches into page-locked memory, from which an accelerator copies by itself. For `Dataset` alone:
-  /// a distributed dataset brings its batches to the devices.
-  bool pin_memory = false;
-};
-
-/// A cursor over a dataset: iterates, saves, loads. One thread at a time. An
-/// exception from `next` is raised again by every later `next`; the position
-/// stays before the element that failed, and `save` still works.
-class TDI_API DatasetIterator final : public Iterator {
- public:
-  struct Impl;
-  explicit DatasetIterator(std::unique_ptr<Impl> impl);
-  ~DatasetIterator() override;
-  DatasetIterator(DatasetIterator&&) noexcept;
-  DatasetIterator& operator=(DatasetIterator&&) noexcept;
-
-  std::optional<Element> next() override;
-  /// Names the pipeline, its seed and epoch, and the position.
-  State save() const override;
-  /// Throws c10::ValueError for a state of another pipeline (naming what
-  /// differs), of another kind of object, or of a newer version.
-  void load(const State& state) override;
-  Stats stats() const;
-  std::int64_t epoch() const;
-  /// Stops read-ahead and frees it; `next` then throws FailedPreconditionError.
-  void close();
-
- private:
-  std::unique_ptr<Impl> impl_;
-};
 
 /// A copyable handle on an immutable node: what the data is, never where one is
 /// in it. Every op is a const method that returns a new handle; the text of a
 /// pipeline is the same in Python. Wrong arguments throw when the op is called.
-/// A handle and its copies count epochs together: a new cursor starts the next
+/// A handle and its copies count epochs together: a new iterator starts the next
 /// epoch if the one before handed anything out.
 class TDI_API Dataset {
  public:
@@ -221,28 +116,28 @@ class TDI_API Dataset {
   /// Throws c10::ValueError where the spec cannot be known.
   ElementSpec element_spec() const;
   Options options() const { return node_->options(); }
-  /// A line an op: its arguments, lane, cardinality and spec.
+  /// A line an op: its arguments, path, cardinality and spec.
   std::string explain() const;
 
-  // Cursors.
+  // Iterators.
   DatasetIterator iterate(IterateOptions options = {}) const;
-  /// Pins the epoch of the next cursor.
+  /// Pins the epoch of the next iterator.
   void set_epoch(std::int64_t epoch) const;
 
   /// An input iterator, so that `for (const Element& e : dataset)` works.
-  class TDI_API Position {
+  class TDI_API const_iterator {
    public:
     using iterator_category = std::input_iterator_tag;
     using value_type = Element;
     using difference_type = std::ptrdiff_t;
     using pointer = const Element*;
     using reference = const Element&;
-    Position() = default;
-    explicit Position(std::shared_ptr<DatasetIterator> iterator);
+    const_iterator() = default;
+    explicit const_iterator(std::shared_ptr<DatasetIterator> iterator);
     const Element& operator*() const { return *current_; }
     const Element* operator->() const { return &*current_; }
-    Position& operator++();
-    bool operator==(const Position& other) const {
+    const_iterator& operator++();
+    bool operator==(const const_iterator& other) const {
       return current_.has_value() == other.current_.has_value();
     }
 
@@ -250,8 +145,8 @@ class TDI_API Dataset {
     std::shared_ptr<DatasetIterator> iterator_;
     std::optional<Element> current_;
   };
-  Position begin() const;
-  Position end() const { return {}; }
+  const_iterator begin() const;
+  const_iterator end() const { return {}; }
 
  private:
   struct Epochs;

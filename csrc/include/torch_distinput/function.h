@@ -14,12 +14,12 @@
 
 namespace torch_distinput {
 
-/// What a user gave a pipeline to run. *Foreign* code may block or need an interpreter's lock: it runs on
+/// What a user gave a pipeline to run. *user* code may block or need an interpreter's lock: it runs on
 /// threads of its own or the caller's, never on the arena.
 class TDI_API UserCode {
  public:
   virtual ~UserCode();
-  virtual bool foreign() const { return false; }
+  virtual bool runs_user_code() const { return false; }
   /// For messages and `explain`.
   virtual std::string name() const = 0;
 };
@@ -55,7 +55,7 @@ class TDI_API Generator {
   virtual std::optional<Element> next() = 0;
 };
 
-/// Opens a user's generator anew for every cursor.
+/// Opens a user's generator anew for every iterator.
 class TDI_API GeneratorSource : public UserCode {
  public:
   ~GeneratorSource() override;

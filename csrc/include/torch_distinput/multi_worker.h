@@ -9,7 +9,7 @@
 
 namespace torch_distinput {
 
-/// Several processes (workers), each with the same number of replicas: the global batch is dealt out over all
+/// Several processes (workers), each with the same number of replicas: the global batch is assigned over all
 /// of them. Every process makes the same datasets in the same order. Where the processes read one stream
 /// (policy DATA), who gets which rows is arithmetic: they exchange a few texts when an iterator takes its
 /// first step and none afterwards.

@@ -20,20 +20,23 @@ namespace torch_distinput {
 inline constexpr std::int64_t kInfiniteCardinality = -1;
 inline constexpr std::int64_t kUnknownCardinality = -2;
 
-/// What a cursor runs on (threads, buffers, counters); private to the library.
-struct Engine;
+/// What an iterator runs on (threads, buffers, counters); private to the library.
+struct ExecutionContext;
 
 class UserCode;
+/// What devices may do in the place of the pipeline's end; private to the library.
+struct LastNormalization;
+using LastNormalizationPtr = std::shared_ptr<const LastNormalization>;
 
-/// What a node needs to open a plan or a cursor. A value; ops derive the context
+/// What a node needs to open a plan or an iterator. A value; ops derive the context
 /// of their inputs from their own.
 struct TDI_API IterContext {
-  std::shared_ptr<Engine> engine;
+  std::shared_ptr<ExecutionContext> execution;
   std::uint64_t seed = 0;       ///< base seed, for ops without a seed of their own
   std::uint64_t epoch_key = 0;  ///< epoch and rounds of `repeat`, folded
   std::uint64_t path = 0;       ///< place in the graph, tells unseeded ops apart
   std::uint64_t stream = 0;     ///< tells rows of pipelines apart that read different data side by side
-  bool stream_only = false;     ///< never use plans (tests of the stream lane)
+  bool stream_only = false;     ///< never use plans (tests of the sequential path)
   bool is_part = false;         ///< of one of the datasets that a function makes, whose end is not the data's
 
   /// The context of input `index`.
@@ -47,8 +50,8 @@ struct TDI_API IterContext {
   std::uint64_t rows_key() const;
 };
 
-/// A cursor over elements. Not thread-safe: one thread at a time. After an
-/// exception from `next` a cursor's position is unspecified until `load`.
+/// An iterator over elements. Not thread-safe: one thread at a time. After an
+/// exception from `next` an iterator's position is unspecified until `load`.
 class TDI_API Iterator {
  public:
   virtual ~Iterator();
@@ -57,19 +60,19 @@ class TDI_API Iterator {
   /// The position after the element last returned: plain values, no data.
   virtual State save() const = 0;
   /// Goes to a saved position; assigns every field. Throws c10::ValueError for a
-  /// state that is not of this kind of cursor.
+  /// state that is not of this kind of iterator.
   virtual void load(const State& state) = 0;
 };
 using IteratorPtr = std::unique_ptr<Iterator>;
 
 /// What sharding and inference ask of a node instead of its class.
 struct Traits {
-  bool reader = false;        ///< reads records from files
-  bool file_names = false;    ///< yields names of files
-  bool unshardable = false;   ///< a source that cannot be sharded by file
-  bool pass_through = false;  ///< file sharding may look through it to input 0
-  bool fallible = false;      ///< a row may fail (runs callables, reads files)
-  bool foreign = false;       ///< runs a foreign function or source of the user's
+  bool reader = false;          ///< reads records from files
+  bool file_names = false;      ///< yields names of files
+  bool unshardable = false;     ///< a source that cannot be sharded by file
+  bool pass_through = false;    ///< file sharding may look through it to input 0
+  bool fallible = false;        ///< a row may fail (runs callables, reads files)
+  bool runs_user_code = false;  ///< runs a user function or source of the user's
   /// Its elements are batches of rows (true) or single rows (false); unset: as
   /// those of input 0, and single rows without one.
   std::optional<bool> batches = {};
@@ -126,9 +129,14 @@ class TDI_API Node : public std::enable_shared_from_this<Node> {
   /// Options set on this node and its inputs, later ones winning.
   virtual Options options() const;
 
+  /// The `normalize_images` after which nothing of this pipeline looks into elements any more. Null where
+  /// there is none, where its input is not batches, or where the channels are known only when the data is
+  /// seen.
+  virtual LastNormalizationPtr last_normalization() const;
+
   /// Random access to this epoch's elements, or null: then only `iterate` works.
   virtual PlanPtr plan(const IterContext& context) const;
-  /// A cursor that works element by element: the stream lane. Where there is a
+  /// An iterator that works element by element: the sequential path. Where there is a
   /// plan too, both yield identical elements.
   virtual IteratorPtr iterate(const IterContext& context) const = 0;
 };

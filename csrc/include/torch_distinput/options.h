@@ -9,7 +9,7 @@
 
 namespace torch_distinput {
 
-/// How the elements are dealt out over workers (values as in tf.data).
+/// How the elements are assigned over workers (values as in tf.data).
 enum class AutoShardPolicy { kOff = -1, kAuto = 0, kFile = 1, kData = 2, kHint = 3 };
 
 /// `shard(kShardHint, 0)` marks the place where policy HINT shards.
@@ -26,7 +26,7 @@ struct Skip {
 };
 
 /// Options of a pipeline; a field that is not set takes its default when a
-/// cursor is opened. Later `with_options` win field by field.
+/// iterator is opened. Later `with_options` win field by field.
 struct TDI_API Options {
   std::optional<AutoShardPolicy> auto_shard_policy = {};  ///< default kAuto
   std::optional<bool> deterministic = {};                 ///< default true

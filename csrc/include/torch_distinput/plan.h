@@ -48,10 +48,10 @@ struct Segment {
 
 /// What a runner has to know about a plan.
 struct PlanTraits {
-  bool foreign = false;          ///< runs callables that may block (Python): never on the arena
-  bool blocks = false;           ///< waits for files: on threads of its own, never on the arena
-  std::int64_t lanes = 0;        ///< parallel calls asked for; 0: none asked for
-  std::int64_t read_ahead = -1;  ///< elements to read ahead asked for by `prefetch`; -1: not asked
+  bool runs_user_code = false;          ///< runs callables that may block (Python): never on the arena
+  bool blocks = false;                  ///< waits for files: on threads of its own, never on the arena
+  std::int64_t num_parallel_calls = 0;  ///< parallel calls asked for; 0: none asked for
+  std::int64_t read_ahead = -1;         ///< elements to read ahead asked for by `prefetch`; -1: not asked
 };
 
 /// Random access to the elements of a node for one epoch: index arithmetic and

@@ -5,7 +5,7 @@
 
 namespace torch_distinput {
 
-/// Counters of one cursor since it was opened. Always on; reading them is cheap.
+/// Counters of one iterator since it was opened. Always on; reading them is cheap.
 struct Stats {
   std::int64_t batches = 0;      ///< elements (or steps) handed out
   std::int64_t rows = 0;         ///< rows in them; an unbatched element is one row

@@ -15,13 +15,13 @@
 namespace torch_distinput::testing {
 
 /// Runs one epoch of `dataset`, saves after every element, restores each save in
-/// a fresh cursor and compares the rest, in both lanes. Order matters unless
+/// a fresh iterator and compares the rest, in both paths. Order matters unless
 /// `ordered` is false. Throws c10::Error naming the first position that differs.
 /// REQUIRES: at most `max_elements` are looked at.
 TDI_API void assert_resumable(const Dataset& dataset, bool ordered = true, std::int64_t max_elements = 200);
 
-/// Both lanes yield identical elements; throws c10::Error at the first difference.
-TDI_API void assert_lanes_agree(const Dataset& dataset, std::int64_t max_elements = 200);
+/// Both paths yield identical elements; throws c10::Error at the first difference.
+TDI_API void assert_paths_agree(const Dataset& dataset, std::int64_t max_elements = 200);
 
 /// The sizes that worker `worker` of W cuts batches of B into, for W workers of R
 /// replicas each (`batch_sizes_for_worker` of tf.distribute).

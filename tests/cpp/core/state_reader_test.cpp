@@ -50,7 +50,7 @@ TEST(StateReader, NamesReaderFieldRuleAndValue) {
 
 TEST(StateReader, CountsAreNeitherNegativeNorSoLargeThatTheirSumsOverflow) {
   for (const std::int64_t wrong :
-       {std::int64_t{-1}, kMostCounted + 1, std::numeric_limits<std::int64_t>::max(),
+       {std::int64_t{-1}, kMaxCounted + 1, std::numeric_limits<std::int64_t>::max(),
         std::numeric_limits<std::int64_t>::min()}) {
     const State state = State().set("taken", wrong);
     EXPECT_THROW(StateReader(state, "take").count("taken"), c10::ValueError) << wrong;

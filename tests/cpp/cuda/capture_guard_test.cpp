@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 /// What the library asks of a device while another thread records a graph, on the fake accelerator and with
 /// the mode of a fake driver (tests/fake_cuda).
-#include "device/capture_guard.h"
+#include "device/transfer/capture_guard.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 
-#include "device/page_locked.h"
+#include "device/transfer/page_locked.h"
 #include "fake_accelerator/fake_accelerator.h"
 #include "fake_cuda/fake_driver.h"
 #include "runtime/buffer_pool.h"

@@ -11,8 +11,8 @@
 #include <optional>
 #include <string>
 
-#include "device/stager.h"
-#include "distribute/distributed_dataset.h"
+#include "api/distributed_dataset.h"
+#include "device/transfer/device_stager.h"
 #include "fake_cuda/fake_cuda.h"
 #include "fake_cuda/fake_driver.h"
 
@@ -66,7 +66,8 @@ TEST(CudaLibrary, SaysWhyADeviceGetsNothingFromIt) {
 /// What `explain` says where the one replica is on the second device.
 std::string explained(const Dataset& dataset) {
   Distribution distribution;
-  distribution.dealing = deal_out(dataset.node(), AutoShardPolicy::kAuto, Replicas{1, 0, 1}, Split::kTf, {});
+  distribution.assignment =
+      assign_rows(dataset.node(), AutoShardPolicy::kAuto, Replicas{1, 0, 1}, Split::kTf, {});
   distribution.devices = {kSecond};
   distribution.node = dataset.node();
   distribution.spec = dataset.node()->spec();

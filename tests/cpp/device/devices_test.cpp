@@ -1,5 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include "distribute/devices.h"
+#include "distribute/values/devices.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "device/device_count.h"
+#include "device/transfer/on_fake_accelerator.h"
 #include "fake_accelerator/fake_accelerator.h"
-#include "on_fake_accelerator.h"
 #include "torch_distinput/multi_worker.h"
 #include "torch_distinput/strategy.h"
 

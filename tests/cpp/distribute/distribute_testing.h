@@ -55,7 +55,7 @@ inline Steps steps(const Dataset& dataset, std::int64_t count,
   return steps(replicas(count).distribute_dataset(with_policy(dataset, policy), std::move(options)));
 }
 
-/// How the batches of a pipeline come about, which decides the lane.
+/// How the batches of a pipeline come about, which decides the path.
 enum class Source {
   kBatch,       ///< a plan that knows its rows
   kRowWiseMap,  ///< the same; the batch size cannot be inferred
@@ -63,7 +63,7 @@ enum class Source {
   kFilter,      ///< no plan
 };
 
-/// A pipeline `range(n).batch(batch).repeat(rounds)`, how it is dealt out, and what must come out.
+/// A pipeline `range(n).batch(batch).repeat(rounds)`, how it is assigned, and what must come out.
 struct Pipeline {
   std::int64_t n = 0;
   std::int64_t batch = 1;

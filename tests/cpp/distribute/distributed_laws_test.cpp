@@ -28,7 +28,7 @@ void expect_same(const PerReplica& step, const model::Step& expected) {
   EXPECT_EQ(step.info().has_value, expected.present);
 }
 
-TEST(DistributedLaws, StepsAreTheModelsInBothLanes) {
+TEST(DistributedLaws, StepsAreTheModelsInBothPaths) {
   std::mt19937 random(11);
   for (int i = 0; i < 1200; ++i) {
     const Pipeline p = random_pipeline(random);
@@ -157,7 +157,7 @@ void add_valid(Rows& seen, const PerReplica& step) {
   }
 }
 
-// A position counts rows: other replicas, splits, batch sizes and lanes go on where it stands.
+// A position counts rows: other replicas, splits, batch sizes and paths go on where it stands.
 TEST(DistributedLaws, EveryRowOnceAlsoAcrossARestartWithOtherReplicasAndBatches) {
   std::mt19937 random(16);
   for (int i = 0; i < 600; ++i) {
@@ -173,7 +173,7 @@ TEST(DistributedLaws, EveryRowOnceAlsoAcrossARestartWithOtherReplicasAndBatches)
     // A function over whole batches is another function on batches of another size.
     if (before.source == Source::kMap || before.rounds > 1) after.batch = before.batch;
     SCOPED_TRACE(before.str() + " then " + after.str());
-    // Without a known plan the saved position holds the place of the input, which has one lane.
+    // Without a known plan the saved position holds the place of the input, which has one path.
     const bool has_rows = before.source == Source::kBatch || before.source == Source::kRowWiseMap;
     const bool stream_before = i % 5 == 0;
     const bool stream_after = has_rows ? i % 7 == 0 && !stream_before : stream_before;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "distribute/part.h"
+#include "distribute/splitting/part.h"
 #include "torch_distinput/strategy.h"
 
 /// \file

@@ -7,30 +7,29 @@
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/key_value_store.h"
+#include "distribute/coordination/peers.h"
 #include "distribute/distribute_testing.h"
-#include "distribute/peers.h"
 #include "torch_distinput/error.h"
 
-/// Several ranks in one process, over a board in memory.
+/// Several ranks in one process, over a store in memory.
 namespace torch_distinput::distribute_testing {
 
 /// One rank's strategy with `per_worker` CPU replicas.
 class Rank final : public Strategy {
  public:
-  Rank(const CommunicatorPtr& communicator, std::int64_t per_worker)
+  Rank(const KeyValueStorePtr& kv_store, std::int64_t per_worker)
       : Strategy(std::vector<c10::Device>(static_cast<std::size_t>(per_worker), c10::Device(c10::kCPU)),
                  /*partial_batches=*/true) {
-    num_workers_ = communicator->size();
-    worker_ = communicator->rank();
-    peers_ = std::make_shared<Peers>(communicator, std::chrono::milliseconds(5));
+    num_workers_ = kv_store->size();
+    worker_ = kv_store->rank();
+    peers_ = std::make_shared<Peers>(kv_store, std::chrono::milliseconds(5));
   }
 };
 
 inline std::vector<Rank> ranks_of(int workers, std::int64_t per_worker = 1) {
   std::vector<Rank> ranks;
-  for (const auto& communicator : in_memory_communicators(workers))
-    ranks.emplace_back(communicator, per_worker);
+  for (const auto& kv_store : in_memory_stores(workers)) ranks.emplace_back(kv_store, per_worker);
   return ranks;
 }
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "distribute/part.h"
+#include "distribute/splitting/part.h"
 
 namespace torch_distinput {
 

@@ -17,8 +17,8 @@ namespace {
 
 using fakes::Interrupted;
 using fakes::InterruptedCall;
-using op_testing::foreign;
 using op_testing::items;
+using op_testing::runs_user_code;
 using op_testing::Values;
 
 /// Pipelines whose function runs in the consumer's thread.
@@ -34,7 +34,7 @@ const std::map<std::string, std::function<Dataset(const FunctionPtr&)>>& pipelin
        }},
       {"filter",
        [](const FunctionPtr& f) {
-         return op_testing::generated(9).filter(foreign([f](Element element) {
+         return op_testing::generated(9).filter(runs_user_code([f](Element element) {
            f->apply({&element, 1});
            return Element(at::scalar_tensor(true, at::kBool));
          }));
@@ -58,7 +58,7 @@ const std::map<std::string, std::function<Dataset(const FunctionPtr&)>>& pipelin
        }},
       {"parallel map over it",
        [](const FunctionPtr& f) {
-         return op_testing::generated(9).map(f).map(foreign([](Element element) { return element; }),
+         return op_testing::generated(9).map(f).map(runs_user_code([](Element element) { return element; }),
                                                     {.num_parallel_calls = 2});
        }},
   };
@@ -69,16 +69,16 @@ class AnInterrupt : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(AnInterrupt, InAFunctionIsThrownOnceAndLosesNoRow) {
   const auto& make = pipelines().at(GetParam());
-  const auto expected = op_testing::elements(make(foreign([](Element element) { return element; })));
+  const auto expected = op_testing::elements(make(runs_user_code([](Element element) { return element; })));
   for (std::int64_t struck = 0; struck < 9; ++struck) {
     InterruptedCall call(struck);
-    DatasetIterator cursor = make(foreign(call.function())).iterate({.epoch = 0});
+    DatasetIterator iterator = make(runs_user_code(call.function())).iterate({.epoch = 0});
     const InterruptScope consumer([] {});
     std::vector<Values> seen;
     int interrupts = 0;
     while (interrupts < 5) {
       try {
-        const auto element = cursor.next();
+        const auto element = iterator.next();
         if (!element) break;
         seen.push_back(items(*element));
       } catch (const Interrupted&) {
@@ -92,21 +92,21 @@ TEST_P(AnInterrupt, InAFunctionIsThrownOnceAndLosesNoRow) {
 
 TEST_P(AnInterrupt, LeavesThePositionBeforeTheElement) {
   const auto& make = pipelines().at(GetParam());
-  const Dataset whole = make(foreign([](Element element) { return element; }));
+  const Dataset whole = make(runs_user_code([](Element element) { return element; }));
   InterruptedCall call(2);
-  DatasetIterator cursor = make(foreign(call.function())).iterate({.epoch = 0, .seed = 1});
+  DatasetIterator iterator = make(runs_user_code(call.function())).iterate({.epoch = 0, .seed = 1});
   {
     const InterruptScope consumer([] {});
-    EXPECT_THROW(op_testing::elements(cursor), Interrupted);
+    EXPECT_THROW(op_testing::elements(iterator), Interrupted);
   }
   DatasetIterator resumed = whole.iterate({.epoch = 0, .seed = 1});
-  resumed.load(cursor.save());
+  resumed.load(iterator.save());
   DatasetIterator uninterrupted = whole.iterate({.epoch = 0, .seed = 1});
   const auto all = op_testing::elements(uninterrupted);
   const auto rest = op_testing::elements(resumed);
   ASSERT_LE(rest.size(), all.size());
   EXPECT_TRUE(std::equal(rest.begin(), rest.end(), all.end() - std::ssize(rest)));
-  EXPECT_EQ(rest, op_testing::elements(cursor));
+  EXPECT_EQ(rest, op_testing::elements(iterator));
 }
 
 INSTANTIATE_TEST_SUITE_P(Everywhere, AnInterrupt, ::testing::ValuesIn([] {

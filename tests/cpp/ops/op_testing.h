@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/open.h"
+#include "execution/open.h"
 #include "torch_distinput/dataset.h"
 #include "torch_distinput/testing.h"
 
@@ -88,25 +88,26 @@ inline Dataset generated(std::int64_t size) {
 
 /// The plan of epoch 0, or null.
 inline PlanPtr plan_of(const Dataset& dataset) {
-  return dataset.node()->plan(epoch_context(make_engine(dataset.options()), 1, 0, /*stream_only=*/false));
+  return dataset.node()->plan(
+      epoch_context(make_execution_context(dataset.options()), 1, 0, /*stream_only=*/false));
 }
 
-/// A function that counts as foreign: it may block.
-class ForeignFunction final : public Function {
+/// A function that counts as user: it may block.
+class UserFunction final : public Function {
  public:
-  explicit ForeignFunction(std::function<Element(Element)> function) : function_(std::move(function)) {}
+  explicit UserFunction(std::function<Element(Element)> function) : function_(std::move(function)) {}
   void apply(std::span<Element> elements) const override {
     for (Element& element : elements) element = function_(std::move(element));
   }
-  bool foreign() const override { return true; }
-  std::string name() const override { return "foreign"; }
+  bool runs_user_code() const override { return true; }
+  std::string name() const override { return "runs_user_code"; }
 
  private:
   std::function<Element(Element)> function_;
 };
 
-inline FunctionPtr foreign(std::function<Element(Element)> function) {
-  return std::make_shared<ForeignFunction>(std::move(function));
+inline FunctionPtr runs_user_code(std::function<Element(Element)> function) {
+  return std::make_shared<UserFunction>(std::move(function));
 }
 
 inline Options skipping(Skip limits = {}) {
@@ -115,10 +116,10 @@ inline Options skipping(Skip limits = {}) {
   return options;
 }
 
-/// What every op obeys: positions can be saved anywhere, both lanes agree.
+/// What every op obeys: positions can be saved anywhere, both paths agree.
 inline void expect_laws(const Dataset& dataset) {
   EXPECT_NO_THROW(testing::assert_resumable(dataset));
-  EXPECT_NO_THROW(testing::assert_lanes_agree(dataset));
+  EXPECT_NO_THROW(testing::assert_paths_agree(dataset));
 }
 
 /// The message of the `Error` that `call` throws; a test failure if it throws none.

@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "op_testing.h"
+#include "ops/op_testing.h"
 
 namespace torch_distinput {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 using namespace op_testing;
 
 constexpr int kPipelines = 200;
-constexpr std::int64_t kMostElements = 24;
+constexpr std::int64_t kMaxElements = 24;
 
 /// A pipeline under construction, of int64 scalars or nested batches of them.
 struct Pipeline {
@@ -150,10 +150,10 @@ class Builder {
   }
   void parallel_map(Pipeline& p) {
     const auto negate = [](const Element& e) { return Element(e.tensor() * -1); };
-    const bool runs_foreign = number(0, 1) == 0;
-    const FunctionPtr function = runs_foreign ? foreign(negate) : make_function(negate);
+    const bool in_user_code = number(0, 1) == 0;
+    const FunctionPtr function = in_user_code ? runs_user_code(negate) : make_function(negate);
     append(p, p.dataset.map(function, {.num_parallel_calls = number(1, 3)}),
-           runs_foreign ? "map(foreign, parallel)" : "map(parallel)");
+           in_user_code ? "map(user, parallel)" : "map(parallel)");
     p.only_permutes = false;
   }
   void filter(Pipeline& p) {
@@ -180,14 +180,14 @@ void for_random_pipelines(const std::function<void(const Pipeline&)>& check) {
   }
 }
 
-TEST(RandomPipelines, RunEquallyInBothLanes) {
+TEST(RandomPipelines, RunEquallyInBothPaths) {
   for_random_pipelines(
-      [](const Pipeline& p) { EXPECT_NO_THROW(testing::assert_lanes_agree(p.dataset, kMostElements)); });
+      [](const Pipeline& p) { EXPECT_NO_THROW(testing::assert_paths_agree(p.dataset, kMaxElements)); });
 }
 
 TEST(RandomPipelines, CanBeResumedAnywhere) {
   for_random_pipelines(
-      [](const Pipeline& p) { EXPECT_NO_THROW(testing::assert_resumable(p.dataset, true, kMostElements)); });
+      [](const Pipeline& p) { EXPECT_NO_THROW(testing::assert_resumable(p.dataset, true, kMaxElements)); });
 }
 
 TEST(RandomPipelines, GiveEveryNumberOnceWhereOnlyTheOrderChanges) {

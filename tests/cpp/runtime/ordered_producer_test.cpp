@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(
     OrderedProducer, OnEveryExecutor,
     testing::Values(NamedExecutor{"serial", [] { return serial_executor(); }},
                     NamedExecutor{"arena", [] { return std::make_shared<DrainingExecutor>(make_arena(2)); }},
-                    NamedExecutor{"lanes", [] { return make_lanes(3, "lane"); }},
+                    NamedExecutor{"thread_pool", [] { return make_thread_pool(3, "pool"); }},
                     NamedExecutor{"dead", [] { return std::make_shared<ManualExecutor>(2); }}),
     [](const auto& chosen) { return std::string(chosen.param.name); });
 
@@ -293,7 +293,7 @@ TEST(OrderedProducerTest, QueuedTaskOfDestroyedProducerIsHarmless) {
   EXPECT_EQ(executor->queued(), 0u);
 }
 
-/// A producer on a lane whose first item is being built until the test lets it go.
+/// A producer on a path whose first item is being built until the test lets it go.
 class HeldFirstItem : public testing::Test {
  protected:
   std::int64_t make(std::int64_t index) {
@@ -315,7 +315,7 @@ class HeldFirstItem : public testing::Test {
   bool release_called_ = false;
   std::atomic<bool> stop_returned_{false};
   Producer producer_{
-      [this](std::int64_t index) { return make(index); }, 0, 10, make_lanes(1, "lane"), {2, 1}};
+      [this](std::int64_t index) { return make(index); }, 0, 10, make_thread_pool(1, "pool"), {2, 1}};
 };
 
 TEST_F(HeldFirstItem, NextWaitsAndPolls) {

@@ -75,13 +75,13 @@ TEST(WorkerThreadTest, ForkedChildDestroysItWithoutHanging) {
   end.count_down();
 }
 
-TEST(LanesTest, TasksMayWaitForEachOther) {
-  const auto lanes = make_lanes(3, "lane");
-  EXPECT_EQ(lanes->concurrency(), 3);
+TEST(ThreadPoolTest, TasksMayWaitForEachOther) {
+  const auto pool = make_thread_pool(3, "pool");
+  EXPECT_EQ(pool->concurrency(), 3);
   std::latch met(3);
   std::latch done(3);
   for (int i = 0; i < 3; ++i) {
-    lanes->submit([&] {
+    pool->submit([&] {
       met.arrive_and_wait();
       done.count_down();
     });
@@ -89,12 +89,12 @@ TEST(LanesTest, TasksMayWaitForEachOther) {
   done.wait();
 }
 
-TEST(LanesTest, OneLaneKeepsTheOrder) {
+TEST(ThreadPoolTest, OnePathKeepsTheOrder) {
   std::vector<int> order;
   std::latch done(100);
-  const auto lanes = make_lanes(1, "lane");
+  const auto pool = make_thread_pool(1, "pool");
   for (int i = 0; i < 100; ++i) {
-    lanes->submit([&order, &done, i] {
+    pool->submit([&order, &done, i] {
       order.push_back(i);
       done.count_down();
     });
@@ -103,51 +103,51 @@ TEST(LanesTest, OneLaneKeepsTheOrder) {
   for (int i = 0; i < 100; ++i) ASSERT_EQ(order[static_cast<std::size_t>(i)], i);
 }
 
-TEST(LanesTest, DestructionWaitsForRunningTasksAndDropsTheRest) {
+TEST(ThreadPoolTest, DestructionWaitsForRunningTasksAndDropsTheRest) {
   std::latch begun(1);
   std::latch release(1);
   std::atomic<bool> finished{false};
   std::atomic<int> started_late{0};
   const auto tracer = std::make_shared<int>(0);
-  auto lanes = make_lanes(1, "lane");
-  lanes->submit([&] {
+  auto pool = make_thread_pool(1, "pool");
+  pool->submit([&] {
     begun.count_down();
     release.wait();
     finished = true;
   });
   begun.wait();
-  for (int i = 0; i < 10; ++i) lanes->submit([&started_late, tracer] { ++started_late; });
+  for (int i = 0; i < 10; ++i) pool->submit([&started_late, tracer] { ++started_late; });
   // The first dropped task lets the running one end, so the drop comes before the join.
   auto releaser = std::shared_ptr<void>(nullptr, [&](void*) { release.count_down(); });
-  lanes->submit([held = std::move(releaser)] {});
-  lanes.reset();
+  pool->submit([held = std::move(releaser)] {});
+  pool.reset();
   EXPECT_TRUE(finished);
   EXPECT_EQ(started_late.load(), 0);
   EXPECT_EQ(tracer.use_count(), 1);
 }
 
-TEST(LanesTest, TaskMayDestroyTheLanes) {
+TEST(ThreadPoolTest, TaskMayDestroyTheThreadPool) {
   const auto stored = std::make_shared<std::latch>(1);
   const auto destroyed = std::make_shared<std::latch>(1);
-  auto lanes = make_lanes(2, "lane");
-  lanes->submit([&lanes, stored, destroyed] {
+  auto pool = make_thread_pool(2, "pool");
+  pool->submit([&pool, stored, destroyed] {
     stored->wait();
-    lanes.reset();
+    pool.reset();
     destroyed->count_down();
   });
   stored->count_down();
   destroyed->wait();
 }
 
-TEST(LanesTest, ForkedChildDestroysThemWithoutHanging) {
-  auto lanes = make_lanes(2, "lane");
+TEST(ThreadPoolTest, ForkedChildDestroysThemWithoutHanging) {
+  auto pool = make_thread_pool(2, "pool");
   EXPECT_TRUE(true_in_forked_child([&] {
-    lanes.reset();
+    pool.reset();
     return true;
   }));
 }
 
-TEST(LanesTest, RefusesNoThreads) { EXPECT_THROW(make_lanes(0, "lane"), std::invalid_argument); }
+TEST(ThreadPoolTest, RefusesNoThreads) { EXPECT_THROW(make_thread_pool(0, "pool"), std::invalid_argument); }
 
 }  // namespace
 }  // namespace torch_distinput

@@ -21,7 +21,7 @@ std::vector<Element> numbers(std::int64_t count) {
 
 ElementSpec int_scalar() { return {Structure::leaf(), {TensorSpec{Dims{}, at::kLong, {}}}}; }
 
-TEST(FromGenerator, IsOpenedAnewByEachCursorThatReads) {
+TEST(FromGenerator, IsOpenedAnewByEachIteratorThatReads) {
   const auto source = std::make_shared<fakes::Generators>(numbers(3));
   const Dataset dataset = Dataset::from_generator(source, int_scalar());
   const DatasetIterator idle = dataset.iterate();

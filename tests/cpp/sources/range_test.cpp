@@ -50,7 +50,7 @@ TEST(Range, RefusesAStepOfZero) {
 
 TEST(Range, ObeysTheLaws) {
   testing::assert_resumable(Dataset::range(1, 70, 2));
-  testing::assert_lanes_agree(Dataset::range(1, 70, 2));
+  testing::assert_paths_agree(Dataset::range(1, 70, 2));
 }
 
 }  // namespace

@@ -71,18 +71,18 @@ TEST(FromRows, LeavesOutRowsThatFailWhenAsked) {
       Dataset::from_rows(std::make_shared<fakes::Rows>(7, std::set<std::int64_t>{0, 3, 6}))
           .batch(3)
           .with_options(options);
-  DatasetIterator cursor = dataset.iterate();
-  EXPECT_EQ(items(cursor.next()->tensor()), (Values{1, 2, 4}));
-  EXPECT_EQ(items(cursor.next()->tensor()), (Values{5}));
-  EXPECT_FALSE(cursor.next());
-  EXPECT_EQ(cursor.stats().skipped, 3);
+  DatasetIterator iterator = dataset.iterate();
+  EXPECT_EQ(items(iterator.next()->tensor()), (Values{1, 2, 4}));
+  EXPECT_EQ(items(iterator.next()->tensor()), (Values{5}));
+  EXPECT_FALSE(iterator.next());
+  EXPECT_EQ(iterator.stats().skipped, 3);
   testing::assert_resumable(dataset);
 }
 
 TEST(FromRows, ObeysTheLaws) {
   const Dataset dataset = Dataset::from_rows(std::make_shared<fakes::Rows>(11)).batch(3);
   testing::assert_resumable(dataset);
-  testing::assert_lanes_agree(dataset);
+  testing::assert_paths_agree(dataset);
 }
 
 }  // namespace

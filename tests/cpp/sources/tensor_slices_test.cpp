@@ -52,11 +52,11 @@ TEST(FromTensorSlices, FollowsAStorageThatMoves) {
   const std::vector<Values> rows = {{0, 1}, {2, 3}, {4, 5}};
   const Dataset dataset = slices(x);
   const Dataset column = slices(y).batch(4);
-  DatasetIterator cursor = dataset.iterate({.epoch = 0});
-  EXPECT_EQ(items(cursor.next()->tensor()), rows[0]);
+  DatasetIterator iterator = dataset.iterate({.epoch = 0});
+  EXPECT_EQ(items(iterator.next()->tensor()), rows[0]);
   move_storage(x);
   move_storage(y);
-  EXPECT_EQ(items(cursor.next()->tensor()), rows[1]);
+  EXPECT_EQ(items(iterator.next()->tensor()), rows[1]);
   EXPECT_EQ(collect_items(dataset), rows);
   EXPECT_EQ(collect_items(column), (std::vector<Values>{{0, 1, 2, 3}}));
 }
@@ -124,7 +124,7 @@ TEST(FromTensorSlices, RefusesWhatHasNoRows) {
 TEST(FromTensorSlices, ObeysTheLaws) {
   const Dataset dataset = slices(at::arange(30, at::kFloat).reshape({10, 3}));
   testing::assert_resumable(dataset);
-  testing::assert_lanes_agree(dataset);
+  testing::assert_paths_agree(dataset);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ TEST(FromTensors, RefusesTensorsOutsideHostMemory) {
 
 TEST(FromTensors, ObeysTheLaws) {
   testing::assert_resumable(Dataset::from_tensors(value()));
-  testing::assert_lanes_agree(Dataset::from_tensors(value()));
+  testing::assert_paths_agree(Dataset::from_tensors(value()));
 }
 
 }  // namespace

@@ -20,10 +20,10 @@ inline std::vector<std::int64_t> items(const at::Tensor& tensor) {
 /// The elements of one epoch, at most `most`.
 inline std::vector<Element> collect(const Dataset& dataset, IterateOptions options = {.epoch = 0},
                                     std::size_t most = 1000) {
-  DatasetIterator cursor = dataset.iterate(options);
+  DatasetIterator iterator = dataset.iterate(options);
   std::vector<Element> elements;
   while (elements.size() < most) {
-    std::optional<Element> element = cursor.next();
+    std::optional<Element> element = iterator.next();
     if (!element) break;
     elements.push_back(std::move(*element));
   }

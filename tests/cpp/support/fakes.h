@@ -20,8 +20,8 @@ namespace torch_distinput::fakes {
 /// Row k is the scalar k; rows in `failing` throw. Counts what it was asked for.
 class Rows : public RowSource {
  public:
-  explicit Rows(std::int64_t size, std::set<std::int64_t> failing = {}, bool foreign = false)
-      : size_(size), failing_(std::move(failing)), foreign_(foreign) {}
+  explicit Rows(std::int64_t size, std::set<std::int64_t> failing = {}, bool runs_user_code = false)
+      : size_(size), failing_(std::move(failing)), runs_user_code_(runs_user_code) {}
 
   std::int64_t size() const override { return size_; }
   std::vector<Element> rows(std::span<const std::int64_t> positions) const override {
@@ -33,7 +33,7 @@ class Rows : public RowSource {
     }
     return elements;
   }
-  bool foreign() const override { return foreign_; }
+  bool runs_user_code() const override { return runs_user_code_; }
 
   /// Rows asked for so far.
   std::int64_t reads() const { return reads_; }
@@ -41,11 +41,11 @@ class Rows : public RowSource {
  private:
   std::int64_t size_;
   std::set<std::int64_t> failing_;
-  bool foreign_;
+  bool runs_user_code_;
   mutable std::atomic<std::int64_t> reads_{0};
 };
 
-/// Runs of `elements`, opened anew for each cursor.
+/// Runs of `elements`, opened anew for each iterator.
 class Generators : public GeneratorSource {
  public:
   explicit Generators(std::vector<Element> elements) : elements_(std::move(elements)) {}

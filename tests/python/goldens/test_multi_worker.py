@@ -2,7 +2,7 @@
 """Real processes against the recordings of MultiWorkerMirroredStrategy. One group of processes runs all the cases of its
 size one after the other, and what its ranks saw is put together here.
 
-Batches with num_parallel_calls (limit L17) have to be dealt out like those without, of which none was recorded."""
+Batches with num_parallel_calls (limit L17) have to be assigned like those without, of which none was recorded."""
 
 import pytest
 import torch

@@ -1,0 +1,197 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "api/dataset_iterator.h"
+
+#include <string>
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+#include "base/counters.h"
+#include "base/fork_count.h"
+#include "core/interrupt_watch.h"
+#include "core/state_reader.h"
+#include "device/transfer/page_locked.h"
+#include "execution/identity.h"
+#include "execution/yields_batches.h"
+#include "runtime/buffer_pool.h"
+#include "runtime/permutation.h"
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+namespace {
+
+constexpr const char* kKind = "torch_distinput.DatasetIterator";
+constexpr std::int64_t kVersion = 1;
+/// A checkpoint costs microseconds: this much work may be done again after an error instead.
+constexpr std::chrono::microseconds kCheckpointInterval{100};
+constexpr std::int64_t kMaxSince = 4096;
+
+void check_header(const State& state) {
+  TORCH_CHECK_VALUE(state.has("kind") && state.has("version"),
+                    "state: this is not a saved position: ", brief(state), ".");
+  const StateReader saved(state, "state");
+  TORCH_CHECK_VALUE(saved.at("kind") == State(kKind), "state: expected a state of ", kKind,
+                    ", but it is one of ", brief(saved.at("kind")), ".");
+  const std::int64_t version = saved.integer("version");
+  TORCH_CHECK_VALUE(version >= 1 && version <= kVersion, "state: version ", version,
+                    " cannot be read; this library reads versions 1 to ", kVersion, ".");
+  const std::int64_t permutation = saved.integer("permutation");
+  TORCH_CHECK_VALUE(permutation == kPermutationVersion, "state: saved with version ", permutation,
+                    " of the shuffle order, but this library has version ", kPermutationVersion, ".");
+}
+
+std::shared_ptr<ExecutionContext> execution_context_for(const EpochRun& run) {
+  auto execution = make_execution_context(run.node->options());
+  if (run.pin_memory) execution->pool = pinned_pool();
+  return execution;
+}
+
+}  // namespace
+
+DatasetIterator::Impl::Impl(EpochRun run, std::shared_ptr<EpochCount> epochs)
+    : run_(std::move(run)),
+      epochs_(std::move(epochs)),
+      execution_(execution_context_for(run_)),
+      batched_(yields_batches(*run_.node)),
+      allocations_before_(execution_->pool->stats().allocations),
+      fork_count_(fork_count()) {
+  open();
+}
+
+void DatasetIterator::Impl::open() {
+  iterator_ = open_input(run_.node, epoch_context(execution_, run_.seed, run_.epoch, run_.stream_only));
+  checkpoint_ = {};
+  if (!iterator_.runs_plan) checkpoint_.position = iterator_.iterator->save();
+  suspect_ = false;
+  error_ = nullptr;
+}
+
+void DatasetIterator::Impl::check_usable() const {
+  if (!closed_at_.is_null()) throw FailedPreconditionError("DatasetIterator: the iterator is closed.");
+  if (fork_count_ != fork_count()) {
+    throw FailedPreconditionError(
+        "DatasetIterator: the iterator was made before this process forked; make a new one in the child.");
+  }
+}
+
+std::optional<Element> DatasetIterator::Impl::next() {
+  check_usable();
+  if (error_) std::rethrow_exception(error_);
+  std::optional<Element> element = iterator_.runs_plan ? iterator_.iterator->next() : next_of_stream();
+  if (element) count(*element);
+  return element;
+}
+
+std::optional<Element> DatasetIterator::Impl::next_of_stream() {
+  const InterruptWatch watch;
+  try {
+    if (suspect_) recover();
+    std::optional<Element> element = iterator_.iterator->next();
+    if (!element) return element;
+    ++checkpoint_.elements_since;
+    const auto now = std::chrono::steady_clock::now();
+    const bool due = now - checkpoint_.time >= kCheckpointInterval || checkpoint_.elements_since == kMaxSince;
+    if (due) checkpoint_ = {iterator_.iterator->save(), 0, now};
+    return element;
+  } catch (...) {
+    suspect_ = true;
+    if (!watch.interrupt()) error_ = std::current_exception();
+    throw;
+  }
+}
+
+/// Brings the iterator back to where the user is.
+void DatasetIterator::Impl::recover() {
+  iterator_.iterator->load(checkpoint_.position);
+  for (std::int64_t i = 0; i < checkpoint_.elements_since; ++i) {
+    TORCH_CHECK_VALUE(iterator_.iterator->next(), "state: the saved `elements_since` is ",
+                      checkpoint_.elements_since, ", but only ", i, " elements follow the position.");
+  }
+  suspect_ = false;
+}
+
+void DatasetIterator::Impl::count(const Element& element) {
+  Counters& counters = *execution_->counters;
+  counters.batches.add();
+  counters.rows.add(batched_ ? element.rows().value_or(1) : 1);
+  counters.bytes.add(element.bytes());
+  if (used_) return;
+  used_ = true;
+  if (epochs_ != nullptr) epochs_->mark_used(run_.epoch);
+}
+
+State DatasetIterator::Impl::save() const {
+  if (!closed_at_.is_null()) return closed_at_;
+  State state;
+  state.set("version", kVersion);
+  state.set("kind", kKind);
+  state.set("permutation", kPermutationVersion);
+  state.set("pipeline", pipeline_identity(run_.node));
+  state.set("epoch", run_.epoch);
+  state.set("seed", State::key(run_.seed));
+  state.set("used", used_);
+  state.set("position", suspect_ ? checkpoint_.position : iterator_.iterator->save());
+  state.set("elements_since", suspect_ ? checkpoint_.elements_since : 0);
+  return state;
+}
+
+void DatasetIterator::Impl::load(const State& state) {
+  check_usable();
+  check_header(state);
+  const StateReader saved(state, "state");
+  check_identity(saved.at("pipeline"), pipeline_identity(run_.node));
+  const State& position = saved.at("position");
+  const bool from_plan = position.has("path");
+  TORCH_CHECK_VALUE(from_plan == iterator_.runs_plan, "state: saved in the ", from_plan ? "plan" : "stream",
+                    " path, but this iterator runs in the ", iterator_.runs_plan ? "plan" : "stream",
+                    " path; were other options set, such as on_error?");
+  const std::int64_t epoch = saved.count("epoch", kMaxEpochs);
+  const auto seed = static_cast<std::uint64_t>(saved.integer("seed"));
+  const bool used = saved.flag("used");
+  const std::int64_t elements_since = saved.count("elements_since", iterator_.runs_plan ? 0 : kMaxSince);
+  run_.epoch = epoch;
+  run_.seed = seed;
+  used_ = used;
+  open();
+  checkpoint_ = {position, elements_since, {}};
+  suspect_ = true;
+  const InterruptWatch watch;
+  try {
+    recover();
+  } catch (...) {
+    if (!watch.interrupt()) error_ = std::current_exception();
+    throw;
+  }
+  if (epochs_ != nullptr) epochs_->adopt(run_.epoch, used_, run_.seed);
+}
+
+Stats DatasetIterator::Impl::stats() const {
+  const CountersSnapshot counters = execution_->counters->snapshot();
+  return {.batches = counters.batches,
+          .rows = counters.rows,
+          .bytes = counters.bytes,
+          .waits = counters.waits,
+          .allocations = execution_->pool->stats().allocations - allocations_before_,
+          .skipped = counters.skipped,
+          .rounds = counters.rounds};
+}
+
+void DatasetIterator::Impl::close() {
+  if (!closed_at_.is_null()) return;
+  closed_at_ = save();
+  iterator_ = {};
+}
+
+DatasetIterator::DatasetIterator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DatasetIterator::~DatasetIterator() = default;
+DatasetIterator::DatasetIterator(DatasetIterator&&) noexcept = default;
+DatasetIterator& DatasetIterator::operator=(DatasetIterator&&) noexcept = default;
+
+std::optional<Element> DatasetIterator::next() { return impl_->next(); }
+State DatasetIterator::save() const { return impl_->save(); }
+void DatasetIterator::load(const State& state) { impl_->load(state); }
+Stats DatasetIterator::stats() const { return impl_->stats(); }
+std::int64_t DatasetIterator::epoch() const { return impl_->epoch(); }
+void DatasetIterator::close() { impl_->close(); }
+
+}  // namespace torch_distinput

@@ -1,0 +1,67 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+
+#include "execution/epoch_count.h"
+#include "execution/execution_context.h"
+#include "execution/open.h"
+#include "torch_distinput/dataset.h"
+
+namespace torch_distinput {
+
+/// Which epoch of which pipeline an iterator runs.
+struct EpochRun {
+  NodePtr node;
+  std::int64_t epoch;
+  std::uint64_t seed;
+  bool stream_only;
+  bool pin_memory;
+};
+
+struct DatasetIterator::Impl {
+ public:
+  /// `epochs` is told what this iterator does; may be null.
+  Impl(EpochRun run, std::shared_ptr<EpochCount> epochs);
+
+  std::optional<Element> next();
+  State save() const;
+  void load(const State& state);
+  Stats stats() const;
+  void close();
+  std::int64_t epoch() const noexcept { return run_.epoch; }
+
+ private:
+  /// A position that is known to be good, and how many elements were handed out since: after an error or
+  /// an interrupt, the position of a stream.
+  struct Checkpoint {
+    State position;
+    std::int64_t elements_since = 0;
+    std::chrono::steady_clock::time_point time;
+  };
+
+  void open();
+  void check_usable() const;
+  std::optional<Element> next_of_stream();
+  void recover();
+  void count(const Element& element);
+
+  EpochRun run_;
+  std::shared_ptr<EpochCount> epochs_;
+  std::shared_ptr<ExecutionContext> execution_;
+  OpenedIterator iterator_;
+  bool batched_;
+  bool used_ = false;     ///< something was handed out in this epoch
+  bool suspect_ = false;  ///< the stream's iterator is not where the user is
+  Checkpoint checkpoint_;
+  std::exception_ptr error_;
+  State closed_at_;  ///< null while open
+  std::int64_t allocations_before_;
+  int fork_count_;
+};
+
+}  // namespace torch_distinput

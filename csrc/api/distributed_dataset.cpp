@@ -1,0 +1,135 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "api/distributed_dataset.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "api/distributed_iterator.h"
+#include "distribute/steps/open_step_source.h"
+#include "execution/open.h"
+
+namespace torch_distinput {
+namespace {
+
+/// Whether every batch that has rows is one step, whatever the number of its rows.
+bool steps_are_batches(const Distribution& distribution) {
+  const Tail tail = distribution.input.tail;
+  const bool keeps_all = tail == Tail::kZeroRows || tail == Tail::kPadded || tail == Tail::kRepeat;
+  return keeps_all && !distribution.assignment.splitter->round_rows();
+}
+
+}  // namespace
+
+std::uint64_t DistributedDataset::Impl::seed() const {
+  const auto& set = distribution->options.seed;
+  return set ? static_cast<std::uint64_t>(*set) : epochs->seed();
+}
+
+std::shared_ptr<PlanRows> DistributedDataset::Impl::next_rows(const Distribution& of) const {
+  const auto execution = make_execution_context(of.options);
+  return plan_rows(of, epoch_context(execution, seed(), epochs->peek(), /*stream_only=*/false));
+}
+
+std::optional<std::int64_t> DistributedDataset::Impl::num_steps(const Distribution& of,
+                                                                bool only_complete) const {
+  if (!of.pipelines.empty()) return pipeline_steps(of, only_complete);
+  if (const auto rows = next_rows(of)) return count_steps(of.rules(), *rows, only_complete);
+  if (of.cardinality < 0 || !steps_are_batches(of)) return std::nullopt;
+  const std::int64_t width = of.assignment.width;
+  const std::int64_t parts = of.cardinality * of.assignment.splitter->parts();
+  return only_complete && of.input.tail == Tail::kZeroRows ? parts / width : (parts + width - 1) / width;
+}
+
+std::optional<std::int64_t> DistributedDataset::Impl::pipeline_steps(const Distribution& of,
+                                                                     bool only_complete) const {
+  const bool stops_first = only_complete || of.input.tail == Tail::kUntilFirst;
+  std::optional<std::int64_t> steps;
+  for (const DistributionPtr& pipeline : of.pipelines) {
+    const auto own = num_steps(*pipeline, /*only_complete=*/false);
+    if (!own) return std::nullopt;
+    steps = stops_first ? std::min(steps.value_or(*own), *own) : std::max(steps.value_or(*own), *own);
+  }
+  return steps;
+}
+
+DistributedDataset::DistributedDataset(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+DistributedIterator DistributedDataset::iterate(IterateOptions options) const {
+  TORCH_CHECK_VALUE(!options.epoch || *options.epoch >= 0,
+                    "DistributedDataset.iterate: `epoch` must be at least 0, but is ",
+                    options.epoch.value_or(0), ".");
+  EpochPosition at;
+  at.epoch = options.epoch ? *options.epoch : impl_->epochs->begin();
+  at.seed = options.seed ? *options.seed : impl_->seed();
+  // An iterator of an epoch that the caller chose stays out of the count.
+  auto epochs = options.epoch ? nullptr : impl_->epochs;
+  std::unique_ptr<PeerLink> link;
+  if (impl_->handshakes)
+    link = std::make_unique<PeerLink>(impl_->handshakes, impl_->distribution->input.peer_timeout);
+  const bool seed_given = options.seed || impl_->distribution->options.seed;
+  return DistributedIterator(
+      std::make_unique<DistributedIterator::Impl>(impl_->distribution, std::move(epochs), std::move(at),
+                                                  options.stream_only, std::move(link), seed_given));
+}
+
+ElementSpec DistributedDataset::element_spec() const {
+  const Distribution& distribution = *impl_->distribution;
+  TORCH_CHECK_VALUE(
+      distribution.spec != nullptr,
+      "DistributedDataset.element_spec: the type of the elements cannot be known, because a function "
+      "is mapped over a dataset without elements; declare it (`element_spec`).");
+  ElementSpec spec = part_spec(*distribution.spec, distribution.assignment, distribution.input.split,
+                               distribution.input.weights.has_value());
+  if (impl_->handshakes && distribution.completes) {
+    // Any process may run out of rows.
+    for (LeafSpec& leaf : spec.leaves) leaf = replace_dim0(leaf, kUnknownDim);
+  }
+  return spec;
+}
+
+std::int64_t DistributedDataset::cardinality() const { return impl_->distribution->cardinality; }
+
+std::optional<std::int64_t> DistributedDataset::num_steps() const {
+  const Distribution& distribution = *impl_->distribution;
+  // The longest of the ranks' streams decides, and this rank knows only its own.
+  if (impl_->handshakes && !distribution.one_stream()) return std::nullopt;
+  return impl_->num_steps(distribution, !distribution.completes);
+}
+
+std::vector<NodePtr> DistributedDataset::pipelines() const {
+  const Distribution& distribution = *impl_->distribution;
+  std::vector<NodePtr> nodes{distribution.assignment.node};
+  if (distribution.node) nodes.push_back(distribution.node);
+  for (const DistributionPtr& pipeline : distribution.pipelines) nodes.push_back(pipeline->assignment.node);
+  return nodes;
+}
+
+bool DistributedDataset::partial_batch_handling() const { return impl_->distribution->completes; }
+
+void DistributedDataset::set_epoch(std::int64_t epoch) const {
+  TORCH_CHECK_VALUE(epoch >= 0, "DistributedDataset.set_epoch: `epoch` must be at least 0, but is ", epoch,
+                    ".");
+  impl_->epochs->pin(epoch);
+}
+
+std::string DistributedDataset::sharding() const { return describe_sharding(*impl_->distribution); }
+
+std::string DistributedDataset::explain() const {
+  return torch_distinput::explain(*impl_->distribution, impl_->next_rows(*impl_->distribution), num_steps());
+}
+
+DistributedDataset::const_iterator::const_iterator(std::shared_ptr<DistributedIterator> iterator)
+    : iterator_(std::move(iterator)), current_(iterator_->next()) {}
+
+DistributedDataset::const_iterator& DistributedDataset::const_iterator::operator++() {
+  current_ = iterator_->next();
+  return *this;
+}
+
+DistributedDataset::const_iterator DistributedDataset::begin() const {
+  return const_iterator(std::make_shared<DistributedIterator>(iterate()));
+}
+
+}  // namespace torch_distinput

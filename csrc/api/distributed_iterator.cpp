@@ -1,0 +1,268 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "api/distributed_iterator.h"
+
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+#include "base/counters.h"
+#include "base/fork_count.h"
+#include "core/interrupt_watch.h"
+#include "distribute/coordination/report_failure.h"
+#include "distribute/coordination/shared_spec.h"
+#include "distribute/coordination/synchronized_source.h"
+#include "distribute/steps/deliver.h"
+#include "distribute/steps/device_placement.h"
+#include "distribute/steps/open_step_source.h"
+#include "execution/execution_context.h"
+#include "execution/open.h"
+#include "runtime/buffer_pool.h"
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+
+namespace {
+
+std::shared_ptr<ExecutionContext> make_execution_context_for(const Distribution& distribution) {
+  auto execution = make_execution_context(distribution.options);
+  execution->pool = batch_pool(distribution);
+  return execution;
+}
+
+}  // namespace
+
+DistributedIterator::Impl::Impl(DistributionPtr distribution, std::shared_ptr<EpochCount> epochs,
+                                EpochPosition at, bool stream_only, std::unique_ptr<PeerLink> link,
+                                bool seed_given)
+    : given_(std::move(distribution)),
+      distribution_(given_),
+      epochs_(std::move(epochs)),
+      at_(std::move(at)),
+      stream_only_(stream_only),
+      link_(std::move(link)),
+      users_seed_(seed_given),
+      seed_given_(seed_given),
+      execution_(make_execution_context_for(*distribution_)),
+      allocations_before_(execution_->pool->stats().allocations),
+      fork_count_(fork_count()) {
+  at_.seed_agreed = seed_given_ || !link_;
+}
+
+DistributedIterator::Impl::~Impl() { leave_peers(); }
+
+/// Tells the peers that no step follows here. At the end of the data nobody expects one.
+void DistributedIterator::Impl::leave_peers() noexcept {
+  if (!link_ || fork_count_ != fork_count()) return;
+  // A step that `next` refused ends the loop on every rank.
+  if (ahead_) link_->end();
+  link_->leave(at_.start.position.step);
+}
+
+void DistributedIterator::Impl::check_usable() const {
+  if (closed_) throw FailedPreconditionError("DistributedIterator: the iterator is closed.");
+  if (fork_count_ != fork_count()) {
+    throw FailedPreconditionError(
+        "DistributedIterator: the iterator was made before this process forked; make a new one in the "
+        "child.");
+  }
+}
+
+std::optional<PerReplica> DistributedIterator::Impl::take(bool only_complete) {
+  check_usable();
+  if (error_) std::rethrow_exception(error_);
+  if (ended_) return std::nullopt;
+  if (interrupted_) stop();
+  const InterruptWatch watch;
+  BuiltStep* step = nullptr;
+  try {
+    if (link_) open_with_peers();
+    step = peek();
+    if (link_ && hands_out(step, only_complete)) link_->check_together(at_.start.position.step);
+  } catch (const PeerError&) {
+    error_ = std::current_exception();
+    link_->end();
+    throw;
+  } catch (...) {
+    if (!watch.interrupt()) {
+      error_ = std::current_exception();
+      if (link_) link_->fail(at_.start.position.step, error_);
+      throw;
+    }
+  }
+  if (watch.interrupt()) {
+    // Otherwise the pipeline may have been left anywhere: it is opened again where this iterator stands, but
+    // not now, because stopping it waits for functions that are running.
+    interrupted_ = !source_ || !source_->survives_interrupt();
+    std::rethrow_exception(watch.interrupt());
+  }
+  ended_ = step == nullptr;
+  if (ended_ && link_) link_->end();
+  if (!hands_out(step, only_complete)) return std::nullopt;
+  return hand_out(refuses_incomplete(only_complete));
+}
+
+/// As recorded: where partial batches are not handled, `next` ends at the first step that lacks a part.
+bool DistributedIterator::Impl::refuses_incomplete(bool only_complete) const {
+  return only_complete && !distribution_->completes;
+}
+
+bool DistributedIterator::Impl::hands_out(const BuiltStep* step, bool only_complete) const {
+  return step != nullptr && (step->complete || !refuses_incomplete(only_complete));
+}
+
+void DistributedIterator::Impl::open_with_peers() {
+  if (link_->open()) {
+    // Steps that an agreement released are handed out before what happened after them.
+    if (!agrees_) link_->check_alive();
+    return;
+  }
+  const Handshake mine = report_failure_to_peers(
+      *link_, [this] { return describe_handshake(*distribution_, at_, seed_given_); });
+  const auto handshakes = link_->agree(mine);
+  rows_before_ = distribution_->one_stream() ? at_.start.position.row : 0;
+  std::vector<SpecPtr> specs;
+  for (const Handshake& handshake : handshakes) {
+    if (!distribution_->one_stream()) rows_before_ += handshake.rows;
+    specs.push_back(handshake.spec);
+  }
+  learn_spec(specs);
+  at_.seed_agreed = true;
+  if (seed_given_) return;
+  at_.seed = handshakes.front().drawn_seed;
+  if (epochs_) epochs_->adopt(at_.epoch, used_, at_.seed);
+}
+
+/// So that a rank without a row knows what its empty parts have to look like.
+void DistributedIterator::Impl::learn_spec(const std::vector<SpecPtr>& of_ranks) {
+  auto completed = std::make_shared<Distribution>(*distribution_);
+  completed->spec = complete_spec(completed->spec, of_ranks);
+  distribution_ = std::move(completed);
+}
+
+std::unique_ptr<StepSource> DistributedIterator::Impl::make_step_source() {
+  if (!transfer_) transfer_ = open_device_transfer(*given_);
+  execution_->one_order = link_ && distribution_->one_stream();
+  execution_->left_to_devices.clear();
+  for (const auto& left : left_to_devices(*distribution_)) execution_->left_to_devices.push_back(left->node);
+  const IterContext context = distribution_->assignment.context_of_stream(
+      epoch_context(execution_, at_.seed, at_.epoch, stream_only_));
+  agrees_ = link_ && !keeps_together(context);
+  if (!agrees_) return open_step_source(distribution_, context, at_.start, transfer_);
+  return open_synchronized_source(distribution_, context, at_.start, transfer_, link_->rounds(),
+                                  execution_->counters->rounds, rows_before_);
+}
+
+/// Whether ranks take the same steps without a word: they assign one stream, and none can skip rows of it
+/// that others do not.
+bool DistributedIterator::Impl::keeps_together(const IterContext& context) const {
+  if (!distribution_->one_stream()) return false;
+  return !distribution_->skips() || plan_rows(*distribution_, context) != nullptr;
+}
+
+/// The next step, made and not handed out; null at the end.
+BuiltStep* DistributedIterator::Impl::peek() {
+  if (!ahead_) {
+    if (!source_) source_ = make_step_source();
+    ahead_ = source_->next();
+  }
+  return ahead_ ? &*ahead_ : nullptr;
+}
+
+PerReplica DistributedIterator::Impl::hand_out(bool only_complete) {
+  const bool is_last = only_complete ? ahead_->last_complete : ahead_->last;
+  PerReplica values = deliver(transfer_, *ahead_, at_.epoch, is_last);
+  at_.start = std::move(ahead_->after);
+  ahead_.reset();
+  if (link_) link_->took(values.info().step);
+  count(values);
+  info_ = values.info();
+  return values;
+}
+
+void DistributedIterator::Impl::count(const PerReplica& values) {
+  Counters& counters = *execution_->counters;
+  counters.batches.add();
+  for (const std::int64_t rows : values.info().valid) counters.rows.add(rows);
+  for (const Element& part : values) counters.bytes.add(part.bytes());
+  if (!std::exchange(used_, true) && epochs_) epochs_->mark_used(at_.epoch);
+}
+
+void DistributedIterator::Impl::load(const State& state) {
+  check_usable();
+  SavedPosition position = load_position(given_, state);
+  stop();
+  leave_peers();
+  error_ = nullptr;
+  ended_ = false;
+  info_.reset();
+  distribution_ = std::move(position.distribution);
+  const std::uint64_t drawn = at_.seed;
+  at_ = std::move(position.at);
+  if (!at_.seed_agreed) {
+    at_.seed = drawn;
+    at_.seed_agreed = !link_;
+  }
+  used_ = at_.start.position.step > 0;
+  // Saved before its first step, an iterator had not heard yet whose seed counts.
+  seed_given_ = users_seed_ || used_;
+  if (epochs_) epochs_->adopt(at_.epoch, used_, at_.seed);
+}
+
+Stats DistributedIterator::Impl::stats() const {
+  const CountersSnapshot counters = execution_->counters->snapshot();
+  return {.batches = counters.batches,
+          .rows = counters.rows,
+          .bytes = counters.bytes,
+          .waits = counters.waits + waits(),
+          .allocations = execution_->pool->stats().allocations - allocations_before_,
+          .skipped = counters.skipped,
+          .rounds = counters.rounds};
+}
+
+void DistributedIterator::Impl::close() {
+  stop();
+  leave_peers();
+  closed_ = true;
+}
+
+void DistributedIterator::Impl::stop() {
+  earlier_waits_ = waits();
+  ahead_.reset();
+  source_.reset();
+  interrupted_ = false;
+}
+
+std::int64_t DistributedIterator::Impl::waits() const {
+  return earlier_waits_ + (source_ ? source_->waits() : 0);
+}
+
+DistributedIterator::DistributedIterator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DistributedIterator::~DistributedIterator() = default;
+DistributedIterator::DistributedIterator(DistributedIterator&&) noexcept = default;
+DistributedIterator& DistributedIterator::operator=(DistributedIterator&&) noexcept = default;
+
+std::optional<PerReplica> DistributedIterator::next() { return impl_->take(/*only_complete=*/true); }
+
+PerReplica DistributedIterator::get_next() {
+  if (auto step = next()) return std::move(*step);
+  throw OutOfRangeError("DistributedIterator.get_next: end of the data.");
+}
+
+Optional DistributedIterator::get_next_as_optional() {
+  // As recorded: where the data counts as endless, an end is an error.
+  if (impl_->endless()) return Optional(get_next());
+  return Optional(impl_->take(/*only_complete=*/false));
+}
+
+const StepInfo& DistributedIterator::step_info() const {
+  if (!impl_->info())
+    throw FailedPreconditionError("DistributedIterator.step_info: no step was handed out yet.");
+  return *impl_->info();
+}
+
+State DistributedIterator::save() const { return impl_->save(); }
+void DistributedIterator::load(const State& state) { impl_->load(state); }
+Stats DistributedIterator::stats() const { return impl_->stats(); }
+void DistributedIterator::close() { impl_->close(); }
+
+}  // namespace torch_distinput

@@ -1,0 +1,76 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "distribute/checkpoint/saved_position.h"
+#include "distribute/coordination/peer_link.h"
+#include "distribute/steps/device_transfer.h"
+#include "distribute/steps/step_source.h"
+#include "execution/epoch_count.h"
+#include "torch_distinput/strategy.h"
+
+namespace torch_distinput {
+
+struct DistributedIterator::Impl {
+ public:
+  /// `epochs`: the count that this iterator takes part in; may be null. `link`: to the other processes; null:
+  /// there are none. `seed_given`: the seed is the user's.
+  Impl(DistributionPtr distribution, std::shared_ptr<EpochCount> epochs, EpochPosition at, bool stream_only,
+       std::unique_ptr<PeerLink> link, bool seed_given);
+  ~Impl();
+
+  /// The next step as `next` (`only_complete`) or `get_next_as_optional` hands it out.
+  std::optional<PerReplica> take(bool only_complete);
+  const std::optional<StepInfo>& info() const noexcept { return info_; }
+  bool endless() const noexcept { return distribution_->cardinality == kInfiniteCardinality; }
+  State save() const { return save_position({distribution_, at_}); }
+  void load(const State& state);
+  Stats stats() const;
+  void close();
+
+ private:
+  void check_usable() const;
+  void open_with_peers();
+  void learn_spec(const std::vector<SpecPtr>& of_ranks);
+  void leave_peers() noexcept;
+  std::unique_ptr<StepSource> make_step_source();
+  bool keeps_together(const IterContext& context) const;
+  BuiltStep* peek();
+  bool refuses_incomplete(bool only_complete) const;
+  bool hands_out(const BuiltStep* step, bool only_complete) const;
+  PerReplica hand_out(bool only_complete);
+  void count(const PerReplica& values);
+  void stop();
+  std::int64_t waits() const;
+
+  DistributionPtr given_;
+  DistributionPtr distribution_;  // `given_`, or the rest of an epoch that other workers began
+  std::shared_ptr<EpochCount> epochs_;
+  EpochPosition at_;  // after the step last handed out
+  bool stream_only_;
+  std::unique_ptr<PeerLink> link_;
+  bool users_seed_;
+  bool seed_given_;               // the user's, or a saved state's
+  std::int64_t rows_before_ = 0;  // of the epoch before the handshake, over all ranks
+  std::shared_ptr<ExecutionContext> execution_;
+  DeviceTransferPtr transfer_;  // null before the first step is asked for, and where all stay on the host
+  bool agrees_ = false;         // source_ holds rounds with the other processes
+  std::unique_ptr<StepSource> source_;  // null before the first step is asked for, and after load
+  std::optional<BuiltStep> ahead_;      // made and not handed out
+  std::exception_ptr error_;
+  std::optional<StepInfo> info_;
+  bool used_ = false;         // epochs_ knows that this epoch handed something out
+  bool ended_ = false;        // no step follows
+  bool interrupted_ = false;  // source_ and ahead_ are not where this iterator is
+  bool closed_ = false;
+  std::int64_t earlier_waits_ = 0;  // of the paths before source_
+  std::int64_t allocations_before_;
+  int fork_count_;
+};
+
+}  // namespace torch_distinput

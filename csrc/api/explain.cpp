@@ -1,0 +1,72 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "execution/execution_context.h"
+#include "execution/open.h"
+#include "torch_distinput/dataset.h"
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+namespace {
+
+constexpr std::size_t kColumns = 4;
+using Line = std::array<std::string, kColumns>;
+
+std::string elements_text(std::int64_t cardinality) {
+  if (cardinality == kInfiniteCardinality) return "infinite";
+  if (cardinality == kUnknownCardinality) return "unknown";
+  return std::to_string(cardinality);
+}
+
+std::string why_it_streams(const Node& node, const IterContext& context) {
+  const std::vector<NodePtr> inputs = node.inputs();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i]->plan(context.input(i)) == nullptr) return "its input streams";
+  }
+  const bool skips = context.execution->options.skip.has_value() && node.traits().fallible;
+  return skips ? "skips rows that fail" : "has no random access";
+}
+
+std::string path_text(const Node& node, const IterContext& context) {
+  try {
+    return node.plan(context) != nullptr ? "plan" : "stream: " + why_it_streams(node, context);
+  } catch (const FailedPreconditionError& error) {
+    return std::string("fails: ") + error.what_without_backtrace();
+  }
+}
+
+/// The lines of `node` below those of its inputs; several inputs are indented.
+void append(const Node& node, const IterContext& context, std::size_t indent, std::vector<Line>& lines) {
+  const std::vector<NodePtr> inputs = node.inputs();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    append(*inputs[i], context.input(i), inputs.size() == 1 ? indent : indent + 2, lines);
+  }
+  const SpecPtr spec = node.spec();
+  lines.push_back({std::string(indent, ' ') + node.describe(), elements_text(node.cardinality()),
+                   path_text(node, context), spec == nullptr ? "unknown" : to_string(*spec)});
+}
+
+}  // namespace
+
+std::string Dataset::explain() const {
+  std::vector<Line> lines{{"op", "elements", "path", "element_spec"}};
+  append(*node_, epoch_context(make_execution_context(node_->options()), 0, 0, /*stream_only=*/false), 0,
+         lines);
+  std::array<std::size_t, kColumns> widths{};
+  for (const Line& line : lines) {
+    for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], line[i].size());
+  }
+  std::string text;
+  for (const Line& line : lines) {
+    for (std::size_t i = 0; i + 1 < kColumns; ++i) {
+      text += line[i] + std::string(widths[i] - line[i].size() + 2, ' ');
+    }
+    text += line.back() + '\n';
+  }
+  return text;
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,116 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <sstream>
+#include <string>
+
+#include "api/distributed_dataset.h"
+#include "distribute/coordination/steps_ahead.h"
+#include "distribute/splitting/tail.h"
+#include "distribute/steps/device_placement.h"
+
+namespace torch_distinput {
+namespace {
+
+std::string cardinality_text(std::int64_t cardinality) {
+  if (cardinality == kInfiniteCardinality) return "infinite";
+  return cardinality < 0 ? "unknown" : std::to_string(cardinality);
+}
+
+std::string path_text(const Distribution& distribution, const std::shared_ptr<PlanRows>& rows) {
+  if (!rows) return "stream (the rows of a batch are known only when it is there)";
+  const PlanTraits traits = rows->plan()->traits();
+  const bool runs_user_code = traits.runs_user_code || traits.blocks;
+  const bool here = distribution.input.per_replica_buffer_size == 0;
+  return std::string("plan, built ") + (here             ? "in the caller's thread"
+                                        : runs_user_code ? "on threads of its own"
+                                                         : "on the arena");
+}
+
+/// Where ranks whose streams may end at different steps keep together.
+std::string agreement_text(const Distribution& distribution, bool plans) {
+  const bool one_order = distribution.one_stream() && (plans || !distribution.skips());
+  if (distribution.assignment.replicas.workers == 1 || one_order) return "";
+  return "agreement: " + StepsAhead(distribution).describe() + "\n";
+}
+
+std::string completion_text(const Distribution& distribution) {
+  if (distribution.completes) return "on";
+  const bool may_matter = distribution.cardinality != kInfiniteCardinality &&
+                          distribution.assignment.width > distribution.assignment.splitter->parts();
+  return may_matter ? "off: a last step without the parts of all replicas is handed out by "
+                      "get_next_as_optional alone"
+                    : "off";
+}
+
+std::string placement_text(const Distribution& distribution) {
+  const bool ignored = distribution.input.place_dataset_on_device && distribution.pipelines.empty();
+  return ignored
+             ? "place_dataset_on_device: ignored, as only datasets of a replica of its own can be placed\n"
+             : "";
+}
+
+std::string unpacking_text(const Distribution& distribution) {
+  const Unpacking unpacking = unpacking_on_devices(distribution);
+  if (!unpacking.left.empty())
+    return "normalize_images: done by the devices, so that bytes are copied and not floats\n";
+  return unpacking.obstacle.empty() ? "" : "normalize_images: done on the host: " + unpacking.obstacle + "\n";
+}
+
+std::string delivery_text(const Distribution& distribution) {
+  if (!leaves_host(distribution)) return "";
+  for (const c10::Device device : distribution.devices) {
+    if (const std::string limits = delivery_limits(device); !limits.empty())
+      return "delivery: " + limits + "\n";
+  }
+  return "";
+}
+
+std::string pipelines_text(const Distribution& distribution) {
+  if (distribution.pipelines.empty()) return {};
+  return "pipelines: " + std::to_string(distribution.pipelines.size()) +
+         ", one for each replica, which takes a whole element of its own a step\n";
+}
+
+std::string first_step(const Distribution& distribution, PlanRows& rows) {
+  StepSchedule schedule(distribution.rules(), {});
+  const auto step = schedule.next(rows);
+  if (!step) return "none";
+  std::ostringstream text;
+  const char* separator = "";
+  for (const Part& part : step->parts) {
+    text << separator << part.rows << (part.present ? "" : " (made up)");
+    separator = ", ";
+  }
+  return text.str();
+}
+
+}  // namespace
+
+std::string describe_sharding(const Distribution& distribution) {
+  const AutoShardPolicy asked = distribution.options.auto_shard_policy.value_or(AutoShardPolicy::kAuto);
+  const Sharding& sharding = distribution.assignment.sharding;
+  return policy_name(asked) + ", applied as " + policy_name(sharding.applied) + ": " + sharding.reason;
+}
+
+std::string explain(const Distribution& distribution, const std::shared_ptr<PlanRows>& rows,
+                    std::optional<std::int64_t> steps) {
+  const RowAssignment& assignment = distribution.assignment;
+  const Replicas& replicas = assignment.replicas;
+  std::ostringstream text;
+  text << "replicas: " << replicas.all() << " (" << replicas.workers << " worker(s) of "
+       << replicas.per_worker << "; this is worker " << replicas.worker << ")\n"
+       << "policy: " << describe_sharding(distribution) << "\n"
+       << "batch size: " << (assignment.batch < 0 ? "not inferred" : std::to_string(assignment.batch)) << "\n"
+       << "split: " << assignment.splitter->describe() << ": " << assignment.splitter_reason << "\n"
+       << "tail: " << tail_name(distribution.input.tail) << "\n"
+       << "partial batch handling: " << completion_text(distribution) << "\n"
+       << placement_text(distribution) << delivery_text(distribution) << unpacking_text(distribution)
+       << "path: " << path_text(distribution, rows) << "\n"
+       << agreement_text(distribution, rows != nullptr) << pipelines_text(distribution)
+       << "rows of the first step: "
+       << (rows && distribution.pipelines.empty() ? first_step(distribution, *rows) : "not known") << "\n"
+       << "cardinality: " << cardinality_text(distribution.cardinality)
+       << ", steps: " << (steps ? std::to_string(*steps) : "not known") << "\n";
+  return text.str();
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,81 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "api/input_options.h"
+
+#include <c10/util/Exception.h>
+
+#include <cmath>
+#include <string>
+
+namespace torch_distinput {
+namespace {
+
+void check_weights(const InputOptions& options, const Replicas& replicas) {
+  if (!options.weights) return;
+  TORCH_CHECK_VALUE(options.split == Split::kBalanced,
+                    "InputOptions: `weights` need `split` \"balanced\", but it is \"tf\".");
+  TORCH_CHECK_VALUE(std::ssize(*options.weights) == replicas.all(), "InputOptions: `weights` must be ",
+                    replicas.all(), " numbers, one for each replica, but are ", options.weights->size(), ".");
+  for (const double weight : *options.weights) {
+    TORCH_CHECK_VALUE(std::isfinite(weight) && weight > 0,
+                      "InputOptions: `weights` must be positive numbers, but one is ", weight, ".");
+  }
+}
+
+constexpr const char* kFunction = "distribute_datasets_from_function";
+
+void check_numbers(const InputOptions& options) {
+  TORCH_CHECK_VALUE(options.per_replica_buffer_size >= 0,
+                    "InputOptions: `per_replica_buffer_size` must not be negative, but is ",
+                    options.per_replica_buffer_size, ".");
+  TORCH_CHECK_VALUE(options.peer_timeout > 0, "InputOptions: `peer_timeout` must be positive, but is ",
+                    options.peer_timeout, ".");
+}
+
+/// As recorded from tf.distribute.
+void check_placement(const InputOptions& options) {
+  if (!options.place_dataset_on_device) return;
+  const bool per_replica = options.replication_mode == ReplicationMode::kPerReplica;
+  TORCH_CHECK_VALUE(
+      per_replica, kFunction,
+      ": `place_dataset_on_device` needs `replication_mode` PER_REPLICA, but it is PER_WORKER.");
+  TORCH_CHECK_VALUE(!options.fetch_to_device, kFunction,
+                    ": `place_dataset_on_device` cannot be True while `fetch_to_device` is True and "
+                    "`replication_mode` is PER_REPLICA.");
+}
+
+/// The function cuts the data, so options that say how to do so would go unheard.
+void check_split(const InputOptions& options) {
+  TORCH_CHECK_VALUE(options.split == Split::kTf, kFunction,
+                    ": `split` must be \"tf\": the datasets that the function makes are not split.");
+  TORCH_CHECK_VALUE(!options.weights, kFunction,
+                    ": `weights` must be unset: the datasets that the function makes are not split.");
+  if (options.replication_mode == ReplicationMode::kPerWorker) return;
+  TORCH_CHECK_VALUE(options.tail == Tail::kZeroRows || options.tail == Tail::kUntilFirst, kFunction,
+                    ": with `replication_mode` PER_REPLICA, `tail` must be \"zero_rows\" or \"until_first\": "
+                    "the replicas share no global batch that could be filled or dropped.");
+}
+
+}  // namespace
+
+void check_input_options(const InputOptions& options, const Replicas& replicas) {
+  if (options.replication_mode == ReplicationMode::kPerReplica) {
+    C10_THROW_ERROR(NotImplementedError,
+                    "distribute_dataset: `replication_mode` PER_REPLICA is only supported in "
+                    "`distribute_datasets_from_function` of MirroredStrategy.");
+  }
+  check_numbers(options);
+  check_weights(options, replicas);
+}
+
+void check_function_options(const InputOptions& options, bool per_replica) {
+  if (options.replication_mode == ReplicationMode::kPerReplica && !per_replica) {
+    C10_THROW_ERROR(
+        NotImplementedError,
+        std::string(kFunction) + ": `replication_mode` PER_REPLICA is only supported by MirroredStrategy.");
+  }
+  check_numbers(options);
+  check_placement(options);
+  check_split(options);
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,27 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "torch_distinput/multi_worker.h"
+
+#include <utility>
+
+#include "comm/c10d_store.h"
+#include "distribute/coordination/peers.h"
+#include "distribute/values/devices.h"
+
+namespace torch_distinput {
+namespace {
+
+constexpr const char* kMultiWorkerName = "MultiWorkerMirroredStrategy";
+
+}  // namespace
+
+MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const ProcessGroup& group,
+                                                         std::vector<std::string> devices)
+    : Strategy(devices.empty() ? local_device(kMultiWorkerName) : find_devices(devices, kMultiWorkerName),
+               /*partial_batches=*/true) {
+  num_workers_ = group.size;
+  worker_ = group.rank;
+  if (group.size == 1) return;
+  peers_ = std::make_shared<Peers>(c10d_store(group), std::chrono::seconds{1}, group.make_group);
+}
+
+}  // namespace torch_distinput

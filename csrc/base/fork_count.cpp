@@ -1,0 +1,18 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "base/fork_count.h"
+
+#include <pthread.h>
+
+#include <atomic>
+
+namespace torch_distinput {
+
+int fork_count() noexcept {
+  static std::atomic<int> forks{0};
+  static const int registered =
+      ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+  static_cast<void>(registered);
+  return forks.load(std::memory_order_relaxed);
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,30 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace torch_distinput {
+
+/// FNV-1a, 64 bits: the same value for the same bytes on every machine, so that ranks and files may compare
+/// it. Not against anyone who means harm.
+class Hash {
+ public:
+  void add(std::string_view bytes) noexcept {
+    for (const char byte : bytes) add_word(static_cast<unsigned char>(byte));
+  }
+  /// One step for a whole number.
+  void add_word(std::uint64_t word) noexcept { value_ = (value_ ^ word) * 0x100000001b3U; }
+  std::uint64_t value() const noexcept { return value_; }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325U;
+};
+
+inline std::uint64_t hash_of(std::string_view bytes) noexcept {
+  Hash hash;
+  hash.add(bytes);
+  return hash.value();
+}
+
+}  // namespace torch_distinput

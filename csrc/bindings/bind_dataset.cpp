@@ -1,0 +1,334 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <string>
+#include <utility>
+
+#include "bindings/convert.h"
+#include "bindings/function.h"
+#include "bindings/interpreter/gil.h"
+#include "bindings/iterator_handle.h"
+#include "bindings/module.h"
+#include "torch_distinput/dataset.h"
+#include "torch_distinput/random.h"
+
+namespace torch_distinput {
+namespace {
+
+using Holder = PipelineHandle<Dataset>;
+using Class = py::class_<Dataset, Holder>;
+using OptionalInt = std::optional<std::int64_t>;
+
+Lists lists(bool are_structure) { return are_structure ? Lists::kStructure : Lists::kLeaf; }
+
+std::optional<ElementSpec> optional_spec(const py::object& spec, const std::string& where) {
+  if (spec.is_none()) return std::nullopt;
+  return spec_from_python(spec, where);
+}
+
+ImageLayout image_layout(const std::string& name) {
+  TORCH_CHECK_VALUE(name == "NCHW" || name == "NHWC",
+                    "normalize_images: `layout` must be \"NCHW\" or \"NHWC\", but is \"", name, "\".");
+  return name == "NCHW" ? ImageLayout::kNchw : ImageLayout::kNhwc;
+}
+
+/// Both with the GIL, so that no Python thread moves the tensors to other memory before they are guarded.
+Dataset from_tensors(const py::object& value) {
+  return Dataset::from_tensors(ElementReader("from_tensors", Lists::kLeaf, Objects::kRefuse).read(value));
+}
+
+Dataset from_tensor_slices(const py::object& value) {
+  return Dataset::from_tensor_slices(
+      ElementReader("from_tensor_slices", Lists::kLeaf, Objects::kRefuse).read(value));
+}
+
+Dataset from_generator(py::object open, const py::object& element_spec, std::string name,
+                       bool lists_are_structure) {
+  auto spec = optional_spec(element_spec, "from_generator");
+  auto source = make_python_generator(std::move(open), lists(lists_are_structure), spec, std::move(name));
+  return without_gil([&] { return Dataset::from_generator(std::move(source), std::move(spec)); });
+}
+
+Dataset from_rows(py::object rows, std::int64_t size, std::string name) {
+  auto source = make_python_rows(std::move(rows), size, std::move(name));
+  return without_gil([&] { return Dataset::from_rows(std::move(source)); });
+}
+
+Dataset zip(const py::object& structure) {
+  // As in tf.data, lists are no structure here.
+  Flat flat = flatten(structure, Lists::kLeaf, "zip");
+  std::vector<Dataset> datasets;
+  for (PyObject* const leaf : flat.leaves) {
+    TORCH_CHECK_TYPE(py::isinstance<Dataset>(leaf),
+                     "zip: `structure` must be datasets in tuples and dicts, but holds a ",
+                     Py_TYPE(leaf)->tp_name, ".");
+    datasets.push_back(py::handle(leaf).cast<Dataset>());
+  }
+  return without_gil([&] { return Dataset::zip(std::move(flat.structure), std::move(datasets)); });
+}
+
+Dataset map(const Dataset& self, py::object function, OptionalInt num_parallel_calls, bool deterministic,
+            const py::object& element_spec, bool row_wise) {
+  MapOptions options{.num_parallel_calls = num_parallel_calls,
+                     .deterministic = deterministic,
+                     .element_spec = optional_spec(element_spec, "map"),
+                     .row_wise = row_wise};
+  auto native = make_python_function(std::move(function), "map", options.element_spec);
+  return without_gil([&] { return self.map(std::move(native), std::move(options)); });
+}
+
+Dataset filter(const Dataset& self, py::object predicate) {
+  auto native = make_python_function(std::move(predicate), "filter");
+  return without_gil([&] { return self.filter(std::move(native)); });
+}
+
+Dataset flat_map(const Dataset& self, py::object function) {
+  auto native = make_python_function(std::move(function), "flat_map");
+  return without_gil([&] { return self.flat_map(std::move(native)); });
+}
+
+Dataset interleave(const Dataset& self, py::object function, OptionalInt cycle_length,
+                   std::int64_t block_length, OptionalInt num_parallel_calls, bool deterministic) {
+  const InterleaveOptions options{.cycle_length = cycle_length,
+                                  .block_length = block_length,
+                                  .num_parallel_calls = num_parallel_calls,
+                                  .deterministic = deterministic};
+  auto native = make_python_function(std::move(function), "interleave");
+  return without_gil([&] { return self.interleave(std::move(native), options); });
+}
+
+std::vector<Dataset> datasets_of(const py::list& list) {
+  std::vector<Dataset> datasets;
+  for (const auto dataset : list) datasets.push_back(dataset.cast<Dataset>());
+  return datasets;
+}
+
+Dataset sample_from_datasets(const py::list& datasets, std::vector<double> weights, OptionalInt seed) {
+  auto inputs = datasets_of(datasets);
+  return without_gil([&] {
+    return Dataset::sample_from_datasets(std::move(inputs), {.weights = std::move(weights), .seed = seed});
+  });
+}
+
+Dataset choose_from_datasets(const py::list& datasets, const Dataset& choice) {
+  auto inputs = datasets_of(datasets);
+  return without_gil([&] { return Dataset::choose_from_datasets(std::move(inputs), choice); });
+}
+
+/// `shapes` is a structure of specs whose shapes count; None: not given.
+std::optional<PaddedShapes> padded_shapes(const py::object& shapes, const std::string& op) {
+  if (shapes.is_none()) return std::nullopt;
+  const ElementSpec spec = spec_from_python(shapes, op);
+  PaddedShapes result{spec.structure, {}};
+  for (const LeafSpec& leaf : spec.leaves) result.leaves.push_back(std::get<TensorSpec>(leaf).shape);
+  return result;
+}
+
+std::optional<Element> padding_values(const py::object& values, const std::string& op) {
+  if (values.is_none()) return std::nullopt;
+  return ElementReader(op + "(padding_values)", Lists::kStructure, Objects::kRefuse).read(values);
+}
+
+Dataset padded_batch(const Dataset& self, std::int64_t batch_size, const py::object& shapes,
+                     const py::object& values, bool drop_remainder) {
+  PaddedBatchOptions options{.padded_shapes = padded_shapes(shapes, "padded_batch"),
+                             .padding_values = padding_values(values, "padded_batch"),
+                             .drop_remainder = drop_remainder};
+  return without_gil([&] { return self.padded_batch(batch_size, std::move(options)); });
+}
+
+Dataset bucket_by_length(const Dataset& self, py::object length, std::vector<std::int64_t> boundaries,
+                         std::vector<std::int64_t> batch_sizes, const py::object& shapes,
+                         const py::object& values, bool pad_to_bucket_boundary, bool drop_remainder,
+                         bool no_padding) {
+  BucketOptions options{.bucket_boundaries = std::move(boundaries),
+                        .bucket_batch_sizes = std::move(batch_sizes),
+                        .padded_shapes = padded_shapes(shapes, "bucket_by_length"),
+                        .padding_values = padding_values(values, "bucket_by_length"),
+                        .pad_to_bucket_boundary = pad_to_bucket_boundary,
+                        .drop_remainder = drop_remainder,
+                        .no_padding = no_padding};
+  auto native = make_python_function(std::move(length), "bucket_by_length");
+  return without_gil([&] { return self.bucket_by_length(std::move(native), std::move(options)); });
+}
+
+/// The calls that made the dataset, joined as in the program: `range(0, 6).batch(batch_size=2)`.
+std::string chain(const Node& node) {
+  const auto inputs = node.inputs();
+  if (inputs.empty()) return node.describe();
+  if (inputs.size() == 1) return chain(*inputs.front()) + "." + node.describe();
+  std::string text = node.describe();
+  const char* separator = "[";
+  for (const auto& input : inputs) text += std::exchange(separator, ", ") + chain(*input);
+  return text + "]";
+}
+
+void bind_sources(Class& dataset) {
+  dataset
+      .def_static("range", py::overload_cast<std::int64_t, std::int64_t, std::int64_t>(&Dataset::range),
+                  py::arg("start"), py::arg("stop"), py::arg("step") = 1, WithoutGil(),
+                  "The integers from `start` to before `stop` as int64 scalars.")
+      .def_static("from_tensors", from_tensors, py::arg("value"), "One element: `value`.")
+      .def_static("from_tensor_slices", from_tensor_slices, py::arg("value"),
+                  "One element for each index along dim 0 of the leaves of `value`.")
+      .def_static("from_generator", from_generator, py::arg("open"), py::arg("element_spec"), py::arg("name"),
+                  py::arg("lists_are_structure"),
+                  "What the iterable yields that `open()` returns; it is called anew for each iterator. "
+                  "`name` is for "
+                  "messages. A list in an element is a part of its structure, or stands for one tensor.")
+      .def_static(
+          "from_rows", from_rows, py::arg("rows"), py::arg("size"), py::arg("name"),
+          "Random access: `rows(positions)` returns the elements at a list of positions below `size`.")
+      .def_static("zip", zip, py::arg("structure"),
+                  "Elements of several datasets side by side, in a structure that holds the datasets.")
+      .def_static("sample_from_datasets", sample_from_datasets, py::arg("datasets"), py::arg("weights"),
+                  py::arg("seed"), "Each element comes from a dataset drawn at random.")
+      .def_static("choose_from_datasets", choose_from_datasets, py::arg("datasets"), py::arg("choice"),
+                  "Each element comes from the dataset whose index `choice` yields.");
+}
+
+void bind_ops(Class& dataset) {
+  dataset
+      .def(
+          "batch",
+          [](const Dataset& self, std::int64_t batch_size, bool drop_remainder) {
+            return self.batch(batch_size, {.drop_remainder = drop_remainder});
+          },
+          py::arg("batch_size"), py::arg("drop_remainder") = false, WithoutGil(),
+          "Consecutive elements stacked along a new dim 0.")
+      .def(
+          "ragged_batch",
+          [](const Dataset& self, std::int64_t batch_size, bool drop_remainder) {
+            return self.ragged_batch(batch_size, {.drop_remainder = drop_remainder});
+          },
+          WithoutGil(), py::arg("batch_size"), py::arg("drop_remainder") = false,
+          "As `batch`, with rows of varying length.")
+      .def("unbatch", &Dataset::unbatch, WithoutGil(), "The rows along dim 0 as elements.")
+      .def(
+          "rebatch",
+          [](const Dataset& self, std::vector<std::int64_t> batch_sizes, bool drop_remainder) {
+            return self.rebatch(std::move(batch_sizes), {.drop_remainder = drop_remainder});
+          },
+          py::arg("batch_sizes"), py::arg("drop_remainder") = false, WithoutGil(),
+          "Rows regrouped into batches of the given sizes, taken in turn.")
+      .def(
+          "shuffle",
+          [](const Dataset& self, OptionalInt buffer_size, OptionalInt seed, bool reshuffle_each_iteration) {
+            return self.shuffle({.buffer_size = buffer_size,
+                                 .seed = seed,
+                                 .reshuffle_each_iteration = reshuffle_each_iteration});
+          },
+          py::arg("buffer_size") = py::none(), py::arg("seed") = py::none(),
+          py::arg("reshuffle_each_iteration") = true, WithoutGil(),
+          "Elements in random order; `buffer_size` limits how far an element moves, None does not.")
+      .def("repeat", &Dataset::repeat, py::arg("count") = py::none(), WithoutGil(),
+           "The dataset `count` times; None or -1: for ever.")
+      .def("take", &Dataset::take, py::arg("count"), WithoutGil(), "The first `count` elements; -1: all.")
+      .def("skip", &Dataset::skip, py::arg("count"), WithoutGil(), "All but the first `count` elements.")
+      .def("shard", &Dataset::shard, py::arg("num_shards"), py::arg("index"), WithoutGil(),
+           "Every `num_shards`-th element, beginning with element `index`.")
+      .def("select", &Dataset::select, py::arg("indices"), WithoutGil(),
+           "The elements at `indices`, an int64 tensor, as often as they occur.")
+      .def("enumerate", &Dataset::enumerate, py::arg("start") = 0, WithoutGil(),
+           "Pairs of a number and an element.")
+      .def("concatenate", &Dataset::concatenate, py::arg("other"), WithoutGil(),
+           "This dataset, then `other`.")
+      .def("cache", &Dataset::cache, WithoutGil(), "Keeps the elements in memory after they were read once.")
+      .def("prefetch", &Dataset::prefetch, py::arg("buffer_size"), WithoutGil(),
+           "Reads up to `buffer_size` elements ahead; -1: chosen by the library.")
+      .def("map", map, py::arg("function"), py::arg("num_parallel_calls") = py::none(),
+           py::arg("deterministic") = true, py::arg("element_spec") = py::none(), py::arg("row_wise") = false,
+           "`function` applied to each element; a tuple's parts are its arguments.")
+      .def("filter", filter, py::arg("predicate"), "The elements for which `predicate` returns a true bool.")
+      .def("flat_map", flat_map, py::arg("function"),
+           "The elements of the datasets that `function` returns, one dataset after the other.")
+      .def("interleave", interleave, py::arg("function"), py::arg("cycle_length") = py::none(),
+           py::arg("block_length") = 1, py::arg("num_parallel_calls") = py::none(),
+           py::arg("deterministic") = true,
+           "The elements of the datasets that `function` returns, which take turns.")
+      .def("window", &Dataset::window, py::arg("size"), WithoutGil(),
+           "Elements whose leaves are datasets of `size` consecutive values.")
+      .def("padded_batch", padded_batch, py::arg("batch_size"), py::arg("padded_shapes") = py::none(),
+           py::arg("padding_values") = py::none(), py::arg("drop_remainder") = false,
+           "A batch whose rows are padded to one shape; `padded_shapes` is a structure of specs.")
+      .def("bucket_by_length", bucket_by_length, py::arg("length"), py::arg("bucket_boundaries"),
+           py::arg("bucket_batch_sizes"), py::arg("padded_shapes") = py::none(),
+           py::arg("padding_values") = py::none(), py::arg("pad_to_bucket_boundary") = false,
+           py::arg("drop_remainder") = false, py::arg("no_padding") = false,
+           "Batches of elements of similar length.")
+      .def("unique", &Dataset::unique, WithoutGil(), "Each distinct element once, where it comes first.")
+      .def("assert_cardinality", &Dataset::assert_cardinality, py::arg("cardinality"), WithoutGil(),
+           "Says how many elements there are; reading fails where that is wrong.")
+      .def(
+          "normalize_images",
+          [](const Dataset& self, std::vector<double> mean, std::vector<double> std, c10::ScalarType dtype,
+             const std::string& layout) {
+            return self.normalize_images(std::move(mean), std::move(std), {dtype, image_layout(layout)});
+          },
+          py::arg("mean"), py::arg("std"), py::arg("dtype"), py::arg("layout"), WithoutGil(),
+          "uint8 images as numbers, (byte / 255 - mean) / std a channel.")
+      .def("with_options", &Dataset::with_options, py::arg("options"), WithoutGil(),
+           "The dataset with options; later ones win field by field.");
+}
+
+void bind_questions(Class& dataset) {
+  dataset
+      .def(
+          "batch_size", [](const Dataset& self) { return self.node()->batch_size(); }, WithoutGil(),
+          "Rows of an element but a last short one, where ops that make batches tell; else None.")
+      .def("cardinality", &Dataset::cardinality, WithoutGil(),
+           "The number of elements, or -1 for infinite, or -2 for unknown.")
+      .def_property_readonly(
+          "element_spec",
+          [](const Dataset& self) {
+            return spec_to_python(without_gil([&] { return self.element_spec(); }));
+          },
+          "The type of the elements: their structure with a spec at each leaf.")
+      .def("options", &Dataset::options, WithoutGil(), "The options set on the pipeline.")
+      .def("explain", &Dataset::explain, WithoutGil(),
+           "A line for each op: arguments, path, cardinality, spec.")
+      .def(
+          "__repr__", [](const Dataset& self) { return chain(*self.node()); }, WithoutGil())
+      .def("set_epoch", &Dataset::set_epoch, py::arg("epoch"), WithoutGil(),
+           "Pins the epoch of the next iterator.")
+      .def(
+          "iterate",
+          [](const Dataset& self, OptionalInt epoch, std::optional<std::uint64_t> seed, bool stream_only,
+             bool pin_memory) {
+            const IterateOptions options{
+                .epoch = epoch, .seed = seed, .stream_only = stream_only, .pin_memory = pin_memory};
+            auto iterator = without_gil([&] { return self.iterate(options); });
+            return std::make_unique<IteratorHandle<DatasetIterator>>("DatasetIterator", std::move(iterator),
+                                                                     CodeReferences(pipelines_of(self)));
+          },
+          py::arg("epoch") = py::none(), py::arg("seed") = py::none(), py::arg("stream_only") = false,
+          py::arg("pin_memory") = false,
+          "A new iterator. What is None follows the dataset's own count of epochs and seed; `stream_only` "
+          "reads element by element even where random access is possible; `pin_memory` gathers batches into "
+          "page-locked memory.");
+}
+
+}  // namespace
+
+void bind_dataset(py::module_& module) {
+  module.attr("INFINITE") = kInfiniteCardinality;
+  module.attr("UNKNOWN") = kUnknownCardinality;
+  module.attr("SHARD_HINT") = kShardHint;
+  Class dataset(module, "Dataset", collected<Holder>(),
+                "An immutable description of a sequence of elements.");
+  bind_sources(dataset);
+  bind_ops(dataset);
+  bind_questions(dataset);
+  module.def(
+      "random", random,
+      "The `torch.Generator` of the row that a callable of a pipeline runs for: the functions of `map`, "
+      "`filter`, `flat_map`, `interleave` and `bucket_by_length`.\n\n"
+      "It is seeded by the pipeline's seed, the epoch, the op and the row's number, so the same row draws "
+      "the same numbers on any thread, at any number of threads and processes, and after a restore. After "
+      "`batch` a row is a whole batch. Calls for one row return one generator, which goes on. Elsewhere "
+      "it raises FailedPreconditionError.");
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,100 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <c10/util/Exception.h>
+#include <pybind11/pybind11.h>
+
+#include <exception>
+#include <string>
+
+#include "bindings/interpreter/python_error.h"
+#include "bindings/module.h"
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+namespace py = pybind11;
+namespace {
+
+/// The exception classes of the library; borrowed from the module, which is never unloaded.
+struct ErrorTypes {
+  PyObject* out_of_range;
+  PyObject* invalid_argument;
+  PyObject* not_found;
+  PyObject* failed_precondition;
+  PyObject* distributed;
+} types;
+
+PyObject* add_error(py::module_& module, const char* name, PyObject* base, const char* doc) {
+  const std::string qualified = std::string("torch_distinput.") + name;
+  PyObject* const type = PyErr_NewExceptionWithDoc(qualified.c_str(), doc, base, nullptr);
+  if (type == nullptr) throw py::error_already_set();
+  module.attr(name) = py::reinterpret_borrow<py::object>(type);
+  return type;
+}
+
+void set(PyObject* type, const c10::Error& error) { set_error(type, error.what_without_backtrace()); }
+
+void translate(std::exception_ptr raised);
+
+/// What this rank itself raised is the cause of the error that all ranks get.
+void set_distributed(const DistributedDatasetError& error) {
+  set(types.distributed, error);
+  const auto* const own = dynamic_cast<const std::nested_exception*>(&error);
+  if (own == nullptr || !own->nested_ptr()) return;
+  const PythonError everywhere = PythonError::fetch();
+  translate(own->nested_ptr());
+  const PythonError::Raised raised = everywhere.take();
+  PyException_SetCause(raised.value.ptr(), PythonError::fetch().take().value.release().ptr());
+  raised.restore();
+}
+
+void translate(std::exception_ptr raised) {
+  try {
+    if (raised) std::rethrow_exception(raised);
+  } catch (const PythonError& error) {
+    error.restore();
+  } catch (const PythonInterrupt& interrupt) {
+    interrupt.error.restore();
+  } catch (const OutOfRangeError& error) {
+    set(types.out_of_range, error);
+  } catch (const InvalidArgumentError& error) {
+    set(types.invalid_argument, error);
+  } catch (const NotFoundError& error) {
+    set(types.not_found, error);
+  } catch (const SystemError& error) {
+    // As `OSError(code, text)` would: it becomes the subclass for the code.
+    const auto arguments = py::make_tuple(error.code(), text_to_python(error.what_without_backtrace()));
+    PyErr_SetObject(PyExc_OSError, arguments.ptr());
+  } catch (const FailedPreconditionError& error) {
+    set(types.failed_precondition, error);
+  } catch (const DistributedDatasetError& error) {
+    set_distributed(error);
+  } catch (const c10::ValueError& error) {
+    set(PyExc_ValueError, error);
+  } catch (const c10::TypeError& error) {
+    set(PyExc_TypeError, error);
+  } catch (const c10::IndexError& error) {
+    set(PyExc_IndexError, error);
+  } catch (const c10::NotImplementedError& error) {
+    set(PyExc_NotImplementedError, error);
+  } catch (const c10::Error& error) {
+    set(PyExc_RuntimeError, error);
+  }
+}
+
+}  // namespace
+
+void bind_errors(py::module_& module) {
+  types = {
+      .out_of_range = add_error(module, "OutOfRangeError", PyExc_IndexError, "The end of the data."),
+      .invalid_argument = add_error(module, "InvalidArgumentError", PyExc_ValueError,
+                                    "A value that is well-typed but unusable, such as an empty Optional."),
+      .not_found = add_error(module, "NotFoundError", PyExc_FileNotFoundError,
+                             "A file or a shardable source that is not there."),
+      .failed_precondition = add_error(module, "FailedPreconditionError", PyExc_RuntimeError,
+                                       "A call that another call must precede."),
+      .distributed = add_error(module, "DistributedDatasetError", PyExc_RuntimeError,
+                               "Another process failed or disagrees; the message names its rank."),
+  };
+  py::register_local_exception_translator(translate);
+}
+
+}  // namespace torch_distinput

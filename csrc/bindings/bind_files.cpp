@@ -1,0 +1,81 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/interpreter/gil.h"
+#include "bindings/module.h"
+#include "torch_distinput/files.h"
+
+namespace torch_distinput {
+namespace {
+
+using Names = std::vector<std::string>;
+using Compression = std::optional<std::string>;
+using Index = std::optional<bool>;
+
+FileNames file_names(const py::object& files) {
+  if (py::isinstance<Dataset>(files)) return files.cast<const Dataset&>();
+  return files.cast<Names>();
+}
+
+Dataset text_lines(const py::object& files, Compression compression_type, Index index) {
+  FileNames names = file_names(files);
+  return without_gil([&] { return TextLineDataset(std::move(names), {std::move(compression_type), index}); });
+}
+
+Dataset tf_records(const py::object& files, Compression compression_type, Index index) {
+  FileNames names = file_names(files);
+  return without_gil([&] { return TFRecordDataset(std::move(names), {std::move(compression_type), index}); });
+}
+
+Dataset fixed_records(const py::object& files, std::int64_t record_bytes, std::int64_t header_bytes,
+                      std::int64_t footer_bytes, Compression compression_type, Index index) {
+  FileNames names = file_names(files);
+  return without_gil([&] {
+    return FixedLengthRecordDataset(std::move(names), record_bytes, header_bytes, footer_bytes,
+                                    {std::move(compression_type), index});
+  });
+}
+
+Dataset list_files(const Names& patterns, bool shuffle, std::optional<std::int64_t> seed) {
+  return without_gil([&] { return Dataset::list_files(patterns, {.shuffle = shuffle, .seed = seed}); });
+}
+
+/// For the whole life of the process: the interpreter may end while files are indexed.
+void show_progress(const py::object& function) {
+  PyObject* const kept = py::object(function).release().ptr();
+  on_indexing_progress([kept](const IndexingProgress& progress) {
+    if (!interpreter_alive()) return;
+    const GilScope gil;
+    const py::handle call(kept);
+    try {
+      run_python([&] { call(progress.files, progress.bytes, progress.total, progress.done); });
+    } catch (py::error_already_set& error) {
+      // A report that cannot be shown must not stop the work.
+      error.discard_as_unraisable("torch_distinput");
+    }
+  });
+}
+
+}  // namespace
+
+void bind_files(py::module_& module) {
+  module.def("text_lines", text_lines, py::arg("files"), py::arg("compression_type"), py::arg("index"),
+             "The lines of the files that `files`, names or a dataset of them, name.");
+  module.def("tf_records", tf_records, py::arg("files"), py::arg("compression_type"), py::arg("index"),
+             "The records of TFRecord files.");
+  module.def("fixed_records", fixed_records, py::arg("files"), py::arg("record_bytes"),
+             py::arg("header_bytes"), py::arg("footer_bytes"), py::arg("compression_type"), py::arg("index"),
+             "The records of files whose records are all of one length.");
+  module.def("list_files", list_files, py::arg("patterns"), py::arg("shuffle"), py::arg("seed"),
+             "The names of the files that match one of the patterns.");
+  module.def("show_progress", show_progress, py::arg("function"),
+             "Calls `function(files, bytes, total, done)` while files are indexed.");
+}
+
+}  // namespace torch_distinput

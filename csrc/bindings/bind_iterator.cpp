@@ -1,0 +1,63 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <pybind11/pybind11.h>
+
+#include <utility>
+
+#include "bindings/convert.h"
+#include "bindings/iterator_handle.h"
+#include "bindings/module.h"
+#include "torch_distinput/dataset.h"
+
+namespace torch_distinput {
+namespace {
+
+using DatasetIteratorHandle = IteratorHandle<DatasetIterator>;
+
+py::object next(DatasetIteratorHandle& self) {
+  auto element = self.call([](DatasetIterator& iterator) { return iterator.next(); });
+  if (!element) throw py::stop_iteration();
+  return element_to_python(*std::move(element));
+}
+
+}  // namespace
+
+void bind_iterator(py::module_& module) {
+  py::class_<DatasetIteratorHandle>(
+      module, "DatasetIterator", collected<std::unique_ptr<DatasetIteratorHandle>>(),
+      "One pass over a dataset. Serves one thread at a time and only the process that made it. After "
+      "an exception `next` raises it again, and the position stays before the element that failed.")
+      .def("__iter__", [](py::object self) { return self; })
+      .def("__next__", next, "The next element.")
+      .def(
+          "state_dict",
+          [](DatasetIteratorHandle& self) {
+            return state_to_python(
+                self.call([](const DatasetIterator& iterator) { return iterator.save(); }));
+          },
+          "The position after the element last returned, as plain values that JSON can hold.")
+      .def(
+          "load_state_dict",
+          [](DatasetIteratorHandle& self, const py::object& state_dict) {
+            const State state = state_from_python(state_dict);
+            self.call([&](DatasetIterator& iterator) { iterator.load(state); });
+          },
+          py::arg("state_dict"),
+          "Goes to a saved position. ValueError for one of another pipeline or of a newer version.")
+      .def(
+          "stats",
+          [](DatasetIteratorHandle& self) {
+            return stats_to_python(
+                self.call([](const DatasetIterator& iterator) { return iterator.stats(); }));
+          },
+          "Counters since the iterator was made.")
+      .def_property_readonly(
+          "epoch",
+          [](DatasetIteratorHandle& self) {
+            return self.call([](const DatasetIterator& it) { return it.epoch(); });
+          },
+          "The epoch that this iterator reads.")
+      .def("close", &DatasetIteratorHandle::close,
+           "Stops reading ahead and waits for callables that are running; `next` then raises.");
+}
+
+}  // namespace torch_distinput

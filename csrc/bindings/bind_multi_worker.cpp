@@ -1,0 +1,72 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <pybind11/stl.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/utils/pybind.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bindings/gather_bytes.h"
+#include "bindings/interpreter/gil.h"
+#include "bindings/interpreter/py_ref.h"
+#include "bindings/module.h"
+#include "torch_distinput/error.h"
+#include "torch_distinput/multi_worker.h"
+
+namespace torch_distinput {
+namespace py = pybind11;
+
+namespace {
+
+/// `function(name, seconds)`, as C++ calls it: without the GIL, from any thread.
+ProcessGroup::MakeGroup group_maker(const py::object& function) {
+  if (function.is_none()) return {};
+  return [function = share(function)](const std::string& name, std::chrono::duration<double> timeout) {
+    const py::gil_scoped_acquire gil;
+    try {
+      const auto call = py::reinterpret_borrow<py::object>(function.get());
+      return call(name, timeout.count()).cast<c10::intrusive_ptr<c10d::ProcessGroup>>();
+    } catch (const py::error_already_set& error) {
+      // An exception of Python must not leave the GIL's scope.
+      throw DistributedDatasetError("the group for rounds could not be made: " + std::string(error.what()));
+    }
+  };
+}
+
+py::list all_gather_bytes(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const py::bytes& mine) {
+  const auto everyone =
+      without_gil([&, view = std::string_view(mine)] { return gather_bytes(*group, view); });
+  py::list result;
+  for (const at::Tensor& bytes : everyone)
+    result.append(
+        py::bytes(static_cast<const char*>(bytes.const_data_ptr()), static_cast<std::size_t>(bytes.numel())));
+  return result;
+}
+
+}  // namespace
+
+void bind_multi_worker(py::module_& module) {
+  py::class_<MultiWorkerMirroredStrategy, Strategy>(
+      module, "MultiWorkerMirroredStrategy",
+      "Several processes that share one dataset and reach one store; `name` is the group's own.")
+      .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::string name,
+                       std::vector<std::string> devices, const py::object& make_group) {
+             ProcessGroup::MakeGroup make = group_maker(make_group);
+             return without_gil([&] {
+               ProcessGroup group(*store, rank, size, std::move(name));
+               group.make_group = std::move(make);
+               return std::make_unique<MultiWorkerMirroredStrategy>(group, std::move(devices));
+             });
+           }),
+           py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("name"), py::arg("devices"),
+           py::arg("make_group") = py::none());
+  module.def("all_gather_bytes", all_gather_bytes, py::arg("group"), py::arg("mine"),
+             "The bytes of every rank, by rank. A collective of `group`.");
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,169 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/convert.h"
+#include "bindings/interpreter/gil.h"
+#include "bindings/iterator_handle.h"
+#include "bindings/module.h"
+#include "torch_distinput/strategy.h"
+
+namespace torch_distinput {
+namespace {
+
+using DistributedIteratorHandle = IteratorHandle<DistributedIterator>;
+
+/// The parts in one value and their StepInfo. `wrap` makes a leaf of the replicas' leaves; without it there
+/// is one replica.
+py::tuple step_to_python(const PerReplica& step, const py::object& wrap) {
+  std::vector<Element> parts(step.begin(), step.end());
+  py::object value =
+      wrap.is_none() ? element_to_python(std::move(parts.front())) : elements_to_python(parts, wrap);
+  return py::make_tuple(std::move(value), step.info());
+}
+
+py::object next_step(DistributedIteratorHandle& self, const py::object& wrap) {
+  const auto step = self.call([](DistributedIterator& iterator) { return iterator.next(); });
+  if (!step) return py::none();
+  return step_to_python(*step, wrap);
+}
+
+py::object get_next(DistributedIteratorHandle& self, const py::object& wrap) {
+  return step_to_python(self.call([](DistributedIterator& iterator) { return iterator.get_next(); }), wrap);
+}
+
+py::object get_next_as_optional(DistributedIteratorHandle& self, const py::object& wrap) {
+  const auto step = self.call([](DistributedIterator& iterator) { return iterator.get_next_as_optional(); });
+  if (!step.has_value()) return py::none();
+  return step_to_python(step.get_value(), wrap);
+}
+
+void bind_distributed_iterator(py::module_& module) {
+  py::class_<DistributedIteratorHandle>(
+      module, "DistributedIterator", collected<std::unique_ptr<DistributedIteratorHandle>>(),
+      "One pass over the steps of a distributed dataset, as a pair of the value and the "
+      "StepInfo each. `wrap` "
+      "makes a leaf of the tuple of the replicas' leaves; None: there is one replica.")
+      .def("next", next_step, py::arg("wrap"), "The next step, or None at the end.")
+      .def("get_next", get_next, py::arg("wrap"), "The next step; OutOfRangeError at the end.")
+      .def("get_next_as_optional", get_next_as_optional, py::arg("wrap"),
+           "The next step, also one that `next` would not deliver, or None at the end.")
+      .def_property_readonly(
+          "step_info",
+          [](DistributedIteratorHandle& self) {
+            return self.call([](const DistributedIterator& it) { return it.step_info(); });
+          },
+          "Of the step last handed out.")
+      .def(
+          "state_dict",
+          [](DistributedIteratorHandle& self) {
+            return state_to_python(
+                self.call([](const DistributedIterator& iterator) { return iterator.save(); }));
+          },
+          "The position after the step last handed out, as plain values that JSON can hold.")
+      .def(
+          "load_state_dict",
+          [](DistributedIteratorHandle& self, const py::object& state_dict) {
+            const State state = state_from_python(state_dict);
+            self.call([&](DistributedIterator& iterator) { iterator.load(state); });
+          },
+          py::arg("state_dict"), "Goes to a saved position.")
+      .def(
+          "stats",
+          [](DistributedIteratorHandle& self) {
+            return stats_to_python(self.call([](const DistributedIterator& it) { return it.stats(); }));
+          },
+          "Counters since the iterator was made.")
+      .def("close", &DistributedIteratorHandle::close, "Stops reading ahead; the next step then raises.");
+}
+
+void bind_distributed_dataset(py::module_& module) {
+  using Holder = PipelineHandle<DistributedDataset>;
+  py::class_<DistributedDataset, Holder>(module, "DistributedDataset", collected<Holder>(),
+                                         "A dataset whose rows a strategy assigns over replicas.")
+      .def(
+          "iterate",
+          [](const DistributedDataset& self, std::optional<std::int64_t> epoch,
+             std::optional<std::uint64_t> seed, bool stream_only) {
+            const IterateOptions options{.epoch = epoch, .seed = seed, .stream_only = stream_only};
+            auto iterator = without_gil([&] { return self.iterate(options); });
+            return std::make_unique<DistributedIteratorHandle>("DistributedIterator", std::move(iterator),
+                                                               CodeReferences(pipelines_of(self)));
+          },
+          py::arg("epoch") = py::none(), py::arg("seed") = py::none(), py::arg("stream_only") = false,
+          "A new iterator over the steps of an epoch.")
+      .def_property_readonly(
+          "element_spec",
+          [](const DistributedDataset& self) {
+            return spec_to_python(without_gil([&] { return self.element_spec(); }));
+          },
+          "The spec of one replica's part.")
+      .def_property_readonly(
+          "cardinality",
+          [](const DistributedDataset& self) { return without_gil([&] { return self.cardinality(); }); },
+          "Global batches of the dataset that was distributed, -1 for infinite, -2 for unknown.")
+      .def_property_readonly(
+          "num_steps",
+          [](const DistributedDataset& self) { return without_gil([&] { return self.num_steps(); }); },
+          "Steps an epoch, or None where it cannot be known.")
+      .def_property_readonly(
+          "partial_batch_handling",
+          [](const DistributedDataset& self) {
+            return without_gil([&] { return self.partial_batch_handling(); });
+          },
+          "Whether steps that lack parts are completed.")
+      .def("set_epoch", &DistributedDataset::set_epoch, py::arg("epoch"), WithoutGil(),
+           "Pins the epoch of the next iterator.")
+      .def_property_readonly("sharding", &DistributedDataset::sharding,
+                             "How the data is assigned over the processes, and why.")
+      .def("explain", &DistributedDataset::explain, WithoutGil(),
+           "Policy, splitter, path and sizes, and why.");
+}
+
+/// `make` is called before this returns, so it needs no care about threads.
+DistributedDataset from_function(const Strategy& self, const py::function& make, InputOptions options) {
+  const auto call = [&](const InputContext& context) { return make(context).cast<Dataset>(); };
+  return self.distribute_datasets_from_function(call, std::move(options));
+}
+
+}  // namespace
+
+void bind_strategy(py::module_& module) {
+  bind_distributed_iterator(module);
+  bind_distributed_dataset(module);
+  py::class_<Strategy>(module, "Strategy", "Who gets which rows on which device.")
+      .def_property_readonly(
+          "devices",
+          [](const Strategy& self) {
+            std::vector<std::string> names;
+            for (const auto& device : self.devices()) names.push_back(device.str());
+            return names;
+          },
+          "The devices of this process's replicas.")
+      .def_property_readonly("num_replicas_in_sync", &Strategy::num_replicas_in_sync, "Replicas everywhere.")
+      .def_property_readonly("num_input_pipelines", &Strategy::num_input_pipelines,
+                             "Processes that read data.")
+      .def_property_readonly("input_pipeline_id", &Strategy::input_pipeline_id, "The number of this one.")
+      .def_property_readonly("wraps", &Strategy::wraps, "Whether values come as PerReplica.")
+      .def_readwrite("enable_partial_batch_handling", &Strategy::enable_partial_batch_handling,
+                     "Whether a step that lacks parts is completed with zero-row ones.")
+      .def("distribute_dataset", &Strategy::distribute_dataset, py::arg("dataset"), py::arg("options"),
+           WithoutGil(), "Deals the rows of `dataset` out over the replicas.")
+      .def("__copy__", [](const Strategy& self) { return Strategy(self); })
+      .def("distribute_datasets_from_function", from_function, py::arg("make"), py::arg("options"),
+           "Hands out the elements of the datasets that `make(InputContext)` returns, as they are.");
+  py::class_<OneDeviceStrategy, Strategy>(module, "OneDeviceStrategy", "One device; batches are not split.")
+      .def(py::init<const std::string&>(), py::arg("device"));
+  py::class_<MirroredStrategy, Strategy>(
+      module, "MirroredStrategy",
+      "Several replicas in this process; no devices: every accelerator, else one "
+      "CPU.")
+      .def(py::init<std::vector<std::string>>(), py::arg("devices") = std::vector<std::string>());
+}
+
+}  // namespace torch_distinput

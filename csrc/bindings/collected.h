@@ -1,0 +1,38 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+
+namespace torch_distinput {
+
+namespace py = pybind11;
+
+/// What has the `traverse` and `clear` of an object.
+template <class T>
+T& collectable(std::unique_ptr<T>& holder) {
+  return *holder;
+}
+/// Makes a Python class visible to the garbage collector.
+template <class Holder>
+py::custom_type_setup collected() {
+  static constexpr auto inside = [](PyObject* self) -> auto& {
+    auto* const instance = reinterpret_cast<py::detail::instance*>(self);
+    return collectable(instance->get_value_and_holder().template holder<Holder>());
+  };
+  return py::custom_type_setup([](PyHeapTypeObject* heap_type) {
+    PyTypeObject& type = heap_type->ht_type;
+    type.tp_flags |= Py_TPFLAGS_HAVE_GC;
+    type.tp_traverse = [](PyObject* self, visitproc visit, void* arg) {
+      Py_VISIT(Py_TYPE(self));
+      return py::detail::is_holder_constructed(self) ? inside(self).traverse(visit, arg) : 0;
+    };
+    type.tp_clear = [](PyObject* self) {
+      if (py::detail::is_holder_constructed(self)) inside(self).clear();
+      return 0;
+    };
+  });
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,207 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "bindings/convert.h"
+
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+#include "bindings/interpreter/python_error.h"
+#include "bindings/leaves/leaf.h"
+
+namespace torch_distinput {
+namespace {
+
+/// Where an entry stands: the path from the whole state to it.
+struct StatePath {
+  const StatePath* outer = nullptr;
+  std::string entry = {};  ///< `['input']` or `[3]`
+  int depth = 0;
+
+  StatePath inside(std::string next) const { return {this, std::move(next), depth + 1}; }
+  std::string text() const { return outer == nullptr ? "state" : outer->text() + entry; }
+  std::string beginning() const { return text().substr(0, 60) + "..."; }
+};
+
+/// Reads what a user passes as a state: it may be nested without end, or hold itself many times over.
+class StateFromPython {
+ public:
+  State read(py::handle value, const StatePath& path) {
+    TORCH_CHECK_VALUE(path.depth <= kMaxDepth, path.beginning(), ": must be nested at most ", kMaxDepth,
+                      " deep, but is deeper; a dict or list in it may hold itself.");
+    TORCH_CHECK_VALUE(++values_ <= kMaxValues, path.beginning(), ": a state must hold at most ", kMaxValues,
+                      " values, but has more; a dict or list may stand in it many times.");
+    if (value.is_none()) return {};
+    if (py::isinstance<py::bool_>(value)) return value.cast<bool>();
+    if (py::isinstance<py::int_>(value)) return integer(value, path);
+    if (py::isinstance<py::float_>(value)) return value.cast<double>();
+    if (py::isinstance<py::str>(value)) return text(value, path);
+    if (py::isinstance<py::list>(value) || py::isinstance<py::tuple>(value)) return list(value, path);
+    TORCH_CHECK_TYPE(py::isinstance<py::dict>(value), path.text(), ": is a ", Py_TYPE(value.ptr())->tp_name,
+                     "; a state holds dicts, lists, ints, floats, strings, bools and None.");
+    return map(value, path);
+  }
+
+ private:
+  /// Far more than any pipeline and any number of restarts nest, and little of a thread's stack.
+  static constexpr int kMaxDepth = 1000;
+  static constexpr std::int64_t kMaxValues = std::int64_t{1} << 22;
+
+  static State integer(py::handle value, const StatePath& path) {
+    int overflow = 0;
+    const std::int64_t number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+    TORCH_CHECK_VALUE(overflow == 0, path.text(), ": an int beyond 64 bits.");
+    return number;
+  }
+
+  static std::string text(py::handle value, const StatePath& path) {
+    Py_ssize_t size = 0;
+    const char* const data = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
+    if (data == nullptr) PyErr_Clear();
+    TORCH_CHECK_VALUE(data != nullptr, path.text(),
+                      ": a string that is no text: it has half a surrogate pair.");
+    return {data, static_cast<std::size_t>(size)};
+  }
+
+  State list(py::handle value, const StatePath& path) {
+    State::List entries;
+    for (const auto item : value)
+      entries.push_back(read(item, path.inside(c10::str("[", entries.size(), "]"))));
+    return entries;
+  }
+
+  State map(py::handle value, const StatePath& path) {
+    State::Map entries;
+    for (const auto& [key, entry] : py::reinterpret_borrow<py::dict>(value)) {
+      TORCH_CHECK_TYPE(py::isinstance<py::str>(key), path.text(),
+                       ": keys must be str, but found a key of type ", Py_TYPE(key.ptr())->tp_name, ".");
+      const std::string name = text(key, path);
+      entries.emplace(name, read(entry, path.inside("['" + name + "']")));
+    }
+    return entries;
+  }
+
+  std::int64_t values_ = 0;
+};
+
+struct StateWriter {
+  py::object operator()(std::monostate) const { return py::none(); }
+  py::object operator()(const State::List& list) const {
+    py::list result;
+    for (const auto& item : list) result.append(state_to_python(item));
+    return result;
+  }
+  py::object operator()(const State::Map& map) const {
+    py::dict result;
+    for (const auto& [name, value] : map) result[py::str(name)] = state_to_python(value);
+    return result;
+  }
+  template <class Plain>
+  py::object operator()(const Plain& value) const {
+    return py::cast(value);
+  }
+};
+
+/// Puts `where` and the leaf's name before what `convert` says is wrong with it.
+template <class Convert>
+void with_leaf_name(const Structure& structure, std::size_t leaf, const std::string& where, Convert convert) {
+  const auto named = [&](const c10::Error& error) {
+    const auto path = structure.leaf_path(static_cast<std::int64_t>(leaf));
+    return where + (path.empty() ? "the value" : "leaf " + path) + " " + error.what_without_backtrace();
+  };
+  try {
+    convert();
+  } catch (const c10::TypeError& error) {
+    C10_THROW_ERROR(TypeError, named(error));
+  } catch (const c10::ValueError& error) {
+    C10_THROW_ERROR(ValueError, named(error));
+  }
+}
+
+py::object named_leaf_to_python(Element& element, std::size_t leaf) {
+  py::object value;
+  with_leaf_name(*element.structure(), leaf, "", [&] { value = leaf_to_python(element.leaves()[leaf]); });
+  return value;
+}
+
+}  // namespace
+
+py::object element_to_python(Element&& element) {
+  c10::SmallVector<py::object, 8> leaves;
+  for (std::size_t leaf = 0; leaf < element.leaves().size(); ++leaf)
+    leaves.push_back(named_leaf_to_python(element, leaf));
+  return TreeSpec::of(element.structure()).assemble(leaves);
+}
+
+py::object elements_to_python(std::span<Element> elements, const py::object& wrap) {
+  const Element& first = elements.front();
+  const auto wrapped = [&](const auto& value_of) {
+    const py::tuple values(elements.size());
+    for (std::size_t i = 0; i < elements.size(); ++i)
+      PyTuple_SET_ITEM(values.ptr(), static_cast<Py_ssize_t>(i), value_of(elements[i]).release().ptr());
+    py::object value = py::reinterpret_steal<py::object>(PyObject_CallOneArg(wrap.ptr(), values.ptr()));
+    if (!value) throw_python();
+    return value;
+  };
+  c10::SmallVector<py::object, 8> leaves;
+  for (std::size_t leaf = 0; leaf < first.leaves().size(); ++leaf)
+    leaves.push_back(wrapped([leaf](Element& element) { return named_leaf_to_python(element, leaf); }));
+  const TreeSpec& tree_spec = TreeSpec::of(first.structure());
+  if (!tree_spec.holds_none()) return tree_spec.assemble(leaves);
+  return tree_spec.assemble(leaves, wrapped([](const Element&) { return py::none(); }));
+}
+
+ElementReader::ElementReader(std::string where, Lists lists, Objects objects,
+                             std::optional<ElementSpec> declared)
+    : where_(std::move(where)),
+      lists_(lists),
+      objects_(objects),
+      type_(std::move(declared)),
+      lists_in_known_(type_ ? Lists::kLeaf : lists) {
+  if (type_) known_ = &TreeSpec::of(type_->structure);
+}
+
+Leaf ElementReader::read_leaf(PyObject* value, const UserObject* maker, const Structure& structure,
+                              std::size_t leaf) const {
+  const bool same = type_ && type_->structure.get() == &structure;
+  Leaf result;
+  with_leaf_name(structure, leaf, where_ + ": ",
+                 [&] { result = leaf_from_python(value, objects_, same ? &type_->leaves[leaf] : nullptr); });
+  // The Python object of a dataset may be gone before C++ reads it.
+  if (auto* const dataset = std::get_if<NodePtr>(&result)) *dataset = keep_code(std::move(*dataset), maker);
+  return result;
+}
+
+Element ElementReader::read(py::handle value, const UserObject* maker) {
+  Flat flat;
+  if (known_ != nullptr && known_->match(value.ptr(), lists_in_known_, flat.leaves)) {
+    flat.structure = known_->structure();
+  } else {
+    flat = flatten(value, lists_, where_);
+    if (known_ == nullptr) known_ = &TreeSpec::of(flat.structure);
+  }
+  std::vector<Leaf> leaves;
+  leaves.reserve(flat.leaves.size());
+  for (PyObject* const leaf : flat.leaves)
+    leaves.push_back(read_leaf(leaf, maker, *flat.structure, leaves.size()));
+  Element element(std::move(flat.structure), std::move(leaves));
+  if (!type_) type_ = spec_of(element);
+  return element;
+}
+
+py::object state_to_python(const State& state) { return std::visit(StateWriter{}, state.value()); }
+
+State state_from_python(py::handle value) { return StateFromPython().read(value, {}); }
+
+py::dict stats_to_python(const Stats& stats) {
+  py::dict result;
+  result["batches"] = stats.batches;
+  result["rows"] = stats.rows;
+  result["bytes"] = stats.bytes;
+  result["waits"] = stats.waits;
+  result["allocations"] = stats.allocations;
+  result["skipped"] = stats.skipped;
+  result["rounds"] = stats.rounds;
+  return result;
+}
+
+}  // namespace torch_distinput

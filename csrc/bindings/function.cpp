@@ -1,0 +1,213 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "bindings/function.h"
+
+#include <c10/util/Exception.h>
+
+#include <utility>
+#include <vector>
+
+#include "bindings/convert.h"
+#include "bindings/interpreter/gil.h"
+#include "bindings/interpreter/python_error.h"
+#include "bindings/user_object.h"
+#include "torch_distinput/random.h"
+
+namespace torch_distinput {
+namespace {
+
+/// Runs `body` with the GIL. pybind11's exception cannot be raised twice, ours can.
+template <class Body>
+auto with_gil(Body&& body) {
+  const GilScope gil;
+  try {
+    return run_python(body);
+  } catch (py::error_already_set& error) {
+    error.restore();
+    throw_python();
+  }
+}
+
+/// A callable of the user with the names that messages give it.
+class Callable {
+ public:
+  Callable(py::object callable, std::string op, std::string name)
+      : callable_(std::move(callable)), op_(std::move(op)), name_(std::move(name)) {}
+
+  const UserObject& object() const noexcept { return callable_; }
+  const std::string& name() const noexcept { return name_; }
+  std::string where() const { return op_ + "(" + name_ + ")"; }
+
+  /// `arguments` is a tuple.
+  py::object operator()(const py::object& arguments) const {
+    const py::object callable = callable_.get();
+    PyObject* const result = run_python([&] { return PyObject_CallObject(callable.ptr(), arguments.ptr()); });
+    if (result == nullptr) fail();
+    return py::reinterpret_steal<py::object>(result);
+  }
+
+  [[noreturn]] void fail() const { throw_from_callable(op_, name_); }
+
+ private:
+  UserObject callable_;
+  std::string op_;
+  std::string name_;
+};
+
+class PythonFunction final : public Function, public PythonCode {
+ public:
+  PythonFunction(Callable callable, const std::optional<ElementSpec>& declared)
+      : callable_(std::move(callable)),
+        results_(callable_.where(), Lists::kLeaf, Objects::kCarry, declared) {}
+
+  const UserObject& object() const override { return callable_.object(); }
+
+  void apply(std::span<Element> elements) const override {
+    with_gil([&] {
+      for (std::size_t row = 0; row < elements.size(); ++row) {
+        RowScope::enter(row);
+        const py::object result = callable_(arguments(std::move(elements[row])));
+        elements[row] = results_.read(result, &object());
+      }
+    });
+  }
+  bool runs_user_code() const override { return true; }
+  std::string name() const override { return callable_.name(); }
+
+ private:
+  static py::object arguments(Element&& element) {
+    const bool several = element.structure()->kind() == Structure::Kind::kTuple;
+    py::object value = element_to_python(std::move(element));
+    return several ? value : py::make_tuple(std::move(value));
+  }
+
+  Callable callable_;
+  mutable ElementReader results_;  // guarded by the GIL
+};
+
+class PythonGenerator final : public Generator {
+ public:
+  PythonGenerator(py::object iterator, Callable callable, ElementReader reader)
+      : callable_(std::move(callable)),
+        iterator_(std::move(iterator), callable_.object()),
+        reader_(std::move(reader)) {}
+
+  ~PythonGenerator() override {
+    if (!interpreter_alive()) return;
+    try {
+      const GilScope gil;
+      const py::error_scope keep_error;
+      const py::object iterator = iterator_.find();
+      if (!iterator || !PyGen_CheckExact(iterator.ptr())) return;
+      const auto closed = py::reinterpret_steal<py::object>(
+          run_python([&] { return PyObject_CallMethod(iterator.ptr(), "close", nullptr); }));
+      if (!closed) PyErr_WriteUnraisable(iterator.ptr());
+    } catch (const std::exception&) {
+      return;  // the interpreter's shutdown began just now
+    }
+  }
+
+  std::optional<Element> next() override {
+    return with_gil([&]() -> std::optional<Element> {
+      const py::object iterator = iterator_.get();
+      const auto item =
+          py::reinterpret_steal<py::object>(run_python([&] { return PyIter_Next(iterator.ptr()); }));
+      if (item) return reader_.read(item, &callable_.object());
+      if (PyErr_Occurred() != nullptr) callable_.fail();
+      return std::nullopt;
+    });
+  }
+
+ private:
+  Callable callable_;
+  UserObject iterator_;
+  ElementReader reader_;
+};
+
+class PythonGeneratorSource final : public GeneratorSource, public PythonCode {
+ public:
+  PythonGeneratorSource(Callable callable, ElementReader reader)
+      : callable_(std::move(callable)), reader_(std::move(reader)) {}
+
+  const UserObject& object() const override { return callable_.object(); }
+
+  std::unique_ptr<Generator> open() const override {
+    return with_gil([&]() -> std::unique_ptr<Generator> {
+      const py::object iterable = callable_(py::tuple());
+      auto iterator =
+          py::reinterpret_steal<py::object>(run_python([&] { return PyObject_GetIter(iterable.ptr()); }));
+      if (!iterator) callable_.fail();
+      return std::make_unique<PythonGenerator>(std::move(iterator), callable_, reader_);
+    });
+  }
+  bool runs_user_code() const override { return true; }
+  std::string name() const override { return callable_.name(); }
+
+ private:
+  Callable callable_;
+  ElementReader reader_;
+};
+
+class PythonRows final : public RowSource, public PythonCode {
+ public:
+  PythonRows(Callable rows, std::int64_t size)
+      : rows_(std::move(rows)), size_(size), reader_(rows_.where(), Lists::kStructure, Objects::kCarry) {}
+
+  const UserObject& object() const override { return rows_.object(); }
+  std::int64_t size() const override { return size_; }
+  std::vector<Element> rows(std::span<const std::int64_t> positions) const override {
+    return with_gil([&] {
+      py::list wanted(positions.size());
+      for (std::size_t i = 0; i < positions.size(); ++i) wanted[i] = py::int_(positions[i]);
+      const py::object given = rows_(py::make_tuple(std::move(wanted)));
+      std::vector<Element> elements;
+      elements.reserve(positions.size());
+      for (const auto row : given) elements.push_back(reader_.read(row, &object()));
+      TORCH_CHECK_VALUE(elements.size() == positions.size(), rows_.where(), ": ", positions.size(),
+                        " rows were asked for, but ", elements.size(), " came.");
+      return elements;
+    });
+  }
+  bool runs_user_code() const override { return true; }
+  std::string name() const override { return rows_.name(); }
+
+ private:
+  Callable rows_;
+  std::int64_t size_;
+  mutable ElementReader reader_;  // guarded by the GIL
+};
+
+void check_callable(py::handle value, const std::string& op) {
+  TORCH_CHECK_TYPE(PyCallable_Check(value.ptr()), op, ": a callable is needed, but got a ",
+                   Py_TYPE(value.ptr())->tp_name, ".");
+}
+
+}  // namespace
+
+std::string callable_name(py::handle callable) {
+  const py::object name = py::getattr(callable, "__name__", py::none());
+  if (py::isinstance<py::str>(name)) return name.cast<std::string>();
+  return Py_TYPE(callable.ptr())->tp_name;
+}
+
+FunctionPtr make_python_function(py::object callable, const std::string& op,
+                                 const std::optional<ElementSpec>& declared) {
+  check_callable(callable, op);
+  std::string name = callable_name(callable);
+  return std::make_shared<PythonFunction>(Callable(std::move(callable), op, std::move(name)), declared);
+}
+
+std::shared_ptr<const GeneratorSource> make_python_generator(py::object callable, Lists lists,
+                                                             const std::optional<ElementSpec>& declared,
+                                                             std::string name) {
+  const std::string op = "from_generator";
+  check_callable(callable, op);
+  const Callable named(std::move(callable), op, std::move(name));
+  return std::make_shared<PythonGeneratorSource>(
+      named, ElementReader(named.where(), lists, Objects::kCarry, declared));
+}
+
+std::shared_ptr<const RowSource> make_python_rows(py::object rows, std::int64_t size, std::string name) {
+  return std::make_shared<PythonRows>(Callable(std::move(rows), "from_rows", std::move(name)), size);
+}
+
+}  // namespace torch_distinput

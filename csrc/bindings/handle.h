@@ -1,0 +1,43 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "bindings/collected.h"
+#include "bindings/user_object.h"
+#include "torch_distinput/dataset.h"
+#include "torch_distinput/strategy.h"
+
+namespace torch_distinput {
+
+inline std::vector<NodePtr> pipelines_of(const Dataset& dataset) { return {dataset.node()}; }
+inline std::vector<NodePtr> pipelines_of(const DistributedDataset& dataset) { return dataset.pipelines(); }
+
+/// The inside of a Python object that stands for pipelines: pybind11's holder of a `T`.
+template <class T>
+class PipelineHandle {
+ public:
+  explicit PipelineHandle(T* object) : object_(object), code_(pipelines_of(*object)) {}
+
+  T* get() const noexcept { return object_.get(); }
+  int traverse(visitproc visit, void* arg) const { return code_.traverse(visit, arg); }
+  void clear() noexcept { code_.clear(); }
+
+ private:
+  std::unique_ptr<T> object_;
+  CodeReferences code_;  ///< dropped first, while C++ still has its own references
+};
+
+/// See `collected`.
+template <class T>
+PipelineHandle<T>& collectable(PipelineHandle<T>& holder) {
+  return holder;
+}
+
+}  // namespace torch_distinput
+
+PYBIND11_DECLARE_HOLDER_TYPE(T, torch_distinput::PipelineHandle<T>)

@@ -1,0 +1,80 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "bindings/interpreter/gil.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "bindings/interpreter/py_ref.h"
+#include "bindings/interpreter/python_error.h"
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+namespace {
+
+std::atomic<int> thread_count = 0;
+std::atomic<std::int64_t> turns = 0;
+
+/// A forked child has none of the parent's threads.
+[[maybe_unused]] const int kForkHandler = ::pthread_atfork(nullptr, nullptr, [] { thread_count = 0; });
+
+/// Keeps the Python thread state of a thread that Python did not start.
+class KeptThreadState {
+ public:
+  /// REQUIRES: the GIL, taken by a first PyGILState_Ensure of this thread.
+  void keep() {
+    PyGILState_Ensure();
+    process_ = ::getpid();
+    ++thread_count;
+  }
+
+  ~KeptThreadState() {
+    if (process_ != ::getpid()) return;
+    --thread_count;
+    if (!interpreter_alive()) return;
+    run_python([] {
+      PyGILState_Ensure();
+      PyGILState_Release(PyGILState_LOCKED);
+      PyGILState_Release(PyGILState_UNLOCKED);
+    });
+  }
+
+ private:
+  pid_t process_ = 0;
+};
+
+thread_local KeptThreadState kept_thread_state;
+
+PyGILState_STATE take_gil() {
+  if (!interpreter_alive()) throw FailedPreconditionError("a callable was called while Python shuts down.");
+  const bool known = PyGILState_GetThisThreadState() != nullptr;
+  const PyGILState_STATE state = run_python([] { return PyGILState_Ensure(); });
+  if (!known) kept_thread_state.keep();
+  turns.fetch_add(1, std::memory_order_relaxed);
+  return state;
+}
+
+void check_signals() {
+  const GilScope gil;
+  if (PyErr_CheckSignals() != 0) throw_python();
+}
+
+}  // namespace
+
+GilScope::GilScope() : state_(take_gil()) { release_dropped(); }
+
+GilScope::~GilScope() { PyGILState_Release(state_); }
+
+GilRelease::~GilRelease() {
+  run_python([this] { PyEval_RestoreThread(thread_); });
+  release_dropped();
+}
+
+WaitScope::WaitScope() : interrupt_(check_signals) {}
+
+std::int64_t gil_turns() noexcept { return turns; }
+
+int python_threads() noexcept { return thread_count; }
+
+}  // namespace torch_distinput

@@ -1,0 +1,67 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+
+#include "bindings/interpreter/interpreter.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput {
+
+namespace py = pybind11;
+
+/// Holds the GIL, on any thread. A thread of the library keeps its Python thread state until it ends, so that
+/// `threading.local` values of callables survive from call to call.
+///
+/// Throws FailedPreconditionError when the interpreter shuts down.
+class GilScope {
+ public:
+  GilScope();
+  ~GilScope();
+  GilScope(const GilScope&) = delete;
+  GilScope& operator=(const GilScope&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
+/// Lets other Python threads run while this one is in the library. REQUIRES: the GIL.
+class GilRelease {
+ public:
+  GilRelease() : thread_(PyEval_SaveThread()) {}
+  ~GilRelease();
+  GilRelease(const GilRelease&) = delete;
+  GilRelease& operator=(const GilRelease&) = delete;
+
+ private:
+  PyThreadState* thread_;
+};
+
+/// For calls that may wait: gives up the GIL, and Ctrl-C ends waits of the library with a KeyboardInterrupt.
+class WaitScope {
+ public:
+  WaitScope();
+
+ private:
+  GilRelease release_;
+  InterruptScope interrupt_;
+};
+
+/// Calls `body`, which may wait, run callables or take locks, without the GIL.
+template <class Body>
+auto without_gil(Body&& body) {
+  const WaitScope wait;
+  return body();
+}
+/// The same for a bound function: its arguments and its result are converted with the GIL.
+using WithoutGil = py::call_guard<WaitScope>;
+
+/// How often the library has taken the GIL in this process.
+std::int64_t gil_turns() noexcept;
+
+/// Threads of the library in this process that have run Python code and have not ended.
+int python_threads() noexcept;
+
+}  // namespace torch_distinput

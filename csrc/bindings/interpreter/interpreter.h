@@ -1,0 +1,29 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cxxabi.h>
+#include <pybind11/pybind11.h>
+
+namespace torch_distinput {
+
+namespace py = pybind11;
+
+/// Whether Python code may still run; false once the interpreter shuts down.
+bool interpreter_alive() noexcept;
+
+/// Sleeps until the process is gone.
+[[noreturn]] void park_thread() noexcept;
+
+/// Runs `call`, Python code that may give up the GIL for a while. During its shutdown the interpreter ends a
+/// thread that wants the GIL back by unwinding its stack; C++ frames above would then touch Python without
+/// the GIL, so such a thread is parked here instead.
+template <class Call>
+auto run_python(Call&& call) {
+  try {
+    return call();
+  } catch (abi::__forced_unwind&) {
+    park_thread();
+  }
+}
+
+}  // namespace torch_distinput

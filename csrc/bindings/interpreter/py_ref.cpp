@@ -1,0 +1,56 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "bindings/interpreter/py_ref.h"
+
+#include <atomic>
+#include <utility>
+
+#include "bindings/interpreter/interpreter.h"
+
+namespace torch_distinput {
+namespace {
+
+struct Dropped {
+  PyObject* object;
+  Dropped* next;
+};
+
+/// A stack without locks, because a forked child would inherit a lock as it is.
+std::atomic<Dropped*> dropped = nullptr;
+
+int release_in_main_thread(void*) {
+  release_dropped();
+  return 0;
+}
+
+/// May run a finalizer of the user's.
+void release(PyObject* object) {
+  run_python([&] { Py_DECREF(object); });
+}
+
+void drop(PyObject* object) noexcept {
+  if (!interpreter_alive()) return;
+  if (PyGILState_Check() != 0) {
+    const py::error_scope keep_error;
+    release(object);
+    return;
+  }
+  auto* const entry = new Dropped{object, dropped.load()};
+  while (!dropped.compare_exchange_weak(entry->next, entry)) continue;
+  // Without a free place in the interpreter's list it waits for the next thread that takes the GIL.
+  if (entry->next == nullptr) static_cast<void>(Py_AddPendingCall(release_in_main_thread, nullptr));
+}
+
+}  // namespace
+
+PyRef share(py::object object) { return {object.release().ptr(), drop}; }
+
+void release_dropped() noexcept {
+  if (dropped.load(std::memory_order_relaxed) == nullptr) return;
+  const py::error_scope keep_error;
+  for (Dropped* entry = dropped.exchange(nullptr); entry != nullptr;) {
+    release(entry->object);
+    delete std::exchange(entry, entry->next);
+  }
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,180 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "bindings/iterator_handle.h"
+
+#include <c10/util/Exception.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <unordered_set>
+#include <vector>
+
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How long callables that run on other threads are waited for where nobody can interrupt it.
+constexpr std::chrono::seconds kWaitOptions{1};
+
+constexpr const char* kShuttingDown = "Python is shutting down.";
+/// Guarded by the GIL.
+std::thread::id stopping_thread;
+
+/// Python has joined all other threads by then: this one would be ended at its next turn anyway, and an
+/// exception here only be printed. REQUIRES: the GIL.
+[[noreturn]] void park_daemon() {
+  PyEval_SaveThread();
+  park_thread();
+}
+
+/// Guarded by the GIL; never destroyed, because iterators may outlive static objects.
+std::unordered_set<LiveIterator*>& live_iterators() {
+  static auto* const iterators = new std::unordered_set<LiveIterator*>;
+  return *iterators;
+}
+
+/// The end of some work on another thread.
+struct Completion {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  std::exception_ptr error;
+
+  void finish(std::exception_ptr failure) {
+    {
+      const std::lock_guard lock(mutex);
+      done = true;
+      error = std::move(failure);
+    }
+    changed.notify_all();
+  }
+
+  /// Throws what `interrupt_check()` throws, and what the work threw.
+  void wait() {
+    constexpr std::chrono::milliseconds kPollInterval{50};
+    std::unique_lock lock(mutex);
+    while (!changed.wait_for(lock, kPollInterval, [this] { return done; })) {
+      lock.unlock();
+      interrupt_check()();
+      lock.lock();
+    }
+    if (error) std::rethrow_exception(error);
+  }
+
+  void wait_until(Clock::time_point deadline) {
+    std::unique_lock lock(mutex);
+    changed.wait_until(lock, deadline, [this] { return done; });
+  }
+};
+
+/// Starts `work` on a thread that nobody joins and that leaves signals to the other threads.
+std::shared_ptr<Completion> start_detached(std::function<void()> work) {
+  auto completion = std::make_shared<Completion>();
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([completion, work = std::move(work)]() mutable noexcept {
+    std::exception_ptr failure;
+    try {
+      work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    work = nullptr;
+    completion->finish(failure);
+  }).detach();
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return completion;
+}
+
+}  // namespace
+
+LiveIterator::LiveIterator(std::string name, CodeReferences code)
+    : name_(std::move(name)), process_(::getpid()), code_(std::move(code)) {
+  live_iterators().insert(this);
+}
+
+LiveIterator::~LiveIterator() { retire(); }
+
+void LiveIterator::retire() {
+  live_iterators().erase(this);
+  code_.clear();
+}
+
+bool LiveIterator::inherited() const noexcept { return process_ != ::getpid(); }
+
+void LiveIterator::enter() {
+  if (inherited()) {
+    throw FailedPreconditionError(name_ + ": the iterator was made before this process forked from process " +
+                                  std::to_string(process_) + "; make a new one in the child.");
+  }
+  if (refusal_ == kShuttingDown && std::this_thread::get_id() != stopping_thread) park_daemon();
+  TORCH_CHECK(refusal_ == nullptr, name_, ": ", refusal_);
+  refusal_ = "another thread is using this iterator, which serves one thread at a time.";
+}
+
+void LiveIterator::rethrow(const PythonError& error) {
+  PythonError::Raised raised = error.take();
+  if (raised.value) error_ = std::move(raised);
+  if (error_.value) {
+    error_.restore();
+  } else {
+    error.restore();
+  }
+  throw py::error_already_set();
+}
+
+int LiveIterator::traverse(visitproc visit, void* arg) const {
+  Py_VISIT(error_.value.ptr());
+  Py_VISIT(error_.traceback.ptr());
+  return code_.traverse(visit, arg);
+}
+
+void LiveIterator::clear() {
+  error_ = {};
+  code_.clear();
+}
+
+void run_close(std::function<void()> close) {
+  const bool alone = python_threads() == 0;
+  const WaitScope wait;
+  if (alone) return close();
+  start_detached(std::move(close))->wait();
+}
+
+void run_close_patiently(std::function<void()> close) noexcept {
+  const bool alone = python_threads() == 0;
+  const GilRelease release;
+  try {
+    if (alone) return close();
+    start_detached(std::move(close))->wait_until(Clock::now() + kWaitOptions);
+  } catch (...) {
+    return;  // whoever drops an iterator cannot be told
+  }
+}
+
+void stop_live_iterators() {
+  stopping_thread = std::this_thread::get_id();
+  std::vector<std::function<void()>> stoppers;
+  for (LiveIterator* const iterator : live_iterators()) {
+    if (iterator->inherited() || iterator->refusal_ != nullptr) continue;
+    iterator->refusal_ = kShuttingDown;
+    stoppers.push_back(iterator->stopper());
+  }
+  const auto deadline = Clock::now() + kWaitOptions;
+  const GilRelease release;
+  std::vector<std::shared_ptr<Completion>> stops;
+  for (auto& stop : stoppers) stops.push_back(start_detached(std::move(stop)));
+  for (const auto& stop : stops) stop->wait_until(deadline);
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,233 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <optional>
+#include <random>
+#include <sstream>
+#include <thread>
+#include <utility>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "comm/all_gather.h"
+#include "torch_distinput/error.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput {
+namespace {
+
+/// A round's texts are counts, about ten bytes for each step; others go over the store.
+constexpr std::int64_t kMaxBytes = 1024;
+constexpr std::int64_t kInStore = -1;
+constexpr std::int64_t kGone = -2;
+
+/// One collective: what this rank says, and where the others' words arrive.
+struct Gathering {
+  std::vector<at::Tensor> mine;
+  std::vector<std::vector<at::Tensor>> all;
+  c10::intrusive_ptr<c10d::Work> work;
+};
+
+/// `length`: of `text`, or why there is none.
+at::Tensor write(std::int64_t length, const std::string& text) {
+  at::Tensor buffer = at::empty({static_cast<std::int64_t>(sizeof(length)) + kMaxBytes}, at::kByte);
+  auto* const bytes = buffer.mutable_data_ptr<std::uint8_t>();
+  std::memset(bytes, 0, static_cast<std::size_t>(buffer.numel()));
+  std::memcpy(bytes, &length, sizeof(length));
+  if (length > 0) std::memcpy(bytes + sizeof(length), text.data(), static_cast<std::size_t>(length));
+  return buffer;
+}
+
+std::int64_t length_of(const at::Tensor& buffer) {
+  std::int64_t length = 0;
+  std::memcpy(&length, buffer.const_data_ptr<std::uint8_t>(), sizeof(length));
+  return length;
+}
+
+std::string text_of(const at::Tensor& buffer, std::int64_t length) {
+  const auto* const bytes = buffer.const_data_ptr<std::uint8_t>() + sizeof(length);
+  return {bytes, bytes + length};
+}
+
+class GroupAllGather final : public AllGather {
+ public:
+  GroupAllGather(KeyValueStorePtr kv_store, std::string key, c10::intrusive_ptr<c10d::ProcessGroup> group)
+      : kv_store_(std::move(kv_store)), key_(std::move(key)), group_(std::move(group)) {}
+
+  ~GroupAllGather() override {
+    if (process_ != ::getpid()) {
+      // The threads of the group are the parent's.
+      group_.release();
+      if (under_way_) new std::shared_ptr<Gathering>(std::move(under_way_));
+      return;
+    }
+    try {
+      leave_board();
+      if (!under_way_ && broken_.empty()) start(write(kGone, ""));
+      if (!under_way_) return;
+      std::thread([group = std::move(group_), gathering = std::move(under_way_)] {
+        try {
+          gathering->work->wait();
+        } catch (const std::exception&) {
+          return;  // the others are gone as well
+        }
+      }).detach();
+    } catch (const std::exception&) {
+      return;  // as above
+    }
+  }
+  GroupAllGather(const GroupAllGather&) = delete;
+  GroupAllGather& operator=(const GroupAllGather&) = delete;
+
+  std::vector<std::string> run(const std::string& text, const WaitOptions& wait_options) override {
+    if (!broken_.empty()) blame(wait_options);
+    if (!under_way_) say(text);
+    wait_until(
+        kv_store_->rank(), [this] { return under_way_->work->isCompleted(); }, [this] { return silent(); },
+        wait_options);
+    try {
+      under_way_->work->wait();
+    } catch (const std::exception& error) {
+      under_way_.reset();
+      broken_ = error.what();
+      blame(wait_options);
+    }
+    std::vector<std::string> texts;
+    for (int rank = 0; rank < kv_store_->size(); ++rank)
+      texts.push_back(read(rank, under_way_->all.front()[static_cast<std::size_t>(rank)], wait_options));
+    under_way_.reset();
+    remove_old_texts();
+    ++held_;
+    return texts;
+  }
+
+ private:
+  std::string spoken_key(int rank) const { return key_ + "/spoken/" + std::to_string(rank); }
+  std::string text_key(std::int64_t round, int rank) const {
+    return key_ + "/text/" + std::to_string(round) + "/" + std::to_string(rank);
+  }
+
+  void say(const std::string& text) {
+    const int rank = kv_store_->rank();
+    const bool is_long = std::ssize(text) > kMaxBytes;
+    if (is_long) {
+      kv_store_->set(text_key(held_, rank), text);
+      in_store_.push_back(held_);
+    }
+    kv_store_->set(spoken_key(rank), std::to_string(held_ + 1));
+    start(write(is_long ? kInStore : std::ssize(text), text));
+  }
+
+  void start(at::Tensor mine) {
+    auto gathering = std::make_shared<Gathering>();
+    gathering->all.emplace_back();
+    for (int rank = 0; rank < kv_store_->size(); ++rank)
+      gathering->all.front().push_back(at::empty_like(mine));
+    gathering->mine = {std::move(mine)};
+    c10d::AllgatherOptions options;
+    // A rank may take its time: whether it lives is not for the group to decide.
+    options.timeout = std::chrono::hours(24 * 365);
+    gathering->work = group_->allgather(gathering->all, gathering->mine, options);
+    under_way_ = std::move(gathering);
+  }
+
+  /// The ranks that have not spoken in this round.
+  std::vector<int> silent() const {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < kv_store_->size(); ++rank) {
+      const auto spoken = kv_store_->multi_get({spoken_key(rank)});
+      if (!spoken || std::stoll(spoken->front()) <= held_) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
+  std::string read(int rank, const at::Tensor& buffer, const WaitOptions& wait_options) {
+    const std::int64_t length = length_of(buffer);
+    if (length == kGone) {
+      under_way_.reset();
+      broken_ = "rank " + std::to_string(rank) + " left its loop";
+      blame(wait_options);
+    }
+    return length == kInStore ? read_from_store(rank, wait_options) : text_of(buffer, length);
+  }
+
+  /// The store need not have taken in a text yet when the collective that announces it is over.
+  std::string read_from_store(int rank, const WaitOptions& wait_options) {
+    std::optional<std::vector<std::string>> texts;
+    wait_until(
+        kv_store_->rank(),
+        [&] { return (texts = kv_store_->multi_get({text_key(held_, rank)})).has_value(); },
+        [rank] { return std::vector{rank}; }, wait_options);
+    return std::move(texts->front());
+  }
+
+  /// Now that this round is over, every rank has read the texts of those before.
+  void remove_old_texts() {
+    for (; !in_store_.empty() && in_store_.front() < held_; in_store_.pop_front())
+      kv_store_->remove(text_key(in_store_.front(), kv_store_->rank()));
+  }
+
+  /// Takes away what this rank said there; the texts that others may still read go with the last rank.
+  void leave_board() const {
+    const BriefWait brief;
+    kv_store_->remove(spoken_key(kv_store_->rank()));
+    std::string left;
+    for (const std::int64_t round : in_store_) left += text_key(round, kv_store_->rank()) + "\n";
+    if (!left.empty()) kv_store_->append(key_ + "/left", left);
+    if (kv_store_->add(key_ + "/gone", 1) < kv_store_->size()) return;
+    kv_store_->remove(key_ + "/gone");
+    const auto texts = kv_store_->multi_get({key_ + "/left"});
+    if (!texts) return;
+    std::istringstream keys(texts->front());
+    for (std::string key; std::getline(keys, key);) kv_store_->remove(key);
+    kv_store_->remove(key_ + "/left");
+  }
+
+  /// The group says that a rank is gone, but not which or why; the watch over the ranks finds out.
+  [[noreturn]] void blame(const WaitOptions& wait_options) const {
+    const auto deadline = std::chrono::steady_clock::now() + kBlameAfter;
+    while (std::chrono::steady_clock::now() < deadline) {
+      wait_options.check();
+      if (const auto& check = interrupt_check()) check();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    throw DistributedDatasetError(wait_options.what + ": rank " + std::to_string(kv_store_->rank()) +
+                                  " lost the group of the ranks: " + broken_);
+  }
+
+  static constexpr std::chrono::seconds kBlameAfter{20};
+
+  KeyValueStorePtr kv_store_;
+  std::string key_;
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  std::shared_ptr<Gathering> under_way_;
+  std::deque<std::int64_t> in_store_;  // rounds whose text of this rank lies there
+  std::int64_t held_ = 0;
+  std::string broken_;  // why; empty: it is whole
+  pid_t process_ = ::getpid();
+};
+
+}  // namespace
+
+std::unique_ptr<AllGather> all_gather_over_group(KeyValueStorePtr kv_store, const std::string& key,
+                                                 const ProcessGroup::MakeGroup& make,
+                                                 const WaitOptions& wait_options) {
+  // A name that no earlier group in the same store had: rank 0's.
+  const std::string mine =
+      std::to_string(std::random_device{}()) + "-" + std::to_string(std::random_device{}());
+  const std::string name_key = key + "/group";
+  std::string name;
+  try {
+    name = exchange_all(*kv_store, name_key, mine, wait_options).front();
+  } catch (const DistributedDatasetError&) {
+    give_up(*kv_store, name_key);
+    throw;
+  }
+  return std::make_unique<GroupAllGather>(std::move(kv_store), key, make(name, wait_options.timeout));
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,101 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "comm/all_gather.h"
+
+namespace torch_distinput {
+namespace {
+
+/// What the ranks said in a round, one after the other in the order in which they came.
+std::string frame(int rank, const std::string& text) {
+  return std::to_string(rank) + " " + std::to_string(text.size()) + " " + text;
+}
+
+std::size_t read_number(std::string_view& text) {
+  std::size_t number = 0;
+  const std::size_t end = text.find(' ');
+  for (const char digit : text.substr(0, end)) number = 10 * number + static_cast<std::size_t>(digit - '0');
+  text.remove_prefix(end + 1);
+  return number;
+}
+
+/// The texts by rank, as far as they are there. One may be there twice, where an interrupt came while it was
+/// said.
+std::vector<std::optional<std::string>> read_frames(std::string_view said, int size) {
+  std::vector<std::optional<std::string>> texts(static_cast<std::size_t>(size));
+  while (!said.empty()) {
+    const std::size_t rank = read_number(said);
+    const std::size_t length = read_number(said);
+    texts[rank] = said.substr(0, length);
+    said.remove_prefix(length);
+  }
+  return texts;
+}
+
+/// All ranks append to one text, so that a look at it takes one message to the store and one back, however
+/// many they are.
+class StoreAllGather final : public AllGather {
+ public:
+  StoreAllGather(KeyValueStorePtr kv_store, std::string key)
+      : kv_store_(std::move(kv_store)), key_(std::move(key)) {}
+  ~StoreAllGather() override {
+    if (process_ != ::getpid()) return;  // the store's connection is the parent's
+    // The last to leave takes the last rounds along. Ranks that were stopped may be one apart.
+    std::vector<std::string> keys;
+    for (std::int64_t round = std::max<std::int64_t>(held_ - 2, 0); round <= held_ + 1; ++round)
+      keys.push_back(round_key(round));
+    leave_texts(*kv_store_, key_ + "/gone", keys);
+  }
+  StoreAllGather(const StoreAllGather&) = delete;
+  StoreAllGather& operator=(const StoreAllGather&) = delete;
+
+  std::vector<std::string> run(const std::string& text, const WaitOptions& wait_options) override {
+    if (!said_) say(text);
+    wait_until(
+        kv_store_->rank(), [this] { return silent().empty(); }, [this] { return silent(); }, wait_options);
+    said_ = false;
+    ++held_;
+    std::vector<std::string> all;
+    for (auto& one : heard_) all.push_back(std::move(*one));
+    return all;
+  }
+
+ private:
+  std::string round_key(std::int64_t round) const { return key_ + "/" + std::to_string(round); }
+
+  void say(const std::string& text) {
+    kv_store_->append(round_key(held_), frame(kv_store_->rank(), text));
+    said_ = true;
+    // Whoever has spoken in the round before this one has heard all of the one before that.
+    if (kv_store_->rank() == 0 && held_ >= 2) kv_store_->remove(round_key(held_ - 2));
+  }
+
+  /// Looks at the store: the ranks that have not spoken in this round.
+  std::vector<int> silent() {
+    const auto said = kv_store_->multi_get({round_key(held_)});
+    heard_ = read_frames(said ? said->front() : "", kv_store_->size());
+    std::vector<int> ranks;
+    for (int rank = 0; rank < kv_store_->size(); ++rank)
+      if (!heard_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
+    return ranks;
+  }
+
+  KeyValueStorePtr kv_store_;
+  std::string key_;
+  std::int64_t held_ = 0;
+  bool said_ = false;  // in round `held_`
+  std::vector<std::optional<std::string>> heard_;
+  pid_t process_ = ::getpid();
+};
+
+}  // namespace
+
+std::unique_ptr<AllGather> all_gather_over_store(KeyValueStorePtr kv_store, std::string key) {
+  return std::make_unique<StoreAllGather>(std::move(kv_store), std::move(key));
+}
+
+}  // namespace torch_distinput

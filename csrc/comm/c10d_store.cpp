@@ -1,0 +1,126 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "comm/c10d_store.h"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <exception>
+#include <type_traits>
+#include <utility>
+
+#include "comm/timed_caller.h"
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+namespace {
+
+/// No text; a call may outlive all that is static.
+constexpr const char* kNone = "";
+/// A text that nobody posts.
+constexpr const char* kNobodys = "\x01";
+
+std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+class C10dStore final : public KeyValueStore {
+ public:
+  explicit C10dStore(const ProcessGroup& group)
+      : store_(group.store),
+        prefix_("torch_distinput/" + group.name + "/"),
+        rank_(group.rank),
+        size_(group.size) {}
+
+  int rank() const noexcept override { return rank_; }
+  int size() const noexcept override { return size_; }
+  void expect_within(std::chrono::duration<double> limit) override { timed_caller_.expect_within(limit); }
+
+  void set(const std::string& key, const std::string& text) override {
+    reach([key = prefix_ + key, text](c10d::Store& store) { store.set(key, text); });
+  }
+
+  std::string compare_set(const std::string& key, const std::string& text) override {
+    return reach([key = prefix_ + key, text](c10d::Store& store) { return swap(store, key, kNone, text); });
+  }
+
+  void append(const std::string& key, const std::string& text) override {
+    reach([key = prefix_ + key, text](c10d::Store& store) {
+      if (store.hasExtendedApi()) return store.append(key, bytes_of(text));
+      std::string there;
+      for (std::string seen = swap(store, key, there, text); seen != there + text;
+           seen = swap(store, key, there, there + text))
+        there = seen;
+    });
+  }
+
+  std::optional<std::vector<std::string>> multi_get(const std::vector<std::string>& keys) override {
+    if (keys.size() == 1) return look_at(keys.front());
+    std::vector<std::string> full;
+    for (const auto& key : keys) full.push_back(prefix_ + key);
+    return reach([full = std::move(full)](c10d::Store& store) -> std::optional<std::vector<std::string>> {
+      if (!store.check(full)) return std::nullopt;
+      std::vector<std::string> texts;
+      if (store.hasExtendedApi()) {
+        for (const auto& bytes : store.multiGet(full)) texts.push_back(text_of(bytes));
+      } else {
+        for (const auto& key : full) texts.push_back(text_of(store.get(key)));
+      }
+      return texts;
+    });
+  }
+
+  std::int64_t add(const std::string& key, std::int64_t value) override {
+    return reach([key = prefix_ + key, value](c10d::Store& store) { return store.add(key, value); });
+  }
+
+  void remove(const std::string& key) override {
+    reach([key = prefix_ + key](c10d::Store& store) { return store.deleteKey(key); });
+  }
+
+ private:
+  /// Puts `text` in the place of `there`; returns what is under `key` then. `kNone` stands for a key that is
+  /// not there; where it is not and another text is expected, the store puts nothing and returns `there`.
+  static std::string swap(c10d::Store& store, const std::string& key, const std::string& there,
+                          const std::string& text) {
+    return store.compareSet(key, there, text);
+  }
+
+  /// One message to the store and one back, where asking for a key and then for its text takes three of each.
+  std::optional<std::vector<std::string>> look_at(const std::string& key) {
+    std::string text =
+        reach([key = prefix_ + key](c10d::Store& store) { return swap(store, key, kNobodys, kNobodys); });
+    if (text == kNobodys) return std::nullopt;
+    return std::vector{std::move(text)};
+  }
+
+  /// Calls the store. Its own errors name addresses, but neither the rank nor what the store is for.
+  template <class Call>
+  std::invoke_result_t<Call&, c10d::Store&> reach(Call call) {
+    std::string why;
+    try {
+      auto answer = timed_caller_.run([store = store_, call = std::move(call)] { return call(*store); });
+      try {
+        return answer.get();
+      } catch (const c10::Error& error) {
+        why = error.what_without_backtrace();
+      } catch (const std::exception& error) {
+        why = error.what();
+      }
+    } catch (const NoAnswer& error) {
+      why = error.what();
+    }
+    throw DistributedDatasetError("rank " + std::to_string(rank_) +
+                                  " lost the store of the process group, whose host may have ended: " + why);
+  }
+
+  std::shared_ptr<c10d::Store> store_;
+  std::string prefix_;
+  int rank_;
+  int size_;
+  TimedCaller timed_caller_;
+};
+
+}  // namespace
+
+KeyValueStorePtr c10d_store(const ProcessGroup& group) { return std::make_shared<C10dStore>(group); }
+
+}  // namespace torch_distinput

@@ -1,0 +1,80 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "device/transfer/page_locked.h"
+
+#include <ATen/DeviceAccelerator.h>
+#include <ATen/core/CachingHostAllocator.h>
+#include <ATen/ops/empty.h>
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "device/transfer/capture_guard.h"
+#include "runtime/buffer_pool.h"
+
+namespace torch_distinput {
+namespace {
+
+class PageLockedAllocator final : public BlockAllocator {
+ public:
+  explicit PageLockedAllocator(at::HostAllocator* allocator) : allocator_(allocator) {}
+
+  void* allocate(std::size_t bytes) override {
+    const CaptureGuard capture;
+    at::DataPtr block = allocator_->allocate(bytes);
+    void* const data = block.get();
+    const std::lock_guard lock(mutex_);
+    blocks_.emplace(data, std::move(block));
+    return data;
+  }
+
+  void deallocate(void* data, std::size_t) noexcept override {
+    const CaptureGuard capture;
+    std::unordered_map<void*, at::DataPtr>::node_type freed;
+    const std::lock_guard lock(mutex_);
+    freed = blocks_.extract(data);
+  }
+
+ private:
+  at::HostAllocator* const allocator_;
+  std::mutex mutex_;
+  std::unordered_map<void*, at::DataPtr> blocks_;
+};
+
+}  // namespace
+
+const std::shared_ptr<BufferPool>& page_locked_pool(c10::DeviceType type) {
+  static std::mutex mutex;
+  // Leaked: blocks may be given back after static destruction, when drivers are gone.
+  static auto& pools = *new std::map<c10::DeviceType, std::shared_ptr<BufferPool>>();
+  const std::lock_guard lock(mutex);
+  auto& pool = pools[type];
+  if (!pool) {
+    constexpr std::size_t kLimit = std::size_t{1} << 30;
+    at::HostAllocator* const allocator = at::getHostAllocator(type);
+    pool = allocator == nullptr ? host_pool()
+                                : BufferPool::create(std::make_shared<PageLockedAllocator>(allocator), kLimit,
+                                                     Packing::kTogether);
+  }
+  return pool;
+}
+
+const std::shared_ptr<BufferPool>& pinned_pool() {
+  static const auto& pool = *new std::shared_ptr<BufferPool>([] {
+    const auto type = at::accelerator::getAccelerator();
+    if (!type || at::accelerator::deviceCount() == 0) return host_pool();
+    const CaptureGuard capture;
+    // Until torch has set the device's side up, as it does for its own page-locked tensors, it takes no
+    // memory for page-locked. (`lazyInitDevice` would be inlined here, with a symbol of torch's CUDA hooks.)
+    (void)at::empty({1}, at::TensorOptions().pinned_memory(true));
+    at::HostAllocator* const allocator = at::getHostAllocator(*type);
+    return allocator == nullptr
+               ? host_pool()
+               : BufferPool::create(std::make_shared<PageLockedAllocator>(allocator), 0, Packing::kApart);
+  }());
+  return pool;
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,81 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/coordination/agreement.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+namespace torch_distinput {
+namespace {
+
+constexpr const char* kApart =
+    "it skipped other rows than rank 0. Every rank reads the whole stream and skips for itself (`on_error`), "
+    "so what "
+    "fails must fail on all of them; else shard the data by file.";
+
+}  // namespace
+
+Agreement::Agreement(std::int64_t ahead, bool until_first) : until_first_(until_first) { read_ahead(ahead); }
+
+void Agreement::read_ahead(std::int64_t ahead) {
+  TORCH_INTERNAL_ASSERT(ahead >= 1 && ahead <= kMaxAhead);
+  ahead_ = ahead;
+}
+
+void Agreement::add_step(std::int64_t valid, std::optional<std::int64_t> place) {
+  TORCH_INTERNAL_ASSERT(has_room());
+  unreleased_.push_back(valid);
+  if (place) places_.push_back(*place);
+}
+
+void Agreement::end() { after_ = RankStatus::After::kEnd; }
+
+void Agreement::fail(const std::string& message) {
+  after_ = RankStatus::After::kFailure;
+  message_ = message;
+}
+
+bool Agreement::has_room() const { return room() >= 1; }
+
+bool Agreement::wants_steps() const { return room() >= std::max<std::int64_t>(ahead_ / 8, 1); }
+
+std::int64_t Agreement::room() const {
+  if (after_ != RankStatus::After::kMore) return 0;
+  return ahead_ - own_released_ - static_cast<std::int64_t>(unreleased_.size());
+}
+
+bool Agreement::wants_round() const {
+  if (settled()) return false;
+  // It has nothing to hand out that it could be early with, and the others wait for its word.
+  if (exhausted()) return true;
+  const bool says_something = !unreleased_.empty() || after_ != RankStatus::After::kMore;
+  return says_something && released() <= ahead_ / 2;
+}
+
+RankStatus Agreement::say() const {
+  return {{unreleased_.begin(), unreleased_.end()}, after_, message_, {places_.begin(), places_.end()}};
+}
+
+void Agreement::apply(const std::vector<RankStatus>& texts) {
+  const Round round = decide_round(texts, until_first_);
+  const auto own = std::min(unreleased_.size(), round.released.size());
+  unreleased_.erase(unreleased_.begin(), unreleased_.begin() + static_cast<std::ptrdiff_t>(own));
+  const auto told = std::min(places_.size(), own);
+  places_.erase(places_.begin(), places_.begin() + static_cast<std::ptrdiff_t>(told));
+  own_released_ += static_cast<std::int64_t>(own);
+  released_.insert(released_.end(), round.released.begin(), round.released.end());
+  ended_ = round.ended;
+  if (!round.failed) return;
+  failure_ = {*round.failed, round.apart ? kApart : texts[static_cast<std::size_t>(*round.failed)].failure,
+              round.apart};
+}
+
+Round::Step Agreement::take(bool& own) {
+  const Round::Step step = released_.front();
+  released_.pop_front();
+  own = own_released_ > 0;
+  if (own) --own_released_;
+  return step;
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,187 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/coordination/handshake.h"
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "comm/waiting.h"
+#include "distribute/coordination/content_probe.h"
+#include "distribute/coordination/shared_spec.h"
+#include "distribute/splitting/tail.h"
+#include "execution/identity.h"
+#include "runtime/permutation.h"
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+namespace {
+
+/// Lets a value stand in a line.
+std::string escape(const std::string& value) {
+  std::string line;
+  for (const char c : value) line += c == '\n' ? "\\n" : c == '\\' ? "\\\\" : std::string(1, c);
+  return line;
+}
+
+std::string unescape(const std::string& line) {
+  std::string value;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\\') {
+      value += line[++i] == 'n' ? '\n' : '\\';
+    } else {
+      value += line[i];
+    }
+  }
+  return value;
+}
+
+/// A rank that has no data may not know its type. It agrees with everybody.
+constexpr const char* kUnknown = "unknown";
+
+constexpr const char* kType = "type of the elements";
+
+/// The structure, and kind, dtype and number of dimensions of each leaf: sizes may differ between ranks.
+std::string type_text(const ElementSpec& spec) {
+  ElementSpec type = spec;
+  for (LeafSpec& leaf : type.leaves) {
+    std::visit(
+        [](auto& kind) {
+          if constexpr (requires { kind.shape; }) {
+            if (kind.shape) std::fill(kind.shape->begin(), kind.shape->end(), kUnknownDim);
+          }
+        },
+        leaf);
+  }
+  return to_string(type);
+}
+
+std::string weights_text(const std::optional<std::vector<double>>& weights) {
+  if (!weights) return "none";
+  std::ostringstream text;
+  const char* separator = "";
+  for (const double weight : *weights) text << std::exchange(separator, " ") << weight;
+  return text.str();
+}
+
+/// What a user who sees this difference should do.
+std::string advice(const std::string& fact) {
+  if (fact == "length" || fact == "content")
+    return "Give every rank the whole dataset: the library deals its rows out.";
+  if (fact == "epoch") return "Call `set_epoch` with the same number on every rank, or on none.";
+  if (fact == "position") return "Load the same state on every rank, or on none.";
+  if (fact == "seed") return "Use the same seed on every rank, or none.";
+  return "Every rank has to run the same program on the same dataset with the same options.";
+}
+
+/// What `handshake` says of `name`. The policy and the kind of dataset decide which facts there are.
+std::string value_of(const Handshake& handshake, const std::string& name) {
+  const auto fact = std::find_if(handshake.facts.begin(), handshake.facts.end(),
+                                 [&](const Handshake::Fact& one) { return one.name == name; });
+  return fact == handshake.facts.end() ? "nothing" : fact->value;
+}
+
+bool knows_type(const Handshake& handshake) { return value_of(handshake, kType) != kUnknown; }
+
+/// A rank that has nothing of its own cannot take part where the type of the others means nothing to it.
+void check_types_travel(const std::vector<Handshake>& handshakes) {
+  std::vector<int> lacking;
+  for (std::size_t rank = 0; rank < handshakes.size(); ++rank) {
+    if (handshakes[rank].spec) return;
+    if (handshakes[rank].lacks_type) lacking.push_back(static_cast<int>(rank));
+  }
+  if (lacking.empty() || std::none_of(handshakes.begin(), handshakes.end(), knows_type)) return;
+  throw DistributedDatasetError(
+      "DistributedDataset: " + name_ranks(lacking) +
+      " cannot know the type of the elements, having none, and that of the other ranks cannot "
+      "be sent: it has named tuples or datasets. Declare it (`element_spec`).");
+}
+
+}  // namespace
+
+std::string Handshake::encode() const {
+  std::ostringstream text;
+  text << drawn_seed << ' ' << rows << ' ' << lacks_type << '\n' << escape(encode_spec(spec)) << '\n';
+  for (const auto& [name, value] : facts) text << name << '=' << escape(value) << '\n';
+  return text.str();
+}
+
+Handshake Handshake::decode(const std::string& text) {
+  std::istringstream lines(text);
+  Handshake handshake;
+  std::string line;
+  lines >> handshake.drawn_seed >> handshake.rows >> handshake.lacks_type;
+  std::getline(lines, line);
+  std::getline(lines, line);
+  handshake.spec = decode_spec(unescape(line));
+  while (std::getline(lines, line)) {
+    const auto end = line.find('=');
+    handshake.facts.push_back({line.substr(0, end), unescape(line.substr(end + 1))});
+  }
+  return handshake;
+}
+
+Handshake describe_handshake(const Distribution& distribution, const EpochPosition& at, bool seed_given) {
+  const RowAssignment& assignment = distribution.assignment;
+  const InputOptions& input = distribution.input;
+  const StepPosition& position = at.start.position;
+  Handshake handshake;
+  handshake.drawn_seed = at.seed;
+  handshake.rows = position.row;
+  handshake.spec = distribution.spec;
+  handshake.lacks_type = !distribution.spec && input.tail != Tail::kUntilFirst && input.tail != Tail::kDrop;
+  const auto add = [&](const char* name, std::string value) {
+    handshake.facts.push_back({name, std::move(value)});
+  };
+  add("shuffle version", std::to_string(kPermutationVersion));
+  add("workers", std::to_string(assignment.replicas.workers));
+  add("replicas a worker", std::to_string(assignment.replicas.per_worker));
+  const AutoShardPolicy policy = assignment.sharding.applied;
+  add("auto_shard_policy", policy_name(policy));
+  if (distribution.node) add("batch size", std::to_string(assignment.batch));
+  // Under OFF each rank may have data of its own.
+  if (distribution.node && policy != AutoShardPolicy::kOff) {
+    // Before the pipeline, because it has an answer of its own: this rank was given its share of the data
+    // only.
+    add("length", std::to_string(distribution.cardinality));
+    add("pipeline", pipeline_identity(distribution.node).str());
+    // Files that only one rank reads need not be readable here.
+    if (policy != AutoShardPolicy::kFile) add("content", content_probe(distribution.node));
+  }
+  add(kType, distribution.spec ? type_text(*distribution.spec) : kUnknown);
+  add("split", input.split == Split::kTf ? "tf" : "balanced");
+  add("weights", weights_text(input.weights));
+  add("tail", tail_name(input.tail));
+  add("partial batch handling", distribution.completes ? "on" : "off");
+  add("on_error", distribution.skips() ? "\"skip\"" : "\"raise\"");
+  add("epoch", std::to_string(at.epoch));
+  add("seed", seed_given ? std::to_string(at.seed) : "none");
+  // Ranks that read streams of their own stand at rows of their own.
+  add("position", "step " + std::to_string(position.step) +
+                      (distribution.one_stream() ? ", row " + std::to_string(position.row) : ""));
+  return handshake;
+}
+
+void check_handshakes_agree(const std::vector<Handshake>& handshakes) {
+  for (const Handshake::Fact& fact : handshakes.front().facts) {
+    const std::string& name = fact.name;
+    std::map<std::string, std::vector<int>> ranks_by_value;
+    for (std::size_t rank = 0; rank < handshakes.size(); ++rank) {
+      const std::string value = value_of(handshakes[rank], name);
+      if (value != kUnknown) ranks_by_value[value].push_back(static_cast<int>(rank));
+    }
+    if (ranks_by_value.size() <= 1) continue;
+    std::ostringstream text;
+    text << "DistributedDataset: the ranks must agree on " << name << ", but ";
+    const char* separator = "";
+    for (const auto& [value, ranks] : ranks_by_value) {
+      text << separator << name_ranks(ranks) << (ranks.size() == 1 ? " has " : " have ") << value;
+      separator = "; ";
+    }
+    text << ". " << advice(name);
+    throw DistributedDatasetError(text.str());
+  }
+  check_types_travel(handshakes);
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,365 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/coordination/heartbeat_monitor.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "base/process_owned.h"
+#include "comm/exchange_all.h"
+#include "comm/waiting.h"
+#include "distribute/coordination/liveness_timer.h"
+#include "runtime/worker_thread.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+constexpr const char* kGone = "gone";
+constexpr std::int64_t kNoStep = -1;
+constexpr std::chrono::seconds kHeardWithin{10};
+/// Signs of life within a timeout: some may be late on a busy machine.
+constexpr double kSignsWithinTimeout = 4;
+/// More often than this nobody gives signs of life, however short the timeout.
+constexpr std::chrono::milliseconds kShortestInterval{10};
+/// Missed ones after which a rank is silent, if that is longer than the timeout.
+constexpr double kMissedSigns = 3;
+
+constexpr const char* kPulse = "heartbeat";
+std::string heartbeat_key(int rank) { return std::string(kPulse) + "/" + std::to_string(rank); }
+
+/// A sign of life.
+struct Pulse {
+  std::int64_t number = 0;
+  Seconds next{};        // the following one comes within this time
+  std::string activity;  // of its rank
+
+  std::string encode() const {
+    std::ostringstream text;
+    text << number << ' ' << next.count() << ' ' << activity;
+    return text.str();
+  }
+  static Pulse decode(const std::string& text) {
+    std::istringstream words(text);
+    Pulse heartbeat;
+    double next = 0;
+    words >> heartbeat.number >> next >> std::ws;
+    heartbeat.next = Seconds(next);
+    std::getline(words, heartbeat.activity);
+    return heartbeat;
+  }
+};
+
+/// `<rank> <step>`.
+PeerNews::Leaving read_leaving(const std::string& text) {
+  const auto space = text.find(' ');
+  return {std::stoi(text.substr(0, space)), std::stoll(text.substr(space + 1))};
+}
+
+/// Tenths where seconds would say too little.
+std::string text_of(Seconds time) {
+  std::ostringstream text;
+  text << (time < std::chrono::seconds{2} ? std::round(10 * time.count()) / 10 : std::round(time.count()));
+  return text.str();
+}
+
+struct Watched {
+  Watched(std::string iterator_key, Seconds wait_options)
+      : key(std::move(iterator_key)), timeout(wait_options) {}
+
+  std::string key;
+  Seconds timeout;
+  PeerNews news;
+  // A step takes no lock and asks no clock: the thread that reads the news looks at the counter, too.
+  std::atomic<bool> has_news{false};
+  std::atomic<std::int64_t> step{kNoStep};  // the last one taken
+  std::int64_t seen_step = kNoStep;
+  std::optional<std::chrono::steady_clock::time_point> left_at;  // when that was heard
+  bool warned = false;
+
+  std::string failed_key() const { return key + "/failed"; }
+  std::string left_key() const { return key + "/left"; }
+};
+
+/// The step that this process took last, of any iterator, and when that was seen.
+struct Activity {
+  std::shared_ptr<Watched> iterator;  // null: none
+  std::int64_t step = 0;
+  std::chrono::steady_clock::time_point at;
+
+  std::string str() const {
+    if (!iterator) return "has not taken a step yet";
+    const auto ago = std::chrono::steady_clock::now() - at;
+    return "took step " + std::to_string(step) + " of " + iterator->key + " " +
+           std::to_string(std::chrono::duration_cast<std::chrono::seconds>(ago).count()) + " s ago";
+  }
+};
+
+/// What the thread and the iterators share; `mutex` guards all of it, the news and `seen_step` too.
+struct MonitoredIterators {
+  std::mutex mutex;
+  Activity activity;
+  std::condition_variable changed;
+  bool stopped = false;
+  std::vector<std::shared_ptr<Watched>> all;
+
+  /// REQUIRES: the mutex is held.
+  void see_step(const std::shared_ptr<Watched>& watched) {
+    const std::int64_t step = watched->step.load(std::memory_order_relaxed);
+    if (std::exchange(watched->seen_step, step) != step)
+      activity = {watched, step, std::chrono::steady_clock::now()};
+  }
+
+  std::vector<std::shared_ptr<Watched>> snapshot() {
+    const std::lock_guard lock(mutex);
+    return all;
+  }
+
+  /// The least patient iterator's. REQUIRES: the mutex is held.
+  Seconds shortest_timeout() const {
+    Seconds shortest = Seconds::max();
+    for (const auto& watched : all) shortest = std::min(shortest, watched->timeout);
+    return shortest;
+  }
+  /// From one sign of life to the next, at most `longest`. REQUIRES: the mutex is held.
+  Seconds interval(Seconds longest) const {
+    return std::min(longest, std::max<Seconds>(shortest_timeout() / kSignsWithinTimeout, kShortestInterval));
+  }
+};
+
+/// A failure that nobody can be told is found out by every rank itself, by the silence of the store.
+void tell(KeyValueStore& kv_store, const std::string& key, const std::string& text) noexcept {
+  const BriefWait brief;
+  try {
+    kv_store.compare_set(key, text);
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
+class Handle final : public MonitoredIterator {
+ public:
+  Handle(KeyValueStorePtr kv_store, std::shared_ptr<ProcessOwned<MonitoredIterators>> list,
+         std::shared_ptr<HeartbeatMonitor> watch, std::shared_ptr<Watched> watched)
+      : kv_store_(std::move(kv_store)),
+        list_(std::move(list)),
+        watch_(std::move(watch)),
+        watched_(std::move(watched)) {
+    const std::lock_guard lock((*list_)->mutex);
+    (*list_)->all.push_back(watched_);
+    // It may want signs of life more often than others do.
+    (*list_)->changed.notify_all();
+  }
+  ~Handle() override {
+    if (list_->inherited()) return;
+    const std::lock_guard lock((*list_)->mutex);
+    (*list_)->see_step(watched_);
+    std::erase((*list_)->all, watched_);
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  PeerNews news() const override {
+    if (!watched_->has_news.load(std::memory_order_acquire)) return {};
+    const std::lock_guard lock((*list_)->mutex);
+    return watched_->news;
+  }
+  void fail(const std::string& message) noexcept override {
+    tell(*kv_store_, watched_->failed_key(),
+         "rank " + std::to_string(kv_store_->rank()) + " failed: " + message);
+  }
+  void leave(std::int64_t step) noexcept override {
+    tell(*kv_store_, watched_->left_key(), std::to_string(kv_store_->rank()) + " " + std::to_string(step));
+  }
+  void took(std::int64_t step) noexcept override { watched_->step.store(step, std::memory_order_relaxed); }
+  void end() noexcept override {
+    leave_texts(*kv_store_, watched_->key + "/ended", {watched_->failed_key(), watched_->left_key()});
+  }
+
+ private:
+  KeyValueStorePtr kv_store_;
+  std::shared_ptr<ProcessOwned<MonitoredIterators>> list_;
+  std::shared_ptr<HeartbeatMonitor> watch_;  // whose thread reads for this one
+  std::shared_ptr<Watched> watched_;
+};
+
+class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
+                                       public std::enable_shared_from_this<ThreadedHeartbeatMonitor> {
+ public:
+  ThreadedHeartbeatMonitor(KeyValueStorePtr kv_store, std::chrono::milliseconds interval)
+      : kv_store_(std::move(kv_store)),
+        longest_(interval),
+        next_((kv_store_->rank() + 1) % kv_store_->size()),
+        list_(std::make_shared<ProcessOwned<MonitoredIterators>>(std::make_shared<MonitoredIterators>())),
+        thread_("tdi-peers", [this] { run(); }) {}
+
+  ~ThreadedHeartbeatMonitor() override {
+    if (list_->inherited()) return;
+    const std::lock_guard lock((*list_)->mutex);
+    (*list_)->stopped = true;
+    (*list_)->changed.notify_all();
+  }
+
+  std::unique_ptr<MonitoredIterator> watch(const std::string& key, Seconds timeout) override {
+    auto watched = std::make_shared<Watched>(key, timeout);
+    return std::make_unique<Handle>(kv_store_, list_, shared_from_this(), std::move(watched));
+  }
+
+  std::string activity(int rank) override {
+    const auto heartbeat = kv_store_->multi_get({heartbeat_key(rank)});
+    if (!heartbeat) return "has given no sign of life yet";
+    return heartbeat->front() == kGone ? "has gone" : Pulse::decode(heartbeat->front()).activity;
+  }
+
+ private:
+  /// Ends the wait for a store that does not answer when nobody needs the watch any more.
+  struct Stopped {};
+
+  void run() noexcept {
+    {
+      const InterruptScope unless_stopped([this] {
+        if (stopped()) throw Stopped();
+      });
+      try {
+        do {
+          look_or_blame_store();
+        } while (!stopped_after_interval());
+      } catch (const Stopped&) {
+      }
+    }
+    const BriefWait brief;
+    try {
+      kv_store_->set(heartbeat_key(kv_store_->rank()), kGone);
+    } catch (const std::exception&) {
+      return;  // without a store there is nobody to tell
+    }
+    leave_texts(*kv_store_, kPulse, keys_of_all(kPulse, kv_store_->size()));
+  }
+
+  bool stopped() {
+    const std::lock_guard lock((*list_)->mutex);
+    return (*list_)->stopped;
+  }
+
+  bool stopped_after_interval() {
+    std::unique_lock lock((*list_)->mutex);
+    MonitoredIterators& list = **list_;
+    list.changed.wait_for(lock, interval_,
+                          [&] { return list.stopped || list.interval(longest_) < interval_; });
+    return list.stopped;
+  }
+
+  void look_or_blame_store() {
+    const Seconds slept_at_most = 2 * interval_;
+    Seconds shortest_timeout{};
+    {
+      const std::lock_guard lock((*list_)->mutex);
+      interval_ = (*list_)->interval(longest_);
+      shortest_timeout = (*list_)->shortest_timeout();
+    }
+    store_liveness_.goes_on_if_begun(slept_at_most);
+    std::string trouble;
+    try {
+      look(slept_at_most);
+    } catch (const c10::Error& error) {
+      trouble = error.what_without_backtrace();
+    } catch (const std::exception& error) {
+      trouble = error.what();
+    }
+    if (trouble.empty()) return store_liveness_.ends();
+    // No call to the store lasts longer than the shortest timeout.
+    store_liveness_.goes_on(shortest_timeout);
+    blame(store_liveness_.length(), Seconds{}, "the store could not be reached for", trouble);
+  }
+
+  void look(Seconds slept_at_most) {
+    const Pulse mine{++heartbeat_, interval_, own_activity()};
+    kv_store_->set(heartbeat_key(kv_store_->rank()), mine.encode());
+    listen(slept_at_most);
+    for (const auto& watched : (*list_)->snapshot()) read_news(*watched);
+  }
+
+  /// For the next rank's sign of life.
+  void listen(Seconds slept_at_most) {
+    const auto heartbeat = kv_store_->multi_get({heartbeat_key(next_)});
+    if (!heartbeat || heartbeat->front() == kGone) return next_liveness_.ends();
+    if (std::exchange(heard_, heartbeat->front()) != heartbeat->front()) return next_liveness_.ends();
+    next_liveness_.goes_on(slept_at_most);
+    blame(next_liveness_.length(), kMissedSigns * Pulse::decode(heard_).next,
+          "rank " + std::to_string(next_) + " gave no sign of life for", "");
+  }
+
+  std::string own_activity() {
+    const std::lock_guard lock((*list_)->mutex);
+    for (const auto& watched : (*list_)->all) (*list_)->see_step(watched);
+    return (*list_)->activity.str();
+  }
+
+  void read_news(Watched& watched) {
+    const auto failed = kv_store_->multi_get({watched.failed_key()});
+    const auto left = kv_store_->multi_get({watched.left_key()});
+    const std::lock_guard lock((*list_)->mutex);
+    if (failed && watched.news.failure.empty()) watched.news.failure = failed->front();
+    if (left) watched.news.left = read_leaving(left->front());
+    if (failed || left) watched.has_news.store(true, std::memory_order_release);
+    if (left) warn_if_unheard(watched);
+  }
+
+  /// A rank that does not ask for its next step cannot be told that a peer has left: it may wait for that
+  /// peer in a collective of the user's.
+  void warn_if_unheard(Watched& watched) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!watched.left_at) watched.left_at = now;
+    if (now - *watched.left_at < kHeardWithin || std::exchange(watched.warned, true)) return;
+    TORCH_WARN("DistributedIterator: rank ", watched.news.left->rank, " left its loop after ",
+               watched.news.left->step, " steps. Rank ", kv_store_->rank(),
+               " has not asked for a step since; where it waits in a collective for rank ",
+               watched.news.left->rank, ", that will not come.");
+  }
+
+  /// Fails the iterators whose timeout is over; none before `least`.
+  void blame(Seconds silence, Seconds least, const std::string& what, const std::string& why) {
+    for (const auto& watched : (*list_)->snapshot()) {
+      if (silence < std::max(watched->timeout, least)) continue;
+      const std::string text = what + " " + text_of(silence) + " s" + (why.empty() ? "" : " (" + why + ")");
+      {
+        const std::lock_guard lock((*list_)->mutex);
+        if (!watched->news.failure.empty()) continue;
+        watched->news.failure = text;
+        watched->has_news.store(true, std::memory_order_release);
+      }
+      tell(*kv_store_, watched->failed_key(), text);
+    }
+  }
+
+  KeyValueStorePtr kv_store_;
+  Seconds longest_;
+  Seconds interval_ = longest_;  // of this rank's signs of life
+  int next_;
+  std::int64_t heartbeat_ = 0;
+  std::string heard_;
+  LivenessTimer next_liveness_;
+  LivenessTimer store_liveness_;
+  std::shared_ptr<ProcessOwned<MonitoredIterators>> list_;
+  WorkerThread thread_;  // last, because it uses the others
+};
+
+}  // namespace
+
+std::shared_ptr<HeartbeatMonitor> start_heartbeat_monitor(KeyValueStorePtr kv_store,
+                                                          std::chrono::milliseconds interval) {
+  return std::make_shared<ThreadedHeartbeatMonitor>(std::move(kv_store), interval);
+}
+
+}  // namespace torch_distinput

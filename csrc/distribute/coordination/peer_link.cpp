@@ -1,0 +1,153 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/coordination/peer_link.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "comm/exchange_all.h"
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+
+std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const c10::Error& known) {
+    return known.what_without_backtrace();
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "an exception of unknown type";
+  }
+}
+
+namespace {
+
+void throw_if_failed(const PeerNews& news) {
+  if (!news.failure.empty()) throw PeerError("DistributedIterator: " + news.failure);
+}
+
+/// `step`: the one that this rank is about to take.
+void throw_if_left(const PeerNews& news, std::int64_t step) {
+  if (!news.left || step < news.left->step) return;
+  throw PeerError("DistributedIterator: rank " + std::to_string(news.left->rank) + " left its loop after " +
+                  std::to_string(news.left->step) + " steps, but this rank goes on to step " +
+                  std::to_string(step) + ". Every rank has to take the same number of steps.");
+}
+
+}  // namespace
+
+std::string HandshakeKeys::next() {
+  const std::lock_guard lock(mutex_);
+  if (dataset_.empty()) dataset_ = peers_->next_dataset_key();
+  return dataset_ + "/" + std::to_string(handshakes_++);
+}
+
+PeerRounds::PeerRounds(PeersPtr peers, std::shared_ptr<MonitoredIterator> watched,
+                       std::unique_ptr<AllGather> rounds)
+    : peers_(std::move(peers)), watched_(std::move(watched)), rounds_(std::move(rounds)) {}
+
+void PeerRounds::check(std::int64_t step) const {
+  const PeerNews news = watched_->news();
+  throw_if_failed(news);
+  throw_if_left(news, step);
+}
+
+std::vector<std::string> PeerRounds::run(const std::string& text, std::int64_t step,
+                                         const std::function<void()>& check,
+                                         const std::function<bool()>& urgent) {
+  WaitOptions wait_options{"DistributedIterator", std::chrono::duration<double>::max()};
+  wait_options.check = [&] {
+    this->check(step);
+    check();
+  };
+  wait_options.activity = [&](int rank) { return peers_->watch().activity(rank); };
+  wait_options.urgent = urgent;
+  return rounds_->run(text, wait_options);
+}
+
+PeerLink::PeerLink(std::shared_ptr<HandshakeKeys> keys, double peer_timeout)
+    : keys_(std::move(keys)), timeout_(peer_timeout) {}
+
+std::vector<Handshake> PeerLink::agree(const Handshake& mine) {
+  Peers& peers = *keys_->peers();
+  peers.expect_answers_within(timeout_);
+  WaitOptions wait_options{"DistributedDataset", timeout_};
+  peers.meet(wait_options);
+  if (key_.empty()) key_ = keys_->next();
+  auto watched = peers.watch().watch(key_, timeout_);
+  std::vector<Handshake> handshakes;
+  try {
+    wait_options.activity = [&](int rank) { return peers.watch().activity(rank); };
+    wait_options.check = [&] { throw_if_failed(watched->news()); };
+    for (const auto& text : exchange_all(peers.kv_store(), open_key(), mine.encode(), wait_options))
+      handshakes.push_back(Handshake::decode(text));
+  } catch (const DistributedDatasetError& error) {
+    // Those that come later find this rank's handshake, but not this rank.
+    watched->fail(error.what_without_backtrace());
+    watched->end();
+    give_up(peers.kv_store(), open_key());
+    throw;
+  }
+  check_handshakes_agree(handshakes);
+  watched_ = std::move(watched);
+  return handshakes;
+}
+
+std::shared_ptr<PeerRounds> PeerLink::rounds() {
+  if (rounds_) return rounds_;
+  const PeersPtr& peers = keys_->peers();
+  WaitOptions wait_options{"DistributedDataset", timeout_};
+  wait_options.check = [this] { check_alive(); };
+  rounds_ = std::make_shared<PeerRounds>(peers, watched_, peers->make_rounds(key_ + "/round", wait_options));
+  return rounds_;
+}
+
+void PeerLink::check_alive() const { throw_if_failed(watched_->news()); }
+
+void PeerLink::check_together(std::int64_t step) const { throw_if_left(watched_->news(), step); }
+
+void PeerLink::took(std::int64_t step) noexcept { watched_->took(step); }
+
+void PeerLink::fail(std::int64_t step, const std::exception_ptr& error) noexcept {
+  if (watched_) watched_->fail("at step " + std::to_string(step) + ": " + message_of(error));
+  end();
+}
+
+void PeerLink::fail_unopened(const std::exception_ptr& error) {
+  constexpr std::chrono::duration<double> kTellWithin{10};
+  Peers& peers = *keys_->peers();
+  try {
+    peers.expect_answers_within(timeout_);
+    peers.meet({"DistributedDataset", std::min(timeout_, kTellWithin)});
+  } catch (const DistributedDatasetError&) {
+    return end();  // who does not come is not told
+  } catch (...) {
+    end();
+    throw;
+  }
+  if (key_.empty()) key_ = keys_->next();
+  watched_ = peers.watch().watch(key_, timeout_);
+  watched_->fail(message_of(error));
+  give_up(peers.kv_store(), open_key());
+  end();
+}
+
+void PeerLink::end() noexcept {
+  if (watched_) watched_->end();
+  watched_.reset();
+  rounds_.reset();
+  key_.clear();
+}
+
+void PeerLink::leave(std::int64_t steps) noexcept {
+  if (!watched_) return;
+  watched_->leave(steps);
+  end();
+}
+
+}  // namespace torch_distinput

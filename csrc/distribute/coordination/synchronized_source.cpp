@@ -1,0 +1,361 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/coordination/synchronized_source.h"
+#include "distribute/steps/open_step_source.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/polling.h"
+#include "base/process_owned.h"
+#include "core/interrupt_watch.h"
+#include "core/stop_scope.h"
+#include "distribute/coordination/agreement.h"
+#include "distribute/coordination/own_steps.h"
+#include "distribute/coordination/steps_ahead.h"
+#include "runtime/worker_thread.h"
+#include "torch_distinput/error.h"
+
+#include "base/hash.h"
+
+namespace torch_distinput {
+namespace {
+
+/// The stream's place after `step`, and what it saw in it.
+std::int64_t place_after(const BuiltStep& step) {
+  const std::string seen = step.after.upstream->state.str() + " " + std::to_string(step.info.global_valid);
+  return static_cast<std::int64_t>(hash_of(seen));
+}
+
+std::int64_t bytes_of(const BuiltStep& step) {
+  std::int64_t bytes = 0;
+  for (const Element& part : step.parts) bytes += part.bytes();
+  return bytes;
+}
+
+/// What the reading thread, the thread of the rounds and the consumer share.
+struct Table {
+  explicit Table(Agreement counts) : agreement(std::move(counts)) {}
+
+  std::mutex mutex;
+  std::condition_variable room;      // for the reading thread
+  std::condition_variable to_say;    // for the thread of the rounds
+  std::condition_variable released;  // for the consumer
+  Agreement agreement;
+  std::deque<BuiltStep> own;  // released or not, and not handed out
+  std::int64_t own_bytes = 0;
+  std::exception_ptr own_error;  // after them
+  std::exception_ptr error;      // after the released steps
+  bool wanted = false;           // the consumer waits
+  bool stopped = false;
+
+  bool settled() const { return error || agreement.settled(); }
+  bool reads() const { return stopped || agreement.wants_steps(); }
+  bool speaks() const { return stopped || settled() || agreement.wants_round(); }
+  bool hands_out() const { return agreement.released() > 0 || settled(); }
+};
+
+/// Holds the table while it is changed. Those whom the change concerns are woken once the table is free
+/// again, so that they do not wake up only to wait for it; the others sleep on, which is most of what a tiny
+/// step costs.
+class Change {
+ public:
+  explicit Change(Table& table) : table_(table), lock_(table.mutex) {}
+  ~Change() {
+    const bool reads = table_.reads(), speaks = table_.speaks(), hands_out = table_.hands_out();
+    lock_.unlock();
+    if (reads) table_.room.notify_one();
+    if (speaks) table_.to_say.notify_one();
+    if (hands_out) table_.released.notify_one();
+  }
+  Change(const Change&) = delete;
+  Change& operator=(const Change&) = delete;
+
+  Table* operator->() { return &table_; }
+
+ private:
+  Table& table_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+class SynchronizedStepSource final : public StepSource {
+ public:
+  using OpenLane = std::function<std::unique_ptr<StepSource>(const Start&)>;
+
+  /// `open`: opens the rank's own stream at a place.
+  SynchronizedStepSource(const DistributionPtr& distribution, OpenLane open, OwnSteps own_steps,
+                         const Start& start, std::shared_ptr<PeerRounds> rounds, Counter& counter,
+                         StepsAhead ahead)
+      : open_(std::move(open)),
+        own_(open_(start)),
+        own_at_(start),
+        rounds_(std::move(rounds)),
+        counter_(counter),
+        first_step_(start.position.step),
+        shared_(distribution->one_stream()),
+        ahead_(std::move(ahead)),
+        table_(std::make_shared<Table>(
+            Agreement(std::max<std::int64_t>(ahead_.at_first(), 1), until_first(*distribution)))),
+        own_steps_(std::move(own_steps)) {
+    if (ahead_.at_first() == 0) return;
+    reader_.emplace("tdi-distribute", [this] { read(); });
+    speaker_.emplace("tdi-agree", [this] { speak(); });
+  }
+  ~SynchronizedStepSource() override {
+    if (table_.inherited()) return;
+    Change(*table_)->stopped = true;
+  }
+
+  std::optional<BuiltStep> next() override {
+    if (!reader_) catch_up();
+    wait();
+    auto taken = take();
+    if (!taken) return std::nullopt;
+    if (!taken->own) return own_steps_.empty(taken->agreed);
+    return own_steps_.complete(std::move(*taken->own), taken->agreed);
+  }
+
+  bool ready() const override {
+    const std::lock_guard lock(table_->mutex);
+    return table_->agreement.released() > 0;
+  }
+  std::int64_t waits() const override { return waits_.value(); }
+  bool survives_interrupt() const override { return true; }
+
+ private:
+  static bool until_first(const Distribution& distribution) {
+    const Tail tail = distribution.input.tail;
+    return tail == Tail::kUntilFirst || tail == Tail::kDrop;
+  }
+
+  /// The reading thread: makes own steps as long as there is room.
+  void read() noexcept {
+    const StopScope stop([this] {
+      const std::lock_guard lock(table_->mutex);
+      return table_->stopped;
+    });
+    while (true) {
+      {
+        std::unique_lock lock(table_->mutex);
+        table_->room.wait(lock, [this] { return table_->reads(); });
+        if (table_->stopped) return;
+      }
+      while (may_read()) {
+        try {
+          if (!read_step()) return;
+        } catch (const Stopped&) {
+          return;
+        }
+      }
+    }
+  }
+
+  bool may_read() {
+    const std::lock_guard lock(table_->mutex);
+    return !table_->stopped && table_->agreement.has_room();
+  }
+
+  /// The thread of the rounds.
+  void speak() noexcept {
+    // A store that does not answer must not hold up whoever destroys this.
+    const InterruptScope unless_stopped([this] { throw_if_stopped(); });
+    while (true) {
+      {
+        std::unique_lock lock(table_->mutex);
+        table_->to_say.wait(lock, [this] { return table_->speaks(); });
+        if (table_->stopped || table_->settled()) return;
+      }
+      try {
+        hold_round();
+      } catch (const Stopped&) {
+        return;
+      } catch (...) {
+        settle(std::current_exception());
+        return;
+      }
+    }
+  }
+
+  /// Without threads: whatever is missing to the next step, here and now.
+  void catch_up() {
+    while (table_->agreement.released() == 0 && !table_->settled()) {
+      if (table_->agreement.has_room() && table_->own.empty()) read_step();
+      hold_round();
+    }
+  }
+
+  /// Makes one own step; false when none follows. An interrupt is thrown: it is no failure of the stream,
+  /// which is then opened again where it was.
+  bool read_step() {
+    const InterruptWatch watch;
+    std::optional<BuiltStep> step;
+    std::exception_ptr error;
+    try {
+      if (interrupted_) own_ = open_(own_at_);
+      interrupted_ = false;
+      step = own_->next();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    if (watch.interrupt()) {
+      // Also where a step came: what looks ahead of it met the interrupt and took it for an error after it.
+      interrupted_ = interrupted_ || step.has_value() || !own_->survives_interrupt();
+      std::rethrow_exception(watch.interrupt());
+    }
+    if (step) own_at_ = step->after;
+    Change table(*table_);
+    Agreement& agreement = table->agreement;
+    if (error) {
+      table->own_error = error;
+      agreement.fail(message_of(error));
+      return false;
+    }
+    const bool ends = !step || step->last;
+    if (step) {
+      const auto& valid = step->info.valid;
+      agreement.add_step(std::accumulate(valid.begin(), valid.end(), std::int64_t{0}),
+                         shared_ ? std::optional(place_after(*step)) : std::nullopt);
+      table->own_bytes += bytes_of(*step);
+      table->own.push_back(std::move(*step));
+      if (ahead_.at_first() > 0)
+        agreement.read_ahead(ahead_.beside(std::ssize(table->own), table->own_bytes));
+    }
+    if (ends) agreement.end();
+    return !ends;
+  }
+
+  /// One round: says what lies ready, hears the others, releases.
+  void hold_round() {
+    RankStatus text;
+    std::int64_t step = 0;
+    {
+      const std::lock_guard lock(table_->mutex);
+      // A round that an interrupt broke off goes on with what was said there.
+      if (!said_) said_ = table_->agreement.say();
+      step = first_step_ + released_;
+    }
+    std::vector<RankStatus> texts;
+    for (const auto& one :
+         rounds_->run(said_->encode(), step, [this] { throw_if_stopped(); }, [this] { return wanted(); }))
+      texts.push_back(RankStatus::decode(one));
+    said_.reset();
+    counter_.add();
+    Change table(*table_);
+    const auto before = table->agreement.released();
+    table->agreement.apply(texts);
+    released_ += table->agreement.released() - before;
+    if (const auto& failure = table->agreement.failure()) table->error = describe(*failure);
+  }
+
+  void throw_if_stopped() {
+    const std::lock_guard lock(table_->mutex);
+    if (table_->stopped) throw Stopped();
+  }
+
+  bool wanted() {
+    const std::lock_guard lock(table_->mutex);
+    return table_->wanted || !reader_;
+  }
+
+  void settle(const std::exception_ptr& error) { Change(*table_)->error = error; }
+
+  /// The same on every rank; on the one that failed, around its own error.
+  std::exception_ptr describe(const Agreement::Failure& failure) const {
+    const PeerError error("DistributedIterator: rank " + std::to_string(failure.rank) + " failed: at step " +
+                          std::to_string(first_step_ + released_) + ": " + failure.message);
+    if (failure.rank != rounds_->rank() || failure.apart) return std::make_exception_ptr(error);
+    try {
+      try {
+        std::rethrow_exception(table_->own_error);
+      } catch (...) {
+        std::throw_with_nested(error);
+      }
+    } catch (...) {
+      return std::current_exception();
+    }
+  }
+
+  /// Until a step is released, or nothing follows.
+  void wait() {
+    std::unique_lock lock(table_->mutex);
+    if (table_->hands_out()) return;
+    waits_.add();
+    table_->wanted = true;
+    wait_polling(table_->released, lock, [this] { poll(); }, [this] { return table_->hands_out(); });
+    table_->wanted = false;
+  }
+
+  /// This rank's own source may be what is waited for; then nobody listens to the peers meanwhile.
+  void poll() const {
+    if (const auto& check = interrupt_check()) check();
+    rounds_->check(next_step_);
+  }
+
+  /// What the agreement released of the next step, and the rank's own step there, if it has one.
+  struct Taken {
+    Round::Step agreed;
+    std::optional<BuiltStep> own;
+  };
+
+  std::optional<Taken> take() {
+    Change table(*table_);
+    if (table->agreement.released() == 0) {
+      if (table->error) std::rethrow_exception(table->error);
+      return std::nullopt;
+    }
+    bool own = false;
+    Taken taken{table->agreement.take(own), std::nullopt};
+    ++next_step_;
+    if (!own) return taken;
+    taken.own = std::move(table->own.front());
+    table->own.pop_front();
+    table->own_bytes -= bytes_of(*taken.own);
+    return taken;
+  }
+
+  // Of the thread that makes own steps.
+  OpenLane open_;
+  std::unique_ptr<StepSource> own_;
+  Start own_at_;              // after the last of them
+  bool interrupted_ = false;  // own_ is not there
+
+  std::shared_ptr<PeerRounds> rounds_;
+  Counter& counter_;
+  std::int64_t first_step_;
+  bool shared_;  // the ranks read one stream, each for itself
+  StepsAhead ahead_;
+  ProcessOwned<Table> table_;
+  Counter waits_;
+  // Of the thread that holds the rounds.
+  std::int64_t released_ = 0;
+  std::optional<RankStatus> said_;  // in a round that is not over
+  // Of the consumer.
+  std::int64_t next_step_ = first_step_;
+  OwnSteps own_steps_;
+  // Last, because they use the others.
+  std::optional<WorkerThread> reader_;
+  std::optional<WorkerThread> speaker_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepSource> open_synchronized_source(const DistributionPtr& distribution,
+                                                     const IterContext& context, const Start& start,
+                                                     const DeviceTransferPtr& transfer,
+                                                     std::shared_ptr<PeerRounds> rounds, Counter& counter,
+                                                     std::int64_t row_start) {
+  StepsAhead ahead(*distribution);
+  const Reading reading = ahead.at_first() > 0 ? Reading::kHere : Reading::kAhead;
+  auto open = [=](const Start& at) { return open_step_source(distribution, context, at, transfer, reading); };
+  OwnSteps own_steps(distribution, context, start, row_start);
+  return std::make_unique<SynchronizedStepSource>(distribution, std::move(open), std::move(own_steps), start,
+                                                  std::move(rounds), counter, std::move(ahead));
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,208 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/sharding/auto_shard.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "distribute/splitting/batch_sizes.h"
+#include "ops/ops.h"
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+namespace {
+
+/// Why the sources below `node` cannot be assigned file by file; nullopt: they can.
+std::optional<std::string> no_files(const Node& node) {
+  if (takes_files(node)) return std::nullopt;
+  const auto inputs = node.inputs();
+  if (inputs.empty()) return node.describe() + " does not read files";
+  if (!node.traits().pass_through) return "sharding by file cannot look through " + node.describe();
+  for (const NodePtr& input : inputs) {
+    if (auto reason = no_files(*input)) return reason;
+  }
+  return std::nullopt;
+}
+
+/// `node` with `change` applied to its inputs.
+template <class Change>
+NodePtr change_inputs(const NodePtr& node, Change change) {
+  std::vector<NodePtr> inputs = node->inputs();
+  if (inputs.empty()) return node;
+  for (NodePtr& input : inputs) input = change(input);
+  return node->with_inputs(std::move(inputs));
+}
+
+/// The nodes below `node` that take names of files. REQUIRES: `no_files(node)` finds none missing.
+void collect_takers(const NodePtr& node, std::vector<NodePtr>& takers) {
+  if (takes_files(*node)) {
+    takers.push_back(node);
+    return;
+  }
+  for (const NodePtr& input : node->inputs()) collect_takers(input, takers);
+}
+
+/// A random op at or below `node`, as far as there is one input.
+bool draws(const Node& node) {
+  if (node.traits().random) return true;
+  const auto inputs = node.inputs();
+  return inputs.size() == 1 && draws(*inputs.front());
+}
+
+/// Whether what the op makes of a name does not depend on which names came before.
+bool takes_each_for_itself(const Traits& op) {
+  return op.random || (op.pass_through && !op.counts && !op.batches);
+}
+
+/// This worker's names. The shard stands before a shuffle, so that workers need not draw the same order; but
+/// behind what chooses or numbers shuffled names, as that is done once for all workers.
+NodePtr shard_names(const NodePtr& names, std::int64_t num_workers, std::int64_t worker) {
+  if (!draws(*names) || !takes_each_for_itself(names->traits()))
+    return ops::shard(names, num_workers, worker, /*require_non_empty=*/true);
+  return change_inputs(names, [&](const NodePtr& input) { return shard_names(input, num_workers, worker); });
+}
+
+/// `node` with `change` applied to every node below that takes names of files.
+template <class Change>
+NodePtr change_takers(const NodePtr& node, Change change) {
+  if (node->traits().asserts_size) return change_takers(node->inputs().at(0), change);
+  if (takes_files(*node)) return change(node);
+  return change_inputs(node, [&](const NodePtr& input) { return change_takers(input, change); });
+}
+
+NodePtr shard_files(const NodePtr& node, std::int64_t num_workers, std::int64_t worker) {
+  return change_takers(node, [&](const NodePtr& taker) {
+    return change_inputs(taker,
+                         [&](const NodePtr& names) { return shard_names(names, num_workers, worker); });
+  });
+}
+
+/// What keeps elements by their number above the nodes that take names of files: sharded by file, it counts
+/// on each worker for itself, as tf.distribute does.
+void collect_counting(const NodePtr& node, std::string& found) {
+  if (takes_files(*node)) return;
+  for (const NodePtr& input : node->inputs()) collect_counting(input, found);
+  if (node->traits().counts) found += "; " + node->describe() + " counts on each worker for itself";
+}
+
+/// Whether one of these is there.
+bool counts_records(const Node& node) {
+  std::string found;
+  collect_counting(node.shared_from_this(), found);
+  return !found.empty();
+}
+
+/// A node that gets too few files for `num_workers`; null if there is none. No files at all are enough.
+NodePtr find_short(const std::vector<NodePtr>& takers, std::int64_t num_workers) {
+  for (const NodePtr& taker : takers) {
+    const std::int64_t files = taker->inputs().at(0)->cardinality();
+    if (files > 0 && files < num_workers) return taker;
+  }
+  return nullptr;
+}
+
+std::string too_few(const Node& taker, std::int64_t num_workers) {
+  return taker.describe() + " gets only " + std::to_string(taker.inputs().at(0)->cardinality()) +
+         " file(s), fewer than the " + std::to_string(num_workers) + " workers";
+}
+
+/// This worker's range of the records, one after the other.
+NodePtr shard_records(const NodePtr& node, std::int64_t num_workers, std::int64_t worker) {
+  return change_takers(node, [&](const NodePtr& reader) {
+    const std::int64_t records = reader->cardinality();
+    const std::int64_t share = records / num_workers;
+    const std::int64_t longer = records % num_workers;
+    const std::int64_t begin = worker * share + std::min(worker, longer);
+    return ops::take(ops::skip(reader, begin), share + (worker < longer ? 1 : 0));
+  });
+}
+
+/// Replaces the marks; `found` tells whether there was one.
+NodePtr shard_hints(const NodePtr& node, std::int64_t num_workers, std::int64_t worker, bool& found) {
+  if (node->traits().shard_hint) {
+    found = true;
+    const NodePtr input = node->inputs().at(0);
+    const std::int64_t elements = input->cardinality();
+    if (elements > 0 && elements < num_workers) {
+      throw InvalidArgumentError("auto_shard: `shard(SHARD_HINT, 0)` gets only " + std::to_string(elements) +
+                                 " element(s), fewer than the " + std::to_string(num_workers) + " workers.");
+    }
+    return ops::shard(input, num_workers, worker, /*require_non_empty=*/true);
+  }
+  bool below = false;
+  NodePtr changed = change_inputs(
+      node, [&](const NodePtr& input) { return shard_hints(input, num_workers, worker, below); });
+  found = found || below;
+  return below ? changed : node;
+}
+
+Sharding by_hint(const NodePtr& node, std::int64_t num_workers, std::int64_t worker) {
+  bool found = false;
+  NodePtr sharded = shard_hints(node, num_workers, worker, found);
+  if (!found) return {node, AutoShardPolicy::kOff, "the pipeline has no shard(SHARD_HINT, 0)"};
+  return {std::move(sharded), AutoShardPolicy::kHint,
+          "shard(SHARD_HINT, 0) became shard(" + std::to_string(num_workers) + ", " + std::to_string(worker) +
+              ")"};
+}
+
+Sharding by_data(const NodePtr& node, std::int64_t num_workers, const std::string& why) {
+  std::string reason =
+      num_workers == 1 ? "one worker reads everything" : "each worker keeps its parts of each batch";
+  if (!why.empty()) reason += ": " + why;
+  return {node, AutoShardPolicy::kData, std::move(reason)};
+}
+
+Sharding by_file(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_workers, std::int64_t worker) {
+  if (num_workers == 1) return {node, AutoShardPolicy::kFile, "one worker reads all files"};
+  std::vector<NodePtr> takers;
+  collect_takers(node, takers);
+  const NodePtr lacking = find_short(takers, num_workers);
+  if (lacking == nullptr) {
+    std::string reason = "each worker reads files i mod " + std::to_string(num_workers);
+    collect_counting(node, reason);
+    return {shard_files(node, num_workers, worker), AutoShardPolicy::kFile, std::move(reason)};
+  }
+  std::string reason = too_few(*lacking, num_workers);
+  if (policy == AutoShardPolicy::kFile) {
+    throw InvalidArgumentError(
+        "auto_shard: Could not apply FILE based sharding: " + reason +
+        ". Set the auto sharding policy to DATA or OFF, or split the data into at least "
+        "as many files as there are workers.");
+  }
+  // Readers that have to stay in step with each other (zip), and ops that choose among all records: then
+  // parts of batches are assigned.
+  const bool indexed = takers.size() == 1 && lacking->traits().reader && lacking->cardinality() >= 0;
+  if (!indexed || counts_records(*node)) return by_data(node, num_workers, reason);
+  return {shard_records(node, num_workers, worker), AutoShardPolicy::kFile,
+          "each worker reads its range of the records: " + reason};
+}
+
+}  // namespace
+
+bool takes_files(const Node& node) { return node.traits().reader || node.yields_readers(); }
+
+Sharding auto_shard(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_workers,
+                    std::int64_t worker) {
+  check_worker("auto_shard", num_workers, worker);
+  switch (policy) {
+    case AutoShardPolicy::kOff:
+      return {node, policy, "every worker reads everything"};
+    case AutoShardPolicy::kHint:
+      return by_hint(node, num_workers, worker);
+    case AutoShardPolicy::kData:
+      return by_data(node, num_workers, "");
+    case AutoShardPolicy::kFile:
+      if (const auto reason = num_workers == 1 ? std::nullopt : no_files(*node)) {
+        throw NotFoundError("auto_shard: policy FILE assigns whole files, but " + *reason +
+                            ". Set `auto_shard_policy` to DATA or OFF.");
+      }
+      return by_file(node, policy, num_workers, worker);
+    case AutoShardPolicy::kAuto:
+      break;
+  }
+  if (const auto reason = no_files(*node)) return by_data(node, num_workers, *reason);
+  return by_file(node, policy, num_workers, worker);
+}
+
+}  // namespace torch_distinput

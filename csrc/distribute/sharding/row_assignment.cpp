@@ -1,0 +1,141 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/sharding/row_assignment.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "distribute/splitting/batch_sizes.h"
+#include "distribute/splitting/infer_batch_size.h"
+
+namespace torch_distinput {
+namespace {
+
+std::vector<std::int64_t> numbers(std::int64_t first, std::int64_t step, std::int64_t count) {
+  std::vector<std::int64_t> result(static_cast<std::size_t>(count));
+  for (auto& number : result) number = std::exchange(first, first + step);
+  return result;
+}
+
+/// The splitter that tf.distribute would run.
+void split_as_tf(RowAssignment& assignment) {
+  const Replicas& replicas = assignment.replicas;
+  const bool data = assignment.sharding.applied == AutoShardPolicy::kData;
+  // Whole batches must stay together where workers keep parts k mod workers of one stream.
+  if (data || assignment.batch <= 0) {
+    assignment.splitter = legacy_splitter(replicas.all());
+    assignment.splitter_reason = data ? "policy DATA needs a fixed number of parts a batch"
+                                      : "the batch size cannot be inferred, so each batch is cut as it comes";
+    if (data) {
+      assignment.width = replicas.all();
+      assignment.local = numbers(replicas.worker, replicas.workers, replicas.per_worker);
+      assignment.strided = true;
+    }
+    return;
+  }
+  assignment.splitter = v2_splitter(
+      batch_sizes_for_worker(assignment.batch, replicas.workers, replicas.per_worker, replicas.worker));
+  assignment.splitter_reason = "sizes in turn, across the borders of batches: policy " +
+                               policy_name(assignment.sharding.applied) + " with a known batch size";
+}
+
+void split_balanced(RowAssignment& assignment, const std::vector<double>& weights) {
+  const Replicas& replicas = assignment.replicas;
+  const bool shared = replicas.workers == 1 || assignment.sharding.applied == AutoShardPolicy::kData;
+  if (shared) {
+    assignment.width = replicas.all();
+    assignment.local = numbers(replicas.worker * replicas.per_worker, 1, replicas.per_worker);
+  }
+  assignment.splitter = balanced_splitter(assignment.width, weights);
+  assignment.splitter_reason = weights.empty() ? "split=\"balanced\"" : "split=\"balanced\" with weights";
+}
+
+void split_nothing(RowAssignment& assignment) {
+  assignment.whole = true;
+  assignment.splitter = whole_splitter();
+  assignment.unbatched = !has_rows(*assignment.node);
+  if (!assignment.unbatched) assignment.batch = infer_batch_size(*assignment.node);
+}
+
+std::int64_t part_dim0(std::int64_t rows, const RowAssignment& assignment, Split split, bool weighted) {
+  if (rows == kUnknownDim) return kUnknownDim;
+  const std::int64_t all = assignment.replicas.all();
+  if (split == Split::kTf && assignment.batch > 0) {
+    // As recorded, also where policy DATA then cuts the batches the other way.
+    const std::int64_t size = assignment.batch / all;
+    return assignment.batch % all == 0 && rows % size == 0 ? size : kUnknownDim;
+  }
+  return rows % all == 0 && !weighted ? rows / all : kUnknownDim;
+}
+
+}  // namespace
+
+std::int64_t RowAssignment::place_of(std::int64_t replica) const {
+  if (!strided) return replica;
+  return replica % replicas.per_worker * replicas.workers + replica / replicas.per_worker;
+}
+
+IterContext RowAssignment::context_of_stream(IterContext context) const {
+  const bool others_differ = from_function || sharding.applied == AutoShardPolicy::kFile ||
+                             sharding.applied == AutoShardPolicy::kHint;
+  context.stream = others_differ ? static_cast<std::uint64_t>(replicas.worker) : 0;
+  return context;
+}
+
+RowAssignment assign_rows(const NodePtr& node, AutoShardPolicy policy, const Replicas& replicas, Split split,
+                          const std::vector<double>& weights) {
+  RowAssignment assignment;
+  assignment.replicas = replicas;
+  assignment.sharding = auto_shard(node, policy, replicas.workers, replicas.worker);
+  assignment.node = assignment.sharding.node;
+  assignment.width = replicas.per_worker;
+  assignment.local = numbers(0, 1, replicas.per_worker);
+  if (replicas.all() == 1) {
+    split_nothing(assignment);
+    assignment.splitter_reason = "one replica takes every batch whole";
+    return assignment;
+  }
+  require_rows(*node, "distribute_dataset");
+  assignment.batch = infer_batch_size(*node);
+  if (split == Split::kTf) {
+    split_as_tf(assignment);
+  } else {
+    split_balanced(assignment, weights);
+  }
+  return assignment;
+}
+
+RowAssignment assign_whole(const NodePtr& node, const Replicas& replicas) {
+  RowAssignment assignment;
+  assignment.node = node;
+  assignment.replicas = replicas;
+  assignment.sharding = {node, AutoShardPolicy::kOff, "the function that makes the dataset shards it"};
+  assignment.from_function = true;
+  assignment.width = replicas.per_worker;
+  assignment.local = numbers(0, 1, replicas.per_worker);
+  split_nothing(assignment);
+  assignment.splitter_reason = "the function that makes the dataset batches it";
+  return assignment;
+}
+
+ElementSpec part_spec(const ElementSpec& spec, const RowAssignment& assignment, Split split, bool weighted) {
+  if (assignment.whole) return spec;
+  ElementSpec part = spec;
+  for (LeafSpec& leaf : part.leaves) {
+    leaf = replace_dim0(leaf, part_dim0(dim0(leaf).value_or(kUnknownDim), assignment, split, weighted));
+  }
+  return part;
+}
+
+bool statically_shaped(const ElementSpec& spec) {
+  const auto known = [](std::int64_t dim) { return dim != kUnknownDim; };
+  return std::all_of(spec.leaves.begin(), spec.leaves.end(), [&](const LeafSpec& leaf) {
+    const std::optional<Dims>* shape = nullptr;
+    if (const auto* dense = std::get_if<TensorSpec>(&leaf)) shape = &dense->shape;
+    if (const auto* strings = std::get_if<StringSpec>(&leaf)) shape = &strings->shape;
+    if (shape != nullptr) return shape->has_value() && std::all_of((*shape)->begin(), (*shape)->end(), known);
+    return known(dim0(leaf).value_or(0));
+  });
+}
+
+}  // namespace torch_distinput

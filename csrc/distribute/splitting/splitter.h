@@ -1,0 +1,59 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "distribute/splitting/part.h"
+
+namespace torch_distinput {
+
+/// Cuts a sequence of elements into a sequence of parts, by arithmetic on row counts alone: the paths
+/// differ only in how they fetch what a part names. Immutable; any thread may use it.
+///
+/// Parts come in rounds of `parts()`: one element, or for sizes taken in turn one pass over the sizes.
+class Splitter {
+ public:
+  virtual ~Splitter() = default;
+
+  /// The next `count` parts, fewer only at the end of the data. Advances `split`; when `counts` throws,
+  /// `split` stays.
+  virtual std::vector<Part> assign(SplitPosition& split, RowCounts& counts, std::int64_t count) const = 0;
+
+  /// Parts a round.
+  virtual std::int64_t parts() const = 0;
+  /// Rows a round takes across elements; nullopt: a round is one element, whatever its rows.
+  virtual std::optional<std::int64_t> round_rows() const = 0;
+
+  /// The rows of parts [first, first + count) (modulo the round) of a full batch of `batch` rows.
+  virtual std::vector<std::int64_t> shares(std::int64_t batch, std::int64_t first,
+                                           std::int64_t count) const = 0;
+
+  /// Whether leaves with different numbers of rows are each cut by themselves; else they are refused.
+  virtual bool cuts_leaves() const { return false; }
+
+  /// `legacy(num_replicas=2)`. Splitters with equal texts share iterators.
+  virtual std::string describe() const = 0;
+};
+using SplitterPtr = std::shared_ptr<const Splitter>;
+
+/// Every element by itself, in `num_replicas` parts of ceil(rows / num_replicas): the last ones may be
+/// short or empty. Leaves that disagree are each cut by their own number of rows.
+SplitterPtr legacy_splitter(std::int64_t num_replicas);
+
+/// `sizes` taken in turn, across the borders of elements. Ends after a short part; a size 0 gives a part
+/// without rows even after the last row. REQUIRES: not all sizes are 0.
+SplitterPtr v2_splitter(std::vector<std::int64_t> sizes);
+
+/// Every element by itself, contiguous and in order, in parts that differ by at most one row. With
+/// `weights`, one positive number a replica: shares in proportion to them, rounded by largest remainder,
+/// ties to the lower replica. Empty `weights`: equal shares.
+SplitterPtr balanced_splitter(std::int64_t num_replicas, std::vector<double> weights);
+
+/// Every element is one part.
+SplitterPtr whole_splitter();
+
+}  // namespace torch_distinput

@@ -1,0 +1,110 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/splitting/step_schedule.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace torch_distinput {
+
+std::optional<PlannedStep> StepSchedule::next(RowCounts& counts) {
+  if (!error_) {
+    learn_batch(counts);
+    look_ahead(counts);
+  }
+  if (settled_ > 0 && ends(0)) {
+    ahead_.clear();
+    settled_ = 0;
+    data_ended_ = true;
+  }
+  if (settled_ > 0) return plan_front(counts);
+  if (error_) std::rethrow_exception(error_);
+  return std::nullopt;
+}
+
+void StepSchedule::learn_batch(RowCounts& counts) {
+  const bool needed = fills() || rules_.tail == Tail::kDrop;
+  if (!needed || rules_.batch >= 0 || rules_.splitter->round_rows()) return;
+  rules_.batch = counts.rows(counts.from_start(0)).value_or(0);
+}
+
+void StepSchedule::look_ahead(RowCounts& counts) {
+  // Whether a step is the last one takes a look at the next; whether that one is dropped, at one more.
+  const std::size_t wanted = rules_.tail == Tail::kDrop ? 3 : 2;
+  while (settled_ < wanted && !data_ended_) assign(counts);
+}
+
+void StepSchedule::assign(RowCounts& counts) {
+  AssignedStep step{.before = assigned_to_, .after = assigned_to_};
+  try {
+    step.parts = rules_.splitter->assign(step.after, counts, rules_.width);
+  } catch (...) {
+    // More data was to come, so nothing that is held back is the end.
+    error_ = std::current_exception();
+    data_ended_ = true;
+    settled_ = ahead_.size();
+    return;
+  }
+  data_ended_ = step.parts.empty();
+  if (data_ended_) return;
+  while (std::ssize(step.parts) < rules_.width) step.parts.push_back({.present = false});
+  for (const Part& part : step.parts) step.rows += part.rows;
+  assigned_to_ = step.after;
+  ahead_.push_back(std::move(step));
+  if (ahead_.back().rows > 0 || rules_.endless || rules_.keeps_empty) settled_ = ahead_.size();
+}
+
+PlannedStep StepSchedule::plan_front(RowCounts& counts) {
+  const bool last = is_last(0);
+  AssignedStep step = std::move(ahead_.front());
+  PlannedStep planned{.batch = rules_.batch, .complete = is_complete(step), .before = at_};
+  at_ = {.step = at_.step + 1, .row = at_.row + step.rows, .split = step.after};
+  planned.after = at_;
+  planned.last = last || (settled_ > 1 && ends(1));
+  planned.last_complete = planned.last || (settled_ > 1 && !is_complete(ahead_[1]));
+  if (planned.last) planned.left_out = left_out();
+  planned.valid = fill_short_step(rules_.tail, step, last, shares(step), counts);
+  planned.global_valid = std::accumulate(planned.valid.begin(), planned.valid.end(), std::int64_t{0});
+  planned.parts = std::move(step.parts);
+  ahead_.pop_front();
+  --settled_;
+  return planned;
+}
+
+std::vector<std::vector<bool>> StepSchedule::left_out() const {
+  std::vector<std::vector<bool>> steps;
+  for (std::size_t i = settled_; i < ahead_.size(); ++i) {
+    auto& present = steps.emplace_back();
+    for (const Part& part : ahead_[i].parts) present.push_back(part.present);
+  }
+  return steps;
+}
+
+bool StepSchedule::is_last(std::size_t index) const {
+  return data_ended_ && !error_ && index + 1 == settled_;
+}
+
+bool StepSchedule::is_complete(const AssignedStep& step) const {
+  return fills() ||
+         std::all_of(step.parts.begin(), step.parts.end(), [](const Part& part) { return part.present; });
+}
+
+bool StepSchedule::ends(std::size_t index) const {
+  if (rules_.tail == Tail::kUntilFirst && is_rest(index)) return false;
+  const auto full = shares(ahead_[index]);
+  return tail_ends(rules_.tail, ahead_[index], is_last(index),
+                   std::accumulate(full.begin(), full.end(), std::int64_t{0}));
+}
+
+/// Whether the step is what an earlier run, with batches of another size, had left of one; it says nothing
+/// about the end of the data.
+bool StepSchedule::is_rest(std::size_t index) const {
+  const SplitPosition& before = ahead_[index].before;
+  return before.row > 0 && before == start_ && !is_last(index);
+}
+
+std::vector<std::int64_t> StepSchedule::shares(const AssignedStep& step) const {
+  if (rules_.tail == Tail::kZeroRows || rules_.tail == Tail::kUntilFirst) return {};
+  return rules_.splitter->shares(std::max<std::int64_t>(rules_.batch, 0), step.before.part, rules_.width);
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,59 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "distribute/sharding/row_assignment.h"
+#include "torch_distinput/options.h"
+#include "torch_distinput/state.h"
+#include "torch_distinput/strategy.h"
+
+namespace torch_distinput {
+
+struct Distribution;
+using DistributionPtr = std::shared_ptr<const Distribution>;
+
+/// A dataset under a strategy: all that its iterators share and nobody changes. Any thread may use it.
+struct Distribution {
+  RowAssignment assignment;
+  Options options;  ///< of the pipeline
+  InputOptions input;
+  std::vector<c10::Device> devices;  ///< of the local replicas
+  NodePtr node;  ///< the dataset as the user gave it, the same on every worker; null: each has its own
+  SpecPtr spec;  ///< of the global batches; null: not known before data is read
+  std::int64_t cardinality = 0;  ///< of the dataset as the user gave it
+  bool completes = false;        ///< steps that lack parts are completed (`partial_batch_handling`)
+  /// One for each local replica, which reads its own dataset (`ReplicationMode::kPerReplica`); else empty.
+  /// `assignment` is then that of the first.
+  std::vector<DistributionPtr> pipelines = {};
+  /// The states of a run on another number of workers, of which this is the rest of the epoch.
+  std::optional<State> rest = {};
+
+  /// Whether all workers read one stream and deal it out by arithmetic; else they must agree on its end.
+  bool one_stream() const { return node && assignment.sharding.applied == AutoShardPolicy::kData; }
+
+  /// Whether rows that fail are skipped.
+  bool skips() const { return options.skip.has_value(); }
+
+  ScheduleRules rules() const {
+    return {assignment.splitter,
+            assignment.width,
+            input.tail,
+            assignment.batch,
+            assignment.node->cardinality() == kInfiniteCardinality,
+            assignment.from_function};
+  }
+};
+
+/// Whether a step may come without the parts of some replicas, as tf.distribute decides it.
+inline bool may_lack_parts(const Distribution& distribution) {
+  const bool one_shape = distribution.spec && statically_shaped(*distribution.spec);
+  return distribution.cardinality != kInfiniteCardinality &&
+         (distribution.assignment.replicas.workers > 1 || !one_shape);
+}
+
+}  // namespace torch_distinput

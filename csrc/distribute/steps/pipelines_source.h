@@ -1,0 +1,17 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "distribute/steps/step_source.h"
+
+namespace torch_distinput {
+
+/// Runs the pipelines of the local replicas side by side: step t is made of their steps t. A replica whose
+/// data has ended gets zero rows; with tail `kUntilFirst` all stop before it. `sources`: one for each local
+/// replica, at the places of `start`. REQUIRES: `distribution->pipelines` is not empty.
+std::unique_ptr<StepSource> join_pipelines(const DistributionPtr& distribution, const Start& start,
+                                           std::vector<std::unique_ptr<StepSource>> sources);
+
+}  // namespace torch_distinput

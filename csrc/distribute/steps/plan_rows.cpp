@@ -1,0 +1,79 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/steps/plan_rows.h"
+
+#include <algorithm>
+
+namespace torch_distinput {
+
+std::shared_ptr<PlanRows> PlanRows::make(PlanPtr plan, bool unbatched) {
+  if (!plan) return nullptr;
+  const bool known = unbatched || plan->size() == 0 || plan->rows(0) != kUnknownRows;
+  return known ? std::make_shared<PlanRows>(std::move(plan), unbatched) : nullptr;
+}
+
+std::optional<std::int64_t> PlanRows::rows(std::int64_t element) {
+  if (element >= size_) return std::nullopt;
+  return unbatched_ ? 1 : plan_->rows(element);
+}
+
+std::int64_t PlanRows::rows_before(std::int64_t element) const {
+  return unbatched_ ? element : plan_->rows_before(element);
+}
+
+SplitPosition PlanRows::locate(std::int64_t row) const {
+  // rows_before(low) <= row, and the element that has the row is below high.
+  std::int64_t low = 0;
+  std::int64_t high = size_;
+  if (size_ == kEndless) {
+    for (high = 1; rows_before(high) <= row;) high *= 2;
+  }
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (rows_before(middle + 1) <= row) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return {.element = low, .row = low == size_ ? 0 : row - rows_before(low)};
+}
+
+namespace {
+
+/// Rounds of parts before the end of the data; the last one may be short.
+std::int64_t count_rounds(const Splitter& splitter, const PlanRows& rows) {
+  const auto round = splitter.round_rows();
+  return round ? rows.rows_before(rows.size()) / *round : rows.size();
+}
+
+/// Steps begin where a round begins, but not at each one where a round has fewer parts than a step.
+std::int64_t rounds_a_step(const ScheduleRules& rules) {
+  return std::max<std::int64_t>(rules.width / rules.splitter->parts(), 1);
+}
+
+StepPosition round_start(const ScheduleRules& rules, const PlanRows& rows, std::int64_t round) {
+  const auto round_rows = rules.splitter->round_rows();
+  StepPosition start{.step = round * rules.splitter->parts() / rules.width};
+  start.split = round_rows ? rows.locate(round * *round_rows) : SplitPosition{.element = round};
+  return start;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> count_steps(const ScheduleRules& rules, PlanRows& rows, bool only_complete) {
+  if (rows.size() == kEndless || rules.endless) return std::nullopt;
+  std::int64_t first = count_rounds(*rules.splitter, rows);
+  for (std::int64_t back = 2;; back *= 8) {
+    // A step that is found near the end proves that all steps before it are delivered, except for a tail
+    // rule that may end the epoch anywhere.
+    first = rules.tail == Tail::kUntilFirst ? 0 : std::max<std::int64_t>(first - back, 0);
+    first -= first % rounds_a_step(rules);
+    const StepPosition start = round_start(rules, rows, first);
+    StepSchedule schedule(rules, start);
+    std::int64_t steps = 0;
+    while (const auto step = schedule.next(rows)) steps += step->complete || !only_complete ? 1 : 0;
+    if (steps > 0 || first == 0) return start.step + steps;
+  }
+}
+
+}  // namespace torch_distinput

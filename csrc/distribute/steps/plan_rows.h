@@ -1,0 +1,43 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "distribute/splitting/part.h"
+#include "distribute/splitting/step_schedule.h"
+#include "torch_distinput/plan.h"
+
+namespace torch_distinput {
+
+/// The row counts of a plan that knows them without reading data. Any thread may use it.
+class PlanRows final : public RowCounts {
+ public:
+  /// `unbatched`: each element counts as one row. Null where `plan` does not know its rows.
+  static std::shared_ptr<PlanRows> make(PlanPtr plan, bool unbatched);
+
+  PlanRows(PlanPtr plan, bool unbatched)
+      : plan_(std::move(plan)), size_(plan_->size()), unbatched_(unbatched) {}
+
+  std::optional<std::int64_t> rows(std::int64_t element) override;
+  std::int64_t rows_before(std::int64_t element) const;
+  /// Elements, or `kEndless`.
+  std::int64_t size() const noexcept { return size_; }
+  bool unbatched() const noexcept { return unbatched_; }
+  const PlanPtr& plan() const noexcept { return plan_; }
+
+  /// The place after the first `row` rows, between two parts.
+  SplitPosition locate(std::int64_t row) const;
+
+ private:
+  PlanPtr plan_;
+  std::int64_t size_;
+  bool unbatched_;
+};
+
+/// The steps of an epoch, without those that `StepSchedule` leaves out; `only_complete`: without those
+/// that lack a part. Nullopt where the data never ends. Looks at the end of the data alone where it can.
+std::optional<std::int64_t> count_steps(const ScheduleRules& rules, PlanRows& rows, bool only_complete);
+
+}  // namespace torch_distinput

@@ -1,0 +1,117 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/steps/random_access_source.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "core/state_reader.h"
+#include "distribute/steps/planned_steps.h"
+#include "distribute/steps/read_ahead.h"
+#include "execution/execution_context.h"
+#include "kernels/rows.h"
+#include "runtime/arena.h"
+#include "runtime/worker_thread.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput {
+namespace {
+
+/// Makes step after step, by many threads at a time.
+class StepMaker {
+ public:
+  StepMaker(DistributionPtr distribution, std::shared_ptr<PlanRows> rows, const StepPosition& start,
+            DeviceTransferPtr transfer)
+      : distribution_(std::move(distribution)),
+        rows_(rows),
+        steps_(distribution_->rules(), start, std::move(rows)),
+        transfer_(std::move(transfer)) {}
+
+  std::optional<BuiltStep> make(std::int64_t index) {
+    const auto planned = steps_.take(index);
+    if (!planned) return std::nullopt;
+    Element with_rows;
+    return build_step(*distribution_, *planned, transfer_, [&](const Part& part) {
+      if (rows_->unbatched()) return fetch(part);
+      // No need to fetch data for the shape of a part without rows.
+      if (part.rows == 0 && with_rows.rows()) return slice_rows(with_rows, 0, 0, "distribute_dataset");
+      Element rows = rows_->plan()->take_rows(part.segments);
+      if (part.rows > 0) with_rows = rows;
+      return rows;
+    });
+  }
+
+ private:
+  Element fetch(const Part& part) const {
+    std::int64_t position = part.segments.front().element;
+    return std::move(rows_->plan()->fetch({&position, 1}).front());
+  }
+
+  DistributionPtr distribution_;
+  std::shared_ptr<PlanRows> rows_;
+  PlannedSteps steps_;
+  DeviceTransferPtr transfer_;
+};
+
+class RandomAccessStepSource final : public StepSource {
+ public:
+  using Producer = OrderedProducer<std::optional<BuiltStep>>;
+
+  RandomAccessStepSource(const std::shared_ptr<StepMaker>& maker, std::shared_ptr<Executor> executor,
+                         ProducerOptions ahead)
+      : producer_([maker](std::int64_t index) { return maker->make(index); }, 0,
+                  std::numeric_limits<std::int64_t>::max(), std::move(executor), ahead) {}
+
+  std::optional<BuiltStep> next() override {
+    if (ended_) return std::nullopt;
+    auto item = producer_.next(interrupt_check());
+    ended_ = !item || !*item;
+    return ended_ ? std::nullopt : std::move(*item);
+  }
+  bool ready() const override { return ended_ || producer_.ready(); }
+  std::int64_t waits() const override { return producer_.waits(); }
+  bool survives_interrupt() const override { return !producer_.failed(); }
+
+ private:
+  Producer producer_;
+  bool ended_ = false;
+};
+
+std::shared_ptr<Executor> executor_for(const Distribution& distribution, const PlanRows& rows,
+                                       const IterContext& context) {
+  if (distribution.input.per_replica_buffer_size == 0) return serial_executor();
+  const PlanTraits traits = rows.plan()->traits();
+  if (!traits.runs_user_code && traits.blocks)
+    return make_thread_pool_beside(*context.execution->executor, "tdi-read");
+  if (!traits.runs_user_code) return context.execution->executor;
+  return make_thread_pool(static_cast<int>(std::max<std::int64_t>(traits.num_parallel_calls, 1)),
+                          "tdi-distribute");
+}
+
+}  // namespace
+
+std::unique_ptr<StepSource> open_random_access_source(const DistributionPtr& distribution,
+                                                      std::shared_ptr<PlanRows> rows,
+                                                      const IterContext& context, const StepPosition& start,
+                                                      const DeviceTransferPtr& transfer) {
+  auto executor = executor_for(*distribution, *rows, context);
+  ProducerOptions ahead = read_ahead(*distribution, *rows);
+  // A copy to a device has to begin before its step is asked for.
+  if (transfer) ahead.inline_threshold = {};
+  const StepPosition position = fit_position(start, *rows);
+  return std::make_unique<RandomAccessStepSource>(
+      std::make_shared<StepMaker>(distribution, std::move(rows), position, transfer), std::move(executor),
+      ahead);
+}
+
+StepPosition fit_position(StepPosition start, const PlanRows& rows) {
+  const SplitPosition& split = start.split;
+  if (rows.size() == kEndless) check_rows_of_endless("DistributedIterator", split.element, start.row);
+  const bool fits = split.element <= rows.size() &&
+                    rows.rows_before(split.element) + split.row + split.part_rows == start.row;
+  if (!fits) start.split = rows.locate(start.row);
+  return start;
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,165 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/steps/sequential_source.h"
+
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "core/interrupt_poll.h"
+#include "core/stop_scope.h"
+#include "distribute/steps/element_window.h"
+#include "execution/open.h"
+#include "runtime/bounded_queue.h"
+#include "runtime/worker_thread.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput {
+namespace {
+
+WindowRules window_rules(const Distribution& distribution) {
+  const Tail tail = distribution.input.tail;
+  WindowRules rules;
+  rules.whole = distribution.assignment.whole;
+  rules.cuts_leaves = distribution.assignment.splitter->cuts_leaves();
+  if (tail == Tail::kRepeat) {
+    const std::int64_t batch = distribution.assignment.batch;
+    rules.kept_rows = batch > 0 ? batch : kFirstElement;
+  }
+  return rules;
+}
+
+WindowInput window_input(const Distribution& distribution, const IterContext& context,
+                         std::shared_ptr<const Upstream> upstream) {
+  const auto opener = [&](const NodePtr& node) {
+    return [node, context] { return open_iterator(node, context); };
+  };
+  WindowInput input{.open = opener(distribution.assignment.node), .upstream = std::move(upstream)};
+  // The rest of an epoch is not its beginning.
+  if (distribution.rest) input.open_epoch = opener(distribution.assignment.sharding.node);
+  return input;
+}
+
+/// Steps made one after the other in the calling thread.
+class StepReader {
+ public:
+  StepReader(DistributionPtr distribution, const IterContext& context, const Start& start,
+             DeviceTransferPtr transfer)
+      : distribution_(std::move(distribution)),
+        transfer_(std::move(transfer)),
+        start_(start.position),
+        skips_(!start.upstream),
+        window_(window_input(*distribution_, context, start.upstream), window_rules(*distribution_)) {}
+
+  std::optional<BuiltStep> next() {
+    if (!schedule_) {
+      if (skips_) skip_rows();
+      schedule_.emplace(distribution_->rules(), start_);
+    }
+    const auto planned = schedule_->next(window_);
+    if (!planned) return std::nullopt;
+    BuiltStep step = build_step(*distribution_, *planned, transfer_,
+                                [this](const Part& part) { return window_.take(part); });
+    step.after.upstream = window_.upstream(planned->after.split.element);
+    window_.drop_before(planned->after.split.element);
+    return step;
+  }
+
+ private:
+  /// Goes to the start by reading: it was saved in the random-access path, which needs no place in the input.
+  void skip_rows() {
+    SplitPosition& split = start_.split;
+    split.element = 0;
+    split.row = start_.row - split.part_rows;
+    InterruptPoll poll;
+    while (split.row > 0) {
+      poll();
+      const auto rows = window_.rows(split.element);
+      if (!rows || *rows > split.row) break;
+      split.row -= *rows;
+      window_.drop_before(++split.element);
+    }
+  }
+
+  DistributionPtr distribution_;
+  DeviceTransferPtr transfer_;
+  StepPosition start_;
+  bool skips_;
+  ElementWindow window_;
+  std::optional<StepSchedule> schedule_;
+};
+
+class InlineSequentialStepSource final : public StepSource {
+ public:
+  InlineSequentialStepSource(DistributionPtr distribution, const IterContext& context, const Start& start,
+                             const DeviceTransferPtr& transfer)
+      : reader_(std::move(distribution), context, start, transfer) {}
+
+  std::optional<BuiltStep> next() override {
+    if (error_) std::rethrow_exception(error_);
+    try {
+      return reader_.next();
+    } catch (...) {
+      error_ = std::current_exception();
+      throw;
+    }
+  }
+
+ private:
+  StepReader reader_;
+  std::exception_ptr error_;
+};
+
+class ThreadedSequentialStepSource final : public StepSource {
+ public:
+  ThreadedSequentialStepSource(DistributionPtr distribution, const IterContext& context, const Start& start,
+                               const DeviceTransferPtr& transfer)
+      : queue_(static_cast<std::size_t>(2 * distribution->input.per_replica_buffer_size - 1)),
+        reader_(std::move(distribution), context, start, transfer),
+        thread_("tdi-distribute", [this] { read(); }) {}
+  ~ThreadedSequentialStepSource() override { queue_.close(); }
+
+  std::optional<BuiltStep> next() override { return queue_.pop(interrupt_check()); }
+  bool ready() const override { return queue_.size() > 0; }
+  std::int64_t waits() const override { return queue_.waits(); }
+  bool survives_interrupt() const override { return true; }
+
+ private:
+  void read() noexcept {
+    const StopScope stop([this] { return queue_.closed(); });
+    try {
+      while (auto step = reader_.next()) {
+        if (!queue_.push(std::move(*step))) return;
+      }
+      queue_.close();
+    } catch (...) {
+      queue_.fail(std::current_exception());
+    }
+  }
+
+  // One step lies ready outside the queue while it is full, and the schedule looks one more ahead.
+  BoundedQueue<BuiltStep> queue_;
+  StepReader reader_;
+  WorkerThread thread_;
+};
+
+/// Whether there is nothing to gain from reading ahead: not where steps have a way to a device before them.
+bool runs_ahead_by_itself(const Distribution& distribution, const IterContext& context,
+                          const DeviceTransferPtr& transfer) {
+  if (context.stream_only || transfer) return false;
+  const PlanPtr plan = distribution.assignment.node->plan(context);
+  return plan && !plan->traits().runs_user_code;
+}
+
+}  // namespace
+
+std::unique_ptr<StepSource> open_sequential_source(const DistributionPtr& distribution,
+                                                   const IterContext& context, const Start& start,
+                                                   const DeviceTransferPtr& transfer, Reading reading) {
+  if (reading == Reading::kHere || distribution->input.per_replica_buffer_size == 0 ||
+      runs_ahead_by_itself(*distribution, context, transfer)) {
+    return std::make_unique<InlineSequentialStepSource>(distribution, context, start, transfer);
+  }
+  return std::make_unique<ThreadedSequentialStepSource>(distribution, context, start, transfer);
+}
+
+}  // namespace torch_distinput

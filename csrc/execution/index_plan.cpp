@@ -1,0 +1,76 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "execution/index_plan.h"
+
+#include <memory>
+#include <numeric>
+#include <utility>
+
+namespace torch_distinput {
+namespace {
+
+class SlicePlan final : public IndexPlan {
+ public:
+  SlicePlan(PlanPtr input, std::int64_t begin, std::int64_t size)
+      : IndexPlan(std::move(input)), begin_(begin), size_(size) {}
+
+  std::int64_t size() const override { return size_; }
+  std::int64_t rows_before(std::int64_t position) const override {
+    return input().rows_before(begin_ + position) - input().rows_before(begin_);
+  }
+
+ private:
+  void translate(std::span<std::int64_t> positions) const override {
+    for (std::int64_t& position : positions) position += begin_;
+  }
+
+  std::int64_t begin_;
+  std::int64_t size_;
+};
+
+}  // namespace
+
+IndexPlan::IndexPlan(PlanPtr input) : input_(std::move(input)) {}
+
+void IndexPlan::gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
+                       std::span<const RowSink> sinks) const {
+  translate(positions);
+  input_->gather(positions, slots, sinks);
+}
+
+std::vector<Element> IndexPlan::fetch(std::span<std::int64_t> positions) const {
+  translate(positions);
+  return input_->fetch(positions);
+}
+
+Element IndexPlan::fetch_batch(std::span<std::int64_t> positions) const {
+  translate(positions);
+  return input_->fetch_batch(positions);
+}
+
+std::int64_t IndexPlan::rows(std::int64_t position) const {
+  translate({&position, 1});
+  return input_->rows(position);
+}
+
+std::int64_t IndexPlan::rows_before(std::int64_t position) const {
+  return totals_.before(position, [this](std::int64_t begin, std::int64_t end) {
+    std::vector<std::int64_t> positions(static_cast<std::size_t>(end - begin));
+    std::iota(positions.begin(), positions.end(), begin);
+    translate(positions);
+    std::int64_t sum = 0;
+    for (const std::int64_t element : positions) sum += input_->rows(element);
+    return sum;
+  });
+}
+
+Element IndexPlan::take_rows(std::span<const Segment> segments) const {
+  std::vector<Segment> translated(segments.begin(), segments.end());
+  for (Segment& segment : translated) translate({&segment.element, 1});
+  return input_->take_rows(translated);
+}
+
+PlanPtr slice_plan(PlanPtr input, std::int64_t begin, std::int64_t size) {
+  return std::make_shared<SlicePlan>(std::move(input), begin, size);
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,44 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "execution/row_totals.h"
+#include "torch_distinput/plan.h"
+
+namespace torch_distinput {
+
+/// A plan whose elements are elements of one input plan in another order or
+/// choice: a subclass says which, everything else is forwarded.
+class IndexPlan : public Plan {
+ public:
+  PlanTraits traits() const override { return input_->traits(); }
+  const RowLayout* layout() const override { return input_->layout(); }
+  void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
+              std::span<const RowSink> sinks) const final;
+  std::vector<Element> fetch(std::span<std::int64_t> positions) const final;
+  bool fetches_batches() const final { return input_->fetches_batches(); }
+  Element fetch_batch(std::span<std::int64_t> positions) const final;
+  std::int64_t rows(std::int64_t position) const final;
+  std::int64_t rows_before(std::int64_t position) const override;
+  Element take_rows(std::span<const Segment> segments) const final;
+
+ protected:
+  explicit IndexPlan(PlanPtr input);
+
+  /// Replaces every position by that of the same element in the input.
+  virtual void translate(std::span<std::int64_t> positions) const = 0;
+
+  const Plan& input() const { return *input_; }
+
+ private:
+  PlanPtr input_;
+  RowTotals totals_;
+};
+
+/// Elements [begin, begin + size) of `input`; `size` may be `kEndless`.
+PlanPtr slice_plan(PlanPtr input, std::int64_t begin, std::int64_t size);
+
+}  // namespace torch_distinput

@@ -1,0 +1,19 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "kernels/images.h"
+#include "torch_distinput/node.h"
+
+namespace torch_distinput {
+
+/// A `normalize_images` that a device can do after the copy, so that bytes and not floats cross the bus: what
+/// `Node::last_normalization` finds.
+struct LastNormalization {
+  const Node* node;  ///< lives as long as the pipeline; goes to `ExecutionContext::left_to_devices`
+  ImageNormalization normalization;
+  SpecPtr from;  ///< of the elements that are copied
+};
+
+}  // namespace torch_distinput

@@ -1,0 +1,90 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "execution/part_plan.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "kernels/rows.h"
+
+namespace torch_distinput {
+
+void PartPlan::gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
+                      std::span<const RowSink> sinks) const {
+  split(positions, slots, [&](const Plan& plan, auto part_positions, auto part_slots) {
+    plan.gather(part_positions, part_slots, sinks);
+  });
+}
+
+std::vector<Element> PartPlan::fetch(std::span<std::int64_t> positions) const {
+  std::vector<Element> result(positions.size());
+  split(positions, {}, [&](const Plan& plan, auto part_positions, auto slots) {
+    std::vector<Element> elements = plan.fetch(part_positions);
+    if (slots.empty()) {
+      result = std::move(elements);
+    } else {
+      for (std::size_t i = 0; i < slots.size(); ++i) {
+        result[static_cast<std::size_t>(slots[i])] = std::move(elements[i]);
+      }
+    }
+  });
+  return result;
+}
+
+std::int64_t PartPlan::rows(std::int64_t position) const {
+  const Place place = locate(position);
+  return part(place.part)->rows(place.position);
+}
+
+Element PartPlan::take_rows(std::span<const Segment> segments) const {
+  std::vector<Element> pieces;
+  std::vector<Segment> run;
+  std::int64_t run_part = -1;
+  const auto flush = [&] {
+    if (!run.empty()) pieces.push_back(part(run_part)->take_rows(run));
+    run.clear();
+  };
+  for (const Segment& segment : segments) {
+    const Place place = locate(segment.element);
+    if (place.part != run_part) flush();
+    run_part = place.part;
+    run.push_back({place.position, segment.begin, segment.end});
+  }
+  flush();
+  return concat_rows(pieces, "take_rows");
+}
+
+void PartPlan::split(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
+                     const Forward& forward) const {
+  if (positions.empty()) return;
+  const auto [least, most] = std::minmax_element(positions.begin(), positions.end());
+  const Place first = locate(*least);
+  if (locate(*most).part == first.part) {
+    const std::int64_t begin = *least - first.position;
+    for (std::int64_t& position : positions) position -= begin;
+    forward(*part(first.part), positions, slots);
+    return;
+  }
+
+  std::vector<Place> places;
+  for (const std::int64_t position : positions) places.push_back(locate(position));
+  std::vector<std::size_t> order(positions.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return places[a].part < places[b].part; });
+  std::vector<std::int64_t> part_slots;
+  for (std::size_t begin = 0; begin < order.size();) {
+    const std::int64_t here = places[order[begin]].part;
+    part_slots.clear();
+    std::size_t end = begin;
+    for (; end < order.size() && places[order[end]].part == here; ++end) {
+      const std::size_t from = order[end];
+      positions[end] = places[from].position;
+      part_slots.push_back(slots.empty() ? static_cast<std::int64_t>(from) : slots[from]);
+    }
+    forward(*part(here), positions.subspan(begin, end - begin), part_slots);
+    begin = end;
+  }
+}
+
+}  // namespace torch_distinput

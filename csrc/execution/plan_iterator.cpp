@@ -1,0 +1,221 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "execution/plan_iterator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <c10/util/Exception.h>
+
+#include "base/counters.h"
+#include "core/interrupt_watch.h"
+#include "core/state_reader.h"
+#include "execution/read_ahead.h"
+#include "runtime/ordered_producer.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput {
+namespace {
+
+/// Consecutive elements; `error` is that of the one after them.
+struct Chunk {
+  std::vector<Element> elements;
+  std::exception_ptr error;
+};
+
+/// Fetches [begin, end). When that fails, one by one up to the element that fails; not after an interrupt.
+Chunk fetch_chunk(const Plan& plan, std::int64_t begin, std::int64_t end) {
+  const InterruptWatch watch;
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(end - begin));
+  std::iota(positions.begin(), positions.end(), begin);
+  Chunk chunk;
+  try {
+    chunk.elements = plan.fetch(positions);
+  } catch (...) {
+    chunk.error = std::current_exception();
+  }
+  if (!chunk.error || end - begin == 1 || watch.interrupt()) return chunk;
+  Chunk singles;
+  for (std::int64_t position = begin; position < end && !singles.error; ++position) {
+    Chunk single = fetch_chunk(plan, position, position + 1);
+    std::move(single.elements.begin(), single.elements.end(), std::back_inserter(singles.elements));
+    singles.error = std::move(single.error);
+  }
+  return singles;
+}
+
+class PlanIterator final : public Iterator {
+ public:
+  PlanIterator(PlanPtr plan, std::shared_ptr<const ExecutionContext> execution)
+      : plan_(std::move(plan)),
+        execution_(std::move(execution)),
+        rows_known_(plan_->size() > 0 && plan_->rows(0) != kUnknownRows) {}
+
+  std::optional<Element> next() override {
+    if (ready_.size() == used_) refill();
+    if (error_ && ready_.size() == used_) std::rethrow_exception(error_);
+    if (ready_.size() == used_) return std::nullopt;
+    Element element = std::move(ready_[used_++]);
+    if (rows_known_) row_ = cut_ ? plan_->rows_before(position_ + 1) : row_ + plan_->rows(position_);
+    cut_.reset();
+    ++position_;
+    return element;
+  }
+
+  State save() const override {
+    State state;
+    state.set("path", "random access");
+    state.set("position", position_);
+    if (rows_known_) state.set("row", row_);
+    return state;
+  }
+
+  void load(const State& state) override {
+    const StateReader saved(state, "state");
+    TORCH_CHECK_VALUE(saved.has("path") && saved.at("path") == State("random access"),
+                      "state: saved in the sequential path, but this pipeline runs as a plan.");
+    const bool by_row = rows_known_ && saved.has("row");
+    // With batches of another size there were others.
+    const std::int64_t position = saved.count("position", by_row ? kMaxCounted : most_elements());
+    const std::int64_t row = by_row ? saved.count("row") : 0;
+    if (by_row && plan_->size() == kEndless) check_rows_of_endless("state", position, row);
+    stop();
+    if (by_row) return go_to_row(position, row);
+    position_ = position;
+  }
+
+ private:
+  void stop() {
+    producer_.reset();
+    first_.reset();
+    ready_.clear();
+    used_ = 0;
+    error_ = nullptr;
+    cut_.reset();
+    waits_ = 0;
+    interrupted_ = false;
+  }
+
+  std::int64_t most_elements() const { return std::min(plan_->size(), kMaxCounted); }
+
+  void go_to_row(std::int64_t position, std::int64_t row) {
+    row_ = row;
+    position_ = position;
+    if (position <= plan_->size() && plan_->rows_before(position) == row) return;
+    // Saved with batches of another size.
+    position_ = element_of_row(row);
+    const std::int64_t first = plan_->rows_before(position_);
+    if (position_ < plan_->size() && first < row)
+      cut_ = Segment{position_, row - first, plan_->rows(position_)};
+  }
+
+  /// The last element that starts at or before `row`; the size when `row` is behind all rows.
+  std::int64_t element_of_row(std::int64_t row) const {
+    std::int64_t high = 1;
+    while (high < plan_->size() && plan_->rows_before(high) <= row)
+      high = high > plan_->size() / 2 ? plan_->size() : 2 * high;
+    if (plan_->rows_before(high) <= row) return high;
+    std::int64_t low = 0;
+    while (high - low > 1) {
+      const std::int64_t middle = low + (high - low) / 2;
+      (plan_->rows_before(middle) <= row ? low : high) = middle;
+    }
+    return low;
+  }
+
+  void refill() {
+    if (error_ || position_ >= plan_->size()) return;
+    if (std::exchange(interrupted_, false)) {
+      producer_.reset();
+      waits_ = 0;
+    }
+    const InterruptWatch watch;
+    Chunk chunk;
+    if (cut_) {
+      chunk = take_cut();
+    } else if (producer_) {
+      std::optional<Chunk> made = producer_->next(interrupt_check());
+      count_waits();
+      if (made) chunk = std::move(*made);
+    } else {
+      chunk = begin();
+    }
+    if (watch.interrupt()) {
+      // In a function that this thread ran. What was made is made again, from where this iterator stands.
+      interrupted_ = true;
+      std::rethrow_exception(watch.interrupt());
+    }
+    ready_ = std::move(chunk.elements);
+    error_ = std::move(chunk.error);
+    used_ = 0;
+  }
+
+  Chunk take_cut() const {
+    Chunk chunk;
+    try {
+      chunk.elements.push_back(plan_->take_rows({&*cut_, 1}));
+    } catch (...) {
+      chunk.error = std::current_exception();
+    }
+    return chunk;
+  }
+
+  /// Makes elements here until it is known how to read ahead. The first one is often far slower than others
+  /// (new memory, cold caches), so it decides alone only where it was slow enough.
+  Chunk begin() {
+    const PlanTraits traits = plan_->traits();
+    const bool tiny = first_ && is_tiny(traits, *execution_, *first_);
+    const std::int64_t count = tiny ? std::min(kTinyChunk, plan_->size() - position_) : 1;
+    const auto start = std::chrono::steady_clock::now();
+    Chunk chunk = fetch_chunk(*plan_, position_, position_ + count);
+    if (chunk.error) return chunk;
+    const Sample sample{chunk.elements.front().bytes(), (std::chrono::steady_clock::now() - start) / count};
+    const bool is_first = !std::exchange(first_, sample).has_value();
+    if (is_first && is_quick(traits, sample)) return chunk;
+    read_ahead(position_ + count, choose_read_ahead(traits, *execution_, sample));
+    return chunk;
+  }
+
+  void read_ahead(std::int64_t origin, const ReadAhead& ahead) {
+    const std::int64_t left = plan_->size() - origin;
+    auto make = [plan = plan_, origin, left, chunk = ahead.chunk](std::int64_t index) {
+      const std::int64_t first = index * chunk;
+      return fetch_chunk(*plan, origin + first, origin + std::min(first + chunk, left));
+    };
+    const std::int64_t chunks = left / ahead.chunk + (left % ahead.chunk != 0 ? 1 : 0);
+    producer_.emplace(std::move(make), 0, chunks, ahead.executor,
+                      ProducerOptions{.depth = ahead.depth, .burst = ahead.burst});
+  }
+
+  void count_waits() {
+    const std::int64_t waits = producer_->waits();
+    if (waits != waits_) execution_->counters->waits.add(waits - std::exchange(waits_, waits));
+  }
+
+  PlanPtr plan_;
+  std::shared_ptr<const ExecutionContext> execution_;
+  bool rows_known_;
+
+  std::int64_t position_ = 0;   ///< of the element that `next` hands out
+  std::int64_t row_ = 0;        ///< rows before it, where known
+  std::optional<Segment> cut_;  ///< what is left of that element, when not all of it
+  std::vector<Element> ready_;
+  std::size_t used_ = 0;  ///< how many of `ready_` were handed out
+  std::exception_ptr error_;
+  bool interrupted_ = false;  ///< `producer_` is not where this iterator is
+  std::int64_t waits_ = 0;
+  std::optional<Sample> first_;                     ///< what the first element cost
+  std::optional<OrderedProducer<Chunk>> producer_;  ///< none before the first `next`
+};
+
+}  // namespace
+
+IteratorPtr make_plan_iterator(PlanPtr plan, std::shared_ptr<const ExecutionContext> execution) {
+  return std::make_unique<PlanIterator>(std::move(plan), std::move(execution));
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,86 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "execution/read_ahead.h"
+
+#include <algorithm>
+
+#include "runtime/arena.h"
+#include "runtime/worker_thread.h"
+
+namespace torch_distinput {
+namespace {
+
+constexpr std::int64_t kDefaultBytes = std::int64_t{64} << 20;
+/// A thread that was woken should find this much to do: waking it takes 20 us, and it looks for more work for
+/// some hundred us before it sleeps again.
+constexpr std::int64_t kBurstBytes = std::int64_t{512} << 10;
+constexpr std::chrono::microseconds kBurstTime{1000};
+constexpr std::int64_t kMaxBurst = 32;
+constexpr std::int64_t kTinyBytes = 4096;
+constexpr std::chrono::microseconds kTinyTime{100};
+/// Elements made faster than this gain nothing from another thread: taking them over costs as much.
+constexpr std::chrono::microseconds kInlineTime{2};
+constexpr std::chrono::milliseconds kQuickTime{5};
+
+/// Elements that the pipeline asks to be read ahead; -1: it does not say.
+std::int64_t asked_depth(const PlanTraits& traits, const Options& options) {
+  if (traits.read_ahead >= 0) return traits.read_ahead;
+  return options.prefetch.value_or(-1);
+}
+
+std::shared_ptr<Executor> executor_for(const PlanTraits& traits, const ExecutionContext& execution,
+                                       std::int64_t asked) {
+  if (!traits.runs_user_code && asked == 0) return serial_executor();
+  if (!traits.runs_user_code && traits.blocks)
+    return make_thread_pool_beside(*execution.executor, "tdi-read");
+  if (!traits.runs_user_code) return execution.executor;
+  if (traits.num_parallel_calls > 0)
+    return make_thread_pool(static_cast<int>(traits.num_parallel_calls), "tdi-pool");
+  return asked > 0 ? make_thread_pool(1, "tdi-pool") : serial_executor();
+}
+
+}  // namespace
+
+std::int64_t prefetch_bytes(const Options& options) { return options.prefetch_bytes.value_or(kDefaultBytes); }
+
+bool is_tiny(const PlanTraits& traits, const ExecutionContext& execution, const Sample& sample) {
+  if (asked_depth(traits, execution.options) == 0) return false;
+  return !traits.runs_user_code && sample.bytes <= kTinyBytes && sample.time <= kTinyTime;
+}
+
+bool is_quick(const PlanTraits& traits, const Sample& sample) {
+  return !traits.runs_user_code && sample.time <= kQuickTime;
+}
+
+ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& execution,
+                            const Sample& sample) {
+  const std::int64_t asked = asked_depth(traits, execution.options);
+  ReadAhead result;
+  result.executor = executor_for(traits, execution, asked);
+  const std::int64_t threads = result.executor->concurrency();
+  if (threads == 0) return result;
+  if (is_tiny(traits, execution, sample)) result.chunk = kTinyChunk;
+  if (result.chunk > 1 && sample.time <= kInlineTime) {
+    result.executor = serial_executor();
+    return result;
+  }
+
+  const std::int64_t bytes = std::max<std::int64_t>(1, sample.bytes);
+  const std::int64_t time = std::max<std::int64_t>(1, sample.time.count());
+  std::int64_t burst = 1;
+  if (!traits.runs_user_code) {
+    const std::int64_t by_time = std::chrono::nanoseconds(kBurstTime).count() / time;
+    burst = std::clamp<std::int64_t>(std::min(kBurstBytes / bytes, by_time), 1, kMaxBurst);
+  }
+  // Two bursts a thread: one being used up while the other is made.
+  std::int64_t elements = asked > 0 ? asked : 2 * threads * burst * result.chunk;
+  elements = std::max(elements, traits.num_parallel_calls);
+  const std::int64_t most = prefetch_bytes(execution.options) / bytes;
+  elements = std::clamp<std::int64_t>(elements, 1, std::max<std::int64_t>(1, most));
+
+  result.chunk = std::min(result.chunk, elements);
+  result.depth = elements / result.chunk;
+  result.burst = std::clamp<std::int64_t>(burst, 1, std::max<std::int64_t>(1, result.depth / 2));
+  return result;
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,45 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "execution/execution_context.h"
+#include "runtime/executor.h"
+#include "torch_distinput/plan.h"
+
+namespace torch_distinput {
+
+/// How a plan is read ahead.
+struct ReadAhead {
+  std::shared_ptr<Executor> executor;  ///< without threads: not at all
+  std::int64_t chunk = 1;              ///< consecutive elements fetched with one call
+  std::int64_t depth = 1;              ///< chunks ready or being made
+  std::int64_t burst = 1;              ///< chunks a thread makes in one go
+};
+
+/// What was seen of a plan's elements: the bytes of one, and the time to make it.
+struct Sample {
+  std::int64_t bytes;
+  std::chrono::nanoseconds time;
+};
+
+/// Consecutive elements that are made together when they are tiny.
+inline constexpr std::int64_t kTinyChunk = 32;
+
+/// Whether elements should be made several at a time, because handing them over one by one would cost more
+/// than making them. Not where the pipeline asks that nothing be read ahead.
+bool is_tiny(const PlanTraits& traits, const ExecutionContext& execution, const Sample& sample);
+
+/// Whether a second element should be made, to see what elements cost, before anything is read ahead.
+bool is_quick(const PlanTraits& traits, const Sample& sample);
+
+/// Bytes that may be read ahead: the option `prefetch_bytes`, else 64 MiB.
+std::int64_t prefetch_bytes(const Options& options);
+
+/// Decides from what the pipeline asks for and, where it leaves the choice, from the elements.
+ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& execution,
+                            const Sample& sample);
+
+}  // namespace torch_distinput

@@ -1,0 +1,86 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "execution/skip_budget.h"
+
+#include <exception>
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+#include "base/counters.h"
+#include "core/state_reader.h"
+#include "execution/execution_context.h"
+
+namespace torch_distinput {
+namespace {
+
+/// With fewer rows a fraction says nothing as long as more may come.
+constexpr std::int64_t kFractionFrom = 100;
+
+/// Text of the exception being handled. What is no std::exception is no failed row: it goes on.
+std::string current_error_text() {
+  try {
+    throw;
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+SkipBudget::SkipBudget(const IterContext& context, std::string op)
+    : op_(std::move(op)),
+      skip_(context.execution->options.skip),
+      counters_(context.execution->counters),
+      is_part_(context.is_part) {}
+
+void SkipBudget::fail() {
+  if (!skip_) throw;
+  last_error_ = current_error_text();
+  ++seen_;
+  ++skipped_;
+  counters_->skipped.add();
+  check_count();
+  if (seen_ >= kFractionFrom) check_fraction();
+}
+
+void SkipBudget::end() const {
+  if (skip_ && !is_part_) check_fraction();
+}
+
+void SkipBudget::check_count() const {
+  const bool too_many = skip_->max_count && skipped_ > *skip_->max_count;
+  TORCH_CHECK_VALUE(!too_many, op_, ": ", skipped_,
+                    " rows failed, but Skip(max_count=", skip_->max_count.value_or(0), ")", ending());
+}
+
+void SkipBudget::check_fraction() const {
+  const bool too_often = skip_->max_fraction &&
+                         static_cast<double>(skipped_) > *skip_->max_fraction * static_cast<double>(seen_);
+  TORCH_CHECK_VALUE(!too_often, op_, ": ", skipped_, " of ", seen_,
+                    " rows failed, but Skip(max_fraction=", skip_->max_fraction.value_or(0), ")", ending());
+}
+
+std::string SkipBudget::ending() const {
+  return " allows no more." + (last_error_.empty() ? "" : " The last error: " + last_error_);
+}
+
+State SkipBudget::save() const {
+  if (!skip_) return {};
+  State state;
+  state.set("seen", seen_);
+  state.set("skipped", skipped_);
+  return state;
+}
+
+void SkipBudget::load(const State& state) {
+  seen_ = skipped_ = 0;
+  last_error_.clear();
+  if (state.is_null()) return;
+  const StateReader saved(state, op_);
+  seen_ = saved.count("seen");
+  skipped_ = saved.count("skipped", seen_);
+}
+
+}  // namespace torch_distinput

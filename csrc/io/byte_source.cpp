@@ -1,0 +1,126 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "io/byte_source.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/file_error.h"
+#include "io/inflater.h"
+
+namespace torch_distinput {
+namespace {
+
+constexpr std::size_t kByteSourcePiece = std::size_t{256} << 10;
+/// Bytes that the system fetches while the user works on those before.
+constexpr std::uint64_t kByteSourceAhead = std::uint64_t{4} << 20;
+
+class PlainBytes final : public ByteSource {
+ public:
+  PlainBytes(FilePtr file, std::uint64_t offset, Poll poll)
+      : file_(std::move(file)),
+        opened_(file_->stamp()),
+        offset_(offset),
+        asked_(offset),
+        poll_(std::move(poll)) {}
+
+  std::size_t read(std::span<char> into) override {
+    if (!opened_.is_regular) return file_->read_next(into, poll_);
+    if (offset_ + kByteSourceAhead / 2 >= asked_) {
+      file_->will_read(asked_, kByteSourceAhead);
+      asked_ += kByteSourceAhead;
+    }
+    const std::size_t count = file_->read(into, offset_);
+    offset_ += count;
+    // It may have grown: then the end is where it is now.
+    if (count == 0 && offset_ < opened_.size) {
+      throw FileError(FileError::Kind::kChanged, file_->path(),
+                      "the file became shorter while it was read: it had " + std::to_string(opened_.size) +
+                          " bytes when it was opened, but ends at byte " +
+                          std::to_string(file_->stamp().size) + " now");
+    }
+    return count;
+  }
+
+ private:
+  FilePtr file_;
+  FileStamp opened_;  ///< the file when it was opened
+  std::uint64_t offset_;
+  std::uint64_t asked_;  ///< up to here the system was asked to fetch
+  Poll poll_;
+};
+
+class InflatedBytes final : public ByteSource {
+ public:
+  InflatedBytes(FilePtr file, Compression compression, Poll poll)
+      : path_(file->path()),
+        packed_(std::move(file), 0, std::move(poll)),
+        inflater_(compression),
+        piece_(kByteSourcePiece) {}
+
+  std::size_t read(std::span<char> into) override {
+    if (!problem_.empty()) throw FileError(path_, offset_, problem_);
+    std::size_t done = 0;
+    while (done < into.size()) {
+      // Bytes that are there do not wait for others.
+      if (left_.empty() && done > 0) break;
+      if (left_.empty()) left_ = std::span(piece_).first(packed_.read(piece_));
+      const Inflater::Progress progress = inflater_.step(left_, into.subspan(done));
+      left_ = left_.subspan(progress.used);
+      offset_ += progress.used;
+      done += progress.made;
+      problem_ = progress.problem;
+      if (!problem_.empty() || (progress.used == 0 && progress.made == 0)) break;
+    }
+    // What came before the damage is handed out first.
+    if (done == 0 && !problem_.empty()) throw FileError(path_, offset_, problem_);
+    return done;
+  }
+
+ private:
+  std::string path_;
+  PlainBytes packed_;
+  Inflater inflater_;
+  std::vector<char> piece_;
+  std::span<char> left_;      ///< of the piece
+  std::uint64_t offset_ = 0;  ///< in the compressed file
+  std::string problem_;       ///< why there are no further bytes
+};
+
+void skip_bytes(ByteSource& source, std::uint64_t count, const std::string& path) {
+  std::vector<char> scratch(kByteSourcePiece);
+  while (count > 0) {
+    const std::size_t some = source.read(
+        std::span(scratch).first(static_cast<std::size_t>(std::min<std::uint64_t>(count, kByteSourcePiece))));
+    if (some == 0) {
+      throw FileError(FileError::Kind::kChanged, path,
+                      "it ends " + std::to_string(count) + " bytes before the position to go on from");
+    }
+    count -= some;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<ByteSource> open_bytes(FilePtr file, Compression compression, std::uint64_t offset,
+                                       Poll poll) {
+  const std::string path = file->path();
+  if (compression == Compression::kNone && file->stamp().is_regular) {
+    if (char before; offset > 0 && file->read({&before, 1}, offset - 1) == 0) {
+      throw FileError(FileError::Kind::kChanged, path,
+                      "it ends before byte " + std::to_string(offset) + ", the position to go on from");
+    }
+    return std::make_unique<PlainBytes>(std::move(file), offset, std::move(poll));
+  }
+  std::unique_ptr<ByteSource> source;
+  if (compression == Compression::kNone) {
+    source = std::make_unique<PlainBytes>(std::move(file), 0, std::move(poll));
+  } else {
+    source = std::make_unique<InflatedBytes>(std::move(file), compression, std::move(poll));
+  }
+  skip_bytes(*source, offset, path);
+  return source;
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,149 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "io/file.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "io/file_error.h"
+
+namespace torch_distinput {
+namespace {
+
+FileStamp to_stamp(const struct ::stat& status, const std::string& path) {
+  if (S_ISDIR(status.st_mode)) throw_system_error(path, "read", EISDIR);
+  return {.size = static_cast<std::uint64_t>(status.st_size),
+          .mtime = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec,
+          .is_regular = S_ISREG(status.st_mode)};
+}
+
+int open_file(const std::string& path) {
+  int descriptor;
+  do {
+    // Otherwise a pipe would be waited for here, and in each read, where nothing can end the wait. Regular
+    // files are read the same either way.
+    descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  } while (descriptor < 0 && errno == EINTR);
+  if (descriptor < 0) throw_system_error(path, "open", errno);
+  return descriptor;
+}
+
+/// Waits until there are bytes to read, an end or an error.
+void wait_readable(const std::string& path, int descriptor, const Poll& poll) {
+  ::pollfd wanted{.fd = descriptor, .events = POLLIN, .revents = 0};
+  while (true) {
+    const int ready = ::poll(&wanted, 1, static_cast<int>(kPollInterval.count()));
+    if (ready > 0) return;
+    if (ready < 0 && errno != EINTR) throw_system_error(path, "wait for", errno);
+    if (poll) poll();
+  }
+}
+
+/// The system call again until it is not interrupted.
+template <class Call>
+std::size_t checked(const std::string& path, Call call) {
+  ssize_t count;
+  do {
+    count = call();
+  } while (count < 0 && errno == EINTR);
+  if (count < 0) throw_system_error(path, "read", errno);
+  return static_cast<std::size_t>(count);
+}
+
+}  // namespace
+
+void throw_system_error(const std::string& file, const char* action, int code) {
+  if (code == ENOENT || code == ENOTDIR) {
+    throw FileError(FileError::Kind::kMissing, file, "there is no such file", code);
+  }
+  throw FileError(FileError::Kind::kSystem, file,
+                  std::string("cannot ") + action + " it: " + std::generic_category().message(code), code);
+}
+
+FileStamp stamp_of(const std::string& path) {
+  struct ::stat status;
+  if (::stat(path.c_str(), &status) != 0) throw_system_error(path, "look at", errno);
+  return to_stamp(status, path);
+}
+
+bool can_index(const std::string& path) {
+  const FileStamp stamp = stamp_of(path);
+  if (!stamp.is_regular || stamp.size > 0) return stamp.is_regular;
+  char first;
+  return File(path).read({&first, 1}, 0) == 0;
+}
+
+File::File(std::string path) : path_(std::move(path)), descriptor_(open_file(path_)) {
+  try {
+    stamp();
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+File::~File() { ::close(descriptor_); }
+
+FileStamp File::stamp() const {
+  struct ::stat status;
+  if (::fstat(descriptor_, &status) != 0) throw_system_error(path_, "look at", errno);
+  return to_stamp(status, path_);
+}
+
+std::size_t File::read(std::span<char> into, std::uint64_t offset) const {
+  std::size_t done = 0;
+  while (done < into.size()) {
+    const std::size_t count = checked(path_, [&] {
+      return ::pread(descriptor_, into.data() + done, into.size() - done, static_cast<off_t>(offset + done));
+    });
+    if (count == 0) break;
+    done += count;
+  }
+  return done;
+}
+
+std::size_t File::read(std::span<const std::span<char>> pieces, std::uint64_t offset) const {
+  std::array<::iovec, 16> parts;
+  std::size_t wanted = 0;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    parts.at(i) = {pieces[i].data(), pieces[i].size()};
+    wanted += pieces[i].size();
+  }
+  const std::size_t count = checked(path_, [&] {
+    return ::preadv(descriptor_, parts.data(), static_cast<int>(pieces.size()), static_cast<off_t>(offset));
+  });
+  if (count == wanted || count == 0) return count;
+  // Interrupted in the middle: piece by piece.
+  std::size_t done = 0;
+  for (const std::span<char> piece : pieces) {
+    const std::size_t some = read(piece, offset + done);
+    done += some;
+    if (some < piece.size()) break;
+  }
+  return done;
+}
+
+std::size_t File::read_next(std::span<char> into, const Poll& poll) const {
+  while (true) {
+    // A read would take a pipe to which nobody has written yet for one at its end; this waits for both.
+    wait_readable(path_, descriptor_, poll);
+    const ssize_t count = ::read(descriptor_, into.data(), into.size());
+    if (count >= 0) return static_cast<std::size_t>(count);
+    // Another process that reads the same pipe may have been faster.
+    if (errno != EINTR && errno != EAGAIN) throw_system_error(path_, "read", errno);
+  }
+}
+
+void File::will_read(std::uint64_t offset, std::uint64_t size) const noexcept {
+  // Advice: where the system cannot follow it, reads are only slower.
+  ::posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);
+}
+
+}  // namespace torch_distinput

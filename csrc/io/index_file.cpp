@@ -1,0 +1,207 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "io/index_file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "io/crc32c.h"
+#include "io/file_error.h"
+
+#include "base/hash.h"
+
+namespace torch_distinput {
+namespace {
+
+namespace fs = std::filesystem;
+
+static_assert(std::endian::native == std::endian::little, "stored indexes are little-endian");
+
+constexpr std::string_view kMagic = "TDIINDEX";
+constexpr std::uint32_t kVersion = 1;
+constexpr std::string_view kSuffix = ".tdi-index";
+
+/// What stands before the offsets. Without gaps.
+struct Head {
+  std::array<char, 8> magic{};
+  std::uint32_t version = kVersion;
+  std::uint32_t kind = 0;
+  std::uint64_t record_bytes = 0;
+  std::uint64_t header_bytes = 0;
+  std::uint64_t footer_bytes = 0;
+  std::uint64_t file_size = 0;
+  std::int64_t file_mtime = 0;
+  std::uint64_t offsets = 0;
+  std::uint64_t bases = 0;
+  std::uint64_t distances = 0;
+
+  bool operator==(const Head&) const = default;
+};
+static_assert(std::has_unique_object_representations_v<Head>);
+
+Head head_of(const RecordFormat& format, const FileStamp& stamp) {
+  Head head;
+  kMagic.copy(head.magic.data(), head.magic.size());
+  head.kind = static_cast<std::uint32_t>(format.kind);
+  head.record_bytes = format.record_bytes;
+  head.header_bytes = format.header_bytes;
+  head.footer_bytes = format.footer_bytes;
+  head.file_size = stamp.size;
+  head.file_mtime = stamp.mtime;
+  return head;
+}
+
+template <class T>
+void append(std::vector<char>& bytes, std::span<const T> items) {
+  const auto* data = reinterpret_cast<const char*>(items.data());
+  bytes.insert(bytes.end(), data, data + items.size_bytes());
+}
+
+template <class T>
+std::vector<T> take(std::span<const char>& bytes, std::uint64_t count) {
+  std::vector<T> items(static_cast<std::size_t>(count));
+  if (count > 0) std::memcpy(items.data(), bytes.data(), items.size() * sizeof(T));
+  bytes = bytes.subspan(items.size() * sizeof(T));
+  return items;
+}
+
+std::string hex(std::uint64_t value) {
+  std::array<char, 17> text;
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
+  return text.data();
+}
+
+/// One place for each format: a file may be read as lines and as records by turns.
+std::string format_name(const RecordFormat& format) {
+  return format.kind == RecordKind::kTextLines ? ".lines" : ".records";
+}
+
+std::optional<fs::path> cache_folder() {
+  if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder != nullptr && folder[0] == '/') {
+    return fs::path(folder) / "torch_distinput";
+  }
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || home[0] != '/') return std::nullopt;
+  return fs::path(home) / ".cache" / "torch_distinput";
+}
+
+bool write_whole(const fs::path& place, std::span<const char> bytes) {
+  std::string temporary = place.string() + ".XXXXXX";
+  const int descriptor = ::mkstemp(temporary.data());
+  if (descriptor < 0) return false;
+  bool written = true;
+  while (written && !bytes.empty()) {
+    const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
+    written = count > 0;
+    if (written) bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  written = ::fchmod(descriptor, 0644) == 0 && written;
+  written = ::close(descriptor) == 0 && written;
+  if (written && ::rename(temporary.c_str(), place.c_str()) == 0) return true;
+  ::unlink(temporary.c_str());
+  return false;
+}
+
+/// Empty where `path` is no regular file.
+std::vector<char> read_whole(const std::string& path) {
+  const File file(path);
+  const FileStamp stamp = file.stamp();
+  if (!stamp.is_regular) return {};
+  std::vector<char> bytes(static_cast<std::size_t>(stamp.size));
+  bytes.resize(file.read(bytes, 0));
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<char> encode_index(const RecordIndex& index) {
+  const RecordOffsets& offsets = index.offsets();
+  Head head = head_of(index.format(), index.stamp());
+  head.offsets = offsets.size();
+  head.bases = offsets.bases().size();
+  head.distances = offsets.distances().size();
+  std::vector<char> bytes;
+  bytes.reserve(sizeof(head) + offsets.bases().size_bytes() + offsets.distances().size_bytes() + 4);
+  append(bytes, std::span<const Head>(&head, 1));
+  append(bytes, offsets.bases());
+  append(bytes, offsets.distances());
+  const std::uint32_t crc = crc32c(bytes);
+  append(bytes, std::span<const std::uint32_t>(&crc, 1));
+  return bytes;
+}
+
+std::optional<RecordIndex> decode_index(std::span<const char> bytes, const RecordFormat& format,
+                                        const FileStamp& stamp) {
+  Head head;
+  std::uint32_t crc = 0;
+  if (bytes.size() < sizeof(head) + sizeof(crc)) return std::nullopt;
+  std::memcpy(&crc, bytes.data() + bytes.size() - sizeof(crc), sizeof(crc));
+  bytes = bytes.first(bytes.size() - sizeof(crc));
+  if (crc32c(bytes) != crc) return std::nullopt;
+  std::memcpy(&head, bytes.data(), sizeof(head));
+  bytes = bytes.subspan(sizeof(head));
+  Head wanted = head_of(format, stamp);
+  wanted.offsets = head.offsets;
+  wanted.bases = head.bases;
+  wanted.distances = head.distances;
+  if (head != wanted) return std::nullopt;
+  const std::uint64_t most = bytes.size() / sizeof(std::uint32_t);
+  if (head.bases > most || head.distances > most ||
+      head.bases * sizeof(std::uint64_t) + head.distances * sizeof(std::uint32_t) != bytes.size()) {
+    return std::nullopt;
+  }
+  try {
+    auto bases = take<std::uint64_t>(bytes, head.bases);
+    auto distances = take<std::uint32_t>(bytes, head.distances);
+    return RecordIndex(format, stamp, RecordOffsets(head.offsets, std::move(bases), std::move(distances)));
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+
+std::vector<std::string> index_places(const std::string& path, const RecordFormat& format) {
+  const fs::path full = fs::absolute(path);
+  const std::string ending = format_name(format) + std::string(kSuffix);
+  std::vector<std::string> places{(full.parent_path() / ("." + full.filename().string() + ending)).string()};
+  if (const auto folder = cache_folder())
+    places.push_back((*folder / (hex(hash_of(full.string())) + ending)).string());
+  return places;
+}
+
+std::optional<RecordIndex> load_index(const std::string& path, const RecordFormat& format,
+                                      const FileStamp& stamp) {
+  for (const std::string& place : index_places(path, format)) {
+    try {
+      if (auto index = decode_index(read_whole(place), format, stamp)) return index;
+    } catch (const FileError&) {
+      // Not there, or out of reach: the next place.
+    }
+  }
+  return std::nullopt;
+}
+
+void store_index(const std::string& path, const RecordIndex& index) noexcept {
+  try {
+    const std::vector<char> bytes = encode_index(index);
+    for (const fs::path place : index_places(path, index.format())) {
+      std::error_code ignored;
+      if (place.parent_path().filename() == "torch_distinput")
+        fs::create_directories(place.parent_path(), ignored);
+      if (write_whole(place, bytes)) return;
+    }
+  } catch (...) {
+    // An index that is not stored costs time, nothing else.
+  }
+}
+
+}  // namespace torch_distinput

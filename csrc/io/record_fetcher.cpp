@@ -1,0 +1,141 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "io/record_fetcher.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "io/file_error.h"
+
+namespace torch_distinput {
+namespace {
+
+/// Few enough for the usual limit of 1024 for a process, with several iterators.
+constexpr std::size_t kMaxOpen = 64;
+/// Neighbours are read together up to so many bytes: they stay in the processor's cache until they are
+/// copied.
+constexpr std::uint64_t kMaxTogether = std::uint64_t{256} << 10;
+/// Larger records are read by themselves, straight to where they go.
+constexpr std::uint64_t kAlone = std::uint64_t{32} << 10;
+
+/// Memory for raw records, kept by each thread; at most two runs long.
+std::vector<char>& scratch(std::uint64_t bytes) {
+  thread_local std::vector<char> memory;
+  if (memory.size() < bytes) memory.resize(static_cast<std::size_t>(bytes));
+  return memory;
+}
+
+void check_whole(const File& file, std::size_t read, std::uint64_t offset, std::uint64_t wanted) {
+  if (read == wanted) return;
+  throw FileError(
+      FileError::Kind::kChanged, file.path(),
+      "the file became shorter since it was indexed: it ends before byte " + std::to_string(offset + wanted));
+}
+
+}  // namespace
+
+RecordFetcher::RecordFetcher(std::vector<std::string> files, std::vector<RecordIndexPtr> indexes)
+    : files_(std::move(files)),
+      indexes_(std::move(indexes)),
+      begins_{0},
+      handles_(std::make_unique<FileHandles>(kMaxOpen)) {
+  for (const RecordIndexPtr& index : indexes_) begins_.push_back(begins_.back() + index->size());
+}
+
+RecordFetcher::Place RecordFetcher::place_of(std::int64_t position) const noexcept {
+  const auto next = std::upper_bound(begins_.begin(), begins_.end(), position);
+  const auto file = static_cast<std::size_t>(next - begins_.begin()) - 1;
+  return {file, indexes_[file]->extent(position - begins_[file])};
+}
+
+FilePtr RecordFetcher::open(std::size_t file) const {
+  FilePtr opened = handles_->get(static_cast<std::int64_t>(file), files_[file]);
+  if (opened->stamp() != indexes_[file]->stamp()) {
+    throw FileError(FileError::Kind::kChanged, files_[file],
+                    "the file changed since it was indexed; make the dataset anew to read what it holds now");
+  }
+  return opened;
+}
+
+std::uint64_t RecordFetcher::most_bytes(std::span<const std::int64_t> positions) const {
+  std::uint64_t bytes = 0;
+  for (const std::int64_t position : positions) {
+    const Place place = place_of(position);
+    bytes += most_contents(indexes_[place.file]->format(), place.extent.bytes);
+  }
+  return bytes;
+}
+
+std::uint64_t RecordFetcher::fetch(std::span<const std::int64_t> positions, char* to,
+                                   std::span<std::int64_t> sizes) const {
+  std::uint64_t written = 0;
+  std::vector<Place> run;
+  FilePtr file;
+  std::size_t open_file = files_.size();
+  for (std::size_t next = 0; next < positions.size(); next += run.size()) {
+    run.assign(1, place_of(positions[next]));
+    std::uint64_t end = run.front().extent.offset + run.front().extent.bytes;
+    while (next + run.size() < positions.size() && end - run.front().extent.offset < kMaxTogether) {
+      const Place place = place_of(positions[next + run.size()]);
+      if (place.file != run.front().file || place.extent.offset != end || place.extent.bytes >= kAlone) break;
+      run.push_back(place);
+      end += place.extent.bytes;
+    }
+    if (run.front().file != open_file) {
+      open_file = run.front().file;
+      file = open(open_file);
+    }
+    const auto run_sizes = sizes.subspan(next, run.size());
+    if (run.size() == 1 && run.front().extent.bytes >= kAlone) {
+      const std::uint64_t size = fetch_one(*file, run.front(), to + written);
+      run_sizes.front() = static_cast<std::int64_t>(size);
+      written += size;
+    } else {
+      written += fetch_run(*file, run, to + written, run_sizes);
+    }
+  }
+  return written;
+}
+
+std::uint64_t RecordFetcher::fetch_run(const File& file, std::span<const Place> run, char* to,
+                                       std::span<std::int64_t> sizes) const {
+  const RecordFormat& format = indexes_[run.front().file]->format();
+  const std::uint64_t begin = run.front().extent.offset;
+  const std::uint64_t bytes = run.back().extent.offset + run.back().extent.bytes - begin;
+  const auto raw = std::span(scratch(bytes)).first(static_cast<std::size_t>(bytes));
+  check_whole(file, file.read(raw, begin), begin, bytes);
+  const bool plain = is_plain_text(format, raw);
+  std::uint64_t written = 0;
+  for (std::size_t i = 0; i < run.size(); ++i) {
+    const auto [offset, size] = run[i].extent;
+    const auto record = raw.subspan(static_cast<std::size_t>(offset - begin), static_cast<std::size_t>(size));
+    std::uint64_t contents = plain ? size - (record.back() == '\n' ? 1 : 0) : 0;
+    if (plain) {
+      std::memcpy(to + written, record.data(), static_cast<std::size_t>(contents));
+    } else {
+      contents = extract_contents(format, record, to + written, file.path(), offset);
+    }
+    sizes[i] = static_cast<std::int64_t>(contents);
+    written += contents;
+  }
+  return written;
+}
+
+std::uint64_t RecordFetcher::fetch_one(const File& file, const Place& place, char* to) const {
+  const RecordFormat& format = indexes_[place.file]->format();
+  const auto [offset, bytes] = place.extent;
+  const std::span<char> contents(to, static_cast<std::size_t>(most_contents(format, bytes)));
+  if (format.kind != RecordKind::kTfRecords) {
+    check_whole(file, file.read(contents, offset), offset, bytes);
+    return extract_contents(format, contents, to, file.path(), offset);
+  }
+  std::array<char, kTfRecordHead> head;
+  std::array<char, kTfRecordFoot> foot;
+  const std::array<std::span<char>, 3> pieces{head, contents, foot};
+  check_whole(file, file.read(pieces, offset), offset, bytes);
+  check_tf_record(head, contents, foot, file.path(), offset);
+  return contents.size();
+}
+
+}  // namespace torch_distinput

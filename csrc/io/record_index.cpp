@@ -1,0 +1,179 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "io/record_index.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/file_error.h"
+
+namespace torch_distinput {
+namespace {
+
+using Progress = std::function<void(std::uint64_t)>;
+
+constexpr std::size_t kRecordIndexPiece = std::size_t{512} << 10;
+/// Read at first where a record begins that the piece before did not hold: enough for the head.
+constexpr std::size_t kHead = std::size_t{16} << 10;
+constexpr std::uint64_t kRecordIndexAhead = std::uint64_t{4} << 20;
+
+/// Finds the begins of records.
+class Indexer {
+ public:
+  Indexer(const File& file, const RecordFormat& format, const Progress& progress)
+      : file_(file),
+        format_(format),
+        progress_(progress),
+        size_(file.stamp().size),
+        piece_(kRecordIndexPiece) {}
+
+  RecordOffsets lines() {
+    offsets_.add(0);
+    std::uint64_t offset = 0;
+    while (offset < size_) {
+      const std::span<const char> piece = read(offset, kRecordIndexPiece);
+      const char* at = piece.data();
+      const char* const end = at + piece.size();
+      while (const void* found =
+                 at == end ? nullptr : std::memchr(at, '\n', static_cast<std::size_t>(end - at))) {
+        at = static_cast<const char*>(found) + 1;
+        offsets_.add(offset + static_cast<std::uint64_t>(at - piece.data()));
+      }
+      offset += piece.size();
+    }
+    if (has_last_line(offsets_[offsets_.size() - 1])) offsets_.add(size_);
+    return std::move(offsets_);
+  }
+
+  RecordOffsets tf_records() {
+    offsets_.add(0);
+    std::uint64_t offset = 0;
+    std::size_t want = kRecordIndexPiece;
+    while (offset < size_) {
+      const std::span<const char> piece = read(offset, want);
+      const std::uint64_t used = tf_records_in(piece, offset);
+      // Small pieces where most of a piece would lie after the next head.
+      want = used > 2 * kRecordIndexPiece ? kHead : kRecordIndexPiece;
+      offset += used;
+    }
+    return std::move(offsets_);
+  }
+
+ private:
+  std::span<const char> read(std::uint64_t offset, std::size_t most) {
+    if (offset >= asked_) {
+      file_.will_read(offset, kRecordIndexAhead);
+      asked_ = offset + kRecordIndexAhead / 2;
+    }
+    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(most, size_ - offset));
+    const std::size_t count = file_.read(std::span(piece_).first(wanted), offset);
+    if (count < wanted) {
+      throw FileError(FileError::Kind::kChanged, file_.path(),
+                      "the file became shorter while it was indexed");
+    }
+    progress_(std::max(offset + count, seen_) - seen_);
+    seen_ = std::max(offset + count, seen_);
+    return std::span(piece_).first(count);
+  }
+
+  /// Adds the ends of the records that begin in `piece`, as far as their heads lie in it. Returns the
+  /// distance from `offset` to the first record that was not added.
+  std::uint64_t tf_records_in(std::span<const char> piece, std::uint64_t offset) {
+    const std::uint64_t left = size_ - offset;
+    std::uint64_t used = 0;
+    while (used < piece.size()) {
+      const auto rest = piece.subspan(static_cast<std::size_t>(used));
+      const RecordScan scan = scan_record(format_, rest, piece.size() == left);
+      const bool in_file = scan.bytes <= left - used;
+      if (scan.found == RecordScan::Found::kMore && rest.size() < kTfRecordHead) break;
+      if (scan.found == RecordScan::Found::kDamaged || !in_file) refuse(offset + used, scan);
+      used += scan.bytes;
+      offsets_.add(offset + used);
+    }
+    return used;
+  }
+
+  [[noreturn]] void refuse(std::uint64_t offset, const RecordScan& scan) const {
+    if (scan.found == RecordScan::Found::kDamaged) throw FileError(file_.path(), offset, scan.problem);
+    throw FileError(file_.path(), offset,
+                    "a record of " + std::to_string(scan.bytes - kTfRecordHead - kTfRecordFoot) +
+                        " bytes does not fit into the rest of the file");
+  }
+
+  bool has_last_line(std::uint64_t begin) {
+    for (std::uint64_t offset = begin; offset < size_; offset += kRecordIndexPiece) {
+      const auto piece = read(offset, kRecordIndexPiece);
+      if (scan_record(format_, piece, /*whole=*/true).found == RecordScan::Found::kRecord) return true;
+    }
+    return false;
+  }
+
+  const File& file_;
+  const RecordFormat& format_;
+  const Progress& progress_;
+  std::uint64_t size_;
+  std::vector<char> piece_;
+  RecordOffsets offsets_;
+  std::uint64_t asked_ = 0;
+  std::uint64_t seen_ = 0;
+};
+
+std::int64_t count_fixed(const RecordFormat& format, const FileStamp& stamp) {
+  return static_cast<std::int64_t>((stamp.size - format.header_bytes - format.footer_bytes) /
+                                   format.record_bytes);
+}
+
+void check_fixed(const File& file, const RecordFormat& format, const FileStamp& stamp) {
+  const std::uint64_t frame = format.header_bytes + format.footer_bytes;
+  if (stamp.size >= frame && (stamp.size - frame) % format.record_bytes == 0) return;
+  throw FileError(FileError::Kind::kDamaged, file.path(),
+                  "its " + std::to_string(stamp.size) + " bytes are not a header of " +
+                      std::to_string(format.header_bytes) + " bytes, whole records of " +
+                      std::to_string(format.record_bytes) + " bytes and a footer of " +
+                      std::to_string(format.footer_bytes) + " bytes");
+}
+
+}  // namespace
+
+RecordIndex::RecordIndex(const RecordFormat& format, const FileStamp& stamp)
+    : format_(format), stamp_(stamp), size_(count_fixed(format, stamp)) {}
+
+RecordIndex::RecordIndex(const RecordFormat& format, const FileStamp& stamp, RecordOffsets offsets)
+    : format_(format),
+      stamp_(stamp),
+      size_(static_cast<std::int64_t>(offsets.size()) - 1),
+      offsets_(std::move(offsets)) {
+  bool fits = size_ >= 0 && offsets_[0] == 0 && offsets_[offsets_.size() - 1] <= stamp.size;
+  const std::uint64_t least = format.kind == RecordKind::kTfRecords ? kTfRecordHead + kTfRecordFoot : 1;
+  for (std::int64_t i = 0; fits && i < size_; ++i) fits = extent(i).bytes >= least;
+  if (!fits) throw std::invalid_argument("record index: the offsets are not those of records");
+}
+
+RecordIndex::Extent RecordIndex::extent(std::int64_t record) const noexcept {
+  const auto number = static_cast<std::uint64_t>(record);
+  if (format_.kind == RecordKind::kFixedRecords) {
+    return {format_.header_bytes + number * format_.record_bytes, format_.record_bytes};
+  }
+  const std::uint64_t offset = offsets_[number];
+  return {offset, offsets_[number + 1] - offset};
+}
+
+RecordIndex build_index(const File& file, const RecordFormat& format, const Progress& progress) {
+  const FileStamp stamp = file.stamp();
+  if (format.kind == RecordKind::kFixedRecords) {
+    check_fixed(file, format, stamp);
+    return {format, stamp};
+  }
+  Indexer indexer(file, format, progress);
+  RecordIndex index(format, stamp,
+                    format.kind == RecordKind::kTextLines ? indexer.lines() : indexer.tf_records());
+  if (file.stamp() != stamp) {
+    throw FileError(FileError::Kind::kChanged, file.path(), "the file changed while it was indexed");
+  }
+  return index;
+}
+
+}  // namespace torch_distinput

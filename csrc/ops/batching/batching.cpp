@@ -1,0 +1,139 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "ops/batching/batching.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "core/state_reader.h"
+#include "ops/batching/batch_count.h"
+
+namespace torch_distinput {
+namespace {
+
+class BatchPlan final : public Plan {
+ public:
+  BatchPlan(PlanPtr input, const Batching& batching)
+      : input_(std::move(input)),
+        batch_size_(batching.batch_size),
+        count_(input_->size(), batching.batch_size, batching.drop_remainder),
+        join_(batching.join),
+        pool_(batching.pool) {
+    const RowLayout* rows = row_layout();
+    if (rows == nullptr || !batching.drop_remainder) return;
+    layout_ = *rows;
+    for (LeafLayout& leaf : layout_->leaves) {
+      leaf.shape.insert(leaf.shape.begin(), batch_size_);
+      leaf.bytes *= batch_size_;
+    }
+  }
+
+  std::int64_t size() const override { return count_.batches(); }
+  PlanTraits traits() const override {
+    PlanTraits traits = input_->traits();
+    if (traits.read_ahead > 0) traits.read_ahead = count_batches(traits.read_ahead, batch_size_, false);
+    return traits;
+  }
+  const RowLayout* layout() const override { return layout_ ? &*layout_ : nullptr; }
+
+  void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
+              std::span<const RowSink> sinks) const override {
+    std::vector<std::int64_t> rows;
+    std::vector<std::int64_t> row_slots;
+    rows.reserve(positions.size() * static_cast<std::size_t>(batch_size_));
+    row_slots.reserve(slots.size() * static_cast<std::size_t>(batch_size_));
+    for (const std::int64_t position : positions) append(rows, position * batch_size_, batch_size_);
+    for (const std::int64_t slot : slots) append(row_slots, slot * batch_size_, batch_size_);
+    std::vector<RowSink> row_sinks(sinks.begin(), sinks.end());
+    for (RowSink& sink : row_sinks) sink.row_bytes /= batch_size_;
+    input_->gather(rows, row_slots, row_sinks);
+  }
+
+  std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
+    std::vector<Element> batches;
+    batches.reserve(positions.size());
+    std::vector<std::int64_t> scratch;
+    for (const std::int64_t position : positions) {
+      scratch.clear();
+      append(scratch, position * batch_size_, rows(position));
+      batches.push_back(assemble(scratch));
+    }
+    return batches;
+  }
+
+  std::int64_t rows(std::int64_t position) const override { return count_.rows(position); }
+  std::int64_t rows_before(std::int64_t position) const override { return count_.rows_before(position); }
+
+  Element take_rows(std::span<const Segment> segments) const override {
+    if (join_.whole) return Plan::take_rows(segments);
+    std::vector<std::int64_t> scratch;
+    for (const Segment& segment : segments) {
+      append(scratch, segment.element * batch_size_ + segment.begin, segment.end - segment.begin);
+    }
+    if (!scratch.empty() || row_layout() != nullptr) return assemble(scratch);
+    // Zero rows: only data can tell their dims.
+    append(scratch, segments.front().element * batch_size_, 1);
+    return slice_rows(assemble(scratch), 0, 0, "batch");
+  }
+
+ private:
+  static void append(std::vector<std::int64_t>& positions, std::int64_t first, std::int64_t count) {
+    const std::size_t before = positions.size();
+    positions.resize(before + static_cast<std::size_t>(count));
+    std::iota(positions.begin() + static_cast<std::ptrdiff_t>(before), positions.end(), first);
+  }
+
+  /// The layout of rows that are written side by side; null where only `join_` can make a batch.
+  const RowLayout* row_layout() const { return join_.stacks ? input_->layout() : nullptr; }
+
+  /// The input's elements at `positions` (scratch) as rows of one element.
+  Element assemble(std::span<std::int64_t> positions) const {
+    if (join_.stacks && input_->fetches_batches()) return input_->fetch_batch(positions);
+    const RowLayout* layout = row_layout();
+    if (layout == nullptr) return join_(input_->fetch(positions), *pool_);
+    BatchBuffer batch = make_batch(*layout, static_cast<std::int64_t>(positions.size()), *pool_);
+    input_->gather(positions, {}, batch.sinks);
+    return std::move(batch.element);
+  }
+
+  PlanPtr input_;
+  std::int64_t batch_size_;
+  BatchCount count_;
+  JoinRows join_;
+  std::shared_ptr<BufferPool> pool_;
+  std::optional<RowLayout> layout_;
+};
+
+/// Between two calls of `next` it holds nothing, so its position is its input's.
+class BatchIterator final : public Iterator {
+ public:
+  BatchIterator(IteratorPtr input, Batching batching)
+      : input_(std::move(input)), batching_(std::move(batching)) {}
+
+  std::optional<Element> next() override {
+    const std::vector<Element> rows = next_elements(*input_, batching_.batch_size);
+    const bool is_short = static_cast<std::int64_t>(rows.size()) < batching_.batch_size;
+    if (rows.empty() || (is_short && batching_.drop_remainder)) return std::nullopt;
+    return batching_.join(rows, *batching_.pool);
+  }
+
+  State save() const override { return State().set("input", input_->save()); }
+  void load(const State& state) override { input_->load(StateReader(state, "batch").at("input")); }
+
+ private:
+  IteratorPtr input_;
+  Batching batching_;
+};
+
+}  // namespace
+
+PlanPtr batch_plan(PlanPtr rows, const Batching& batching) {
+  return std::make_shared<BatchPlan>(std::move(rows), batching);
+}
+
+IteratorPtr batch_iterator(IteratorPtr rows, Batching batching) {
+  return std::make_unique<BatchIterator>(std::move(rows), std::move(batching));
+}
+
+}  // namespace torch_distinput

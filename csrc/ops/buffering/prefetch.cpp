@@ -1,0 +1,165 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+#include "base/process_owned.h"
+#include "core/stop_scope.h"
+#include "execution/open.h"
+#include "execution/unary_node.h"
+#include "ops/ops.h"
+#include "runtime/bounded_queue.h"
+#include "runtime/worker_thread.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput::ops {
+namespace {
+
+constexpr std::int64_t kPrefetchAutomatic = -1;
+/// One element being used, one ready, one being made.
+constexpr std::int64_t kAutomaticDepth = 2;
+
+/// The plan of the input, with a wish for read-ahead.
+class PrefetchPlan final : public Plan {
+ public:
+  PrefetchPlan(PlanPtr input, std::int64_t buffer_size)
+      : input_(std::move(input)), buffer_size_(buffer_size) {}
+
+  std::int64_t size() const override { return input_->size(); }
+  PlanTraits traits() const override {
+    PlanTraits traits = input_->traits();
+    traits.read_ahead = buffer_size_;
+    return traits;
+  }
+  const RowLayout* layout() const override { return input_->layout(); }
+  void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
+              std::span<const RowSink> sinks) const override {
+    input_->gather(positions, slots, sinks);
+  }
+  std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
+    return input_->fetch(positions);
+  }
+  std::int64_t rows(std::int64_t position) const override { return input_->rows(position); }
+  std::int64_t rows_before(std::int64_t position) const override { return input_->rows_before(position); }
+  Element take_rows(std::span<const Segment> segments) const override { return input_->take_rows(segments); }
+
+ private:
+  PlanPtr input_;
+  std::int64_t buffer_size_;
+};
+
+/// What the reading thread hands over: an element and the input's position after it.
+struct Prefetched {
+  Element element;
+  State after;
+};
+
+/// The thread that reads ahead and its queue; it starts at construction.
+class Reader {
+ public:
+  Reader(Iterator& input, std::int64_t buffer_size)
+      : queue_(std::make_shared<BoundedQueue<Prefetched>>(static_cast<std::size_t>(buffer_size))),
+        thread_("tdi-prefetch", [this, &input] { read(input); }) {}
+  ~Reader() {
+    if (!queue_.inherited()) queue_->close();
+  }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  std::optional<Prefetched> pop() { return queue_->pop(interrupt_check()); }
+
+ private:
+  void read(Iterator& input) noexcept {
+    const StopScope stop([this] { return queue_->closed(); });
+    try {
+      while (std::optional<Element> element = input.next()) {
+        if (!queue_->push({std::move(*element), input.save()})) return;
+      }
+      queue_->close();
+    } catch (...) {
+      queue_->fail(std::current_exception());
+    }
+  }
+
+  ProcessOwned<BoundedQueue<Prefetched>> queue_;
+  WorkerThread thread_;
+};
+
+/// Saves the input's own position, so that a saved position fits the pipeline without `prefetch` too.
+class PrefetchIterator final : public Iterator {
+ public:
+  PrefetchIterator(IteratorPtr input, std::int64_t buffer_size)
+      : input_(std::move(input)), buffer_size_(buffer_size), position_(input_->save()) {}
+
+  std::optional<Element> next() override {
+    if (reader_ == nullptr) reader_ = std::make_unique<Reader>(*input_, buffer_size_);
+    std::optional<Prefetched> item = reader_->pop();
+    if (!item) return std::nullopt;
+    position_ = std::move(item->after);
+    return std::move(item->element);
+  }
+
+  State save() const override { return position_; }
+
+  void load(const State& state) override {
+    reader_.reset();
+    input_->load(state);
+    position_ = state;
+  }
+
+ private:
+  IteratorPtr input_;
+  std::int64_t buffer_size_;
+  State position_;                  ///< of the input, after the element last handed out
+  std::unique_ptr<Reader> reader_;  ///< null before the first `next`; stops before `input_` dies
+};
+
+class PrefetchNode final : public UnaryNode {
+ public:
+  PrefetchNode(NodePtr input, std::int64_t buffer_size)
+      : UnaryNode(std::move(input)), buffer_size_(buffer_size) {}
+
+  std::string_view name() const override { return "prefetch"; }
+  std::string describe() const override {
+    return "prefetch(buffer_size=" + std::to_string(buffer_size_) + ")";
+  }
+  std::string identity() const override { return ""; }
+  Traits traits() const override { return {.pass_through = true, .row_wise = true}; }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return prefetch(std::move(inputs.at(0)), buffer_size_);
+  }
+
+  // Invisible to positions and keys: the input keeps this node's own context.
+  PlanPtr plan(const IterContext& context) const override {
+    PlanPtr elements = input().plan(context);
+    if (elements == nullptr) return nullptr;
+    // Native plans choose their read-ahead themselves.
+    if (buffer_size_ == kPrefetchAutomatic && !elements->traits().runs_user_code) return elements;
+    return std::make_shared<PrefetchPlan>(std::move(elements), depth());
+  }
+
+  IteratorPtr iterate(const IterContext& context) const override {
+    IteratorPtr elements = open_iterator(input_ptr(), context);
+    if (buffer_size_ == 0) return elements;
+    return std::make_unique<PrefetchIterator>(std::move(elements), depth());
+  }
+
+ private:
+  std::int64_t depth() const { return buffer_size_ == kPrefetchAutomatic ? kAutomaticDepth : buffer_size_; }
+
+  std::int64_t buffer_size_;
+};
+
+}  // namespace
+
+NodePtr prefetch(NodePtr input, std::int64_t buffer_size) {
+  TORCH_CHECK_VALUE(buffer_size >= kPrefetchAutomatic,
+                    "prefetch: `buffer_size` must be at least 0, or -1 for automatic, but is ", buffer_size,
+                    ".");
+  return std::make_shared<PrefetchNode>(std::move(input), buffer_size);
+}
+
+}  // namespace torch_distinput::ops

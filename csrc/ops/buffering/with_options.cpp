@@ -1,0 +1,41 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <utility>
+
+#include "execution/open.h"
+#include "execution/unary_node.h"
+#include "ops/ops.h"
+
+namespace torch_distinput::ops {
+namespace {
+
+/// Invisible to positions and keys: the input keeps this node's own context.
+class OptionsNode final : public UnaryNode {
+ public:
+  OptionsNode(NodePtr input, Options options) : UnaryNode(std::move(input)), options_(std::move(options)) {}
+
+  std::string_view name() const override { return "with_options"; }
+  std::string describe() const override { return "with_options(" + options_.str() + ")"; }
+  std::string identity() const override { return ""; }
+  Traits traits() const override { return {.pass_through = true, .row_wise = true}; }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return with_options(std::move(inputs.at(0)), options_);
+  }
+  Options options() const override { return input().options().merged(options_); }
+  PlanPtr plan(const IterContext& context) const override { return input().plan(context); }
+  IteratorPtr iterate(const IterContext& context) const override {
+    return open_iterator(input_ptr(), context);
+  }
+
+ private:
+  Options options_;
+};
+
+}  // namespace
+
+NodePtr with_options(NodePtr input, Options options) {
+  options.validate();
+  return std::make_shared<OptionsNode>(std::move(input), std::move(options));
+}
+
+}  // namespace torch_distinput::ops

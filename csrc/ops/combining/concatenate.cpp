@@ -1,0 +1,166 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "core/state_reader.h"
+#include "execution/open.h"
+#include "execution/part_plan.h"
+#include "execution/plan_traits.h"
+#include "ops/ops.h"
+
+namespace torch_distinput::ops {
+namespace {
+
+bool same_layout(const RowLayout* a, const RowLayout* b) {
+  if (a == nullptr || b == nullptr) return false;
+  return a->structure == b->structure &&
+         std::equal(a->leaves.begin(), a->leaves.end(), b->leaves.begin(), b->leaves.end(),
+                    [](const LeafLayout& x, const LeafLayout& y) {
+                      return x.dtype == y.dtype && x.shape == y.shape;
+                    });
+}
+
+bool knows_rows(const Plan& plan) { return plan.size() == 0 || plan.rows(0) != kUnknownRows; }
+
+class ConcatenatePlan final : public PartPlan {
+ public:
+  ConcatenatePlan(PlanPtr first, PlanPtr second)
+      : parts_{std::move(first), std::move(second)},
+        border_(parts_[0]->size()),
+        same_layout_(same_layout(parts_[0]->layout(), parts_[1]->layout())),
+        rows_known_(knows_rows(*parts_[0]) && knows_rows(*parts_[1])) {}
+
+  std::int64_t size() const override {
+    std::int64_t sum = 0;
+    return __builtin_add_overflow(border_, parts_[1]->size(), &sum) ? kEndless : sum;
+  }
+  PlanTraits traits() const override { return join(parts_[0]->traits(), parts_[1]->traits()); }
+  const RowLayout* layout() const override { return same_layout_ ? parts_[0]->layout() : nullptr; }
+
+  std::int64_t rows(std::int64_t position) const override {
+    return rows_known_ ? PartPlan::rows(position) : kUnknownRows;
+  }
+  std::int64_t rows_before(std::int64_t position) const override {
+    if (!rows_known_) return kUnknownRows;
+    if (position <= border_) return parts_[0]->rows_before(position);
+    return parts_[0]->rows_before(border_) + parts_[1]->rows_before(position - border_);
+  }
+
+ private:
+  Place locate(std::int64_t position) const override {
+    return position < border_ ? Place{0, position} : Place{1, position - border_};
+  }
+  PlanPtr part(std::int64_t index) const override { return parts_[static_cast<std::size_t>(index)]; }
+
+  std::array<PlanPtr, 2> parts_;
+  std::int64_t border_;
+  bool same_layout_;
+  bool rows_known_;
+};
+
+class ConcatenateIterator final : public Iterator {
+ public:
+  ConcatenateIterator(std::array<NodePtr, 2> nodes, const IterContext& context)
+      : nodes_(std::move(nodes)), context_(context) {
+    open(0);
+  }
+
+  std::optional<Element> next() override {
+    std::optional<Element> element = input_->next();
+    if (element || part_ == 1) return element;
+    open(1);
+    return input_->next();
+  }
+
+  State save() const override {
+    State state;
+    state.set("part", static_cast<std::int64_t>(part_));
+    state.set("input", input_->save());
+    return state;
+  }
+
+  void load(const State& state) override {
+    const StateReader saved(state, "concatenate");
+    open(saved.index("part", nodes_.size()));
+    input_->load(saved.at("input"));
+  }
+
+ private:
+  void open(std::size_t part) {
+    part_ = part;
+    input_ = open_iterator(nodes_[part], context_.input(part));
+  }
+
+  std::array<NodePtr, 2> nodes_;
+  IterContext context_;
+  std::size_t part_ = 0;
+  IteratorPtr input_;
+};
+
+class ConcatenateNode final : public Node {
+ public:
+  ConcatenateNode(NodePtr first, NodePtr second) : nodes_{std::move(first), std::move(second)} {}
+
+  std::string_view name() const override { return "concatenate"; }
+  std::string describe() const override { return "concatenate(...)"; }
+  std::vector<NodePtr> inputs() const override { return {nodes_[0], nodes_[1]}; }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return concatenate(std::move(inputs.at(0)), std::move(inputs.at(1)));
+  }
+
+  SpecPtr spec() const override {
+    const SpecPtr first = nodes_[0]->spec();
+    const SpecPtr second = nodes_[1]->spec();
+    if (first == nullptr || second == nullptr) return first == nullptr ? second : first;
+    return std::make_shared<ElementSpec>(merge_specs(*first, *second, name()));
+  }
+
+  std::int64_t cardinality() const override {
+    const std::int64_t first = nodes_[0]->cardinality();
+    const std::int64_t second = nodes_[1]->cardinality();
+    if (first == kInfiniteCardinality || second == kInfiniteCardinality) return kInfiniteCardinality;
+    if (first == kUnknownCardinality || second == kUnknownCardinality) return kUnknownCardinality;
+    std::int64_t sum = 0;
+    return __builtin_add_overflow(first, second, &sum) ? kInfiniteCardinality : sum;
+  }
+
+  std::optional<std::int64_t> batch_size() const override {
+    const auto first = nodes_[0]->batch_size();
+    return first == nodes_[1]->batch_size() ? first : std::nullopt;
+  }
+  Traits traits() const override { return {.pass_through = true}; }
+
+  PlanPtr plan(const IterContext& context) const override {
+    PlanPtr first = nodes_[0]->plan(context.input(0));
+    if (first == nullptr) return nullptr;
+    PlanPtr second = nodes_[1]->plan(context.input(1));
+    if (second == nullptr) return nullptr;
+    return std::make_shared<ConcatenatePlan>(std::move(first), std::move(second));
+  }
+
+  IteratorPtr iterate(const IterContext& context) const override {
+    return std::make_unique<ConcatenateIterator>(nodes_, context);
+  }
+
+ private:
+  std::array<NodePtr, 2> nodes_;
+};
+
+/// Whether asking for the spec runs no user's code.
+bool spec_is_free(const Node& node) {
+  if (node.traits().fallible) return false;
+  const std::vector<NodePtr> inputs = node.inputs();
+  return std::all_of(inputs.begin(), inputs.end(), [](const NodePtr& input) { return spec_is_free(*input); });
+}
+
+}  // namespace
+
+NodePtr concatenate(NodePtr first, NodePtr second) {
+  auto node = std::make_shared<ConcatenateNode>(std::move(first), std::move(second));
+  if (spec_is_free(*node)) node->spec();
+  return node;
+}
+
+}  // namespace torch_distinput::ops

@@ -1,0 +1,53 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "execution/unary_node.h"
+#include "ops/functional/dataset_function.h"
+
+namespace torch_distinput {
+
+/// Base of the ops that apply a function from elements to datasets and yield what these datasets yield. It
+/// looks at the dataset of the first element that gives one, once, when it is asked for its spec or for
+/// readers.
+class DatasetFunctionNode : public UnaryNode {
+ public:
+  DatasetFunctionNode(NodePtr input, FunctionPtr function)
+      : UnaryNode(std::move(input)), function_(std::move(function)) {}
+
+  /// The type of the first dataset's elements. Other datasets may have other dims, so dims are only expected.
+  SpecPtr spec() const final;
+  std::int64_t cardinality() const final { return kUnknownCardinality; }
+  std::optional<std::int64_t> batch_size() const final { return std::nullopt; }
+  Traits traits() const final {
+    return {.pass_through = true, .fallible = true, .runs_user_code = function_->runs_user_code()};
+  }
+  std::vector<const UserCode*> user_code() const final { return {function_.get()}; }
+  bool yields_readers() const final;
+
+ protected:
+  const FunctionPtr& function() const { return function_; }
+  DatasetFunction dataset_function(const IterContext& context) const {
+    return DatasetFunction(function_, std::string(name()), context);
+  }
+
+ private:
+  struct Probe {
+    SpecPtr spec;
+    bool readers = false;
+  };
+  Probe probe() const;
+  Probe look() const;
+  std::optional<Probe> look(const Options& options) const;
+  static Probe probe_of(const Node& dataset);
+
+  FunctionPtr function_;
+  mutable std::mutex mutex_;
+  mutable std::optional<Probe> probe_;
+};
+
+}  // namespace torch_distinput

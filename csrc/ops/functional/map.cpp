@@ -1,0 +1,240 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+#include "core/first_row.h"
+#include "core/state_reader.h"
+#include "execution/execution_context.h"
+#include "execution/open.h"
+#include "execution/skip_budget.h"
+#include "execution/unary_node.h"
+#include "ops/functional/dataset_function.h"
+#include "ops/functional/map_function.h"
+#include "ops/functional/map_input.h"
+#include "ops/functional/parallel_map.h"
+#include "ops/functional/shard_marks.h"
+#include "ops/ops.h"
+#include "runtime/arena.h"
+
+namespace torch_distinput::ops {
+namespace {
+
+constexpr std::int64_t kMapAutomatic = -1;
+
+class MapPlan final : public Plan {
+ public:
+  MapPlan(PlanPtr input, FunctionPtr function, const MapOptions& options, std::int64_t calls,
+          const IterContext& context)
+      : input_(std::move(input)),
+        function_(std::move(function), options, context),
+        row_wise_(options.row_wise),
+        calls_(calls) {}
+
+  std::int64_t size() const override { return input_->size(); }
+
+  PlanTraits traits() const override {
+    PlanTraits traits = input_->traits();
+    traits.runs_user_code = traits.runs_user_code || function_.runs_user_code();
+    traits.num_parallel_calls = std::max(traits.num_parallel_calls, calls_);
+    return traits;
+  }
+
+  std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
+    const std::vector<std::int64_t> numbers(positions.begin(), positions.end());
+    std::vector<Element> elements = input_->fetch(positions);
+    function_.apply(elements, numbers);
+    return elements;
+  }
+
+  std::int64_t rows(std::int64_t position) const override {
+    return row_wise_ ? input_->rows(position) : kUnknownRows;
+  }
+  std::int64_t rows_before(std::int64_t position) const override {
+    return row_wise_ ? input_->rows_before(position) : kUnknownRows;
+  }
+  Element take_rows(std::span<const Segment> segments) const override {
+    if (!row_wise_) return Plan::take_rows(segments);
+    Element rows = input_->take_rows(segments);
+    const std::int64_t number = segments.front().element;
+    function_.apply({&rows, 1}, {&number, 1});
+    return rows;
+  }
+
+ private:
+  PlanPtr input_;
+  MapFunction function_;
+  bool row_wise_;
+  std::int64_t calls_;
+};
+
+class MapIterator final : public Iterator {
+ public:
+  MapIterator(IteratorPtr input, std::shared_ptr<const MapFunction> function, const IterContext& context)
+      : input_(std::move(input)), function_(std::move(function)), budget_(context, function_->call()) {}
+
+  std::optional<Element> next() override {
+    while (std::optional<MapInput::Item> item = input_.next()) {
+      try {
+        function_->apply({&item->element, 1}, {&item->number, 1});
+        budget_.pass();
+        return std::move(item->element);
+      } catch (...) {
+        budget_.fail();
+      }
+    }
+    budget_.end();
+    return std::nullopt;
+  }
+
+  State save() const override {
+    State state = input_.save();
+    state.set("skip", budget_.save());
+    return state;
+  }
+
+  void load(const State& state) override {
+    budget_.load(StateReader(state, "map").at("skip"));
+    input_.load(state);
+  }
+
+ private:
+  MapInput input_;
+  std::shared_ptr<const MapFunction> function_;
+  SkipBudget budget_;
+};
+
+/// Dim 0 of all leaves where it is static and one number; else `kUnknownDim`.
+std::int64_t static_rows(const ElementSpec& spec) {
+  std::int64_t rows = kUnknownDim;
+  for (const LeafSpec& leaf : spec.leaves) {
+    const std::int64_t here = dim0(leaf).value_or(kUnknownDim);
+    if (here == kUnknownDim || (rows != kUnknownDim && rows != here)) return kUnknownDim;
+    rows = here;
+  }
+  return rows;
+}
+
+constexpr int kNotLooked = -1;
+
+bool holds_datasets(const ElementSpec& spec) {
+  return std::any_of(spec.leaves.begin(), spec.leaves.end(),
+                     [](const LeafSpec& leaf) { return std::holds_alternative<DatasetSpec>(leaf); });
+}
+
+class MapNode final : public UnaryNode {
+ public:
+  MapNode(NodePtr input, FunctionPtr function, MapOptions options)
+      : UnaryNode(std::move(input)), function_(std::move(function)), options_(std::move(options)) {}
+
+  std::string_view name() const override { return "map"; }
+  std::string describe() const override {
+    const auto& calls = options_.num_parallel_calls;
+    std::string text = "map(" + function_->name();
+    if (calls) text += ", num_parallel_calls=" + std::to_string(*calls);
+    if (!options_.deterministic) text += ", deterministic=False";
+    if (options_.element_spec) text += ", element_spec=" + to_string(*options_.element_spec);
+    if (options_.row_wise) text += ", row_wise=True";
+    return text + ")";
+  }
+  std::string identity() const override {
+    return "map(" + function_->name() + (options_.row_wise ? ", row_wise=True)" : ")");
+  }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return map(std::move(inputs.at(0)), function_, options_);
+  }
+
+  SpecPtr spec() const override {
+    return spec_.get([this] { return options_.element_spec ? declared() : probe(); });
+  }
+  std::optional<std::int64_t> batch_size() const override { return std::nullopt; }
+  std::vector<const UserCode*> user_code() const override { return {function_.get()}; }
+  Traits traits() const override {
+    return {.pass_through = true,
+            .fallible = true,
+            .runs_user_code = function_->runs_user_code(),
+            .row_wise = options_.row_wise};
+  }
+
+  bool yields_readers() const override {
+    const SpecPtr results = spec();
+    if (results == nullptr || !holds_datasets(*results)) return false;
+    int known = readers_.load();
+    if (known == kNotLooked) {
+      const std::optional<Element> first = first_result();
+      known = first && holds_readers(*first) ? 1 : 0;
+      readers_.store(known);
+    }
+    return known == 1;
+  }
+
+  PlanPtr plan(const IterContext& context) const override {
+    if (context.execution->options.skip) return nullptr;
+    PlanPtr elements = input().plan(context.input(0));
+    if (elements == nullptr) return nullptr;
+    return std::make_shared<MapPlan>(std::move(elements), function_, options_, calls(), context);
+  }
+
+  IteratorPtr iterate(const IterContext& context) const override {
+    IteratorPtr elements = open_iterator(input_ptr(), context.input(0));
+    auto function = std::make_shared<const MapFunction>(function_, options_, context);
+    if (calls() == 0) return std::make_unique<MapIterator>(std::move(elements), std::move(function), context);
+    const bool ordered = context.execution->keeps_order(options_.deterministic);
+    return (ordered ? ordered_parallel_map : unordered_parallel_map)(std::move(elements), std::move(function),
+                                                                     calls(), context);
+  }
+
+ private:
+  /// Calls at a time; 0 where none were asked for.
+  std::int64_t calls() const {
+    const std::int64_t asked = options_.num_parallel_calls.value_or(0);
+    return asked == kMapAutomatic ? available_cpus() : asked;
+  }
+
+  SpecPtr declared() const { return std::make_shared<const ElementSpec>(*options_.element_spec); }
+
+  std::optional<Element> first_result() const {
+    Options options = this->options();
+    options.prefetch = 0;
+    return first_row(options, [this](const Options& with) {
+      const IterContext context = epoch_context(make_execution_context(with), 0, 0, /*stream_only=*/false);
+      MapIterator results(open_iterator(without_shard_marks(input_ptr()), context.input(0)),
+                          std::make_shared<const MapFunction>(function_, options_, context), context);
+      return results.next();
+    });
+  }
+
+  /// The spec of the first result; null if there is none.
+  SpecPtr probe() const {
+    const std::optional<Element> first = first_result();
+    if (!first) return nullptr;
+    ElementSpec spec = probed_spec(*first);
+    const SpecPtr before = input().spec();
+    const std::int64_t rows = before == nullptr ? kUnknownDim : static_rows(*before);
+    const ElementSpec seen = spec_of(*first);
+    for (std::size_t leaf = 0; leaf < spec.leaves.size() && rows != kUnknownDim; ++leaf) {
+      if (dim0(seen.leaves[leaf]) == rows) spec.leaves[leaf] = replace_dim0(spec.leaves[leaf], rows);
+    }
+    return std::make_shared<const ElementSpec>(std::move(spec));
+  }
+
+  FunctionPtr function_;
+  MapOptions options_;
+  SpecProbe spec_;
+  mutable std::atomic<int> readers_{kNotLooked};  ///< whether the first result holds datasets of files
+};
+
+}  // namespace
+
+NodePtr map(NodePtr input, FunctionPtr function, MapOptions options) {
+  TORCH_CHECK_VALUE(function != nullptr, "map: `function` must not be null.");
+  const std::int64_t calls = options.num_parallel_calls.value_or(1);
+  TORCH_CHECK_VALUE(calls >= 1 || calls == kMapAutomatic,
+                    "map: `num_parallel_calls` must be at least 1, or -1 for automatic, but is ", calls, ".");
+  return std::make_shared<MapNode>(std::move(input), std::move(function), std::move(options));
+}
+
+}  // namespace torch_distinput::ops

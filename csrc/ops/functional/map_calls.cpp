@@ -1,0 +1,171 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "ops/functional/map_calls.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/polling.h"
+#include "core/interrupt_watch.h"
+#include "runtime/worker_thread.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput {
+namespace {
+
+/// While one call hangs, so many times the calls under way may be delivered before it.
+constexpr std::int64_t kMaxAhead = 16;
+
+}  // namespace
+
+MapRunner::MapRunner(std::shared_ptr<const MapFunction> function, std::shared_ptr<Executor> executor,
+                     bool helps)
+    : shared_(std::make_shared<Shared>()), executor_(std::move(executor)), helps_(helps) {
+  shared_->function = std::move(function);
+}
+
+MapRunner::~MapRunner() {
+  if (shared_.inherited()) return;
+  std::unique_lock lock(shared_->mutex);
+  shared_->stopped = true;
+  shared_->changed.wait(lock, [this] { return shared_->running == 0; });
+  // A task that never started may live on for long; what users gave us must not wait for it.
+  shared_->function = nullptr;
+}
+
+void MapRunner::start(MapCallPtr call) {
+  if (executor_->concurrency() == 0) return;
+  executor_->submit([shared = shared_.share(), call = std::move(call)] {
+    if (claim(*shared, *call)) run(*shared, *call);
+  });
+}
+
+bool MapRunner::claim(Shared& shared, MapCall& call) {
+  const std::lock_guard lock(shared.mutex);
+  if (shared.stopped || call.phase != MapCall::Phase::kWaiting) return false;
+  call.phase = MapCall::Phase::kRunning;
+  ++shared.running;
+  return true;
+}
+
+void MapRunner::run(Shared& shared, MapCall& call) noexcept {
+  try {
+    shared.function->apply({&call.element, 1}, {&call.number, 1});
+  } catch (...) {
+    call.error = std::current_exception();
+  }
+  const std::lock_guard lock(shared.mutex);
+  call.phase = MapCall::Phase::kDone;
+  --shared.running;
+  shared.changed.notify_all();
+}
+
+void MapRunner::finish(MapCall& call) {
+  if (helps_ && claim(*shared_, call)) run(*shared_, call);
+  std::unique_lock lock(shared_->mutex);
+  wait_polling(shared_->changed, lock, interrupt_check(),
+               [&] { return call.phase == MapCall::Phase::kDone; });
+}
+
+MapCallPtr MapRunner::finish_any(const std::deque<MapCallPtr>& calls) {
+  const auto find = [&](MapCall::Phase phase) {
+    const auto found = std::find_if(calls.begin(), calls.end(), [&](const MapCallPtr& call) {
+      return !call->delivered && call->phase == phase;
+    });
+    return found == calls.end() ? nullptr : *found;
+  };
+  std::unique_lock lock(shared_->mutex);
+  MapCallPtr done = find(MapCall::Phase::kDone);
+  const MapCallPtr waiting = done == nullptr && helps_ ? find(MapCall::Phase::kWaiting) : nullptr;
+  if (waiting != nullptr) {
+    lock.unlock();
+    finish(*waiting);
+    return waiting;
+  }
+  wait_polling(shared_->changed, lock, interrupt_check(), [&] {
+    if (done == nullptr) done = find(MapCall::Phase::kDone);
+    return done != nullptr;
+  });
+  return done;
+}
+
+MapCalls::MapCalls(IteratorPtr input, std::shared_ptr<const MapFunction> function, std::int64_t calls,
+                   std::shared_ptr<Executor> arena)
+    : input_(std::move(input)), function_(std::move(function)), arena_(std::move(arena)) {
+  threads_ = function_->runs_user_code() && arena_->concurrency() > 0 ? calls : 0;
+  // Paths run as many calls as they have threads: the others wait in line, so that no thread runs dry.
+  limit_ = threads_ > 0 ? 2 * calls : calls;
+}
+
+void MapCalls::fill() {
+  if (runner_ == nullptr) {
+    auto executor = threads_ > 0 ? make_thread_pool(static_cast<int>(threads_), "tdi-map") : arena_;
+    runner_ = std::make_unique<MapRunner>(function_, std::move(executor), /*helps=*/threads_ == 0);
+  }
+  while (!ended_ && !input_error_ && !full()) read();
+  if (input_error_ && undelivered_ == 0) std::rethrow_exception(input_error_);
+}
+
+bool MapCalls::full() const {
+  return undelivered_ == limit_ || static_cast<std::int64_t>(calls_.size()) >= kMaxAhead * limit_;
+}
+
+void MapCalls::read() {
+  auto call = std::make_shared<MapCall>();
+  call->before = input_.save();
+  const InterruptWatch watch;
+  try {
+    std::optional<MapInput::Item> item = input_.next();
+    ended_ = !item.has_value();
+    if (ended_) return;
+    call->number = item->number;
+    call->element = std::move(item->element);
+  } catch (...) {
+    if (watch.interrupt()) throw;
+    input_error_ = std::current_exception();
+    return;
+  }
+  calls_.push_back(call);
+  ++undelivered_;
+  runner_->start(std::move(call));
+}
+
+MapCallPtr MapCalls::oldest() {
+  if (calls_.empty()) return nullptr;
+  runner_->finish(*calls_.front());
+  return calls_.front();
+}
+
+MapCallPtr MapCalls::any() { return undelivered_ == 0 ? nullptr : runner_->finish_any(calls_); }
+
+void MapCalls::deliver(MapCall& call) {
+  call.delivered = true;
+  --undelivered_;
+  while (!calls_.empty() && calls_.front()->delivered) calls_.pop_front();
+}
+
+State MapCalls::save() const {
+  if (calls_.empty()) return input_.save();
+  State state = calls_.front()->before;
+  State::List delivered = state.at("delivered").as_list();
+  for (const MapCallPtr& call : calls_) {
+    if (call->delivered) delivered.emplace_back(call->number);
+  }
+  state.set("delivered", std::move(delivered));
+  return state;
+}
+
+void MapCalls::stop() {
+  runner_.reset();
+  for (const MapCallPtr& call : calls_) call->element = Element();
+  calls_.clear();
+}
+
+void MapCalls::load(const State& state) {
+  stop();
+  undelivered_ = 0;
+  ended_ = false;
+  input_error_ = nullptr;
+  input_.load(state);
+}
+
+}  // namespace torch_distinput

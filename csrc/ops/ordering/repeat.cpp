@@ -1,0 +1,207 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+#include "core/state_reader.h"
+#include "execution/index_plan.h"
+#include "execution/open.h"
+#include "execution/part_plan.h"
+#include "execution/unary_node.h"
+#include "execution/yields_batches.h"
+#include "ops/ops.h"
+
+namespace torch_distinput::ops {
+namespace {
+
+constexpr std::int64_t kForEver = -1;
+/// Rounds whose plans are kept: read-ahead spans few, a shuffle over the rounds many.
+constexpr std::size_t kRoundsKept = 8;
+
+/// Whether the order of batches is drawn, so that rounds may differ in rows: a shuffled `take` meets a short
+/// batch in one round and not in another.
+bool draws_batches(const Node& node) {
+  if (node.traits().random && yields_batches(node)) return true;
+  const std::vector<NodePtr> inputs = node.inputs();
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const NodePtr& input) { return draws_batches(*input); });
+}
+
+class RepeatPlan final : public PartPlan {
+ public:
+  RepeatPlan(NodePtr input, const IterContext& context, PlanPtr first, std::int64_t size)
+      : input_(std::move(input)),
+        context_(context),
+        first_(std::move(first)),
+        round_size_(first_->size()),
+        size_(size),
+        rounds_differ_(draws_batches(*input_)) {}
+
+  std::int64_t size() const override { return size_; }
+  PlanTraits traits() const override { return first_->traits(); }
+  const RowLayout* layout() const override { return first_->layout(); }
+
+  std::int64_t rows_before(std::int64_t position) const override {
+    const Place place = locate(position);
+    if (!rounds_differ_)
+      return place.part * first_->rows_before(round_size_) + first_->rows_before(place.position);
+    std::int64_t before = 0;
+    {
+      const std::lock_guard lock(totals_mutex_);
+      while (static_cast<std::int64_t>(totals_.size()) <= place.part) {
+        const auto round = static_cast<std::int64_t>(totals_.size()) - 1;
+        totals_.push_back(totals_.back() + part(round)->rows_before(round_size_));
+      }
+      before = totals_[static_cast<std::size_t>(place.part)];
+    }
+    return place.position == 0 ? before : before + part(place.part)->rows_before(place.position);
+  }
+
+ private:
+  Place locate(std::int64_t position) const override {
+    return {position / round_size_, position % round_size_};
+  }
+
+  PlanPtr part(std::int64_t round) const override {
+    if (round == 0) return first_;
+    {
+      const std::lock_guard lock(rounds_mutex_);
+      for (const auto& [kept, plan] : rounds_) {
+        if (kept == round) return plan;
+      }
+    }
+    PlanPtr plan = input_->plan(context_.round(round).input(0));
+    // Such as a zip whose parts shuffle their batches, and so pair a short one with a full one now and then.
+    TORCH_CHECK_VALUE((plan->rows(0) == kUnknownRows) == (first_->rows(0) == kUnknownRows),
+                      "repeat: in round ", round, " of `", input_->describe(),
+                      "` the leaves of an element differ in rows, in round 0 they did not, or the reverse.");
+    const std::lock_guard lock(rounds_mutex_);
+    rounds_.emplace_front(round, plan);
+    if (rounds_.size() > kRoundsKept) rounds_.pop_back();
+    return plan;
+  }
+
+  NodePtr input_;
+  IterContext context_;
+  PlanPtr first_;
+  std::int64_t round_size_;
+  std::int64_t size_;
+  bool rounds_differ_;  ///< in rows
+
+  mutable std::mutex rounds_mutex_;
+  mutable std::deque<std::pair<std::int64_t, PlanPtr>> rounds_;
+  mutable std::mutex totals_mutex_;
+  mutable std::vector<std::int64_t> totals_{0};  ///< rows before each round
+};
+
+class RepeatIterator final : public Iterator {
+ public:
+  RepeatIterator(NodePtr input, const IterContext& context, std::int64_t count)
+      : node_(std::move(input)), context_(context), count_(count) {}
+
+  std::optional<Element> next() override {
+    while (round_ != count_) {
+      if (input_ == nullptr) open();
+      if (std::optional<Element> element = input_->next()) {
+        empty_ = false;
+        return element;
+      }
+      // Repeating nothing for ever yields nothing.
+      if (empty_ && count_ == kForEver) return std::nullopt;
+      input_.reset();
+      empty_ = true;
+      ++round_;
+    }
+    return std::nullopt;
+  }
+
+  State save() const override {
+    State state;
+    state.set("round", round_);
+    state.set("empty", empty_);
+    state.set("input", input_ == nullptr ? State() : input_->save());
+    return state;
+  }
+
+  void load(const State& state) override {
+    const StateReader saved(state, "repeat");
+    round_ = saved.count("round", count_ == kForEver ? kMaxCounted : count_);
+    empty_ = saved.flag("empty");
+    input_.reset();
+    const State& input = saved.at("input");
+    if (input.is_null()) return;
+    TORCH_CHECK_VALUE(round_ != count_, "repeat: the saved `round` must be below ", count_,
+                      " where `input` is in it, but is ", round_, ".");
+    open();
+    input_->load(input);
+  }
+
+ private:
+  void open() { input_ = open_iterator(node_, context_.round(round_).input(0)); }
+
+  NodePtr node_;
+  IterContext context_;
+  std::int64_t count_;
+  IteratorPtr input_;  ///< null before the first element of a round
+  std::int64_t round_ = 0;
+  bool empty_ = true;  ///< the round has given nothing yet
+};
+
+class RepeatNode final : public UnaryNode {
+ public:
+  RepeatNode(NodePtr input, std::int64_t count) : UnaryNode(std::move(input)), count_(count) {}
+
+  std::string_view name() const override { return "repeat"; }
+  std::string describe() const override {
+    return "repeat(count=" + (count_ == kForEver ? "None" : std::to_string(count_)) + ")";
+  }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return repeat(std::move(inputs.at(0)), count_);
+  }
+
+  std::int64_t cardinality() const override {
+    const std::int64_t round = input().cardinality();
+    if (count_ == 0 || round == 0) return 0;
+    if (count_ == kForEver) return kInfiniteCardinality;
+    std::int64_t all = 0;
+    if (round > 0 && __builtin_mul_overflow(round, count_, &all)) return kInfiniteCardinality;
+    return round < 0 ? round : all;
+  }
+
+  PlanPtr plan(const IterContext& context) const override {
+    PlanPtr first = input().plan(context.round(0).input(0));
+    if (first == nullptr) return nullptr;
+    const std::int64_t size = size_of_rounds(first->size());
+    if (size == 0) return slice_plan(std::move(first), 0, 0);
+    return std::make_shared<RepeatPlan>(input_ptr(), context, std::move(first), size);
+  }
+
+  IteratorPtr iterate(const IterContext& context) const override {
+    return std::make_unique<RepeatIterator>(input_ptr(), context, count_);
+  }
+
+ private:
+  std::int64_t size_of_rounds(std::int64_t round) const {
+    if (count_ == 0 || round == 0) return 0;
+    std::int64_t all = 0;
+    const bool endless = count_ == kForEver || __builtin_mul_overflow(round, count_, &all);
+    return endless ? kEndless : all;
+  }
+
+  std::int64_t count_;
+};
+
+}  // namespace
+
+NodePtr repeat(NodePtr input, std::optional<std::int64_t> count) {
+  const std::int64_t rounds = count.value_or(kForEver);
+  TORCH_CHECK_VALUE(rounds >= 0 || rounds == kForEver,
+                    "repeat: `count` must be at least 0, or None or -1 for ever, but is ", rounds, ".");
+  return std::make_shared<RepeatNode>(std::move(input), rounds);
+}
+
+}  // namespace torch_distinput::ops

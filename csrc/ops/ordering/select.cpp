@@ -1,0 +1,128 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/hash.h"
+#include "core/state_reader.h"
+#include "execution/index_plan.h"
+#include "execution/open.h"
+#include "execution/unary_node.h"
+#include "ops/ops.h"
+
+namespace torch_distinput::ops {
+namespace {
+
+std::span<const std::int64_t> numbers(const at::Tensor& indices) {
+  return {indices.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(indices.numel())};
+}
+
+class SelectPlan final : public IndexPlan {
+ public:
+  SelectPlan(PlanPtr input, at::Tensor indices) : IndexPlan(std::move(input)), indices_(std::move(indices)) {}
+  std::int64_t size() const override { return indices_.numel(); }
+
+ private:
+  void translate(std::span<std::int64_t> positions) const override {
+    const auto chosen = numbers(indices_);
+    for (std::int64_t& position : positions) position = chosen[static_cast<std::size_t>(position)];
+  }
+
+  at::Tensor indices_;
+};
+
+/// Keeps what it has read, because any element may be asked for again.
+class SelectIterator final : public Iterator {
+ public:
+  SelectIterator(IteratorPtr input, at::Tensor indices)
+      : input_(std::move(input)), indices_(std::move(indices)) {}
+
+  std::optional<Element> next() override {
+    const auto chosen = numbers(indices_);
+    if (position_ == chosen.size()) return std::nullopt;
+    const auto wanted = static_cast<std::size_t>(chosen[position_]);
+    while (elements_.size() <= wanted) {
+      std::optional<Element> element = input_->next();
+      TORCH_CHECK_INDEX(element.has_value(), "select: `indices` has ", wanted, ", but the dataset has only ",
+                        elements_.size(), " elements.");
+      elements_.push_back(std::move(*element));
+    }
+    ++position_;
+    return elements_[wanted];
+  }
+
+  State save() const override {
+    State state;
+    state.set("position", static_cast<std::int64_t>(position_));
+    return state;
+  }
+  void load(const State& state) override {
+    position_ = static_cast<std::size_t>(StateReader(state, "select").count("position", indices_.numel()));
+  }
+
+ private:
+  IteratorPtr input_;
+  at::Tensor indices_;
+  std::vector<Element> elements_;
+  std::size_t position_ = 0;
+};
+
+class SelectNode final : public UnaryNode {
+ public:
+  SelectNode(NodePtr input, at::Tensor indices) : UnaryNode(std::move(input)), indices_(std::move(indices)) {}
+
+  std::string_view name() const override { return "select"; }
+  std::string describe() const override { return "select(" + std::to_string(indices_.numel()) + " indices)"; }
+  /// Tells other indices apart.
+  std::string identity() const override {
+    Hash hash;
+    for (const std::int64_t index : numbers(indices_)) hash.add_word(static_cast<std::uint64_t>(index));
+    std::ostringstream text;
+    text << "select(" << indices_.numel() << " indices, hash=" << std::hex << hash.value() << ")";
+    return text.str();
+  }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return select(std::move(inputs.at(0)), indices_);
+  }
+  std::int64_t cardinality() const override { return indices_.numel(); }
+  /// Indices count the elements of the whole input: no shard of files may stand before it.
+  Traits traits() const override { return {}; }
+
+  PlanPtr plan(const IterContext& context) const override {
+    PlanPtr all = input().plan(context.input(0));
+    return all == nullptr ? nullptr : std::make_shared<SelectPlan>(std::move(all), indices_);
+  }
+  IteratorPtr iterate(const IterContext& context) const override {
+    return std::make_unique<SelectIterator>(open_iterator(input_ptr(), context.input(0)), indices_);
+  }
+
+ private:
+  at::Tensor indices_;
+};
+
+}  // namespace
+
+NodePtr select(NodePtr input, const at::Tensor& indices) {
+  TORCH_CHECK_TYPE(indices.scalar_type() == at::kLong && indices.dim() == 1,
+                   "select: `indices` must be an int64 tensor of one dimension, but has ", indices.dim(),
+                   " of ", indices.scalar_type(), ".");
+  // A copy: what was found in range here is trusted while rows are read.
+  at::Tensor own = indices.clone(at::MemoryFormat::Contiguous);
+  if (own.numel() > 0) {
+    const auto chosen = numbers(own);
+    const auto [least, most] = std::minmax_element(chosen.begin(), chosen.end());
+    const std::int64_t size = input->cardinality();
+    TORCH_CHECK_INDEX(*least >= 0, "select: `indices` must be at least 0, but has ", *least, ".");
+    TORCH_CHECK_INDEX(size < 0 || *most < size, "select: `indices` must be below ", size,
+                      ", the number of elements, but has ", *most, ".");
+  }
+  return std::make_shared<SelectNode>(std::move(input), std::move(own));
+}
+
+}  // namespace torch_distinput::ops

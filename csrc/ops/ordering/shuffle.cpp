@@ -1,0 +1,140 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+#include "execution/execution_context.h"
+#include "execution/index_plan.h"
+#include "execution/open.h"
+#include "execution/unary_node.h"
+#include "ops/ops.h"
+#include "ops/ordering/shuffle_iterators.h"
+#include "runtime/permutation.h"
+
+namespace torch_distinput::ops {
+namespace {
+
+constexpr std::int64_t kWidestWindow = std::int64_t{1} << 61;
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 62;
+
+template <class Order>
+class ShufflePlan final : public IndexPlan {
+ public:
+  ShufflePlan(PlanPtr input, Order order) : IndexPlan(std::move(input)), order_(std::move(order)) {}
+  std::int64_t size() const override { return input().size(); }
+
+ private:
+  void translate(std::span<std::int64_t> positions) const override { order_.apply(positions); }
+
+  Order order_;
+};
+
+/// `context` with an execution context that raises errors instead of skipping rows.
+IterContext raising(const IterContext& context) {
+  IterContext result = context;
+  auto execution = std::make_shared<ExecutionContext>(*context.execution);
+  execution->options.skip.reset();
+  result.execution = std::move(execution);
+  return result;
+}
+
+/// Whether `node` yields the rows of a plan in order, except for rows that fail: nothing in between counts
+/// rows.
+bool only_drops_failures(const Node& node, const IterContext& context) {
+  if (node.plan(context) != nullptr) return true;
+  if (!node.traits().fallible && !node.identity().empty()) return false;
+  const std::vector<NodePtr> inputs = node.inputs();
+  return inputs.empty() || (inputs.size() == 1 && only_drops_failures(*inputs.front(), context.input(0)));
+}
+
+/// The node nearest to the source that has no plan.
+const Node& first_without_plan(const Node& node, const IterContext& context) {
+  const std::vector<NodePtr> inputs = node.inputs();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const IterContext below = context.input(i);
+    if (inputs[i]->plan(below) == nullptr) return first_without_plan(*inputs[i], below);
+  }
+  return node;
+}
+
+std::string none_or(const std::optional<std::int64_t>& value) {
+  return value ? std::to_string(*value) : "None";
+}
+
+class ShuffleNode final : public UnaryNode {
+ public:
+  ShuffleNode(NodePtr input, ShuffleOptions options) : UnaryNode(std::move(input)), options_(options) {}
+
+  std::string_view name() const override { return "shuffle"; }
+  std::string describe() const override {
+    return "shuffle(buffer_size=" + none_or(options_.buffer_size) + ", seed=" + none_or(options_.seed) +
+           ", reshuffle_each_iteration=" + (options_.reshuffle_each_iteration ? "True" : "False") + ")";
+  }
+  NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
+    return shuffle(std::move(inputs.at(0)), options_);
+  }
+
+  Traits traits() const override {
+    return {.pass_through = true, .random = true, .unseeded = !options_.seed.has_value()};
+  }
+
+  PlanPtr plan(const IterContext& context) const override {
+    PlanPtr rows = input().plan(context.input(0));
+    if (rows == nullptr) return nullptr;
+    const std::int64_t size = std::min(rows->size(), kMaxElements);
+    if (options_.buffer_size) {
+      return std::make_shared<ShufflePlan<WindowedPermutation>>(
+          std::move(rows), WindowedPermutation(size, window(), key(context)));
+    }
+    return std::make_shared<ShufflePlan<Permutation>>(std::move(rows), Permutation(size, key(context)));
+  }
+
+  IteratorPtr iterate(const IterContext& context) const override {
+    const IterContext below = context.input(0);
+    if (options_.buffer_size) {
+      return windowed_shuffle_iterator(open_iterator(input_ptr(), below), window(), key(context));
+    }
+    if (context.execution->options.skip && only_drops_failures(input(), below)) {
+      if (PlanPtr rows = input().plan(raising(below))) {
+        return skipping_shuffle_iterator(std::move(rows), context, key(context), input().describe());
+      }
+    }
+    if (!context.stream_only && input().plan(below) == nullptr) refuse(below);
+    return buffered_shuffle_iterator(input_ptr(), below, key(context));
+  }
+
+ private:
+  [[noreturn]] void refuse(const IterContext& below) const {
+    C10_THROW_ERROR(ValueError,
+                    "shuffle: a full shuffle needs random access, but `" +
+                        first_without_plan(input(), below).describe() +
+                        "` yields its elements one after the other; give `buffer_size`, or shuffle "
+                        "before it.");
+  }
+
+  std::int64_t window() const { return std::min(*options_.buffer_size, kWidestWindow); }
+  std::uint64_t key(const IterContext& context) const {
+    return context.key(options_.seed, options_.reshuffle_each_iteration);
+  }
+
+  ShuffleOptions options_;
+};
+
+}  // namespace
+
+NodePtr shuffle(NodePtr input, ShuffleOptions options) {
+  TORCH_CHECK_VALUE(!options.buffer_size || *options.buffer_size >= 1,
+                    "shuffle: `buffer_size` must be at least 1, or None for a full shuffle, but is ",
+                    options.buffer_size.value_or(0), ".");
+  if (!options.buffer_size) {
+    const std::int64_t length = input->cardinality();
+    TORCH_CHECK_VALUE(length >= 0, "shuffle: a full shuffle needs a known length, but that of `",
+                      input->describe(), "` is ", length == kInfiniteCardinality ? "infinite" : "unknown",
+                      "; give `buffer_size`.");
+  }
+  return std::make_shared<ShuffleNode>(std::move(input), options);
+}
+
+}  // namespace torch_distinput::ops

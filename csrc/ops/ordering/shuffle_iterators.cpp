@@ -1,0 +1,211 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "ops/ordering/shuffle_iterators.h"
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/state_reader.h"
+#include "execution/open.h"
+#include "execution/skip_budget.h"
+#include "runtime/permutation.h"
+
+namespace torch_distinput {
+namespace {
+
+constexpr const char* kShuffleIteratorsName = "shuffle";
+
+/// A stage 0 window: elements that were read and not handed out yet.
+struct HeldWindow {
+  std::int64_t begin;
+  State before;  ///< the input's position before its first element
+  std::vector<Element> elements;
+  Permutation permutation;
+
+  std::int64_t end() const { return begin + static_cast<std::int64_t>(elements.size()); }
+};
+
+class WindowedShuffleIterator final : public Iterator {
+ public:
+  WindowedShuffleIterator(IteratorPtr input, std::int64_t window, std::uint64_t key)
+      : input_(std::move(input)), window_(window), key_(key) {}
+
+  std::optional<Element> next() override {
+    if (position_ >= shifted_end_) enter_shifted_window();
+    if (position_ >= shifted_end_) return std::nullopt;
+    const std::int64_t between = shifted_begin_ + shifted_(position_ - shifted_begin_);
+    HeldWindow& held = between < held_.front().end() ? held_.front() : held_.back();
+    ++position_;
+    return std::move(held.elements[static_cast<std::size_t>(held.permutation(between - held.begin))]);
+  }
+
+  State save() const override {
+    const std::int64_t first = first_needed();
+    const auto held =
+        std::find_if(held_.begin(), held_.end(), [&](const auto& w) { return w.begin == first; });
+    State state;
+    state.set("position", position_);
+    state.set("input", held == held_.end() ? input_->save() : held->before);
+    return state;
+  }
+
+  void load(const State& state) override {
+    const StateReader saved(state, kShuffleIteratorsName);
+    position_ = saved.count("position");
+    input_->load(saved.at("input"));
+    held_.clear();
+    read_ = first_needed();
+    ended_ = false;
+    shifted_begin_ = shifted_end_ = 0;
+  }
+
+ private:
+  /// Where the first stage 0 window begins that the element at `position_` may come from.
+  std::int64_t first_needed() const {
+    return WindowedPermutation::window_begin(window_, 0,
+                                             WindowedPermutation::window_begin(window_, 1, position_));
+  }
+
+  /// Reads what the stage 1 window at `position_` draws from. At the end it is empty.
+  void enter_shifted_window() {
+    const std::int64_t first = first_needed();
+    while (!held_.empty() && held_.front().begin < first) held_.pop_front();
+    const std::int64_t end = WindowedPermutation::window_end(window_, 1, position_);
+    while (!ended_ && read_ < end) read_window();
+    shifted_begin_ = WindowedPermutation::window_begin(window_, 1, position_);
+    shifted_end_ = std::max(shifted_begin_, std::min(end, read_));
+    const std::uint64_t key = WindowedPermutation::window_key(key_, window_, 1, position_);
+    shifted_ = Permutation(shifted_end_ - shifted_begin_, key);
+  }
+
+  void read_window() {
+    State before = input_->save();
+    std::vector<Element> elements;
+    while (static_cast<std::int64_t>(elements.size()) < window_) {
+      std::optional<Element> element = input_->next();
+      if (!element) {
+        ended_ = true;
+        break;
+      }
+      elements.push_back(std::move(*element));
+    }
+    const std::uint64_t key = WindowedPermutation::window_key(key_, window_, 0, read_);
+    const Permutation permutation(static_cast<std::int64_t>(elements.size()), key);
+    held_.push_back({read_, std::move(before), std::move(elements), permutation});
+    read_ = held_.back().end();
+  }
+
+  IteratorPtr input_;
+  std::int64_t window_;
+  std::uint64_t key_;
+
+  std::int64_t position_ = 0;  ///< elements handed out
+  std::deque<HeldWindow> held_;
+  std::int64_t read_ = 0;  ///< elements read; the end once `ended_`
+  bool ended_ = false;
+
+  // The stage 1 window in use.
+  std::int64_t shifted_begin_ = 0;
+  std::int64_t shifted_end_ = 0;
+  Permutation shifted_{0, 0};
+};
+
+class BufferedShuffleIterator final : public Iterator {
+ public:
+  BufferedShuffleIterator(NodePtr input, const IterContext& context, std::uint64_t key)
+      : input_(std::move(input)), context_(context), key_(key) {}
+
+  std::optional<Element> next() override {
+    if (!permutation_) read_all();
+    if (position_ == permutation_->size()) return std::nullopt;
+    return std::move(elements_[static_cast<std::size_t>((*permutation_)(position_++))]);
+  }
+
+  State save() const override { return State().set("position", position_); }
+
+  void load(const State& state) override {
+    position_ = StateReader(state, kShuffleIteratorsName).count("position");
+    elements_.clear();
+    permutation_.reset();
+  }
+
+ private:
+  void read_all() {
+    const IteratorPtr input = open_iterator(input_, context_);
+    elements_.clear();
+    while (std::optional<Element> element = input->next()) elements_.push_back(std::move(*element));
+    permutation_.emplace(static_cast<std::int64_t>(elements_.size()), key_);
+    TORCH_CHECK_VALUE(position_ <= permutation_->size(), kShuffleIteratorsName,
+                      ": the saved `position` must be in [0, ", permutation_->size(), "], but is ", position_,
+                      ".");
+  }
+
+  NodePtr input_;
+  IterContext context_;
+  std::uint64_t key_;
+  std::int64_t position_ = 0;
+  std::vector<Element> elements_;
+  std::optional<Permutation> permutation_;  ///< unset until all is read
+};
+
+class SkippingShuffleIterator final : public Iterator {
+ public:
+  SkippingShuffleIterator(PlanPtr rows, const IterContext& context, std::uint64_t key, const std::string& op)
+      : rows_(std::move(rows)), permutation_(rows_->size(), key), budget_(context, op) {}
+
+  std::optional<Element> next() override {
+    while (position_ < permutation_.size()) {
+      std::int64_t row = permutation_(position_);
+      try {
+        std::vector<Element> element = rows_->fetch({&row, 1});
+        ++position_;
+        budget_.pass();
+        return std::move(element.front());
+      } catch (...) {
+        budget_.fail();
+        ++position_;
+      }
+    }
+    budget_.end();
+    return std::nullopt;
+  }
+
+  State save() const override {
+    State state;
+    state.set("position", position_);
+    state.set("skip", budget_.save());
+    return state;
+  }
+
+  void load(const State& state) override {
+    const StateReader saved(state, kShuffleIteratorsName);
+    position_ = saved.count("position", permutation_.size());
+    budget_.load(saved.at("skip"));
+  }
+
+ private:
+  PlanPtr rows_;
+  Permutation permutation_;
+  SkipBudget budget_;
+  std::int64_t position_ = 0;
+};
+
+}  // namespace
+
+IteratorPtr windowed_shuffle_iterator(IteratorPtr input, std::int64_t window, std::uint64_t key) {
+  return std::make_unique<WindowedShuffleIterator>(std::move(input), window, key);
+}
+
+IteratorPtr buffered_shuffle_iterator(NodePtr input, const IterContext& input_context, std::uint64_t key) {
+  return std::make_unique<BufferedShuffleIterator>(std::move(input), input_context, key);
+}
+
+IteratorPtr skipping_shuffle_iterator(PlanPtr rows, const IterContext& context, std::uint64_t key,
+                                      const std::string& op) {
+  return std::make_unique<SkippingShuffleIterator>(std::move(rows), context, key, op);
+}
+
+}  // namespace torch_distinput

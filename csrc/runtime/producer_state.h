@@ -1,0 +1,111 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+#include "base/counters.h"
+#include "base/polling.h"
+
+namespace torch_distinput {
+
+/// Consecutive indices [begin, end) that one thread builds.
+struct IndexRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  bool empty() const noexcept { return begin == end; }
+};
+
+/// Who builds which index: the bookkeeping of `OrderedProducer`, without the items.
+///
+/// Indices are claimed in order, each once, at most `depth` beyond `position()`. One mutex guards the
+/// claims; `position` is an atomic of the consumer, so that taking an item that is ready costs no lock.
+/// "Consumer" members are for the one consuming thread, "task" members for tasks on the executor.
+class ProducerState {
+ public:
+  /// `max_tasks` tasks at a time; 0 means that the consumer builds everything, as it does while items take
+  /// less than `inline_threshold`. Throws std::invalid_argument unless 0 <= begin <= end, `depth` >= 1 and
+  /// `burst` >= 1.
+  ProducerState(IndexRange indices, std::int64_t depth, std::int64_t burst, int max_tasks,
+                std::chrono::nanoseconds inline_threshold = {});
+
+  std::int64_t position() const noexcept { return position_.load(std::memory_order_relaxed); }
+  std::int64_t end() const noexcept { return end_; }
+  std::int64_t waits() const noexcept { return waits_.value(); }
+  bool stopped() const noexcept { return stopped_.load(std::memory_order_relaxed); }
+
+  /// Consumer. The item at `position()` is not ready: claims what the consumer shall build meanwhile. That
+  /// is this item if nobody has begun it; else one further ahead if items are so short that building
+  /// one takes no longer than sleeping would; else nothing.
+  std::optional<std::int64_t> claim_help();
+  /// Consumer. The claimed item was the one at `position()`, is built and handed out now.
+  void end_help();
+  /// Consumer. The item at `position()`, built by a task, was taken out of its slot.
+  void advance();
+  /// Consumer. The item at `position()` failed: no further index is claimed. `helped`: the consumer built it.
+  void fail(bool helped);
+  /// Consumer. Counts one more task and returns true if it is worth submitting one.
+  bool want_task();
+  /// Consumer. Waits until `ready` is set (true) or `stop` was called (false): spins briefly, then sleeps
+  /// and lets `poll` run. `ready` belongs to the item at `position()`, which a task has claimed.
+  bool wait(const std::atomic<bool>& ready, const Poll& poll);
+
+  /// Task. What to build first; empty: the task must end.
+  IndexRange first_burst();
+  /// Task. The burst is built; what to build next. Empty: the task must end.
+  IndexRange next_burst();
+  /// Task. Building takes `per_item` at present.
+  void set_pace(std::chrono::nanoseconds per_item) noexcept;
+  /// Task. The burst is built and the task wants to go on behind other work: if true, it submits itself
+  /// and calls `end_building`, in this order, so that `stop` also waits for the submission.
+  bool requeue();
+  /// Task, or consumer after `claim_help`. What was claimed is built.
+  void end_building();
+  /// Task. The item `index` was made ready (with a sequentially consistent store).
+  void announce(std::int64_t index);
+
+  /// Any thread except one that is building. No further claims; waits until nobody is building.
+  void stop();
+
+ private:
+  std::int64_t room() const;
+  IndexRange claim_burst();
+  void leave_building();
+  bool spin(const std::atomic<bool>& ready) const;
+
+  // Constant after construction.
+  const std::int64_t end_;
+  const std::int64_t depth_;
+  const std::int64_t burst_;
+  const std::int64_t refill_;
+  const int max_tasks_;
+  const std::chrono::nanoseconds inline_threshold_;
+
+  // Used by the consumer only.
+  std::int64_t next_check_;
+  std::chrono::steady_clock::time_point help_began_;
+
+  // The latest one counts, of a task or of the consumer.
+  std::atomic<std::chrono::nanoseconds> pace_{std::chrono::nanoseconds::max()};
+
+  // Written by the consumer.
+  std::atomic<std::int64_t> position_;
+  std::atomic<std::int64_t> awaited_;
+  Counter waits_;
+
+  // Guarded by mutex_; stopped_ is also read without it.
+  std::mutex mutex_;
+  std::condition_variable item_ready_;
+  std::condition_variable idle_;
+  std::atomic<bool> stopped_{false};
+  std::int64_t claimed_;
+  int tasks_ = 0;
+  int unstarted_ = 0;
+  int building_ = 0;
+};
+
+}  // namespace torch_distinput

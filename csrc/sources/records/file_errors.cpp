@@ -1,0 +1,22 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "sources/records/file_errors.h"
+
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+
+void throw_for_user(const FileError& error, const std::string& op) {
+  const std::string message = op + ": " + error.what() + ".";
+  switch (error.kind()) {
+    case FileError::Kind::kMissing:
+      throw NotFoundError(message);
+    case FileError::Kind::kSystem:
+      throw SystemError(message, error.code());
+    case FileError::Kind::kDamaged:
+    case FileError::Kind::kChanged:
+      break;
+  }
+  throw InvalidArgumentError(message);
+}
+
+}  // namespace torch_distinput

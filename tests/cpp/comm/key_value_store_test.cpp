@@ -1,0 +1,243 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "comm/key_value_store.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <random>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "comm/all_gather.h"
+#include "comm/c10d_store.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput {
+namespace {
+
+using Ranks = std::vector<KeyValueStorePtr>;
+
+/// A group that no other test has.
+Ranks over(c10d::Store& store, int size) {
+  static int groups = 0;
+  const std::string name = "test " + std::to_string(groups++);
+  Ranks ranks;
+  for (int rank = 0; rank < size; ++rank) ranks.push_back(c10d_store(ProcessGroup(store, rank, size, name)));
+  return ranks;
+}
+
+Ranks over_hash_store(int size) { return over(*c10::make_intrusive<c10d::HashStore>(), size); }
+
+Ranks over_tcp_store(int size) {
+  static const auto server = [] {
+    c10d::TCPStoreOptions options;
+    options.port = 0;
+    options.isServer = true;
+    return c10::make_intrusive<c10d::TCPStore>("localhost", options);
+  }();
+  return over(*server, size);
+}
+
+/// What `rank` finds under `keys`: a store may need a moment until one connection sees what another sent.
+std::vector<std::string> found(KeyValueStore& rank, const std::vector<std::string>& keys) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (std::chrono::steady_clock::now() < deadline) {
+    if (auto texts = rank.multi_get(keys)) return *texts;
+    std::this_thread::yield();
+  }
+  return {};
+}
+
+/// A store that cannot append.
+Ranks over_file_store(int size) {
+  const auto file = std::filesystem::temp_directory_path() / ("tdi-store-" + std::to_string(::getpid()) +
+                                                              "-" + std::to_string(std::random_device{}()));
+  return over(*c10::make_intrusive<c10d::FileStore>(file.string(), size), size);
+}
+
+class KeyValueStoreTest : public testing::TestWithParam<std::function<Ranks(int)>> {
+ protected:
+  Ranks ranks_ = GetParam()(3);
+};
+
+TEST_P(KeyValueStoreTest, KnowsItsRankAndTheSize) {
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(ranks_[static_cast<std::size_t>(rank)]->rank(), rank);
+    EXPECT_EQ(ranks_[static_cast<std::size_t>(rank)]->size(), 3);
+  }
+}
+
+TEST_P(KeyValueStoreTest, OneReadsWhatAnotherPosted) {
+  ranks_[0]->set("greeting", "hello\nworld");
+  EXPECT_EQ(found(*ranks_[2], {"greeting"}), std::vector<std::string>{"hello\nworld"});
+  ranks_[2]->set("greeting", "again");
+  EXPECT_EQ(ranks_[2]->multi_get({"greeting"}), std::vector<std::string>{"again"});
+}
+
+TEST_P(KeyValueStoreTest, ALookThatMissesAnythingFindsNothing) {
+  ranks_[0]->set("a", "1");
+  EXPECT_FALSE(ranks_[1]->multi_get({"a", "b"}));
+  ranks_[2]->set("b", "2");
+  EXPECT_EQ(found(*ranks_[1], {"b", "a"}), (std::vector<std::string>{"2", "1"}));
+}
+
+TEST_P(KeyValueStoreTest, TheFirstOfSeveralTextsStays) {
+  EXPECT_EQ(ranks_[1]->compare_set("failed", "rank 1"), "rank 1");
+  EXPECT_EQ(ranks_[2]->compare_set("failed", "rank 2"), "rank 1");
+  EXPECT_EQ(found(*ranks_[0], {"failed"}), std::vector<std::string>{"rank 1"});
+}
+
+TEST_P(KeyValueStoreTest, WhatRanksAppendAtOnceIsAllThereAndUndivided) {
+  constexpr int kTexts = 30;
+  std::vector<std::thread> threads;
+  for (const auto& rank : ranks_) {
+    threads.emplace_back([&rank] {
+      for (int i = 0; i < kTexts; ++i)
+        rank->append("log", std::to_string(rank->rank()) + ":" + std::to_string(i) + ";");
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  // A store may need a moment until one connection sees what another sent.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  std::vector<std::string> texts;
+  while (texts.size() < 3 * kTexts && std::chrono::steady_clock::now() < deadline) {
+    std::istringstream log(ranks_[0]->multi_get({"log"}).value_or(std::vector<std::string>(1)).front());
+    texts.clear();
+    for (std::string text; std::getline(log, text, ';');) texts.push_back(text);
+  }
+  for (int rank = 0; rank < 3; ++rank) {
+    std::vector<std::string> mine, expected;
+    for (int i = 0; i < kTexts; ++i) expected.push_back(std::to_string(rank) + ":" + std::to_string(i));
+    for (const auto& text : texts)
+      if (text.front() == static_cast<char>('0' + rank)) mine.push_back(text);
+    EXPECT_EQ(mine, expected);
+  }
+}
+
+TEST_P(KeyValueStoreTest, NumbersAddUpOverTheRanks) {
+  EXPECT_EQ(ranks_[0]->add("n", 2), 2);
+  EXPECT_EQ(ranks_[1]->add("n", 3), 5);
+}
+
+TEST_P(KeyValueStoreTest, WhatIsRemovedIsGone) {
+  ranks_[0]->set("a", "1");
+  ranks_[0]->remove("a");
+  ranks_[0]->remove("a");
+  EXPECT_FALSE(ranks_[0]->multi_get({"a"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(InMemory, KeyValueStoreTest, testing::Values(in_memory_stores));
+INSTANTIATE_TEST_SUITE_P(HashStore, KeyValueStoreTest, testing::Values(over_hash_store));
+INSTANTIATE_TEST_SUITE_P(FileStore, KeyValueStoreTest, testing::Values(over_file_store));
+INSTANTIATE_TEST_SUITE_P(TCPStore, KeyValueStoreTest, testing::Values(over_tcp_store));
+
+/// A store whose host may be frozen: no call returns before it goes on.
+class FreezableStore final : public c10d::HashStore {
+ public:
+  void freeze() {
+    const std::lock_guard lock(mutex_);
+    frozen_ = true;
+  }
+  void go_on() {
+    const std::lock_guard lock(mutex_);
+    frozen_ = false;
+    wake_.notify_all();
+  }
+
+  c10::intrusive_ptr<Store> clone() override {
+    return c10::intrusive_ptr<Store>::unsafe_reclaim_from_nonowning(this);
+  }
+  std::vector<std::uint8_t> compareSet(const std::string& key, const std::vector<std::uint8_t>& expected,
+                                       const std::vector<std::uint8_t>& desired) override {
+    pass();
+    return HashStore::compareSet(key, expected, desired);
+  }
+  void append(const std::string& key, const std::vector<std::uint8_t>& value) override {
+    pass();
+    HashStore::append(key, value);
+  }
+  std::int64_t add(const std::string& key, std::int64_t value) override {
+    pass();
+    return HashStore::add(key, value);
+  }
+
+ private:
+  void pass() {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return !frozen_; });
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool frozen_ = false;
+};
+
+class FrozenStoreTest : public testing::Test {
+ protected:
+  ~FrozenStoreTest() override { store_->go_on(); }
+
+  c10::intrusive_ptr<FreezableStore> store_ = c10::make_intrusive<FreezableStore>();
+  KeyValueStorePtr rank_ = c10d_store(ProcessGroup(*store_, 0, 1, "test"));
+};
+
+TEST_F(FrozenStoreTest, AnInterruptEndsTheWaitAsItIs) {
+  store_->freeze();
+  // It is no error of the store, also where it is a std::exception.
+  const InterruptScope ctrl_c([] { throw std::out_of_range("Ctrl-C"); });
+  EXPECT_THROW(rank_->multi_get({"a"}), std::out_of_range);
+}
+
+TEST_F(FrozenStoreTest, ARoundThatAnInterruptBrokeOffGoesOn) {
+  const auto rounds = all_gather_over_store(rank_, "round");
+  const WaitOptions wait_options{"test", std::chrono::seconds(60)};
+  for (int round = 0; round < 4; ++round) {
+    store_->freeze();
+    {
+      const InterruptScope ctrl_c([] { throw std::out_of_range("Ctrl-C"); });
+      EXPECT_THROW(rounds->run("text", wait_options), std::out_of_range);
+    }
+    store_->go_on();
+    EXPECT_EQ(rounds->run("text", wait_options), std::vector<std::string>{"text"});
+  }
+}
+
+TEST_F(FrozenStoreTest, WordsOfFarewellWaitBrieflyAndAreSaid) {
+  store_->freeze();
+  const auto start = std::chrono::steady_clock::now();
+  {
+    const InterruptScope ctrl_c([] { FAIL() << "it was asked"; });
+    leave_texts(*rank_, "gone", {});
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  store_->go_on();
+  EXPECT_EQ(rank_->add("gone", 0), 1);
+}
+
+TEST(ProcessGroup, RefusesARankThatIsNotInIt) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  EXPECT_THROW(ProcessGroup(*store, 2, 2, "test"), c10::ValueError);
+  EXPECT_THROW(ProcessGroup(*store, -1, 2, "test"), c10::ValueError);
+  EXPECT_THROW(ProcessGroup(*store, 0, 0, "test"), c10::ValueError);
+  EXPECT_THROW(ProcessGroup(*store, 0, 1, ""), c10::ValueError);
+}
+
+TEST(ProcessGroup, GroupsOfOtherNamesDoNotHearEachOther) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  const auto first = c10d_store(ProcessGroup(*store, 0, 2, "first"));
+  const auto second = c10d_store(ProcessGroup(*store, 0, 2, "second"));
+  first->set("a", "1");
+  EXPECT_FALSE(second->multi_get({"a"}));
+}
+
+}  // namespace
+}  // namespace torch_distinput

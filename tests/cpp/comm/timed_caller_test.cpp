@@ -1,0 +1,95 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "comm/timed_caller.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput {
+namespace {
+
+std::string error_of(TimedCaller& thread, std::function<void()> call) {
+  try {
+    thread.run(std::move(call)).get();
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(TimedCaller, ReturnsAndThrowsWhatCallsDo) {
+  TimedCaller thread;
+  EXPECT_EQ(thread.run([] { return 7; }).get(), 7);
+  EXPECT_EQ(error_of(thread, [] { throw std::runtime_error("refused"); }), "refused");
+  EXPECT_EQ(thread.run([] { return std::string("after an error"); }).get(), "after an error");
+}
+
+TEST(TimedCaller, MakesTheCallsOfManyThreads) {
+  TimedCaller thread;
+  int sum = 0;
+  std::vector<std::future<void>> callers;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.push_back(std::async(std::launch::async, [&] {
+      for (int i = 0; i < 200; ++i) thread.run([&sum] { ++sum; });
+    }));
+  }
+  for (auto& caller : callers) caller.get();
+  EXPECT_EQ(sum, 800);
+}
+
+TEST(TimedCaller, GivesUpOnACallThatLastsAndOnAllThatFollow) {
+  auto frozen = std::make_shared<std::promise<void>>();
+  {
+    TimedCaller thread;
+    thread.expect_within(std::chrono::milliseconds(20));
+    thread.expect_within(std::chrono::hours(1));
+    EXPECT_EQ(error_of(thread, [frozen] { frozen->get_future().wait(); }), "no answer for 0.02 s");
+    EXPECT_EQ(error_of(thread, [] {}), "no answer for 0.02 s");
+  }
+  // Nobody waited for the call; it ends some time.
+  frozen->set_value();
+}
+
+/// A call that lasts until `release`.
+struct Frozen {
+  std::shared_ptr<std::promise<void>> promise = std::make_shared<std::promise<void>>();
+  std::shared_future<void> ended = promise->get_future().share();
+  void release() { promise->set_value(); }
+};
+
+TEST(TimedCaller, AnInterruptEndsTheWaitButNotTheCall) {
+  TimedCaller thread;
+  Frozen frozen;
+  auto made = std::make_shared<std::atomic<bool>>(false);
+  struct Interrupt {};
+  {
+    const InterruptScope ctrl_c([] { throw Interrupt(); });
+    EXPECT_THROW(thread.run([frozen, made] {
+      frozen.ended.wait();
+      *made = true;
+    }),
+                 Interrupt);
+  }
+  frozen.release();
+  // Calls are made one after the other, and none was lost.
+  EXPECT_TRUE(thread.run([made] { return made->load(); }).get());
+}
+
+TEST(TimedCaller, WhoeverWaitsHearsOfACallThatLastsAtOnce) {
+  TimedCaller thread;
+  Frozen frozen;
+  auto patient =
+      std::async(std::launch::async, [&] { return error_of(thread, [frozen] { frozen.ended.wait(); }); });
+  // Of those that wait already, too, the shortest limit counts.
+  thread.expect_within(std::chrono::milliseconds(20));
+  EXPECT_EQ(patient.get(), "no answer for 0.02 s");
+  frozen.release();
+}
+
+}  // namespace
+}  // namespace torch_distinput

@@ -1,0 +1,250 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/ops/full.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "distribute/multi_worker_testing.h"
+#include "io/sample_files.h"
+#include "torch_distinput/files.h"
+
+/// Runs that are broken off and go on elsewhere: random pipelines and worlds, and what each run delivers.
+namespace torch_distinput::distribute_testing {
+
+enum class Data { kFiles, kUnindexedFiles, kRows, kGenerator, kWholeForEach, kHinted, kFunction };
+enum class Op { kNone, kMap, kRowWiseMap, kFilter, kPrefetch, kShuffle, kCache, kRebatch, kUnbatch, kRepeat };
+
+inline std::int64_t draw(std::mt19937& random, std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+}
+
+/// Some processes with some replicas each, and how they deal a pipeline out.
+struct World {
+  int workers = 1;
+  std::int64_t per_worker = 1;
+  bool alone = false;  ///< the one process is in no group
+  std::int64_t batch = 1;
+  InputOptions options = {};
+
+  std::string str() const {
+    return c10::str("\n  ", workers, " x ", per_worker, alone ? " alone" : "", ", batch ", batch, ", split ",
+                    static_cast<int>(options.split), ", tail ", static_cast<int>(options.tail), ", buffer ",
+                    options.per_replica_buffer_size);
+  }
+};
+
+/// A pipeline of numbered rows.
+struct Recipe {
+  Data data = Data::kRows;
+  std::vector<std::int64_t> sizes = {};  ///< rows of each file, or of each process
+  Op before = Op::kNone;                 ///< the op before `batch`
+  Op after = Op::kNone;
+
+  std::int64_t rows() const { return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}); }
+  /// Whether the number of processes may change.
+  bool any_workers() const {
+    return data != Data::kWholeForEach && data != Data::kHinted && data != Data::kFunction;
+  }
+  /// Whether the batch size may change: whether no op sees batches.
+  bool any_batch() const {
+    return (before == Op::kNone || before == Op::kPrefetch || before == Op::kRowWiseMap ||
+            before == Op::kMap || before == Op::kFilter || before == Op::kShuffle) &&
+           (after == Op::kNone || after == Op::kRowWiseMap || after == Op::kPrefetch);
+  }
+  bool files() const { return data == Data::kFiles || data == Data::kUnindexedFiles; }
+  bool one_stream() const { return data == Data::kRows || data == Data::kGenerator; }
+
+  std::string str() const {
+    std::string text = c10::str("data ", static_cast<int>(data), ", before ", static_cast<int>(before),
+                                ", after ", static_cast<int>(after), ", sizes");
+    for (const auto size : sizes) text += " " + std::to_string(size);
+    return text;
+  }
+};
+
+inline Dataset with_op(const Dataset& dataset, Op op, std::int64_t batch) {
+  const auto same = [](Element element) { return element; };
+  switch (op) {
+    case Op::kNone:
+      return dataset;
+    case Op::kMap:
+      return dataset.map(same);
+    case Op::kRowWiseMap:
+      return dataset.map(same, {.row_wise = true});
+    case Op::kFilter:
+      return dataset.filter([](const Element&) { return true; });
+    case Op::kPrefetch:
+      return dataset.prefetch(2);
+    case Op::kShuffle:
+      return dataset.shuffle({.buffer_size = 4, .seed = 3});
+    case Op::kCache:
+      return dataset.cache();
+    case Op::kRebatch:
+      return dataset.rebatch({batch + 1, batch});
+    case Op::kUnbatch:
+      return dataset.unbatch().batch(batch);
+    case Op::kRepeat:
+      return dataset.repeat(2);
+  }
+  return dataset;
+}
+
+/// The files of a recipe, and its pipelines.
+class Kitchen {
+ public:
+  explicit Kitchen(Recipe recipe) : recipe_(std::move(recipe)) {
+    std::int64_t number = 0;
+    for (const std::int64_t size : recipe_.sizes) {
+      std::string lines;
+      for (std::int64_t i = 0; i < size; ++i) lines += std::to_string(number++) + "\n";
+      names_.push_back(folder_.write(std::to_string(names_.size()), lines));
+    }
+  }
+  const Recipe& recipe() const { return recipe_; }
+
+  /// `process`: whose function makes the pipeline.
+  Dataset dataset(std::int64_t batch, std::int64_t process = 0) const {
+    Dataset rows = with_op(source(process), recipe_.before, 1);
+    return with_op(rows.batch(batch), recipe_.after, batch);
+  }
+
+  DistributedDataset distributed(const Strategy& strategy, const World& world) const {
+    if (recipe_.data == Data::kFunction) {
+      return strategy.distribute_datasets_from_function(
+          [&](const InputContext& context) { return dataset(world.batch, context.input_pipeline_id); },
+          world.options);
+    }
+    return strategy.distribute_dataset(dataset(world.batch), world.options);
+  }
+
+  /// How often an epoch of `workers` processes has each row.
+  std::map<std::int64_t, std::int64_t> counts(int workers) const {
+    std::map<std::int64_t, std::int64_t> counts;
+    const auto per_epoch = [&](Op op) { return op == Op::kRepeat ? 2 : 1; };
+    const auto& sizes = recipe_.sizes;
+    const std::int64_t rows = recipe_.data == Data::kFunction
+                                  ? std::accumulate(sizes.begin(), sizes.begin() + workers, std::int64_t{0})
+                                  : recipe_.rows();
+    const std::int64_t copies = recipe_.data == Data::kWholeForEach ? workers : 1;
+    for (std::int64_t row = 0; row < rows; ++row)
+      counts[row] = copies * per_epoch(recipe_.before) * per_epoch(recipe_.after);
+    return counts;
+  }
+
+ private:
+  Dataset source(std::int64_t process) const {
+    switch (recipe_.data) {
+      case Data::kFiles:
+      case Data::kUnindexedFiles:
+        return TextLineDataset(names_, {.index = recipe_.data == Data::kFiles}).map([](const Element& line) {
+          const auto& bytes = std::get<Bytes>(line.leaves().front());
+          return Element(at::full({}, std::stoll(std::string(bytes[0])), at::kLong));
+        });
+      case Data::kRows:
+        return Dataset::range(recipe_.rows());
+      case Data::kGenerator:
+        return op_testing::generated(recipe_.rows());
+      case Data::kWholeForEach:
+        return with_policy(Dataset::range(recipe_.rows()), AutoShardPolicy::kOff);
+      case Data::kHinted:
+        return with_policy(Dataset::range(recipe_.rows()).shard(kShardHint, 0), AutoShardPolicy::kHint);
+      case Data::kFunction:
+        break;
+    }
+    std::int64_t first = 0;
+    for (std::int64_t i = 0; i < process; ++i) first += recipe_.sizes[static_cast<std::size_t>(i)];
+    return Dataset::range(first, first + recipe_.sizes[static_cast<std::size_t>(process)]);
+  }
+
+  Recipe recipe_;
+  files_testing::Folder folder_;
+  std::vector<std::string> names_;
+};
+
+/// What one process saw of a run, and its state after it.
+struct Leg {
+  Steps steps = {};
+  std::vector<std::vector<std::int64_t>> valid = {};
+  std::vector<std::vector<bool>> has_value = {};
+  std::vector<std::int64_t> row_start = {};
+  bool completes = true;  ///< steps that lack parts are handed out
+  std::string error = {};
+  State state = {};
+};
+
+inline Leg run_one(const Strategy& strategy, const Kitchen& kitchen, const World& world,
+                   const std::vector<State>& states, std::size_t most) {
+  Leg leg;
+  try {
+    const DistributedDataset distributed = kitchen.distributed(strategy, world);
+    leg.completes = distributed.partial_batch_handling();
+    DistributedIterator iterator = distributed.iterate();
+    if (!states.empty()) iterator.load(State(State::List(states.begin(), states.end())));
+    while (leg.steps.size() < most) {
+      const auto step = iterator.next();
+      if (!step) break;
+      leg.steps.push_back(rows(*step));
+      leg.valid.push_back(step->info().valid);
+      leg.has_value.push_back(step->info().has_value);
+      leg.row_start.push_back(step->info().row_start);
+    }
+    leg.state = iterator.save();
+  } catch (const c10::Error& error) {
+    leg.error = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    leg.error = error.what();
+  }
+  return leg;
+}
+
+/// The processes of `world` go on from `states`, none at first, for at most `most` steps.
+inline std::vector<Leg> run(const Kitchen& kitchen, const World& world, const std::vector<State>& states,
+                            std::size_t most) {
+  if (world.alone) return {run_one(replicas(world.per_worker), kitchen, world, states, most)};
+  auto ranks = ranks_of(world.workers, world.per_worker);
+  return on_all(ranks, [&](std::int64_t, Rank& rank) { return run_one(rank, kitchen, world, states, most); });
+}
+
+inline std::vector<State> states_of(const std::vector<Leg>& legs) {
+  std::vector<State> states;
+  for (const Leg& leg : legs) states.push_back(leg.state);
+  return states;
+}
+
+inline Recipe random_recipe(std::mt19937& random) {
+  Recipe recipe;
+  recipe.data = static_cast<Data>(draw(random, 0, 6));
+  // Also fewer files than processes.
+  recipe.sizes.resize(static_cast<std::size_t>(draw(random, recipe.data == Data::kFunction ? 4 : 1, 7)));
+  for (auto& size : recipe.sizes) size = draw(random, 0, 11);
+  if (recipe.data == Data::kHinted) recipe.sizes.front() += 4;  // a row for each process
+  constexpr Op kBefore[] = {Op::kNone, Op::kMap, Op::kFilter, Op::kPrefetch, Op::kShuffle, Op::kRepeat};
+  recipe.before = kBefore[draw(random, 0, 5)];
+  recipe.after = static_cast<Op>(draw(random, 0, 9));
+  return recipe;
+}
+
+/// `tail`: one that all worlds of a chain have.
+inline World random_world(std::mt19937& random, const Recipe& recipe, Tail tail) {
+  World world;
+  world.options.tail = tail;
+  world.options.peer_timeout = 10;  // a rank that hangs fails the test
+  // Only what one process assigns can be filled up with the first rows.
+  const bool one = tail == Tail::kRepeat && !recipe.one_stream();
+  world.workers = one ? 1 : static_cast<int>(draw(random, 1, 4));
+  world.alone = world.workers == 1 && (one || draw(random, 0, 1) == 0);
+  world.per_worker = draw(random, 1, 3);
+  world.batch = draw(random, 1, 9);
+  world.options.per_replica_buffer_size = draw(random, 0, 2);
+  if (recipe.data != Data::kFunction && draw(random, 0, 1) == 0) world.options.split = Split::kBalanced;
+  return world;
+}
+
+}  // namespace torch_distinput::distribute_testing

@@ -1,0 +1,239 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/checkpoint/saved_position.h"
+
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "distribute/multi_worker_testing.h"
+#include "io/sample_files.h"
+#include "support/elements.h"
+#include "support/errors.h"
+#include "torch_distinput/files.h"
+
+namespace torch_distinput::distribute_testing {
+namespace {
+
+/// What the ranks of one run delivered, and their states after it.
+struct Run {
+  Rows rows;
+  std::vector<std::size_t> steps;  // of each rank
+  std::vector<std::int64_t> row_start;
+  std::vector<State> states;
+};
+
+/// `workers` ranks go on from `states`, none at first, for at most `most` steps.
+Run run(const Dataset& dataset, int workers, const std::vector<State>& states, std::size_t most,
+        const InputOptions& options = {}) {
+  auto ranks = ranks_of(workers);
+  const auto all = on_all(ranks, [&](std::int64_t, Rank& rank) {
+    DistributedIterator iterator = rank.distribute_dataset(dataset, options).iterate();
+    if (!states.empty()) iterator.load(State(State::List(states.begin(), states.end())));
+    Run own;
+    own.steps.push_back(0);
+    while (own.steps.front() < most) {
+      const auto step = iterator.next();
+      if (!step) break;
+      ++own.steps.front();
+      own.row_start.push_back(step->info().row_start);
+      for (const Rows& part : rows(*step)) own.rows.insert(own.rows.end(), part.begin(), part.end());
+    }
+    own.states.push_back(iterator.save());
+    return own;
+  });
+  Run together;
+  for (const Run& own : all) {
+    together.rows.insert(together.rows.end(), own.rows.begin(), own.rows.end());
+    together.steps.push_back(own.steps.front());
+    together.states.push_back(own.states.front());
+    EXPECT_EQ(own.row_start, all.front().row_start);
+  }
+  if (!all.front().row_start.empty()) together.row_start = all.front().row_start;
+  return together;
+}
+
+/// Text files of `sizes` lines, whose numbers run through all of them, as int64 rows.
+Dataset numbers(const files_testing::Folder& folder, const std::vector<std::int64_t>& sizes, bool indexed) {
+  std::vector<std::string> names;
+  std::int64_t number = 0;
+  for (const std::int64_t size : sizes) {
+    std::string lines;
+    for (std::int64_t i = 0; i < size; ++i) lines += std::to_string(number++) + "\n";
+    names.push_back(folder.write(std::to_string(names.size()), lines));
+  }
+  return TextLineDataset(names, {.index = indexed}).map([](const Element& line) {
+    const auto& bytes = std::get<Bytes>(line.leaves().front());
+    return Element(at::full({}, std::stoll(std::string(bytes[0])), at::kLong));
+  });
+}
+
+/// The rows of a chain of runs on `worlds`, each broken off after a few steps but the last.
+void expect_exactly_once(const Dataset& dataset, std::int64_t count, const std::vector<int>& worlds,
+                         std::mt19937& random, const InputOptions& options = {}) {
+  Rows seen;
+  std::vector<State> states;
+  for (std::size_t i = 0; i < worlds.size(); ++i) {
+    const bool last = i + 1 == worlds.size();
+    const Run part = run(dataset, worlds[i], states, last ? 10'000 : random() % 4, options);
+    for (const auto steps : part.steps) EXPECT_EQ(steps, part.steps.front());
+    if (!part.row_start.empty()) {
+      EXPECT_EQ(part.row_start.front(), std::ssize(seen));
+    }
+    seen.insert(seen.end(), part.rows.begin(), part.rows.end());
+    states = part.states;
+  }
+  std::sort(seen.begin(), seen.end());
+  Rows expected(static_cast<std::size_t>(count));
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(seen, expected);
+}
+
+TEST(SavedPosition, FilesGoOnExactlyOnceOnOtherNumbersOfWorkers) {
+  std::mt19937 random(3);
+  for (int trial = 0; trial < 60; ++trial) {
+    std::vector<std::int64_t> sizes(5 + random() % 4);
+    for (auto& size : sizes) size = static_cast<std::int64_t>(random() % 12);
+    const std::int64_t count = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+    const files_testing::Folder folder;
+    Dataset dataset = numbers(folder, sizes, trial % 4 < 2);
+    if (trial % 3 == 1) dataset = dataset.shuffle({.buffer_size = 4});
+    if (trial % 3 == 2) dataset = dataset.filter([](const Element&) { return true; });
+    std::vector<int> worlds(2 + random() % 3);
+    for (auto& world : worlds) world = 1 + static_cast<int>(random() % 5);
+    InputOptions options;
+    options.split = trial % 2 == 0 ? Split::kTf : Split::kBalanced;
+    options.per_replica_buffer_size = static_cast<std::int64_t>(random() % 3);
+    expect_exactly_once(dataset.batch(1 + static_cast<std::int64_t>(random() % 5)), count, worlds, random,
+                        options);
+  }
+}
+
+Element same(Element element) { return element; }
+
+// Behind a map the batch size is not known, so each batch is cut in a part for every replica of all workers.
+TEST(SavedPosition, FilesGoOnBetweenThePartsOfABatch) {
+  for (const bool indexed : {false, true}) {
+    const files_testing::Folder folder;
+    const Dataset dataset = numbers(folder, {8, 8, 8, 8}, indexed).batch(4).map(same);
+    for (const std::size_t steps : {1U, 2U, 3U}) {
+      const auto first = run(dataset, 4, {}, steps);
+      for (const int workers : {1, 2, 3, 8}) {
+        Rows all = run(dataset, workers, first.states, 10'000).rows;
+        all.insert(all.end(), first.rows.begin(), first.rows.end());
+        EXPECT_EQ(op_testing::sorted(all), op_testing::numbers(0, 32)) << steps << " steps, " << workers;
+      }
+    }
+  }
+}
+
+TEST(SavedPosition, FilesGoOnUnderAnotherPolicy) {
+  const files_testing::Folder folder;
+  const Dataset dataset = numbers(folder, {5, 9, 3}, false).batch(2);
+  const auto first = run(dataset, 2, {}, 2);
+  Rows all = run(with_policy(dataset, AutoShardPolicy::kData), 3, first.states, 10'000).rows;
+  all.insert(all.end(), first.rows.begin(), first.rows.end());
+  EXPECT_EQ(op_testing::sorted(all), op_testing::numbers(0, 17));
+}
+
+std::string load_error(const Dataset& dataset, int workers, const State& state) {
+  auto ranks = ranks_of(workers);
+  DistributedIterator iterator = ranks[0].distribute_dataset(dataset).iterate();
+  return message_of<c10::ValueError>([&] { iterator.load(state); });
+}
+
+TEST(SavedPosition, AStateOfOneOfSeveralWorkersIsNotEnoughForAnotherNumber) {
+  const files_testing::Folder folder;
+  const Dataset dataset = numbers(folder, {4, 4, 4, 4}, false).batch(2);
+  const std::vector<State> states = run(dataset, 2, {}, 2).states;
+  EXPECT_NE(load_error(dataset, 3, states[1])
+                .find("saved by worker 1 of 2, but here there are 3 workers; pass the states of all workers"),
+            std::string::npos);
+  EXPECT_NE(load_error(dataset, 2, states[1]).find("saved by worker 1 of 2, but this is worker 0"),
+            std::string::npos);
+  EXPECT_NE(
+      load_error(dataset, 3, State(State::List{states[1]})).find("the list has no state of worker 0 of 2"),
+      std::string::npos);
+  EXPECT_NE(load_error(dataset, 3, State(State::List{states[1], states[1]})).find("two of worker 1 of 2"),
+            std::string::npos);
+}
+
+TEST(SavedPosition, NumbersThatNoRunHasAreRefusedByName) {
+  const files_testing::Folder folder;
+  const Dataset dataset = numbers(folder, {4, 4, 4, 4}, false).batch(2);
+  const State state = run(dataset, 2, {}, 2).states[0];
+  const auto refusal = [&](const char* field, const State& value) {
+    return load_error(dataset, 2, State(State::List{State(state).set(field, value)}));
+  };
+  EXPECT_NE(refusal("workers", 1'000'000'000).find("the list has no state of worker 1 of 1000000000"),
+            std::string::npos);
+  EXPECT_NE(refusal("workers", -5).find("the saved `workers` must be in [1, "), std::string::npos);
+  EXPECT_NE(refusal("worker", 2).find("the saved `worker` must be in [0, 1], but is 2"), std::string::npos);
+  EXPECT_NE(
+      load_error(dataset, 2, State(state).set("rest", 3)).find("the saved `rest` must be a list, but is 3"),
+      std::string::npos);
+  const std::vector<State> shared = run(Dataset::range(24).batch(4), 2, {}, 2).states;
+  const auto cursor_refusal = [&](const char* field, std::int64_t value) {
+    State iterator = shared[0].at("cursor");
+    return load_error(Dataset::range(24).batch(4), 2,
+                      State(shared[0]).set("cursor", iterator.set(field, value)));
+  };
+  EXPECT_NE(cursor_refusal("part", 2).find("the saved `part` must be in [0, 1], but is 2"),
+            std::string::npos);
+  EXPECT_NE(cursor_refusal("part", -1).find("`part`"), std::string::npos);
+  EXPECT_NE(cursor_refusal("row", 9).find("the saved `row` must be in [0, 8], but is 9"), std::string::npos);
+}
+
+// Several processes agree on a seed at their first step; one alone has nobody to agree with.
+TEST(SavedPosition, OneProcessThatGoesOnFromBeforeTheFirstStepSavesItsSeed) {
+  const Dataset dataset = Dataset::range(20).shuffle().batch(4);
+  const State before = run(dataset, 2, {}, 0).states[0];
+  EXPECT_TRUE(before.at("seed").is_null());
+  DistributedIterator alone = replicas(2).distribute_dataset(dataset).iterate();
+  alone.load(before);
+  alone.next();
+  EXPECT_FALSE(alone.save().at("seed").is_null());
+}
+
+TEST(SavedPosition, BatchesThatWorkersShareKeepTheirSize) {
+  const files_testing::Folder folder;
+  const Dataset rows = numbers(folder, {4, 4, 4, 4}, false);
+  const std::vector<State> one = run(rows.batch(2), 1, {}, 1).states;
+  const std::vector<State> three = run(rows.batch(2), 3, one, 1).states;
+  for (const int workers : {1, 2, 3, 4}) {
+    EXPECT_NE(load_error(rows.batch(4), workers, State(State::List(three.begin(), three.end())))
+                  .find("`rest(shared) of batches of 2`, but here it is `rest(shared) of batches of 4`"),
+              std::string::npos);
+  }
+}
+
+TEST(SavedPosition, StatesOfDifferentStepsAreRefused) {
+  const files_testing::Folder folder;
+  const Dataset dataset = numbers(folder, {4, 4, 4, 4}, false).batch(2);
+  const State early = run(dataset, 2, {}, 1).states[0];
+  const State late = run(dataset, 2, {}, 2).states[1];
+  EXPECT_NE(
+      load_error(dataset, 3, State(State::List{early, late}))
+          .find("saved after the same step, but `step` is 1 in that of worker 0 and 2 in that of worker 1"),
+      std::string::npos);
+}
+
+TEST(SavedPosition, WhoReadWhatIsNotKnownWithPoliciesOffAndHint) {
+  const Dataset shared = Dataset::range(24).batch(4);
+  const Dataset hinted = Dataset::range(24).shard(kShardHint, 0).batch(4);
+  for (const auto& [dataset, policy] :
+       {std::pair(shared, AutoShardPolicy::kOff), std::pair(hinted, AutoShardPolicy::kHint)}) {
+    const Dataset set = with_policy(dataset, policy);
+    const std::vector<State> states = run(set, 2, {}, 1).states;
+    EXPECT_NE(load_error(set, 3, State(State::List(states.begin(), states.end())))
+                  .find("saved by 2 workers, but here there are 3. With policy " +
+                        std::string(policy == AutoShardPolicy::kOff ? "OFF" : "HINT")),
+              std::string::npos);
+    EXPECT_EQ(run(set, 2, states, 100).steps.size(), 2U);  // as many workers as before may go on
+  }
+}
+
+}  // namespace
+}  // namespace torch_distinput::distribute_testing

@@ -1,0 +1,300 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/coordination/agreement.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+
+namespace torch_distinput {
+namespace {
+
+using Rows = std::vector<std::int64_t>;
+
+/// A stream of one rank and how it ends.
+struct Stream {
+  Rows valid;          // of each step
+  bool fails = false;  // after them
+};
+
+/// What a rank's consumer was told.
+struct Told {
+  Rows global_valid;
+  std::vector<bool> own;
+  std::vector<bool> last;
+  std::optional<Agreement::Failure> failure;
+  bool ended = false;
+};
+
+/// What every rank must be told: lock-step, with all streams in sight.
+Told expected(const std::vector<Stream>& streams, std::size_t rank, bool until_first) {
+  Told told;
+  for (std::size_t step = 0;; ++step) {
+    const auto ends = [&](const Stream& stream) { return !stream.fails && step >= stream.valid.size(); };
+    const bool over = until_first ? std::ranges::any_of(streams, ends) : std::ranges::all_of(streams, ends);
+    if (over) {
+      told.ended = true;
+      if (!told.last.empty()) told.last.back() = true;
+      return told;
+    }
+    const auto failed =
+        std::ranges::find_if(streams, [&](const Stream& s) { return s.fails && step >= s.valid.size(); });
+    if (failed != streams.end()) {
+      told.failure = {static_cast<int>(failed - streams.begin()), ""};
+      return told;
+    }
+    std::int64_t rows = 0;
+    for (const Stream& stream : streams) rows += step < stream.valid.size() ? stream.valid[step] : 0;
+    told.global_valid.push_back(rows);
+    told.own.push_back(step < streams[rank].valid.size());
+    told.last.push_back(false);
+  }
+}
+
+/// Ranks whose streams, rounds and consumers take turns as a seed says: one interleaving of everything that
+/// threads and processes could do.
+class World {
+ public:
+  World(std::vector<Stream> streams, bool until_first, std::mt19937& random)
+      : streams_(std::move(streams)), random_(random) {
+    for (std::size_t rank = 0; rank < streams_.size(); ++rank)
+      ranks_.push_back({Agreement(draw_ahead(), until_first)});
+  }
+
+  /// Runs until nothing can happen any more.
+  std::vector<Told> run() {
+    std::vector<std::size_t> order;
+    while (!(order = able()).empty()) act(order[random_() % order.size()]);
+    std::vector<Told> told;
+    for (const Rank& rank : ranks_) told.push_back(rank.told);
+    return told;
+  }
+
+  std::int64_t rounds() const { return std::ssize(rounds_); }
+
+ private:
+  struct Rank {
+    Agreement agreement;
+    std::size_t made = 0;   // steps of its stream
+    bool closed = false;    // its stream told its end
+    std::size_t heard = 0;  // rounds
+    bool speaks = false;    // in round `heard`
+    Told told = {};
+  };
+  enum Act : std::size_t { kMake, kSpeak, kHear, kConsume, kActs };
+
+  /// A read-ahead that follows the size of steps changes with each of them.
+  std::int64_t draw_ahead() { return 1 + static_cast<std::int64_t>(random_() % 8); }
+
+  bool can(std::size_t number, Act act) const {
+    const Rank& rank = ranks_[number];
+    switch (act) {
+      case kMake:
+        return !rank.closed && (rank.agreement.has_room() || rank.made == streams_[number].valid.size());
+      case kSpeak:
+        return !rank.speaks && rank.agreement.wants_round();
+      case kHear:
+        return rank.speaks &&
+               std::ranges::all_of(rounds_[rank.heard], [](const auto& t) { return t.has_value(); });
+      default:
+        return rank.agreement.released() > 0;
+    }
+  }
+
+  std::vector<std::size_t> able() const {
+    std::vector<std::size_t> found;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+      for (std::size_t act = 0; act < kActs; ++act)
+        if (can(rank, static_cast<Act>(act))) found.push_back(rank * kActs + act);
+    return found;
+  }
+
+  void act(std::size_t choice) {
+    const std::size_t number = choice / kActs;
+    Rank& rank = ranks_[number];
+    switch (static_cast<Act>(choice % kActs)) {
+      case kMake:
+        return make(number);
+      case kSpeak:
+        if (rank.heard == rounds_.size()) rounds_.emplace_back(ranks_.size());
+        rounds_[rank.heard][number] = RankStatus::decode(rank.agreement.say().encode());
+        rank.speaks = true;
+        return;
+      case kHear: {
+        std::vector<RankStatus> texts;
+        for (const auto& text : rounds_[rank.heard++]) texts.push_back(*text);
+        rank.agreement.apply(texts);
+        rank.speaks = false;
+        break;
+      }
+      default: {
+        bool own = false;
+        const Round::Step step = rank.agreement.take(own);
+        rank.told.global_valid.push_back(step.global_valid);
+        rank.told.own.push_back(own);
+        rank.told.last.push_back(step.last);
+      }
+    }
+    if (rank.agreement.released() > 0) return;
+    rank.told.ended = rank.agreement.ended();
+    rank.told.failure = rank.agreement.failure();
+  }
+
+  void make(std::size_t number) {
+    Rank& rank = ranks_[number];
+    const Stream& stream = streams_[number];
+    if (rank.made < stream.valid.size()) {
+      rank.agreement.add_step(stream.valid[rank.made++]);
+      rank.agreement.read_ahead(draw_ahead());
+    }
+    // A stream may tell its end with its last step or afterwards.
+    if (rank.made < stream.valid.size() || random_() % 2 == 0) return;
+    rank.closed = true;
+    if (stream.fails) {
+      rank.agreement.fail("rank " + std::to_string(number));
+    } else {
+      rank.agreement.end();
+    }
+  }
+
+  std::vector<Stream> streams_;
+  std::mt19937& random_;
+  std::vector<Rank> ranks_;
+  std::vector<std::vector<std::optional<RankStatus>>> rounds_;
+};
+
+std::vector<Stream> random_streams(std::mt19937& random) {
+  std::vector<Stream> streams(1 + random() % 5);
+  for (Stream& stream : streams) {
+    stream.valid.resize(random() % 14);
+    for (auto& rows : stream.valid) rows = static_cast<std::int64_t>(random() % 5);
+    stream.fails = random() % 8 == 0;
+  }
+  return streams;
+}
+
+TEST(Agreement, TellsEveryRankTheSameInAnyOfManyInterleavings) {
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 12'000; ++trial) {
+    const auto streams = random_streams(random);
+    const bool until_first = trial % 3 == 0;
+    World world(streams, until_first, random);
+    const auto told = world.run();
+    for (std::size_t rank = 0; rank < streams.size(); ++rank) {
+      const Told wanted = expected(streams, rank, until_first);
+      ASSERT_EQ(told[rank].global_valid, wanted.global_valid) << "trial " << trial << ", rank " << rank;
+      ASSERT_EQ(told[rank].own, wanted.own);
+      ASSERT_EQ(told[rank].ended, wanted.ended);
+      ASSERT_EQ(told[rank].failure.has_value(), wanted.failure.has_value());
+      if (!wanted.failure) continue;
+      // Of several that fail at the same step, the first to tell; the same for every rank.
+      const Agreement::Failure& failure = *told[rank].failure;
+      const Stream& blamed = streams[static_cast<std::size_t>(failure.rank)];
+      ASSERT_TRUE(blamed.fails && blamed.valid.size() == wanted.global_valid.size());
+      ASSERT_EQ(failure.rank, told[0].failure->rank);
+      ASSERT_EQ(failure.message, "rank " + std::to_string(failure.rank));
+    }
+  }
+}
+
+/// A step is known to be the last where every rank knew of its own last step in time, as streams here do.
+TEST(Agreement, MarksTheLastStepWhereEveryStreamTellsItsEndWithIt) {
+  Agreement one(4, false);
+  Agreement two(4, false);
+  one.add_step(2);
+  one.end();
+  two.add_step(3);
+  two.add_step(1);
+  two.end();
+  const std::vector<RankStatus> texts{one.say(), two.say()};
+  one.apply(texts);
+  bool own = false;
+  EXPECT_FALSE(one.take(own).last);
+  EXPECT_TRUE(own);
+  EXPECT_TRUE(one.take(own).last);
+  EXPECT_FALSE(own);
+  EXPECT_TRUE(one.ended());
+}
+
+TEST(Agreement, ARoundIsAboutHalfOfTheReadAhead) {
+  Agreement agreement(64, false);
+  std::int64_t rounds = 0;
+  constexpr std::int64_t kSteps = 3200;
+  std::int64_t made = 0;
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    while (agreement.has_room() && made < kSteps) {
+      agreement.add_step(1);
+      ++made;
+    }
+    if (agreement.wants_round()) {
+      const RankStatus text = agreement.say();
+      agreement.apply({text, text});
+      ++rounds;
+    }
+    bool own = false;
+    ASSERT_EQ(agreement.take(own).global_valid, 2);
+  }
+  EXPECT_LE(rounds, kSteps / 32 + 1);
+}
+
+TEST(Agreement, AFullReadAheadIsFilledAgainSeveralStepsAtATime) {
+  for (const std::int64_t ahead : {1, 2, 8, 64}) {
+    Agreement agreement(ahead, false);
+    const RankStatus other = [&] {
+      RankStatus text;
+      text.valid.assign(static_cast<std::size_t>(ahead), 1);
+      return text;
+    }();
+    while (agreement.has_room()) agreement.add_step(1);
+    agreement.apply({agreement.say(), other});
+    const std::int64_t portion = std::max<std::int64_t>(ahead / 8, 1);
+    bool own = false;
+    for (std::int64_t taken = 0; taken < portion; ++taken) {
+      EXPECT_FALSE(agreement.wants_steps());
+      agreement.take(own);
+      EXPECT_TRUE(agreement.has_room());
+    }
+    EXPECT_TRUE(agreement.wants_steps());
+    agreement.end();
+    EXPECT_FALSE(agreement.wants_steps());
+  }
+}
+
+TEST(Agreement, AReadAheadMayGrowAndShrink) {
+  Agreement agreement(2, false);
+  for (int step = 0; step < 2; ++step) agreement.add_step(1);
+  EXPECT_FALSE(agreement.has_room());
+  agreement.read_ahead(4);
+  for (int step = 0; step < 2; ++step) agreement.add_step(1);
+  EXPECT_FALSE(agreement.has_room());
+  agreement.read_ahead(1);
+  EXPECT_TRUE(agreement.wants_round());
+  agreement.apply({agreement.say(), agreement.say()});
+  bool own = false;
+  for (int step = 0; step < 4; ++step) {
+    EXPECT_FALSE(agreement.has_room());
+    agreement.take(own);
+  }
+  EXPECT_TRUE(agreement.has_room());
+}
+
+TEST(Agreement, ARankThatHasNothingLeftTakesPartInEveryRoundAtOnce) {
+  Agreement ended(4, false);
+  ended.end();
+  RankStatus other;
+  other.valid = {1, 1, 1};
+  for (int round = 0; round < 5; ++round) {
+    ASSERT_TRUE(ended.wants_round());
+    ended.apply({ended.say(), other});
+  }
+  EXPECT_EQ(ended.released(), 15);
+}
+
+TEST(Agreement, NoRoundIsHeldForNothing) {
+  const Agreement fresh(4, false);
+  EXPECT_FALSE(fresh.wants_round());
+}
+
+}  // namespace
+}  // namespace torch_distinput

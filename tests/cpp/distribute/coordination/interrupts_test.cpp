@@ -1,0 +1,104 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <future>
+#include <stdexcept>
+
+#include "distribute/multi_worker_testing.h"
+#include "support/interrupts.h"
+#include "torch_distinput/interrupt.h"
+
+namespace torch_distinput::distribute_testing {
+namespace {
+
+using fakes::Interrupted;
+using fakes::InterruptedCall;
+using op_testing::runs_user_code;
+
+/// All steps, by a consumer that goes on after interrupts.
+Steps steps_and_interrupts(DistributedIterator& iterator, int& interrupts) {
+  const InterruptScope consumer([] {});
+  Steps result;
+  while (interrupts < 5) {
+    try {
+      const auto step = iterator.next();
+      if (!step) break;
+      result.push_back(rows(*step));
+    } catch (const Interrupted&) {
+      ++interrupts;
+    }
+  }
+  return result;
+}
+
+/// Ten rows; the function is called for nothing else, as its type is declared.
+Dataset pipeline(bool stream, const FunctionPtr& function) {
+  const Dataset rows = stream ? op_testing::generated(10) : Dataset::range(10);
+  const ElementSpec scalars{Structure::leaf(), {TensorSpec{Dims{}, at::kLong}}};
+  return rows.map(function, {.element_spec = scalars}).batch(4);
+}
+
+TEST(AnInterrupt, InAFunctionIsThrownOnceAndLosesNoStep) {
+  for (const bool stream : {false, true}) {
+    for (std::int64_t struck = 0; struck < 10; ++struck) {
+      InterruptedCall call(struck);
+      const Dataset dataset = pipeline(stream, runs_user_code(call.function()));
+      const auto distributed = replicas(2).distribute_dataset(dataset, {.per_replica_buffer_size = 0});
+      DistributedIterator iterator = distributed.iterate({.epoch = 0});
+      int interrupts = 0;
+      EXPECT_EQ(steps_and_interrupts(iterator, interrupts),
+                (Steps{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8}, {9}}}))
+          << "stream: " << stream << ", call " << struck;
+      EXPECT_EQ(interrupts, 1);
+    }
+  }
+}
+
+TEST(AnInterrupt, OfOneRankKeepsTheRanksTogether) {
+  for (const bool stream : {false, true}) {
+    for (std::int64_t struck = 0; struck < 10; ++struck) {
+      auto ranks = ranks_of(2);
+      const auto all = on_all(ranks, [&](std::int64_t number, Rank& rank) {
+        InterruptedCall call(number == 0 ? struck : 1000);
+        const auto make = [&](const InputContext&) {
+          const Dataset own = pipeline(stream, runs_user_code(call.function()));
+          return number == 0 ? own : own.take(1);
+        };
+        const auto distributed = rank.distribute_datasets_from_function(make, {.per_replica_buffer_size = 0});
+        DistributedIterator iterator = distributed.iterate({.epoch = 0});
+        int interrupts = 0;
+        const Steps seen = steps_and_interrupts(iterator, interrupts);
+        EXPECT_EQ(interrupts, number == 0 && call.struck() ? 1 : 0);
+        return seen;
+      });
+      EXPECT_EQ(all[0], (Steps{{{0, 1, 2, 3}}, {{4, 5, 6, 7}}, {{8, 9}}})) << "call " << struck;
+      EXPECT_EQ(all[1], (Steps{{{0, 1, 2, 3}}, {{}}, {{}}})) << "call " << struck;
+    }
+  }
+}
+
+TEST(AnInterrupt, DoesNotWaitForAFunctionThatBlocks) {
+  std::promise<void> begun;
+  std::promise<void> open_gate;
+  const auto gate = open_gate.get_future().share();
+  const auto block = [&](Element element) {
+    if (op_testing::scalar(element) == 4) {
+      begun.set_value();
+      gate.wait();
+    }
+    return element;
+  };
+  const auto distributed = replicas(2).distribute_dataset(pipeline(/*stream=*/false, runs_user_code(block)));
+  DistributedIterator iterator = distributed.iterate({.epoch = 0});
+  EXPECT_EQ(rows(*iterator.next()), (std::vector<Rows>{{0, 1}, {2, 3}}));
+  begun.get_future().wait();
+  for (int i = 0; i < 2; ++i) {
+    const InterruptScope consumer([] { throw std::runtime_error("Ctrl-C"); });
+    EXPECT_THROW(iterator.next(), std::runtime_error);
+  }
+  open_gate.set_value();
+  EXPECT_EQ(steps(iterator), (Steps{{{4, 5}, {6, 7}}, {{8}, {9}}}));
+}
+
+}  // namespace
+}  // namespace torch_distinput::distribute_testing

@@ -1,0 +1,137 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/coordination/round.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace torch_distinput {
+namespace {
+
+using After = RankStatus::After;
+
+std::vector<std::int64_t> valid_of(const Round& round) {
+  std::vector<std::int64_t> rows;
+  for (const auto& step : round.released) rows.push_back(step.global_valid);
+  return rows;
+}
+
+TEST(RankStatus, SurvivesTheWayThroughAStore) {
+  for (const RankStatus& text : {RankStatus{}, RankStatus{{8, 0, 3}, After::kEnd},
+                                 RankStatus{{1}, After::kFailure, "line one\nline two"}}) {
+    const RankStatus back = RankStatus::decode(text.encode());
+    EXPECT_EQ(back.valid, text.valid);
+    EXPECT_EQ(back.after, text.after);
+    EXPECT_EQ(back.failure, text.failure);
+  }
+}
+
+TEST(Round, ReleasesWhatEveryRankThatGoesOnHasReady) {
+  const Round round = decide_round({{{4, 4, 4}}, {{4, 4}}, {{4, 4, 4, 4}}}, false);
+  EXPECT_EQ(valid_of(round), (std::vector<std::int64_t>{12, 12}));
+  EXPECT_FALSE(round.released[1].last);
+  EXPECT_FALSE(round.ended);
+}
+
+TEST(Round, RanksThatEndedDoNotHoldTheOthersBack) {
+  const Round round = decide_round({{{4, 3}, After::kEnd}, {{4, 4, 4}}, {{}, After::kEnd}}, false);
+  EXPECT_EQ(valid_of(round), (std::vector<std::int64_t>{8, 7, 4}));
+  EXPECT_FALSE(round.released[0].complete);
+  EXPECT_FALSE(round.released[2].last);
+  EXPECT_FALSE(round.ended);
+}
+
+TEST(Round, TheRestIsReleasedAtOnceWhenAllHaveEnded) {
+  const Round round = decide_round({{{4, 4, 1}, After::kEnd}, {{2}, After::kEnd}}, false);
+  EXPECT_EQ(valid_of(round), (std::vector<std::int64_t>{6, 4, 1}));
+  EXPECT_TRUE(round.released[0].complete);
+  EXPECT_TRUE(round.released[0].last_complete);
+  EXPECT_FALSE(round.released[1].complete);
+  EXPECT_FALSE(round.released[1].last);
+  EXPECT_TRUE(round.released[2].last);
+  EXPECT_TRUE(round.ended);
+}
+
+TEST(Round, RanksWithoutAnyDataEndAtOnce) {
+  const Round round = decide_round({{{}, After::kEnd}, {{}, After::kEnd}}, false);
+  EXPECT_TRUE(round.released.empty());
+  EXPECT_TRUE(round.ended);
+}
+
+TEST(Round, UntilFirstEndsWithTheShortestRank) {
+  const Round round = decide_round({{{4, 4, 4}}, {{4, 4}, After::kEnd}}, true);
+  EXPECT_EQ(valid_of(round), (std::vector<std::int64_t>{8, 8}));
+  EXPECT_TRUE(round.released[1].last);
+  EXPECT_TRUE(round.ended);
+}
+
+TEST(Round, AFailureIsDueWhenTheStepsBeforeItAreReleased) {
+  const RankStatus failing{{4, 4}, After::kFailure, "the disk is full"};
+  const Round early = decide_round({{{4}}, failing}, false);
+  EXPECT_EQ(early.released.size(), 1U);
+  EXPECT_FALSE(early.failed);
+  const Round due = decide_round({{{4, 4, 4}}, failing}, false);
+  EXPECT_EQ(due.released.size(), 2U);
+  EXPECT_EQ(due.failed, 1);
+}
+
+TEST(Round, RanksOfOneStreamThatComeApartFailWhereTheyDo) {
+  const Round round = decide_round(
+      {{{1, 1, 1}, After::kMore, "", {7, 8, 9}}, {{1, 1, 1}, After::kMore, "", {7, 5, 9}}}, false);
+  EXPECT_EQ(round.released.size(), 1U);
+  EXPECT_EQ(round.failed, 1);
+  EXPECT_TRUE(round.apart);
+  EXPECT_EQ(decide_round({{{1}, After::kEnd, "", {7}}, {{}, After::kEnd, ""}}, false).failed, 1);
+}
+
+TEST(Round, AFailureIsDueAlsoWhereTheOthersHaveEnded) {
+  const Round round = decide_round({{{4}, After::kEnd}, {{4, 4}, After::kFailure, "no"}}, false);
+  EXPECT_EQ(round.released.size(), 2U);
+  EXPECT_EQ(round.failed, 1);
+  EXPECT_FALSE(round.ended);
+}
+
+/// Rounds over streams of known lengths, cut into portions at random, release exactly what lock-step would.
+TEST(Round, AnyCutIntoRoundsReleasesTheSameSteps) {
+  std::mt19937 random(11);
+  for (int trial = 0; trial < 500; ++trial) {
+    const bool until_first = trial % 3 == 0;
+    std::vector<std::vector<std::int64_t>> streams(1 + random() % 5);
+    for (auto& stream : streams) {
+      stream.resize(random() % 12);
+      for (auto& rows : stream) rows = static_cast<std::int64_t>(random() % 9);
+    }
+    const auto length = [](const auto& stream) { return stream.size(); };
+    const std::size_t expected = until_first ? std::ranges::min(streams, {}, length).size()
+                                             : std::ranges::max(streams, {}, length).size();
+    std::size_t taken = 0;
+    bool ended = false;
+    while (!ended) {
+      std::vector<RankStatus> texts;
+      for (const auto& stream : streams) {
+        const std::size_t left = stream.size() - std::min(taken, stream.size());
+        const std::size_t ready = std::min<std::size_t>(left, 1 + random() % 4);
+        RankStatus text;
+        text.valid.assign(stream.end() - static_cast<std::ptrdiff_t>(left),
+                          stream.end() - static_cast<std::ptrdiff_t>(left - ready));
+        if (ready == left) text.after = After::kEnd;
+        texts.push_back(text);
+      }
+      const Round round = decide_round(texts, until_first);
+      ASSERT_TRUE(!round.released.empty() || round.ended);
+      for (const auto& step : round.released) {
+        std::int64_t rows = 0;
+        for (const auto& stream : streams) rows += taken < stream.size() ? stream[taken] : 0;
+        ASSERT_EQ(step.global_valid, rows);
+        ++taken;
+        ASSERT_EQ(step.last, taken == expected);
+      }
+      ended = round.ended;
+    }
+    ASSERT_EQ(taken, expected);
+  }
+}
+
+}  // namespace
+}  // namespace torch_distinput

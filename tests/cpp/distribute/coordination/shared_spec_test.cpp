@@ -1,0 +1,68 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/coordination/shared_spec.h"
+
+#include <gtest/gtest.h>
+
+namespace torch_distinput {
+namespace {
+
+SpecPtr make(StructurePtr structure, std::vector<LeafSpec> leaves) {
+  return std::make_shared<const ElementSpec>(ElementSpec{std::move(structure), std::move(leaves)});
+}
+
+SpecPtr bare(LeafSpec leaf) { return make(Structure::leaf(), {std::move(leaf)}); }
+
+const Dims& expected_of(const SpecPtr& spec) { return std::get<TensorSpec>(spec->leaves.at(0)).expected; }
+
+TEST(SharedSpec, ComesBackAsItWasWithEveryKindOfLeafAndNesting) {
+  const auto leaf = Structure::leaf();
+  const auto structure =
+      Structure::dict({"a b\n", "", "5 c"}, {Structure::tuple({leaf, Structure::none(), leaf}),
+                                             Structure::list({leaf, Structure::tuple({})}),
+                                             Structure::dict({"d"}, {Structure::list({leaf, leaf})})});
+  const SpecPtr spec = make(structure, {TensorSpec{Dims{kUnknownDim, 3}, c10::ScalarType::Half, {4, 3}},
+                                        RaggedTensorSpec{Dims{2, kUnknownDim}, c10::ScalarType::Int, 1},
+                                        SparseTensorSpec{std::nullopt, c10::ScalarType::Bool},
+                                        StringSpec{Dims{}, "utf-8"}, StringSpec{Dims{7}, std::nullopt}});
+  const SpecPtr back = decode_spec(encode_spec(spec));
+  ASSERT_NE(back, nullptr);
+  EXPECT_EQ(*back, *spec);
+  const auto& first = std::get<TensorSpec>(back->leaves[0]);
+  EXPECT_EQ(first.expected, (Dims{4, 3}));
+  const SpecPtr object = bare(OpaqueSpec{Dims{kUnknownDim}});
+  EXPECT_EQ(*decode_spec(encode_spec(object)), *object);
+}
+
+TEST(SharedSpec, WhatMeansNothingElsewhereIsNotSent) {
+  EXPECT_EQ(encode_spec(nullptr), "");
+  EXPECT_EQ(decode_spec(""), nullptr);
+  EXPECT_EQ(encode_spec(bare(DatasetSpec{})), "");
+  const auto named = Structure::named_tuple("P", {"x"}, {Structure::leaf()}, std::make_shared<int>());
+  EXPECT_EQ(encode_spec(make(Structure::list({named}), {TensorSpec{}})), "");
+}
+
+TEST(SharedSpec, TheLowestRankThatKnowsDecides) {
+  const SpecPtr known = bare(TensorSpec{Dims{kUnknownDim}, c10::ScalarType::Int, {}});
+  const SpecPtr other = bare(TensorSpec{Dims{kUnknownDim}, c10::ScalarType::Float, {}});
+  EXPECT_EQ(complete_spec(nullptr, {nullptr, known, other}), known);
+  EXPECT_EQ(complete_spec(nullptr, {nullptr, nullptr}), nullptr);
+  EXPECT_EQ(*complete_spec(other, {nullptr, known}), *other);
+}
+
+TEST(SharedSpec, OnlyDimsThatAreNotKnownAreLearned) {
+  const auto type = c10::ScalarType::Float;
+  const SpecPtr probed = bare(TensorSpec{Dims{kUnknownDim, kUnknownDim}, type, {2, 5}});
+  const SpecPtr open = bare(TensorSpec{Dims{kUnknownDim, kUnknownDim}, type, {}});
+  EXPECT_EQ(expected_of(complete_spec(open, {open, probed})), (Dims{2, 5}));
+  const SpecPtr rankless = bare(TensorSpec{std::nullopt, type, {}});
+  EXPECT_EQ(expected_of(complete_spec(rankless, {probed})), (Dims{2, 5}));
+  const SpecPtr own = bare(TensorSpec{Dims{kUnknownDim, kUnknownDim}, type, {1, 9}});
+  EXPECT_EQ(expected_of(complete_spec(own, {probed, own})), (Dims{1, 9}));
+  const SpecPtr declared = bare(TensorSpec{Dims{4, 7}, type, {}});
+  EXPECT_EQ(expected_of(complete_spec(declared, {probed})), Dims{});
+  const SpecPtr vector = bare(TensorSpec{Dims{kUnknownDim}, type, {}});
+  EXPECT_EQ(expected_of(complete_spec(vector, {probed})), Dims{});
+}
+
+}  // namespace
+}  // namespace torch_distinput

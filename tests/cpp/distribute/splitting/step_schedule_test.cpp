@@ -1,0 +1,225 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/splitting/step_schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "distribute/model.h"
+#include "distribute/splitting/batch_sizes.h"
+#include "distribute/vector_rows.h"
+
+namespace torch_distinput {
+namespace {
+
+using model::Rows;
+
+ScheduleRules rules_of(const model::Case& c) {
+  ScheduleRules rules{.splitter = nullptr, .width = c.replicas, .tail = c.tail, .batch = c.batch};
+  switch (c.kind) {
+    case model::Kind::kLegacy:
+      rules.splitter = legacy_splitter(c.replicas);
+      break;
+    case model::Kind::kV2:
+      rules.splitter = v2_splitter(batch_sizes_for_worker(c.batch, 1, c.replicas, 0));
+      break;
+    case model::Kind::kBalanced:
+      rules.splitter = balanced_splitter(c.replicas, c.weights);
+      break;
+    case model::Kind::kWhole:
+      rules.splitter = whole_splitter();
+      break;
+  }
+  return rules;
+}
+
+std::vector<PlannedStep> run(const ScheduleRules& rules, VectorRows& rows, StepPosition start = {}) {
+  StepSchedule schedule(rules, start);
+  std::vector<PlannedStep> steps;
+  while (auto step = schedule.next(rows)) steps.push_back(std::move(*step));
+  return steps;
+}
+
+std::vector<Rows> numbers(const VectorRows& rows, const PlannedStep& step) {
+  std::vector<Rows> parts;
+  for (const Part& part : step.parts) parts.push_back(rows.numbers(part));
+  return parts;
+}
+
+TEST(StepSchedule, SplitsAndEndsAsTheModelSays) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 4000; ++i) {
+    const model::Case c = model::random_case(random);
+    SCOPED_TRACE(model::str(c));
+    const auto expected = model::steps(c);
+    VectorRows rows(c.elements);
+    const auto steps = run(rules_of(c), rows);
+    ASSERT_EQ(steps.size(), expected.size());
+    std::int64_t row = 0;
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      ASSERT_EQ(numbers(rows, steps[s]), expected[s].parts) << "step " << s;
+      EXPECT_EQ(steps[s].valid, expected[s].valid);
+      EXPECT_EQ(steps[s].last, s + 1 == steps.size());
+      EXPECT_EQ(steps[s].before.row, row);
+      row = steps[s].after.row;
+      for (std::size_t g = 0; g < expected[s].present.size(); ++g) {
+        EXPECT_EQ(steps[s].parts[g].present, expected[s].present[g]);
+      }
+    }
+  }
+}
+
+TEST(StepSchedule, GoesOnBetweenThePartsOfAnotherSplitOrBatchBehindTheirRows) {
+  std::mt19937 random(2);
+  const auto draw = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  const auto splitter = [&] {
+    return draw(0, 1) == 0 ? legacy_splitter(draw(1, 5)) : balanced_splitter(draw(1, 5), {});
+  };
+  for (int i = 0; i < 2000; ++i) {
+    const std::int64_t total = draw(0, 20);
+    const auto batches = [&] {
+      std::vector<std::int64_t> sizes;
+      const std::int64_t batch = draw(1, 7);
+      for (std::int64_t n = total; n > 0; n -= batch) sizes.push_back(std::min(n, batch));
+      return VectorRows(sizes);
+    };
+    VectorRows before = batches();
+    SplitPosition split;
+    std::int64_t row = 0;
+    for (const Part& part : splitter()->assign(split, before, draw(0, 12))) row += part.rows;
+    VectorRows after = batches();
+    // The place counted from the start, as a path with other batches finds it.
+    if (split.element > 0) {
+      for (std::int64_t e = 0; e < split.element; ++e) split.row += *before.rows(e);
+      split.element = 0;
+    }
+    const SplitterPtr other = splitter();
+    const auto rest = other->assign(split, after, 1000);
+    Rows numbers;
+    for (const Part& part : rest) {
+      const auto of_part = after.numbers(part);
+      numbers.insert(numbers.end(), of_part.begin(), of_part.end());
+    }
+    Rows expected(static_cast<std::size_t>(total - row));
+    std::iota(expected.begin(), expected.end(), row);
+    ASSERT_EQ(numbers, expected) << "trial " << i;
+  }
+}
+
+TEST(StepSchedule, TheRestOfABatchOfAnotherSizeIsNotTheEndUntilTheFirst) {
+  const ScheduleRules rules{
+      .splitter = legacy_splitter(2), .width = 2, .tail = Tail::kUntilFirst, .batch = 7};
+  // An earlier run delivered 20 rows in batches of another size.
+  const auto sizes_from = [&](std::vector<std::int64_t> elements, std::int64_t row) {
+    VectorRows rows(std::move(elements));
+    std::vector<std::int64_t> sizes;
+    for (const auto& step :
+         run(rules, rows, {.step = 2, .row = 14 + row, .split = {.element = 2, .row = row}}))
+      sizes.push_back(step.global_valid);
+    return sizes;
+  };
+  EXPECT_EQ(sizes_from({7, 7, 7, 7, 7, 1}, 6), (std::vector<std::int64_t>{1, 7, 7}));
+  // It may be the end, too.
+  EXPECT_EQ(sizes_from({7, 7, 7}, 6), std::vector<std::int64_t>{});
+}
+
+TEST(StepSchedule, GoesOnFromEveryPosition) {
+  std::mt19937 random(2);
+  for (int i = 0; i < 1000; ++i) {
+    const model::Case c = model::random_case(random);
+    SCOPED_TRACE(model::str(c));
+    VectorRows rows(c.elements);
+    const auto steps = run(rules_of(c), rows);
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      const auto rest = run(rules_of(c), rows, steps[s].after);
+      ASSERT_EQ(rest.size(), steps.size() - s - 1) << "after step " << s;
+      for (std::size_t k = 0; k < rest.size(); ++k) {
+        EXPECT_EQ(numbers(rows, rest[k]), numbers(rows, steps[s + 1 + k]));
+        EXPECT_EQ(rest[k].before.step, steps[s + 1 + k].before.step);
+      }
+    }
+  }
+}
+
+// Every row once, whatever the numbers of replicas before and after, and whatever the batches after.
+TEST(StepSchedule, DeliversEachRowOnceWhenResumedWithOtherReplicas) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 2000; ++i) {
+    model::Case before = model::random_case(random);
+    before.tail = i % 2 == 0 ? Tail::kZeroRows : Tail::kPadded;
+    model::Case after = model::random_case(random);
+    after.tail = Tail::kZeroRows;
+    after.elements = before.elements;
+    SCOPED_TRACE(model::str(before) + " then " + model::str(after));
+    VectorRows rows(before.elements);
+    const auto steps = run(rules_of(before), rows);
+    if (steps.empty()) continue;
+    const std::size_t stop = static_cast<std::size_t>(random() % steps.size());
+    Rows seen;
+    const auto add = [&](const PlannedStep& step) {
+      for (std::size_t g = 0; g < step.parts.size(); ++g) {
+        const Rows part = rows.numbers(step.parts[g]);
+        seen.insert(seen.end(), part.begin(), part.begin() + step.valid[g]);
+      }
+    };
+    for (std::size_t s = 0; s <= stop; ++s) add(steps[s]);
+    StepPosition resumed = steps[stop].after;
+    resumed.split.part = 0;
+    resumed.split.ended = false;
+    for (const PlannedStep& step : run(rules_of(after), rows, resumed)) add(step);
+    Rows all(static_cast<std::size_t>(
+        std::accumulate(before.elements.begin(), before.elements.end(), std::int64_t{0})));
+    std::iota(all.begin(), all.end(), std::int64_t{0});
+    ASSERT_EQ(seen, all);
+  }
+}
+
+TEST(StepSchedule, KeepsEmptyStepsInTheMiddleAndDropsThemAtTheEnd) {
+  VectorRows rows({2, 0, 2, 0, 0});
+  const auto steps = run({.splitter = legacy_splitter(2), .width = 2}, rows);
+  ASSERT_EQ(steps.size(), 3U);
+  EXPECT_EQ(steps[1].global_valid, 0);
+  EXPECT_TRUE(steps[2].last);
+}
+
+TEST(StepSchedule, EndlessDataHoldsNothingBack) {
+  VectorRows rows({2, 0, 0, 0});
+  StepSchedule schedule({.splitter = legacy_splitter(2), .width = 2, .endless = true}, {});
+  EXPECT_EQ(schedule.next(rows)->global_valid, 2);
+  EXPECT_EQ(schedule.next(rows)->global_valid, 0);
+}
+
+TEST(StepSchedule, TellsTheLastCompleteStep) {
+  VectorRows rows({2, 2, 1});
+  const auto steps = run({.splitter = v2_splitter({1, 1}), .width = 2}, rows);
+  ASSERT_EQ(steps.size(), 3U);
+  EXPECT_FALSE(steps[0].last_complete);
+  EXPECT_TRUE(steps[1].last_complete);
+  EXPECT_FALSE(steps[1].last);
+  EXPECT_FALSE(steps[2].complete);
+}
+
+/// Rows that cannot be read from some element on.
+class FailingRows final : public RowCounts {
+ public:
+  std::optional<std::int64_t> rows(std::int64_t element) override {
+    if (element >= 3) throw std::runtime_error("row 6 is broken");
+    return 2;
+  }
+};
+
+TEST(StepSchedule, HandsOutTheStepsBeforeAnErrorAndThenRaisesItAgainAndAgain) {
+  FailingRows rows;
+  StepSchedule schedule({.splitter = v2_splitter({2, 2}), .width = 2}, {});
+  const auto first = schedule.next(rows);
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(first->last);
+  EXPECT_EQ(first->after.row, 4);
+  EXPECT_THROW(schedule.next(rows), std::runtime_error);
+  EXPECT_THROW(schedule.next(rows), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace torch_distinput

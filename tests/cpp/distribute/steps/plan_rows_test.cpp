@@ -1,0 +1,98 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "distribute/steps/plan_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "distribute/distribute_testing.h"
+#include "distribute/splitting/batch_sizes.h"
+#include "distribute/vector_rows.h"
+
+namespace torch_distinput {
+namespace {
+
+/// A plan of elements with given numbers of rows.
+class RowsPlan final : public Plan {
+ public:
+  explicit RowsPlan(std::vector<std::int64_t> rows) : rows_(std::move(rows)) {}
+  std::int64_t size() const override { return std::ssize(rows_); }
+  std::vector<Element> fetch(std::span<std::int64_t>) const override { return {}; }
+  std::int64_t rows(std::int64_t position) const override {
+    return rows_[static_cast<std::size_t>(position)];
+  }
+
+ private:
+  std::vector<std::int64_t> rows_;
+};
+
+PlanRows plan_rows(std::vector<std::int64_t> rows) {
+  return PlanRows(std::make_shared<RowsPlan>(std::move(rows)), /*unbatched=*/false);
+}
+
+TEST(PlanRows, LocatesEveryRow) {
+  PlanRows rows = plan_rows({3, 0, 1, 4});
+  EXPECT_EQ(rows.locate(0), (SplitPosition{.element = 0}));
+  EXPECT_EQ(rows.locate(2), (SplitPosition{.element = 0, .row = 2}));
+  EXPECT_EQ(rows.locate(3), (SplitPosition{.element = 2}));
+  EXPECT_EQ(rows.locate(7), (SplitPosition{.element = 3, .row = 3}));
+  EXPECT_EQ(rows.locate(8), (SplitPosition{.element = 4}));
+  EXPECT_EQ(rows.locate(100), (SplitPosition{.element = 4}));
+}
+
+TEST(PlanRows, LocatesRowsOfEndlessData) {
+  PlanRows rows(op_testing::plan_of(Dataset::range(10).batch(4).repeat()), /*unbatched=*/false);
+  EXPECT_EQ(rows.locate(25), (SplitPosition{.element = 7, .row = 1}));
+}
+
+TEST(PlanRows, IsNullWhereOnlyTheDataCanTell) {
+  const auto plan = op_testing::plan_of(Dataset::range(4).batch(2).map([](Element e) { return e; }));
+  ASSERT_TRUE(plan);
+  EXPECT_FALSE(PlanRows::make(plan, /*unbatched=*/false));
+  EXPECT_FALSE(PlanRows::make(nullptr, /*unbatched=*/false));
+  EXPECT_TRUE(PlanRows::make(plan, /*unbatched=*/true));
+}
+
+SplitterPtr splitter_of(const model::Case& c) {
+  switch (c.kind) {
+    case model::Kind::kLegacy:
+      return legacy_splitter(c.replicas);
+    case model::Kind::kV2:
+      return v2_splitter(batch_sizes_for_worker(c.batch, 1, c.replicas, 0));
+    case model::Kind::kBalanced:
+      return balanced_splitter(c.replicas, c.weights);
+    default:
+      return whole_splitter();
+  }
+}
+
+TEST(CountSteps, AgreesWithTheModel) {
+  std::mt19937 random(5);
+  for (int i = 0; i < 3000; ++i) {
+    const model::Case c = model::random_case(random);
+    SCOPED_TRACE(model::str(c));
+    PlanRows rows = plan_rows(c.elements);
+    const ScheduleRules rules{splitter_of(c), c.replicas, c.tail, c.batch, false};
+    const auto expected = model::steps(c);
+    EXPECT_EQ(count_steps(rules, rows, /*only_complete=*/false), std::ssize(expected));
+    if (c.tail == Tail::kPadded || c.tail == Tail::kRepeat) continue;
+    const auto complete = std::count_if(expected.begin(), expected.end(), [](const model::Step& step) {
+      return std::find(step.present.begin(), step.present.end(), false) == step.present.end();
+    });
+    EXPECT_EQ(count_steps(rules, rows, /*only_complete=*/true), complete);
+  }
+}
+
+TEST(CountSteps, NeedsNoTimeForABillionRows) {
+  PlanRows rows(op_testing::plan_of(Dataset::range(1'000'000'001).batch(64)), /*unbatched=*/false);
+  EXPECT_EQ(count_steps({legacy_splitter(3), 3}, rows, false), 15'625'001);
+  EXPECT_EQ(count_steps({v2_splitter({22, 21, 21}), 3, Tail::kDrop}, rows, false), 15'625'000);
+}
+
+TEST(CountSteps, EndlessDataHasNoNumber) {
+  PlanRows rows(op_testing::plan_of(Dataset::range(10).batch(4).repeat()), /*unbatched=*/false);
+  EXPECT_EQ(count_steps({legacy_splitter(2), 2}, rows, false), std::nullopt);
+}
+
+}  // namespace
+}  // namespace torch_distinput

@@ -1,0 +1,207 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "execution/plan_iterator.h"
+
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "execution/read_ahead.h"
+#include "ops/op_testing.h"
+#include "runtime/arena.h"
+#include "support/fakes.h"
+
+namespace torch_distinput {
+namespace {
+
+using op_testing::error_of;
+using op_testing::numbers;
+using op_testing::Values;
+
+std::shared_ptr<ExecutionContext> execution(Options options = {}) { return make_execution_context(options); }
+
+IteratorPtr iterator_of(const Dataset& dataset, Options options = {}) {
+  const auto run = execution(options);
+  return make_plan_iterator(dataset.node()->plan(epoch_context(run, 1, 0, false)), run);
+}
+
+Values next_values(Iterator& iterator) {
+  const auto element = iterator.next();
+  return element ? op_testing::items(*element) : Values{};
+}
+
+TEST(PlanIterator, HandsOutAllElementsInOrder) {
+  IteratorPtr iterator = iterator_of(Dataset::range(1000));
+  for (std::int64_t i = 0; i < 1000; ++i) ASSERT_EQ(next_values(*iterator), Values{i});
+  EXPECT_FALSE(iterator->next());
+  EXPECT_FALSE(iterator->next());
+}
+
+TEST(PlanIterator, ReadsNothingBeforeTheFirstElement) {
+  const auto source = std::make_shared<fakes::Rows>(10);
+  IteratorPtr iterator = iterator_of(Dataset::from_rows(source));
+  EXPECT_EQ(source->reads(), 0);
+}
+
+TEST(PlanIterator, ReadsNothingAheadWhereThatWasAsked) {
+  const at::Tensor rows = at::zeros({100}, at::kLong);
+  IteratorPtr iterator =
+      iterator_of(Dataset::from_tensor_slices(Element(rows)), {.num_threads = 0, .prefetch = 0});
+  for (std::int64_t step = 0; step < 100; ++step) {
+    rows.fill_(step);
+    ASSERT_EQ(next_values(*iterator), Values{step});
+  }
+}
+
+TEST(PlanIterator, YieldsTheSameWithAnyNumberOfThreads) {
+  const Dataset dataset = Dataset::range(500).shuffle({.seed = 3}).batch(7);
+  IteratorPtr serial = iterator_of(dataset, {.num_threads = 0});
+  IteratorPtr three = iterator_of(dataset, {.num_threads = 3});
+  EXPECT_EQ(op_testing::elements(*three), op_testing::elements(*serial));
+}
+
+TEST(PlanIterator, RunsForeignPlansInTheCallersThreadUnlessAskedToReadAhead) {
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  const auto note = op_testing::runs_user_code([&](Element element) {
+    const std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+    return element;
+  });
+  IteratorPtr plain = iterator_of(Dataset::range(20).map(note));
+  op_testing::elements(*plain);
+  EXPECT_EQ(threads, std::set{std::this_thread::get_id()});
+  IteratorPtr ahead = iterator_of(Dataset::range(20).map(note).prefetch(4));
+  EXPECT_EQ(op_testing::elements(*ahead).size(), 20U);
+}
+
+TEST(PlanIterator, DeliversWhatComesBeforeABadRowAndKeepsItsPosition) {
+  const Dataset dataset = Dataset::from_rows(std::make_shared<fakes::Rows>(100, std::set<std::int64_t>{40}));
+  IteratorPtr iterator = iterator_of(dataset);
+  for (std::int64_t i = 0; i < 40; ++i) ASSERT_EQ(next_values(*iterator), Values{i});
+  for (int again = 0; again < 3; ++again) {
+    EXPECT_EQ(error_of<c10::ValueError>([&] { iterator->next(); }), "row 40 is bad");
+    EXPECT_EQ(iterator->save().at("position").as_int(), 40);
+  }
+}
+
+TEST(PlanIterator, RepeatsAnErrorOfTheFirstElement) {
+  const auto source = std::make_shared<fakes::Rows>(3, std::set<std::int64_t>{0});
+  IteratorPtr iterator = iterator_of(Dataset::from_rows(source));
+  EXPECT_THROW(iterator->next(), c10::ValueError);
+  EXPECT_THROW(iterator->next(), c10::ValueError);
+  EXPECT_EQ(source->reads(), 1);
+}
+
+TEST(PlanIterator, GoesOnAfterALoadThatFollowsAnError) {
+  const Dataset dataset = Dataset::from_rows(std::make_shared<fakes::Rows>(4, std::set<std::int64_t>{1}));
+  IteratorPtr iterator = iterator_of(dataset);
+  iterator->next();
+  EXPECT_THROW(iterator->next(), c10::ValueError);
+  iterator->load(State().set("path", "random access").set("position", 2));
+  EXPECT_EQ(next_values(*iterator), Values{2});
+}
+
+TEST(PlanIterator, SavesThePositionAndTheRow) {
+  IteratorPtr iterator = iterator_of(Dataset::range(10).batch(4));
+  iterator->next();
+  EXPECT_EQ(iterator->save().str(), R"({"path": "random access", "position": 1, "row": 4})");
+  iterator->next();
+  iterator->next();
+  EXPECT_EQ(iterator->save().str(), R"({"path": "random access", "position": 3, "row": 10})");
+  EXPECT_EQ(iterator_of(Dataset::range(10))->save().str(), R"({"path": "random access", "position": 0})");
+}
+
+State at_row(std::int64_t position, std::int64_t row) {
+  return State().set("path", "random access").set("position", position).set("row", row);
+}
+
+TEST(PlanIterator, GoesOnAtTheRowWhenTheBatchSizeIsAnother) {
+  // Saved after two batches of 3; the grid of 4 starts again at row 8.
+  IteratorPtr iterator = iterator_of(Dataset::range(14).batch(4));
+  iterator->load(at_row(2, 6));
+  EXPECT_EQ(iterator->save(), at_row(1, 6));
+  EXPECT_EQ(next_values(*iterator), (Values{6, 7}));
+  EXPECT_EQ(iterator->save(), at_row(2, 8));
+  EXPECT_EQ(next_values(*iterator), (Values{8, 9, 10, 11}));
+  EXPECT_EQ(next_values(*iterator), (Values{12, 13}));
+  EXPECT_EQ(iterator->save(), at_row(4, 14));
+  EXPECT_FALSE(iterator->next());
+}
+
+TEST(PlanIterator, GoesOnAtARowThatStartsABatchOfAnotherSize) {
+  IteratorPtr iterator = iterator_of(Dataset::range(20).batch(4));
+  iterator->load(at_row(4, 8));
+  EXPECT_EQ(next_values(*iterator), (Values{8, 9, 10, 11}));
+}
+
+TEST(PlanIterator, EndsWhenTheRowIsBehindAllOthers) {
+  IteratorPtr iterator = iterator_of(Dataset::range(10).batch(4, {.drop_remainder = true}));
+  iterator->load(at_row(5, 10));
+  EXPECT_FALSE(iterator->next());
+}
+
+TEST(PlanIterator, FindsTheRowOfEndlessData) {
+  const Dataset dataset = Dataset::range(10).repeat().batch(3);
+  IteratorPtr iterator = iterator_of(dataset);
+  iterator->load(at_row(1000, 2000));
+  EXPECT_EQ(next_values(*iterator), (Values{0}));
+  EXPECT_EQ(next_values(*iterator), (Values{1, 2, 3}));
+}
+
+TEST(PlanIterator, RefusesPositionsThatAreNoneOfItsOwn) {
+  IteratorPtr iterator = iterator_of(Dataset::range(3));
+  EXPECT_EQ(error_of<c10::ValueError>([&] { iterator->load(State().set("input", 3)); }),
+            "state: saved in the sequential path, but this pipeline runs as a plan.");
+  EXPECT_EQ(error_of<c10::ValueError>(
+                [&] { iterator->load(State().set("path", "random access").set("position", 4)); }),
+            "state: the saved `position` must be in [0, 3], but is 4.");
+}
+
+const Sample kSmall{64, std::chrono::microseconds(10)};
+
+TEST(ReadAhead, StaysWithinTheBytesAllowed) {
+  const ReadAhead ahead =
+      choose_read_ahead({}, *execution(), {std::int64_t{30} << 20, std::chrono::milliseconds(1)});
+  EXPECT_LE(ahead.depth, 2);
+  const ReadAhead huge =
+      choose_read_ahead({}, *execution(), {std::int64_t{1} << 30, std::chrono::milliseconds(1)});
+  EXPECT_EQ(huge.depth, 1);
+}
+
+TEST(ReadAhead, FollowsWhatThePipelineAsksFor) {
+  EXPECT_EQ(choose_read_ahead({.read_ahead = 3}, *execution(), {100000, std::chrono::microseconds(10)}).depth,
+            3);
+  EXPECT_EQ(choose_read_ahead({}, *execution({.prefetch = 5}), {100000, std::chrono::microseconds(10)}).depth,
+            5);
+  EXPECT_EQ(choose_read_ahead({}, *execution({.prefetch = 0}), kSmall).executor->concurrency(), 0);
+}
+
+TEST(ReadAhead, MakesTinyElementsManyAtATime) {
+  EXPECT_GT(choose_read_ahead({}, *execution(), kSmall).chunk, 1);
+  const ReadAhead slow = choose_read_ahead({}, *execution(), {64, std::chrono::milliseconds(2)});
+  EXPECT_EQ(slow.chunk, 1);
+  EXPECT_EQ(slow.burst, 1);
+}
+
+TEST(ReadAhead, LeavesElementsThatCostNothingInTheConsumersThread) {
+  const ReadAhead ahead = choose_read_ahead({}, *execution(), {64, std::chrono::nanoseconds(300)});
+  EXPECT_EQ(ahead.executor->concurrency(), 0);
+  EXPECT_GT(ahead.chunk, 1);
+}
+
+TEST(ReadAhead, GivesForeignPlansTheThreadsTheyAskFor) {
+  const auto threads = [](const PlanTraits& traits) {
+    return choose_read_ahead(traits, *execution(), kSmall).executor->concurrency();
+  };
+  EXPECT_EQ(threads({.runs_user_code = true}), 0);
+  EXPECT_EQ(threads({.runs_user_code = true, .read_ahead = 2}), 1);
+  EXPECT_EQ(threads({.runs_user_code = true, .num_parallel_calls = 3}), 3);
+}
+
+}  // namespace
+}  // namespace torch_distinput

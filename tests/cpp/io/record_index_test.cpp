@@ -1,0 +1,231 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "io/record_index.h"
+
+#include <sys/stat.h>
+
+#include "io/index_file.h"
+#include "io/index_set.h"
+#include "io/record_fetcher.h"
+#include "io/sample_files.h"
+
+namespace torch_distinput {
+namespace {
+
+using namespace files_testing;
+using Strings = std::vector<std::string>;
+
+RecordIndex index_of(const std::string& path, const RecordFormat& format) {
+  return build_index(File(path), format, [](std::uint64_t) {});
+}
+
+Strings fetch(const RecordFetcher& records, const std::vector<std::int64_t>& positions) {
+  std::string bytes(records.most_bytes(positions), '?');
+  std::vector<std::int64_t> sizes(positions.size());
+  const std::uint64_t total = records.fetch(positions, bytes.data(), sizes);
+  Strings result;
+  std::size_t at = 0;
+  for (const std::int64_t size : sizes) {
+    result.push_back(bytes.substr(at, static_cast<std::size_t>(size)));
+    at += static_cast<std::size_t>(size);
+  }
+  EXPECT_EQ(at, total);
+  return result;
+}
+
+RecordFetcher fetcher(const Strings& files, const RecordFormat& format, int threads = 2) {
+  return {files, index_files(files, format, threads, {})};
+}
+
+std::vector<std::int64_t> all(std::int64_t size) {
+  std::vector<std::int64_t> positions;
+  for (std::int64_t i = 0; i < size; ++i) positions.push_back(i);
+  return positions;
+}
+
+TEST(RecordOffsets, AreExactBeyond32Bits) {
+  RecordOffsets offsets;
+  std::vector<std::uint64_t> wanted;
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    wanted.push_back(i < 100 ? 7 * i : (i << 30) * 3);
+    offsets.add(wanted.back());
+  }
+  for (std::uint64_t i = 0; i < wanted.size(); ++i) ASSERT_EQ(offsets[i], wanted[i]) << i;
+  EXPECT_TRUE(offsets.distances().empty());
+}
+
+TEST(RecordFetcher, ReadsWhatTheReaderReads) {
+  const Folder folder;
+  const Strings records = random_records(3000);
+  std::string text;
+  for (const std::string& record : records) text += record + "\r\n";
+  for (const auto& [path, format] :
+       {std::pair{folder.write("tf", tf_records(records)), kTfRecordFormat},
+        std::pair{folder.write("text", text), kLines},
+        std::pair{folder.write("open", text.substr(0, text.size() - 2)), kLines},
+        std::pair{folder.write("tail", text + "\r"), kLines},
+        std::pair{folder.write("blank", text + "\n\n"), kLines},
+        std::pair{folder.write("fixed", "HH" + text.substr(0, 70'000) + "F"), fixed(35'000, 2, 1)},
+        std::pair{folder.write("empty", ""), kLines}}) {
+    const Strings wanted = read_all(reader(path, format));
+    const RecordFetcher found = fetcher({path}, format);
+    ASSERT_EQ(found.size(), static_cast<std::int64_t>(wanted.size())) << path;
+    EXPECT_EQ(fetch(found, all(found.size())), wanted);
+  }
+}
+
+TEST(RecordFetcher, ReadsAnyOrderOverManyFiles) {
+  const Folder folder;
+  Strings files;
+  Strings wanted;
+  for (int i = 0; i < 100; ++i) {
+    const Strings records = random_records(static_cast<std::size_t>(i % 4), static_cast<std::uint64_t>(i));
+    files.push_back(folder.write(std::to_string(i), tf_records(records)));
+    wanted.insert(wanted.end(), records.begin(), records.end());
+  }
+  files.push_back(files.at(3));
+  const Strings again = read_all(reader(files.at(3), kTfRecordFormat));
+  wanted.insert(wanted.end(), again.begin(), again.end());
+  const RecordFetcher found = fetcher(files, kTfRecordFormat);
+  auto positions = all(found.size());
+  std::shuffle(positions.begin(), positions.end(), std::mt19937_64(3));
+  const Strings got = fetch(found, positions);
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    ASSERT_EQ(got[i], wanted[static_cast<std::size_t>(positions[i])]);
+  }
+}
+
+TEST(RecordFetcher, NamesAFileThatChanged) {
+  const Folder folder;
+  const Strings records = random_records(2000);
+  const std::string path = folder.write("tf", tf_records(records));
+  const RecordFetcher found = fetcher({path}, kTfRecordFormat);
+  std::filesystem::resize_file(path, 1000);
+  EXPECT_NE(
+      error_of([&] { fetch(found, {0}); }, FileError::Kind::kChanged).find("changed since it was indexed"),
+      std::string::npos);
+}
+
+TEST(RecordFetcher, FindsDamagedRecordsOfEverySize) {
+  const Folder folder;
+  for (const std::size_t size : {10U, 100'000U}) {
+    std::string bytes = tf_records({std::string(size, 'a'), std::string(size, 'b')});
+    bytes[bytes.size() - 6] ^= 1;
+    const RecordFetcher found = fetcher({folder.write("tf", bytes)}, kTfRecordFormat);
+    EXPECT_EQ(fetch(found, {0}), Strings{std::string(size, 'a')});
+    const std::string message = error_of([&] { fetch(found, {1}); }, FileError::Kind::kDamaged);
+    EXPECT_NE(message.find("at byte " + std::to_string(size + 16)), std::string::npos) << message;
+  }
+}
+
+TEST(BuildIndex, JumpsOverLargeRecords) {
+  const Folder folder;
+  const Strings records{std::string(3'000'000, 'x'), "small", std::string(2'000'000, 'y'), "end"};
+  const RecordIndex index = index_of(folder.write("tf", tf_records(records)), kTfRecordFormat);
+  ASSERT_EQ(index.size(), 4);
+  EXPECT_EQ(index.extent(3).bytes, 19U);
+}
+
+TEST(BuildIndex, RefusesDamageThatHidesRecords) {
+  const Folder folder;
+  std::string bytes = tf_records({"one", "two"});
+  EXPECT_NE(error_of([&] {
+              index_of(folder.write("cut", bytes.substr(0, 30)), kTfRecordFormat);
+            }).find("at byte 19"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] {
+              index_of(folder.write("head", bytes.substr(0, 25)), kTfRecordFormat);
+            }).find("at byte 19"),
+            std::string::npos);
+  bytes[20] ^= 1;
+  EXPECT_NE(error_of([&] { index_of(folder.write("crc", bytes), kTfRecordFormat); }).find("length is wrong"),
+            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { index_of(folder.write("fixed", "12345"), fixed(2)); }).find("whole records of 2 bytes"),
+      std::string::npos);
+}
+
+TEST(IndexFile, IsReadBackAsItWasWritten) {
+  const Folder folder;
+  const std::string path = folder.write("tf", tf_records(random_records(500)));
+  const RecordIndex index = index_of(path, kTfRecordFormat);
+  const std::vector<char> bytes = encode_index(index);
+  const auto read = decode_index(bytes, kTfRecordFormat, index.stamp());
+  ASSERT_TRUE(read);
+  ASSERT_EQ(read->size(), index.size());
+  for (std::int64_t i = 0; i < index.size(); ++i) {
+    ASSERT_EQ(read->extent(i).offset, index.extent(i).offset);
+    ASSERT_EQ(read->extent(i).bytes, index.extent(i).bytes);
+  }
+  EXPECT_FALSE(decode_index(bytes, kLines, index.stamp()));
+  FileStamp later = index.stamp();
+  ++later.mtime;
+  EXPECT_FALSE(decode_index(bytes, kTfRecordFormat, later));
+  EXPECT_FALSE(decode_index(std::span(bytes).first(bytes.size() - 1), kTfRecordFormat, index.stamp()));
+}
+
+/// A file that is large enough for a stored index.
+std::string large_file(const Folder& folder) {
+  return folder.write("large", tf_records(Strings(3000, std::string(100, 'x'))));
+}
+
+TEST(IndexFiles, StoresAnIndexAndUsesIt) {
+  const Folder folder;
+  const std::string path = large_file(folder);
+  const std::string place = index_places(path, kTfRecordFormat).front();
+  EXPECT_EQ(index_files({path}, kTfRecordFormat, 0, {})[0]->size(), 3000);
+  ASSERT_TRUE(std::filesystem::exists(place));
+  EXPECT_EQ(std::filesystem::path(place).filename().string().front(), '.');
+  ASSERT_TRUE(load_index(path, kTfRecordFormat, stamp_of(path)));
+
+  std::filesystem::resize_file(place, 100);  // damaged
+  EXPECT_EQ(index_files({path}, kTfRecordFormat, 0, {})[0]->size(), 3000);
+  ASSERT_TRUE(load_index(path, kTfRecordFormat, stamp_of(path)));
+
+  folder.write("large", tf_records(Strings(4000, std::string(100, 'y'))));  // stale
+  EXPECT_EQ(index_files({path}, kTfRecordFormat, 0, {})[0]->size(), 4000);
+}
+
+TEST(IndexFiles, FallsBackToTheCacheFolder) {
+  const Folder folder;
+  const Folder cache;
+  const std::string path = large_file(folder);
+  ::setenv("XDG_CACHE_HOME", cache.path("").c_str(), 1);
+  const Strings places = index_places(path, kTfRecordFormat);
+  std::filesystem::create_directory(places.at(0));  // nothing can be written there
+  index_files({path}, kTfRecordFormat, 0, {});
+  EXPECT_TRUE(std::filesystem::exists(places.at(1)));
+  EXPECT_TRUE(load_index(path, kTfRecordFormat, stamp_of(path)));
+  ::unsetenv("XDG_CACHE_HOME");
+}
+
+TEST(IndexFiles, ReplacesAPipeInThePlaceOfTheIndex) {
+  const Folder folder;
+  const std::string path = large_file(folder);
+  const std::string place = index_places(path, kTfRecordFormat).front();
+  ASSERT_EQ(::mkfifo(place.c_str(), 0600), 0);
+  // Without waiting for somebody who writes.
+  EXPECT_EQ(index_files({path}, kTfRecordFormat, 0, {})[0]->size(), 3000);
+  EXPECT_TRUE(stamp_of(place).is_regular);
+}
+
+TEST(IndexFiles, RefusesFilesThatDoNotTellTheirSize) {
+  const Folder folder;
+  EXPECT_TRUE(can_index(folder.write("empty", "")));
+  EXPECT_FALSE(can_index("/proc/self/status"));
+  const std::string message = error_of([] { index_files({"/proc/self/status"}, kLines, 1, {}); });
+  EXPECT_NE(message.find("only regular files that tell their size"), std::string::npos) << message;
+}
+
+TEST(IndexFiles, FailsForTheFileThatFails) {
+  const Folder folder;
+  const std::string good = folder.write("good", tf_records({"one"}));
+  for (const int threads : {0, 3}) {
+    const std::string message =
+        error_of([&] { index_files({good, folder.path("none"), good}, kTfRecordFormat, threads, {}); },
+                 FileError::Kind::kMissing);
+    EXPECT_NE(message.find("none"), std::string::npos) << message;
+  }
+}
+
+}  // namespace
+}  // namespace torch_distinput

@@ -1,0 +1,170 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "io/crc32c.h"
+#include "io/file_error.h"
+#include "io/record_reader.h"
+#include "io/zlib_abi.h"
+
+extern "C" {
+int deflateInit2_(TdiZStream* stream, int level, int method, int window_bits, int memory, int strategy,
+                  const char* version, int stream_size);
+int deflate(TdiZStream* stream, int flush);
+int deflateEnd(TdiZStream* stream);
+}
+
+/// Files to read, and how to make them.
+namespace torch_distinput::files_testing {
+
+/// A folder that is gone after the test.
+class Folder {
+ public:
+  Folder() {
+    std::string path = (std::filesystem::temp_directory_path() / "tdi-files-XXXXXX").string();
+    if (::mkdtemp(path.data()) == nullptr) std::abort();
+    path_ = path;
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::string path(const std::string& name) const { return path_ / name; }
+  std::string write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path(name), std::ios::binary) << bytes;
+    return path(name);
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+template <class Int>
+std::string bytes_of(Int value) {
+  std::string bytes(sizeof(value), '\0');
+  std::memcpy(bytes.data(), &value, sizeof(value));
+  return bytes;
+}
+
+inline std::string tf_record(const std::string& data) {
+  const std::string length = bytes_of<std::uint64_t>(data.size());
+  return length + bytes_of(mask_crc(crc32c(length))) + data + bytes_of(mask_crc(crc32c(data)));
+}
+
+inline std::string tf_records(const std::vector<std::string>& records) {
+  std::string bytes;
+  for (const std::string& record : records) bytes += tf_record(record);
+  return bytes;
+}
+
+inline std::string compressed(const std::string& bytes, Compression compression) {
+  TdiZStream stream{};
+  deflateInit2_(&stream, 6, 8, compression == Compression::kGzip ? 31 : 15, 8, 0, zlibVersion(),
+                sizeof(stream));
+  std::string out(bytes.size() + 1024, '\0');
+  stream.next_in = reinterpret_cast<const unsigned char*>(bytes.data());
+  stream.avail_in = static_cast<unsigned int>(bytes.size());
+  stream.next_out = reinterpret_cast<unsigned char*>(out.data());
+  stream.avail_out = static_cast<unsigned int>(out.size());
+  EXPECT_EQ(deflate(&stream, /*Z_FINISH*/ 4), 1);
+  deflateEnd(&stream);
+  return out.substr(0, stream.total_out);
+}
+
+/// Random records, of few bytes and of many.
+inline std::vector<std::string> random_records(std::size_t count, std::uint64_t seed = 1) {
+  std::mt19937_64 random(seed);
+  std::vector<std::string> records(count);
+  for (std::string& record : records) {
+    record.resize(random() % 50 == 0 ? random() % 100'000 : random() % 200);
+    for (char& character : record) character = static_cast<char>('a' + random() % 26);
+  }
+  return records;
+}
+
+inline RecordReader reader(const std::string& path, const RecordFormat& format,
+                           Compression compression = Compression::kNone, std::uint64_t offset = 0) {
+  return {std::make_shared<const File>(path), format, compression, offset};
+}
+
+inline std::optional<std::string> next(RecordReader& reader) {
+  const auto record = reader.next();
+  if (!record) return std::nullopt;
+  return std::string(record->data(), record->size());
+}
+
+inline std::vector<std::string> read_all(RecordReader reader) {
+  std::vector<std::string> records;
+  while (auto record = next(reader)) records.push_back(*std::move(record));
+  return records;
+}
+
+inline constexpr RecordFormat kLines{.kind = RecordKind::kTextLines};
+inline constexpr RecordFormat kTfRecordFormat{.kind = RecordKind::kTfRecords};
+inline RecordFormat fixed(std::uint64_t record, std::uint64_t header = 0, std::uint64_t footer = 0) {
+  return {RecordKind::kFixedRecords, record, header, footer};
+}
+
+/// The message of the FileError that `call` throws; a test failure if it throws none.
+template <class Call>
+std::string error_of(Call call, std::optional<FileError::Kind> kind = {}) {
+  try {
+    call();
+  } catch (const FileError& error) {
+    if (kind) {
+      EXPECT_EQ(error.kind(), *kind);
+    }
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+/// How many damaged inputs a mutation test feeds: many where a sanitizer watches.
+inline constexpr int kMutations =
+#if defined(__SANITIZE_ADDRESS__)
+    200'000;
+#else
+    5'000;
+#endif
+
+/// `bytes` with a few of them changed, left out, doubled, or the end cut off.
+inline std::string mutated(std::string bytes, std::mt19937_64& random) {
+  const auto place = [&] { return bytes.empty() ? 0 : random() % bytes.size(); };
+  for (std::uint64_t changes = 1 + random() % 3; changes > 0; --changes) {
+    switch (random() % 6) {
+      case 0:
+        bytes.resize(place());
+        break;
+      case 1:
+        bytes.erase(place(), 1 + random() % 8);
+        break;
+      case 2:
+        bytes.insert(place(), bytes.substr(place(), random() % 20));
+        break;
+      case 3:
+        if (bytes.size() >= 8) {
+          const std::uint64_t number = random() % 2 == 0 ? ~std::uint64_t{0} >> random() % 64 : random();
+          std::memcpy(bytes.data() + random() % (bytes.size() - 7), &number, sizeof(number));
+        }
+        break;
+      default:
+        if (!bytes.empty()) bytes[place()] = static_cast<char>(random());
+    }
+  }
+  return bytes;
+}
+
+}  // namespace torch_distinput::files_testing

@@ -1,0 +1,162 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/arange.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "ops/op_testing.h"
+#include "support/fakes.h"
+
+namespace torch_distinput {
+namespace {
+
+using op_testing::elements;
+using op_testing::error_of;
+using op_testing::Values;
+
+const IterateOptions kStream{.epoch = 0, .stream_only = true};
+
+TEST(Batch, MakesRowsOfElements) {
+  const Dataset dataset = Dataset::range(10).batch(4);
+  const std::vector<Values> expected{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}};
+  EXPECT_EQ(elements(dataset), expected);
+  EXPECT_EQ(elements(dataset, kStream), expected);
+  EXPECT_EQ(dataset.cardinality(), 3);
+}
+
+TEST(Batch, DropsAShortLastBatchWhenAsked) {
+  const Dataset dataset = Dataset::range(10).batch(4, {.drop_remainder = true});
+  const std::vector<Values> expected{{0, 1, 2, 3}, {4, 5, 6, 7}};
+  EXPECT_EQ(elements(dataset), expected);
+  EXPECT_EQ(elements(dataset, kStream), expected);
+  EXPECT_EQ(dataset.cardinality(), 2);
+}
+
+TEST(Batch, KnowsItsRowsOnlyWhenItDropsTheRemainder) {
+  EXPECT_EQ(to_string(Dataset::range(8).batch(4).element_spec()),
+            "TensorSpec(shape=(None,), dtype=torch.int64)");
+  EXPECT_EQ(to_string(Dataset::range(8).batch(4, {.drop_remainder = true}).element_spec()),
+            "TensorSpec(shape=(4,), dtype=torch.int64)");
+  EXPECT_EQ(Dataset::range(8).batch(4).node()->batch_size(), 4);
+}
+
+TEST(Batch, OfBatchesKeepsTheInnerRows) {
+  const Dataset dataset =
+      Dataset::range(9).batch(2, {.drop_remainder = true}).batch(3, {.drop_remainder = false});
+  const std::vector<Values> expected{{0, 1, 2, 3, 4, 5}, {6, 7}};
+  EXPECT_EQ(elements(dataset), expected);
+  EXPECT_EQ(elements(dataset, kStream), expected);
+  DatasetIterator iterator = dataset.iterate();
+  EXPECT_EQ(iterator.next()->tensor().sizes(), at::IntArrayRef({3, 2}));
+}
+
+TEST(Batch, OfUnequalBatchesSaysWhatToDo) {
+  const Dataset dataset = Dataset::range(3).batch(2).batch(2);
+  EXPECT_EQ(error_of<c10::ValueError>([&] { elements(dataset); }),
+            "batch: the element must have one shape, but is (2,) in element 0 of the batch and (1,) in "
+            "element 1; use padded_batch or ragged_batch, or map it to one shape.");
+}
+
+TEST(Batch, OfAStreamIsAStream) {
+  const Dataset dataset = op_testing::generated(5).batch(2);
+  EXPECT_EQ(op_testing::plan_of(dataset), nullptr);
+  EXPECT_EQ(dataset.cardinality(), kUnknownCardinality);
+  EXPECT_EQ(elements(dataset), (std::vector<Values>{{0, 1}, {2, 3}, {4}}));
+}
+
+TEST(Batch, OfEndlessDataIsEndless) {
+  const Dataset dataset = Dataset::range(3).repeat().batch(4);
+  EXPECT_EQ(dataset.cardinality(), kInfiniteCardinality);
+  DatasetIterator iterator = dataset.iterate();
+  EXPECT_EQ(elements(iterator, 3), (std::vector<Values>{{0, 1, 2, 0}, {1, 2, 0, 1}, {2, 0, 1, 2}}));
+}
+
+TEST(Batch, OfNothingIsNothing) { EXPECT_TRUE(elements(Dataset::range(0).batch(4)).empty()); }
+
+TEST(Batch, BuildsRowsWithoutALayoutByStacking) {
+  const Dataset dataset = Dataset::from_rows(std::make_shared<fakes::Rows>(5)).batch(2);
+  EXPECT_EQ(elements(dataset), (std::vector<Values>{{0, 1}, {2, 3}, {4}}));
+}
+
+TEST(Batch, AsksForRowsOfAllSegmentsInOneGather) {
+  const PlanPtr plan = op_testing::plan_of(Dataset::range(10).batch(4));
+  const std::array<Segment, 4> segments{Segment{2, 1, 2}, Segment{0, 0, 2}, Segment{0, 0, 2},
+                                        Segment{1, 3, 3}};
+  EXPECT_EQ(op_testing::items(plan->take_rows(segments)), (Values{9, 0, 1, 0, 1}));
+  const std::array<Segment, 1> nothing{Segment{1, 2, 2}};
+  EXPECT_EQ(plan->take_rows(nothing).tensor().sizes(), at::IntArrayRef({0}));
+}
+
+TEST(Batch, CutsRowsWithoutALayout) {
+  const PlanPtr plan = op_testing::plan_of(Dataset::from_rows(std::make_shared<fakes::Rows>(6)).batch(4));
+  const std::array<Segment, 2> segments{Segment{1, 0, 1}, Segment{0, 2, 3}};
+  EXPECT_EQ(op_testing::items(plan->take_rows(segments)), (Values{4, 2}));
+  const std::array<Segment, 1> nothing{Segment{0, 1, 1}};
+  EXPECT_EQ(plan->take_rows(nothing).tensor().sizes(), at::IntArrayRef({0}));
+}
+
+TEST(Batch, CountsItsRows) {
+  const PlanPtr kept = op_testing::plan_of(Dataset::range(10).batch(4));
+  EXPECT_EQ(kept->rows(0), 4);
+  EXPECT_EQ(kept->rows(2), 2);
+  EXPECT_EQ(kept->rows_before(2), 8);
+  EXPECT_EQ(kept->rows_before(3), 10);
+  const PlanPtr dropped = op_testing::plan_of(Dataset::range(10).batch(4, {.drop_remainder = true}));
+  EXPECT_EQ(dropped->rows_before(2), 8);
+}
+
+TEST(Batch, HasALayoutOnlyWhenAllBatchesAreFull) {
+  EXPECT_EQ(op_testing::plan_of(Dataset::range(8).batch(4))->layout(), nullptr);
+  const PlanPtr plan = op_testing::plan_of(Dataset::range(8).batch(4, {.drop_remainder = true}));
+  ASSERT_NE(plan->layout(), nullptr);
+  EXPECT_EQ(plan->layout()->leaves[0].shape, Dims{4});
+  EXPECT_EQ(plan->layout()->leaves[0].bytes, 32);
+}
+
+TEST(Batch, GathersBatchesIntoSlots) {
+  const PlanPtr plan = op_testing::plan_of(Dataset::range(8).batch(2, {.drop_remainder = true}));
+  std::vector<std::int64_t> positions{3, 0};
+  const std::vector<std::int64_t> slots{0, 1};
+  Values to(4, -1);
+  const RowSink sink{reinterpret_cast<char*>(to.data()), 16};
+  plan->gather(positions, slots, {&sink, 1});
+  EXPECT_EQ(to, (Values{6, 7, 0, 1}));
+  positions = {1, 2};
+  const std::vector<std::int64_t> swapped{1, 0};
+  plan->gather(positions, swapped, {&sink, 1});
+  EXPECT_EQ(to, (Values{4, 5, 2, 3}));
+}
+
+TEST(Batch, PassesWishesForReadAheadOnInBatches) {
+  EXPECT_EQ(op_testing::plan_of(Dataset::range(100).prefetch(10).batch(4))->traits().read_ahead, 3);
+}
+
+TEST(Batch, RefusesASizeBelowOne) {
+  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::range(3).batch(0); }),
+            "batch: `batch_size` must be at least 1, but is 0.");
+}
+
+TEST(Batch, DescribesItself) {
+  EXPECT_EQ(Dataset::range(3).batch(2).node()->describe(), "batch(batch_size=2, drop_remainder=False)");
+}
+
+TEST(Batch, KeepsBatchesUnchangedWhileLaterOnesAreMade) {
+  DatasetIterator iterator = Dataset::range(400).batch(4).iterate();
+  std::vector<Element> kept;
+  while (auto element = iterator.next()) kept.push_back(std::move(*element));
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const auto first = static_cast<std::int64_t>(4 * i);
+    EXPECT_EQ(op_testing::items(kept[i]), op_testing::numbers(first, first + 4));
+  }
+}
+
+TEST(Batch, ObeysTheLaws) {
+  op_testing::expect_laws(Dataset::range(23).batch(4));
+  op_testing::expect_laws(Dataset::range(23).batch(4, {.drop_remainder = true}));
+  op_testing::expect_laws(Dataset::range(23).batch(2, {.drop_remainder = true}).batch(3));
+  op_testing::expect_laws(op_testing::generated(11).batch(4));
+}
+
+}  // namespace
+}  // namespace torch_distinput

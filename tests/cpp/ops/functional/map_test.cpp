@@ -1,0 +1,164 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/zeros.h>
+
+#include "ops/op_testing.h"
+
+namespace torch_distinput {
+namespace {
+
+using namespace op_testing;
+
+Element twice(const Element& element) { return element.tensor() * 2; }
+Element first_row(const Element& element) { return element.tensor().narrow(0, 0, 1); }
+
+TEST(Map, AppliesTheFunctionToEachElement) {
+  EXPECT_EQ(values(Dataset::range(4).map(twice)), Values({0, 2, 4, 6}));
+  EXPECT_EQ(values(generated(4).map(twice)), Values({0, 2, 4, 6}));
+  EXPECT_EQ(values(Dataset::range(4).map(runs_user_code(twice))), Values({0, 2, 4, 6}));
+}
+
+TEST(Map, AfterBatchItSeesWholeBatches) {
+  const auto reversed = [](const Element& element) { return Element(element.tensor().flip(0)); };
+  const std::vector<Values> expected = {{2, 1, 0}, {4, 3}};
+  EXPECT_EQ(elements(Dataset::range(5).batch(3).map(reversed)), expected);
+}
+
+TEST(Map, SpecIsThatOfTheFirstResultWithDimsLeftOpen) {
+  const auto to_pair = [](const Element& element) {
+    return Element::tuple({Element(element.tensor() * 0.5), Element(at::zeros({4, 2}))});
+  };
+  const ElementSpec spec = Dataset::range(3).map(to_pair).element_spec();
+  EXPECT_EQ(
+      to_string(spec),
+      "(TensorSpec(shape=(), dtype=torch.float32), TensorSpec(shape=(None, None), dtype=torch.float32))");
+  EXPECT_EQ(std::get<TensorSpec>(spec.leaves[1]).expected, Dims({4, 2}));
+}
+
+TEST(Map, AStaticDim0ThatTheFunctionKeepsStaysStatic) {
+  const Dataset batches = Dataset::range(8).batch(4, {.drop_remainder = true});
+  EXPECT_EQ(to_string(batches.map(twice).element_spec()), "TensorSpec(shape=(4,), dtype=torch.int64)");
+  EXPECT_EQ(to_string(batches.map(first_row).element_spec()), "TensorSpec(shape=(None,), dtype=torch.int64)");
+  EXPECT_EQ(to_string(Dataset::range(8).batch(4).map(twice).element_spec()),
+            "TensorSpec(shape=(None,), dtype=torch.int64)");
+}
+
+TEST(Map, SpecOverAnEmptyDatasetIsUnknownButItCanBeRead) {
+  const Dataset empty = Dataset::range(0).map(twice);
+  EXPECT_EQ(empty.node()->spec(), nullptr);
+  EXPECT_EQ(values(empty.batch(2)), Values());
+}
+
+TEST(Map, LooksAtTheFirstElementOnceForTheSpec) {
+  std::int64_t calls = 0;
+  const Dataset mapped = Dataset::range(3).map([&calls](Element element) {
+    ++calls;
+    return element;
+  });
+  EXPECT_EQ(calls, 0);
+  mapped.element_spec();
+  mapped.batch(2).element_spec();
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Map, ADeclaredSpecIsTakenAndChecked) {
+  const ElementSpec declared = {Structure::leaf(), {TensorSpec{Dims{2}, at::kLong}}};
+  const auto bad = [](const Element&) { return Element(at::zeros({3}, at::kLong)); };
+  const Dataset mapped = Dataset::range(3).map(make_function(bad, "bad"), {.element_spec = declared});
+  EXPECT_EQ(mapped.element_spec(), declared);
+  DatasetIterator iterator = mapped.iterate();
+  const std::string message = error_of<c10::ValueError>([&] { iterator.next(); });
+  EXPECT_NE(message.find("map(bad): element 0"), std::string::npos) << message;
+  EXPECT_NE(message.find("(3,)"), std::string::npos) << message;
+}
+
+TEST(Map, RefusesAResultOfAnotherTypeThanThoseBefore) {
+  const auto changing = [](const Element& element) {
+    return scalar(element) < 2 ? element : Element(at::zeros({}));
+  };
+  for (const Dataset& source : {Dataset::range(4), generated(4)}) {
+    DatasetIterator iterator = source.map(make_function(changing, "changing")).iterate();
+    iterator.next();
+    iterator.next();
+    const std::string message = error_of<c10::ValueError>([&] { iterator.next(); });
+    EXPECT_NE(message.find("map(changing): element 2"), std::string::npos) << message;
+    EXPECT_NE(message.find("torch.float32"), std::string::npos) << message;
+  }
+}
+
+TEST(Map, CardinalityIsTheInputsAndBatchSizeIsNot) {
+  const Dataset mapped = Dataset::range(8).batch(4).map(twice);
+  EXPECT_EQ(mapped.cardinality(), 2);
+  EXPECT_EQ(mapped.node()->batch_size(), std::nullopt);
+}
+
+TEST(Map, RowsAreUnknownUnlessTheFunctionIsRowWise) {
+  const Dataset batches = Dataset::range(7).batch(3);
+  EXPECT_EQ(plan_of(batches.map(twice))->rows(0), kUnknownRows);
+  const PlanPtr plan = plan_of(batches.map(twice, {.row_wise = true}));
+  EXPECT_EQ(plan->rows(2), 1);
+  EXPECT_EQ(plan->rows_before(2), 6);
+}
+
+TEST(Map, RowWiseRunsOnTheRowsThatAreTakenOnly) {
+  Values seen;
+  const auto record = [&seen](const Element& element) {
+    seen = items(element);
+    return twice(element);
+  };
+  const PlanPtr plan = plan_of(Dataset::range(7).batch(3).map(record, {.row_wise = true}));
+  const std::vector<Segment> segments = {{0, 2, 3}, {1, 0, 1}};
+  EXPECT_EQ(items(plan->take_rows(segments)), Values({4, 6}));
+  EXPECT_EQ(seen, Values({2, 3}));
+}
+
+TEST(Map, WithoutRowWiseWholeBatchesAreMappedAndThenCut) {
+  const auto add_sum = [](const Element& element) {
+    return Element(element.tensor() + element.tensor().sum());
+  };
+  const PlanPtr plan = plan_of(Dataset::range(7).batch(3).map(add_sum));
+  const std::vector<Segment> segments = {{1, 1, 2}};
+  EXPECT_EQ(items(plan->take_rows(segments)), Values({4 + 12}));
+}
+
+TEST(Map, RowWiseRefusesAFunctionThatChangesTheRows) {
+  for (const Dataset& source : {Dataset::range(7), generated(7)}) {
+    const Dataset mapped = source.batch(3).map(make_function(first_row, "first_row"), {.row_wise = true});
+    EXPECT_EQ(error_of<c10::ValueError>([&] { mapped.iterate().next(); }),
+              "map(first_row): element 0: with `row_wise=True` the function must return as many rows as it "
+              "gets, but "
+              "got 3 rows and returned 1 rows.");
+  }
+}
+
+TEST(Map, TellsThePlanWhereItMayRun) {
+  const Dataset rows = Dataset::range(8);
+  EXPECT_FALSE(plan_of(rows.map(twice))->traits().runs_user_code);
+  EXPECT_TRUE(plan_of(rows.map(runs_user_code(twice)).batch(2))->traits().runs_user_code);
+  EXPECT_EQ(plan_of(rows.map(twice))->traits().num_parallel_calls, 0);
+  EXPECT_EQ(plan_of(rows.map(runs_user_code(twice), {.num_parallel_calls = 3}))->traits().num_parallel_calls,
+            3);
+  EXPECT_GE(plan_of(rows.map(runs_user_code(twice), {.num_parallel_calls = -1}))->traits().num_parallel_calls,
+            1);
+}
+
+TEST(Map, RefusesAWrongNumberOfCalls) {
+  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::range(3).map(twice, {.num_parallel_calls = 0}); }),
+            "map: `num_parallel_calls` must be at least 1, or -1 for automatic, but is 0.");
+}
+
+TEST(Map, DescribesItsCallAndIdentifiesItsResult) {
+  const FunctionPtr function = make_function(twice, "twice");
+  const Dataset mapped = Dataset::range(3).map(function, {.num_parallel_calls = 2, .deterministic = false});
+  EXPECT_EQ(mapped.node()->describe(), "map(twice, num_parallel_calls=2, deterministic=False)");
+  EXPECT_EQ(mapped.node()->identity(), Dataset::range(3).map(function).node()->identity());
+}
+
+TEST(Map, ObeysTheLaws) {
+  expect_laws(Dataset::range(7).map(twice));
+  expect_laws(generated(7).map(twice));
+  expect_laws(Dataset::range(7).map(runs_user_code(twice)).batch(2));
+  expect_laws(Dataset::range(7).batch(3).map(twice, {.row_wise = true}));
+}
+
+}  // namespace
+}  // namespace torch_distinput

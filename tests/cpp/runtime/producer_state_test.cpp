@@ -1,0 +1,95 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "runtime/producer_state.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <optional>
+
+namespace torch_distinput {
+namespace {
+
+using std::chrono::microseconds;
+
+bool same(IndexRange range, std::int64_t begin, std::int64_t end) {
+  return range.begin == begin && range.end == end;
+}
+
+TEST(ProducerStateTest, TasksClaimBurstsWithinTheRing) {
+  ProducerState progress({0, 100}, /*depth=*/5, /*burst=*/2, /*max_tasks=*/2);
+  ASSERT_TRUE(progress.want_task());
+  ASSERT_TRUE(progress.want_task());
+  EXPECT_FALSE(progress.want_task());
+  EXPECT_TRUE(same(progress.first_burst(), 0, 2));
+  EXPECT_TRUE(same(progress.first_burst(), 2, 4));
+  EXPECT_TRUE(same(progress.next_burst(), 4, 5));
+  EXPECT_TRUE(progress.next_burst().empty());
+  progress.end_building();
+}
+
+TEST(ProducerStateTest, ConsumerClaimsWhatNobodyHasBegun) {
+  ProducerState progress({0, 100}, 4, 1, 1);
+  EXPECT_EQ(progress.claim_help(), 0);
+  progress.end_help();
+  EXPECT_EQ(progress.position(), 1);
+  EXPECT_EQ(progress.claim_help(), 1);
+  progress.end_help();
+}
+
+TEST(ProducerStateTest, ConsumerHelpsAheadOnlyWithShortItems) {
+  ProducerState progress({0, 100}, 4, 1, 1);
+  ASSERT_TRUE(progress.want_task());
+  ASSERT_TRUE(same(progress.first_burst(), 0, 1));
+  EXPECT_EQ(progress.claim_help(), std::nullopt) << "the pace is not known yet";
+  progress.set_pace(microseconds(1000));
+  EXPECT_EQ(progress.claim_help(), std::nullopt);
+  progress.set_pace(microseconds(5));
+  for (const std::int64_t ahead : {1, 2, 3}) {
+    EXPECT_EQ(progress.claim_help(), ahead);
+    progress.end_building();
+  }
+  EXPECT_EQ(progress.claim_help(), std::nullopt) << "the ring is full";
+  EXPECT_EQ(progress.position(), 0);
+  EXPECT_TRUE(progress.next_burst().empty());
+}
+
+TEST(ProducerStateTest, QuickItemsAreLeftToTheConsumer) {
+  ProducerState progress({0, 100}, 4, 1, 1, /*inline_threshold=*/microseconds(100'000));
+  ASSERT_TRUE(progress.want_task()) << "the pace is not known yet";
+  ASSERT_TRUE(same(progress.first_burst(), 0, 1));
+  progress.set_pace(microseconds(200'000));
+  progress.end_building();
+  progress.advance();
+  EXPECT_EQ(progress.claim_help(), 1);
+  progress.end_help();
+  EXPECT_FALSE(progress.want_task()) << "the consumer made one in no time";
+  progress.set_pace(microseconds(200'000));
+  EXPECT_EQ(progress.next_burst().begin, 2) << "a task that runs goes on";
+}
+
+TEST(ProducerStateTest, NothingIsClaimedAfterStopOrFailure) {
+  ProducerState stopped({0, 100}, 4, 1, 1);
+  stopped.stop();
+  EXPECT_EQ(stopped.claim_help(), std::nullopt);
+  EXPECT_FALSE(stopped.want_task());
+
+  ProducerState failed({0, 100}, 4, 1, 1);
+  ASSERT_TRUE(failed.want_task());
+  failed.fail(/*helped=*/false);
+  EXPECT_TRUE(failed.first_burst().empty());
+  EXPECT_FALSE(failed.want_task());
+}
+
+TEST(ProducerStateTest, RequeuedTaskCountsAsSubmitted) {
+  ProducerState progress({0, 100}, 8, 1, 1);
+  ASSERT_TRUE(progress.want_task());
+  ASSERT_TRUE(same(progress.first_burst(), 0, 1));
+  ASSERT_TRUE(progress.requeue());
+  progress.end_building();
+  EXPECT_FALSE(progress.want_task());
+  EXPECT_TRUE(same(progress.first_burst(), 1, 2));
+  progress.end_building();
+}
+
+}  // namespace
+}  // namespace torch_distinput

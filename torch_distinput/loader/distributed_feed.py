@@ -1,0 +1,218 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""`DataLoader(distributed=...)`: exact rows and equal steps over processes.
+
+Three kinds of data. Native rows and datasets of this library are assigned whole by the strategy. For a map-style
+dataset of Python's, indices are assigned, and each rank loads its own through a plain DataLoader. A stream or a
+sampler of the user's is this rank's own: a plain DataLoader reads it, and the ranks agree on steps only.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch.distributed as dist
+
+from torch_distinput import _C
+from torch_distinput.dataset import Dataset
+from torch_distinput.distributed import DistributedDataset
+from torch_distinput.input_options import InputOptions
+from torch_distinput.loader.arguments import is_own_stream
+from torch_distinput.loader.batches import device_of, without_rows
+from torch_distinput.loader.collation import Convert, can_collate, collated, converted, is_stock_collate
+from torch_distinput.loader.native import options_of, reads_ahead, row_options
+from torch_distinput.loader.sources import NotNative, source_of
+from torch_distinput.loader.steps import Feed, IndexSteps, Steps, StreamSteps
+from torch_distinput.multi_worker import MultiWorkerMirroredStrategy
+
+if TYPE_CHECKING:
+    from torch_distinput.data_loader import DataLoader
+
+
+def strategy_of(loader: DataLoader) -> MultiWorkerMirroredStrategy:
+    """One replica a process, on the loader's device."""
+    group = None if loader.distributed is True else loader.distributed
+    return MultiWorkerMirroredStrategy(group, [str(device_of(loader.device))])
+
+
+@dataclass
+class Plan:
+    """How a loader's data is assigned; made at its first iterator and kept, so that seed and epochs are one.
+
+    `kind`: "native", "indices" or "stream". `inner`: the plain loader that makes batches of the last two.
+    """
+
+    kind: str
+    why: str
+    dataset: DistributedDataset | None
+    convert: Convert
+    inner: Any = None
+    feed: Any = None
+
+
+def plan_of(loader: DataLoader, strategy: MultiWorkerMirroredStrategy) -> Plan:
+    """Decides how `loader`'s data is assigned over the processes of `strategy`."""
+    if is_own_stream(loader):
+        return _stream_plan(loader)
+    if isinstance(loader.dataset, Dataset):
+        return _pipeline_plan(loader, strategy)
+    try:
+        return _rows_plan(loader, strategy)
+    except NotNative as reason:
+        return _index_plan(loader, strategy, str(reason))
+
+
+def _assign(loader: DataLoader, strategy: Any, native: _C.Dataset, options: _C.Options) -> DistributedDataset:
+    policy = _C.Options(auto_shard_policy=_C.AutoShardPolicy.DATA, seed=loader.seed)
+    assigned = Dataset(native.with_options(options).with_options(policy))
+    tail = "drop" if loader.drop_last else loader.tail
+    input_options = InputOptions(split=loader.split, tail=tail, peer_timeout=loader.peer_timeout)
+    return strategy.distribute_dataset(assigned, input_options)
+
+
+def _pipeline_plan(loader: DataLoader, strategy: Any) -> Plan:
+    native, spec = loader.dataset._native, loader.dataset.element_spec
+    why = "a pipeline of this library is assigned by rows"
+    if not loader._auto_collation:
+        convert = converted(spec) if spec is not None else loader.collate_fn
+        return Plan("native", why, _assign(loader, strategy, native, options_of(loader)), convert)
+    if not is_stock_collate(loader.collate_fn) or spec is None or not can_collate(spec):
+        raise ValueError(
+            "DataLoader: with `distributed`, a dataset of torch_distinput is batched natively: use `.map` and `.batch` "
+            "instead of a `collate_fn`, and `batch_size=None`."
+        )
+    batches = native.batch(loader._global_batch())
+    return Plan("native", why, _assign(loader, strategy, batches, options_of(loader)), collated(spec))
+
+
+def _rows_plan(loader: DataLoader, strategy: Any) -> Plan:
+    if not is_stock_collate(loader.collate_fn):
+        raise NotNative("`collate_fn` is not torch's default, or types were added to that")
+    if loader.timeout or loader.worker_init_fn is not None or loader.multiprocessing_context is not None:
+        raise NotNative("there are options of worker processes")
+    source = source_of(loader.dataset)
+    rows = source.native.shuffle(None, loader.seed, True) if loader._shuffle else source.native
+    options = row_options(source, options_of(loader), reads_ahead(loader))
+    assigned = _assign(loader, strategy, rows.batch(loader._global_batch()), options)
+    why = f"rows of a {type(loader.dataset).__name__} are copied natively"
+    return Plan("native", why, assigned, collated(source.spec))
+
+
+def _index_plan(loader: DataLoader, strategy: Any, why: str) -> Plan:
+    # The key lets the opening exchange compare the types of the ranks' datasets.
+    name = f"{type(loader.dataset).__module__}.{type(loader.dataset).__qualname__}"
+    rows = _C.Dataset.zip({name: _C.Dataset.range(0, len(loader.dataset), 1)})
+    if loader._shuffle:
+        rows = rows.shuffle(None, loader.seed, True)
+    assigned = _assign(loader, strategy, rows.batch(loader._global_batch()), _C.Options())
+    feed = Feed()
+    inner = loader._plain(batch_sampler=feed)
+    return Plan("indices", f"indices are assigned, because {why}", assigned, None, inner, feed)
+
+
+def _stream_plan(loader: DataLoader) -> Plan:
+    if loader._user_batch_sampler is not None:
+        inner = loader._plain(batch_sampler=loader._user_batch_sampler)
+    else:
+        inner = loader._plain(
+            batch_size=loader.batch_size, drop_last=loader.drop_last, sampler=loader._user_sampler
+        )
+    return Plan("stream", "each rank reads a stream of its own, and the end is agreed on", None, None, inner)
+
+
+ITERATORS = {"native": Steps, "indices": IndexSteps, "stream": StreamSteps}
+
+
+def _wait_for_batch(board: dist.Store, timeout: float) -> None:
+    """In short waits: one of the store's own hears no Ctrl-C."""
+    deadline = time.monotonic() + timeout
+    while not board.check(["batch"]):
+        if time.monotonic() >= deadline:
+            raise _C.DistributedDatasetError(
+                f"DataLoader: this rank has had no batch yet, and waited {timeout:g} s (`peer_timeout`) for another rank to "
+                "leave one like which a batch without rows can be made."
+            )
+        time.sleep(0.01)
+
+
+class DistributedFeed:
+    """The strategy of a loader with `distributed`, and how its data is assigned."""
+
+    def __init__(self, loader: DataLoader):
+        self._strategy: MultiWorkerMirroredStrategy | None = None
+        self._plan: Plan | None = None
+        self._example: Any = None
+        # Strategies are told apart by their number, so they are made where all ranks pass in the same order. Without
+        # a group yet, that is the first iterator.
+        if loader.distributed is not True or dist.is_initialized():
+            self.strategy(loader)
+
+    def strategy(self, loader: DataLoader) -> MultiWorkerMirroredStrategy:
+        """Raises RuntimeError where the environment tells of processes without a group."""
+        if self._strategy is None:
+            self._strategy = strategy_of(loader)
+        return self._strategy
+
+    def plan(self, loader: DataLoader) -> Plan:
+        """Made once, so that an order without a seed is drawn once."""
+        if self._plan is None:
+            self._plan = plan_of(loader, self.strategy(loader))
+        return self._plan
+
+    def post_example(self, batch: Any) -> None:
+        """Leaves a batch without rows, like `batch`, for ranks that have none to make one of. The first one counts."""
+        if self._example is not None:
+            return
+        try:
+            self._example = without_rows(batch)
+            text = pickle.dumps(self._example)
+        except Exception:  # noqa: BLE001: whoever needs it says so
+            self._example, text = batch, b""
+        board = self._strategy._example_board()
+        if board is not None:
+            board.set("batch", text)
+
+    def example(self, loader: DataLoader) -> Any:
+        """The batch that another rank left; waits for it. ValueError where it cannot be had."""
+        board = self._strategy._example_board()
+        if self._example is None and board is not None:
+            _wait_for_batch(board, loader.peer_timeout)
+            text = board.get("batch")
+            self._example = pickle.loads(text) if text else None
+        if self._example is None:
+            raise ValueError(
+                "DataLoader: this rank has had no batch yet, and those of other ranks cannot be cut to 0 rows and sent; "
+                "use a collate_fn that makes tensors and lists."
+            )
+        return self._example
+
+    def iterate(self, loader: DataLoader) -> Steps:
+        """A new iterator."""
+        plan = self.plan(loader)
+        return ITERATORS[plan.kind](loader, plan)
+
+    def explain(self, loader: DataLoader) -> str:
+        """The kind of data, and what the strategy says of it."""
+        plan = self.plan(loader)
+        text = f"path: distributed, {plan.kind}\nwhy: {plan.why}"
+        return text if plan.dataset is None else f"{text}\n{plan.dataset.explain()}"
+
+    def length(self, loader: DataLoader) -> int:
+        """Steps of every rank; raises TypeError where only the data knows."""
+        plan = self.plan(loader)
+        if plan.dataset is None:
+            raise TypeError("len: the number of steps is unknown where each rank reads a stream of its own.")
+        return len(plan.dataset)
+
+    def global_valid(self, loader: DataLoader, step: int, k: int) -> int:
+        """Rows of steps [step, step + k); raises ValueError where only the data knows."""
+        plan = self.plan(loader)
+        if plan.dataset is None or isinstance(loader.dataset, Dataset):
+            raise ValueError("global_valid: the rows of coming steps are known for map-style datasets only.")
+        batch, rows = loader._global_batch(), len(loader.dataset)
+        steps = range(step, min(step + k, self.length(loader)))
+        if loader.tail == "repeat":
+            return batch * len(steps)
+        return sum(min(batch, rows - batch * step) for step in steps)

@@ -1,0 +1,107 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Which of the paths serves a DataLoader, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torch.utils.data import get_worker_info
+from torch.utils.data.dataloader import _DatasetKind
+
+from torch_distinput.dataset import Dataset
+from torch_distinput.loader.collation import can_collate, collated, converted, is_stock_collate, is_stock_convert
+from torch_distinput.loader.iterators import CallerIter, LoaderIter, WorkersIter
+from torch_distinput.loader.native import PipelineIter, RowsIter, SampledRowsIter, options_of, reads_ahead
+from torch_distinput.loader.order import stock_order
+from torch_distinput.loader.sources import NotNative, source_of
+
+if TYPE_CHECKING:
+    from torch_distinput.data_loader import DataLoader
+
+
+@dataclass(frozen=True)
+class LoaderPath:
+    """A path for one iterator: its name, why it is this one, and what opens it."""
+
+    name: str
+    why: str
+    open: Callable[[], LoaderIter]
+
+
+def choose_path(loader: DataLoader) -> LoaderPath:
+    """The native path where everything about the loader allows it, else Python's."""
+    try:
+        _check_options(loader)
+        if isinstance(loader.dataset, Dataset):
+            return _pipeline_path(loader)
+        return _rows_path(loader)
+    except NotNative as reason:
+        return _python_path(loader, str(reason))
+
+
+def _check_options(loader: DataLoader) -> None:
+    if loader.timeout:
+        raise NotNative("`timeout` is about worker processes")
+    if loader.num_workers > 0:
+        if loader.worker_init_fn is not None:
+            raise NotNative("`worker_init_fn` runs in worker processes")
+        if loader.multiprocessing_context is not None:
+            raise NotNative("`multiprocessing_context` is about worker processes")
+        if not loader.prefetch_factor:
+            raise NotNative("`prefetch_factor` is 0")
+
+
+def _rows_path(loader: DataLoader) -> LoaderPath:
+    if loader._dataset_kind != _DatasetKind.Map:
+        raise NotNative("the dataset is an iterable one of Python's")
+    if not loader._auto_collation:
+        raise NotNative("samples are not batched")
+    if not is_stock_collate(loader.collate_fn):
+        raise NotNative("`collate_fn` is not torch's default, or types were added to that")
+    source = source_of(loader.dataset)
+    order = stock_order(loader.batch_sampler)
+    rows = f"rows of a {type(loader.dataset).__name__} are copied"
+    if order is None or order.size != source.native.cardinality():
+        return LoaderPath("native", f"{rows} at the sampler's indices", lambda: SampledRowsIter(loader, source))
+    if source.steady or reads_ahead(loader):
+        why = f"{rows} ahead by threads"
+    else:
+        why = (
+            f"{rows} when they are asked for, because they can be written to unseen; "
+            "`num_workers` or `prefetch_bytes` allows to copy them ahead"
+        )
+    return LoaderPath("native", why, lambda: RowsIter(loader, source, order))
+
+
+def _pipeline_path(loader: DataLoader) -> LoaderPath:
+    if get_worker_info() is not None:
+        raise NotNative("a worker process reads its share of the dataset")
+    pipeline: Any = loader.dataset._native
+    spec = pipeline.element_spec
+    if loader._auto_collation:
+        if not is_stock_collate(loader.collate_fn):
+            raise NotNative("`collate_fn` is not torch's default, or types were added to that")
+        if spec is None or not can_collate(spec):
+            raise NotNative(f"torch's default collate_fn may treat {spec} otherwise")
+        pipeline, convert = pipeline.batch(loader.batch_size, loader.drop_last), collated(spec)
+    else:
+        if not is_stock_convert(loader.collate_fn):
+            raise NotNative("`collate_fn` is not torch's default")
+        convert = converted(spec) if spec is not None else loader.collate_fn
+    if loader.num_workers > 0:
+        pipeline = pipeline.prefetch(loader.num_workers * loader.prefetch_factor)
+    pipeline = pipeline.with_options(options_of(loader))
+    return LoaderPath("native", "the dataset is a pipeline of this library", lambda: PipelineIter(loader, pipeline, convert))
+
+
+def _python_path(loader: DataLoader, why: str) -> LoaderPath:
+    if loader.prefetch_bytes is not None:
+        raise ValueError(f"DataLoader: `prefetch_bytes` is for native data, but here Python makes the rows: {why}.")
+    kind = "per-sample Python"
+    if loader._dataset_kind == _DatasetKind.Map and getattr(loader.dataset, "__getitems__", None):
+        kind = "batched Python"
+    if loader.num_workers > 0:
+        return LoaderPath(kind, f"{why}; in {loader.num_workers} worker processes", lambda: WorkersIter(loader))
+    return LoaderPath(kind, f"{why}; in the caller's thread, without read-ahead", lambda: CallerIter(loader))
