@@ -251,6 +251,8 @@ def goals(cases: dict[str, dict], first: dict[str, float], resume: dict[str, flo
     ahead = times(cases["tensor_dataset"], "torch batched", "torch_distinput ahead")
     goal("tensor_dataset, ahead: times as fast as torch batched", ahead, least=2.5)
     goal("memory_map: of the limit", times(cases["memory_map"], "limit"), least=0.9)
+    ahead = times(cases["memory_map"], "limit", "torch_distinput ahead")
+    goal("memory_map, ahead: of the limit", ahead, least=0.9)
     goal("getitems: of calling it directly", times(cases["getitems"], "torch_distinput", "direct"), most=1.1)
     python = cases["python_rows"]["series"]
     best = {cls: min(python[f"{cls}, {workers} workers"]["us_per_batch"] for workers in (0, 2))
