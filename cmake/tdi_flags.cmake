@@ -46,8 +46,8 @@ function(tdi_precompile target)
   endif()
 endfunction()
 
-# Compiles the files of a room as one: nearly all of their cost is torch's headers. Names in unnamed namespaces
-# must therefore differ within a room.
+# Compiles the files of a folder as one: nearly all of their cost is torch's headers. Names in unnamed namespaces
+# must therefore differ within a folder.
 function(tdi_unite_rooms target)
   if(NOT TDI_UNITY)
     return()
@@ -55,7 +55,7 @@ function(tdi_unite_rooms target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   foreach(source IN LISTS ARGN)
     get_filename_component(room "${source}" DIRECTORY)
-    string(REGEX REPLACE ".*/csrc/" "" room "${room}")
+    string(REGEX REPLACE ".*/(csrc|tests/cpp)/" "" room "${room}")
     string(REPLACE "/" "_" room "${room}")
     set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${room}")
   endforeach()

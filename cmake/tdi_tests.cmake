@@ -33,6 +33,7 @@ function(tdi_add_test room)
     return()
   endif()
   add_executable(test_${room} ${sources})
+  tdi_unite_rooms(test_${room} ${sources})
   target_include_directories(test_${room} PRIVATE
     "${PROJECT_SOURCE_DIR}/csrc" "${PROJECT_SOURCE_DIR}/tests/cpp")
   target_link_libraries(test_${room} PRIVATE ${ARGN} GTest::gtest GTest::gtest_main)

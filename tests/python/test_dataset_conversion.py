@@ -143,7 +143,6 @@ def test_a_tensor_subclass_is_its_tensor():
         (torch.zeros(2, device="meta"), "a tensor on meta"),
         ({1: torch.zeros(1)}, "keys of a dict must be str, but found a key of type int"),
     ],
-    ids=str,
 )
 def test_what_is_no_tensor_is_refused_by_name(value, word):
     with pytest.raises(TypeError, match=f"^from_tensors: .*{word}"):

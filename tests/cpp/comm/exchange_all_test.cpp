@@ -14,14 +14,14 @@
 namespace torch_distinput {
 namespace {
 
-const WaitOptions kWaitOptions{"test", std::chrono::seconds(60)};
+const WaitOptions kExchangeOptions{"test", std::chrono::seconds(60)};
 
 TEST(WaitForAll, GivesEveryRankTheTextsOfAll) {
   const auto ranks = in_memory_stores(4);
   std::vector<std::future<std::vector<std::string>>> waits;
   for (const auto& rank : ranks) {
     waits.push_back(std::async(std::launch::async, [rank] {
-      return exchange_all(*rank, "open", "I am " + std::to_string(rank->rank()), kWaitOptions);
+      return exchange_all(*rank, "open", "I am " + std::to_string(rank->rank()), kExchangeOptions);
     }));
   }
   for (auto& wait : waits) {
@@ -31,8 +31,8 @@ TEST(WaitForAll, GivesEveryRankTheTextsOfAll) {
 
 TEST(WaitForAll, LeavesNothingBehindWhenAllHaveRead) {
   const auto ranks = in_memory_stores(2);
-  auto other = std::async(std::launch::async, [&] { exchange_all(*ranks[1], "open", "b", kWaitOptions); });
-  exchange_all(*ranks[0], "open", "a", kWaitOptions);
+  auto other = std::async(std::launch::async, [&] { exchange_all(*ranks[1], "open", "b", kExchangeOptions); });
+  exchange_all(*ranks[0], "open", "a", kExchangeOptions);
   other.get();
   EXPECT_FALSE(ranks[0]->multi_get({"open/0"}));
   EXPECT_FALSE(ranks[0]->multi_get({"open/1"}));
@@ -57,7 +57,7 @@ TEST(WaitForAll, ARankThatGoesOnSaysWhatItSaidFirst) {
   EXPECT_THROW(exchange_all(*ranks[0], "open", "first", broken_off), std::runtime_error);
   ranks[1]->set("open/1", "b");
   // The others may have read it.
-  EXPECT_EQ(exchange_all(*ranks[0], "open", "second", kWaitOptions),
+  EXPECT_EQ(exchange_all(*ranks[0], "open", "second", kExchangeOptions),
             (std::vector<std::string>{"first", "b"}));
 }
 
@@ -102,10 +102,10 @@ TEST(WaitForAll, AnInterruptEndsTheWaitAndWaitingAgainWorks) {
   const auto ranks = in_memory_stores(2);
   {
     const InterruptScope interrupt([] { throw std::runtime_error("Ctrl-C"); });
-    EXPECT_THROW(exchange_all(*ranks[0], "open", "a", kWaitOptions), std::runtime_error);
+    EXPECT_THROW(exchange_all(*ranks[0], "open", "a", kExchangeOptions), std::runtime_error);
   }
   ranks[1]->set("open/1", "b");
-  EXPECT_EQ(exchange_all(*ranks[0], "open", "a", kWaitOptions), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(exchange_all(*ranks[0], "open", "a", kExchangeOptions), (std::vector<std::string>{"a", "b"}));
 }
 
 TEST(WaitForAll, EndsWhenTheCheckThrows) {

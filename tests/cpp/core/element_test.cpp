@@ -9,12 +9,12 @@
 namespace torch_distinput {
 namespace {
 
-Element sample() {
+Element sample_element() {
   return Element::dict({{"x", at::zeros({4, 2})}, {"y", Element::tuple({at::arange(4), Element()})}});
 }
 
 TEST(Element, HoldsLeavesInDepthFirstOrder) {
-  const Element element = sample();
+  const Element element = sample_element();
   ASSERT_EQ(element.leaves().size(), 2U);
   EXPECT_EQ(element.tensor(0).dim(), 2);
   EXPECT_EQ(element.tensor(1).dim(), 1);
@@ -22,7 +22,7 @@ TEST(Element, HoldsLeavesInDepthFirstOrder) {
 }
 
 TEST(Element, PartsAreReachedByKeyAndIndex) {
-  const Element element = sample();
+  const Element element = sample_element();
   EXPECT_EQ(element["x"].tensor().size(1), 2);
   EXPECT_EQ(element["y"][0].tensor().numel(), 4);
   EXPECT_TRUE(element["y"][1].leaves().empty());
@@ -31,7 +31,7 @@ TEST(Element, PartsAreReachedByKeyAndIndex) {
 }
 
 TEST(Element, TensorOfAStructureIsATypeError) {
-  EXPECT_THROW(sample().tensor(), c10::TypeError);
+  EXPECT_THROW(sample_element().tensor(), c10::TypeError);
   EXPECT_EQ(Element(at::arange(3)).tensor().numel(), 3);
 }
 
@@ -46,13 +46,13 @@ TEST(Element, TensorOfAnotherKindOfLeafNamesThatKind) {
 }
 
 TEST(Element, RowsNeedEveryLeafToAgree) {
-  EXPECT_EQ(sample().rows(), 4);
+  EXPECT_EQ(sample_element().rows(), 4);
   EXPECT_EQ(Element::tuple({at::zeros({4}), at::zeros({3})}).rows(), std::nullopt);
   EXPECT_EQ(Element::tuple({at::zeros({4}), at::zeros({})}).rows(), std::nullopt);
   EXPECT_EQ(Element().rows(), std::nullopt);
 }
 
-TEST(Element, CountsBytes) { EXPECT_EQ(sample().bytes(), 4 * 2 * 4 + 4 * 8); }
+TEST(Element, CountsBytes) { EXPECT_EQ(sample_element().bytes(), 4 * 2 * 4 + 4 * 8); }
 
 }  // namespace
 }  // namespace torch_distinput

@@ -9,14 +9,14 @@
 namespace torch_distinput {
 namespace {
 
-StructurePtr sample() {
+StructurePtr sample_structure() {
   return Structure::dict({"x", "y"},
                          {Structure::leaf(), Structure::tuple({Structure::leaf(), Structure::none()})});
 }
 
 TEST(Structure, EqualStructuresAreOnePointer) {
-  EXPECT_EQ(sample(), sample());
-  EXPECT_NE(sample(), Structure::tuple({Structure::leaf()}));
+  EXPECT_EQ(sample_structure(), sample_structure());
+  EXPECT_NE(sample_structure(), Structure::tuple({Structure::leaf()}));
   EXPECT_NE(Structure::tuple({Structure::leaf()}), Structure::list({Structure::leaf()}));
 }
 
@@ -37,15 +37,15 @@ TEST(Structure, NamedTuplesOfDifferentClassesDiffer) {
 }
 
 TEST(Structure, CountsAndNamesLeaves) {
-  EXPECT_EQ(sample()->leaf_count(), 2);
-  EXPECT_EQ(sample()->leaf_path(0), "['x']");
-  EXPECT_EQ(sample()->leaf_path(1), "['y'][0]");
+  EXPECT_EQ(sample_structure()->leaf_count(), 2);
+  EXPECT_EQ(sample_structure()->leaf_path(0), "['x']");
+  EXPECT_EQ(sample_structure()->leaf_path(1), "['y'][0]");
   EXPECT_EQ(Structure::leaf()->leaf_path(0), "");
-  EXPECT_THROW(sample()->leaf_path(2), c10::IndexError);
+  EXPECT_THROW(sample_structure()->leaf_path(2), c10::IndexError);
 }
 
 TEST(Structure, PrintsAsPythonDoes) {
-  EXPECT_EQ(sample()->str(), "{'x': *, 'y': (*, None)}");
+  EXPECT_EQ(sample_structure()->str(), "{'x': *, 'y': (*, None)}");
   EXPECT_EQ(Structure::tuple({Structure::leaf()})->str(), "(*,)");
   EXPECT_EQ(Structure::list({})->str(), "[]");
 }
@@ -58,7 +58,7 @@ TEST(Structure, InternsFromManyThreads) {
   std::vector<StructurePtr> built(8);
   std::vector<std::thread> threads;
   for (auto& slot : built) {
-    threads.emplace_back([&slot] { slot = Structure::list({Structure::none(), sample(), sample()}); });
+    threads.emplace_back([&slot] { slot = Structure::list({Structure::none(), sample_structure(), sample_structure()}); });
   }
   for (auto& thread : threads) thread.join();
   for (const auto& structure : built) EXPECT_EQ(structure, built.front());

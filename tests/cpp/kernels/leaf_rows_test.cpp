@@ -33,7 +33,7 @@ const Kind& leaf_of(const Element& element) {
   return std::get<Kind>(element.leaves().front());
 }
 
-Element stack(const std::vector<Element>& elements) { return stack_rows(elements, *host_pool(), "batch"); }
+Element batch_of(const std::vector<Element>& elements) { return stack_rows(elements, *host_pool(), "batch"); }
 
 Element text(std::string_view string) { return bare(Bytes::single(string, true)); }
 
@@ -67,7 +67,7 @@ std::vector<Items> rows_of(const Element& element) {
 at::Tensor dense(const Element& element) { return leaf_of<Sparse>(element).value.to_dense(); }
 
 TEST(StringRows, AreStackedSlicedAndJoined) {
-  const Element batch = stack({text("a"), text(""), text("cde"), text("f")});
+  const Element batch = batch_of({text("a"), text(""), text("cde"), text("f")});
   EXPECT_EQ(strings(batch), (Strings{"a", "", "cde", "f"}));
   EXPECT_EQ(leaf_of<Bytes>(batch).shape, (Dims{4}));
   const Element tail = slice_rows(batch, 2, 4, "rebatch");
@@ -86,7 +86,7 @@ TEST(StringRows, ARowIsASingleString) {
 }
 
 TEST(StringRows, OfHigherRankKeepTheirDims) {
-  const Element batch = stack({column({"a", "b"}), column({"c", "dd"})});
+  const Element batch = batch_of({column({"a", "b"}), column({"c", "dd"})});
   EXPECT_EQ(leaf_of<Bytes>(batch).shape, (Dims{2, 2}));
   EXPECT_EQ(strings(slice_rows(batch, 1, 2, "rebatch")), (Strings{"c", "dd"}));
   EXPECT_EQ(leaf_of<Bytes>(take_row(batch, 1, "unbatch")).shape, (Dims{2}));
@@ -101,17 +101,17 @@ TEST(StringRows, ACopyHasMemoryOfItsOwn) {
 }
 
 TEST(StringRows, RefuseMixedEncodingsAndShapes) {
-  EXPECT_EQ(message_of<c10::ValueError>([&] { stack({text("a"), bare(Bytes::single("b"))}); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { batch_of({text("a"), bare(Bytes::single("b"))}); }),
             "batch: the element must have one encoding, but is utf-8 in element 0 of the batch and bytes in "
             "element 1; use str or bytes everywhere.");
   EXPECT_EQ(
-      message_of<c10::ValueError>([&] { stack({column({"a"}), column({"b", "c"})}); }),
+      message_of<c10::ValueError>([&] { batch_of({column({"a"}), column({"b", "c"})}); }),
       "batch: the element must have one shape, but is (1,) in element 0 of the batch and (2,) in element "
       "1; map it to one shape.");
 }
 
 TEST(LeafRows, RefuseMixedKinds) {
-  EXPECT_EQ(message_of<c10::ValueError>([&] { stack({text("a"), Element(at::zeros({}))}); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { batch_of({text("a"), Element(at::zeros({}))}); }),
             "batch: the element must have one kind, but is bytes in element 0 of the batch and dense in "
             "element 1; map it to one kind.");
 }
@@ -145,7 +145,7 @@ TEST(RaggedRows, KeepTheirInnerDims) {
 }
 
 TEST(RaggedRows, RefuseASecondRaggedDim) {
-  EXPECT_EQ(message_of<c10::ValueError>([&] { stack({lengths({1, 2}), lengths({1, 2})}); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { batch_of({lengths({1, 2}), lengths({1, 2})}); }),
             "batch: the element is ragged, so that a batch of it would have two ragged dims, but one is the "
             "limit; map it to dense rows and call ragged_batch.");
   const std::vector<Element> rows{Element(at::zeros({2, 3})), Element(at::zeros({2, 4}))};
@@ -159,7 +159,7 @@ TEST(SparseRows, AreStackedSlicedAndJoined) {
   const at::Tensor rows = at::remainder(at::arange(12, at::kLong).reshape({3, 4}), 3);
   std::vector<Element> elements;
   for (std::int64_t row = 0; row < 3; ++row) elements.push_back(bare(Sparse{rows[row].to_sparse()}));
-  const Element batch = stack(elements);
+  const Element batch = batch_of(elements);
   EXPECT_TRUE(at::equal(dense(batch), rows));
   EXPECT_TRUE(leaf_of<Sparse>(batch).value.is_coalesced());
   EXPECT_TRUE(at::equal(dense(slice_rows(batch, 1, 3, "x")), rows.slice(0, 1, 3)));
@@ -185,12 +185,12 @@ TEST(SparseRows, AVectorHasSparseScalarsAsRows) {
   const Element seven = take_row(vector, 1, "x");
   EXPECT_EQ(dense(zero).item<std::int64_t>(), 0);
   EXPECT_EQ(dense(seven).item<std::int64_t>(), 7);
-  EXPECT_TRUE(at::equal(dense(stack({zero, seven, zero})), at::tensor({0, 7, 0}, at::kLong)));
+  EXPECT_TRUE(at::equal(dense(batch_of({zero, seven, zero})), at::tensor({0, 7, 0}, at::kLong)));
 }
 
 TEST(SparseRows, RefuseOtherShapes) {
   EXPECT_EQ(message_of<c10::ValueError>(
-                [&] { stack({bare(Sparse{at::eye(2).to_sparse()}), bare(Sparse{at::eye(3).to_sparse()})}); }),
+                [&] { batch_of({bare(Sparse{at::eye(2).to_sparse()}), bare(Sparse{at::eye(3).to_sparse()})}); }),
             "batch: the element must have one shape, but is (2, 2) in element 0 of the batch and (3, 3) in "
             "element 1; map it to one shape.");
 }
@@ -202,7 +202,7 @@ TEST(OpaqueRows, AreStackedSlicedAndJoined) {
     objects.push_back(std::make_shared<int>(i));
     elements.push_back(bare(Opaque{{objects.back()}, {}, "int"}));
   }
-  const Element batch = stack(elements);
+  const Element batch = batch_of(elements);
   EXPECT_EQ(batch.rows(), 3);
   EXPECT_EQ(leaf_of<Opaque>(batch).objects, objects);
   EXPECT_EQ(leaf_of<Opaque>(take_row(batch, 1, "x")).objects.front(), objects[1]);

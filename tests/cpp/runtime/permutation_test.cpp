@@ -6,20 +6,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <numeric>
 #include <random>
 #include <set>
 #include <stdexcept>
 #include <vector>
 
+#include "runtime/positions.h"
+
 namespace torch_distinput {
 namespace {
-
-std::vector<std::int64_t> iota(std::int64_t n) {
-  std::vector<std::int64_t> positions(static_cast<std::size_t>(n));
-  std::iota(positions.begin(), positions.end(), 0);
-  return positions;
-}
 
 std::vector<std::int64_t> order(const Permutation& permutation) {
   std::vector<std::int64_t> rows = iota(permutation.size());

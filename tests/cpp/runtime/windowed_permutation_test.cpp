@@ -4,22 +4,16 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <numeric>
 #include <random>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "runtime/permutation.h"
+#include "runtime/positions.h"
 
 namespace torch_distinput {
 namespace {
-
-std::vector<std::int64_t> iota(std::int64_t n) {
-  std::vector<std::int64_t> positions(static_cast<std::size_t>(n));
-  std::iota(positions.begin(), positions.end(), 0);
-  return positions;
-}
 
 std::vector<std::int64_t> order(const WindowedPermutation& permutation) {
   std::vector<std::int64_t> rows = iota(permutation.size());

@@ -14,7 +14,7 @@ using op_testing::scalar;
 using op_testing::Values;
 
 /// Row i is i, (i mod 4) + 1 times.
-Dataset rows(std::int64_t count) {
+Dataset repeated_rows(std::int64_t count) {
   return Dataset::range(count).map(
       [](Element x) { return Element(at::full({scalar(x) % 4 + 1}, scalar(x), at::kLong)); });
 }
@@ -24,14 +24,14 @@ const BucketOptions kOptions{.bucket_boundaries = {2, 4}, .bucket_batch_sizes = 
 
 TEST(BucketByLength, BatchesRowsOfSimilarLength) {
   // Lengths are 1 2 3 4 1 2 3: what is left comes at the end.
-  EXPECT_EQ(elements(rows(7).bucket_by_length(length, kOptions)),
+  EXPECT_EQ(elements(repeated_rows(7).bucket_by_length(length, kOptions)),
             (std::vector<Values>{{0}, {1, 1, 0, 2, 2, 2}, {4}, {5, 5, 0, 6, 6, 6}, {3, 3, 3, 3}}));
 }
 
 TEST(BucketByLength, MayLeaveOutWhatIsLeft) {
   BucketOptions options = kOptions;
   options.drop_remainder = true;
-  EXPECT_EQ(elements(rows(4).bucket_by_length(length, options)),
+  EXPECT_EQ(elements(repeated_rows(4).bucket_by_length(length, options)),
             (std::vector<Values>{{0}, {1, 1, 0, 2, 2, 2}}));
 }
 
@@ -39,12 +39,12 @@ TEST(BucketByLength, MayPadToTheBoundary) {
   BucketOptions options{.bucket_boundaries = {3, 6}, .bucket_batch_sizes = {2, 1, 1}};
   options.padding_values = scalar(-1);
   options.pad_to_bucket_boundary = true;
-  EXPECT_EQ(elements(rows(3).bucket_by_length(length, options)),
+  EXPECT_EQ(elements(repeated_rows(3).bucket_by_length(length, options)),
             (std::vector<Values>{{0, -1, 1, 1}, {2, 2, 2, -1, -1}}));
 }
 
 TEST(BucketByLength, ObeysTheLaws) {
-  expect_laws(rows(13).bucket_by_length(length, kOptions));
+  expect_laws(repeated_rows(13).bucket_by_length(length, kOptions));
   expect_laws(op_testing::generated(13)
                   .map([](Element x) { return Element(at::full({scalar(x) % 5 + 1}, scalar(x), at::kLong)); })
                   .bucket_by_length(length, kOptions)
@@ -52,7 +52,7 @@ TEST(BucketByLength, ObeysTheLaws) {
 }
 
 TEST(BucketByLength, KnowsThatItMakesBatchesOfNoSingleSize) {
-  const Dataset dataset = rows(4).bucket_by_length(length, kOptions);
+  const Dataset dataset = repeated_rows(4).bucket_by_length(length, kOptions);
   EXPECT_EQ(dataset.node()->batch_size(), std::nullopt);
   EXPECT_EQ(dataset.cardinality(), kUnknownCardinality);
   EXPECT_FALSE(dataset.node()->traits().pass_through);
@@ -61,7 +61,7 @@ TEST(BucketByLength, KnowsThatItMakesBatchesOfNoSingleSize) {
 
 TEST(BucketByLength, RefusesWrongArguments) {
   const auto message = [](BucketOptions options) {
-    return error_of<c10::ValueError>([&] { rows(2).bucket_by_length(length, std::move(options)); });
+    return error_of<c10::ValueError>([&] { repeated_rows(2).bucket_by_length(length, std::move(options)); });
   };
   EXPECT_EQ(message({.bucket_boundaries = {3, 2}, .bucket_batch_sizes = {1, 1, 1}}),
             "bucket_by_length: `bucket_boundaries` must be increasing numbers of at least 1, but is [3, 2].");

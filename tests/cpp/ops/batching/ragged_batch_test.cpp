@@ -13,7 +13,7 @@ using op_testing::error_of;
 using Lengths = std::vector<std::int64_t>;
 
 /// Row i has i mod 4 items.
-Dataset rows(std::int64_t count) {
+Dataset rows_of_lengths(std::int64_t count) {
   return Dataset::range(count).map([](const Element& row) {
     return Element(at::arange(row.tensor().item<std::int64_t>() % 4, at::kLong));
   });
@@ -32,12 +32,12 @@ std::vector<Lengths> lengths(const Dataset& dataset, bool stream_only) {
 
 TEST(RaggedBatch, MakesRowsOfVaryingLengthInBothPaths) {
   const std::vector<Lengths> wanted{{0, 1, 2}, {3, 0, 1}, {2}};
-  EXPECT_EQ(lengths(rows(7).ragged_batch(3), false), wanted);
-  EXPECT_EQ(lengths(rows(7).ragged_batch(3), true), wanted);
+  EXPECT_EQ(lengths(rows_of_lengths(7).ragged_batch(3), false), wanted);
+  EXPECT_EQ(lengths(rows_of_lengths(7).ragged_batch(3), true), wanted);
 }
 
 TEST(RaggedBatch, DropsAShortLastBatch) {
-  const Dataset batches = rows(7).ragged_batch(3, {.drop_remainder = true});
+  const Dataset batches = rows_of_lengths(7).ragged_batch(3, {.drop_remainder = true});
   EXPECT_EQ(lengths(batches, false), (std::vector<Lengths>{{0, 1, 2}, {3, 0, 1}}));
   EXPECT_EQ(batches.cardinality(), 2);
   EXPECT_EQ(to_string(batches.element_spec()),
@@ -58,25 +58,25 @@ TEST(RaggedBatch, RowsOfAStaticShapeAreStacked) {
 }
 
 TEST(RaggedBatch, SaysHowManyRowsABatchHas) {
-  EXPECT_EQ(rows(7).ragged_batch(3).node()->batch_size(), 3);
-  EXPECT_NE(rows(7).ragged_batch(3).explain().find("ragged_batch(batch_size=3, drop_remainder=False)"),
+  EXPECT_EQ(rows_of_lengths(7).ragged_batch(3).node()->batch_size(), 3);
+  EXPECT_NE(rows_of_lengths(7).ragged_batch(3).explain().find("ragged_batch(batch_size=3, drop_remainder=False)"),
             std::string::npos);
 }
 
 TEST(RaggedBatch, RefusesASizeBelowOne) {
-  EXPECT_EQ(error_of<c10::ValueError>([] { rows(3).ragged_batch(0); }),
+  EXPECT_EQ(error_of<c10::ValueError>([] { rows_of_lengths(3).ragged_batch(0); }),
             "ragged_batch: `batch_size` must be at least 1, but is 0.");
 }
 
 TEST(RaggedBatch, RebatchAndUnbatchKeepTheRows) {
-  EXPECT_EQ(lengths(rows(7).ragged_batch(3).rebatch({2}), false),
+  EXPECT_EQ(lengths(rows_of_lengths(7).ragged_batch(3).rebatch({2}), false),
             (std::vector<Lengths>{{0, 1}, {2, 3}, {0, 1}, {2}}));
-  EXPECT_EQ(lengths(rows(7).ragged_batch(3).unbatch().ragged_batch(4), false),
+  EXPECT_EQ(lengths(rows_of_lengths(7).ragged_batch(3).unbatch().ragged_batch(4), false),
             (std::vector<Lengths>{{0, 1, 2, 3}, {0, 1, 2}}));
 }
 
 TEST(RaggedBatch, ObeysTheLaws) {
-  const Dataset batches = rows(9).shuffle({.seed = 3}).ragged_batch(2);
+  const Dataset batches = rows_of_lengths(9).shuffle({.seed = 3}).ragged_batch(2);
   testing::assert_resumable(batches);
   testing::assert_paths_agree(batches);
 }

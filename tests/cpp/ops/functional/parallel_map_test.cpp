@@ -14,7 +14,7 @@ namespace {
 
 using namespace op_testing;
 
-Element twice(const Element& element) { return element.tensor() * 2; }
+Element doubled(const Element& element) { return element.tensor() * 2; }
 
 /// A stream, so that `map` runs as an iterator.
 Dataset mapped(std::int64_t size, const FunctionPtr& function, std::int64_t calls,
@@ -26,15 +26,15 @@ FunctionPtr native(std::function<Element(Element)> function) { return make_funct
 
 TEST(ParallelMap, KeepsTheOrder) {
   for (const std::int64_t calls : {1, 2, 5}) {
-    EXPECT_EQ(values(mapped(50, native(twice), calls)), values(Dataset::range(0, 100, 2)));
-    EXPECT_EQ(values(mapped(50, runs_user_code(twice), calls)), values(Dataset::range(0, 100, 2)));
+    EXPECT_EQ(values(mapped(50, native(doubled), calls)), values(Dataset::range(0, 100, 2)));
+    EXPECT_EQ(values(mapped(50, runs_user_code(doubled), calls)), values(Dataset::range(0, 100, 2)));
   }
 }
 
 TEST(ParallelMap, UnorderedGivesEveryElementOnce) {
   for (const std::int64_t calls : {1, 2, 5}) {
-    EXPECT_EQ(sorted(values(mapped(50, native(twice), calls, false))), values(Dataset::range(0, 100, 2)));
-    EXPECT_EQ(sorted(values(mapped(50, runs_user_code(twice), calls, false))),
+    EXPECT_EQ(sorted(values(mapped(50, native(doubled), calls, false))), values(Dataset::range(0, 100, 2)));
+    EXPECT_EQ(sorted(values(mapped(50, runs_user_code(doubled), calls, false))),
               values(Dataset::range(0, 100, 2)));
   }
 }
@@ -117,7 +117,7 @@ TEST(ParallelMap, AnErrorOfTheInputComesAfterTheResultsBeforeIt) {
     if (scalar(element) == 2) throw std::runtime_error("bad row");
     return element;
   });
-  DatasetIterator iterator = failing.map(runs_user_code(twice), {.num_parallel_calls = 4}).iterate();
+  DatasetIterator iterator = failing.map(runs_user_code(doubled), {.num_parallel_calls = 4}).iterate();
   EXPECT_EQ(scalar(*iterator.next()), 0);
   EXPECT_EQ(scalar(*iterator.next()), 2);
   EXPECT_THROW(iterator.next(), std::runtime_error);
@@ -131,7 +131,7 @@ TEST(ParallelMap, AnInterruptComesAtOnceAndLosesNothing) {
     return element;
   });
   DatasetIterator iterator =
-      blocked.prefetch(1).map(runs_user_code(twice), {.num_parallel_calls = 3}).iterate();
+      blocked.prefetch(1).map(runs_user_code(doubled), {.num_parallel_calls = 3}).iterate();
   {
     // The first result is ready, but reading on waits for an element that does not come.
     const InterruptScope scope([] { throw Interrupt{}; });
@@ -156,8 +156,8 @@ TEST(ParallelMap, NothingRunsAfterItIsDestroyed) {
 }
 
 TEST(ParallelMap, OfNothingIsEmpty) {
-  EXPECT_EQ(values(mapped(0, runs_user_code(twice), 2)), Values());
-  EXPECT_EQ(values(mapped(0, native(twice), 2, false)), Values());
+  EXPECT_EQ(values(mapped(0, runs_user_code(doubled), 2)), Values());
+  EXPECT_EQ(values(mapped(0, native(doubled), 2, false)), Values());
 }
 
 TEST(ParallelMap, WithoutThreadsRunsInTheCallersThread) {
@@ -173,10 +173,10 @@ TEST(ParallelMap, WithoutThreadsRunsInTheCallersThread) {
 }
 
 TEST(ParallelMap, ObeysTheLaws) {
-  expect_laws(mapped(12, native(twice), 3));
-  expect_laws(mapped(12, runs_user_code(twice), 3));
-  expect_laws(Dataset::range(12).map(runs_user_code(twice), {.num_parallel_calls = 3}).batch(5));
-  for (const FunctionPtr& function : {native(twice), runs_user_code(twice)}) {
+  expect_laws(mapped(12, native(doubled), 3));
+  expect_laws(mapped(12, runs_user_code(doubled), 3));
+  expect_laws(Dataset::range(12).map(runs_user_code(doubled), {.num_parallel_calls = 3}).batch(5));
+  for (const FunctionPtr& function : {native(doubled), runs_user_code(doubled)}) {
     EXPECT_NO_THROW(testing::assert_resumable(mapped(12, function, 3, false), /*ordered=*/false));
   }
 }
