@@ -21,110 +21,154 @@
 
 namespace torch_distinput {
 
-/// A copyable handle on an immutable node: what the data is, never where one is
-/// in it. Every op is a const method that returns a new handle; the text of a
-/// pipeline is the same in Python. Wrong arguments throw when the op is called.
-/// A handle and its copies count epochs together: a new iterator starts the next
-/// epoch if the one before handed anything out.
+/// A copyable handle on an immutable node: it describes the data and holds no position in it. Every op is a
+/// const method that returns a new handle; the same chain of calls works in Python. An op throws
+/// c10::ValueError or c10::TypeError for wrong arguments when it is called; errors of the data come from
+/// `next`. Safe from any thread.
+///
+/// A handle and its copies count epochs together: a new iterator starts the next epoch if an iterator of the
+/// current one has returned an element.
 class TDI_API Dataset {
  public:
+  /// `node` must not be null.
   explicit Dataset(NodePtr node);
 
   // Sources.
+
+  /// int64 scalars 0, 1, ..., `stop` - 1.
   static Dataset range(std::int64_t stop);
+  /// int64 scalars `start`, `start` + `step`, ... before `stop`. Throws c10::ValueError for a `step` of 0.
   static Dataset range(std::int64_t start, std::int64_t stop, std::int64_t step = 1);
-  /// One element.
+  /// One element: a copy of `value`, which the dataset holds.
   static Dataset from_tensors(Element value);
-  /// One element for each index along dim 0 of the leaves, which must agree.
+  /// One element for each index along dim 0 of the leaves of `value`, which the dataset holds; elements are
+  /// copies of its rows. Throws c10::ValueError for no leaves, a scalar leaf and leaves that differ in dim 0.
   static Dataset from_tensor_slices(Element value);
+  /// The elements of a generator that is opened anew for each iterator. Each element is checked against
+  /// `element_spec`, or against the type of the first one where it is unset; `next` throws c10::ValueError
+  /// for an element that does not fit.
   static Dataset from_generator(std::shared_ptr<const GeneratorSource> source,
                                 std::optional<ElementSpec> element_spec);
+  /// As above, with `open` returning a function that returns one element a call, and nullopt at the end.
   static Dataset from_generator(std::function<std::function<std::optional<Element>()>()> open,
                                 ElementSpec element_spec);
+  /// The rows of a random-access source, each one element.
   static Dataset from_rows(std::shared_ptr<const RowSource> source);
-  /// The names of the files that match one of `patterns` (`*`, `?`, `[...]`), sorted
-  /// before they are shuffled. Throws NotFoundError naming a pattern without a match.
+  /// The names of the files that match one of `patterns` (`*`, `?`, `[...]`) as UTF-8 strings, each once,
+  /// sorted before they are shuffled. Throws NotFoundError naming a pattern without a match, and SystemError
+  /// for a folder that cannot be read.
   static Dataset list_files(const std::vector<std::string>& patterns, ListFilesOptions options = {});
-  /// Elements of the datasets side by side in `structure` (a leaf for each
-  /// dataset); ends with the shortest.
+  /// Elements of the datasets side by side in `structure`, which has one leaf for each dataset; ends with the
+  /// shortest dataset.
   static Dataset zip(StructurePtr structure, std::vector<Dataset> datasets);
+  /// The same in a tuple.
   static Dataset zip(std::vector<Dataset> datasets);
-  /// Each element comes from a dataset drawn at random; one that ended is drawn no
-  /// more. Throws c10::ValueError for bad weights or different element types.
+  /// Each element comes from a dataset drawn at random; one that has ended is not drawn again. Throws
+  /// c10::ValueError for bad weights or different element types.
   static Dataset sample_from_datasets(std::vector<Dataset> datasets, SampleOptions options = {});
-  /// Element k comes from the dataset whose index element k of `choice` (an int64
-  /// scalar) is. Ends with `choice`, or when the dataset that is chosen has ended.
+  /// Element k comes from the dataset whose index is element k of `choice`, an int64 scalar. Ends with
+  /// `choice`, or when the chosen dataset has ended.
   static Dataset choose_from_datasets(std::vector<Dataset> datasets, const Dataset& choice);
 
   // Ops.
+
+  /// `batch_size` consecutive elements stacked along a new dim 0: the global batch once distributed. The last
+  /// batch may be shorter, unless `drop_remainder`.
   Dataset batch(std::int64_t batch_size, BatchOptions options = {}) const;
   /// As `batch`, but tensors whose dims are not all known statically become rows of varying length.
   Dataset ragged_batch(std::int64_t batch_size, BatchOptions options = {}) const;
+  /// The rows along dim 0 as elements.
   Dataset unbatch() const;
+  /// The rows of batches regrouped, across the borders of batches, into sizes taken in turn. Sizes are at
+  /// least 0, and one is above 0.
   Dataset rebatch(std::vector<std::int64_t> batch_sizes, BatchOptions options = {}) const;
+  /// Elements in random order. A full shuffle needs random access and a known length, and no memory for a
+  /// buffer; throws c10::ValueError where the length is unknown or infinite.
   Dataset shuffle(ShuffleOptions options = {}) const;
-  /// `count` unset or -1: for ever.
+  /// The elements `count` times; unset or -1: without end.
   Dataset repeat(std::optional<std::int64_t> count = {}) const;
-  /// `count` -1: all of it.
+  /// The first `count` elements; -1: all of them.
   Dataset take(std::int64_t count) const;
+  /// All but the first `count` elements; -1: none of them.
   Dataset skip(std::int64_t count) const;
+  /// Elements `index`, `index` + `num_shards`, ...; `index` is in [0, `num_shards`). `shard(kShardHint, 0)`
+  /// marks the place where policy HINT shards.
   Dataset shard(std::int64_t num_shards, std::int64_t index) const;
-  /// Elements `indices[0]`, `indices[1]`, ... (int64, one dim, as often as they occur). Throws
-  /// c10::IndexError for an index that is negative or not below a known number of elements.
+  /// Elements `indices[0]`, `indices[1]`, ... (int64, one dim, copied; repeats are allowed). Throws
+  /// c10::IndexError for an index that is negative or not below the number of elements: at once where that
+  /// number is known, else from `next`.
   Dataset select(const at::Tensor& indices) const;
+  /// Tuples of an int64 scalar, counted from `start`, and the element.
   Dataset enumerate(std::int64_t start = 0) const;
+  /// The elements of this dataset, then those of `other`. Throws c10::ValueError for different element types.
   Dataset concatenate(const Dataset& other) const;
+  /// Keeps elements in memory once they were read. The ops before it run as in epoch 0 in every epoch.
   Dataset cache() const;
+  /// Reads up to `buffer_size` elements ahead on another thread; -1: the library chooses; 0: none.
   Dataset prefetch(std::int64_t buffer_size) const;
+  /// The function's result for each element.
   Dataset map(FunctionPtr function, MapOptions options = {}) const;
   Dataset map(std::function<Element(Element)> function, MapOptions options = {}) const;
-  /// Keeps the elements for which `predicate` yields a true bool scalar.
+  /// Keeps the elements for which `predicate` returns a bool scalar that is true. `next` throws
+  /// c10::TypeError if it returns something else.
   Dataset filter(FunctionPtr predicate) const;
   Dataset filter(std::function<bool(const Element&)> predicate) const;
-  /// The elements of the datasets that `function` makes of the elements, one dataset
-  /// after the other. `next` throws c10::TypeError if it returns something else.
+  /// The elements of the datasets that `function` returns for the elements, one dataset after the other.
+  /// `next` throws c10::TypeError if it returns something else.
   Dataset flat_map(FunctionPtr function) const;
   Dataset flat_map(std::function<Dataset(Element)> function) const;
-  /// The same with `cycle_length` of these datasets taking turns.
+  /// As `flat_map`, with `cycle_length` of these datasets taking turns.
   Dataset interleave(FunctionPtr function, InterleaveOptions options = {}) const;
   Dataset interleave(std::function<Dataset(Element)> function, InterleaveOptions options = {}) const;
-  /// Elements whose leaves are datasets of `size` consecutive values of that leaf;
-  /// the last ones may hold fewer.
+  /// Elements whose leaves are datasets of `size` consecutive values of that leaf; the last ones may hold
+  /// fewer.
   Dataset window(std::int64_t size) const;
-  /// A batch whose rows are padded at their ends to one shape.
+  /// As `batch`, with rows padded at the end of each dim to one shape.
   Dataset padded_batch(std::int64_t batch_size, PaddedBatchOptions options = {}) const;
-  /// Batches of elements of similar length. `length` yields an int scalar.
+  /// Batches of elements of similar length. `length` returns an int scalar.
   Dataset bucket_by_length(FunctionPtr length, BucketOptions options) const;
   Dataset bucket_by_length(std::function<std::int64_t(const Element&)> length, BucketOptions options) const;
-  /// Each distinct element once, where it comes first.
+  /// Each distinct element once, at its first place. Keeps the distinct elements in memory.
   Dataset unique() const;
-  /// Says how many elements there are, `kInfiniteCardinality` included. `next` throws
-  /// FailedPreconditionError where the data turns out to differ.
+  /// Declares the number of elements, or `kInfiniteCardinality`. `next` throws FailedPreconditionError where
+  /// the data has another number.
   Dataset assert_cardinality(std::int64_t cardinality) const;
-  /// Every uint8 leaf with at least 3 dims a row as numbers, (byte / 255 - mean) / std with an entry of
-  /// `mean` and `std` for each channel, as one fma with rounded factors. The last dim is the channels if it
-  /// is as many as there are entries, else the third last. Throws c10::ValueError if neither is.
+  /// Turns every uint8 leaf with at least 3 dims a row into numbers, (byte / 255 - mean) / std with one entry
+  /// of `mean` and `std` for each channel, computed as one fma with rounded factors. The channels are the
+  /// last dim if its size is the number of entries, else the third last. Throws c10::ValueError if neither
+  /// is.
   Dataset normalize_images(std::vector<double> mean, std::vector<double> std,
                            ImageOptions options = {}) const;
-  /// `function(*this)`: a chain of ops with a name.
+  /// `function(*this)`: gives a chain of ops a name.
   Dataset apply(const std::function<Dataset(const Dataset&)>& function) const { return function(*this); }
+  /// The same elements; fields that `options` sets replace those set earlier in the chain. Throws
+  /// c10::ValueError for values out of range.
   Dataset with_options(Options options) const;
 
   // Questions.
+
+  /// The last op of the pipeline.
   const NodePtr& node() const noexcept { return node_; }
+  /// Elements an epoch, `kInfiniteCardinality` or `kUnknownCardinality`. May count the records of files; then
+  /// it throws as reading them does.
   std::int64_t cardinality() const;
-  /// Throws c10::ValueError where the spec cannot be known.
+  /// The type of the elements. May run functions on the first element, once. Throws c10::ValueError where the
+  /// type cannot be known.
   ElementSpec element_spec() const;
+  /// The options of the whole chain; later ones win field by field.
   Options options() const { return node_->options(); }
-  /// A line an op: its arguments, path, cardinality and spec.
+  /// A table with one line for each op: its arguments, cardinality, path and spec.
   std::string explain() const;
 
   // Iterators.
+
+  /// Opens a new iterator. Throws c10::ValueError for a negative epoch.
   DatasetIterator iterate(IterateOptions options = {}) const;
-  /// Pins the epoch of the next iterator.
+  /// The next iterator runs `epoch`, which must be at least 0, and later ones count on from it.
   void set_epoch(std::int64_t epoch) const;
 
-  /// An input iterator, so that `for (const Element& e : dataset)` works.
+  /// An input iterator over one epoch, so that `for (const Element& e : dataset)` works. One thread at a
+  /// time; a reference to an element is valid until `++`.
   class TDI_API const_iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -145,6 +189,7 @@ class TDI_API Dataset {
     std::shared_ptr<DatasetIterator> iterator_;
     std::optional<Element> current_;
   };
+  /// Opens an iterator (`iterate()`) and reads its first element.
   const_iterator begin() const;
   const_iterator end() const { return {}; }
 

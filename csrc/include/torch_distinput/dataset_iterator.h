@@ -13,37 +13,45 @@
 
 namespace torch_distinput {
 
-/// Which epoch an iterator runs and how; unset fields follow the dataset's own
-/// count of epochs and its seed.
+/// Which epoch an iterator runs and how.
 struct IterateOptions {
+  /// At least 0; unset: the next one by the dataset's own count. An iterator with a given epoch does not take
+  /// part in that count.
   std::optional<std::int64_t> epoch = {};
+  /// The base seed; unset: `Options::seed`, else one that the dataset draws once.
   std::optional<std::uint64_t> seed = {};
   bool stream_only = false;  ///< use the sequential path even where there is a plan
-  /// Gather batches into page-locked memory, from which an accelerator copies by itself. For `Dataset` alone:
-  /// a distributed dataset brings its batches to the devices.
+  /// Gather batches into page-locked memory, from which an accelerator copies by itself. For `Dataset` only:
+  /// a distributed dataset copies its batches to the devices.
   bool pin_memory = false;
 };
 
-/// An iterator over a dataset: iterates, saves, loads. One thread at a time. An
-/// exception from `next` is raised again by every later `next`; the position
-/// stays before the element that failed, and `save` still works.
+/// An iterator over one epoch of a dataset. One thread at a time. An exception from `next` is thrown again by
+/// every later `next`; the position stays before the element that failed, and `save` still works. An
+/// interrupt (`InterruptScope`) ends one call only. An iterator that was made before a fork throws
+/// FailedPreconditionError in the child.
 class TDI_API DatasetIterator final : public Iterator {
  public:
-  struct Impl;
+  struct Impl;  ///< private to the library
   explicit DatasetIterator(std::unique_ptr<Impl> impl);
   ~DatasetIterator() override;
   DatasetIterator(DatasetIterator&&) noexcept;
   DatasetIterator& operator=(DatasetIterator&&) noexcept;
 
+  /// The next element, or nullopt at the end. Its memory is the caller's: later calls do not change it.
   std::optional<Element> next() override;
-  /// Names the pipeline, its seed and epoch, and the position.
+  /// The pipeline's identity, its seed and epoch, and the position after the element last returned.
   State save() const override;
-  /// Throws c10::ValueError for a state of another pipeline (naming what
-  /// differs), of another kind of object, or of a newer version.
+  /// Goes to a saved position, its epoch and its seed. Throws c10::ValueError for a state of another pipeline
+  /// (naming what differs), of another kind of object, of a version that this library cannot read, or that is
+  /// damaged.
   void load(const State& state) override;
+  /// Counts since this iterator was opened.
   Stats stats() const;
+  /// The epoch that this iterator runs, at least 0.
   std::int64_t epoch() const;
-  /// Stops read-ahead and frees it; `next` then throws FailedPreconditionError.
+  /// Stops read-ahead and frees its memory. `next` and `load` then throw FailedPreconditionError; `save`
+  /// still returns the last position.
   void close();
 
  private:

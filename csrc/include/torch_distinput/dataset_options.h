@@ -13,71 +13,88 @@
 
 namespace torch_distinput {
 
-/// Arguments of the ops, named as in Python. Defaults are the ops' defaults.
+// Arguments of the ops, named as in Python. Defaults are the ops' defaults. The ops throw c10::ValueError for
+// values out of range.
+
+/// Of `batch`, `ragged_batch` and `rebatch`.
 struct BatchOptions {
-  bool drop_remainder = false;
+  bool drop_remainder = false;  ///< leave out a short last batch
 };
+/// Of `shuffle`.
 struct ShuffleOptions {
-  std::optional<std::int64_t> buffer_size = {};  ///< rows; unset: a full shuffle
-  std::optional<std::int64_t> seed = {};
-  bool reshuffle_each_iteration = true;
+  /// How far an element may move, in elements, at least 1; unset: a full shuffle.
+  std::optional<std::int64_t> buffer_size = {};
+  std::optional<std::int64_t> seed = {};  ///< unset: the base seed decides (`Options::seed`)
+  bool reshuffle_each_iteration = true;   ///< another order in each epoch and in each round of `repeat`
 };
+/// Of `list_files`.
 struct ListFilesOptions {
-  bool shuffle = true;  ///< in another order in each epoch
-  std::optional<std::int64_t> seed = {};
+  bool shuffle = true;                    ///< another order in each epoch
+  std::optional<std::int64_t> seed = {};  ///< unset: the base seed decides (`Options::seed`)
 };
+/// Of `map`.
 struct MapOptions {
+  /// Calls at a time, each on a thread of its own, at least 1; -1: one for each CPU; unset: no threads of its
+  /// own.
   std::optional<std::int64_t> num_parallel_calls = {};
-  bool deterministic = true;
-  std::optional<ElementSpec> element_spec = {};
-  bool row_wise = false;  ///< rows of a batch are independent of each other
+  bool deterministic = true;                     ///< false: parallel results may overtake each other
+  std::optional<ElementSpec> element_spec = {};  ///< of the results; unset: the first result's type
+  /// Promises that rows of a batch are independent of each other, so that each replica may run the function
+  /// on its own rows only. The function must then return as many rows as it gets.
+  bool row_wise = false;
 };
+/// Of `interleave`.
 struct InterleaveOptions {
   /// Inner datasets that take turns; unset: `kDefaultCycleLength`.
   std::optional<std::int64_t> cycle_length = {};
   std::int64_t block_length = 1;  ///< elements of one inner dataset in a row
   /// Threads that open and read inner datasets ahead; -1: one a CPU; unset: none.
   std::optional<std::int64_t> num_parallel_calls = {};
-  bool deterministic = true;  ///< false: whoever is ready first goes first
+  bool deterministic = true;  ///< false: a dataset that is ready may overtake one that is not
 };
-/// A fixed number, so that the order is the same on every machine.
+/// Inner datasets that take turns by default: a fixed number, so that the order is the same on every machine.
 inline constexpr std::int64_t kDefaultCycleLength = 4;
 
-/// What rows are padded to, a shape for each leaf; `kUnknownDim`: the longest of
-/// the batch; nullopt: that in every dim. A null structure fits any element with
-/// so many leaves.
+/// The shapes that rows are padded to.
 struct PaddedShapes {
-  StructurePtr structure;
+  StructurePtr structure;  ///< that of the elements; null fits any element with as many leaves
+  /// A shape for each leaf. A dim that is `kUnknownDim` becomes as long as the longest row of the batch;
+  /// nullopt means that for every dim.
   std::vector<std::optional<Dims>> leaves;
 };
+/// Of `padded_batch`.
 struct PaddedBatchOptions {
   std::optional<PaddedShapes> padded_shapes = {};  ///< unset: the longest of the batch
   /// Scalars in the structure of the elements, or one for all leaves; unset: 0.
   std::optional<Element> padding_values = {};
-  bool drop_remainder = false;
+  bool drop_remainder = false;  ///< leave out a short last batch
 };
+/// Of `bucket_by_length`.
 struct BucketOptions {
-  /// Increasing lengths: bucket i takes lengths in [boundary i - 1, boundary i).
+  /// Increasing lengths of at least 1: bucket i takes lengths in [boundary i - 1, boundary i).
   std::vector<std::int64_t> bucket_boundaries;
-  /// Rows of a batch of each bucket: one more than boundaries.
+  /// Rows of a batch of each bucket, at least 1: one entry more than boundaries.
   std::vector<std::int64_t> bucket_batch_sizes;
-  std::optional<PaddedShapes> padded_shapes = {};
-  std::optional<Element> padding_values = {};
-  /// Unknown dims are padded to the bucket's boundary - 1 instead of the longest row.
+  std::optional<PaddedShapes> padded_shapes = {};  ///< as in `PaddedBatchOptions`
+  std::optional<Element> padding_values = {};      ///< as in `PaddedBatchOptions`
+  /// Unknown dims are padded to the bucket's boundary - 1 instead of the longest row; lengths must then be
+  /// below the last boundary.
   bool pad_to_bucket_boundary = false;
-  bool drop_remainder = false;
-  bool no_padding = false;  ///< rows of a bucket have one shape already
+  bool drop_remainder = false;  ///< leave out the buckets that are not full at the end
+  bool no_padding = false;      ///< rows of a bucket have one shape already
 };
+/// Of `sample_from_datasets`.
 struct SampleOptions {
-  /// One share a dataset, at least 0, not all 0; empty: equal shares.
+  /// One share for each dataset, finite, at least 0, not all 0; empty: equal shares.
   std::vector<double> weights = {};
-  std::optional<std::int64_t> seed = {};
+  std::optional<std::int64_t> seed = {};  ///< unset: the base seed decides (`Options::seed`)
 };
 
-/// The order of the dims of an image: channels before height and width, or behind.
+/// The order of the dims of an image: channels before height and width, or after them.
 enum class ImageLayout { kNchw, kNhwc };
+/// Of `normalize_images`: the images that it returns.
 struct ImageOptions {
-  c10::ScalarType dtype = c10::ScalarType::Float;  ///< or Half or BFloat16
+  c10::ScalarType dtype = c10::ScalarType::Float;  ///< Float, Half or BFloat16
   ImageLayout layout = ImageLayout::kNchw;
 };
 

@@ -16,32 +16,39 @@
 
 namespace torch_distinput {
 
-/// A dataset whose rows a strategy assigns over replicas. Cheap to copy;
-/// copies count epochs together.
+/// A dataset whose rows a strategy assigns over replicas; strategies make it. Cheap to copy; copies count
+/// epochs together. Safe from any thread.
 class TDI_API DistributedDataset {
  public:
-  struct Impl;
+  struct Impl;  ///< private to the library
   explicit DistributedDataset(std::shared_ptr<Impl> impl);
 
+  /// Opens a new iterator. With several processes, all of them must take the first steps of a dataset's
+  /// iterators in the same order. `pin_memory` is ignored. Throws c10::ValueError for a negative epoch.
   DistributedIterator iterate(IterateOptions options = {}) const;
-  /// The spec of one replica's part.
+  /// The spec of one replica's part. Throws c10::ValueError where it cannot be known.
   ElementSpec element_spec() const;
-  /// Cardinality of the dataset that was distributed: global batches.
+  /// Cardinality of the dataset that was distributed: global batches, `kInfiniteCardinality` or
+  /// `kUnknownCardinality`.
   std::int64_t cardinality() const;
-  /// Steps an epoch: what `next` will deliver; nullopt where it cannot be known. Where a function
-  /// decides how many rows a batch has, batches are taken to have some: empty ones at the end of
+  /// Steps an epoch: how many `next` will return; nullopt where the number cannot be known. Where a function
+  /// decides how many rows a batch has, this counts every batch as one with rows; empty ones at the end of
   /// the epoch are not delivered.
   std::optional<std::int64_t> num_steps() const;
-  /// Whether the iterator fills missing parts (`partial_batch_handling`).
+  /// Whether the iterator completes a step that lacks parts with zero-row ones
+  /// (`Strategy::enable_partial_batch_handling`).
   bool partial_batch_handling() const;
+  /// The next iterator runs `epoch`, which must be at least 0, and later ones count on from it.
   void set_epoch(std::int64_t epoch) const;
-  /// The pipelines that it reads.
+  /// The last nodes of the pipelines that it reads.
   std::vector<NodePtr> pipelines() const;
-  /// How the data is assigned over the processes, and why: `AUTO, applied as DATA: ...`. Reads nothing.
+  /// How the data is assigned over the processes, and why: `AUTO, applied as DATA: ...`. Reads no data.
   std::string sharding() const;
-  /// Policy, splitter, path and sizes, and why.
+  /// A report, one line for each fact: policy, splitter, path and sizes, and why.
   std::string explain() const;
 
+  /// An input iterator over the steps of one epoch, for range-for. One thread at a time; a reference to a
+  /// step is valid until `++`.
   class TDI_API const_iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -62,6 +69,7 @@ class TDI_API DistributedDataset {
     std::shared_ptr<DistributedIterator> iterator_;
     std::optional<PerReplica> current_;
   };
+  /// Opens an iterator (`iterate()`) and reads its first step.
   const_iterator begin() const;
   const_iterator end() const { return {}; }
 

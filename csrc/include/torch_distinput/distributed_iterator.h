@@ -13,31 +13,43 @@
 
 namespace torch_distinput {
 
-/// An iterator over the steps of a distributed dataset. One thread at a time.
-/// Errors of the pipeline are raised again at each call; the position stays
-/// before the step that failed.
+/// An iterator over the steps of one epoch of a distributed dataset. One thread at a time. An error of the
+/// pipeline is thrown again at each later call; the position stays before the step that failed. The failure
+/// or death of another process is a DistributedDatasetError. An interrupt (`InterruptScope`) ends one call
+/// only. An iterator that was made before a fork throws FailedPreconditionError in the child.
 class TDI_API DistributedIterator {
  public:
-  struct Impl;
+  struct Impl;  ///< private to the library
   explicit DistributedIterator(std::unique_ptr<Impl> impl);
+  /// Stops read-ahead and tells the other processes that no step follows here.
   ~DistributedIterator();
   DistributedIterator(DistributedIterator&&) noexcept;
   DistributedIterator& operator=(DistributedIterator&&) noexcept;
 
-  /// The next step, or nullopt at the end. With partial-batch handling off, a
-  /// step that lacks a replica's part counts as the end; it is not lost:
-  /// `get_next_as_optional` still returns it.
+  /// The next step, or nullopt at the end. With partial-batch handling off, a step that lacks a replica's
+  /// part counts as the end; it is not lost: `get_next_as_optional` still returns it. On an accelerator, the
+  /// device's current stream waits for the copies; the host does not.
   std::optional<PerReplica> next();
   /// As `next`, but throws OutOfRangeError at the end.
   PerReplica get_next();
-  /// Every step, also one that `next` would not deliver.
+  /// As `next`, with the steps that `next` does not return; empty at the end. Throws OutOfRangeError at the
+  /// end of data of infinite cardinality, as tf.distribute does.
   Optional get_next_as_optional();
 
-  /// Of the step last handed out; throws FailedPreconditionError before the first.
+  /// Of the step last returned, valid until the next step or `load`. Throws FailedPreconditionError before
+  /// the first step.
   const StepInfo& step_info() const;
+  /// The position after the step last returned, never of what was read ahead. Works after an error.
   State save() const;
+  /// Goes to a saved position, also one saved with another number of replicas. `state` is what this process
+  /// saved, or the list of what all processes saved after the same step: needed where each read files of its
+  /// own and their number has changed. Throws c10::ValueError for a state that does not fit, naming what
+  /// differs.
   void load(const State& state);
+  /// Counts since this iterator was opened.
   Stats stats() const;
+  /// Stops read-ahead, frees its memory and tells the other processes that no step follows here. Later calls
+  /// of `next` and `load` throw FailedPreconditionError.
   void close();
 
  private:

@@ -8,10 +8,9 @@
 #include "torch_distinput/api.h"
 
 /// \file
-/// Typed errors. A wrong argument is a `c10::ValueError` or `c10::TypeError`
-/// (ValueError and TypeError in Python); the situations that callers tell apart
-/// have a type of their own, named as tf.errors names them. Every message names
-/// the op, the parameter or row, the rule and the value that broke it.
+/// Typed errors. A wrong argument is a `c10::ValueError` or `c10::TypeError` (ValueError and TypeError in
+/// Python). Situations that callers must tell apart have a type of their own, named as in tf.errors. Every
+/// message names the op, the parameter or row, the rule and the value that broke it.
 
 namespace torch_distinput {
 
@@ -21,14 +20,13 @@ class TDI_API OutOfRangeError : public c10::IndexError {
   explicit OutOfRangeError(const std::string& message);
 };
 
-/// A value that is well-typed but unusable, such as an empty `Optional`.
-/// Python: a ValueError.
+/// A value of the right type that cannot be used, such as an empty `Optional`. Python: a ValueError.
 class TDI_API InvalidArgumentError : public c10::ValueError {
  public:
   explicit InvalidArgumentError(const std::string& message);
 };
 
-/// A file or a shardable source that is not there. Python: a FileNotFoundError.
+/// A file or a source that can be sharded is missing. Python: a FileNotFoundError.
 class TDI_API NotFoundError : public c10::Error {
  public:
   explicit NotFoundError(const std::string& message);
@@ -45,14 +43,14 @@ class TDI_API SystemError : public c10::Error {
   int code_;
 };
 
-/// A call that another call must precede. Python: a RuntimeError.
+/// A call in a state that does not allow it, such as `next` after `close`. Python: a RuntimeError.
 class TDI_API FailedPreconditionError : public c10::Error {
  public:
   explicit FailedPreconditionError(const std::string& message);
 };
 
-/// Another process failed or disagrees; the message names its rank.
-/// Python: a RuntimeError.
+/// Another process failed, left or disagrees; the message names its rank and what it reported. Python: a
+/// RuntimeError.
 class TDI_API DistributedDatasetError : public c10::Error {
  public:
   explicit DistributedDatasetError(const std::string& message);

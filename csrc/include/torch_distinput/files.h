@@ -15,7 +15,8 @@
 
 namespace torch_distinput {
 
-/// The files to read, in order: a name, names, or a dataset that yields names.
+/// The files to read, in order: a name, names, or a dataset that yields names. Throws InvalidArgumentError
+/// for a name that no file can have.
 class TDI_API FileNames {
  public:
   FileNames(const char* name);                // NOLINT(google-explicit-constructor)
@@ -24,51 +25,55 @@ class TDI_API FileNames {
   FileNames(std::initializer_list<const char*> names);
   FileNames(const Dataset& names);  // NOLINT(google-explicit-constructor)
 
+  /// The node that yields the names.
   const NodePtr& node() const noexcept { return node_; }
 
  private:
   NodePtr node_;
 };
 
-/// How files are read. Compressed files are read one record after the other.
+/// How files are read. Compressed files have no random access.
 struct FileOptions {
   std::optional<std::string> compression_type = {};  ///< unset or "": none; "GZIP", "ZLIB"
-  /// Whether an index of the records is made (or found stored) when it is first needed: one pass over the
-  /// files that gives random access, an exact length and a full shuffle. Unset: where that is possible, which
-  /// is for uncompressed regular files whose number is known.
+  /// Whether an index of the records is made (or a stored one is used) when it is first needed. It takes one
+  /// pass over the files and gives random access, an exact length and a full shuffle. Unset: wherever that is
+  /// possible, which is for uncompressed regular files whose number is known.
   std::optional<bool> index = {};
 };
 
-/// The lines of text files, UTF-8 strings without their ends; carriage returns are dropped, as in tf.data.
-/// A missing file is a NotFoundError, one that cannot be read a SystemError, text that is not UTF-8 an
-/// InvalidArgumentError that names file and byte: when elements are read.
+/// The lines of text files as UTF-8 strings without line ends; carriage returns are dropped, as in tf.data.
+/// Reading throws NotFoundError for a missing file, SystemError for one that cannot be read, and
+/// InvalidArgumentError naming file and byte for text that is not UTF-8.
 class TDI_API TextLineDataset : public Dataset {
  public:
   explicit TextLineDataset(FileNames files, FileOptions options = {});
 };
 
-/// The records of TFRecord files as bytes; every CRC is checked. Errors as above, for damage too.
+/// The records of TFRecord files as bytes; every CRC is checked. Errors as for TextLineDataset, with
+/// InvalidArgumentError for a damaged record.
 class TDI_API TFRecordDataset : public Dataset {
  public:
   explicit TFRecordDataset(FileNames files, FileOptions options = {});
 };
 
-/// Records of `record_bytes` bytes each, between a header and a footer in each file. Errors as above.
+/// Records of `record_bytes` bytes each as bytes, after `header_bytes` and before `footer_bytes` of each
+/// file. Throws c10::ValueError for sizes out of range; errors of reading as for TextLineDataset.
 class TDI_API FixedLengthRecordDataset : public Dataset {
  public:
   explicit FixedLengthRecordDataset(FileNames files, std::int64_t record_bytes, std::int64_t header_bytes = 0,
                                     std::int64_t footer_bytes = 0, FileOptions options = {});
 };
 
-/// How far indexing has come: of files that have `total` bytes in all, `bytes` are done.
+/// How far the indexing of files has come.
 struct IndexingProgress {
-  std::int64_t files = 0;
-  std::int64_t bytes = 0;
-  std::int64_t total = 0;
-  bool done = false;  ///< the last call
+  std::int64_t files = 0;  ///< that are indexed
+  std::int64_t bytes = 0;  ///< bytes read so far
+  std::int64_t total = 0;  ///< bytes of all the files
+  bool done = false;       ///< this is the last call
 };
-/// Calls `function` while files are indexed, once that has taken a second: in the thread that waits for it,
-/// about every 50 ms. Empty: no longer. For the whole process; any thread may call.
+/// Calls `function` while files are indexed, from one second after the beginning and about every 50 ms, in
+/// the thread that waits for the index. One function for the whole process; an empty one ends the calls. Safe
+/// from any thread.
 TDI_API void on_indexing_progress(std::function<void(const IndexingProgress&)> function);
 
 }  // namespace torch_distinput

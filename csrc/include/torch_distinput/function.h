@@ -14,44 +14,47 @@
 
 namespace torch_distinput {
 
-/// What a user gave a pipeline to run. *user* code may block or need an interpreter's lock: it runs on
-/// threads of its own or the caller's, never on the arena.
+/// Code that a user gave a pipeline to run.
 class TDI_API UserCode {
  public:
   virtual ~UserCode();
+  /// True where the code may block or need an interpreter's lock (Python): it then runs on threads of its own
+  /// or on the caller's, never on the arena.
   virtual bool runs_user_code() const { return false; }
   /// For messages and `explain`.
   virtual std::string name() const = 0;
 };
 
-/// A user's function from element to element. `apply` may be called from many
-/// threads at once.
+/// A user's function from element to element.
 class TDI_API Function : public UserCode {
  public:
   ~Function() override;
-  /// Replaces each element by the function's result for it, in order.
+  /// Replaces each element by the function's result for it, in order. Safe from any thread. What it throws,
+  /// the op's `next` throws, unless the options skip rows that fail.
   virtual void apply(std::span<Element> elements) const = 0;
   std::string name() const override { return "function"; }
 };
 using FunctionPtr = std::shared_ptr<const Function>;
 
-/// A native function; it must not block.
+/// A native function. It must not block and must be safe from any thread.
 TDI_API FunctionPtr make_function(std::function<Element(Element)> function, std::string name = "function");
 
-/// A map-style source of a user: random access to rows.
+/// A user's map-style source: random access to rows.
 class TDI_API RowSource : public UserCode {
  public:
   ~RowSource() override;
+  /// Number of rows, at least 0.
   virtual std::int64_t size() const = 0;
-  /// Rows at `positions`, each in [0, size()). Many threads may call it at once.
+  /// The rows at `positions`, each in [0, size()), in that order. Safe from any thread.
   virtual std::vector<Element> rows(std::span<const std::int64_t> positions) const = 0;
   std::string name() const override { return "rows"; }
 };
 
-/// One run through a user's generator. One thread at a time.
+/// One run of a user's generator. One thread at a time.
 class TDI_API Generator {
  public:
   virtual ~Generator();
+  /// The next element, or nullopt at the end.
   virtual std::optional<Element> next() = 0;
 };
 
@@ -59,6 +62,8 @@ class TDI_API Generator {
 class TDI_API GeneratorSource : public UserCode {
  public:
   ~GeneratorSource() override;
+  /// A new run from the first element. Each run must yield the same elements, or a restored position is
+  /// another one. Safe from any thread.
   virtual std::unique_ptr<Generator> open() const = 0;
   std::string name() const override { return "generator"; }
 };

@@ -9,34 +9,37 @@
 
 namespace torch_distinput {
 
-/// How a global batch is cut over the replicas. `kTf`: whichever splitter
-/// tf.distribute would run. `kBalanced`: contiguous, in order, sizes that differ
-/// by at most one row.
+/// How a global batch is cut over the replicas. `kTf`: by the splitter that tf.distribute would run.
+/// `kBalanced`: into contiguous parts, in order, whose sizes differ by at most one row.
 enum class Split { kTf, kBalanced };
 
 /// What happens to a short last batch and to replicas without rows.
 enum class Tail {
-  kZeroRows,    ///< split as it is; zero-row parts
-  kPadded,      ///< parts filled to their full share with their own last row; `valid` counts
-  kRepeat,      ///< filled with the first rows of the epoch, all counted
-  kDrop,        ///< not delivered
-  kUntilFirst,  ///< delivered while every replica has a row
+  kZeroRows,  ///< the batch is split as it is; a replica without rows gets a zero-row part
+  kPadded,    ///< a part is filled to its full share with its own last row, which `StepInfo::valid` excludes
+  kRepeat,    ///< parts are filled with the first rows of the epoch, which all count
+  kDrop,      ///< the batch is not delivered
+  kUntilFirst,  ///< steps are delivered while every replica has a row
 };
 
 /// How many input pipelines there are: one for each process, or one for each replica.
 enum class ReplicationMode { kPerWorker, kPerReplica };
 
-/// Options of a distributed dataset (names as in tf.distribute.InputOptions; the
-/// last four are this library's).
+/// Options of a distributed dataset. Names are those of tf.distribute.InputOptions; the last four are this
+/// library's. Strategies throw c10::ValueError naming the field for a value out of range or a combination
+/// without a meaning.
 struct TDI_API InputOptions {
-  bool fetch_to_device = true;
+  bool fetch_to_device = true;  ///< copy parts to their replica's device; false: leave them in host memory
+  /// kPerReplica: only for `distribute_datasets_from_function` of MirroredStrategy.
   ReplicationMode replication_mode = ReplicationMode::kPerWorker;
+  /// Accepted as in tf.distribute: needs kPerReplica and no `fetch_to_device`.
   bool place_dataset_on_device = false;
   std::int64_t per_replica_buffer_size = 1;  ///< k: about 1 + 2k steps are read ahead; 0: none
   Split split = Split::kTf;
   Tail tail = Tail::kZeroRows;
-  std::optional<std::vector<double>> weights = {};  ///< one per replica, balanced split only
-  double peer_timeout = 300.0;                      ///< seconds
+  /// One share for each replica of all processes, positive and finite; balanced split only.
+  std::optional<std::vector<double>> weights = {};
+  double peer_timeout = 300.0;  ///< seconds of silence after which another process counts as lost; positive
 };
 
 }  // namespace torch_distinput

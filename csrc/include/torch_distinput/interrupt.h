@@ -10,12 +10,12 @@ namespace torch_distinput {
 
 class InterruptWatch;
 
-/// While one of these lives, waits made by this thread inside the library call
-/// `check` about every 50 ms; what it throws ends the wait and loses nothing.
-/// Python's binding looks for Ctrl-C this way. Scopes nest; the innermost counts.
+/// While one of these lives, waits of this thread inside the library call `check` about every 50 ms. What
+/// `check` throws ends the wait and loses nothing. The Python bindings look for Ctrl-C this way. Scopes nest;
+/// the innermost counts. Use it on the thread that made it.
 ///
-/// Such an exception is no failure of the pipeline: the call ends, the position stays, and the next call goes
-/// on. The same holds for one that `report_interrupt` was told of.
+/// Such an exception is not a failure of the pipeline: the call ends, the position stays, and the next call
+/// continues. The same holds for an exception that was given to `report_interrupt`.
 class TDI_API InterruptScope {
  public:
   explicit InterruptScope(std::function<void()> check);
@@ -29,11 +29,11 @@ class TDI_API InterruptScope {
   InterruptWatch* outer_watches_;
 };
 
-/// This thread's check; empty when there is none.
+/// This thread's check; empty when there is none. Valid while the innermost scope lives.
 TDI_API const std::function<void()>& interrupt_check();
 
-/// Says that `interrupt`, which is about to be thrown, is one: a user's function that this thread runs for
-/// its caller was interrupted. Without an InterruptScope of this thread it is an error like any other.
+/// Marks `interrupt`, which is about to be thrown, as an interrupt: a user's function that this thread runs
+/// for its caller was interrupted. Without an InterruptScope on this thread it is an error like any other.
 TDI_API void report_interrupt(const std::exception_ptr& interrupt) noexcept;
 
 }  // namespace torch_distinput

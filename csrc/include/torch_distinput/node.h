@@ -17,6 +17,7 @@
 
 namespace torch_distinput {
 
+/// Cardinalities that are not a number of elements (values as in tf.data).
 inline constexpr std::int64_t kInfiniteCardinality = -1;
 inline constexpr std::int64_t kUnknownCardinality = -2;
 
@@ -24,70 +25,71 @@ inline constexpr std::int64_t kUnknownCardinality = -2;
 struct ExecutionContext;
 
 class UserCode;
-/// What devices may do in the place of the pipeline's end; private to the library.
+/// A `normalize_images` that devices may do instead of the host; private to the library.
 struct LastNormalization;
 using LastNormalizationPtr = std::shared_ptr<const LastNormalization>;
 
-/// What a node needs to open a plan or an iterator. A value; ops derive the context
-/// of their inputs from their own.
+/// What a node needs to open a plan or an iterator. A value; an op derives the contexts of its inputs from
+/// its own.
 struct TDI_API IterContext {
   std::shared_ptr<ExecutionContext> execution;
   std::uint64_t seed = 0;       ///< base seed, for ops without a seed of their own
-  std::uint64_t epoch_key = 0;  ///< epoch and rounds of `repeat`, folded
-  std::uint64_t path = 0;       ///< place in the graph, tells unseeded ops apart
-  std::uint64_t stream = 0;     ///< tells rows of pipelines apart that read different data side by side
+  std::uint64_t epoch_key = 0;  ///< the epoch and the rounds of `repeat`, folded into one number
+  std::uint64_t path = 0;       ///< place in the graph: makes unseeded ops draw different orders
+  std::uint64_t stream = 0;     ///< separates the rows of pipelines that read different data side by side
   bool stream_only = false;     ///< never use plans (tests of the sequential path)
-  bool is_part = false;         ///< of one of the datasets that a function makes, whose end is not the data's
+  bool is_part = false;         ///< runs a dataset that a function made: its end is not the end of the data
 
   /// The context of input `index`.
   IterContext input(std::size_t index) const;
   /// The context of round `round` of a repeat.
   IterContext round(std::int64_t round) const;
-  /// The key of a random op: from its own seed, else from the base seed and its
-  /// place; from the epoch too unless `every_epoch` is false.
+  /// The key of a random op: from its own seed, else from the base seed and the op's place; also from the
+  /// epoch unless `every_epoch` is false.
   std::uint64_t key(std::optional<std::int64_t> own_seed, bool every_epoch) const;
-  /// The key that an op's rows have for `random`, with their number.
+  /// The key of an op's rows for `random`; together with a row's number it gives the row's generator.
   std::uint64_t rows_key() const;
 };
 
-/// An iterator over elements. Not thread-safe: one thread at a time. After an
-/// exception from `next` an iterator's position is unspecified until `load`.
+/// An iterator over elements. One thread at a time. After an exception from `next`, its position is
+/// unspecified until `load`, except where a subclass says more.
 class TDI_API Iterator {
  public:
   virtual ~Iterator();
-  /// The next element, or nullopt at the end, then and at every later call.
+  /// The next element, or nullopt at the end and at every later call.
   virtual std::optional<Element> next() = 0;
   /// The position after the element last returned: plain values, no data.
   virtual State save() const = 0;
-  /// Goes to a saved position; assigns every field. Throws c10::ValueError for a
-  /// state that is not of this kind of iterator.
+  /// Goes to a saved position; assigns every field. Throws c10::ValueError for a state that is not of this
+  /// kind of iterator, or damaged.
   virtual void load(const State& state) = 0;
 };
 using IteratorPtr = std::unique_ptr<Iterator>;
 
-/// What sharding and inference ask of a node instead of its class.
+/// What sharding, inference and checkpoints ask of a node instead of its class.
 struct Traits {
   bool reader = false;          ///< reads records from files
   bool file_names = false;      ///< yields names of files
   bool unshardable = false;     ///< a source that cannot be sharded by file
-  bool pass_through = false;    ///< file sharding may look through it to input 0
-  bool fallible = false;        ///< a row may fail (runs callables, reads files)
-  bool runs_user_code = false;  ///< runs a user function or source of the user's
-  /// Its elements are batches of rows (true) or single rows (false); unset: as
-  /// those of input 0, and single rows without one.
+  bool pass_through = false;    ///< sharding by file may look through it to input 0
+  bool fallible = false;        ///< a row may fail (it runs callables or reads files)
+  bool runs_user_code = false;  ///< runs a user's function or source
+  /// Its elements are batches of rows (true) or single rows (false); unset: as those of input 0, and single
+  /// rows where there is no input.
   std::optional<bool> batches = {};
-  /// Hands on the rows of input 0, one for one and in order, however they are
-  /// batched: a saved position then survives another batch size.
+  /// Passes on the rows of input 0, one for one and in order, however they are batched: a saved position then
+  /// stays valid with another batch size.
   bool row_wise = false;
   bool random = false;      ///< its order is drawn: a shard by file must stand before it
   bool shard_hint = false;  ///< the place where policy HINT shards its input
-  /// Says how many elements there are, so that sharding its input by file leaves it out.
+  /// Declares the number of elements, which sharding by file changes: the sharded pipeline omits this op.
   bool asserts_size = false;
-  bool counts = false;    ///< keeps elements by their number, of those that it gets
-  bool unseeded = false;  ///< its order follows the base seed: a random op without a seed of its own
+  bool counts = false;    ///< selects elements by their number among those of its input (`take`, `skip`)
+  bool unseeded = false;  ///< a random op without a seed of its own: its order follows the base seed
 };
 
-/// A node of a pipeline: an immutable description. Any thread may use it.
+/// A node of a pipeline: an immutable description. Safe from any thread. References that methods return live
+/// as long as the node.
 class TDI_API Node : public std::enable_shared_from_this<Node> {
  public:
   virtual ~Node();
@@ -96,48 +98,48 @@ class TDI_API Node : public std::enable_shared_from_this<Node> {
   virtual std::string_view name() const = 0;
   /// The call with its arguments: `batch(batch_size=4)`.
   virtual std::string describe() const = 0;
-  /// What must be equal for a saved position to make sense, usually
-  /// `describe()`; "" for ops that change nothing but speed.
+  /// What must be equal for a saved position to be valid, usually `describe()`; "" for ops that change
+  /// nothing but speed.
   virtual std::string identity() const { return describe(); }
 
+  /// The nodes whose elements it reads; empty for a source.
   virtual std::vector<NodePtr> inputs() const = 0;
   /// The same op over other inputs. REQUIRES: as many as `inputs()`.
   virtual NodePtr with_inputs(std::vector<NodePtr> inputs) const = 0;
 
-  /// The type of the elements; null when it cannot be known. May run a user's
-  /// function on the first element, once.
+  /// The type of the elements; null when it cannot be known. May run a user's function on the first element,
+  /// once, and throws what that throws.
   virtual SpecPtr spec() const = 0;
-  /// Elements an epoch, `kInfiniteCardinality` or `kUnknownCardinality`; a file whose
-  /// records cannot be counted makes it unknown, as it is an error only where rows that
-  /// fail are not skipped.
+  /// Elements an epoch, `kInfiniteCardinality` or `kUnknownCardinality`. A file whose records cannot be
+  /// counted makes it unknown and throws nothing: the file is an error only where rows that fail are not
+  /// skipped.
   virtual std::int64_t cardinality() const = 0;
-  /// Throws what users get for a file that made a `cardinality` unknown, unless its
-  /// records can be counted by now.
+  /// Throws the error of a file that made `cardinality` unknown, unless its records can be counted by now.
   virtual void check_sources() const;
   /// `cardinality`, after `check_sources` where rows that fail are not skipped.
   std::int64_t checked_cardinality() const;
-  /// Rows of each element (but a last short one) as batch-size inference sees it:
-  /// set by batching ops, passed on by ops that keep batches whole, else nullopt.
+  /// Rows of each element, except a short last one, as batch-size inference sees it: set by batching ops,
+  /// passed on by ops that keep batches whole, else nullopt.
   virtual std::optional<std::int64_t> batch_size() const { return std::nullopt; }
+  /// What sharding, inference and checkpoints must know of this op.
   virtual Traits traits() const { return {}; }
-  /// What the op itself calls that a user gave it.
+  /// The users' code that the op itself calls; its inputs' is not among it.
   virtual std::vector<const UserCode*> user_code() const { return {}; }
-  /// Whether its function makes datasets that read files of what its input yields:
-  /// sharding by file then shards the input. May run the function once, on the first
-  /// element; throws what that throws.
+  /// Whether its function makes datasets that read the files which its input names: sharding by file then
+  /// shards the input. May run the function once, on the first element, and throws what that throws.
   virtual bool yields_readers() const { return false; }
-  /// Options set on this node and its inputs, later ones winning.
+  /// Options set on this node and its inputs; later ones win.
   virtual Options options() const;
 
-  /// The `normalize_images` after which nothing of this pipeline looks into elements any more. Null where
-  /// there is none, where its input is not batches, or where the channels are known only when the data is
-  /// seen.
+  /// The `normalize_images` after which no op of this pipeline reads the contents of elements. Null where
+  /// there is none, where its input is not batches, or where only the data tells the channels.
   virtual LastNormalizationPtr last_normalization() const;
 
-  /// Random access to this epoch's elements, or null: then only `iterate` works.
+  /// Random access to this epoch's elements, or null: then only `iterate` works. May read files to index
+  /// them, and throws what that throws.
   virtual PlanPtr plan(const IterContext& context) const;
-  /// An iterator that works element by element: the sequential path. Where there is a
-  /// plan too, both yield identical elements.
+  /// An iterator that works element by element: the sequential path. Where there is a plan too, both yield
+  /// identical elements.
   virtual IteratorPtr iterate(const IterContext& context) const = 0;
 };
 

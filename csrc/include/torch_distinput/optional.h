@@ -9,12 +9,13 @@
 
 namespace torch_distinput {
 
-/// A step that may be absent: at the end of the data it is.
+/// A step, or none at the end of the data. A value.
 class TDI_API Optional {
  public:
   explicit Optional(std::optional<PerReplica> value) : value_(std::move(value)) {}
+  /// False at the end of the data.
   bool has_value() const noexcept { return value_.has_value(); }
-  /// Throws InvalidArgumentError when there is no value.
+  /// The step; the reference lives as long as this object. Throws InvalidArgumentError when there is none.
   const PerReplica& get_value() const;
 
  private:

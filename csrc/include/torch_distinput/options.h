@@ -9,32 +9,38 @@
 
 namespace torch_distinput {
 
-/// How the elements are assigned over workers (values as in tf.data).
-enum class AutoShardPolicy { kOff = -1, kAuto = 0, kFile = 1, kData = 2, kHint = 3 };
+/// How the elements are assigned over workers (names and values as in tf.data).
+enum class AutoShardPolicy {
+  kOff = -1,  ///< every worker reads everything
+  kAuto = 0,  ///< kFile where the pipeline reads files, and enough of them; else kData
+  kFile = 1,  ///< each worker reads files of its own
+  kData = 2,  ///< all workers read one stream, and each takes its parts of each batch
+  kHint = 3   ///< each worker reads its shard, cut where `shard(kShardHint, 0)` stands
+};
 
 /// `shard(kShardHint, 0)` marks the place where policy HINT shards.
 inline constexpr std::int64_t kShardHint = -1;
 
-/// Skip rows that fail instead of raising. Unset limits are unlimited.
+/// Skip rows that fail instead of throwing. The limits hold for each op that can fail; unset: no limit.
 struct Skip {
-  std::optional<std::int64_t> max_count = {};  ///< most rows skipped in one epoch
-  /// Most skipped / seen: checked from 100 seen on, and once more at the end of the data, however few they
-  /// are. (Ops in the datasets that the functions of `flat_map` and `interleave` make: only from 100 seen
-  /// on.)
+  std::optional<std::int64_t> max_count = {};  ///< rows that may be skipped in one epoch, at least 0
+  /// The largest allowed skipped / seen, in [0, 1]. Checked from 100 rows seen on, and at the end of the data
+  /// however few there are. (Ops in the datasets that the functions of `flat_map` and `interleave` make: only
+  /// from 100 rows on.)
   std::optional<double> max_fraction = {};
   bool operator==(const Skip&) const = default;
 };
 
-/// Options of a pipeline; a field that is not set takes its default when a
-/// iterator is opened. Later `with_options` win field by field.
+/// Options of a pipeline. A field that is not set takes its default when an iterator is opened. Later
+/// `with_options` win field by field. A value.
 struct TDI_API Options {
   std::optional<AutoShardPolicy> auto_shard_policy = {};  ///< default kAuto
-  std::optional<bool> deterministic = {};                 ///< default true
-  std::optional<std::int64_t> num_threads = {};           ///< default: the CPUs this process may use
-  std::optional<std::int64_t> prefetch = {};              ///< batches read ahead; default: chosen by size
-  std::optional<std::int64_t> prefetch_bytes = {};        ///< bytes read ahead; default 64 MiB
-  std::optional<Skip> skip = {};                          ///< default: raise on the first bad row
-  std::optional<std::int64_t> seed = {};                  ///< default: drawn once
+  std::optional<bool> deterministic = {};           ///< false: parallel results may overtake; default true
+  std::optional<std::int64_t> num_threads = {};     ///< 0: none; default: the CPUs this process may use
+  std::optional<std::int64_t> prefetch = {};        ///< elements read ahead; default: chosen by size and time
+  std::optional<std::int64_t> prefetch_bytes = {};  ///< bytes read ahead, at least 1; default 64 MiB
+  std::optional<Skip> skip = {};                    ///< default: throw on the first row that fails
+  std::optional<std::int64_t> seed = {};  ///< for ops without a seed of their own; default: drawn once
 
   /// These options with every field that `later` sets replaced.
   Options merged(const Options& later) const;

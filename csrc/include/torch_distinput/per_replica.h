@@ -10,13 +10,17 @@
 
 namespace torch_distinput {
 
-/// One element per local replica.
+/// One step: one element for each local replica. A value; references live as long as it does.
 class TDI_API PerReplica {
  public:
   PerReplica(std::vector<Element> values, StepInfo info);
+  /// In the order of the strategy's `devices()`.
   const std::vector<Element>& values() const noexcept { return values_; }
+  /// What the step holds.
   const StepInfo& info() const noexcept { return info_; }
+  /// Number of local replicas.
   std::size_t size() const noexcept { return values_.size(); }
+  /// The element of local replica `replica`. Throws std::out_of_range.
   const Element& operator[](std::size_t replica) const { return values_.at(replica); }
   auto begin() const noexcept { return values_.begin(); }
   auto end() const noexcept { return values_.end(); }

@@ -18,27 +18,26 @@ inline constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max(
 /// `Plan::rows` where only the data can tell.
 inline constexpr std::int64_t kUnknownRows = -1;
 
-/// One dense leaf of one row: its dtype, dims and size.
+/// One dense leaf of one row.
 struct LeafLayout {
   c10::ScalarType dtype;
-  Dims shape;
-  std::int64_t bytes;
+  Dims shape;          ///< every dim known
+  std::int64_t bytes;  ///< of one row, contiguous
 };
 
-/// Rows whose leaves are all dense and of one static shape: such rows can be
-/// written straight into a batch.
+/// Rows whose leaves are all dense and of static shape: such rows can be written straight into a batch.
 struct RowLayout {
   StructurePtr structure;
-  std::vector<LeafLayout> leaves;
+  std::vector<LeafLayout> leaves;  ///< one for each leaf of `structure`
 };
 
-/// Where the rows of one leaf go: row i is at `data + i * row_bytes`.
+/// Where the rows of one leaf go: row i is at `data + i * row_bytes`, in host memory of the caller.
 struct RowSink {
   char* data;
   std::int64_t row_bytes;
 };
 
-/// Rows [begin, end) along dim 0 of element `element`.
+/// Rows [begin, end) along dim 0 of the element at position `element`.
 struct Segment {
   std::int64_t element;
   std::int64_t begin;
@@ -46,51 +45,51 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-/// What a runner has to know about a plan.
+/// What must be known of a plan to run it.
 struct PlanTraits {
   bool runs_user_code = false;          ///< runs callables that may block (Python): never on the arena
   bool blocks = false;                  ///< waits for files: on threads of its own, never on the arena
-  std::int64_t num_parallel_calls = 0;  ///< parallel calls asked for; 0: none asked for
-  std::int64_t read_ahead = -1;         ///< elements to read ahead asked for by `prefetch`; -1: not asked
+  std::int64_t num_parallel_calls = 0;  ///< parallel calls that `map` asks for; 0: it does not ask
+  std::int64_t read_ahead = -1;  ///< elements to read ahead that `prefetch` asks for; -1: it does not ask
 };
 
-/// Random access to the elements of a node for one epoch: index arithmetic and
-/// a chain of fetches over whole arrays of positions, one virtual call an op and
-/// batch. Immutable after construction; all methods may be called from many
-/// threads at once. Positions are in [0, size()). Methods throw what the op
-/// throws; nothing is lost by that, the same call may be made again.
+/// Random access to the elements of a node for one epoch: index arithmetic and a chain of fetches over whole
+/// arrays of positions, one virtual call for each op and batch. Immutable after construction; all methods are
+/// safe from any thread. Positions are in [0, size()). Methods throw what the op throws; the same call may
+/// then be made again.
 class TDI_API Plan {
  public:
   virtual ~Plan();
 
   /// Number of elements, or `kEndless`.
   virtual std::int64_t size() const = 0;
+  /// How the plan must and should be run.
   virtual PlanTraits traits() const { return {}; }
 
-  /// The layout of an element, when elements have a static dense one; else null.
+  /// The layout of an element where elements have a static dense one, else null. Lives as long as the plan.
   virtual const RowLayout* layout() const { return nullptr; }
-  /// Writes element `positions[i]` to row `slots[i]` of each sink, or to row i
-  /// when `slots` is empty. `positions` is scratch: its contents are unspecified
-  /// afterwards. REQUIRES: `layout() != nullptr`, one sink a leaf.
+  /// Writes element `positions[i]` to row `slots[i]` of each sink, or to row i when `slots` is empty.
+  /// `positions` is scratch: its contents are unspecified afterwards. REQUIRES: `layout() != nullptr`, one
+  /// sink for each leaf.
   virtual void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
                       std::span<const RowSink> sinks) const;
-  /// The elements at `positions` (scratch, as in gather), in that order.
+  /// The elements at `positions` (scratch, as in `gather`), in that order.
   virtual std::vector<Element> fetch(std::span<std::int64_t> positions) const = 0;
 
-  /// Whether `fetch_batch` works: where elements have no layout, but many of them
-  /// can be made as one column.
+  /// Whether `fetch_batch` works: elements have no layout, but many of them can be made as one column.
   virtual bool fetches_batches() const { return false; }
-  /// The elements at `positions` (scratch, as in gather, and not empty) as the rows
-  /// of one element. REQUIRES: `fetches_batches()`.
+  /// The elements at `positions` (scratch, as in `gather`, and not empty) as the rows of one element.
+  /// REQUIRES: `fetches_batches()`.
   virtual Element fetch_batch(std::span<std::int64_t> positions) const;
 
-  /// Rows along dim 0 of the element at `position`, the same for all leaves;
-  /// `kUnknownRows` where only the data can tell. Either known for all or for none.
+  /// Rows along dim 0 of the element at `position`, the same for all leaves; `kUnknownRows` where only the
+  /// data can tell. Known for all positions or for none.
   virtual std::int64_t rows(std::int64_t position) const;
-  /// Sum of `rows(e)` over all e < `position`. The default adds them up.
+  /// Sum of `rows(e)` over all e < `position`, which is in [0, size()]. The default adds them up in
+  /// O(position).
   virtual std::int64_t rows_before(std::int64_t position) const;
-  /// The rows that `segments` name, in order, as one element. The default
-  /// fetches whole elements, cuts and joins them; a batch gathers just the rows.
+  /// The rows that `segments` name, in order, as one element. The default fetches whole elements, cuts and
+  /// joins them; a batch gathers the named rows only.
   virtual Element take_rows(std::span<const Segment> segments) const;
 };
 using PlanPtr = std::shared_ptr<const Plan>;

@@ -17,26 +17,27 @@ class Store;
 
 namespace torch_distinput {
 
-/// Processes that share one dataset, as one of them sees them. All that the library needs of c10d is a store
-/// that every one of them reaches.
+/// The processes that share one dataset, as one of them sees the group. Of c10d the library needs only a
+/// store that all of them reach.
 struct TDI_API ProcessGroup {
-  /// `store` must outlive the group; `rank` is in [0, size). `name` keeps groups on one store apart: it is
-  /// the same in all processes of the group and in no other group. Where processes are restarted it may stay:
-  /// what earlier ones left in the store means nothing.
+  /// `rank` is in [0, size). `name` must be the same in all processes of the group and differ from that of
+  /// every other group on the store; it is not empty. Restarted processes may keep the name: what earlier
+  /// ones left in the store is ignored. `store` is cloned and not kept. Throws c10::ValueError for a rank,
+  /// size or name out of range, and what `clone` throws.
   ProcessGroup(c10d::Store& store, int rank, int size, std::string name = "group");
 
-  /// A connection of the library's own, so that its calls never wait for the user's.
+  /// The library's own connection, so that its calls never wait for the user's.
   std::shared_ptr<c10d::Store> store;
-  int rank;
-  int size;
-  std::string name;
+  int rank;          ///< of this process, in [0, size)
+  int size;          ///< number of processes, at least 1
+  std::string name;  ///< separates groups on one store
 
-  /// Makes a group of the library's own, such as gloo's, in which only `name` tells it from others; every
-  /// rank calls it at the same time, and it gives up after `timeout`.
+  /// Makes a process group for the library alone, such as gloo's, named `name`. Every rank calls it at the
+  /// same time; it throws after `timeout` seconds.
   using MakeGroup = std::function<c10::intrusive_ptr<c10d::ProcessGroup>(
       const std::string& name, std::chrono::duration<double> timeout)>;
-  /// Where set, the rounds that keep streams of several processes together are collectives of such a group
-  /// instead of texts in the store: the store then carries no load that grows with the number of ranks.
+  /// Where set, the rounds in which streams of several processes agree on steps are collectives of such a
+  /// group instead of texts in the store: the load on the store then does not grow with the number of ranks.
   MakeGroup make_group = {};
 };
 

@@ -12,26 +12,26 @@
 
 namespace torch_distinput {
 
-/// The random generator of the row that a callable of a pipeline (`map`, `filter`,
-/// `flat_map`, `interleave`) runs for on this thread; after `batch` a row is a whole
-/// batch. A pure function of seed, epoch, op and the row's number, so any number of
-/// threads and processes draws the same; the same generator until the callable is done
-/// with the row. Throws FailedPreconditionError outside of such a callable.
+/// The random generator (CPU) of the row that a callable of a pipeline (`map`, `filter`, `flat_map`,
+/// `interleave`) runs for on this thread; after `batch` a row is a whole batch. Its seed is a pure function
+/// of base seed, epoch, op and the row's number, so any number of threads and processes draws the same
+/// numbers. All calls for one row return the same generator. Throws FailedPreconditionError outside of such a
+/// callable.
 TDI_API at::Generator random();
 
-/// Says on this thread which rows a function is being applied to, for `random`. Ops
-/// open one around `Function::apply`; a `Function` that takes rows one by one calls
-/// `enter` for each. Scopes nest.
+/// Tells `random` which rows a function is being applied to on this thread. Ops open one around
+/// `Function::apply`; a `Function` that takes rows one by one calls `enter` for each. Scopes nest. Use it on
+/// the thread that made it.
 class TDI_API RowScope {
  public:
-  /// Row i of those applied has the number `numbers[i]`, which must stay alive. `key`
-  /// is the op's own in this epoch. Begins with row 0.
+  /// Row i of the call has the number `numbers[i]`; `numbers` must outlive the scope. `key` is the op's own
+  /// in this epoch (`IterContext::rows_key`). Begins with row 0.
   RowScope(std::uint64_t key, std::span<const std::int64_t> numbers) noexcept;
   ~RowScope();
   RowScope(const RowScope&) = delete;
   RowScope& operator=(const RowScope&) = delete;
 
-  /// The innermost scope of this thread, if any, goes on with row `index`.
+  /// Moves the innermost scope of this thread, if any, to row `index`.
   static void enter(std::size_t index) noexcept;
 
  private:

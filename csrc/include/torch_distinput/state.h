@@ -12,14 +12,14 @@
 
 namespace torch_distinput {
 
-/// A position that can be saved: plain, named, human-readable values, the same
-/// kinds JSON has. In Python a dict of dicts, lists, ints, floats, strings,
-/// bools and None. A value type.
+/// A saved position: plain, named, readable values of the kinds that JSON has, no tensors. In Python a dict
+/// of dicts, lists, ints, floats, strings, bools and None. A value; any thread may read it.
 class TDI_API State {
  public:
   using List = std::vector<State>;
   using Map = std::map<std::string, State, std::less<>>;
 
+  /// Null (Python's None).
   State() = default;
   State(bool value) : value_(value) {}                      // NOLINT
   State(std::int64_t value) : value_(value) {}              // NOLINT
@@ -29,15 +29,20 @@ class TDI_API State {
   State(const char* value) : value_(std::string(value)) {}  // NOLINT
   State(List value) : value_(std::move(value)) {}           // NOLINT
   State(Map value) : value_(std::move(value)) {}            // NOLINT
-  /// Unsigned 64-bit keys are kept as their two's complement.
+  /// An unsigned 64-bit number (a seed or key), kept as the signed one with the same bits.
   static State key(std::uint64_t value) { return State(static_cast<std::int64_t>(value)); }
 
+  /// Whether this is the null value.
   bool is_null() const noexcept { return std::holds_alternative<std::monostate>(value_); }
+  /// Whether this is a map with an entry `name`.
   bool has(std::string_view name) const;
-  /// Entry `name` of a map; throws c10::ValueError "state: no entry ..." if absent.
+  /// Entry `name` of a map, which lives as long as the map. Throws c10::ValueError if it is absent.
   const State& at(std::string_view name) const;
-  /// Sets entry `name`; a null state becomes a map.
+  /// Sets entry `name`; a null state becomes a map. Throws c10::ValueError for any other kind.
   State& set(std::string_view name, State value);
+
+  // The value as one kind; each throws c10::ValueError for a value of another kind. References live as long
+  // as the state.
 
   bool as_bool() const;
   std::int64_t as_int() const;
@@ -48,9 +53,10 @@ class TDI_API State {
   const Map& as_map() const;
 
   bool operator==(const State&) const = default;
-  /// JSON-like text, for messages.
+  /// Text like JSON, for messages.
   std::string str() const;
 
+  /// The value of any kind; `std::monostate` is null.
   using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, List, Map>;
   const Value& value() const noexcept { return value_; }
 

@@ -19,37 +19,42 @@
 
 namespace torch_distinput {
 
-class Peers;
+class Peers;  // private to the library
 
-/// Who gets which rows on which device. A value; any thread may use it.
+/// Decides which replica gets which rows on which device. A value: copies share the connection to the other
+/// processes. Safe from any thread, except that `enable_partial_batch_handling` is a plain field.
 class TDI_API Strategy {
  public:
-  /// The devices of this process's replicas.
+  /// The devices of this process's replicas, in order; "cpu" may occur several times.
   const std::vector<c10::Device>& devices() const noexcept { return devices_; }
+  /// Replicas of all processes.
   std::int64_t num_replicas_in_sync() const noexcept;
+  /// Processes (workers), and the index of this one.
   std::int64_t num_input_pipelines() const noexcept { return num_workers_; }
   std::int64_t input_pipeline_id() const noexcept { return worker_; }
-  /// Whether values come as PerReplica: several replicas, or several workers.
+  /// Whether Python gets values as PerReplica: there are several local replicas or several workers.
   bool wraps() const noexcept { return devices_.size() > 1 || num_workers_ > 1; }
 
-  /// Whether a step that lacks parts is completed with zero-row ones.
+  /// Whether a step that lacks parts is completed with zero-row ones. Read when a dataset is distributed.
   bool enable_partial_batch_handling;
 
-  /// Deals out the global batches of `dataset` over the replicas. Throws c10::ValueError for elements without
-  /// rows, where there are several replicas, and for options that mean nothing.
+  /// Assigns the rows of the global batches of `dataset` to the replicas. Throws c10::ValueError for elements
+  /// without rows where there are several replicas, and for options out of range or without a meaning here;
+  /// c10::NotImplementedError for kPerReplica. What one process throws is a DistributedDatasetError on the
+  /// others.
   DistributedDataset distribute_dataset(const Dataset& dataset, InputOptions options = {}) const;
 
-  /// Hands out the elements of the dataset that `make` returns as they are, which should be batches for one
-  /// replica: element k goes to local replica k mod R at step k / R. `make` is called now: once, or with
-  /// `ReplicationMode::kPerReplica` once a local replica, each of which then reads its own dataset. Sharding
-  /// and batching are its job.
-  /// Throws c10::NotImplementedError for kPerReplica where the strategy does not support it, c10::ValueError
-  /// for options that mean nothing here, and what `make` throws.
+  /// Distributes the elements of the dataset that `make` returns as they are; they should be batches for one
+  /// replica. Element k goes to local replica k mod R at step k div R. `make` is called now: once, or with
+  /// `ReplicationMode::kPerReplica` once for each local replica, which then reads a dataset of its own.
+  /// Sharding and batching are up to `make`. Throws c10::NotImplementedError for kPerReplica where the
+  /// strategy does not support it, c10::ValueError for options without a meaning here, and what `make`
+  /// throws.
   DistributedDataset distribute_datasets_from_function(
       const std::function<Dataset(const InputContext&)>& make, InputOptions options = {}) const;
 
-  /// The results of `make`, which is called now, once for each local replica in order. Its `info()` says
-  /// nothing. Values stay on the device that `make` put them on.
+  /// The results of `make`, which is called now, once for each local replica in order. `info()` of the result
+  /// is empty. Values stay on the device that `make` put them on.
   PerReplica distribute_values_from_function(const std::function<Element(const ValueContext&)>& make) const;
 
  protected:
@@ -58,20 +63,22 @@ class TDI_API Strategy {
   std::int64_t num_workers_ = 1;
   std::int64_t worker_ = 0;
   std::shared_ptr<Peers> peers_;       ///< the other processes; null: there are none
-  bool pipeline_per_replica_ = false;  ///< kPerReplica is supported
+  bool pipeline_per_replica_ = false;  ///< whether kPerReplica is supported
 };
 
-/// One device; batches are not split.
+/// One replica on one device; batches are not split.
 class TDI_API OneDeviceStrategy : public Strategy {
  public:
+  /// `device` is a torch device string, such as "cpu" or "cuda:0". Throws c10::ValueError for one that does
+  /// not exist.
   explicit OneDeviceStrategy(const std::string& device);
 };
 
-/// Several replicas in this process. No devices: every accelerator torch sees,
-/// else one CPU. `{"cpu", "cpu"}` is legal. Throws c10::ValueError for a device
-/// that does not exist.
+/// Several replicas in this process.
 class TDI_API MirroredStrategy : public Strategy {
  public:
+  /// One replica for each device; `{"cpu", "cpu"}` is legal. Empty: every accelerator that torch sees, else
+  /// one CPU. Throws c10::ValueError for a device that does not exist or an accelerator that is named twice.
   explicit MirroredStrategy(std::vector<std::string> devices = {});
 };
 

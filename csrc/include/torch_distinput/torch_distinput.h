@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// Everything: `#include <torch_distinput/torch_distinput.h>`.
+/// All public headers: `#include <torch_distinput/torch_distinput.h>`.
 
 #include "torch_distinput/dataset.h"               // IWYU pragma: export
 #include "torch_distinput/dataset_iterator.h"      // IWYU pragma: export
