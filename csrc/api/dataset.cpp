@@ -105,7 +105,7 @@ Dataset Dataset::rebatch(std::vector<std::int64_t> batch_sizes, BatchOptions opt
   return Dataset(ops::rebatch(node_, std::move(batch_sizes), options.drop_remainder));
 }
 Dataset Dataset::shuffle(ShuffleOptions options) const {
-  // A full shuffle needs the length: a file that refuses to be counted is the better reason for its lack.
+  // A full shuffle needs the length. Where a file cannot be counted, its own error says more than "unknown".
   if (!options.buffer_size) node_->checked_cardinality();
   return Dataset(ops::shuffle(node_, options));
 }
@@ -182,7 +182,7 @@ Dataset Dataset::with_options(Options options) const {
 }
 
 std::int64_t Dataset::cardinality() const {
-  // Rows that fail are left out, and only reading tells which.
+  // Rows that fail are left out, and only reading them shows which.
   if (node_->options().skip && may_fail(*node_)) return kUnknownCardinality;
   return node_->checked_cardinality();
 }
@@ -206,7 +206,7 @@ DatasetIterator Dataset::iterate(IterateOptions options) const {
                           : epochs_->seed();
   run.stream_only = options.stream_only;
   run.pin_memory = options.pin_memory;
-  // An iterator of an epoch that the caller chose stays out of the count.
+  // An iterator of an epoch that the caller chose does not take part in the count.
   auto epochs = options.epoch ? nullptr : epochs_;
   return DatasetIterator(std::make_unique<DatasetIterator::Impl>(std::move(run), std::move(epochs)));
 }

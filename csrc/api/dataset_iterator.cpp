@@ -22,7 +22,8 @@ namespace {
 
 constexpr const char* kKind = "torch_distinput.DatasetIterator";
 constexpr std::int64_t kVersion = 1;
-/// A checkpoint costs microseconds: this much work may be done again after an error instead.
+/// Saving a checkpoint costs microseconds, so it is not done for every element: after an error, at most this
+/// much work is done again.
 constexpr std::chrono::microseconds kCheckpointInterval{100};
 constexpr std::int64_t kMaxSince = 4096;
 
@@ -100,7 +101,7 @@ std::optional<Element> DatasetIterator::Impl::next_of_stream() {
   }
 }
 
-/// Brings the iterator back to where the user is.
+/// Moves the iterator back to the position that the user has reached.
 void DatasetIterator::Impl::recover() {
   iterator_.iterator->load(checkpoint_.position);
   for (std::int64_t i = 0; i < checkpoint_.elements_since; ++i) {
@@ -142,9 +143,10 @@ void DatasetIterator::Impl::load(const State& state) {
   check_identity(saved.at("pipeline"), pipeline_identity(run_.node));
   const State& position = saved.at("position");
   const bool from_plan = position.has("path");
-  TORCH_CHECK_VALUE(from_plan == iterator_.runs_plan, "state: saved in the ", from_plan ? "plan" : "stream",
-                    " path, but this iterator runs in the ", iterator_.runs_plan ? "plan" : "stream",
-                    " path; were other options set, such as on_error?");
+  TORCH_CHECK_VALUE(from_plan == iterator_.runs_plan, "state: saved on the ",
+                    from_plan ? "random-access" : "sequential", " path, but this iterator runs on the ",
+                    iterator_.runs_plan ? "random-access" : "sequential",
+                    " path; set the options, such as on_error, that were set when it was saved.");
   const std::int64_t epoch = saved.count("epoch", kMaxEpochs);
   const auto seed = static_cast<std::uint64_t>(saved.integer("seed"));
   const bool used = saved.flag("used");

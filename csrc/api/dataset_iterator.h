@@ -14,18 +14,19 @@
 
 namespace torch_distinput {
 
-/// Which epoch of which pipeline an iterator runs.
+/// Which epoch of which pipeline an iterator runs, and how: `IterateOptions` with every field decided.
 struct EpochRun {
   NodePtr node;
   std::int64_t epoch;
-  std::uint64_t seed;
+  std::uint64_t seed;  ///< base seed
   bool stream_only;
   bool pin_memory;
 };
 
+/// `DatasetIterator` without its public face; methods as documented there.
 struct DatasetIterator::Impl {
  public:
-  /// `epochs` is told what this iterator does; may be null.
+  /// Opens the iterator. `epochs` is the count that it takes part in; null: none.
   Impl(EpochRun run, std::shared_ptr<EpochCount> epochs);
 
   std::optional<Element> next();
@@ -36,8 +37,8 @@ struct DatasetIterator::Impl {
   std::int64_t epoch() const noexcept { return run_.epoch; }
 
  private:
-  /// A position that is known to be good, and how many elements were handed out since: after an error or
-  /// an interrupt, the position of a stream.
+  /// A position of the sequential path that is known to be good, and how many elements were handed out since.
+  /// After an error or an interrupt this is the position, because the iterator's own is unspecified.
   struct Checkpoint {
     State position;
     std::int64_t elements_since = 0;
@@ -56,7 +57,7 @@ struct DatasetIterator::Impl {
   OpenedIterator iterator_;
   bool batched_;
   bool used_ = false;     ///< something was handed out in this epoch
-  bool suspect_ = false;  ///< the stream's iterator is not where the user is
+  bool suspect_ = false;  ///< `iterator_` is not at the position that the user has reached
   Checkpoint checkpoint_;
   std::exception_ptr error_;
   State closed_at_;  ///< null while open

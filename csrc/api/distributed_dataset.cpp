@@ -13,7 +13,7 @@
 namespace torch_distinput {
 namespace {
 
-/// Whether every batch that has rows is one step, whatever the number of its rows.
+/// Whether every batch that has rows is one step, however many rows it has.
 bool steps_are_batches(const Distribution& distribution) {
   const Tail tail = distribution.input.tail;
   const bool keeps_all = tail == Tail::kZeroRows || tail == Tail::kPadded || tail == Tail::kRepeat;
@@ -63,7 +63,7 @@ DistributedIterator DistributedDataset::iterate(IterateOptions options) const {
   EpochPosition at;
   at.epoch = options.epoch ? *options.epoch : impl_->epochs->begin();
   at.seed = options.seed ? *options.seed : impl_->seed();
-  // An iterator of an epoch that the caller chose stays out of the count.
+  // An iterator of an epoch that the caller chose does not take part in the count.
   auto epochs = options.epoch ? nullptr : impl_->epochs;
   std::unique_ptr<PeerLink> link;
   if (impl_->handshakes)
@@ -93,7 +93,7 @@ std::int64_t DistributedDataset::cardinality() const { return impl_->distributio
 
 std::optional<std::int64_t> DistributedDataset::num_steps() const {
   const Distribution& distribution = *impl_->distribution;
-  // The longest of the ranks' streams decides, and this rank knows only its own.
+  // The longest stream of all ranks decides, and this rank knows only its own.
   if (impl_->handshakes && !distribution.one_stream()) return std::nullopt;
   return impl_->num_steps(distribution, !distribution.completes);
 }

@@ -16,8 +16,10 @@
 
 namespace torch_distinput {
 
+/// What copies of a `DistributedDataset` share. Safe from any thread.
 struct DistributedDataset::Impl {
-  /// `peers`: the other processes; null: there are none.
+  /// `peers`: the other processes; null: there are none. Throws c10::ValueError for tail "repeat" where the
+  /// processes read streams of their own.
   Impl(DistributionPtr shared, const PeersPtr& peers)
       : distribution(std::move(shared)),
         epochs(std::make_shared<EpochCount>()),
@@ -28,12 +30,13 @@ struct DistributedDataset::Impl {
         "its own; use another tail or AutoShardPolicy DATA.");
   }
 
-  /// The base seed: that of the pipeline, else one drawn once.
+  /// The base seed: that of the pipeline, else one that is drawn once.
   std::uint64_t seed() const;
-  /// The rows of the next epoch of `distribution`, this one's or that of one of its pipelines, by plan; or
-  /// null.
+  /// The rows of the next epoch of `distribution` (this dataset's, or that of one of its pipelines) by its
+  /// plan; null where it has no plan.
   std::shared_ptr<PlanRows> next_rows(const Distribution& distribution) const;
-  /// Steps an epoch of `distribution`; `only_complete`: that have the parts of all replicas.
+  /// Steps an epoch of `distribution`, nullopt where unknown. `only_complete`: counts only steps that have
+  /// the parts of all replicas.
   std::optional<std::int64_t> num_steps(const Distribution& distribution, bool only_complete) const;
 
   DistributionPtr distribution;
@@ -44,10 +47,11 @@ struct DistributedDataset::Impl {
   std::optional<std::int64_t> pipeline_steps(const Distribution& distribution, bool only_complete) const;
 };
 
-/// `DistributedDataset::sharding`.
+/// The text of `DistributedDataset::sharding`.
 std::string describe_sharding(const Distribution& distribution);
 
-/// The report of `DistributedDataset::explain`. `rows`: of the next epoch; may be null.
+/// The report of `DistributedDataset::explain`. `rows`: those of the next epoch, null for the sequential
+/// path; `steps`: as `DistributedDataset::num_steps`.
 std::string explain(const Distribution& distribution, const std::shared_ptr<PlanRows>& rows,
                     std::optional<std::int64_t> steps);
 

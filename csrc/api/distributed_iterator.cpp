@@ -50,7 +50,7 @@ DistributedIterator::Impl::Impl(DistributionPtr distribution, std::shared_ptr<Ep
 
 DistributedIterator::Impl::~Impl() { leave_peers(); }
 
-/// Tells the peers that no step follows here. At the end of the data nobody expects one.
+/// Tells the peers that no step follows here. At the end of the data no peer expects one.
 void DistributedIterator::Impl::leave_peers() noexcept {
   if (!link_ || fork_count_ != fork_count()) return;
   // A step that `next` refused ends the loop on every rank.
@@ -90,8 +90,8 @@ std::optional<PerReplica> DistributedIterator::Impl::take(bool only_complete) {
     }
   }
   if (watch.interrupt()) {
-    // Otherwise the pipeline may have been left anywhere: it is opened again where this iterator stands, but
-    // not now, because stopping it waits for functions that are running.
+    // A pipeline that does not survive an interrupt is in an unknown state. It is opened again at this
+    // iterator's position, but not now, because stopping it waits for functions that are running.
     interrupted_ = !source_ || !source_->survives_interrupt();
     std::rethrow_exception(watch.interrupt());
   }
@@ -101,7 +101,8 @@ std::optional<PerReplica> DistributedIterator::Impl::take(bool only_complete) {
   return hand_out(refuses_incomplete(only_complete));
 }
 
-/// As recorded: where partial batches are not handled, `next` ends at the first step that lacks a part.
+/// As recorded from tf.distribute: where partial batches are not handled, `next` ends at the first step that
+/// lacks a part.
 bool DistributedIterator::Impl::refuses_incomplete(bool only_complete) const {
   return only_complete && !distribution_->completes;
 }
@@ -112,7 +113,7 @@ bool DistributedIterator::Impl::hands_out(const BuiltStep* step, bool only_compl
 
 void DistributedIterator::Impl::open_with_peers() {
   if (link_->open()) {
-    // Steps that an agreement released are handed out before what happened after them.
+    // Steps that an agreement released are handed out before a failure that came after them is thrown.
     if (!agrees_) link_->check_alive();
     return;
   }
@@ -132,7 +133,8 @@ void DistributedIterator::Impl::open_with_peers() {
   if (epochs_) epochs_->adopt(at_.epoch, used_, at_.seed);
 }
 
-/// So that a rank without a row knows what its empty parts have to look like.
+/// A rank without rows cannot see the type of its elements; it learns the type of its empty parts from the
+/// others.
 void DistributedIterator::Impl::learn_spec(const std::vector<SpecPtr>& of_ranks) {
   auto completed = std::make_shared<Distribution>(*distribution_);
   completed->spec = complete_spec(completed->spec, of_ranks);
@@ -152,14 +154,14 @@ std::unique_ptr<StepSource> DistributedIterator::Impl::make_step_source() {
                                   execution_->counters->rounds, rows_before_);
 }
 
-/// Whether ranks take the same steps without a word: they assign one stream, and none can skip rows of it
-/// that others do not.
+/// Whether ranks take the same steps without communication: they split one stream, and no rank can skip rows
+/// of it that others do not skip.
 bool DistributedIterator::Impl::keeps_together(const IterContext& context) const {
   if (!distribution_->one_stream()) return false;
   return !distribution_->skips() || plan_rows(*distribution_, context) != nullptr;
 }
 
-/// The next step, made and not handed out; null at the end.
+/// The next step, built and not handed out yet; null at the end. Valid until `hand_out` or `stop`.
 BuiltStep* DistributedIterator::Impl::peek() {
   if (!ahead_) {
     if (!source_) source_ = make_step_source();
@@ -203,7 +205,7 @@ void DistributedIterator::Impl::load(const State& state) {
     at_.seed_agreed = !link_;
   }
   used_ = at_.start.position.step > 0;
-  // Saved before its first step, an iterator had not heard yet whose seed counts.
+  // An iterator that was saved before its first step had not yet agreed on a seed with the other ranks.
   seed_given_ = users_seed_ || used_;
   if (epochs_) epochs_->adopt(at_.epoch, used_, at_.seed);
 }
@@ -249,14 +251,15 @@ PerReplica DistributedIterator::get_next() {
 }
 
 Optional DistributedIterator::get_next_as_optional() {
-  // As recorded: where the data counts as endless, an end is an error.
+  // As recorded from tf.distribute: where the cardinality is infinite, an end is an error.
   if (impl_->endless()) return Optional(get_next());
   return Optional(impl_->take(/*only_complete=*/false));
 }
 
 const StepInfo& DistributedIterator::step_info() const {
   if (!impl_->info())
-    throw FailedPreconditionError("DistributedIterator.step_info: no step was handed out yet.");
+    throw FailedPreconditionError(
+        "DistributedIterator.step_info: no step was handed out yet; call next first.");
   return *impl_->info();
 }
 

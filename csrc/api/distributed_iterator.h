@@ -16,15 +16,16 @@
 
 namespace torch_distinput {
 
+/// `DistributedIterator` without its public face; methods as documented there.
 struct DistributedIterator::Impl {
  public:
-  /// `epochs`: the count that this iterator takes part in; may be null. `link`: to the other processes; null:
-  /// there are none. `seed_given`: the seed is the user's.
+  /// `epochs`: the count that this iterator takes part in; null: none. `link`: to the other processes; null:
+  /// there are none. `seed_given`: the user set the seed.
   Impl(DistributionPtr distribution, std::shared_ptr<EpochCount> epochs, EpochPosition at, bool stream_only,
        std::unique_ptr<PeerLink> link, bool seed_given);
   ~Impl();
 
-  /// The next step as `next` (`only_complete`) or `get_next_as_optional` hands it out.
+  /// The next step, as `next` (`only_complete`) or as `get_next_as_optional` returns it.
   std::optional<PerReplica> take(bool only_complete);
   const std::optional<StepInfo>& info() const noexcept { return info_; }
   bool endless() const noexcept { return distribution_->cardinality == kInfiniteCardinality; }
@@ -49,26 +50,26 @@ struct DistributedIterator::Impl {
   std::int64_t waits() const;
 
   DistributionPtr given_;
-  DistributionPtr distribution_;  // `given_`, or the rest of an epoch that other workers began
+  DistributionPtr distribution_;  // `given_`, or the rest of an epoch that another set of workers began
   std::shared_ptr<EpochCount> epochs_;
   EpochPosition at_;  // after the step last handed out
   bool stream_only_;
   std::unique_ptr<PeerLink> link_;
   bool users_seed_;
-  bool seed_given_;               // the user's, or a saved state's
+  bool seed_given_;               // the seed is the user's, or a saved state's
   std::int64_t rows_before_ = 0;  // of the epoch before the handshake, over all ranks
   std::shared_ptr<ExecutionContext> execution_;
-  DeviceTransferPtr transfer_;  // null before the first step is asked for, and where all stay on the host
-  bool agrees_ = false;         // source_ holds rounds with the other processes
+  DeviceTransferPtr transfer_;          // null before the first step, and where all parts stay on the host
+  bool agrees_ = false;                 // source_ agrees on steps with the other processes, in rounds
   std::unique_ptr<StepSource> source_;  // null before the first step is asked for, and after load
-  std::optional<BuiltStep> ahead_;      // made and not handed out
+  std::optional<BuiltStep> ahead_;      // built and not handed out yet
   std::exception_ptr error_;
   std::optional<StepInfo> info_;
   bool used_ = false;         // epochs_ knows that this epoch handed something out
   bool ended_ = false;        // no step follows
-  bool interrupted_ = false;  // source_ and ahead_ are not where this iterator is
+  bool interrupted_ = false;  // source_ and ahead_ are not at this iterator's position
   bool closed_ = false;
-  std::int64_t earlier_waits_ = 0;  // of the paths before source_
+  std::int64_t earlier_waits_ = 0;  // of the step sources before source_
   std::int64_t allocations_before_;
   int fork_count_;
 };

@@ -38,7 +38,7 @@ std::string path_text(const Node& node, const IterContext& context) {
   }
 }
 
-/// The lines of `node` below those of its inputs; several inputs are indented.
+/// Appends the lines of the inputs of `node`, then its own; several inputs are indented.
 void append(const Node& node, const IterContext& context, std::size_t indent, std::vector<Line>& lines) {
   const std::vector<NodePtr> inputs = node.inputs();
   for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -25,7 +25,7 @@ std::string path_text(const Distribution& distribution, const std::shared_ptr<Pl
                                                          : "on the arena");
 }
 
-/// Where ranks whose streams may end at different steps keep together.
+/// How ranks whose streams may end at different steps agree on them; "" where they need not.
 std::string agreement_text(const Distribution& distribution, bool plans) {
   const bool one_order = distribution.one_stream() && (plans || !distribution.skips());
   if (distribution.assignment.replicas.workers == 1 || one_order) return "";

@@ -54,7 +54,8 @@ DistributedDataset Strategy::distribute_datasets_from_function(
     }
     distribution->devices = devices_;
     distribution->completes = enable_partial_batch_handling && may_lack_parts(*distribution);
-    // As recorded: only the type of the elements is that of the last dataset.
+    // As recorded from tf.distribute: the type of the elements is that of the last dataset; the rest is the
+    // first's.
     if (!distribution->pipelines.empty()) distribution->spec = distribution->pipelines.back()->spec;
     return DistributedDataset(std::make_shared<DistributedDataset::Impl>(std::move(distribution), peers_));
   });

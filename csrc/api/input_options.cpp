@@ -31,7 +31,7 @@ void check_numbers(const InputOptions& options) {
                     options.peer_timeout, ".");
 }
 
-/// As recorded from tf.distribute.
+/// The same combinations are errors as in tf.distribute (recorded).
 void check_placement(const InputOptions& options) {
   if (!options.place_dataset_on_device) return;
   const bool per_replica = options.replication_mode == ReplicationMode::kPerReplica;
@@ -43,7 +43,7 @@ void check_placement(const InputOptions& options) {
                     "`replication_mode` is PER_REPLICA.");
 }
 
-/// The function cuts the data, so options that say how to do so would go unheard.
+/// The function decides how the data is split, so options that say how to split it would have no effect.
 void check_split(const InputOptions& options) {
   TORCH_CHECK_VALUE(options.split == Split::kTf, kFunction,
                     ": `split` must be \"tf\": the datasets that the function makes are not split.");

@@ -6,11 +6,12 @@
 
 namespace torch_distinput {
 
-/// The options of `distribute_dataset`. Throws c10::ValueError naming the field for a value out of range or a
-/// combination that means nothing, c10::NotImplementedError for replication per replica.
+/// Checks the options of `distribute_dataset`. Throws c10::ValueError naming the field for a value out of
+/// range or a combination without a meaning, c10::NotImplementedError for `ReplicationMode::kPerReplica`.
 void check_input_options(const InputOptions& options, const Replicas& replicas);
 
-/// The same for `distribute_datasets_from_function`. `per_replica`: replication per replica is supported.
+/// The same for `distribute_datasets_from_function`. `per_replica`: the strategy supports
+/// `ReplicationMode::kPerReplica`.
 void check_function_options(const InputOptions& options, bool per_replica);
 
 }  // namespace torch_distinput

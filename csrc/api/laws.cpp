@@ -14,7 +14,7 @@ namespace {
 
 const char* path_name(bool stream_only) { return stream_only ? "the sequential path" : "its own path"; }
 
-/// Not the first epoch, so that one that is forgotten shows.
+/// Not epoch 0, so that a state that loses its epoch is noticed.
 IterateOptions run_options(bool stream_only) { return {.epoch = 1, .seed = 7, .stream_only = stream_only}; }
 
 /// At most `most` elements as bytes.
@@ -71,7 +71,7 @@ void check_resume(const Dataset& dataset, bool ordered, std::int64_t most, bool 
   const IterateOptions options = run_options(stream_only);
   const Recording recording = record(dataset, options, most);
   if (!ordered && !recording.complete) return;
-  // An iterator that was used before must come out the same as a fresh one.
+  // An iterator that was used before must yield the same as a fresh one.
   DatasetIterator used = dataset.iterate(options);
   for (std::size_t start = 0; start < recording.positions.size(); ++start) {
     DatasetIterator fresh = dataset.iterate({.epoch = 0, .seed = 0, .stream_only = stream_only});

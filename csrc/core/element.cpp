@@ -10,7 +10,7 @@ namespace {
 
 std::int64_t size_of(const at::Tensor& tensor) { return static_cast<std::int64_t>(tensor.nbytes()); }
 
-/// Bytes that the rows between `offsets` take of `values`.
+/// Bytes of `values` that lie between the first and the last offset.
 std::int64_t bytes_between(const at::Tensor& offsets, const at::Tensor& values) {
   const auto* const bounds = static_cast<const std::int64_t*>(offsets.const_data_ptr());
   const std::int64_t items = bounds[offsets.size(0) - 1] - bounds[0];

@@ -29,7 +29,7 @@ struct HasType {
   }
 };
 
-/// A cheap look at every element: what fails it is left to `check_element`.
+/// A cheap check for every element; `check_element` then words the error for one that fails.
 bool has_type(const Element& element, const ElementSpec& type) {
   if (element.structure() != type.structure) return false;
   for (std::size_t leaf = 0; leaf < type.leaves.size(); ++leaf) {
@@ -87,7 +87,8 @@ SpecPtr SpecProbe::get(const std::function<SpecPtr()>& look) const {
     const std::lock_guard lock(mutex_);
     if (spec_ != nullptr) return spec_;
   }
-  // Users' code runs here: it may wait for a lock (the GIL) whose holder waits for ours.
+  // Users' code runs in `look`, so no lock is held: it may wait for the GIL, whose holder may wait for this
+  // mutex.
   SpecPtr found = look();
   const std::lock_guard lock(mutex_);
   if (spec_ == nullptr) spec_ = std::move(found);

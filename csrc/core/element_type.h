@@ -12,22 +12,22 @@
 
 namespace torch_distinput {
 
-/// The same type with its shape left open.
+/// The same type with unknown shape.
 LeafSpec without_shape(LeafSpec leaf);
 
-/// The spec that one element of a user's source promises for the others: its structure, kinds, dtypes and
-/// number of dims. The dims themselves are only expected.
+/// The spec of a user's source, taken from one of its elements: structure, kinds, dtypes and number of dims.
+/// The dims become unknown, and the element's are kept as `expected`.
 ElementSpec probed_spec(const Element& element);
 
-/// `spec` with its dims made unknown, and only expected.
+/// `spec` with unknown dims; those that it had are kept as `expected`.
 ElementSpec expected_only(ElementSpec spec);
 
-/// Holds the elements of a user's source to one structure, and each leaf to one kind and dtype: those of
-/// the element it sees first. Any thread may call.
+/// Checks that all elements of a user's source have one structure, and each leaf one kind and dtype: those of
+/// the first element. Safe from any thread.
 class ElementType {
  public:
-  /// Throws c10::ValueError naming `source`, the element's `number`, the leaf, what was expected and what
-  /// came.
+  /// Throws c10::ValueError naming `source`, the element's `number`, the leaf, the expected and the actual
+  /// type.
   void check(const Element& element, std::int64_t number, std::string_view source);
 
  private:
@@ -37,10 +37,11 @@ class ElementType {
   std::optional<ElementSpec> first_;
 };
 
-/// A spec that takes a look at the data, once. Any thread may call.
+/// A spec that is found by a look at the data and then kept. Safe from any thread.
 class SpecProbe {
  public:
-  /// The spec that `look` found at the first call that found one.
+  /// The spec that `look` returned at the first call where it was not null; null until then. `look` runs
+  /// without a lock, perhaps on several threads; what it throws is not kept.
   SpecPtr get(const std::function<SpecPtr()>& look) const;
 
  private:

@@ -8,10 +8,10 @@
 
 namespace torch_distinput {
 
-/// What `look(options)` finds in the first row of a dataset, an optional, for an op that has to see a row to
-/// know its spec. Where that row fails and `options` skip nothing, a few more are tried: options further down
-/// the chain may say to skip, and if none do the failure is the iterator's to report, not the spec's. Throws
-/// what `look` threw first if that does not help.
+/// What `look(options)` finds in the first row of a dataset (an optional), for an op that must see a row to
+/// know its spec. Where that row fails and `options` skip nothing, up to 7 failing rows are skipped: options
+/// later in the chain may say to skip, and if they do not, the iterator reports the failure. Throws what
+/// `look` threw first if that finds no row.
 template <class Look>
 auto first_row(const Options& options, const Look& look) {
   constexpr std::int64_t kMaxBadRows = 7;
@@ -24,7 +24,7 @@ auto first_row(const Options& options, const Look& look) {
     try {
       if (auto found = look(lenient)) return found;
     } catch (const std::exception&) {
-      // The first row's error says more than that there were several.
+      // The first row's error says more than an error about the number of failing rows.
     }
     throw;
   }

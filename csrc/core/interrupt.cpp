@@ -10,10 +10,10 @@ namespace {
 
 const std::function<void()> kNoCheck;
 thread_local const std::function<void()>* current = &kNoCheck;
-/// The innermost watch within the innermost scope.
+/// The innermost watch of the innermost scope; null: none.
 thread_local InterruptWatch* watches = nullptr;
 
-/// `check`, whose exceptions are reported.
+/// `check`, with its exceptions passed to `report_interrupt`.
 std::function<void()> reporting(std::function<void()> check) {
   return [check = std::move(check)] {
     try {

@@ -7,8 +7,8 @@
 
 namespace torch_distinput {
 
-/// For loops that may be long, such as reading again up to a saved position: each call looks at the clock,
-/// and about every 50 ms for an interrupt of this thread.
+/// For loops that may be long, such as reading again up to a saved position: each call reads the clock, and
+/// calls this thread's interrupt check about every 50 ms. One thread.
 class InterruptPoll {
  public:
   /// Throws what the interrupt check throws.

@@ -8,7 +8,8 @@
 namespace torch_distinput {
 
 /// While it lives, remembers the interrupt of this thread's InterruptScope: an interrupt that passes through
-/// a pipeline is no error of the pipeline, even where something on the way took it for one. Watches nest.
+/// a pipeline is not an error of the pipeline, even where an op turned it into one. Watches nest. Use it on
+/// the thread that made it.
 class InterruptWatch {
  public:
   InterruptWatch();
@@ -16,7 +17,7 @@ class InterruptWatch {
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 
-  /// The first one; null if there was none.
+  /// The first interrupt; null if there was none.
   const std::exception_ptr& interrupt() const noexcept { return interrupt_; }
 
  private:

@@ -8,11 +8,11 @@
 #include "torch_distinput/structure.h"
 
 /// \file
-/// What things are called in messages.
+/// Names of things in messages.
 
 namespace torch_distinput {
 
-/// `leaf ['x']`, or `the element` where it is its only leaf.
+/// `leaf ['x']` for leaf number `leaf`, or `the element` for a bare leaf.
 std::string leaf_name(const Structure& structure, std::size_t leaf);
 
 /// `AUTO`, `FILE`, ...

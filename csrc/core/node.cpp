@@ -20,7 +20,7 @@ std::int64_t Node::checked_cardinality() const {
   const std::int64_t count = cardinality();
   if (options().skip) return count;
   check_sources();
-  return cardinality();  // the files may be whole by now
+  return cardinality();  // files that could not be counted before may be complete now
 }
 
 LastNormalizationPtr Node::last_normalization() const {

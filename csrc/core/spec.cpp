@@ -40,7 +40,7 @@ std::optional<Dims>* shape_of(LeafSpec& leaf) {
   return const_cast<std::optional<Dims>*>(shape_of(std::as_const(leaf)));
 }
 
-/// The dims a probe saw, or null where there are none to keep in step with the shape.
+/// The dims that a probe saw, or null where there are none.
 Dims* expected_of(LeafSpec& leaf) {
   return std::visit(
       [](auto& spec) -> Dims* {
@@ -93,7 +93,8 @@ bool leaf_fits(const LeafSpec& actual, const LeafSpec& declared) {
   return without_shape(actual) == without_shape(declared) && fits(*shape_of(declared), **shape_of(actual));
 }
 
-/// What to do about a leaf that is not as declared, where that is not plain; begins with a space.
+/// What the user should do about a leaf that does not fit, where the types alone do not show it. Begins with
+/// a space.
 std::string advice(const LeafSpec& actual, const LeafSpec& declared) {
   const bool strings = std::holds_alternative<StringSpec>(actual);
   if (strings && std::holds_alternative<StringSpec>(declared) &&
@@ -112,7 +113,7 @@ std::optional<Dims> merge_shapes(const std::optional<Dims>& a, const std::option
   return merged;
 }
 
-/// Dims of a zero-row tensor: dim 0 is 0, then declared, expected or 0.
+/// Dims of a zero-row tensor: dim 0 is 0; the others are the declared, else the expected ones, else 0.
 Dims zero_row_dims(const std::optional<Dims>& shape, const Dims& expected) {
   Dims dims = shape ? *shape : expected;
   if (dims.empty()) return {0};
@@ -147,7 +148,7 @@ Leaf zero_row_leaf(const LeafSpec& leaf) {
           },
           [](const OpaqueSpec& spec) -> Leaf { return Opaque{{}, zero_row_dims(spec.shape, {}), ""}; },
           [](const DatasetSpec&) -> Leaf {
-            C10_THROW_ERROR(TypeError, "zero rows: a dataset leaf has no zero-row value.");
+            C10_THROW_ERROR(TypeError, "zero_rows: a dataset leaf has no zero-row value.");
           },
       },
       leaf);

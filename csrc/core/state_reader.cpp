@@ -81,7 +81,7 @@ const State::List& StateReader::list(std::string_view field, std::size_t size) c
 }
 
 void check_rows_of_endless(std::string_view reader, std::int64_t elements, std::int64_t rows) {
-  // So many elements in a row may be without rows, and so many rows may be in one element.
+  // Bounds on the elements without rows, and on the rows of one element, that a position may imply.
   constexpr std::int64_t kMaxEmpty = std::int64_t{1} << 20;
   constexpr std::int64_t kMaxRows = std::int64_t{1} << 31;
   TORCH_CHECK_VALUE(elements - rows <= kMaxEmpty && rows / kMaxRows <= elements, reader,

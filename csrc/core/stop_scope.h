@@ -8,12 +8,13 @@
 
 namespace torch_distinput {
 
-/// Ends a wait whose end nobody needs any more. No std::exception: it is no failure of a row.
+/// Ends a wait whose result is no longer needed. Not a std::exception, so that it does not count as the
+/// failure of a row.
 struct Stopped {};
 
-/// For a thread that reads ahead: while one lives, waits of this thread in the library (for a pipe, for
-/// another thread) end with Stopped soon after `stopped` has become true, so that whoever joins the thread
-/// does not wait for data.
+/// For a thread that reads ahead. While one lives, waits of this thread in the library (for a pipe, for
+/// another thread) throw Stopped soon after `stopped` returns true, so that joining the thread does not wait
+/// for data.
 class StopScope {
  public:
   explicit StopScope(std::function<bool()> stopped)

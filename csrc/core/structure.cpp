@@ -16,8 +16,8 @@ struct InternTable {
   std::unordered_map<std::string, StructurePtr> entries;
 };
 
-/// Never destroyed: structures may be built while the process exits. Pipelines
-/// have few distinct structures, so entries stay for the life of the process.
+/// Never destroyed, because structures may be built while the process exits. Pipelines have few distinct
+/// structures, so entries stay as long as the process.
 InternTable& intern_table() {
   static auto* table = new InternTable;
   return *table;

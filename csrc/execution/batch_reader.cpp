@@ -24,7 +24,7 @@ namespace {
                                        leaf_name(structure, leaf), " has ", rows, "."));
 }
 
-/// Rows of a batch, by the dims of its leaves.
+/// Rows of a batch. Throws c10::ValueError where its leaves do not have one number of rows.
 std::int64_t count_rows(const Element& batch, std::string_view op) {
   if (const auto rows = batch.rows()) return *rows;
   const ElementSpec spec = spec_of(batch);
@@ -95,7 +95,7 @@ void BatchReader::load(const State& state) {
   rows_ = row_ = 0;
   if (!in_batch) return;
   TORCH_CHECK_VALUE(read(), op_, ": the saved position is in a batch that the input no longer has.");
-  TORCH_CHECK_VALUE(row <= rows_, op_, ": the saved position is behind row ", row,
+  TORCH_CHECK_VALUE(row <= rows_, op_, ": the saved position is after row ", row,
                     " of a batch, but the batch has ", rows_, " rows.");
   row_ = row;
 }

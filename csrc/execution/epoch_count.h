@@ -7,20 +7,21 @@
 
 namespace torch_distinput {
 
-/// The epochs of one dataset handle and its copies, and its seed. Any thread may call.
+/// Counts the epochs of a dataset handle and its copies, and keeps their seed. Safe from any thread.
 class EpochCount {
  public:
-  /// The epoch of a new iterator: the next one if an iterator of the current one handed anything out.
+  /// The epoch of a new iterator: the next one if an iterator of the current one has handed anything out.
   std::int64_t begin();
   /// What `begin` would return.
   std::int64_t peek();
-  /// An iterator of `epoch` handed something out.
+  /// Notes that an iterator of `epoch` has handed something out.
   void mark_used(std::int64_t epoch);
-  /// The next iterator runs `epoch`.
+  /// Makes `epoch` the epoch of the next iterator.
   void pin(std::int64_t epoch);
-  /// An iterator was restored: its epoch is the current one, its seed that of later iterators.
+  /// Notes that an iterator was restored: its epoch becomes the current one, its seed that of later
+  /// iterators. `used`: the restored iterator had handed something out.
   void adopt(std::int64_t epoch, bool used, std::uint64_t seed);
-  /// The seed of iterators that are given none, drawn at the first call.
+  /// The seed of iterators that are given none; drawn at the first call.
   std::uint64_t seed();
 
  private:

@@ -13,29 +13,30 @@ class Executor;
 class BufferPool;
 struct Counters;
 
-/// What the iterators of one pipeline run on. Made by `make_execution_context` in ops/.
+/// What the iterators of one pipeline run on; all iterators of the pipeline share it.
 struct ExecutionContext {
   Options options;                     ///< of the whole pipeline
   std::shared_ptr<Executor> executor;  ///< the arena; never runs users' code
   std::shared_ptr<BufferPool> pool;    ///< batch memory
-  std::shared_ptr<Counters> counters;
-  /// Ops whose work a device does after the copy of their elements: their iterators pass these on as they
-  /// are.
+  std::shared_ptr<Counters> counters;  ///< what the iterator's `stats` return
+  /// Ops whose work a device does after elements are copied to it: their iterators pass elements on
+  /// unchanged.
   std::vector<const Node*> left_to_devices = {};
-  /// Other processes read the same stream: everywhere it must have one order, whatever was allowed.
+  /// True where other processes read the same stream: its order must be the same in all of them, even where
+  /// the options allow any order.
   bool one_order = false;
 
-  /// Whether an op that runs calls side by side has to hand on their results in order.
+  /// Whether an op that runs calls in parallel must pass on their results in order.
   bool keeps_order(bool op_is_deterministic) const {
     return one_order || (op_is_deterministic && options.deterministic.value_or(true));
   }
 };
 
-/// What iterators of a pipeline with these options run on: the process's arena (or
-/// one of `num_threads`), the process's buffer pool, fresh counters.
+/// The context of a pipeline with these options: the process's arena (or one of `num_threads` threads), the
+/// process's buffer pool and new counters. Throws c10::ValueError for options out of range.
 std::shared_ptr<ExecutionContext> make_execution_context(const Options& options);
 
-/// The context of epoch `epoch` under base seed `seed`.
+/// The context in which the last node of a pipeline is opened, for epoch `epoch` and base seed `seed`.
 IterContext epoch_context(std::shared_ptr<ExecutionContext> execution, std::uint64_t seed, std::int64_t epoch,
                           bool stream_only);
 

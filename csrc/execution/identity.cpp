@@ -15,14 +15,15 @@
 namespace torch_distinput {
 namespace {
 
-/// The rows of the batches that `node` yields, also behind ops that keep batches whole but hide their size.
+/// The rows of the batches that `node` yields, also after ops that keep batches whole but do not tell their
+/// size.
 std::optional<std::int64_t> rows_a_batch(const Node& node) {
   if (const auto size = node.batch_size()) return size;
   const std::vector<NodePtr> inputs = node.inputs();
   return node.traits().row_wise && inputs.size() == 1 ? rows_a_batch(*inputs.front()) : std::nullopt;
 }
 
-/// The batch size of the inputs, for an op whose positions mean something else with another one.
+/// The batch size of the inputs, for an op whose positions would mean something else with another batch size.
 std::string dependence_on_batches(const Node& node) {
   if (node.traits().row_wise) return "";
   for (const NodePtr& input : node.inputs()) {
@@ -31,8 +32,8 @@ std::string dependence_on_batches(const Node& node) {
   return "";
 }
 
-/// Positions are saved with their pipeline, and the types of wide rows are long: then their beginning and a
-/// hash of the whole.
+/// Each saved position holds its pipeline's identity, and the types of rows with many leaves are long. Long
+/// text is shortened to its beginning and a hash of the whole.
 std::string shortened(std::string text) {
   constexpr std::size_t kLongest = 120;
   constexpr std::size_t kHashDigits = 16;
@@ -41,7 +42,7 @@ std::string shortened(std::string text) {
   return text.substr(0, kLongest - kHashDigits) + "...#" + hash;
 }
 
-/// `branch` says which input of which op the lines belong to: `zip[0]: `.
+/// `branch` is the prefix of the lines: which input of which op they belong to, such as `zip[0]: `.
 void append(const Node& node, const std::string& branch, State::List& ops) {
   const std::vector<NodePtr> inputs = node.inputs();
   for (std::size_t i = 0; i < inputs.size(); ++i) {

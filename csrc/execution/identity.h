@@ -8,13 +8,12 @@
 
 namespace torch_distinput {
 
-/// What must be equal for a saved position of `node` to make sense: the
-/// `identity` of each op from source to sink, as a list of strings. The size of
-/// the last `batch` is left out when nothing after it depends on it.
+/// What must be equal for a saved position of `node` to be valid: the `identity` of each op, from the sources
+/// to `node`, as a list of strings. The size of the last `batch` is left out where nothing after it depends
+/// on it.
 State pipeline_identity(const NodePtr& node);
 
-/// Throws c10::ValueError naming the first difference between a saved identity
-/// and this pipeline's.
+/// Throws c10::ValueError naming the first difference between a saved identity and this pipeline's.
 void check_identity(const State& saved, const State& current);
 
 }  // namespace torch_distinput

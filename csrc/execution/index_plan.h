@@ -10,8 +10,8 @@
 
 namespace torch_distinput {
 
-/// A plan whose elements are elements of one input plan in another order or
-/// choice: a subclass says which, everything else is forwarded.
+/// A plan whose elements are elements of one input plan, in another order or a selection of them. A subclass
+/// maps the positions; everything else is forwarded.
 class IndexPlan : public Plan {
  public:
   PlanTraits traits() const override { return input_->traits(); }

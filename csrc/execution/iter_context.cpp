@@ -5,7 +5,7 @@
 namespace torch_distinput {
 namespace {
 
-/// Keep keys of ops with and without a seed of their own apart.
+// They make the keys of ops with and without a seed of their own differ.
 constexpr std::uint64_t kOwnSeed = 1;
 constexpr std::uint64_t kBaseSeed = 2;
 

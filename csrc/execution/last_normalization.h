@@ -8,12 +8,12 @@
 
 namespace torch_distinput {
 
-/// A `normalize_images` that a device can do after the copy, so that bytes and not floats cross the bus: what
-/// `Node::last_normalization` finds.
+/// A `normalize_images` that a device can do after the copy, so that bytes and not floats cross the bus; the
+/// result of `Node::last_normalization`.
 struct LastNormalization {
   const Node* node;  ///< lives as long as the pipeline; goes to `ExecutionContext::left_to_devices`
-  ImageNormalization normalization;
-  SpecPtr from;  ///< of the elements that are copied
+  ImageNormalization normalization;  ///< what the device must compute
+  SpecPtr from;                      ///< type of the elements before it, which are copied
 };
 
 }  // namespace torch_distinput

@@ -10,8 +10,8 @@
 
 namespace torch_distinput {
 
-/// A plan whose elements are those of several plans, one after the other: a
-/// subclass says where each part begins, requests are split and forwarded.
+/// A plan whose elements are those of several plans, the parts, one after the other. A subclass says where
+/// each part begins; requests are split and forwarded.
 class PartPlan : public Plan {
  public:
   void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
@@ -26,13 +26,15 @@ class PartPlan : public Plan {
     std::int64_t part;
     std::int64_t position;
   };
-  /// Where element `position` of the whole is. Grows with `position`.
+  /// The place of element `position` of the whole. Increases with `position`.
   virtual Place locate(std::int64_t position) const = 0;
+  /// Part `index`, as `locate` names it. Safe from any thread, as every method of a plan.
   virtual PlanPtr part(std::int64_t index) const = 0;
 
  private:
   using Forward = std::function<void(const Plan& part, std::span<std::int64_t> positions,
                                      std::span<const std::int64_t> slots)>;
+  /// Calls `forward` once for each part that `positions` touch. `slots` as in `gather`.
   void split(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
              const Forward& forward) const;
 };

@@ -27,7 +27,8 @@ struct Chunk {
   std::exception_ptr error;
 };
 
-/// Fetches [begin, end). When that fails, one by one up to the element that fails; not after an interrupt.
+/// Fetches [begin, end). Where that fails, and not by an interrupt, fetches one by one up to the element that
+/// fails.
 Chunk fetch_chunk(const Plan& plan, std::int64_t begin, std::int64_t end) {
   const InterruptWatch watch;
   std::vector<std::int64_t> positions(static_cast<std::size_t>(end - begin));
@@ -76,10 +77,11 @@ class PlanIterator final : public Iterator {
 
   void load(const State& state) override {
     const StateReader saved(state, "state");
-    TORCH_CHECK_VALUE(saved.has("path") && saved.at("path") == State("random access"),
-                      "state: saved in the sequential path, but this pipeline runs as a plan.");
+    TORCH_CHECK_VALUE(
+        saved.has("path") && saved.at("path") == State("random access"),
+        "state: saved on the sequential path, but this pipeline runs on the random-access path.");
     const bool by_row = rows_known_ && saved.has("row");
-    // With batches of another size there were others.
+    // The position may count batches of another size, so only the row tells where to go on.
     const std::int64_t position = saved.count("position", by_row ? kMaxCounted : most_elements());
     const std::int64_t row = by_row ? saved.count("row") : 0;
     if (by_row && plan_->size() == kEndless) check_rows_of_endless("state", position, row);
@@ -113,7 +115,7 @@ class PlanIterator final : public Iterator {
       cut_ = Segment{position_, row - first, plan_->rows(position_)};
   }
 
-  /// The last element that starts at or before `row`; the size when `row` is behind all rows.
+  /// The last element that starts at or before `row`; the plan's size when `row` is after all rows.
   std::int64_t element_of_row(std::int64_t row) const {
     std::int64_t high = 1;
     while (high < plan_->size() && plan_->rows_before(high) <= row)
@@ -145,7 +147,8 @@ class PlanIterator final : public Iterator {
       chunk = begin();
     }
     if (watch.interrupt()) {
-      // In a function that this thread ran. What was made is made again, from where this iterator stands.
+      // A function that this thread ran was interrupted. What was made is made again, from this iterator's
+      // position.
       interrupted_ = true;
       std::rethrow_exception(watch.interrupt());
     }
@@ -164,8 +167,9 @@ class PlanIterator final : public Iterator {
     return chunk;
   }
 
-  /// Makes elements here until it is known how to read ahead. The first one is often far slower than others
-  /// (new memory, cold caches), so it decides alone only where it was slow enough.
+  /// Makes elements in this thread until it is known how to read ahead. The first element is often far slower
+  /// than the others (new memory, cold caches), so it decides alone only where it took more than 5 ms
+  /// (`is_quick`).
   Chunk begin() {
     const PlanTraits traits = plan_->traits();
     const bool tiny = first_ && is_tiny(traits, *execution_, *first_);
@@ -200,13 +204,13 @@ class PlanIterator final : public Iterator {
   std::shared_ptr<const ExecutionContext> execution_;
   bool rows_known_;
 
-  std::int64_t position_ = 0;   ///< of the element that `next` hands out
+  std::int64_t position_ = 0;   ///< of the element that `next` returns
   std::int64_t row_ = 0;        ///< rows before it, where known
-  std::optional<Segment> cut_;  ///< what is left of that element, when not all of it
+  std::optional<Segment> cut_;  ///< the rows that are left of that element, where these are not all
   std::vector<Element> ready_;
   std::size_t used_ = 0;  ///< how many of `ready_` were handed out
   std::exception_ptr error_;
-  bool interrupted_ = false;  ///< `producer_` is not where this iterator is
+  bool interrupted_ = false;  ///< `producer_` is not at this iterator's position
   std::int64_t waits_ = 0;
   std::optional<Sample> first_;                     ///< what the first element cost
   std::optional<OrderedProducer<Chunk>> producer_;  ///< none before the first `next`

@@ -9,13 +9,14 @@
 
 namespace torch_distinput {
 
-/// An iterator that hands out the elements of `plan` in order. Reads nothing before the first `next`; then a
-/// native plan is read ahead on the execution context's arena, a one that runs users' code on threads of its
-/// own where read-ahead or parallel calls were asked for, else in the caller's thread.
+/// An iterator that returns the elements of `plan` in order. Reads nothing before the first `next`. A native
+/// plan is then read ahead on the execution context's arena, one that waits for files on a thread pool of its
+/// own. A plan that runs users' code is read ahead on a thread pool where read-ahead or parallel calls were
+/// asked for, else it runs in the caller's thread.
 ///
-/// `next` keeps the position when it throws; the error is thrown again at each later call until `load`.
-/// The position is the element's and, where rows are known, the row's: a plan of the same rows in batches
-/// of another size goes on at that row, first with the rest of the batch it lies in.
+/// `next` keeps the position when it throws; the error is thrown again at each later call until `load`. The
+/// position is the element's and, where rows are known, the row's: after a restore, a plan of the same rows
+/// in batches of another size goes on at that row, first with the rest of the batch that holds it.
 IteratorPtr make_plan_iterator(PlanPtr plan, std::shared_ptr<const ExecutionContext> execution);
 
 }  // namespace torch_distinput

@@ -7,7 +7,7 @@
 
 namespace torch_distinput {
 
-/// What a runner has to know about a plan made of two others.
+/// The traits of a plan that is made of two others.
 inline PlanTraits join(const PlanTraits& a, const PlanTraits& b) {
   return {.runs_user_code = a.runs_user_code || b.runs_user_code,
           .blocks = a.blocks || b.blocks,

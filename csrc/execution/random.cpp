@@ -31,7 +31,7 @@ at::Generator random() {
   if (scope == nullptr || scope->index_ >= scope->numbers_.size()) {
     throw FailedPreconditionError(
         "random: there is no current row; call it inside a function that map, filter, flat_map or "
-        "interleave runs, on the thread that it was called on.");
+        "interleave runs, on the thread that the function was called on.");
   }
   if (!scope->generator_) {
     const auto number = static_cast<std::uint64_t>(scope->numbers_[scope->index_]);

@@ -10,18 +10,19 @@ namespace torch_distinput {
 namespace {
 
 constexpr std::int64_t kDefaultBytes = std::int64_t{64} << 20;
-/// A thread that was woken should find this much to do: waking it takes 20 us, and it looks for more work for
-/// some hundred us before it sleeps again.
+/// The work that a woken thread should find: waking it takes 20 us, and it looks for more work for some
+/// hundred us before it sleeps again.
 constexpr std::int64_t kBurstBytes = std::int64_t{512} << 10;
 constexpr std::chrono::microseconds kBurstTime{1000};
 constexpr std::int64_t kMaxBurst = 32;
 constexpr std::int64_t kTinyBytes = 4096;
 constexpr std::chrono::microseconds kTinyTime{100};
-/// Elements made faster than this gain nothing from another thread: taking them over costs as much.
+/// Elements made faster than this gain nothing from another thread: passing them between threads costs as
+/// much.
 constexpr std::chrono::microseconds kInlineTime{2};
 constexpr std::chrono::milliseconds kQuickTime{5};
 
-/// Elements that the pipeline asks to be read ahead; -1: it does not say.
+/// Elements that the pipeline asks to read ahead; -1: it does not ask.
 std::int64_t asked_depth(const PlanTraits& traits, const Options& options) {
   if (traits.read_ahead >= 0) return traits.read_ahead;
   return options.prefetch.value_or(-1);
@@ -71,7 +72,7 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
     const std::int64_t by_time = std::chrono::nanoseconds(kBurstTime).count() / time;
     burst = std::clamp<std::int64_t>(std::min(kBurstBytes / bytes, by_time), 1, kMaxBurst);
   }
-  // Two bursts a thread: one being used up while the other is made.
+  // Two bursts for each thread: one is used up while the other is made.
   std::int64_t elements = asked > 0 ? asked : 2 * threads * burst * result.chunk;
   elements = std::max(elements, traits.num_parallel_calls);
   const std::int64_t most = prefetch_bytes(execution.options) / bytes;

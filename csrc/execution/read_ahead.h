@@ -13,32 +13,35 @@ namespace torch_distinput {
 
 /// How a plan is read ahead.
 struct ReadAhead {
-  std::shared_ptr<Executor> executor;  ///< without threads: not at all
+  std::shared_ptr<Executor> executor;  ///< without threads: nothing is read ahead
   std::int64_t chunk = 1;              ///< consecutive elements fetched with one call
   std::int64_t depth = 1;              ///< chunks ready or being made
   std::int64_t burst = 1;              ///< chunks a thread makes in one go
 };
 
-/// What was seen of a plan's elements: the bytes of one, and the time to make it.
+/// The measured cost of a plan's elements.
 struct Sample {
-  std::int64_t bytes;
-  std::chrono::nanoseconds time;
+  std::int64_t bytes;             ///< of one element
+  std::chrono::nanoseconds time;  ///< to make one element
 };
 
 /// Consecutive elements that are made together when they are tiny.
 inline constexpr std::int64_t kTinyChunk = 32;
 
-/// Whether elements should be made several at a time, because handing them over one by one would cost more
-/// than making them. Not where the pipeline asks that nothing be read ahead.
+/// Whether elements should be made several at a time, because passing them between threads one by one would
+/// cost more than making them: at most 4 KiB and 100 us each. False where the pipeline asks that nothing be
+/// read ahead.
 bool is_tiny(const PlanTraits& traits, const ExecutionContext& execution, const Sample& sample);
 
-/// Whether a second element should be made, to see what elements cost, before anything is read ahead.
+/// Whether a second element should be measured before anything is read ahead: one that took at most 5 ms says
+/// little about the others.
 bool is_quick(const PlanTraits& traits, const Sample& sample);
 
 /// Bytes that may be read ahead: the option `prefetch_bytes`, else 64 MiB.
 std::int64_t prefetch_bytes(const Options& options);
 
-/// Decides from what the pipeline asks for and, where it leaves the choice, from the elements.
+/// How to read a plan ahead: as the pipeline asks and, where it leaves the choice, by the cost of its
+/// elements.
 ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& execution,
                             const Sample& sample);
 

@@ -13,10 +13,11 @@
 namespace torch_distinput {
 namespace {
 
-/// With fewer rows a fraction says nothing as long as more may come.
+/// Rows from which a fraction is checked while more rows may come: with fewer it says too little.
 constexpr std::int64_t kFractionFrom = 100;
 
-/// Text of the exception being handled. What is no std::exception is no failed row: it goes on.
+/// Text of the exception being handled. An exception that is not a std::exception is not the failure of a row
+/// (`Stopped`): it is thrown on.
 std::string current_error_text() {
   try {
     throw;

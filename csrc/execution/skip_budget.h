@@ -14,34 +14,35 @@ namespace torch_distinput {
 
 struct Counters;
 
-/// Counts the rows that one iterator of a fallible op drops where the options say
-/// to skip, and raises when they are too many. One thread at a time.
+/// Counts the rows that one iterator of a fallible op skips where the options say so, and throws where they
+/// are too many. One thread at a time.
 class SkipBudget {
  public:
   /// `op` names the op in messages.
   SkipBudget(const IterContext& context, std::string op);
 
-  /// A row came through.
+  /// Counts a row that did not fail.
   void pass() noexcept { ++seen_; }
 
-  /// A row failed; call it where the exception is caught. Returns when the row
-  /// is to be skipped. Otherwise rethrows the exception, or throws
-  /// c10::ValueError when one row more than the limits allow has failed.
+  /// Counts a row that failed. REQUIRES: called in the handler of the row's exception. Returns where the row
+  /// is to be skipped. Otherwise rethrows the exception, or throws c10::ValueError where more rows have
+  /// failed than the limits allow.
   void fail();
 
-  /// There are no more rows; call it at every `next` after the last one. Throws c10::ValueError where more
-  /// than `max_fraction` has failed, however few rows there were: an epoch must not come to nothing unseen.
+  /// The rows have ended; call it at every `next` after the last row. Throws c10::ValueError where more than
+  /// `max_fraction` of the rows failed, however few they are: an epoch must not lose most of its rows
+  /// unnoticed.
   void end() const;
 
-  /// Null where nothing is skipped.
+  /// The counts; null where the options do not say to skip.
   State save() const;
-  /// A null state stands for no rows seen.
+  /// A null state means no rows seen. Throws c10::ValueError for a damaged one.
   void load(const State& state);
 
  private:
   void check_count() const;
   void check_fraction() const;
-  /// ` allows no more. The last error: ...`; after a restart nobody knows it.
+  /// ` allows no more. The last error: ...`. The last error is not saved, so it is missing after a restore.
   std::string ending() const;
 
   std::string op_;
@@ -49,7 +50,7 @@ class SkipBudget {
   std::shared_ptr<Counters> counters_;
   std::int64_t seen_ = 0;
   std::int64_t skipped_ = 0;
-  bool is_part_;  ///< of the data: its end is not theirs
+  bool is_part_;  ///< as in `IterContext`
   std::string last_error_;
 };
 

@@ -10,8 +10,8 @@
 
 namespace torch_distinput {
 
-/// Base of the ops with one input. Unless overridden, elements have the input's
-/// type, number and batch size, and sharding by file looks through the op.
+/// Base of the ops with one input. Unless overridden, elements have the input's type, number and batch size,
+/// and sharding by file looks through the op.
 class UnaryNode : public Node {
  public:
   explicit UnaryNode(NodePtr input) : input_(std::move(input)) {}

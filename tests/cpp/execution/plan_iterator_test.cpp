@@ -156,7 +156,7 @@ TEST(PlanIterator, FindsTheRowOfEndlessData) {
 TEST(PlanIterator, RefusesPositionsThatAreNoneOfItsOwn) {
   IteratorPtr iterator = iterator_of(Dataset::range(3));
   EXPECT_EQ(error_of<c10::ValueError>([&] { iterator->load(State().set("input", 3)); }),
-            "state: saved in the sequential path, but this pipeline runs as a plan.");
+            "state: saved on the sequential path, but this pipeline runs on the random-access path.");
   EXPECT_EQ(error_of<c10::ValueError>(
                 [&] { iterator->load(State().set("path", "random access").set("position", 4)); }),
             "state: the saved `position` must be in [0, 3], but is 4.");
