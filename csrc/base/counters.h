@@ -6,7 +6,7 @@
 
 namespace torch_distinput {
 
-/// A statistic. Any thread may add and read; it orders nothing (relaxed).
+/// A count for statistics. Safe from any thread; relaxed, so it orders no other memory accesses.
 class Counter {
  public:
   void add(std::int64_t amount = 1) noexcept { value_.fetch_add(amount, std::memory_order_relaxed); }
@@ -16,20 +16,21 @@ class Counter {
   std::atomic<std::int64_t> value_{0};
 };
 
-/// `Counters` at one moment. The fields are read one after the other, not as one.
+/// The values of `Counters`. The fields are read one after the other, so they may not belong to one moment.
 struct CountersSnapshot {
-  std::int64_t batches = 0;  ///< Batches handed to the consumer.
+  std::int64_t batches = 0;  ///< Elements (or steps) handed to the consumer.
   std::int64_t rows = 0;     ///< Rows in them.
   std::int64_t bytes = 0;    ///< Bytes in them.
-  std::int64_t waits = 0;    ///< How often the consumer had to sleep for a batch.
+  std::int64_t waits = 0;    ///< Times the consumer slept until an element was ready.
   std::int64_t skipped = 0;  ///< Rows or batches left out by `on_error="skip"`.
   std::int64_t rounds = 0;   ///< Rounds of agreement with other processes.
 };
 
-/// What an iterator did so far. Allocations are counted by `BufferPool::stats`.
+/// What an iterator has done so far. Allocations are counted by `BufferPool::stats`. Safe from any thread.
 struct Counters {
   Counter batches, rows, bytes, waits, skipped, rounds;
 
+  /// The present values.
   CountersSnapshot snapshot() const noexcept {
     return {.batches = batches.value(),
             .rows = rows.value(),

@@ -3,8 +3,9 @@
 
 namespace torch_distinput {
 
-/// How many forks lie between this process and the one that loaded the library. Cheaper than the
-/// process id, which costs a system call.
+/// The number of forks between the process that loaded the library and this one: an object that was made at
+/// another count belongs to a parent process. Cheaper than the process id, which costs a system call. Safe
+/// from any thread.
 int fork_count() noexcept;
 
 }  // namespace torch_distinput

@@ -8,13 +8,15 @@
 
 namespace torch_distinput {
 
-/// Called on the waiting thread, without any lock, about every `kPollInterval` while it waits. It may
-/// throw (Ctrl-C): the wait is abandoned, nothing is lost, and waiting again works.
+/// A function that a waiting thread calls about every `kPollInterval`, without any lock. It may throw
+/// (Ctrl-C): that ends the wait, nothing is lost, and the caller may wait again. Empty: the thread sleeps
+/// without interruption.
 using Poll = std::function<void()>;
 
 inline constexpr std::chrono::milliseconds kPollInterval{50};
 
-/// Waits on `wake` until `done()`, which is called with `lock` held. When `poll` throws, `lock` is unlocked.
+/// Waits on `wake` until `done()` is true; `done` is called with `lock` held. Returns with `lock` held; where
+/// `poll` throws, `lock` is unlocked.
 template <class Done>
 void wait_polling(std::condition_variable& wake, std::unique_lock<std::mutex>& lock, const Poll& poll,
                   Done done) {

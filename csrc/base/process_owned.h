@@ -8,10 +8,10 @@
 
 namespace torch_distinput {
 
-/// Owns state that this process's threads share (locks, condition variables, rings).
+/// Owns state that threads of this process share (locks, condition variables, rings).
 ///
-/// In a forked child those threads do not exist, a lock may stay locked for ever and destroying a
-/// condition variable may hang. There the state is abandoned (leaked), not destroyed.
+/// In a forked child those threads do not exist: a lock may stay locked, and destroying a condition variable
+/// may hang. There the state is leaked instead of destroyed.
 template <class State>
 class ProcessOwned {
  public:
@@ -28,7 +28,7 @@ class ProcessOwned {
   State* operator->() const noexcept { return state_.get(); }
   State& operator*() const noexcept { return *state_; }
 
-  /// A reference for a task or thread that may outlive this owner.
+  /// A shared reference for a task or thread that may outlive this owner.
   const std::shared_ptr<State>& share() const noexcept { return state_; }
 
  private:

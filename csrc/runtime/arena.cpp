@@ -31,8 +31,8 @@ class SerialExecutor final : public Executor {
   int concurrency() const noexcept override { return 0; }
 };
 
-/// An arena whose workers go to sleep as soon as there is nothing to do, where oneTBB offers that: by default
-/// they spin for about a millisecond first and take that time from the consumer's own work.
+/// An arena whose threads sleep as soon as there is nothing to do, where oneTBB offers that. By default they
+/// spin for about a millisecond first, which takes CPU time from the consumer.
 tbb::task_arena make_task_arena(int threads) {
   constexpr unsigned kReservedForMasters = 0;
 #ifdef TBB_HAS_PARALLEL_PHASE
@@ -71,14 +71,14 @@ class Arena final : public Executor {
 
  private:
   int threads_;
-  // oneTBB counts the caller as one of its threads and starts one less than there are CPUs. Our callers
-  // mostly sleep or feed a device, so the arenas may use every CPU.
+  // oneTBB counts the caller as one of its threads and starts one less than there are CPUs. Callers of this
+  // library mostly sleep or feed a device, so the arenas may use every CPU.
   tbb::global_control worker_per_cpu_;
   tbb::task_arena arena_;
 };
 
-/// Whether this process is a forked child of the one whose oneTBB threads exist; the first caller
-/// becomes that process.
+/// Whether this process is a forked child of the process that has the oneTBB threads. The first caller's
+/// process is the one that has them.
 bool inherited_arena() {
   static std::atomic<pid_t> owner{0};
   const pid_t self = ::getpid();
@@ -105,8 +105,8 @@ int available_cpus() {
 
 std::shared_ptr<Executor> shared_arena() {
   if (inherited_arena()) return serial_executor();
-  // Leaked: at exit, static destruction has no order against oneTBB's own threads and against users
-  // that still hold an iterator.
+  // Leaked: at exit, static destruction is not ordered with oneTBB's own threads nor with users' iterators
+  // that are still alive.
   static const auto* const arena =
       new std::shared_ptr<Executor>(make_arena(std::max(1, available_cpus() / local_world_size())));
   return *arena;

@@ -18,34 +18,34 @@
 
 namespace torch_distinput {
 
-/// A first-in first-out queue of at most `capacity` items. Any number of threads may push and pop. Close it
-/// and let the threads that wait in it return before it is destroyed. A queue inherited by a forked child
-/// must not be used there; destroying it is safe.
+/// A first-in first-out queue of at most `capacity` items. All methods are safe from any thread. Before it is
+/// destroyed it must be closed, and the threads that wait in it must have returned. A queue that a forked
+/// child inherits must not be used there; destroying it is safe.
 template <class T>
 class BoundedQueue {
  public:
   /// Throws std::invalid_argument unless `capacity` >= 1.
   explicit BoundedQueue(std::size_t capacity) : queue_(std::make_shared<State>(capacity)) {}
 
-  /// Adds `item`, waits while the queue is full. False, and the item is dropped, once the queue is closed.
+  /// Adds `item`; waits while the queue is full. Returns false and drops the item once the queue is closed.
   bool push(T item);
 
-  /// Takes the oldest item, waits while there is none. When the queue is closed and drained: nullopt, or
-  /// the exception of `fail`, at every call. Exceptions of `poll` leave all as it is.
+  /// Takes the oldest item; waits while there is none. Once the queue is closed and empty, every call returns
+  /// nullopt or throws the exception of `fail`. What `poll` throws ends the wait and changes nothing.
   std::optional<T> pop(const Poll& poll = {});
 
-  /// No further items. Idempotent.
+  /// Accepts no further items; those in the queue can still be taken. Idempotent.
   void close() { close_with(nullptr); }
 
-  /// Closes with an error, which `pop` rethrows after the items. The first `close` or `fail` counts.
+  /// Closes with an error, which `pop` throws after the items. The first `close` or `fail` counts.
   void fail(std::exception_ptr error) { close_with(std::move(error)); }
 
-  /// Items in the queue now.
+  /// Number of items in the queue now.
   std::size_t size() const;
   /// Whether `close` or `fail` was called.
   bool closed() const;
 
-  /// How often `pop` had to sleep.
+  /// Times that `pop` slept.
   std::int64_t waits() const noexcept { return queue_->waits.value(); }
 
  private:

@@ -12,8 +12,8 @@
 
 namespace torch_distinput {
 
-/// Bookkeeping of one block, recycled with it. In use it keeps the pool alive; on a shelf it is linked
-/// from the block returned before it (`older`) to the one returned after it (`newer`).
+/// Bookkeeping of one block, recycled with it. While the block is in use, the node keeps the pool alive. On a
+/// shelf it is linked to the block returned before it (`older`) and to the one returned after it (`newer`).
 struct PoolNode {
   void* data = nullptr;
   std::size_t capacity = 0;
@@ -167,8 +167,9 @@ PoolStats BufferPool::stats() const {
   return shelves_->stats;
 }
 
-/// Holds the host pool's lock while the process forks: another thread that had it would keep it locked in
-/// the child for ever. For the same reason the pool is no static object with an initializer.
+/// Holds the host pool's lock while the process forks: if another thread held it, it would stay locked in the
+/// child, where that thread does not exist. For the same reason the pool is not a static object with an
+/// initializer.
 struct BufferPool::HostPool {
   static inline std::atomic<const std::shared_ptr<BufferPool>*> pool{nullptr};
   static inline Shelves* locked = nullptr;

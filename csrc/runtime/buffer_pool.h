@@ -7,21 +7,22 @@
 
 namespace torch_distinput {
 
-/// Pieces of a batch up to this size share a block where a pool packs.
+/// Leaves of a batch up to this size share a block where the pool's packing is `kTogether`.
 inline constexpr std::size_t kPackedBytes = std::size_t{1} << 20;
-/// Where pieces begin in a block: kernels that load vectors, and compiled ones, rely on aligned data.
+/// Alignment of the leaves in a shared block: kernels that load vectors, and compiled ones, rely on aligned
+/// data.
 inline constexpr std::size_t kPackedAlignment = 256;
 
-/// The first place for a piece after `used` bytes of a block.
+/// The first aligned offset after `used` bytes of a block.
 constexpr std::size_t packed_offset(std::size_t used) {
   return (used + kPackedAlignment - 1) / kPackedAlignment * kPackedAlignment;
 }
 
-/// Whether the small pieces of a batch lie in blocks of their own, so that keeping one keeps no other, or
-/// share one, so that they can be copied at once.
+/// Whether each small leaf of a batch has a block of its own (kApart), so that keeping one leaf keeps no
+/// other in memory, or the small leaves share a block (kTogether), so that one copy moves them all.
 enum class Packing { kApart, kTogether };
 
-/// Where a pool's memory comes from. Any thread may call, also concurrently.
+/// Where a pool's memory comes from. Methods are safe from any thread.
 struct BlockAllocator {
   virtual ~BlockAllocator() = default;
 
@@ -32,10 +33,11 @@ struct BlockAllocator {
   virtual void deallocate(void* data, std::size_t bytes) noexcept = 0;
 };
 
-/// Ordinary host memory, touched page by page. From 2 MiB on blocks start at a 2 MiB boundary and the
-/// system is asked for huge pages.
+/// Ordinary host memory, touched page by page when it is allocated. Blocks of 2 MiB or more start at a 2 MiB
+/// boundary, and the system is asked for huge pages.
 std::shared_ptr<BlockAllocator> page_allocator();
 
+/// Counts of a pool.
 struct PoolStats {
   std::int64_t allocations = 0;        ///< Blocks taken from the allocator so far.
   std::int64_t reuses = 0;             ///< Acquisitions served from returned blocks so far.
@@ -46,8 +48,8 @@ struct PoolStats {
 class BufferPool;
 struct PoolNode;
 
-/// A piece of pool memory. Move-only; gives the memory back when destroyed, on any thread. Keeps its pool
-/// alive. A moved-from or detached block may only be destroyed or assigned to.
+/// A block of pool memory. Move-only; returns the memory to the pool when destroyed, on any thread. Keeps its
+/// pool alive. A block that was moved from or detached may only be destroyed or assigned to.
 class Block {
  public:
   Block() = default;
@@ -55,11 +57,13 @@ class Block {
   Block(Block&& other) noexcept;
   Block& operator=(Block&& other) noexcept;
 
+  /// The memory, aligned as the allocator's; it lives as long as the block.
   void* data() const noexcept;
-  std::size_t size() const noexcept;      ///< Bytes asked for.
-  std::size_t capacity() const noexcept;  ///< Bytes there are.
+  std::size_t size() const noexcept;      ///< Bytes that were asked for.
+  std::size_t capacity() const noexcept;  ///< Bytes of the block, at least `size()`.
 
-  /// Gives the memory up to a C-style owner, which must call `reclaim` with the result exactly once.
+  /// Passes the ownership to a C-style owner, which must call `reclaim` with the result exactly once, on any
+  /// thread.
   void* detach() noexcept;
   static void reclaim(void* context) noexcept;
 
@@ -70,14 +74,14 @@ class Block {
   PoolNode* node_ = nullptr;
 };
 
-/// Recycles memory blocks: 4 size classes per power of two, the last one returned is the first one reused.
-/// Any thread may call any member.
+/// Recycles memory blocks: 4 size classes per power of two; the block returned last is reused first. Safe
+/// from any thread.
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
   struct Passkey {};
 
  public:
-  /// Keeps returned blocks up to `retained_bytes_limit` in all; beyond it those returned longest ago are
-  /// freed.
+  /// A pool that keeps returned blocks of up to `retained_bytes_limit` bytes in total; beyond that it frees
+  /// the blocks returned longest ago.
   static std::shared_ptr<BufferPool> create(std::shared_ptr<BlockAllocator> allocator,
                                             std::size_t retained_bytes_limit,
                                             Packing packing = Packing::kApart);
@@ -85,11 +89,12 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
              Packing packing);
   ~BufferPool();
 
-  /// A block of at least `bytes` (0 is allowed), contents undefined. Throws std::bad_alloc.
+  /// A block of at least `bytes` (0 is allowed); its contents are undefined. Throws std::bad_alloc.
   Block acquire(std::size_t bytes);
 
+  /// The present counts.
   PoolStats stats() const;
-  /// How those who make batches in this pool should lay them out.
+  /// How batches in this pool's memory should be laid out.
   Packing packing() const noexcept { return packing_; }
 
  private:
@@ -107,8 +112,8 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   const std::unique_ptr<Shelves> shelves_;
 };
 
-/// The process-wide pool of `page_allocator` memory, which keeps up to 1 GiB. Never destroyed. Usable in
-/// forked children.
+/// The process-wide pool of `page_allocator` memory, which keeps up to 1 GiB of returned blocks. Never
+/// destroyed. Can be used in forked children.
 const std::shared_ptr<BufferPool>& host_pool();
 
 }  // namespace torch_distinput

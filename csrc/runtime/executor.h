@@ -5,19 +5,19 @@
 
 namespace torch_distinput {
 
-/// Where background work runs. Any thread may call any member, also concurrently.
+/// Runs background tasks. Methods are safe from any thread.
 ///
 /// A task must not throw: an exception that leaves it ends the process (std::terminate).
 class Executor {
  public:
   virtual ~Executor() = default;
 
-  /// Queues `task`, which runs later on another thread, once at most. An executor that is destroyed
-  /// first may drop it, so nobody may depend on a queued task to start.
+  /// Queues `task`, which runs later on another thread, at most once. An executor that is destroyed first may
+  /// drop it, so callers must not depend on a queued task to start.
   virtual void submit(std::function<void()> task) = 0;
 
-  /// How many tasks may run at the same time. 0: there is no thread, `submit` must not be called and
-  /// the caller does the work itself.
+  /// How many tasks may run at the same time. 0: there are no threads, `submit` must not be called and the
+  /// caller does the work itself.
   virtual int concurrency() const noexcept = 0;
 };
 

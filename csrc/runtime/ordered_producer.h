@@ -19,55 +19,59 @@
 
 namespace torch_distinput {
 
-/// How far and in what portions an `OrderedProducer` works ahead. Both at least 1.
+/// How far and in what portions an `OrderedProducer` works ahead.
 struct ProducerOptions {
-  std::int64_t depth = 4;  ///< Most items beyond `position()` that are built or being built.
-  std::int64_t burst = 1;  ///< Consecutive items one task builds before it looks again; more for tiny
-                           ///< items. A `depth` of two bursts or more keeps the threads busy.
-  std::chrono::nanoseconds inline_threshold{
-      0};  ///< Items made in less time are made in `next`: another thread would be
-           ///< woken for them, and look for more, at many times their cost.
+  /// Items from `position()` on that may be built or being built, at least 1.
+  std::int64_t depth = 4;
+  /// Consecutive items that one task builds before it claims more, at least 1; more for tiny items. A `depth`
+  /// of two bursts or more keeps the threads busy.
+  std::int64_t burst = 1;
+  /// Items that take less time than this are built in `next`: to wake another thread for them costs many
+  /// times more.
+  std::chrono::nanoseconds inline_threshold{0};
 };
 
-/// Builds items 0, 1, 2, ... in the background, out of order, and hands them out in order.
+/// Builds items 0, 1, 2, ... in the background, out of order, and returns them in order.
 ///
-/// Work ahead starts at construction. When the next item is not even begun, `next` builds it itself, so a
-/// producer always makes progress, also on a busy or dead executor. While another thread builds it, `next`
-/// builds later items if they are short (below about 50 us), and waits otherwise. With `concurrency() == 0`
-/// everything is built in `next`, nothing ahead.
+/// It starts to build ahead at construction. Where no thread has begun the next item, `next` builds it
+/// itself, so a producer always makes progress, also on a busy or dead executor. While another thread builds
+/// it, `next` builds later items if they are short (below about 50 us), and waits otherwise. With
+/// `concurrency() == 0` everything is built in `next` and nothing ahead.
 ///
-/// One thread at a time consumes (`next`, `ready`). `stop`, `position` and `waits` may be called by any
-/// thread. A producer inherited by a forked child must not be used there; destroying it is safe.
+/// One thread at a time may call `next` and `ready`. `stop`, `position` and `waits` are safe from any thread.
+/// A producer that a forked child inherits must not be used there; destroying it is safe.
 template <class T>
 class OrderedProducer {
  public:
-  /// Builds one item. Called at most once per index, by many threads at a time and not in order. May throw.
+  /// Builds one item. Called at most once for each index, by many threads at a time and not in order. May
+  /// throw.
   using Make = std::function<T(std::int64_t index)>;
 
-  /// Items [begin, end), 0 <= `begin` <= `end`; `end` may be INT64_MAX. Throws std::invalid_argument for
-  /// other ranges and for options below 1.
+  /// Produces items [begin, end), 0 <= `begin` <= `end`; `end` may be INT64_MAX. Throws std::invalid_argument
+  /// for other ranges and for a `depth` or `burst` below 1.
   OrderedProducer(Make make, std::int64_t begin, std::int64_t end, std::shared_ptr<Executor> executor,
                   ProducerOptions options);
-  /// Stops, then destroys `make` and what was built and not handed out, and lets go of the executor.
+  /// Stops, then destroys `make` and the items that were built and not returned, and releases the executor.
   ~OrderedProducer();
   OrderedProducer(const OrderedProducer&) = delete;
   OrderedProducer& operator=(const OrderedProducer&) = delete;
 
-  /// The item at `position()`; nullopt at the end and after `stop`. If making it threw, rethrows that
-  /// exception, now and at each later call, and `position()` stays. Exceptions of `poll` leave all as it is.
+  /// The item at `position()`; nullopt at the end and after `stop`. Where `make` threw for it, throws that
+  /// exception now and at each later call, and `position()` stays. What `poll` throws ends the wait and
+  /// changes nothing.
   std::optional<T> next(const Poll& poll = {});
 
-  /// Index of the next item to hand out.
+  /// Index of the item that `next` returns next.
   std::int64_t position() const noexcept { return state_->progress.position(); }
 
-  /// Whether `next` would return or throw at once: the item is built, or there is none. Without work
-  /// ahead (`concurrency() == 0`) only at the end.
+  /// Whether `next` would return or throw at once: the item is built, or there is none. Where nothing is
+  /// built ahead (`concurrency() == 0`), true only at the end.
   bool ready() const;
 
-  /// Whether making an item threw an exception that `next` has thrown.
+  /// Whether `next` has thrown an exception of `make`.
   bool failed() const noexcept { return error_ != nullptr; }
 
-  /// How often `next` had to sleep because another thread was still building the item.
+  /// Times that `next` slept because another thread was still building the item.
   std::int64_t waits() const noexcept { return state_->progress.waits(); }
 
   /// Starts no further `make` and waits until running ones have returned. Idempotent. The caller must not
@@ -121,7 +125,7 @@ template <class T>
 OrderedProducer<T>::~OrderedProducer() {
   if (state_.inherited()) return;
   state_->progress.stop();
-  // A task that never started may hold the state for long; what users gave us must not wait for it.
+  // A task that has not started may hold the state for long; users' objects must be freed before that.
   state_->slots.clear();
   state_->make = nullptr;
   state_->executor.reset();
@@ -202,7 +206,7 @@ void OrderedProducer<T>::submit(const std::shared_ptr<State>& state) {
 
 template <class T>
 void OrderedProducer<T>::run(const std::shared_ptr<State>& state) {
-  // After its turn a task goes to the end of the queue, so that one producer cannot starve the others.
+  // After its turn a task moves to the end of the queue, so that one producer cannot starve the others.
   constexpr std::chrono::milliseconds kTurn{1};
   auto begin = std::chrono::steady_clock::now();
   const auto turn_end = begin + kTurn;

@@ -74,7 +74,7 @@ TORCH_DISTINPUT_AVX2 std::size_t encrypt_batch_avx2(const FeistelNetwork& net,
     auto* const first = reinterpret_cast<__m256i*>(batch.data() + done);
     const __m256 a = _mm256_castsi256_ps(_mm256_loadu_si256(first));
     const __m256 b = _mm256_castsi256_ps(_mm256_loadu_si256(first + 1));
-    // Lanes a0 a1 b0 b1 | a2 a3 b2 b3, which the unpack instructions turn into a and b again.
+    // The vector holds a0 a1 b0 b1 | a2 a3 b2 b3, which the unpack instructions turn into a and b again.
     const __m256i x = encrypt_avx2(net, _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88)));
     _mm256_storeu_si256(first, _mm256_unpacklo_epi32(x, zero));
     _mm256_storeu_si256(first + 1, _mm256_unpackhi_epi32(x, zero));
@@ -95,7 +95,7 @@ void encrypt_batch(const FeistelNetwork& net, std::span<std::int64_t> batch) noe
     x = static_cast<std::int64_t>(encrypt(net, static_cast<std::uint64_t>(x)));
 }
 
-/// Cycle walking for a whole batch: what falls outside [0, size) is collected and encrypted once more.
+/// Cycle walking for a whole batch: results outside [0, size) are collected and encrypted again.
 void permute_batch(const FeistelNetwork& net, std::span<std::int64_t> batch) noexcept {
   std::array<std::uint32_t, kChunk> outside;
   std::array<std::int64_t, kChunk> walking;
@@ -134,7 +134,7 @@ Permutation::Permutation(std::int64_t n, std::uint64_t key) {
     throw std::invalid_argument("permutation: `n` must be within [0, 2^62], but is " + std::to_string(n) +
                                 ".");
   }
-  // Measured: eight rounds show no bias from 7 bits on, tiny domains need more.
+  // Measured: eight rounds show no bias from 7 bits on; smaller domains need more.
   constexpr int kSmallBits = 7;
   constexpr int kRounds = 8;
   const int bits = n == 0 ? 0 : static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n - 1)));

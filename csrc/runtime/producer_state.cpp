@@ -11,9 +11,9 @@
 namespace torch_distinput {
 namespace {
 
-/// About what waking a sleeping thread costs: spinning longer than that is a loss.
+/// About the cost of waking a sleeping thread: to spin longer than that is a loss.
 constexpr std::chrono::microseconds kSpin{20};
-/// Spinning in vain and being woken costs that much together.
+/// Items below this cost less than to spin in vain and then be woken.
 constexpr std::chrono::microseconds kShortItem{50};
 constexpr int kPausesPerClockRead = 8;
 constexpr std::int64_t kNothing = std::numeric_limits<std::int64_t>::min();
@@ -39,7 +39,7 @@ ProducerState::ProducerState(IndexRange indices, std::int64_t depth, std::int64_
     : end_(indices.end),
       depth_(depth),
       burst_(burst),
-      // Half the ring, so that the other half is still there while a task builds.
+      // At most half the ring, so that the consumer can use up the other half while a task builds.
       refill_(std::max<std::int64_t>(1, std::min(burst, depth / 2))),
       max_tasks_(max_tasks),
       inline_threshold_(inline_threshold),
@@ -90,7 +90,7 @@ bool ProducerState::want_task() {
   const bool last_ones = free > 0 && free == end_ - claimed_ && unstarted_ == 0;
   const bool worth_it = last_ones || free / refill_ > unstarted_;
   if (stopped_ || tasks_ == max_tasks_ || !worth_it) {
-    // A task ends only when the ring is full, so there is no need to look again before a refill is free.
+    // A task ends only when the ring is full, so the next check is due when a refill fits.
     const std::int64_t step = free < refill_ ? refill_ - free : refill_;
     next_check_ = end_ - position() > step ? position() + step : end_;
     return false;
@@ -104,8 +104,8 @@ bool ProducerState::wait(const std::atomic<bool>& ready, const Poll& poll) {
   if (spin(ready)) return true;
   waits_.add();
   std::unique_lock lock(mutex_);
-  // Sequentially consistent, as are the stores and loads it meets in `announce`: either the task sees
-  // that the consumer waits, or the consumer sees that the item is ready.
+  // Sequentially consistent, as are the store before `announce` and the load in it: either the task sees that
+  // the consumer waits, or the consumer sees that the item is ready.
   awaited_.store(position());
   wait_polling(item_ready_, lock, poll, [&] { return ready.load() || stopped_; });
   awaited_.store(kNothing);

@@ -20,55 +20,59 @@ struct IndexRange {
   bool empty() const noexcept { return begin == end; }
 };
 
-/// Who builds which index: the bookkeeping of `OrderedProducer`, without the items.
+/// The bookkeeping of `OrderedProducer` without the items: which thread builds which index.
 ///
-/// Indices are claimed in order, each once, at most `depth` beyond `position()`. One mutex guards the
-/// claims; `position` is an atomic of the consumer, so that taking an item that is ready costs no lock.
-/// "Consumer" members are for the one consuming thread, "task" members for tasks on the executor.
+/// Indices are claimed in order, each once, at most `depth` beyond `position()`. One mutex guards the claims;
+/// the consumer writes `position` as an atomic, so that taking an item that is ready costs no lock. Members
+/// marked "Consumer" are for the one consuming thread, those marked "Task" for tasks on the executor.
 class ProducerState {
  public:
-  /// `max_tasks` tasks at a time; 0 means that the consumer builds everything, as it does while items take
-  /// less than `inline_threshold`. Throws std::invalid_argument unless 0 <= begin <= end, `depth` >= 1 and
-  /// `burst` >= 1.
+  /// Runs up to `max_tasks` tasks at a time; with 0 the consumer builds everything, as it does while items
+  /// take less than `inline_threshold`. Throws std::invalid_argument unless 0 <= begin <= end, `depth` >= 1
+  /// and `burst` >= 1.
   ProducerState(IndexRange indices, std::int64_t depth, std::int64_t burst, int max_tasks,
                 std::chrono::nanoseconds inline_threshold = {});
+
+  // As in `OrderedProducer`; safe from any thread.
 
   std::int64_t position() const noexcept { return position_.load(std::memory_order_relaxed); }
   std::int64_t end() const noexcept { return end_; }
   std::int64_t waits() const noexcept { return waits_.value(); }
   bool stopped() const noexcept { return stopped_.load(std::memory_order_relaxed); }
 
-  /// Consumer. The item at `position()` is not ready: claims what the consumer shall build meanwhile. That
-  /// is this item if nobody has begun it; else one further ahead if items are so short that building
-  /// one takes no longer than sleeping would; else nothing.
+  /// Consumer. Called while the item at `position()` is not ready: claims the index that the consumer should
+  /// build meanwhile. That is this item if no thread has begun it; else a later one if items are so short
+  /// that building one takes no longer than sleeping would; else none.
   std::optional<std::int64_t> claim_help();
-  /// Consumer. The claimed item was the one at `position()`, is built and handed out now.
+  /// Consumer. The claimed item was the one at `position()`; it is built and being returned.
   void end_help();
   /// Consumer. The item at `position()`, built by a task, was taken out of its slot.
   void advance();
   /// Consumer. The item at `position()` failed: no further index is claimed. `helped`: the consumer built it.
   void fail(bool helped);
-  /// Consumer. Counts one more task and returns true if it is worth submitting one.
+  /// Consumer. Where it is worth submitting one more task, counts it and returns true.
   bool want_task();
-  /// Consumer. Waits until `ready` is set (true) or `stop` was called (false): spins briefly, then sleeps
-  /// and lets `poll` run. `ready` belongs to the item at `position()`, which a task has claimed.
+  /// Consumer. Waits until `ready` is set (returns true) or `stop` was called (false): spins briefly, then
+  /// sleeps and calls `poll`. `ready` belongs to the item at `position()`, which a task has claimed.
   bool wait(const std::atomic<bool>& ready, const Poll& poll);
 
-  /// Task. What to build first; empty: the task must end.
+  /// Task. The indices to build first; empty: the task must end.
   IndexRange first_burst();
-  /// Task. The burst is built; what to build next. Empty: the task must end.
+  /// Task. The burst is built; returns the indices to build next. Empty: the task must end.
   IndexRange next_burst();
-  /// Task. Building takes `per_item` at present.
+  /// Task. Stores the time that building an item takes at present.
   void set_pace(std::chrono::nanoseconds per_item) noexcept;
-  /// Task. The burst is built and the task wants to go on behind other work: if true, it submits itself
-  /// and calls `end_building`, in this order, so that `stop` also waits for the submission.
+  /// Task. The burst is built and the task wants to continue after other work. Where this returns true, the
+  /// task submits itself and calls `end_building`, in this order, so that `stop` also waits for the
+  /// submission.
   bool requeue();
   /// Task, or consumer after `claim_help`. What was claimed is built.
   void end_building();
-  /// Task. The item `index` was made ready (with a sequentially consistent store).
+  /// Task. The item `index` was made ready (with a sequentially consistent store): wakes the consumer if it
+  /// waits for it.
   void announce(std::int64_t index);
 
-  /// Any thread except one that is building. No further claims; waits until nobody is building.
+  /// Any thread except one that is building. Ends the claims and waits until no thread is building.
   void stop();
 
  private:
@@ -89,7 +93,7 @@ class ProducerState {
   std::int64_t next_check_;
   std::chrono::steady_clock::time_point help_began_;
 
-  // The latest one counts, of a task or of the consumer.
+  // The latest measurement, of a task or of the consumer.
   std::atomic<std::chrono::nanoseconds> pace_{std::chrono::nanoseconds::max()};
 
   // Written by the consumer.

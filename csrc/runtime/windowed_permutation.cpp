@@ -78,7 +78,8 @@ void WindowedPermutation::apply(std::span<std::int64_t> positions) const {
 void WindowedPermutation::apply_run(std::span<std::int64_t> run) const {
   const Window shifted(*this, 1, run.front());
   shifted.apply(run);
-  // A shifted window meets two plain ones at most: permute what lies in each as one batch.
+  // A shifted window overlaps at most two windows of stage 0: the positions in each are permuted as one
+  // batch.
   const Window left(*this, 0, *std::min_element(run.begin(), run.end()));
   std::array<std::int64_t, kLongestRun> parts;
   std::size_t in_left = 0;

@@ -16,7 +16,7 @@
 namespace torch_distinput {
 namespace {
 
-/// Blocks all signals of the calling thread while it lives; a thread started meanwhile inherits that.
+/// Blocks all signals of the calling thread while it lives; a thread that is started meanwhile inherits that.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -42,7 +42,7 @@ std::shared_ptr<std::thread> start(const std::string& name, std::function<void()
       });
 }
 
-/// What the pool share. Kept alive by each of them, because one of them may destroy the executor.
+/// What the threads of a pool share. Each of them keeps it alive, because a task may destroy the executor.
 struct TaskQueue {
   std::mutex mutex;
   std::condition_variable changed;
@@ -66,7 +66,7 @@ struct TaskQueue {
 
 class ThreadPool final : public Executor {
  public:
-  // Delegates, so that the destructor stops the first pool when a later one cannot start.
+  // Delegates, so that the destructor stops the first threads where a later one cannot start.
   ThreadPool(int threads, const std::string& name) : ThreadPool() {
     for (int i = 0; i < threads; ++i) {
       sources_.push_back(std::make_unique<WorkerThread>(name, [queue = queue_.share()] { queue->run(); }));

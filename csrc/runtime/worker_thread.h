@@ -11,13 +11,15 @@
 
 namespace torch_distinput {
 
-/// A named thread that receives no signals (they stay with the user's threads), joined when destroyed.
+/// A named thread that blocks all signals (users' threads receive them) and is joined when this object is
+/// destroyed.
 ///
-/// Destroyed by itself, it is detached and ends after `body` returns. In a forked child, where the thread
-/// does not exist, destroying it does nothing.
+/// Where its own thread destroys it, the thread is detached and ends after `body` returns. In a forked child,
+/// where the thread does not exist, destroying it does nothing.
 class WorkerThread {
  public:
-  /// Starts `body`, which must not throw. `name`: the system keeps the first 15 bytes.
+  /// Starts `body`, which must not throw. The thread is called by the first 15 bytes of `name`. Throws
+  /// std::system_error where no thread can be started.
   WorkerThread(const std::string& name, std::function<void()> body);
   ~WorkerThread();
   WorkerThread(const WorkerThread&) = delete;
@@ -27,16 +29,16 @@ class WorkerThread {
   ProcessOwned<std::thread> thread_;
 };
 
-/// Threads that may block and run users' code (Python), unlike those of an arena. Tasks start in the
-/// order of their submission.
+/// An executor of `threads` threads whose tasks, unlike those of an arena, may block and run users' code
+/// (Python). Tasks start in the order of their submission. Throws std::invalid_argument unless `threads` >=
+/// 1.
 ///
-/// Destroying it waits for running tasks and drops those that have not started; the caller must not hold
-/// a lock that they need (the GIL). A task may destroy it: then that task's thread ends by itself. Throws
-/// std::invalid_argument unless `threads` >= 1.
+/// Destroying it waits for running tasks and drops those that have not started; the caller must not hold a
+/// lock that they need (the GIL). A task may destroy it: then that task's thread ends on its own.
 std::shared_ptr<Executor> make_thread_pool(int threads, const std::string& name);
 
-/// As many of them as `arena` has threads, for work of the same iterator that blocks; an executor without
-/// threads where it has none.
+/// A pool of as many threads as `arena` has, for work of the same iterator that blocks; `serial_executor()`
+/// where `arena` has none.
 std::shared_ptr<Executor> make_thread_pool_beside(const Executor& arena, const std::string& name);
 
 }  // namespace torch_distinput
