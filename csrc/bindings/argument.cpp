@@ -13,7 +13,7 @@ namespace torch_distinput {
 namespace py = pybind11;
 namespace {
 
-/// A bool of Python or of numpy, whose name depends on its version.
+/// Whether `value` is a bool of Python or of numpy; the name of numpy's type depends on numpy's version.
 bool is_bool(py::handle value) {
   const std::string_view type = Py_TYPE(value.ptr())->tp_name;
   return PyBool_Check(value.ptr()) || type == "numpy.bool" || type == "numpy.bool_";
@@ -83,7 +83,7 @@ T read(py::handle given, const std::string& op, const std::string& parameter) {
                    ", but is ", text(given), ".");
   T value = Kind<T>::convert(given);
   if (PyErr_Occurred() == nullptr) return value;
-  // What does not fit, unless it is of a class that cannot convert itself.
+  // A value that does not fit. Any other exception comes from the conversion of a user's class.
   const bool number = PyErr_ExceptionMatches(PyExc_OverflowError);
   if (!number && !PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) throw py::error_already_set();
   PyErr_Clear();

@@ -11,19 +11,19 @@
 
 namespace torch_distinput {
 
-/// An argument of type `T` (bool, std::int64_t, double, std::string, c10::ScalarType, AutoShardPolicy, or a
-/// vector of the first three) as it came. pybind11 shows it as a `T` but lets everything through: its own
-/// message names neither the parameter nor the value.
+/// An unconverted argument of type `T` (bool, std::int64_t, double, std::string, c10::ScalarType,
+/// AutoShardPolicy, or a vector of the first three). pybind11 shows it as a `T` but accepts any object,
+/// because its own message names neither the parameter nor the value. Needs the GIL.
 template <class T>
 struct Required {
   pybind11::object given;
 
-  /// Throws c10::TypeError naming `op` and `parameter` for another type, and c10::ValueError for an int of
-  /// more than 64 bits and for text that UTF-8 cannot hold.
+  /// The converted value. Throws c10::TypeError naming `op` and `parameter` for another type, and
+  /// c10::ValueError for an int of more than 64 bits and for text that UTF-8 cannot hold.
   T get(const char* op, const char* parameter) const;
 };
 
-/// The same where None is allowed; shown as a `T | None`.
+/// As `Required`, where None is allowed too; shown as `T | None`.
 template <class T>
 struct Argument {
   pybind11::object given;

@@ -12,9 +12,9 @@ namespace {
 using Count = Required<std::int64_t>;
 
 void bind_input_context(py::module_& module) {
-  py::class_<InputContext>(module, "InputContext",
-                           "What a function that makes a dataset may want to know: which part of the data to "
-                           "read, and how to batch it.")
+  py::class_<InputContext>(
+      module, "InputContext",
+      "Tells a function that makes a dataset which part of the data to read and how to batch it.")
       .def(py::init([](const Count& pipelines, const Count& id, const Count& replicas) {
              constexpr const char* kBindContextsName = "InputContext";
              return InputContext{pipelines.get(kBindContextsName, "num_input_pipelines"),
@@ -24,9 +24,9 @@ void bind_input_context(py::module_& module) {
            py::arg("num_input_pipelines") = 1, py::arg("input_pipeline_id") = 0,
            py::arg("num_replicas_in_sync") = 1)
       .def_readonly("num_input_pipelines", &InputContext::num_input_pipelines,
-                    "How often the function is called, over all processes.")
+                    "Calls of the function, over all processes.")
       .def_readonly("input_pipeline_id", &InputContext::input_pipeline_id, "The number of this call.")
-      .def_readonly("num_replicas_in_sync", &InputContext::num_replicas_in_sync, "Replicas everywhere.")
+      .def_readonly("num_replicas_in_sync", &InputContext::num_replicas_in_sync, "Replicas of all processes.")
       .def(
           "get_per_replica_batch_size",
           [](const InputContext& self, const Count& size) {
@@ -34,13 +34,14 @@ void bind_input_context(py::module_& module) {
                 size.get("get_per_replica_batch_size", "global_batch_size"));
           },
           py::arg("global_batch_size"),
-          "`global_batch_size` divided by the number of replicas; ValueError where that is no whole number.")
+          "`global_batch_size` divided by the number of replicas; ValueError where that is not a whole "
+          "number.")
       .def("__str__", &InputContext::str);
 }
 
 void bind_value_context(py::module_& module) {
   py::class_<ValueContext>(module, "ValueContext",
-                           "What a function that makes one value a replica may want to know.")
+                           "Tells a function that makes one value for each replica which one to make.")
       .def(py::init([](const Count& replica, const Count& replicas) {
              constexpr const char* kBindContextsName = "ValueContext";
              return ValueContext{replica.get(kBindContextsName, "replica_id_in_sync_group"),
@@ -48,8 +49,8 @@ void bind_value_context(py::module_& module) {
            }),
            py::arg("replica_id_in_sync_group") = 0, py::arg("num_replicas_in_sync") = 1)
       .def_readonly("replica_id_in_sync_group", &ValueContext::replica_id_in_sync_group,
-                    "The replica, counted over all processes.")
-      .def_readonly("num_replicas_in_sync", &ValueContext::num_replicas_in_sync, "Replicas everywhere.")
+                    "The replica's index, counted over all processes.")
+      .def_readonly("num_replicas_in_sync", &ValueContext::num_replicas_in_sync, "Replicas of all processes.")
       .def("__str__", &ValueContext::str);
 }
 

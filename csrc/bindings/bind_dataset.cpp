@@ -34,7 +34,8 @@ ImageLayout image_layout(const std::string& name) {
   return name == "NCHW" ? ImageLayout::kNchw : ImageLayout::kNhwc;
 }
 
-/// Both with the GIL, so that no Python thread moves the tensors to other memory before they are guarded.
+// The next two hold the GIL, so that no Python thread moves the tensors to other memory before they are
+// guarded.
 Dataset from_tensors(const py::object& value) {
   return Dataset::from_tensors(ElementReader("from_tensors", Lists::kLeaf, Objects::kRefuse).read(value));
 }
@@ -57,7 +58,7 @@ Dataset from_rows(py::object rows, std::int64_t size, std::string name) {
 }
 
 Dataset zip(const py::object& structure) {
-  // As in tf.data, lists are no structure here.
+  // As in tf.data, a list is a leaf here and not structure.
   Flat flat = flatten(structure, Lists::kLeaf, "zip");
   std::vector<Dataset> datasets;
   for (PyObject* const leaf : flat.leaves) {
@@ -117,7 +118,7 @@ Dataset choose_from_datasets(const py::list& datasets, const Dataset& choice) {
   return without_gil([&] { return Dataset::choose_from_datasets(std::move(inputs), choice); });
 }
 
-/// `shapes` is a structure of specs whose shapes count; None: not given.
+/// `shapes` is a structure of specs, of which only the shapes are read; None: not given.
 std::optional<PaddedShapes> padded_shapes(const py::object& shapes, const std::string& op) {
   if (shapes.is_none()) return std::nullopt;
   const ElementSpec spec = spec_from_python(shapes, op);
@@ -154,7 +155,7 @@ Dataset bucket_by_length(const Dataset& self, py::object length, std::vector<std
   return without_gil([&] { return self.bucket_by_length(std::move(native), std::move(options)); });
 }
 
-/// The calls that made the dataset, joined as in the program: `range(0, 6).batch(batch_size=2)`.
+/// The calls that made the dataset, as in the program: `range(0, 6).batch(batch_size=2)`.
 std::string chain(const Node& node) {
   const auto inputs = node.inputs();
   if (inputs.empty()) return node.describe();
@@ -169,15 +170,15 @@ void bind_sources(Class& dataset) {
   dataset
       .def_static("range", py::overload_cast<std::int64_t, std::int64_t, std::int64_t>(&Dataset::range),
                   py::arg("start"), py::arg("stop"), py::arg("step") = 1, WithoutGil(),
-                  "The integers from `start` to before `stop` as int64 scalars.")
+                  "The int64 scalars `start`, `start + step`, ... before `stop`.")
       .def_static("from_tensors", from_tensors, py::arg("value"), "One element: `value`.")
       .def_static("from_tensor_slices", from_tensor_slices, py::arg("value"),
                   "One element for each index along dim 0 of the leaves of `value`.")
       .def_static("from_generator", from_generator, py::arg("open"), py::arg("element_spec"), py::arg("name"),
                   py::arg("lists_are_structure"),
-                  "What the iterable yields that `open()` returns; it is called anew for each iterator. "
-                  "`name` is for "
-                  "messages. A list in an element is a part of its structure, or stands for one tensor.")
+                  "The elements of the iterable that `open()` returns; it is called anew for each iterator. "
+                  "`name` is for messages. `lists_are_structure`: whether a list in an element is a part of "
+                  "its structure, or stands for one tensor.")
       .def_static(
           "from_rows", from_rows, py::arg("rows"), py::arg("size"), py::arg("name"),
           "Random access: `rows(positions)` returns the elements at a list of positions below `size`.")
@@ -224,17 +225,18 @@ void bind_ops(Class& dataset) {
           py::arg("reshuffle_each_iteration") = true, WithoutGil(),
           "Elements in random order; `buffer_size` limits how far an element moves, None does not.")
       .def("repeat", &Dataset::repeat, py::arg("count") = py::none(), WithoutGil(),
-           "The dataset `count` times; None or -1: for ever.")
+           "The dataset `count` times; None or -1: without end.")
       .def("take", &Dataset::take, py::arg("count"), WithoutGil(), "The first `count` elements; -1: all.")
       .def("skip", &Dataset::skip, py::arg("count"), WithoutGil(), "All but the first `count` elements.")
       .def("shard", &Dataset::shard, py::arg("num_shards"), py::arg("index"), WithoutGil(),
            "Every `num_shards`-th element, beginning with element `index`.")
       .def("select", &Dataset::select, py::arg("indices"), WithoutGil(),
-           "The elements at `indices`, an int64 tensor, as often as they occur.")
+           "The elements at `indices`, an int64 tensor with one dim in which an index may occur several "
+           "times.")
       .def("enumerate", &Dataset::enumerate, py::arg("start") = 0, WithoutGil(),
-           "Pairs of a number and an element.")
+           "Pairs of a number, counted from `start`, and an element.")
       .def("concatenate", &Dataset::concatenate, py::arg("other"), WithoutGil(),
-           "This dataset, then `other`.")
+           "The elements of this dataset, then those of `other`.")
       .def("cache", &Dataset::cache, WithoutGil(), "Keeps the elements in memory after they were read once.")
       .def("prefetch", &Dataset::prefetch, py::arg("buffer_size"), WithoutGil(),
            "Reads up to `buffer_size` elements ahead; -1: chosen by the library.")
@@ -258,9 +260,9 @@ void bind_ops(Class& dataset) {
            py::arg("padding_values") = py::none(), py::arg("pad_to_bucket_boundary") = false,
            py::arg("drop_remainder") = false, py::arg("no_padding") = false,
            "Batches of elements of similar length.")
-      .def("unique", &Dataset::unique, WithoutGil(), "Each distinct element once, where it comes first.")
+      .def("unique", &Dataset::unique, WithoutGil(), "Each distinct element once, at its first place.")
       .def("assert_cardinality", &Dataset::assert_cardinality, py::arg("cardinality"), WithoutGil(),
-           "Says how many elements there are; reading fails where that is wrong.")
+           "Declares the number of elements; reading raises FailedPreconditionError where it is wrong.")
       .def(
           "normalize_images",
           [](const Dataset& self, std::vector<double> mean, std::vector<double> std, c10::ScalarType dtype,
@@ -268,7 +270,7 @@ void bind_ops(Class& dataset) {
             return self.normalize_images(std::move(mean), std::move(std), {dtype, image_layout(layout)});
           },
           py::arg("mean"), py::arg("std"), py::arg("dtype"), py::arg("layout"), WithoutGil(),
-          "uint8 images as numbers, (byte / 255 - mean) / std a channel.")
+          "uint8 images as numbers, (byte / 255 - mean) / std for each channel.")
       .def("with_options", &Dataset::with_options, py::arg("options"), WithoutGil(),
            "The dataset with options; later ones win field by field.");
 }
@@ -277,7 +279,7 @@ void bind_questions(Class& dataset) {
   dataset
       .def(
           "batch_size", [](const Dataset& self) { return self.node()->batch_size(); }, WithoutGil(),
-          "Rows of an element but a last short one, where ops that make batches tell; else None.")
+          "Rows of each element, except a short last one, where a batching op sets their number; else None.")
       .def("cardinality", &Dataset::cardinality, WithoutGil(),
            "The number of elements, or -1 for infinite, or -2 for unknown.")
       .def_property_readonly(
@@ -288,11 +290,11 @@ void bind_questions(Class& dataset) {
           "The type of the elements: their structure with a spec at each leaf.")
       .def("options", &Dataset::options, WithoutGil(), "The options set on the pipeline.")
       .def("explain", &Dataset::explain, WithoutGil(),
-           "A line for each op: arguments, path, cardinality, spec.")
+           "A table with a line for each op: arguments, cardinality, path, spec.")
       .def(
           "__repr__", [](const Dataset& self) { return chain(*self.node()); }, WithoutGil())
       .def("set_epoch", &Dataset::set_epoch, py::arg("epoch"), WithoutGil(),
-           "Pins the epoch of the next iterator.")
+           "Sets the epoch of the next iterator.")
       .def(
           "iterate",
           [](const Dataset& self, OptionalInt epoch, std::optional<std::uint64_t> seed, bool stream_only,
@@ -305,7 +307,7 @@ void bind_questions(Class& dataset) {
           },
           py::arg("epoch") = py::none(), py::arg("seed") = py::none(), py::arg("stream_only") = false,
           py::arg("pin_memory") = false,
-          "A new iterator. What is None follows the dataset's own count of epochs and seed; `stream_only` "
+          "A new iterator. Where they are None, `epoch` and `seed` are the dataset's own; `stream_only` "
           "reads element by element even where random access is possible; `pin_memory` gathers batches into "
           "page-locked memory.");
 }
@@ -327,8 +329,8 @@ void bind_dataset(py::module_& module) {
       "`filter`, `flat_map`, `interleave` and `bucket_by_length`.\n\n"
       "It is seeded by the pipeline's seed, the epoch, the op and the row's number, so the same row draws "
       "the same numbers on any thread, at any number of threads and processes, and after a restore. After "
-      "`batch` a row is a whole batch. Calls for one row return one generator, which goes on. Elsewhere "
-      "it raises FailedPreconditionError.");
+      "`batch` a row is a whole batch. Calls for one row return the same generator, so its draws continue. "
+      "Outside of these functions it raises FailedPreconditionError.");
 }
 
 }  // namespace torch_distinput

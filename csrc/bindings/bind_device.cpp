@@ -18,10 +18,10 @@
 namespace torch_distinput {
 namespace {
 
-/// Bytes of batches on the way at a time, beyond the first.
+/// Bytes of batches that may be in flight at a time, beyond the first batch.
 constexpr std::int64_t kBudget = std::int64_t{64} << 20;
 
-/// Brings tensors that Python made to a device as batches of the library's own get there.
+/// Copies tensors that Python made to a device in the same way as the library's own batches.
 class DeviceCopies {
  public:
   explicit DeviceCopies(const std::string& device)
@@ -43,14 +43,15 @@ class DeviceCopies {
 }  // namespace
 
 void bind_device(py::module_& module) {
-  module.def("device_count", &device_count, "How many accelerators this process sees.");
+  module.def("device_count", &device_count, "Number of accelerators that this process sees.");
   module.def(
       "count_devices_with",
       [](const std::string& type, std::function<int()> count) {
         count_devices_with(c10::Device(type).type(), std::move(count));
       },
       py::arg("type"), py::arg("count"), "Makes `device_count` call `count` for accelerators of `type`.");
-  py::class_<DeviceCopies>(module, "DeviceCopies", "Copies of Python's batches to one device. One thread.")
+  py::class_<DeviceCopies>(module, "DeviceCopies",
+                           "Copies batches that Python made to one device. One thread at a time.")
       .def(py::init([](const std::string& device) {
              return without_gil([&] { return std::make_unique<DeviceCopies>(device); });
            }),
@@ -61,8 +62,8 @@ void bind_device(py::module_& module) {
             return without_gil([&] { return self.bring(std::move(tensors)); });
           },
           py::arg("tensors"),
-          "`tensors`, dense ones on the CPU, for the device's current stream; nobody waits for their copy. "
-          "Small ones are copied at once.");
+          "Copies of `tensors`, dense ones on the CPU, on the device. The device's current stream waits for "
+          "the copies; the host does not. Small tensors are copied as one block.");
 }
 
 }  // namespace torch_distinput

@@ -34,7 +34,8 @@ void set(PyObject* type, const c10::Error& error) { set_error(type, error.what_w
 
 void translate(std::exception_ptr raised);
 
-/// What this rank itself raised is the cause of the error that all ranks get.
+/// The exception that this rank itself raised becomes the cause (`__cause__`) of the error that all ranks
+/// get.
 void set_distributed(const DistributedDatasetError& error) {
   set(types.distributed, error);
   const auto* const own = dynamic_cast<const std::nested_exception*>(&error);
@@ -60,7 +61,7 @@ void translate(std::exception_ptr raised) {
   } catch (const NotFoundError& error) {
     set(types.not_found, error);
   } catch (const SystemError& error) {
-    // As `OSError(code, text)` would: it becomes the subclass for the code.
+    // As `OSError(code, text)`: Python makes the subclass for the code.
     const auto arguments = py::make_tuple(error.code(), text_to_python(error.what_without_backtrace()));
     PyErr_SetObject(PyExc_OSError, arguments.ptr());
   } catch (const FailedPreconditionError& error) {
@@ -85,14 +86,16 @@ void translate(std::exception_ptr raised) {
 void bind_errors(py::module_& module) {
   types = {
       .out_of_range = add_error(module, "OutOfRangeError", PyExc_IndexError, "The end of the data."),
-      .invalid_argument = add_error(module, "InvalidArgumentError", PyExc_ValueError,
-                                    "A value that is well-typed but unusable, such as an empty Optional."),
+      .invalid_argument =
+          add_error(module, "InvalidArgumentError", PyExc_ValueError,
+                    "A value of the right type that cannot be used, such as an empty Optional."),
       .not_found = add_error(module, "NotFoundError", PyExc_FileNotFoundError,
-                             "A file or a shardable source that is not there."),
-      .failed_precondition = add_error(module, "FailedPreconditionError", PyExc_RuntimeError,
-                                       "A call that another call must precede."),
+                             "A file or a source that can be sharded is missing."),
+      .failed_precondition =
+          add_error(module, "FailedPreconditionError", PyExc_RuntimeError,
+                    "A call in a state that does not allow it, such as `next` after `close`."),
       .distributed = add_error(module, "DistributedDatasetError", PyExc_RuntimeError,
-                               "Another process failed or disagrees; the message names its rank."),
+                               "Another process failed, left or disagrees; the message names its rank."),
   };
   py::register_local_exception_translator(translate);
 }

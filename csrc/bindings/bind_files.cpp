@@ -46,7 +46,7 @@ Dataset list_files(const Names& patterns, bool shuffle, std::optional<std::int64
   return without_gil([&] { return Dataset::list_files(patterns, {.shuffle = shuffle, .seed = seed}); });
 }
 
-/// For the whole life of the process: the interpreter may end while files are indexed.
+/// Keeps `function` as long as the process, because the interpreter may end while files are indexed.
 void show_progress(const py::object& function) {
   PyObject* const kept = py::object(function).release().ptr();
   on_indexing_progress([kept](const IndexingProgress& progress) {
@@ -56,7 +56,7 @@ void show_progress(const py::object& function) {
     try {
       run_python([&] { call(progress.files, progress.bytes, progress.total, progress.done); });
     } catch (py::error_already_set& error) {
-      // A report that cannot be shown must not stop the work.
+      // A failing report must not stop the indexing.
       error.discard_as_unraisable("torch_distinput");
     }
   });
@@ -66,7 +66,7 @@ void show_progress(const py::object& function) {
 
 void bind_files(py::module_& module) {
   module.def("text_lines", text_lines, py::arg("files"), py::arg("compression_type"), py::arg("index"),
-             "The lines of the files that `files`, names or a dataset of them, name.");
+             "The lines of text files; `files` is a list of names or a dataset that yields names.");
   module.def("tf_records", tf_records, py::arg("files"), py::arg("compression_type"), py::arg("index"),
              "The records of TFRecord files.");
   module.def("fixed_records", fixed_records, py::arg("files"), py::arg("record_bytes"),

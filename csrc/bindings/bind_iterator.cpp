@@ -24,8 +24,8 @@ py::object next(DatasetIteratorHandle& self) {
 void bind_iterator(py::module_& module) {
   py::class_<DatasetIteratorHandle>(
       module, "DatasetIterator", collected<std::unique_ptr<DatasetIteratorHandle>>(),
-      "One pass over a dataset. Serves one thread at a time and only the process that made it. After "
-      "an exception `next` raises it again, and the position stays before the element that failed.")
+      "One pass over a dataset, for one thread at a time and only in the process that made it. After an "
+      "exception `next` raises it again; the position stays before the element that failed.")
       .def("__iter__", [](py::object self) { return self; })
       .def("__next__", next, "The next element.")
       .def(
@@ -42,14 +42,14 @@ void bind_iterator(py::module_& module) {
             self.call([&](DatasetIterator& iterator) { iterator.load(state); });
           },
           py::arg("state_dict"),
-          "Goes to a saved position. ValueError for one of another pipeline or of a newer version.")
+          "Goes to a saved position. ValueError for a state of another pipeline or of a newer version.")
       .def(
           "stats",
           [](DatasetIteratorHandle& self) {
             return stats_to_python(
                 self.call([](const DatasetIterator& iterator) { return iterator.stats(); }));
           },
-          "Counters since the iterator was made.")
+          "Counts since the iterator was made.")
       .def_property_readonly(
           "epoch",
           [](DatasetIteratorHandle& self) {

@@ -23,7 +23,7 @@ namespace py = pybind11;
 
 namespace {
 
-/// `function(name, seconds)`, as C++ calls it: without the GIL, from any thread.
+/// `function(name, seconds)` as a function that C++ calls without the GIL, from any thread.
 ProcessGroup::MakeGroup group_maker(const py::object& function) {
   if (function.is_none()) return {};
   return [function = share(function)](const std::string& name, std::chrono::duration<double> timeout) {
@@ -32,7 +32,7 @@ ProcessGroup::MakeGroup group_maker(const py::object& function) {
       const auto call = py::reinterpret_borrow<py::object>(function.get());
       return call(name, timeout.count()).cast<c10::intrusive_ptr<c10d::ProcessGroup>>();
     } catch (const py::error_already_set& error) {
-      // An exception of Python must not leave the GIL's scope.
+      // A Python exception must not leave the scope that holds the GIL.
       throw DistributedDatasetError("the group for rounds could not be made: " + std::string(error.what()));
     }
   };
@@ -53,7 +53,8 @@ py::list all_gather_bytes(const c10::intrusive_ptr<c10d::ProcessGroup>& group, c
 void bind_multi_worker(py::module_& module) {
   py::class_<MultiWorkerMirroredStrategy, Strategy>(
       module, "MultiWorkerMirroredStrategy",
-      "Several processes that share one dataset and reach one store; `name` is the group's own.")
+      "Several processes that share one dataset and reach one store. `name` is the same in all of them and "
+      "differs from that of every other group.")
       .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::string name,
                        std::vector<std::string> devices, const py::object& make_group) {
              ProcessGroup::MakeGroup make = group_maker(make_group);
@@ -66,7 +67,7 @@ void bind_multi_worker(py::module_& module) {
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("name"), py::arg("devices"),
            py::arg("make_group") = py::none());
   module.def("all_gather_bytes", all_gather_bytes, py::arg("group"), py::arg("mine"),
-             "The bytes of every rank, by rank. A collective of `group`.");
+             "The bytes of every rank, in the order of the ranks. A collective of `group`.");
 }
 
 }  // namespace torch_distinput

@@ -35,10 +35,13 @@ void bind_policy(py::module_& module) {
   py::native_enum<AutoShardPolicy>(module, "AutoShardPolicy", "enum.IntEnum",
                                    "How elements are assigned over workers; values as in tf.data.")
       .value("OFF", AutoShardPolicy::kOff, "Every worker reads everything.")
-      .value("AUTO", AutoShardPolicy::kAuto, "FILE where there are enough files, else DATA.")
-      .value("FILE", AutoShardPolicy::kFile, "Whole files.")
-      .value("DATA", AutoShardPolicy::kData, "Elements; each worker passes over those of the others.")
-      .value("HINT", AutoShardPolicy::kHint, "Where `shard(SHARD_HINT, 0)` stands.")
+      .value("AUTO", AutoShardPolicy::kAuto,
+             "FILE where the pipeline reads files, and enough of them; else DATA.")
+      .value("FILE", AutoShardPolicy::kFile, "Each worker reads files of its own.")
+      .value("DATA", AutoShardPolicy::kData,
+             "All workers read one stream; each takes its parts of each batch.")
+      .value("HINT", AutoShardPolicy::kHint,
+             "Each worker reads its shard, cut where `shard(SHARD_HINT, 0)` stands.")
       .finalize();
 }
 
@@ -50,12 +53,11 @@ void bind_skip(py::module_& module) {
              return skip;
            }),
            py::arg("max_count") = py::none(), py::arg("max_fraction") = py::none())
-      .def_readonly("max_count", &Skip::max_count, "Most rows skipped in one epoch.")
-      .def_readonly(
-          "max_fraction", &Skip::max_fraction,
-          "Most skipped of those seen: checked from 100 seen on, and at the end of the data, however "
-          "few they are. Inside of the datasets that the functions of `flat_map` and `interleave` "
-          "make, only from 100 seen on.")
+      .def_readonly("max_count", &Skip::max_count, "Rows that may be skipped in one epoch.")
+      .def_readonly("max_fraction", &Skip::max_fraction,
+                    "The largest allowed share of skipped rows among those seen. Checked from 100 rows on, "
+                    "and at the end of the data however few there are; inside of the datasets that the "
+                    "functions of `flat_map` and `interleave` make, only from 100 rows on.")
       .def(
           "__eq__", [](const Skip& self, const Skip& other) { return self == other; }, py::is_operator(),
           py::arg("other"))
@@ -97,15 +99,18 @@ void bind_options(py::module_& module) {
            py::arg("on_error") = py::none(), py::arg("seed") = py::none())
       .def_readonly("auto_shard_policy", &Options::auto_shard_policy,
                     "How elements are assigned over workers; default AUTO.")
-      .def_readonly("deterministic", &Options::deterministic, "Whether order is kept; default True.")
+      .def_readonly("deterministic", &Options::deterministic,
+                    "Whether parallel results keep their order; default True.")
       .def_readonly("num_threads", &Options::num_threads,
-                    "Threads for native work, 0: none; default the CPUs this process may use.")
-      .def_readonly("prefetch", &Options::prefetch, "Batches read ahead; default chosen by their size.")
+                    "Threads for native work; 0: none. Default: the CPUs that this process may use.")
+      .def_readonly("prefetch", &Options::prefetch,
+                    "Elements read ahead; default: chosen by their size and cost.")
       .def_readonly("prefetch_bytes", &Options::prefetch_bytes, "Bytes read ahead; default 64 MiB.")
       .def_property_readonly(
           "on_error", [](const Options& self) { return skip_to_python(self.skip); },
-          "\"skip\" or a Skip: rows that fail are skipped; default they raise.")
-      .def_readonly("seed", &Options::seed, "Seed of random ops that have none; default drawn once.")
+          "\"skip\" or a Skip: rows that fail are skipped. None: they raise.")
+      .def_readonly("seed", &Options::seed,
+                    "Seed of random ops without one of their own; default: drawn once.")
       .def(
           "__eq__", [](const Options& self, const Options& other) { return self == other; },
           py::is_operator(), py::arg("other"))

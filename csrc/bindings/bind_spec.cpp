@@ -67,7 +67,7 @@ void define_value(Class& spec, Fields fields) {
            [fields](const Spec& self) { return py::make_tuple(py::type::of<Spec>(), fields(self)); });
 }
 
-constexpr const char* kDtypeDoc = "Type of the values.";
+constexpr const char* kDtypeDoc = "Dtype of the values.";
 
 void bind_tensor_spec(py::module_& module) {
   py::class_<TensorSpec> spec(module, "TensorSpec", "The type of a dense tensor.");
@@ -131,7 +131,7 @@ void bind_dataset_spec(py::module_& module) {
   const auto element_spec = [](const DatasetSpec& self) {
     return self.element == nullptr ? py::none() : spec_to_python(*self.element);
   };
-  py::class_<DatasetSpec>(module, "DatasetSpec", "The type of a dataset that is a part of an element.")
+  py::class_<DatasetSpec>(module, "DatasetSpec", "The type of a dataset that is a leaf of an element.")
       .def(py::init([](const py::object& spec) {
              if (spec.is_none()) return DatasetSpec{};
              return DatasetSpec{std::make_shared<const ElementSpec>(spec_from_python(spec, "DatasetSpec"))};
@@ -151,8 +151,7 @@ void bind_dataset_spec(py::module_& module) {
 void bind_opaque_spec(py::module_& module) {
   py::class_<OpaqueSpec> spec(
       module, "OpaqueSpec",
-      "The type of any Python objects, which are carried as they are; a batch of them is "
-      "a list.");
+      "The type of Python objects of any class, which are carried unchanged; a batch of them is a list.");
   spec.def(
       py::init([](const py::object& shape) { return OpaqueSpec{shape_from_python(shape, "OpaqueSpec")}; }),
       py::arg("shape") = py::tuple());

@@ -56,7 +56,7 @@ py::tuple to_tuple(const std::vector<Value>& values) {
   return result;
 }
 
-/// `(rows, ((begin, end), ...))`, or None.
+/// `(rows, ((begin, end), ...))`; None for nullopt.
 py::object order_to_python(const std::optional<RowOrder>& order) {
   if (!order) return py::none();
   py::tuple pieces(order->pieces.size());
@@ -75,7 +75,7 @@ std::optional<RowOrder> order_from_python(const py::object& order) {
   return result;
 }
 
-/// All fields in the order of the constructor.
+/// All fields, in the order of the constructor's arguments.
 py::tuple step_fields(const StepInfo& info) {
   return py::make_tuple(info.epoch, info.step, info.row_start, to_tuple(info.valid), info.global_valid,
                         info.num_replicas, to_tuple(info.loss_scale), info.is_last, to_tuple(info.has_value),
@@ -101,7 +101,7 @@ StepInfo make_step_info(const Count& epoch, const Count& step, const Count& row_
 }
 
 void bind_step_info(py::module_& module) {
-  py::class_<StepInfo>(module, "StepInfo", "What a step holds. Tuples have one entry per local replica.")
+  py::class_<StepInfo>(module, "StepInfo", "What a step holds. Tuples have one entry for each local replica.")
       .def(py::init(&make_step_info), py::arg("epoch"), py::arg("step"), py::arg("row_start"),
            py::arg("valid"), py::arg("global_valid"), py::arg("num_replicas"), py::arg("loss_scale"),
            py::arg("is_last"), py::arg("has_value"), py::arg("_order") = py::none())
@@ -110,18 +110,19 @@ void bind_step_info(py::module_& module) {
       .def_readonly("row_start", &StepInfo::row_start,
                     "Rows of the epoch before this step, over all replicas.")
       .def_property_readonly(
-          "valid", [](const StepInfo& self) { return to_tuple(self.valid); }, "Rows that count.")
-      .def_readonly("global_valid", &StepInfo::global_valid, "Sum of `valid` over all replicas everywhere.")
-      .def_readonly("num_replicas", &StepInfo::num_replicas, "Replicas everywhere.")
+          "valid", [](const StepInfo& self) { return to_tuple(self.valid); },
+          "Rows that count: all but padding.")
+      .def_readonly("global_valid", &StepInfo::global_valid,
+                    "Sum of `valid` over the replicas of all processes.")
+      .def_readonly("num_replicas", &StepInfo::num_replicas, "Replicas of all processes.")
       .def_property_readonly(
           "loss_scale", [](const StepInfo& self) { return to_tuple(self.loss_scale); },
-          "num_replicas * valid / global_valid: turns a mean loss into one whose average over the replicas "
-          "is the "
-          "global mean. 0 where global_valid is 0.")
+          "num_replicas * valid / global_valid, 0 where global_valid is 0: a replica's mean loss times this "
+          "has the global mean as its average over the replicas.")
       .def_readonly("is_last", &StepInfo::is_last, "Whether the epoch ends with this step.")
       .def_property_readonly(
           "has_value", [](const StepInfo& self) { return to_tuple(self.has_value); },
-          "False exactly for parts that were made up.")
+          "False for a zero-row part that completes a step, as in tf.distribute.")
       .def(
           "__eq__",
           [](const StepInfo& self, const StepInfo& other) {
@@ -169,13 +170,14 @@ void bind_input_options(py::module_& module) {
            py::arg("tail") = name_of(kTails, defaults.tail), py::arg("weights") = py::none(),
            py::arg("peer_timeout") = defaults.peer_timeout)
       .def_readonly("fetch_to_device", &InputOptions::fetch_to_device,
-                    "Whether parts are moved to their devices.")
+                    "Whether parts are copied to their replica's device.")
       .def_readonly("replication_mode", &InputOptions::replication_mode,
                     "How many input pipelines there are.")
       .def_readonly("place_dataset_on_device", &InputOptions::place_dataset_on_device,
-                    "Whether the pipeline itself runs on the device.")
+                    "For PER_REPLICA without fetch_to_device: the pipelines run on the host, and parts are "
+                    "copied to their replica's device.")
       .def_readonly("per_replica_buffer_size", &InputOptions::per_replica_buffer_size,
-                    "Steps read ahead; 0: none.")
+                    "k: about 1 + 2k steps are read ahead; 0: none.")
       .def_property_readonly(
           "split", [](const InputOptions& self) { return name_of(kSplits, self.split); },
           "How a global batch is cut over the replicas: \"tf\" or \"balanced\".")
@@ -185,7 +187,7 @@ void bind_input_options(py::module_& module) {
           "\"until_first\".")
       .def_readonly("weights", &InputOptions::weights, "Relative shares of the replicas, or None.")
       .def_readonly("peer_timeout", &InputOptions::peer_timeout,
-                    "Seconds of silence after which a peer has failed.");
+                    "Seconds of silence after which another process counts as lost.");
 }
 
 }  // namespace

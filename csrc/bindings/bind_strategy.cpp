@@ -18,8 +18,8 @@ namespace {
 
 using DistributedIteratorHandle = IteratorHandle<DistributedIterator>;
 
-/// The parts in one value and their StepInfo. `wrap` makes a leaf of the replicas' leaves; without it there
-/// is one replica.
+/// `(value, StepInfo)` of a step. `wrap` makes a leaf of the value from the tuple of the replicas' leaves;
+/// None: there is one replica.
 py::tuple step_to_python(const PerReplica& step, const py::object& wrap) {
   std::vector<Element> parts(step.begin(), step.end());
   py::object value =
@@ -46,26 +46,25 @@ py::object get_next_as_optional(DistributedIteratorHandle& self, const py::objec
 void bind_distributed_iterator(py::module_& module) {
   py::class_<DistributedIteratorHandle>(
       module, "DistributedIterator", collected<std::unique_ptr<DistributedIteratorHandle>>(),
-      "One pass over the steps of a distributed dataset, as a pair of the value and the "
-      "StepInfo each. `wrap` "
-      "makes a leaf of the tuple of the replicas' leaves; None: there is one replica.")
+      "One pass over the steps of a distributed dataset; a step is a pair of the value and its StepInfo. "
+      "`wrap` makes a leaf of the value from the tuple of the replicas' leaves; None: there is one replica.")
       .def("next", next_step, py::arg("wrap"), "The next step, or None at the end.")
       .def("get_next", get_next, py::arg("wrap"), "The next step; OutOfRangeError at the end.")
       .def("get_next_as_optional", get_next_as_optional, py::arg("wrap"),
-           "The next step, also one that `next` would not deliver, or None at the end.")
+           "The next step, also one that `next` would not return, or None at the end.")
       .def_property_readonly(
           "step_info",
           [](DistributedIteratorHandle& self) {
             return self.call([](const DistributedIterator& it) { return it.step_info(); });
           },
-          "Of the step last handed out.")
+          "The StepInfo of the step last returned.")
       .def(
           "state_dict",
           [](DistributedIteratorHandle& self) {
             return state_to_python(
                 self.call([](const DistributedIterator& iterator) { return iterator.save(); }));
           },
-          "The position after the step last handed out, as plain values that JSON can hold.")
+          "The position after the step last returned, as plain values that JSON can hold.")
       .def(
           "load_state_dict",
           [](DistributedIteratorHandle& self, const py::object& state_dict) {
@@ -78,7 +77,7 @@ void bind_distributed_iterator(py::module_& module) {
           [](DistributedIteratorHandle& self) {
             return stats_to_python(self.call([](const DistributedIterator& it) { return it.stats(); }));
           },
-          "Counters since the iterator was made.")
+          "Counts since the iterator was made.")
       .def("close", &DistributedIteratorHandle::close, "Stops reading ahead; the next step then raises.");
 }
 
@@ -110,7 +109,7 @@ void bind_distributed_dataset(py::module_& module) {
       .def_property_readonly(
           "num_steps",
           [](const DistributedDataset& self) { return without_gil([&] { return self.num_steps(); }); },
-          "Steps an epoch, or None where it cannot be known.")
+          "Steps an epoch, or None where their number cannot be known.")
       .def_property_readonly(
           "partial_batch_handling",
           [](const DistributedDataset& self) {
@@ -118,14 +117,14 @@ void bind_distributed_dataset(py::module_& module) {
           },
           "Whether steps that lack parts are completed.")
       .def("set_epoch", &DistributedDataset::set_epoch, py::arg("epoch"), WithoutGil(),
-           "Pins the epoch of the next iterator.")
+           "Sets the epoch of the next iterator.")
       .def_property_readonly("sharding", &DistributedDataset::sharding,
                              "How the data is assigned over the processes, and why.")
       .def("explain", &DistributedDataset::explain, WithoutGil(),
            "Policy, splitter, path and sizes, and why.");
 }
 
-/// `make` is called before this returns, so it needs no care about threads.
+/// `make` is called on this thread before this returns, so it may use the GIL that this thread holds.
 DistributedDataset from_function(const Strategy& self, const py::function& make, InputOptions options) {
   const auto call = [&](const InputContext& context) { return make(context).cast<Dataset>(); };
   return self.distribute_datasets_from_function(call, std::move(options));
@@ -136,7 +135,7 @@ DistributedDataset from_function(const Strategy& self, const py::function& make,
 void bind_strategy(py::module_& module) {
   bind_distributed_iterator(module);
   bind_distributed_dataset(module);
-  py::class_<Strategy>(module, "Strategy", "Who gets which rows on which device.")
+  py::class_<Strategy>(module, "Strategy", "Decides which replica gets which rows on which device.")
       .def_property_readonly(
           "devices",
           [](const Strategy& self) {
@@ -145,24 +144,26 @@ void bind_strategy(py::module_& module) {
             return names;
           },
           "The devices of this process's replicas.")
-      .def_property_readonly("num_replicas_in_sync", &Strategy::num_replicas_in_sync, "Replicas everywhere.")
+      .def_property_readonly("num_replicas_in_sync", &Strategy::num_replicas_in_sync,
+                             "Replicas of all processes.")
       .def_property_readonly("num_input_pipelines", &Strategy::num_input_pipelines,
                              "Processes that read data.")
-      .def_property_readonly("input_pipeline_id", &Strategy::input_pipeline_id, "The number of this one.")
+      .def_property_readonly("input_pipeline_id", &Strategy::input_pipeline_id,
+                             "The index of this process among them.")
       .def_property_readonly("wraps", &Strategy::wraps, "Whether values come as PerReplica.")
       .def_readwrite("enable_partial_batch_handling", &Strategy::enable_partial_batch_handling,
                      "Whether a step that lacks parts is completed with zero-row ones.")
       .def("distribute_dataset", &Strategy::distribute_dataset, py::arg("dataset"), py::arg("options"),
-           WithoutGil(), "Deals the rows of `dataset` out over the replicas.")
+           WithoutGil(), "Assigns the rows of `dataset` to the replicas.")
       .def("__copy__", [](const Strategy& self) { return Strategy(self); })
       .def("distribute_datasets_from_function", from_function, py::arg("make"), py::arg("options"),
-           "Hands out the elements of the datasets that `make(InputContext)` returns, as they are.");
-  py::class_<OneDeviceStrategy, Strategy>(module, "OneDeviceStrategy", "One device; batches are not split.")
+           "Distributes the elements of the datasets that `make(InputContext)` returns, as they are.");
+  py::class_<OneDeviceStrategy, Strategy>(module, "OneDeviceStrategy",
+                                          "One replica on one device; batches are not split.")
       .def(py::init<const std::string&>(), py::arg("device"));
   py::class_<MirroredStrategy, Strategy>(
       module, "MirroredStrategy",
-      "Several replicas in this process; no devices: every accelerator, else one "
-      "CPU.")
+      "Several replicas in this process, one for each device; no devices: every accelerator, else one CPU.")
       .def(py::init<std::vector<std::string>>(), py::arg("devices") = std::vector<std::string>());
 }
 

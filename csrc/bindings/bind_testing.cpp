@@ -12,7 +12,7 @@
 namespace torch_distinput {
 namespace {
 
-/// A law that does not hold is an AssertionError; errors of the pipeline keep their types.
+/// Runs `check`. A law that does not hold is an AssertionError; errors of the pipeline keep their types.
 template <class Check>
 void assert_law(Check&& check) {
   try {
@@ -34,27 +34,27 @@ void bind_testing(py::module_& parent) {
         assert_law([&] { testing::assert_resumable(dataset, ordered, max_elements); });
       },
       py::arg("dataset"), py::arg("ordered") = true, py::arg("max_elements") = 200,
-      "Saves after every element, restores each save and compares the rest, in both paths; AssertionError at "
-      "the "
-      "first position that differs. Order matters unless `ordered` is false.");
+      "Saves after every element, restores each save and compares the elements that follow, on both paths; "
+      "AssertionError at the first position that differs. Compares in order unless `ordered` is False.");
   module.def(
       "assert_paths_agree",
       [](const Dataset& dataset, std::int64_t max_elements) {
         assert_law([&] { testing::assert_paths_agree(dataset, max_elements); });
       },
       py::arg("dataset"), py::arg("max_elements") = 200,
-      "Both paths yield identical elements; AssertionError at the first difference.");
+      "Checks that both paths yield identical elements; AssertionError at the first difference.");
   module.def("gil_turns", gil_turns, "How often the library has taken the GIL in this process.");
   module.def("batch_sizes_for_worker", &testing::batch_sizes_for_worker, py::arg("global_batch_size"),
              py::arg("num_workers"), py::arg("replicas_per_worker"), py::arg("worker"),
-             "The sizes that a worker cuts global batches into.");
+             "The sizes into which a worker cuts global batches.");
   module.def("infer_batch_size", &testing::infer_batch_size, py::arg("dataset"), WithoutGil(),
              "The global batch size as tf.distribute infers it, or -1.");
   module.def("legacy_rebatch", &testing::legacy_rebatch, py::arg("dataset"), py::arg("num_replicas"),
-             WithoutGil(), "Every batch cut into `num_replicas` parts of ceil(rows / num_replicas).");
+             WithoutGil(),
+             "Every batch cut into `num_replicas` parts of up to ceil(rows / num_replicas) rows.");
   module.def("auto_shard", &testing::auto_shard, py::arg("dataset"), py::arg("num_workers"),
              py::arg("worker"), py::arg("policy"), WithoutGil(),
-             "What a worker reads under `policy`, without splitting.");
+             "The elements that a worker reads under `policy`, without splitting batches.");
   module.def("worker_stream", &testing::worker_stream, py::arg("dataset"), py::arg("num_workers"),
              py::arg("replicas_per_worker"), py::arg("worker"), py::arg("policy"), WithoutGil(),
              "The stream of parts of a worker, split and sharded as tf.distribute does.");

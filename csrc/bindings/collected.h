@@ -9,12 +9,13 @@ namespace torch_distinput {
 
 namespace py = pybind11;
 
-/// What has the `traverse` and `clear` of an object.
+/// The object behind a holder that has `traverse` and `clear` for the garbage collector.
 template <class T>
 T& collectable(std::unique_ptr<T>& holder) {
   return *holder;
 }
-/// Makes a Python class visible to the garbage collector.
+/// Lets Python's garbage collector traverse and clear the instances of a class that is bound with this
+/// `Holder`.
 template <class Holder>
 py::custom_type_setup collected() {
   static constexpr auto inside = [](PyObject* self) -> auto& {

@@ -11,7 +11,7 @@
 namespace torch_distinput {
 namespace {
 
-/// Where an entry stands: the path from the whole state to it.
+/// The path from the whole state to an entry, for messages.
 struct StatePath {
   const StatePath* outer = nullptr;
   std::string entry = {};  ///< `['input']` or `[3]`
@@ -22,7 +22,7 @@ struct StatePath {
   std::string beginning() const { return text().substr(0, 60) + "..."; }
 };
 
-/// Reads what a user passes as a state: it may be nested without end, or hold itself many times over.
+/// Reads an object that a user passes as a state: it may hold itself, or one entry many times.
 class StateFromPython {
  public:
   State read(py::handle value, const StatePath& path) {
@@ -42,14 +42,15 @@ class StateFromPython {
   }
 
  private:
-  /// Far more than any pipeline and any number of restarts nest, and little of a thread's stack.
+  /// Far deeper than states of real pipelines with any number of restarts, and within a small part of a
+  /// thread's stack.
   static constexpr int kMaxDepth = 1000;
   static constexpr std::int64_t kMaxValues = std::int64_t{1} << 22;
 
   static State integer(py::handle value, const StatePath& path) {
     int overflow = 0;
     const std::int64_t number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
-    TORCH_CHECK_VALUE(overflow == 0, path.text(), ": an int beyond 64 bits.");
+    TORCH_CHECK_VALUE(overflow == 0, path.text(), ": is an int beyond 64 bits.");
     return number;
   }
 
@@ -58,7 +59,7 @@ class StateFromPython {
     const char* const data = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
     if (data == nullptr) PyErr_Clear();
     TORCH_CHECK_VALUE(data != nullptr, path.text(),
-                      ": a string that is no text: it has half a surrogate pair.");
+                      ": is a str with a lone surrogate, which UTF-8 cannot hold.");
     return {data, static_cast<std::size_t>(size)};
   }
 
@@ -101,7 +102,7 @@ struct StateWriter {
   }
 };
 
-/// Puts `where` and the leaf's name before what `convert` says is wrong with it.
+/// Runs `convert` and puts `where` and the leaf's name before the message of what it throws.
 template <class Convert>
 void with_leaf_name(const Structure& structure, std::size_t leaf, const std::string& where, Convert convert) {
   const auto named = [&](const c10::Error& error) {

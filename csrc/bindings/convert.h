@@ -18,7 +18,7 @@
 #include "torch_distinput/stats.h"
 
 /// \file
-/// Values of the library as Python values and back. Everything here needs the GIL.
+/// Converts values of the library to Python values and back. Everything here needs the GIL.
 
 namespace torch_distinput {
 
@@ -26,20 +26,21 @@ namespace torch_distinput {
 /// c10::ValueError naming a leaf that has no Python form.
 py::object element_to_python(Element&& element);
 
-/// One value of the structure of `elements`, which is the same in all, with `wrap` of the tuple of each
-/// leaf's values. The leaves are moved from; otherwise as `element_to_python`.
+/// One Python value for several elements of one structure: each leaf is what `wrap` returns for the tuple of
+/// the elements' leaves. The leaves are moved from; otherwise as `element_to_python`. REQUIRES: at least one
+/// element.
 py::object elements_to_python(std::span<Element> elements, const py::object& wrap);
 
-/// Reads Python values as elements. Remembers the structure it saw last: values of the same structure are
-/// read without building it again, and a dict's keys keep the order of the first one.
+/// Reads Python values as elements. Remembers the structure of the first value: values of the same structure
+/// are read without building it again, and the keys of a dict keep the order of the first one.
 class ElementReader {
  public:
-  /// `where` begins the messages: "map(decode)". Values are expected to look like `declared`; a list in the
-  /// place of a leaf is then a leaf.
+  /// `where` begins the messages: "map(decode)". Values are expected to have the structure of `declared`; a
+  /// list where it has a leaf is then a leaf.
   ElementReader(std::string where, Lists lists, Objects objects, std::optional<ElementSpec> declared = {});
 
-  /// `maker`: what the value comes from a call of; null: from none. Throws c10::TypeError or c10::ValueError
-  /// naming the value that can be no leaf.
+  /// `maker`: the callable that returned the value; null: none. Throws c10::TypeError or c10::ValueError
+  /// naming a leaf that cannot be read.
   Element read(py::handle value, const UserObject* maker = nullptr);
 
  private:
@@ -54,16 +55,19 @@ class ElementReader {
   const TreeSpec* known_ = nullptr;
 };
 
-/// A nested structure of spec objects. `where` begins the messages.
+/// Reads a nested structure of spec objects. `where` begins the messages. Throws c10::TypeError for other
+/// objects.
 ElementSpec spec_from_python(py::handle value, const std::string& where);
 py::object spec_to_python(const ElementSpec& spec);
-/// `(None, 3)` as dims; None as unknown rank.
+/// `(None, 3)` as dims; None as unknown rank. Throws c10::TypeError for other objects, c10::ValueError for
+/// negative sizes.
 std::optional<Dims> shape_from_python(const py::object& shape, const std::string& where);
 py::object shape_to_python(const std::optional<Dims>& shape);
 
-/// Dicts, lists, ints, floats, strings, bools and None.
+/// A state as dicts, lists, ints, floats, strings, bools and None.
 py::object state_to_python(const State& state);
-/// Throws c10::TypeError for anything else, naming the entry.
+/// Throws c10::TypeError naming the entry for any other object, c10::ValueError for one that is nested too
+/// deep, too large or out of range.
 State state_from_python(py::handle value);
 
 py::dict stats_to_python(const Stats& stats);

@@ -15,7 +15,7 @@
 namespace torch_distinput {
 namespace {
 
-/// Runs `body` with the GIL. pybind11's exception cannot be raised twice, ours can.
+/// Runs `body` with the GIL. A pybind11 exception becomes a PythonError, which can be thrown several times.
 template <class Body>
 auto with_gil(Body&& body) {
   const GilScope gil;
@@ -27,7 +27,7 @@ auto with_gil(Body&& body) {
   }
 }
 
-/// A callable of the user with the names that messages give it.
+/// A user's callable and its names in messages.
 class Callable {
  public:
   Callable(py::object callable, std::string op, std::string name)
@@ -102,7 +102,7 @@ class PythonGenerator final : public Generator {
           run_python([&] { return PyObject_CallMethod(iterator.ptr(), "close", nullptr); }));
       if (!closed) PyErr_WriteUnraisable(iterator.ptr());
     } catch (const std::exception&) {
-      return;  // the interpreter's shutdown began just now
+      return;  // the interpreter has begun to shut down
     }
   }
 
@@ -163,7 +163,7 @@ class PythonRows final : public RowSource, public PythonCode {
       elements.reserve(positions.size());
       for (const auto row : given) elements.push_back(reader_.read(row, &object()));
       TORCH_CHECK_VALUE(elements.size() == positions.size(), rows_.where(), ": ", positions.size(),
-                        " rows were asked for, but ", elements.size(), " came.");
+                        " rows were asked for, but ", elements.size(), " were returned.");
       return elements;
     });
   }

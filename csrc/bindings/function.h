@@ -12,28 +12,28 @@
 #include "torch_distinput/spec.h"
 
 /// \file
-/// Python callables as functions and sources of the library. They may be called and dropped on any thread,
-/// without the GIL; each call takes it once, for all its elements. Exceptions come out as PythonError. Making
-/// them needs the GIL.
+/// Python callables as functions and sources of the library. They may be called and destroyed on any thread
+/// without the GIL; a call takes it once for all its elements. Python exceptions are thrown as PythonError.
+/// The functions below need the GIL and throw c10::TypeError for an object that cannot be called.
 
 namespace torch_distinput {
 
-/// `callable`, called with a tuple element's parts as arguments, else with the element. `op` names it in
-/// messages.
+/// `callable`, called with the parts of a tuple element as arguments, else with the element. `op` and the
+/// callable's name begin messages. `declared`: the type of the results.
 FunctionPtr make_python_function(py::object callable, const std::string& op,
                                  const std::optional<ElementSpec>& declared = {});
 
-/// `callable()` gives an iterable, anew for each iterator. A generator is closed when its iterator is dropped
-/// midway.
+/// A source whose `callable()` returns an iterable, anew for each iterator. A Python generator is closed when
+/// its iterator is destroyed before the end.
 std::shared_ptr<const GeneratorSource> make_python_generator(py::object callable, Lists lists,
                                                              const std::optional<ElementSpec>& declared,
                                                              std::string name);
 
-/// `rows(positions)` gives a sequence of elements for a list of ints below `size`. Lists in elements are
-/// structure.
+/// A source whose `rows(positions)` returns a sequence of elements for a list of ints below `size`. Lists in
+/// elements are structure.
 std::shared_ptr<const RowSource> make_python_rows(py::object rows, std::int64_t size, std::string name);
 
-/// What messages call `callable`.
+/// The name of `callable` in messages: its `__name__`, else its class.
 std::string callable_name(py::handle callable);
 
 }  // namespace torch_distinput

@@ -14,7 +14,7 @@
 namespace torch_distinput {
 namespace {
 
-/// Where the group's collectives take tensors: on the CPU if it can.
+/// The device on which the group's collectives take tensors: the CPU where they can.
 at::Device device_of(const c10d::ProcessGroup& group) {
   const std::vector<at::Device> devices = group.getDeviceTypes();
   if (devices.empty() || std::find(devices.begin(), devices.end(), at::kCPU) != devices.end())
@@ -22,7 +22,7 @@ at::Device device_of(const c10d::ProcessGroup& group) {
   return c10::impl::VirtualGuardImpl(devices.front().type()).getDevice();
 }
 
-/// `mine` of every rank; all have the same shape.
+/// The tensor `mine` of every rank; all have the same shape.
 std::vector<at::Tensor> gather(c10d::ProcessGroup& group, const at::Tensor& mine) {
   std::vector<at::Tensor> inputs = {mine.to(device_of(group))};
   std::vector<std::vector<at::Tensor>> outputs(1);

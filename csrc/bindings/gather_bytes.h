@@ -11,13 +11,13 @@ class ProcessGroup;
 
 namespace torch_distinput {
 
-/// The bytes of every rank, by rank, each a 1-D uint8 tensor on the CPU. A collective of `group`, which waits
-/// for all its ranks; not to be called with the GIL.
+/// The bytes of every rank, in the order of the ranks, each a 1-D uint8 tensor on the CPU. A collective of
+/// `group`, which waits for all its ranks; must not be called with the GIL.
 ///
-/// In the place of torch.distributed.all_gather_object: the group's threads drop its tensors some time after
-/// the wait has ended, and a tensor that Python has seen takes them the GIL. Where the interpreter is already
-/// shutting down that ends the process with "terminate called without an active exception" (pytorch issue
-/// 190489). No Python object knows the tensors here.
+/// Used instead of torch.distributed.all_gather_object: the group's threads release its tensors some time
+/// after the wait has ended, and to release a tensor that has a Python object they must take the GIL. Where
+/// the interpreter is already shutting down, that ends the process with "terminate called without an active
+/// exception" (pytorch issue 190489). The tensors here have no Python objects.
 std::vector<at::Tensor> gather_bytes(c10d::ProcessGroup& group, std::string_view mine);
 
 }  // namespace torch_distinput

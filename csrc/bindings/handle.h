@@ -17,7 +17,8 @@ namespace torch_distinput {
 inline std::vector<NodePtr> pipelines_of(const Dataset& dataset) { return {dataset.node()}; }
 inline std::vector<NodePtr> pipelines_of(const DistributedDataset& dataset) { return dataset.pipelines(); }
 
-/// The inside of a Python object that stands for pipelines: pybind11's holder of a `T`.
+/// pybind11's holder of a `T` that has pipelines: it also holds the references to the users' code that these
+/// may call. Needs the GIL.
 template <class T>
 class PipelineHandle {
  public:
@@ -29,7 +30,7 @@ class PipelineHandle {
 
  private:
   std::unique_ptr<T> object_;
-  CodeReferences code_;  ///< dropped first, while C++ still has its own references
+  CodeReferences code_;  ///< destroyed first, while C++ still has its own references
 };
 
 /// See `collected`.

@@ -21,15 +21,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long callables that run on other threads are waited for where nobody can interrupt it.
+/// How long to wait for callables that run on other threads, where the wait cannot be interrupted.
 constexpr std::chrono::seconds kWaitOptions{1};
 
 constexpr const char* kShuttingDown = "Python is shutting down.";
 /// Guarded by the GIL.
 std::thread::id stopping_thread;
 
-/// Python has joined all other threads by then: this one would be ended at its next turn anyway, and an
-/// exception here only be printed. REQUIRES: the GIL.
+/// For a daemon thread during shutdown, when Python has joined all other threads: Python would end this
+/// thread the next time it takes the GIL, and an exception here would only be printed. REQUIRES: the GIL.
 [[noreturn]] void park_daemon() {
   PyEval_SaveThread();
   park_thread();
@@ -41,7 +41,7 @@ std::unordered_set<LiveIterator*>& live_iterators() {
   return *iterators;
 }
 
-/// The end of some work on another thread.
+/// Tells when some work on another thread has ended. Safe from any thread.
 struct Completion {
   std::mutex mutex;
   std::condition_variable changed;
@@ -57,7 +57,7 @@ struct Completion {
     changed.notify_all();
   }
 
-  /// Throws what `interrupt_check()` throws, and what the work threw.
+  /// Waits for the end; throws what the interrupt check throws, and what the work threw.
   void wait() {
     constexpr std::chrono::milliseconds kPollInterval{50};
     std::unique_lock lock(mutex);
@@ -75,7 +75,7 @@ struct Completion {
   }
 };
 
-/// Starts `work` on a thread that nobody joins and that leaves signals to the other threads.
+/// Starts `work` on a detached thread that blocks all signals, so that other threads receive them.
 std::shared_ptr<Completion> start_detached(std::function<void()> work) {
   auto completion = std::make_shared<Completion>();
   sigset_t all;
@@ -158,7 +158,7 @@ void run_close_patiently(std::function<void()> close) noexcept {
     if (alone) return close();
     start_detached(std::move(close))->wait_until(Clock::now() + kWaitOptions);
   } catch (...) {
-    return;  // whoever drops an iterator cannot be told
+    return;  // a destructor has no caller to tell
   }
 }
 

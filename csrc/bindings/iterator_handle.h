@@ -15,14 +15,14 @@
 
 namespace torch_distinput {
 
-/// What the Python objects of all iterators do alike: one thread at a time, only in the process that made
-/// them, stopped before the interpreter ends. Everything here needs the GIL.
+/// The common part of the Python objects of iterators: used by one thread at a time, only in the process that
+/// made them, and stopped before the interpreter ends. Everything here needs the GIL.
 class LiveIterator {
  public:
   LiveIterator(const LiveIterator&) = delete;
   LiveIterator& operator=(const LiveIterator&) = delete;
 
-  /// For Python's garbage collector: exceptions hold frames, and frames hold iterators, as callables do.
+  /// For Python's garbage collector: callables hold iterators, and so do exceptions, through their frames.
   int traverse(visitproc visit, void* arg) const;
   void clear();
 
@@ -30,21 +30,23 @@ class LiveIterator {
   LiveIterator(std::string name, CodeReferences code);
   virtual ~LiveIterator();
 
-  /// From now on neither the garbage collector nor the end of the interpreter looks at the iterator. Called
-  /// before it is taken apart.
+  /// Hides the iterator from the garbage collector and from `stop_live_iterators`. Called before its members
+  /// are destroyed.
   void retire();
   /// Whether this is a forked child of the process that made the iterator.
   bool inherited() const noexcept;
-  /// Throws RuntimeError in a forked child and while another thread is inside the iterator.
+  /// Begins a call. Throws FailedPreconditionError in a forked child, and c10::Error (RuntimeError) while
+  /// another thread is inside the iterator or Python shuts down.
   void enter();
+  /// Ends a call.
   void leave() noexcept { refusal_ = nullptr; }
-  /// Throws the exception of a callable. The library keeps it too, to throw it again, but the garbage
-  /// collector sees only the reference that is kept here.
+  /// Throws the exception of a callable and keeps it here. The library keeps it too, to throw it again, but
+  /// only the reference that is kept here is visible to the garbage collector.
   [[noreturn]] void rethrow(const PythonError& error);
 
  private:
   friend void stop_live_iterators();
-  /// A call that stops what the iterator has running. It shares the iterator.
+  /// A function that stops the iterator's background work; it shares the iterator.
   virtual std::function<void()> stopper() = 0;
 
   std::string name_;
@@ -54,21 +56,21 @@ class LiveIterator {
   CodeReferences code_;
 };
 
-/// Runs `close` without the GIL. Where callables may be running on other threads it gets a thread of its own,
-/// because it waits for them: Ctrl-C ends this wait.
+/// Runs `close` without the GIL. Where callables may be running on other threads, `close` waits for them, so
+/// it runs on a thread of its own and Ctrl-C ends the wait for it.
 void run_close(std::function<void()> close);
-/// The same for at most a second, without a look at Ctrl-C and exceptions: callables that are still running
-/// then are left to return by themselves.
+/// As `run_close`, but waits for at most a second and ignores Ctrl-C and exceptions; callables that are still
+/// running then return later.
 void run_close_patiently(std::function<void()> close) noexcept;
 
 /// Stops all iterators of this process; called before the interpreter ends.
 void stop_live_iterators();
 
-/// An iterator of the library as the inside of a Python object.
+/// The Python object of an iterator of the library.
 template <class Wrapped>
 class IteratorHandle final : public LiveIterator {
  public:
-  /// `code`: what the iterator may call.
+  /// `name` begins messages; `code`: the users' code that the iterator may call.
   IteratorHandle(std::string name, Wrapped iterator, CodeReferences code)
       : LiveIterator(std::move(name), std::move(code)),
         iterator_(std::make_shared<Wrapped>(std::move(iterator))) {}
@@ -77,14 +79,15 @@ class IteratorHandle final : public LiveIterator {
     const py::error_scope keep_error;
     retire();
     if (inherited()) {
-      // Its threads and locks stayed behind in the parent.
+      // Its threads exist only in the parent and may hold its locks, so the iterator is leaked.
       new std::shared_ptr<Wrapped>(std::move(iterator_));
     } else {
       run_close_patiently([iterator = std::move(iterator_)]() mutable { iterator.reset(); });
     }
   }
 
-  /// Calls `body(iterator)` without the GIL.
+  /// Calls `body(iterator)` without the GIL. Throws what it throws; Python exceptions as
+  /// py::error_already_set.
   template <class Body>
   auto call(Body&& body) {
     enter();

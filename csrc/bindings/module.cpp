@@ -8,7 +8,7 @@
 namespace torch_distinput {
 namespace {
 
-/// Classes and functions are shown, and pickled, under the name that the package gives them.
+/// Makes classes and functions be shown, and pickled, under the package's name.
 void show_in_package(const py::module_& module) {
   for (const char* const name :
        {"AutoShardPolicy", "DatasetIterator", "DatasetSpec", "InputContext", "InputReplicationMode",

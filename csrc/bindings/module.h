@@ -4,7 +4,7 @@
 #include <pybind11/pybind11.h>
 
 /// \file
-/// The parts of the Python module, each bound by the .cpp file of the same name.
+/// The parts of the Python module, each bound by the .cpp file of the same name while the module loads.
 
 namespace torch_distinput {
 

@@ -46,7 +46,7 @@ std::string utf8(PyObject* text) {
   return {characters, static_cast<std::size_t>(size)};
 }
 
-/// Takes a value apart whose structure is not known.
+/// Flattens a value whose structure is not known.
 class Flattener {
  public:
   Flattener(Lists lists, const std::string& where, PyLeaves& leaves)
@@ -109,7 +109,7 @@ py::object checked(PyObject* made) {
 }  // namespace
 
 const TreeSpec& TreeSpec::of(const StructurePtr& structure) {
-  // Never destroyed: it holds Python objects, and the interpreter is gone before static objects are.
+  // Never destroyed: it holds Python objects, and the interpreter ends before static objects are destroyed.
   static auto* const known = new std::unordered_map<const Structure*, std::unique_ptr<const TreeSpec>>;
   const auto found = known->find(structure.get());
   if (found != known->end()) return *found->second;
@@ -162,7 +162,7 @@ py::object TreeSpec::assemble(py::object*& next, const py::object& none) const {
                          children_[i]->assemble(next, none).release().ptr());
       }
       if (structure_->kind() == TreeKind::kTuple) return tuple;
-      // tuple.__new__, as a named tuple's own `_make`: its class may have a constructor of another kind.
+      // tuple.__new__, as a named tuple's own `_make`: the class may have a constructor with other arguments.
       auto* const type = static_cast<PyTypeObject*>(structure_->type().get());
       const py::tuple arguments = py::make_tuple(tuple);
       return checked(PyTuple_Type.tp_new(type, arguments.ptr(), nullptr));

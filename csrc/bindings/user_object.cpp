@@ -13,7 +13,7 @@
 
 namespace torch_distinput {
 
-/// What C++ refers to: a user's object, or the references of a dataset that no Python handle stands for.
+/// The content of a box: a user's object, or the references of a dataset that has no Python handle.
 class Box {
  public:
   Box(py::object object, CodeReferences references, Box* maker)
@@ -29,7 +29,7 @@ class Box {
 
   const py::object& object() const noexcept { return object_; }
   py::object self() const { return py::reinterpret_borrow<py::object>(self_); }
-  /// Tells a new box which Python object it is the inside of.
+  /// Sets the Python object of a new box.
   void set_self(py::handle self) noexcept { self_ = self.ptr(); }
   void add_handle() noexcept { ++handles_; }
   void remove_handle() noexcept { --handles_; }
@@ -50,14 +50,14 @@ class Box {
   py::object object_;
   CodeReferences references_;
   PyObject* self_ = nullptr;
-  int handles_ = 0;          ///< that may lead a call here
-  Box* maker_;               ///< of the callable that this comes from; may be null
-  std::vector<Box*> below_;  ///< whose maker this is
+  int handles_ = 0;          ///< Python handles whose pipelines may call the object
+  Box* maker_;               ///< of the callable that returned the object; may be null
+  std::vector<Box*> below_;  ///< the boxes whose maker this is
 };
 
 namespace {
 
-/// The boxes of all user's code in `pipelines`.
+/// The boxes of all users' code in `pipelines`.
 std::vector<Box*> boxes_in(std::vector<NodePtr> pipelines) {
   std::vector<Box*> boxes;
   std::unordered_set<const Node*> seen;

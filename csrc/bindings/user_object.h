@@ -9,24 +9,23 @@
 #include "torch_distinput/node.h"
 
 /// \file
-/// The user's objects that pipelines refer to, as Python's garbage collector sees them.
+/// Lets Python's garbage collector see the users' objects that pipelines refer to.
 ///
-/// Nodes are shared by handles and threads without Python knowing. The collector would take each of their
-/// references to a callable for one from outside, which keeps alive all that the callable refers to:
+/// Nodes are shared by handles and threads, of which Python knows nothing. The collector would take each of
+/// their references to a callable for one from outside, which keeps alive all that the callable refers to:
 /// `self.ds = ds.map(self.augment)` would never be freed. So a callable lies in a *box*, a Python object:
 ///
 /// - C++ has one reference to the box, however many nodes share it.
 /// - A Python handle (dataset, distributed dataset, iterator) has a reference of its own to the box of each
 ///   callable that its pipelines may call, and reports these references.
-/// - While a box has such handles, it reports C++'s reference as one to itself: whatever C++ does with the
-///   callable it does for one of them. The box is garbage when all of them are. One without handles (of a
-///   dataset that no Python object stands for) reports nothing, so C++ keeps it alive.
-/// - What calls leave with C++ (a generator that runs, a dataset that was returned) lies in boxes *below*
-/// that
-///   of the callable, which reports C++'s references to them in their place.
+/// - While a box has such handles, it reports C++'s reference as one to itself, because C++ uses the
+///   callable only for these handles. The box is garbage when all of them are. A box without handles (of a
+///   dataset that has no Python object) reports nothing, so C++ keeps it alive.
+/// - Objects that a call returns to C++ (a running generator, a dataset) lie in boxes *below* the box of the
+///   callable, which reports C++'s references to them.
 ///
-/// A box that the collector clears is empty: later calls raise. Only threads that are about to be stopped can
-/// make them. Everything here is guarded by the GIL.
+/// A box that the collector clears is empty: later calls throw. Only threads that are about to be stopped can
+/// make such calls. Everything here is guarded by the GIL.
 
 namespace torch_distinput {
 
@@ -35,18 +34,20 @@ namespace py = pybind11;
 class Box;
 class CodeReferences;
 
-/// A user's Python object that C++ refers to. Copies share the reference, and any thread may copy and drop
-/// it.
+/// A user's Python object that C++ refers to. Copies share the reference; any thread may copy and destroy it.
+/// Other members need the GIL.
 class UserObject {
  public:
+  /// Puts `object` in a box.
   explicit UserObject(py::object object);
-  /// `object` comes from a call of `maker`.
+  /// As above, where a call of `maker` returned `object`.
   UserObject(py::object object, const UserObject& maker);
 
-  /// Throws FailedPreconditionError if the collector has cleared it.
+  /// The object. Throws FailedPreconditionError if the collector has cleared it.
   py::object get() const;
-  /// Null if the collector has cleared it.
+  /// The object; null if the collector has cleared it.
   py::object find() const;
+  /// The box, which lives as long as this object.
   Box& box() const noexcept { return *box_; }
 
  private:
@@ -57,25 +58,29 @@ class UserObject {
   Box* box_;
 };
 
-/// User's code that is written in Python.
+/// Users' code that is written in Python.
 class PythonCode {
  public:
+  /// The callable.
   virtual const UserObject& object() const = 0;
 
  protected:
   ~PythonCode() = default;
 };
 
-/// The references that a Python handle has to what its pipelines may call.
+/// The references that a Python handle has to the boxes of the callables that its pipelines may call. Needs
+/// the GIL.
 class CodeReferences {
  public:
   CodeReferences() = default;
+  /// References to the users' code of all nodes of `pipelines`.
   explicit CodeReferences(std::vector<NodePtr> pipelines);
   CodeReferences(CodeReferences&&) noexcept = default;
   CodeReferences& operator=(CodeReferences&&) = delete;
   ~CodeReferences() { clear(); }
 
   bool empty() const noexcept { return boxes_.empty(); }
+  /// For Python's garbage collector.
   int traverse(visitproc visit, void* arg) const;
   void clear() noexcept;
 
@@ -87,10 +92,11 @@ class CodeReferences {
   std::vector<Reference> boxes_;
 };
 
-/// `node`, which a call of `maker` returned, in a pointer that keeps what the node may call. `maker` may be
-/// null: then the collector does not see it.
+/// `node`, which a call of `maker` returned, in a pointer that keeps the callables of its pipeline alive.
+/// Where `maker` is null, the collector does not see these references.
 NodePtr keep_code(NodePtr node, const UserObject* maker);
 
+/// Binds the Python class of boxes; called while the module loads.
 void bind_user_objects(py::module_& module);
 
 }  // namespace torch_distinput

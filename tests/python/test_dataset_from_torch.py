@@ -70,7 +70,7 @@ def test_too_few_rows_from_getitems():
         def __getitems__(self, indices):
             return []
 
-    with pytest.raises(ValueError, match="Short.*4 rows were asked for, but 0 came"):
+    with pytest.raises(ValueError, match="Short.*4 rows were asked for, but 0 were returned"):
         next(iter(tdi.Dataset.from_torch(Short()).batch(4)))
 
 

@@ -82,7 +82,7 @@ def test_a_closed_iterator_still_tells_its_position():
         (torch.zeros(1), TypeError, r"state\['position'\]: is a Tensor"),
         ({3: 4}, TypeError, r"state\['position'\]: keys must be str, but found a key of type int"),
         ([0, {1}], TypeError, r"state\['position'\]\[1\]: is a set"),
-        (2**70, ValueError, r"state\['position'\]: an int beyond 64 bits"),
+        (2**70, ValueError, r"state\['position'\]: is an int beyond 64 bits"),
     ],
 )
 def test_what_no_state_can_hold_is_named(entry, error, word):

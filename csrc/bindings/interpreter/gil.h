@@ -12,10 +12,10 @@ namespace torch_distinput {
 
 namespace py = pybind11;
 
-/// Holds the GIL, on any thread. A thread of the library keeps its Python thread state until it ends, so that
-/// `threading.local` values of callables survive from call to call.
+/// Holds the GIL while it lives, on any thread. A thread of the library keeps its Python thread state until
+/// it ends, so that `threading.local` values of callables survive from call to call.
 ///
-/// Throws FailedPreconditionError when the interpreter shuts down.
+/// The constructor throws FailedPreconditionError while the interpreter shuts down.
 class GilScope {
  public:
   GilScope();
@@ -27,7 +27,7 @@ class GilScope {
   PyGILState_STATE state_;
 };
 
-/// Lets other Python threads run while this one is in the library. REQUIRES: the GIL.
+/// Releases the GIL while it lives, so that other Python threads run. REQUIRES: the GIL.
 class GilRelease {
  public:
   GilRelease() : thread_(PyEval_SaveThread()) {}
@@ -39,7 +39,8 @@ class GilRelease {
   PyThreadState* thread_;
 };
 
-/// For calls that may wait: gives up the GIL, and Ctrl-C ends waits of the library with a KeyboardInterrupt.
+/// For calls that may wait: releases the GIL while it lives, and Ctrl-C ends waits of the library with a
+/// KeyboardInterrupt. REQUIRES: the GIL.
 class WaitScope {
  public:
   WaitScope();
@@ -55,7 +56,7 @@ auto without_gil(Body&& body) {
   const WaitScope wait;
   return body();
 }
-/// The same for a bound function: its arguments and its result are converted with the GIL.
+/// The same for a bound function, whose arguments and result are converted with the GIL.
 using WithoutGil = py::call_guard<WaitScope>;
 
 /// How often the library has taken the GIL in this process.

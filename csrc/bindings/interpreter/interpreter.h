@@ -11,12 +11,12 @@ namespace py = pybind11;
 /// Whether Python code may still run; false once the interpreter shuts down.
 bool interpreter_alive() noexcept;
 
-/// Sleeps until the process is gone.
+/// Sleeps until the process ends.
 [[noreturn]] void park_thread() noexcept;
 
-/// Runs `call`, Python code that may give up the GIL for a while. During its shutdown the interpreter ends a
-/// thread that wants the GIL back by unwinding its stack; C++ frames above would then touch Python without
-/// the GIL, so such a thread is parked here instead.
+/// Runs `call`, Python code that may release the GIL for a while. During its shutdown the interpreter ends a
+/// thread that wants the GIL back by unwinding its stack. C++ frames above would then use Python without the
+/// GIL, so such a thread sleeps here until the process ends.
 template <class Call>
 auto run_python(Call&& call) {
   try {

@@ -14,7 +14,7 @@ struct Dropped {
   Dropped* next;
 };
 
-/// A stack without locks, because a forked child would inherit a lock as it is.
+/// A stack without locks, because a forked child would inherit a lock in its present state.
 std::atomic<Dropped*> dropped = nullptr;
 
 int release_in_main_thread(void*) {
@@ -22,7 +22,7 @@ int release_in_main_thread(void*) {
   return 0;
 }
 
-/// May run a finalizer of the user's.
+/// May run a user's finalizer.
 void release(PyObject* object) {
   run_python([&] { Py_DECREF(object); });
 }
@@ -36,7 +36,7 @@ void drop(PyObject* object) noexcept {
   }
   auto* const entry = new Dropped{object, dropped.load()};
   while (!dropped.compare_exchange_weak(entry->next, entry)) continue;
-  // Without a free place in the interpreter's list it waits for the next thread that takes the GIL.
+  // Where the interpreter's list of calls is full, the object is released when the next thread takes the GIL.
   if (entry->next == nullptr) static_cast<void>(Py_AddPendingCall(release_in_main_thread, nullptr));
 }
 

@@ -7,16 +7,16 @@
 
 namespace torch_distinput {
 
-/// A reference to a Python object that any thread may copy and drop. Dropped by a thread without the GIL, the
-/// object is let go of when the next thread takes the GIL in here, or by the main thread: rows that hold
-/// arrays of numpy must not fight for the GIL one by one. Dropped while the interpreter shuts down, it is
-/// leaked.
+/// A reference to a Python object that any thread may copy and destroy. Where the last one is destroyed
+/// without the GIL, the object is released when the next thread of the library takes the GIL, or by the main
+/// thread: rows that hold numpy arrays must not take the GIL one by one. Where it is destroyed while the
+/// interpreter shuts down, the object is leaked.
 using PyRef = std::shared_ptr<PyObject>;
 
-/// REQUIRES: the GIL.
+/// A reference to `object`. REQUIRES: the GIL.
 PyRef share(pybind11::object object);
 
-/// Lets go of what was dropped without the GIL. REQUIRES: the GIL.
+/// Releases the objects whose references were destroyed without the GIL. REQUIRES: the GIL.
 void release_dropped() noexcept;
 
 }  // namespace torch_distinput

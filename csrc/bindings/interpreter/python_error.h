@@ -11,18 +11,18 @@
 
 namespace torch_distinput {
 
-/// A Python exception on its way through C++. Unlike pybind11's, it may be raised several times, and copied,
+/// A Python exception that passes through C++. Unlike pybind11's, it may be thrown several times, and copied,
 /// read and destroyed without the GIL.
 class PythonError final : public std::exception {
  public:
-  /// Takes the exception that is set. REQUIRES: the GIL.
+  /// Takes the Python exception that is set. REQUIRES: the GIL, and an exception is set.
   static PythonError fetch();
 
-  /// The exception object and the traceback (may be null) it had when it was caught.
+  /// The exception object and the traceback that it had when it was caught (may be null).
   struct Raised {
     pybind11::object value;
     pybind11::object traceback;
-    /// Sets the exception again.
+    /// Sets the exception again. REQUIRES: the GIL.
     void restore() const;
   };
 
@@ -31,9 +31,9 @@ class PythonError final : public std::exception {
   /// Sets the exception again. REQUIRES: the GIL.
   void restore() const;
   /// Moves the exception out of this object and all copies of it; from then on they restore a RuntimeError
-  /// with the text. Null if that has happened before. REQUIRES: the GIL.
+  /// with the text. Null if it was taken before. REQUIRES: the GIL.
   Raised take() const;
-  /// Where Python has notes (3.11), adds one to the exception. REQUIRES: the GIL.
+  /// Adds a note to the exception, where Python has notes (from 3.11 on). REQUIRES: the GIL.
   void add_note(const std::string& note) const;
   /// Whether the exception is an instance of `type`. REQUIRES: the GIL.
   bool is(PyObject* type) const;
@@ -49,13 +49,14 @@ class PythonError final : public std::exception {
   std::shared_ptr<const std::string> text_;
 };
 
-/// A KeyboardInterrupt, SystemExit or another exception that is no failure of a row: not a std::exception, so
-/// that `on_error="skip"` lets it pass. Thrown in the thread of a consumer it is an interrupt of its call.
+/// A KeyboardInterrupt, SystemExit or another exception that is not the failure of a row. Not a
+/// std::exception, so that `on_error="skip"` lets it pass. In a consumer's thread it is an interrupt of the
+/// consumer's call.
 struct PythonInterrupt {
   PythonError error;
 };
 
-/// The str of a message; bytes that are not UTF-8, say of a file's name, stand in it as `\xff`. REQUIRES: the
+/// A message as a str; bytes that are not UTF-8, such as those of a file's name, become `\xff`. REQUIRES: the
 /// GIL.
 pybind11::object text_to_python(const char* text);
 /// Sets an exception of `type` with that message. REQUIRES: the GIL.
@@ -66,9 +67,9 @@ void set_error(PyObject* type, const char* message);
 /// Throws the Python exception that is set. REQUIRES: the GIL.
 [[noreturn]] void throw_python();
 
-/// Throws the Python exception that is set; one that a callable lets escape. Says in a note that it was
-/// raised by `name` in `op`; a StopIteration becomes a RuntimeError, because it would end a loop that has no
-/// part in it. REQUIRES: the GIL.
+/// Throws the Python exception that is set, which a callable has raised, with a note that it was raised by
+/// `op(name)`. A StopIteration becomes a RuntimeError, because it would end an unrelated loop. REQUIRES: the
+/// GIL.
 [[noreturn]] void throw_from_callable(const std::string& op, const std::string& name);
 
 }  // namespace torch_distinput

@@ -33,7 +33,8 @@ bool is_dense_value(PyObject* value) {
   return THPVariable_Check(value) || is_number(value) || is_array(value) || is_numpy_scalar(value);
 }
 
-/// Whether torch.tensor can read the list at once: numbers at the bottom, no arrays or tensors.
+/// Whether torch.tensor can read the list in one call: its innermost items are numbers, not arrays or
+/// tensors.
 bool only_numbers(PyObject* sequence) {
   const auto items = py::reinterpret_steal<py::object>(PySequence_Fast(sequence, "a list"));
   if (!items) throw_python();
@@ -68,14 +69,14 @@ at::Tensor dense_from(PyObject* value) {
   refuse_leaf("a list that holds a " + std::string(Py_TYPE(value)->tp_name) + " among numbers");
 }
 
-/// The class that users know as Dataset. It lies above this module, so it is looked up when first needed.
+/// The class `torch_distinput.Dataset`. Its module imports this one, so it is looked up when first needed.
 py::handle dataset_class() {
   static PyObject* const kept =
       py::object(py::module_::import("torch_distinput.dataset").attr("Dataset")).release().ptr();
   return kept;
 }
 
-/// Strings of numpy are read through Python's own.
+/// Numpy arrays of strings are read as Python strings.
 Leaf array_leaf(PyObject* array) {
   const py::handle handle(array);
   const auto kind = handle.attr("dtype").attr("kind").cast<std::string>();
@@ -93,7 +94,7 @@ Leaf array_leaf(PyObject* array) {
   return strings_from_python(items.ptr());
 }
 
-/// What stands at the bottom of nested lists; null where there is nothing.
+/// The first innermost item of nested lists; null where a list is empty.
 PyObject* first_item(PyObject* value) {
   while (PyList_Check(value) || PyTuple_Check(value)) {
     if (PySequence_Fast_GET_SIZE(value) == 0) return nullptr;
@@ -102,7 +103,7 @@ PyObject* first_item(PyObject* value) {
   return value;
 }
 
-/// Whether an empty list that is read as `like` is no tensor.
+/// Whether an empty list that is read as `like` is a list of strings or objects and not a tensor.
 bool is_list(const LeafSpec* like) {
   return like != nullptr &&
          (std::holds_alternative<StringSpec>(*like) || std::holds_alternative<OpaqueSpec>(*like));

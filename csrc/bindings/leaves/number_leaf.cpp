@@ -21,7 +21,7 @@ namespace py = pybind11;
 namespace torch_distinput {
 namespace {
 
-/// Loaded with the module and kept for the life of the process; null where numpy is not installed.
+/// Loaded with the module and kept as long as the process; numpy's are null where it is not installed.
 struct LeafTypes {
   PyObject* array = nullptr;
   PyObject* numpy_scalar = nullptr;
@@ -40,8 +40,7 @@ py::object call(PyObject* function, PyObject* argument) {
   return py::reinterpret_steal<py::object>(PyObject_CallOneArg(function, argument));
 }
 
-/// Shares the memory of `array`; torch's own tensor of an array needs the GIL when it is freed, this one does
-/// not.
+/// A tensor that shares the memory of `array`. Unlike torch's own, it needs no GIL when it is freed.
 at::Tensor share_array(PyObject* array) {
   const at::Tensor tensor = torch::utils::tensor_from_numpy(array, /*warn_if_not_writeable=*/false);
   auto keep_alive = [array = share(py::reinterpret_borrow<py::object>(array))](void*) {};
@@ -49,8 +48,8 @@ at::Tensor share_array(PyObject* array) {
                        tensor.options());
 }
 
-/// As torch.tensor makes it: what is too large for `dtype` becomes infinite, where `scalar_tensor` refuses
-/// it.
+/// As torch.tensor makes it: a number that is too large for `dtype` becomes infinite; `scalar_tensor` would
+/// throw.
 at::Tensor rounded(const at::Scalar& number, at::ScalarType exact, at::ScalarType dtype) {
   return at::scalar_tensor(number, exact).to(dtype);
 }
@@ -107,7 +106,8 @@ at::Tensor from_array(PyObject* array) {
   } catch (const std::exception&) {
     PyErr_Clear();
   }
-  // Negative strides and user byte orders can be copied; dtypes that torch lacks can not.
+  // Arrays with negative strides or another byte order can be copied; those of dtypes that torch lacks
+  // cannot.
   const auto dtype = py::handle(array).attr("dtype");
   try {
     const auto copy = py::module_::import("numpy").attr("array")(

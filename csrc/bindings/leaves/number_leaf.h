@@ -5,8 +5,8 @@
 #include <pybind11/pybind11.h>
 
 /// \file
-/// Numbers of Python and arrays of numpy as dense tensors. Everything here needs the GIL. What throws
-/// c10::TypeError uses words that go on after the leaf's name.
+/// Python numbers and numpy arrays as dense tensors. Everything here needs the GIL. Throws c10::TypeError for
+/// a value that cannot be a leaf; the message continues the leaf's name.
 
 namespace torch_distinput {
 
@@ -14,18 +14,20 @@ namespace torch_distinput {
 /// loads.
 void load_number_types();
 
-/// A number of Python. numpy.float64 is a float too, but keeps its dtype as the other scalars of numpy do.
+/// Whether `value` is a Python number. A numpy.float64, although a subclass of float, is a numpy scalar: it
+/// keeps its dtype.
 bool is_number(PyObject* value);
-/// As torch.tensor makes it.
+/// The scalar that torch.tensor makes.
 at::Tensor from_number(PyObject* number);
 /// Numbers in nested lists, as torch.tensor makes them.
 at::Tensor from_numbers(PyObject* sequence);
 
+/// Whether `value` is a numpy array or a numpy scalar; false where numpy is not installed.
 bool is_array(PyObject* value);
 bool is_numpy_scalar(PyObject* value);
-/// Without a copy where torch can share the memory.
+/// The array as a tensor, without a copy where torch can share the memory.
 at::Tensor from_array(PyObject* array);
-/// The scalar keeps its dtype.
+/// The scalar as a tensor of its dtype.
 at::Tensor from_numpy_scalar(PyObject* scalar);
 
 }  // namespace torch_distinput

@@ -15,12 +15,12 @@ namespace py = pybind11;
 namespace torch_distinput {
 namespace {
 
-/// Appends the objects in `value`, nested lists of the dims of `column` from `depth` on.
+/// Appends the objects in `value`, nested lists with the dims of `column` from `depth` on.
 void append(PyObject* value, std::size_t depth, Opaque& column) {
   if (depth == column.shape.size()) {
     TORCH_CHECK_TYPE(value != Py_None && !PyDict_Check(value) && !PyList_Check(value),
                      "is a list that holds a ", Py_TYPE(value)->tp_name,
-                     ", which cannot lie in a column of objects; wrap it in an object of your own.");
+                     ", which cannot be in a column of objects; wrap it in an object of your own.");
     column.objects.push_back(share(py::reinterpret_borrow<py::object>(value)));
     return;
   }

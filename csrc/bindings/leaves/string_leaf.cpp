@@ -16,7 +16,7 @@ namespace py = pybind11;
 namespace torch_distinput {
 namespace {
 
-/// Reads nested lists of strings; the first one says what the others must be.
+/// Reads nested lists of strings; the first string decides whether all must be str or bytes.
 class StringReader {
  public:
   Bytes read(PyObject* value) {
@@ -118,10 +118,10 @@ std::size_t bytes_of(const Bytes& strings) {
   return static_cast<std::size_t>(last.data() + last.size() - first.data());
 }
 
-/// glibc gives the top of its heap back to the system when more than twice the largest block that was ever
-/// freed is free there (mallopt(3), M_TRIM_THRESHOLD), so that each batch of strings would be faulted in
-/// anew: at 100 kB a string that costs more than reading them. A block of a batch's size, freed once, says
-/// that such sizes come and go, as any tensor of that size does.
+/// glibc returns the top of its heap to the system when more than twice the largest mapped block that was
+/// ever freed is free there (mallopt(3), M_TRIM_THRESHOLD). The memory of each batch of strings would then be
+/// faulted in again: at 100 kB a string that costs more than reading them. To free a block of a batch's size
+/// once raises the threshold, as a tensor of that size would.
 void expect_batch_of(std::size_t bytes) {
   constexpr std::size_t kMin = std::size_t{1} << 20;
   constexpr std::size_t kMax = std::size_t{32} << 20;  // glibc's own limit

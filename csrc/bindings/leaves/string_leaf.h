@@ -6,16 +6,16 @@
 #include "torch_distinput/element.h"
 
 /// \file
-/// Strings as Python values and back. Everything here needs the GIL.
+/// Converts strings to Python values and back. Everything here needs the GIL.
 
 namespace torch_distinput {
 
-/// A str or bytes, or nested lists of them by the column's dims. Throws c10::ValueError for text that is not
-/// utf-8; its words go on after the leaf's name: "has in row 3 a string that is not utf-8, ...".
+/// A str or bytes, or nested lists of them with the column's dims. Throws c10::ValueError for text that is
+/// not UTF-8; the message continues the leaf's name: "is not utf-8 in string 3; ...".
 pybind11::object strings_to_python(const Bytes& strings);
 
-/// A str, a bytes, or nested lists of either. Throws c10::TypeError, and c10::ValueError for a str that utf-8
-/// cannot hold; the words go on after the leaf's name.
+/// Reads a str, a bytes, or nested lists of either. Throws c10::TypeError for lists of unequal lengths or of
+/// mixed types, and c10::ValueError for a str that UTF-8 cannot hold; the message continues the leaf's name.
 Bytes strings_from_python(PyObject* value);
 
 }  // namespace torch_distinput

@@ -20,8 +20,8 @@ namespace {
 PyObject* from_jagged = nullptr;
 PyObject* jagged = nullptr;
 
-/// The same data in a tensor that Python does not know. The last holder of one that Python knows has to take
-/// the GIL, so that threads of the library would fight for it row by row.
+/// A tensor of the same data that has no Python object. To free a tensor that has one takes the GIL, so
+/// threads of the library would contend for it row by row.
 at::Tensor unknown_to_python(const at::Tensor& tensor) {
   return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
       /*version_counter=*/c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true));
@@ -29,7 +29,7 @@ at::Tensor unknown_to_python(const at::Tensor& tensor) {
 
 at::Tensor part(py::handle value, const char* method) {
   const py::object tensor = value.attr(method)();
-  // Bytes are copied as they lie in memory, so views that stand for other values are made real.
+  // Bytes are copied as they lie in memory, so lazy conjugates and negatives are computed first.
   return unknown_to_python(THPVariable_Unpack(tensor.ptr()).resolve_conj().resolve_neg());
 }
 
@@ -42,12 +42,12 @@ Ragged from_nested(py::handle value) {
     refuse_leaf("a nested tensor of another layout than torch.jagged (pass layout=torch.jagged)");
   if (value.attr("_ragged_idx").cast<std::int64_t>() != 1)
     refuse_leaf("a nested tensor whose ragged dim is not dim 1 (transpose it back)");
-  // One with holes between its rows has lengths.
+  // A tensor that has lengths may have gaps between its rows.
   const py::object whole = value.attr("lengths")().is_none() ? py::reinterpret_borrow<py::object>(value)
                                                              : value.attr("contiguous")();
   at::Tensor values = part(whole, "values");
   require_host(values);
-  // A copy, because rows are cut at the offsets without a check.
+  // A copy that the user cannot change, because rows are cut at the offsets without a check.
   return {std::move(values),
           part(whole, "offsets").to(at::kLong, /*non_blocking=*/false, /*copy=*/true).contiguous()};
 }
@@ -86,9 +86,9 @@ Leaf tensor_leaf_from_python(PyObject* value) {
 
 namespace {
 
-/// Whether autograd may see the tensor is decided where it is made, and a pipeline makes tensors on any
-/// thread and ahead of the consumer. What counts is where they are handed out: within `torch.inference_mode`
-/// the consumer gets inference tensors, as from an op, and elsewhere normal ones.
+/// The tensor as this thread would have made it. Whether a tensor is an inference tensor is decided where it
+/// is made, but a pipeline makes tensors ahead of the consumer on any thread. So within
+/// `torch.inference_mode` the consumer gets inference tensors, as from an op, and elsewhere normal ones.
 at::Tensor as_made_here(at::Tensor&& tensor) {
   if (tensor.is_inference() == c10::InferenceMode::is_enabled()) return std::move(tensor);
   if (tensor.is_sparse()) {

@@ -9,20 +9,22 @@
 #include "torch_distinput/element.h"
 
 /// \file
-/// Tensors of Python as leaves and back: dense, ragged and sparse ones. Everything here needs the GIL.
+/// Converts Python tensors (dense, ragged, sparse) to leaves and back. Everything here needs the GIL.
 
 namespace torch_distinput {
 
-/// Looks up the functions of torch that are needed below; called once, while the module loads.
+/// Looks up torch's functions that are needed below; called once, while the module loads.
 void load_tensor_types();
 
-/// Throws c10::TypeError: the leaf "is `what`, which cannot be a leaf; ...".
+/// Throws c10::TypeError with the message "is `what`, which cannot be a leaf; ...", which continues the
+/// leaf's name.
 [[noreturn]] void refuse_leaf(const std::string& what);
 
-/// A dense tensor, a jagged nested tensor or a COO tensor, in host memory. Throws c10::TypeError for other
-/// tensors; its words go on after the leaf's name. REQUIRES: `value` is a tensor.
+/// Reads a dense tensor, a jagged nested tensor or a COO tensor, in host memory; shares its memory. Throws
+/// c10::TypeError for other tensors; the message continues the leaf's name. REQUIRES: `value` is a tensor.
 Leaf tensor_leaf_from_python(PyObject* value);
 
+/// A dense or sparse tensor.
 pybind11::object dense_to_python(at::Tensor&& tensor);
 /// A jagged nested tensor.
 pybind11::object ragged_to_python(const Ragged& ragged);

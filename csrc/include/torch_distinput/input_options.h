@@ -32,7 +32,8 @@ struct TDI_API InputOptions {
   bool fetch_to_device = true;  ///< copy parts to their replica's device; false: leave them in host memory
   /// kPerReplica: only for `distribute_datasets_from_function` of MirroredStrategy.
   ReplicationMode replication_mode = ReplicationMode::kPerWorker;
-  /// Accepted as in tf.distribute: needs kPerReplica and no `fetch_to_device`.
+  /// As in tf.distribute, only with kPerReplica and without `fetch_to_device`: the pipelines run on the host,
+  /// and their parts are copied to their replica's device.
   bool place_dataset_on_device = false;
   std::int64_t per_replica_buffer_size = 1;  ///< k: about 1 + 2k steps are read ahead; 0: none
   Split split = Split::kTf;
