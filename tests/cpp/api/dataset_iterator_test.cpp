@@ -22,7 +22,7 @@ using op_testing::Values;
 
 const IterateOptions kStream{.epoch = 0, .stream_only = true};
 
-/// Rows 0, 1, ... of which one fails, in a pipeline that streams.
+/// Rows 0, 1, ... of which one fails, on the sequential path.
 Dataset failing_stream(std::int64_t failing) {
   return Dataset::from_rows(std::make_shared<fakes::Rows>(100, std::set<std::int64_t>{failing}))
       .batch(1)
@@ -135,7 +135,7 @@ TEST(DatasetIterator, SavesPlainValues) {
       R"~("seed": 9, "used": true, "version": 1})~");
 }
 
-TEST(DatasetIterator, RefusesStatesThatAreNoneOfItsOwn) {
+TEST(DatasetIterator, RefusesStatesOfOtherIterators) {
   DatasetIterator iterator = Dataset::range(10).batch(4).iterate();
   const State good = iterator.save();
   EXPECT_EQ(error_of<c10::ValueError>([&] { iterator.load(State().set("x", 1)); }),
@@ -191,7 +191,7 @@ TEST(DatasetIterator, IsRefusedInAForkedChild) {
       ++failures;
     } catch (const FailedPreconditionError&) {
     }
-    // A new one works there, without threads.
+    // A new iterator works in the child, without threads.
     const auto fresh = elements(Dataset::range(6).batch(4));
     if (fresh != std::vector<Values>{{0, 1, 2, 3}, {4, 5}}) ++failures;
     ::_exit(failures);

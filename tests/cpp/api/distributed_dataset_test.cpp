@@ -58,7 +58,7 @@ TEST(DistributedDataset, BatchesOfAFunctionAreCountedAsSteps) {
   EXPECT_EQ(replicas(3).distribute_dataset(dataset, {.tail = Tail::kDrop}).num_steps(), std::nullopt);
 }
 
-TEST(DistributedDataset, LeavesOfDifferentLengthAreEachCutByThemselves) {
+TEST(DistributedDataset, LeavesOfDifferentLengthAreCutSeparately) {
   const Dataset dataset = Dataset::zip({Dataset::range(4).batch(4), Dataset::range(6).batch(6)});
   DistributedIterator iterator = replicas(4).distribute_dataset(dataset).iterate();
   const auto step = iterator.next();
@@ -153,7 +153,7 @@ TEST(DistributedDataset, ExplainSaysWhatWasDecidedAndWhy) {
   }
 }
 
-TEST(DistributedDataset, WithoutReadAheadForeignFunctionsRunInTheCallersThread) {
+TEST(DistributedDataset, WithoutReadAheadUsersFunctionsRunInTheCallersThread) {
   int here = 0;
   const auto caller = std::this_thread::get_id();
   const auto note = op_testing::runs_user_code([&here, caller](Element element) {

@@ -19,7 +19,7 @@ DistributedIterator iterate(const Dataset& dataset, InputOptions options = {}) {
   return replicas(2).distribute_dataset(dataset, std::move(options)).iterate();
 }
 
-TEST(DistributedIterator, EndsAgainAndAgain) {
+TEST(DistributedIterator, StaysAtTheEnd) {
   DistributedIterator iterator = iterate(Dataset::range(4).batch(2));
   EXPECT_EQ(steps(iterator).size(), 2U);
   for (int i = 0; i < 3; ++i) {
@@ -80,7 +80,7 @@ TEST(DistributedIterator, IteratorsAreIndependent) {
   EXPECT_EQ(rows(*b.next()), (std::vector<Rows>{{0}, {1}}));
 }
 
-/// Fails at row `bad`, as often as it is asked for.
+/// Fails at row `bad`, each time that it is asked for this row.
 Dataset failing(std::int64_t bad, bool streams) {
   Dataset rows = Dataset::range(12);
   if (streams) rows = rows.filter([](const Element&) { return true; });
@@ -121,7 +121,7 @@ std::string refusal(const State& state) {
   return error_of<c10::ValueError>([&] { iterator.load(state); });
 }
 
-TEST(DistributedIterator, LoadRefusesWhatIsNotItsOwn) {
+TEST(DistributedIterator, LoadRefusesStatesOfOtherDatasets) {
   DistributedIterator iterator = iterate(Dataset::range(8).batch(4));
   iterator.next();
   State state = iterator.save();
@@ -178,7 +178,7 @@ TEST(DistributedIterator, RepeatsTheFirstRowsOfTheEpochAlsoWithBatchesOfAnotherS
   EXPECT_EQ(rest(9), (Steps{{{6, 0, 1, 2, 3}, {4, 5, 6, 0}}}));
 }
 
-/// 0, 1, ... without end; counts and, where asked, waits before an element.
+/// A source of 0, 1, ... without end, which counts its elements and can wait before one.
 struct Tap {
   std::atomic<std::int64_t> pulled = 0;
   std::int64_t waits_at = -1;

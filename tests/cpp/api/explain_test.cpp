@@ -8,7 +8,7 @@
 namespace torch_distinput {
 namespace {
 
-TEST(Explain, SaysALineAnOpInColumns) {
+TEST(Explain, PrintsALineForEachOpInColumns) {
   EXPECT_EQ(
       Dataset::range(10).batch(4).unbatch().explain(),
       "op                                         elements  path                          element_spec\n"

@@ -43,7 +43,7 @@ std::string refusal(InputOptions options) {
       [&] { replicas(2).distribute_dataset(Dataset::range(8).batch(4), std::move(options)); });
 }
 
-TEST(Strategy, OptionsThatMeanNothingAreRefusedByName) {
+TEST(Strategy, OptionsWithoutAMeaningAreRefusedByName) {
   EXPECT_NE(refusal({.per_replica_buffer_size = -1}).find("`per_replica_buffer_size`"), std::string::npos);
   EXPECT_NE(refusal({.peer_timeout = 0}).find("`peer_timeout`"), std::string::npos);
   EXPECT_NE(refusal({.weights = std::vector<double>{1, 1}}).find("`split` \"balanced\""), std::string::npos);

@@ -38,7 +38,7 @@ TEST(WorkerStream, EndsAfterAShortPartAndNotBeforeZeroSizes) {
   EXPECT_EQ(stream(Dataset::range(5).batch(4), 1, 2, 0, Policy::kOff), (Parts{{0, 1}, {2, 3}, {4}}));
 }
 
-TEST(LegacyRebatch, CutsEveryBatchByItself) {
+TEST(LegacyRebatch, CutsEveryBatchSeparately) {
   const Dataset parts = testing::legacy_rebatch(Dataset::range(10).batch(4), 3);
   EXPECT_EQ(elements(parts), (Parts{{0, 1}, {2, 3}, {}, {4, 5}, {6, 7}, {}, {8}, {9}, {}}));
   EXPECT_EQ(parts.cardinality(), 9);

@@ -14,7 +14,7 @@ TEST(CountersTest, StartAtZero) {
   EXPECT_EQ(none.batches + none.rows + none.bytes + none.waits + none.skipped + none.rounds, 0);
 }
 
-TEST(CountersTest, EachCountsForItself) {
+TEST(CountersTest, CountersAreIndependent) {
   Counters counters;
   counters.batches.add();
   counters.rows.add(20);

@@ -1,5 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-/// Ops that have to see a row to know their spec, where the first rows fail.
+/// Ops that must see a row to know their spec, where the first rows fail.
 #include "ops/op_testing.h"
 
 namespace torch_distinput {
@@ -12,7 +12,7 @@ Element need(std::int64_t least, Element element) {
   return element;
 }
 
-/// `range(size)` through a map that fails on all below `least`.
+/// `range(size)` through a map that fails on all elements below `least`.
 Dataset late(std::int64_t size, std::int64_t least) {
   return Dataset::range(size).map([least](Element element) { return need(least, std::move(element)); });
 }
@@ -37,23 +37,23 @@ c10::ScalarType dtype_of(const Dataset& dataset) {
   return std::get<TensorSpec>(dataset.node()->spec()->leaves.front()).dtype;
 }
 
-TEST(FirstRow, TheSpecIsThatOfTheFirstRowThatComesThrough) {
+TEST(FirstRow, TheSpecIsThatOfTheFirstRowThatDoesNotFail) {
   EXPECT_EQ(dtype_of(late(10, 3)), at::kLong);
   EXPECT_EQ(dtype_of(Dataset::from_rows(std::make_shared<LateRows>(3))), at::kLong);
   const auto alone = [](const Element& element) { return Dataset::from_tensors(need(3, element)); };
   EXPECT_EQ(dtype_of(Dataset::range(10).flat_map(alone)), at::kLong);
 }
 
-TEST(FirstRow, TheIteratorStillReportsIt) {
+TEST(FirstRow, TheIteratorStillReportsTheFailure) {
   EXPECT_EQ(error_of<c10::IndexError>([] { values(late(10, 3).batch(2)); }), "row 0");
 }
 
-TEST(FirstRow, WhereNoneOfSeveralComesThroughTheFirstErrorIsRaised) {
+TEST(FirstRow, WhereSeveralRowsFailTheFirstErrorIsThrown) {
   for (const std::int64_t size : {2, 5, 1000})
     EXPECT_EQ(error_of<c10::IndexError>([&] { late(size, size).node()->spec(); }), "row 0");
 }
 
-TEST(FirstRow, WhereItIsToBeSkippedSoAreAllBeforeTheOneThatComesThrough) {
+TEST(FirstRow, WithSkipAllFailingRowsBeforeItAreSkipped) {
   const auto last = [](Element element) { return need(900, std::move(element)); };
   EXPECT_EQ(dtype_of(Dataset::range(1000).with_options(skipping()).map(last)), at::kLong);
 }

@@ -11,7 +11,7 @@
 namespace torch_distinput {
 namespace {
 
-TEST(InterruptScope, InnermostCheckCountsAndOuterComesBack) {
+TEST(InterruptScope, InnermostCheckCountsUntilItsScopeEnds) {
   int outer = 0;
   int inner = 0;
   EXPECT_FALSE(interrupt_check());
@@ -61,11 +61,11 @@ TEST(InterruptWatch, WithoutAScopeNothingIsAnInterrupt) {
   }).join();
 }
 
-TEST(InterruptWatch, AnInterruptEndsOnlyTheCallThatItStrikes) {
+TEST(InterruptWatch, AnInterruptEndsOnlyTheInterruptedCall) {
   const InterruptScope users_call([] {});
   const InterruptWatch outer;
   {
-    // A function of the user's that itself reads another pipeline, and may catch what comes out of there.
+    // A user's function that reads another pipeline and may catch what that throws.
     const InterruptScope nested([] {});
     const InterruptWatch inner;
     report_interrupt(some_interrupt());

@@ -64,7 +64,7 @@ TEST(PlanIterator, YieldsTheSameWithAnyNumberOfThreads) {
   EXPECT_EQ(op_testing::elements(*three), op_testing::elements(*serial));
 }
 
-TEST(PlanIterator, RunsForeignPlansInTheCallersThreadUnlessAskedToReadAhead) {
+TEST(PlanIterator, RunsPlansOfUsersCodeInTheCallersThreadUnlessAskedToReadAhead) {
   std::mutex mutex;
   std::set<std::thread::id> threads;
   const auto note = op_testing::runs_user_code([&](Element element) {
@@ -121,7 +121,7 @@ State at_row(std::int64_t position, std::int64_t row) {
 }
 
 TEST(PlanIterator, GoesOnAtTheRowWhenTheBatchSizeIsAnother) {
-  // Saved after two batches of 3; the grid of 4 starts again at row 8.
+  // Saved after two batches of 3, that is 6 rows; a batch of 4 rows begins at row 8.
   IteratorPtr iterator = iterator_of(Dataset::range(14).batch(4));
   iterator->load(at_row(2, 6));
   EXPECT_EQ(iterator->save(), at_row(1, 6));
@@ -139,7 +139,7 @@ TEST(PlanIterator, GoesOnAtARowThatStartsABatchOfAnotherSize) {
   EXPECT_EQ(next_values(*iterator), (Values{8, 9, 10, 11}));
 }
 
-TEST(PlanIterator, EndsWhenTheRowIsBehindAllOthers) {
+TEST(PlanIterator, EndsWhenTheRowIsAfterAllOthers) {
   IteratorPtr iterator = iterator_of(Dataset::range(10).batch(4, {.drop_remainder = true}));
   iterator->load(at_row(5, 10));
   EXPECT_FALSE(iterator->next());
@@ -153,7 +153,7 @@ TEST(PlanIterator, FindsTheRowOfEndlessData) {
   EXPECT_EQ(next_values(*iterator), (Values{1, 2, 3}));
 }
 
-TEST(PlanIterator, RefusesPositionsThatAreNoneOfItsOwn) {
+TEST(PlanIterator, RefusesPositionsOfOtherIterators) {
   IteratorPtr iterator = iterator_of(Dataset::range(3));
   EXPECT_EQ(error_of<c10::ValueError>([&] { iterator->load(State().set("input", 3)); }),
             "state: saved on the sequential path, but this pipeline runs on the random-access path.");
@@ -194,7 +194,7 @@ TEST(ReadAhead, LeavesElementsThatCostNothingInTheConsumersThread) {
   EXPECT_GT(ahead.chunk, 1);
 }
 
-TEST(ReadAhead, GivesForeignPlansTheThreadsTheyAskFor) {
+TEST(ReadAhead, GivesPlansOfUsersCodeTheThreadsTheyAskFor) {
   const auto threads = [](const PlanTraits& traits) {
     return choose_read_ahead(traits, *execution(), kSmall).executor->concurrency();
   };

@@ -25,7 +25,7 @@ TEST(SkipBudget, DropsRowsThatFailAndCountsThem) {
   }
 }
 
-TEST(SkipBudget, BatchesAreFilledWithTheRowsThatCameThrough) {
+TEST(SkipBudget, BatchesAreFilledWithTheRowsThatDoNotFail) {
   EXPECT_EQ(elements(flawed(7, 3, {}).batch(3)), (std::vector<Values>{{1, 2, 4}, {5}}));
 }
 
@@ -73,7 +73,7 @@ TEST(SkipBudget, WithoutSkipTheFirstErrorIsRaisedAsItIs) {
   EXPECT_THROW(values(generated(3).map(fail)), std::out_of_range);
 }
 
-TEST(SkipBudget, WhatIsNoExceptionOfTheRowIsNotSkipped) {
+TEST(SkipBudget, AnExceptionThatIsNotARowsFailureIsNotSkipped) {
   struct Interrupt {};
   const auto interrupt = [](const Element&) -> Element { throw Interrupt{}; };
   EXPECT_THROW(values(Dataset::range(3).map(interrupt).with_options(skipping())), Interrupt);

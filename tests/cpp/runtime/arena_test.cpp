@@ -37,7 +37,7 @@ TEST(ArenaTest, RunsTasksOnOtherThreads) {
 TEST(ArenaTest, ArenaOfOneThreadRunsTasks) { run_one_task(*make_arena(1)); }
 
 TEST(ArenaTest, UsesEveryCpu) {
-  // oneTBB alone would start one thread less, and the tasks below could not meet.
+  // By default oneTBB starts one thread less, and the tasks below would wait for each other without end.
   const auto arena = make_arena(available_cpus());
   std::latch met(available_cpus());
   std::latch done(available_cpus());
@@ -78,7 +78,7 @@ TEST(ArenaTest, ForkedChildIsSerial) {
   run_one_task(*shared_arena());
 }
 
-/// The shared arena reads the environment once, so each case needs a process of its own.
+/// The shared arena reads the environment only once, so each case needs a process of its own.
 class LocalWorldSize : public testing::TestWithParam<std::pair<const char*, int>> {};
 
 INSTANTIATE_TEST_SUITE_P(ArenaTest, LocalWorldSize,

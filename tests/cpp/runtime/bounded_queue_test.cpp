@@ -69,7 +69,7 @@ TEST(BoundedQueueTest, PollMayThrowAndNothingIsLost) {
   EXPECT_EQ(queue.pop(), 1);
 }
 
-TEST(BoundedQueueTest, CloseWakesThoseWhoWait) {
+TEST(BoundedQueueTest, CloseWakesWaitingThreads) {
   BoundedQueue<int> empty(1);
   BoundedQueue<int> full(1);
   full.push(0);

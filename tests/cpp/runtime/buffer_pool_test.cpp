@@ -20,7 +20,7 @@
 namespace torch_distinput {
 namespace {
 
-/// Counts what is taken and not given back.
+/// An allocator that counts the memory that was allocated and not returned.
 class CountingAllocator final : public BlockAllocator {
  public:
   void* allocate(std::size_t bytes) override {
@@ -213,7 +213,8 @@ TEST(HostPoolTest, IsOneForTheProcess) {
 
 TEST(HostPoolTest, WorksInChildrenForkedWhileItIsUsed) {
   std::atomic<bool> stop{false};
-  // Sanitizers' own allocators do not survive every fork: by then these threads allocate no more.
+  // Sanitizers' own allocators do not survive every fork, so these threads need no new memory after the
+  // latch.
   std::latch warm(2);
   std::vector<std::jthread> users;
   for (int t = 0; t < 2; ++t) {

@@ -10,8 +10,8 @@
 
 namespace torch_distinput {
 
-/// Another executor whose tasks have all run when it is gone. Leak checkers cannot see tasks that still
-/// wait in oneTBB's own memory when the process ends.
+/// Wraps an executor; its destructor waits until all tasks have run. Leak checkers cannot see tasks that are
+/// still queued in oneTBB's own memory when the process ends.
 class DrainingExecutor final : public Executor {
  public:
   explicit DrainingExecutor(std::shared_ptr<Executor> inner) : inner_(std::move(inner)) {}

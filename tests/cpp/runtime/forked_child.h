@@ -8,7 +8,7 @@
 
 namespace torch_distinput {
 
-/// Runs `check` in a forked child; true if it returned true there within 20 seconds.
+/// Runs `check` in a forked child. Returns true if it returned true there within 20 seconds.
 inline bool true_in_forked_child(const std::function<bool()>& check) {
   const pid_t child = ::fork();
   if (child == 0) {

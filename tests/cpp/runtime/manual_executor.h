@@ -10,7 +10,7 @@
 
 namespace torch_distinput {
 
-/// An executor whose tasks run when the test says so, on the test's thread.
+/// An executor whose tasks run only when the test calls `run_one` or `run_all`, on the test's thread.
 class ManualExecutor final : public Executor {
  public:
   explicit ManualExecutor(int concurrency) : concurrency_(concurrency) {}

@@ -29,7 +29,7 @@ using Producer = OrderedProducer<std::int64_t>;
 
 std::int64_t identity(std::int64_t index) { return index; }
 
-/// Work whose length differs from index to index, so that items are finished out of order.
+/// Work that takes a different time for each index, so that items are finished out of order.
 std::int64_t uneven(std::int64_t index) {
   volatile std::int64_t spins = index * 7919 % 400;
   while (spins > 0) spins = spins - 1;
@@ -293,7 +293,7 @@ TEST(OrderedProducerTest, QueuedTaskOfDestroyedProducerIsHarmless) {
   EXPECT_EQ(executor->queued(), 0u);
 }
 
-/// A producer on a path whose first item is being built until the test lets it go.
+/// A producer with one thread, which builds the first item until the test releases it.
 class HeldFirstItem : public testing::Test {
  protected:
   std::int64_t make(std::int64_t index) {

@@ -27,7 +27,7 @@ bool is_permutation(std::vector<std::int64_t> rows) {
   return rows == iota(static_cast<std::int64_t>(rows.size()));
 }
 
-/// How far a chi-square sum is from its expectation, in standard deviations.
+/// The distance of a chi-square sum from its expectation, in standard deviations.
 double deviation(double chi_square, double degrees) {
   return (chi_square - degrees) / std::sqrt(2 * degrees);
 }

@@ -27,7 +27,7 @@ TEST(ProducerStateTest, TasksClaimBurstsWithinTheRing) {
   progress.end_building();
 }
 
-TEST(ProducerStateTest, ConsumerClaimsWhatNobodyHasBegun) {
+TEST(ProducerStateTest, ConsumerClaimsWhatNoTaskHasBegun) {
   ProducerState progress({0, 100}, 4, 1, 1);
   EXPECT_EQ(progress.claim_help(), 0);
   progress.end_help();
@@ -62,9 +62,9 @@ TEST(ProducerStateTest, QuickItemsAreLeftToTheConsumer) {
   progress.advance();
   EXPECT_EQ(progress.claim_help(), 1);
   progress.end_help();
-  EXPECT_FALSE(progress.want_task()) << "the consumer made one in no time";
+  EXPECT_FALSE(progress.want_task()) << "the consumer built an item in less than the threshold";
   progress.set_pace(microseconds(200'000));
-  EXPECT_EQ(progress.next_burst().begin, 2) << "a task that runs goes on";
+  EXPECT_EQ(progress.next_burst().begin, 2) << "a running task continues";
 }
 
 TEST(ProducerStateTest, NothingIsClaimedAfterStopOrFailure) {

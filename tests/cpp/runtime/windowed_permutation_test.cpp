@@ -80,7 +80,7 @@ TEST(WindowedPermutationTest, BatchEqualsSinglePositions) {
   }
 }
 
-/// What a stream does that learns its length only at the end: one stage, window after window.
+/// The sequential path, which learns the length only at the end: one stage, window after window.
 std::vector<std::int64_t> stream_stage(const std::vector<std::int64_t>& input, int stage, std::int64_t window,
                                        std::uint64_t key) {
   const auto n = static_cast<std::int64_t>(input.size());

@@ -89,7 +89,7 @@ TEST(ThreadPoolTest, TasksMayWaitForEachOther) {
   done.wait();
 }
 
-TEST(ThreadPoolTest, OnePathKeepsTheOrder) {
+TEST(ThreadPoolTest, OneThreadKeepsTheOrder) {
   std::vector<int> order;
   std::latch done(100);
   const auto pool = make_thread_pool(1, "pool");
@@ -117,7 +117,7 @@ TEST(ThreadPoolTest, DestructionWaitsForRunningTasksAndDropsTheRest) {
   });
   begun.wait();
   for (int i = 0; i < 10; ++i) pool->submit([&started_late, tracer] { ++started_late; });
-  // The first dropped task lets the running one end, so the drop comes before the join.
+  // Destroying the first dropped task lets the running one end, so tasks must be dropped before the join.
   auto releaser = std::shared_ptr<void>(nullptr, [&](void*) { release.count_down(); });
   pool->submit([held = std::move(releaser)] {});
   pool.reset();

@@ -8,7 +8,7 @@
 
 namespace torch_distinput {
 
-/// The message of the `Error` that `call` throws; a test failure if it throws none.
+/// The message of the `Error` that `call` throws; adds a test failure if it throws none.
 template <class Error, class Call>
 std::string message_of(Call call) {
   try {

@@ -14,10 +14,10 @@
 
 #include "torch_distinput/function.h"
 
-/// Sources of int64 scalars that fail or count, for tests.
+/// Sources of int64 scalars for tests, which fail or count as asked.
 namespace torch_distinput::fakes {
 
-/// Row k is the scalar k; rows in `failing` throw. Counts what it was asked for.
+/// Row k is the scalar k; rows in `failing` throw. Counts the rows that it was asked for.
 class Rows : public RowSource {
  public:
   explicit Rows(std::int64_t size, std::set<std::int64_t> failing = {}, bool runs_user_code = false)
@@ -35,7 +35,7 @@ class Rows : public RowSource {
   }
   bool runs_user_code() const override { return runs_user_code_; }
 
-  /// Rows asked for so far.
+  /// Rows that were asked for so far.
   std::int64_t reads() const { return reads_; }
 
  private:
@@ -45,7 +45,7 @@ class Rows : public RowSource {
   mutable std::atomic<std::int64_t> reads_{0};
 };
 
-/// Runs of `elements`, opened anew for each iterator.
+/// Yields `elements`, opened anew for each iterator.
 class Generators : public GeneratorSource {
  public:
   explicit Generators(std::vector<Element> elements) : elements_(std::move(elements)) {}
@@ -54,6 +54,7 @@ class Generators : public GeneratorSource {
     ++opened_;
     return std::make_unique<Run>(elements_);
   }
+  /// How often it was opened.
   std::int64_t opened() const { return opened_; }
 
  private:

@@ -12,18 +12,20 @@
 
 namespace torch_distinput::fakes {
 
-/// Like Ctrl-C, no error of the standard library.
+/// An interrupt that, like Ctrl-C in Python, is not a std::exception.
 struct Interrupted {};
 
+/// Throws an Interrupted that was given to `report_interrupt`.
 [[noreturn]] inline void interrupt_call() {
   const auto interrupt = std::make_exception_ptr(Interrupted{});
   report_interrupt(interrupt);
   std::rethrow_exception(interrupt);
 }
 
-/// A function that returns what it gets, and that Ctrl-C strikes in one call.
+/// A function that returns its argument and is interrupted in one call.
 class InterruptedCall {
  public:
+  /// Call `number`, counted from 0, is interrupted.
   explicit InterruptedCall(std::int64_t number) : number_(number) {}
 
   std::function<Element(Element)> function() const {
@@ -32,6 +34,7 @@ class InterruptedCall {
       return element;
     };
   }
+  /// Whether that call has been made.
   bool struck() const { return *calls_ > number_; }
 
  private:
