@@ -28,6 +28,7 @@ struct DistributedIterator::Impl {
   /// The next step, as `next` (`only_complete`) or as `get_next_as_optional` returns it.
   std::optional<PerReplica> take(bool only_complete);
   const std::optional<StepInfo>& info() const noexcept { return info_; }
+  /// Whether the data counts as endless (infinite cardinality).
   bool endless() const noexcept { return distribution_->cardinality == kInfiniteCardinality; }
   State save() const { return save_position({distribution_, at_}); }
   void load(const State& state);

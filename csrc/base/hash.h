@@ -10,6 +10,7 @@ namespace torch_distinput {
 /// compare it. Not cryptographic. One thread at a time.
 class Hash {
  public:
+  /// Adds bytes; the hash of several pieces is that of their concatenation.
   void add(std::string_view bytes) noexcept {
     for (const char byte : bytes) add_word(static_cast<unsigned char>(byte));
   }

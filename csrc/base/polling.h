@@ -13,6 +13,7 @@ namespace torch_distinput {
 /// without interruption.
 using Poll = std::function<void()>;
 
+/// How often a waiting thread calls its Poll.
 inline constexpr std::chrono::milliseconds kPollInterval{50};
 
 /// Waits on `wake` until `done()` is true; `done` is called with `lock` held. Returns with `lock` held; where

@@ -15,6 +15,7 @@ namespace torch_distinput {
 template <class State>
 class ProcessOwned {
  public:
+  /// This process becomes the owner.
   explicit ProcessOwned(std::shared_ptr<State> state) : state_(std::move(state)), process_(::getpid()) {}
   ~ProcessOwned() {
     if (inherited()) new std::shared_ptr<State>(std::move(state_));

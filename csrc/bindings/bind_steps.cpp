@@ -122,7 +122,7 @@ void bind_step_info(py::module_& module) {
       .def_readonly("is_last", &StepInfo::is_last, "Whether the epoch ends with this step.")
       .def_property_readonly(
           "has_value", [](const StepInfo& self) { return to_tuple(self.has_value); },
-          "False for a zero-row part that completes a step, as in tf.distribute.")
+          "False for a dummy part, which only completes the step.")
       .def(
           "__eq__",
           [](const StepInfo& self, const StepInfo& other) {

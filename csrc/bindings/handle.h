@@ -14,6 +14,7 @@
 
 namespace torch_distinput {
 
+/// The last nodes of the pipelines of a dataset.
 inline std::vector<NodePtr> pipelines_of(const Dataset& dataset) { return {dataset.node()}; }
 inline std::vector<NodePtr> pipelines_of(const DistributedDataset& dataset) { return dataset.pipelines(); }
 

@@ -102,6 +102,7 @@ class IteratorHandle final : public LiveIterator {
     }
   }
 
+  /// Stops the iterator's background work; waits for running callables, which Ctrl-C ends.
   void close() {
     enter();
     const Leave leave_at_end{*this};

@@ -17,6 +17,7 @@ struct Stopped {};
 /// for data.
 class StopScope {
  public:
+  /// `stopped` is called on this thread about every 50 ms of a wait.
   explicit StopScope(std::function<bool()> stopped)
       : scope_([stopped = std::move(stopped)] {
           if (stopped()) throw Stopped();

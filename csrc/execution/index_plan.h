@@ -31,6 +31,7 @@ class IndexPlan : public Plan {
   /// Replaces every position by that of the same element in the input.
   virtual void translate(std::span<std::int64_t> positions) const = 0;
 
+  /// The input plan, which lives as long as this plan.
   const Plan& input() const { return *input_; }
 
  private:

@@ -55,7 +55,7 @@ struct Ragged {
 
 /// A COO tensor (torch.sparse_coo). Its rows are the indices of its first sparse dim.
 struct Sparse {
-  at::Tensor value;
+  at::Tensor value;  ///< any dtype; at least 1 sparse dim where it has rows
 };
 
 /// Objects that the pipeline carries without looking into them: one, or a column of them. In Python any

@@ -37,6 +37,7 @@ class TDI_API NotFoundError : public c10::Error {
 class TDI_API SystemError : public c10::Error {
  public:
   SystemError(const std::string& message, int code);
+  /// The errno of the failed call, such as EACCES.
   int code() const noexcept { return code_; }
 
  private:

@@ -46,6 +46,7 @@ struct FileOptions {
 /// InvalidArgumentError naming file and byte for text that is not UTF-8.
 class TDI_API TextLineDataset : public Dataset {
  public:
+  /// Throws c10::ValueError for options out of range.
   explicit TextLineDataset(FileNames files, FileOptions options = {});
 };
 

@@ -21,7 +21,7 @@ class TDI_API UserCode {
   /// True where the code may block or need an interpreter's lock (Python): it then runs on threads of its own
   /// or on the caller's, never on the arena.
   virtual bool runs_user_code() const { return false; }
-  /// For messages and `explain`.
+  /// The user's name for it, in messages and `explain`.
   virtual std::string name() const = 0;
 };
 

@@ -18,6 +18,7 @@ class InterruptWatch;
 /// continues. The same holds for an exception that was given to `report_interrupt`.
 class TDI_API InterruptScope {
  public:
+  /// `check` must not be empty. It is called on this thread, without any of the library's locks.
   explicit InterruptScope(std::function<void()> check);
   ~InterruptScope();
   InterruptScope(const InterruptScope&) = delete;

@@ -26,7 +26,7 @@ struct TDI_API RowOrder {
 
 /// What a step holds. Vectors have one entry for each local replica. A value.
 struct TDI_API StepInfo {
-  std::int64_t epoch = 0;
+  std::int64_t epoch = 0;                ///< at least 0
   std::int64_t step = 0;                 ///< 0 for the first step of the epoch
   std::int64_t row_start = 0;            ///< rows of the epoch before this step, over all replicas
   std::vector<std::int64_t> valid = {};  ///< rows that count: all but padding
@@ -36,7 +36,7 @@ struct TDI_API StepInfo {
   /// loss becomes one whose average over the replicas is the global mean.
   std::vector<double> loss_scale = {};
   bool is_last = false;              ///< no step follows in this epoch
-  std::vector<bool> has_value = {};  ///< false for a zero-row part that completes a step, as in tf.distribute
+  std::vector<bool> has_value = {};  ///< false for a dummy part, which only completes the step
   /// For `restore_order`; nullopt: the joined parts are the rows in order.
   std::optional<RowOrder> order = {};
 };

@@ -37,6 +37,7 @@ class TDI_API Structure {
 
   // References below live as long as the structure.
 
+  /// What this node of the nesting is.
   Kind kind() const noexcept { return kind_; }
   /// The direct children; empty for a leaf and for `None`.
   const std::vector<StructurePtr>& children() const noexcept { return children_; }
