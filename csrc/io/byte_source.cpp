@@ -13,7 +13,7 @@ namespace torch_distinput {
 namespace {
 
 constexpr std::size_t kByteSourcePiece = std::size_t{256} << 10;
-/// Bytes that the system fetches while the user works on those before.
+/// The kernel fetches up to this many bytes in the background while the caller works on earlier ones.
 constexpr std::uint64_t kByteSourceAhead = std::uint64_t{4} << 20;
 
 class PlainBytes final : public ByteSource {
@@ -33,21 +33,21 @@ class PlainBytes final : public ByteSource {
     }
     const std::size_t count = file_->read(into, offset_);
     offset_ += count;
-    // It may have grown: then the end is where it is now.
+    // A file that has grown since it was opened is no error: it is read up to its current end.
     if (count == 0 && offset_ < opened_.size) {
       throw FileError(FileError::Kind::kChanged, file_->path(),
                       "the file became shorter while it was read: it had " + std::to_string(opened_.size) +
-                          " bytes when it was opened, but ends at byte " +
-                          std::to_string(file_->stamp().size) + " now");
+                          " bytes when it was opened, but now ends at byte " +
+                          std::to_string(file_->stamp().size));
     }
     return count;
   }
 
  private:
   FilePtr file_;
-  FileStamp opened_;  ///< the file when it was opened
+  FileStamp opened_;  ///< the stamp of the file when it was opened
   std::uint64_t offset_;
-  std::uint64_t asked_;  ///< up to here the system was asked to fetch
+  std::uint64_t asked_;  ///< the end of the bytes that the kernel has been asked to fetch
   Poll poll_;
 };
 
@@ -63,7 +63,7 @@ class InflatedBytes final : public ByteSource {
     if (!problem_.empty()) throw FileError(path_, offset_, problem_);
     std::size_t done = 0;
     while (done < into.size()) {
-      // Bytes that are there do not wait for others.
+      // Return the bytes unpacked so far instead of waiting for more input, which may be a pipe.
       if (left_.empty() && done > 0) break;
       if (left_.empty()) left_ = std::span(piece_).first(packed_.read(piece_));
       const Inflater::Progress progress = inflater_.step(left_, into.subspan(done));
@@ -73,7 +73,7 @@ class InflatedBytes final : public ByteSource {
       problem_ = progress.problem;
       if (!problem_.empty() || (progress.used == 0 && progress.made == 0)) break;
     }
-    // What came before the damage is handed out first.
+    // The bytes before the damage are returned first; the next call throws.
     if (done == 0 && !problem_.empty()) throw FileError(path_, offset_, problem_);
     return done;
   }
@@ -83,9 +83,9 @@ class InflatedBytes final : public ByteSource {
   PlainBytes packed_;
   Inflater inflater_;
   std::vector<char> piece_;
-  std::span<char> left_;      ///< of the piece
-  std::uint64_t offset_ = 0;  ///< in the compressed file
-  std::string problem_;       ///< why there are no further bytes
+  std::span<char> left_;      ///< the bytes of `piece_` that are not unpacked yet
+  std::uint64_t offset_ = 0;  ///< the position in the compressed file
+  std::string problem_;       ///< why there are no further bytes; empty while there may be some
 };
 
 void skip_bytes(ByteSource& source, std::uint64_t count, const std::string& path) {
@@ -95,7 +95,7 @@ void skip_bytes(ByteSource& source, std::uint64_t count, const std::string& path
         std::span(scratch).first(static_cast<std::size_t>(std::min<std::uint64_t>(count, kByteSourcePiece))));
     if (some == 0) {
       throw FileError(FileError::Kind::kChanged, path,
-                      "it ends " + std::to_string(count) + " bytes before the position to go on from");
+                      "the file ends " + std::to_string(count) + " bytes before the position to resume from");
     }
     count -= some;
   }
@@ -108,8 +108,9 @@ std::unique_ptr<ByteSource> open_bytes(FilePtr file, Compression compression, st
   const std::string path = file->path();
   if (compression == Compression::kNone && file->stamp().is_regular) {
     if (char before; offset > 0 && file->read({&before, 1}, offset - 1) == 0) {
-      throw FileError(FileError::Kind::kChanged, path,
-                      "it ends before byte " + std::to_string(offset) + ", the position to go on from");
+      throw FileError(
+          FileError::Kind::kChanged, path,
+          "the file ends before byte " + std::to_string(offset) + ", the position to resume from");
     }
     return std::make_unique<PlainBytes>(std::move(file), offset, std::move(poll));
   }

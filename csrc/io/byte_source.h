@@ -10,16 +10,19 @@
 
 namespace torch_distinput {
 
-/// Bytes one after the other. One thread at a time.
+/// A sequential stream of bytes. One thread at a time.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  /// Writes bytes to `into`, which is not empty, and returns how many: 0 only at the end. Throws FileError.
+  /// Writes up to `into.size()` bytes to `into` and returns how many: 0 only at the end. REQUIRES: `into` is
+  /// not empty. Throws FileError.
   virtual std::size_t read(std::span<char> into) = 0;
 };
 
-/// The bytes of `file` from byte `offset` of its uncompressed contents on. Reads ahead of its user. Where
-/// bytes are waited for (a pipe), what `poll` throws ends the wait, and nothing is lost.
+/// Returns the bytes of `file`, uncompressed, starting at byte `offset` of the uncompressed contents. The
+/// source holds the file and reads ahead. Where `offset` cannot be sought to (compressed files, pipes), the
+/// bytes before it are read and dropped. Throws FileError (kChanged) if the contents end before `offset`.
+/// While a pipe has no bytes, `poll` is called; what it throws ends the wait, and no byte is lost.
 std::unique_ptr<ByteSource> open_bytes(FilePtr file, Compression compression, std::uint64_t offset,
                                        Poll poll);
 

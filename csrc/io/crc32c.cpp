@@ -15,12 +15,12 @@
 namespace torch_distinput {
 namespace {
 
-constexpr std::uint32_t kPolynomial = 0x82f63b78U;  // bits reversed
+constexpr std::uint32_t kPolynomial = 0x82f63b78U;  // the Castagnoli polynomial 0x1edc6f41, bits reversed
 constexpr std::size_t kSlices = 8;
 
 using Table = std::array<std::uint32_t, 256>;
 
-/// Table k takes a byte that has k bytes after it.
+/// The tables of "slicing by 8": table k holds the contribution of a byte that is followed by k more bytes.
 constexpr std::array<Table, kSlices> make_slices() {
   std::array<Table, kSlices> tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
@@ -66,13 +66,14 @@ TDI_CRC_TARGET inline std::uint32_t step8(std::uint32_t crc, char value) noexcep
 bool has_instruction() noexcept { return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0; }
 #endif
 
-/// Appending `Bytes` zero bytes to data changes its CRC register linearly: a table for each byte of it.
+/// Appends `Bytes` zero bytes to data whose CRC register is given. That is a linear map of the register, so
+/// one table for each of its 4 bytes is enough.
 template <std::size_t Bytes>
 struct ZeroAppender {
   std::array<Table, 4> tables{};
 
   constexpr ZeroAppender() {
-    std::array<std::uint32_t, 32> columns{};  // what becomes of each bit of the register
+    std::array<std::uint32_t, 32> columns{};  // the image of each bit of the register
     for (std::size_t bit = 0; bit < 32; ++bit) {
       std::uint32_t crc = std::uint32_t{1} << bit;
       for (std::size_t i = 0; i < Bytes; ++i) crc = (crc >> 8) ^ kTables[0][crc & 0xff];
@@ -93,7 +94,9 @@ struct ZeroAppender {
   }
 };
 
-/// The instruction takes three cycles but a new one can start in each: three lanes of `Bytes` side by side.
+/// Checksums as many groups of 3 * `Bytes` bytes as there are, and advances `data` and `size` past them. The
+/// instruction has a latency of three cycles and a throughput of one a cycle, so three streams of `Bytes`
+/// bytes run interleaved.
 template <std::size_t Bytes>
 TDI_CRC_TARGET void take_sources(const char*& data, std::size_t& size, std::uint64_t& crc) noexcept {
   static const ZeroAppender<Bytes> append_path;

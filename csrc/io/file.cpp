@@ -27,15 +27,15 @@ FileStamp to_stamp(const struct ::stat& status, const std::string& path) {
 int open_file(const std::string& path) {
   int descriptor;
   do {
-    // Otherwise a pipe would be waited for here, and in each read, where nothing can end the wait. Regular
-    // files are read the same either way.
+    // Without O_NONBLOCK, open and read wait for the writer of a pipe, and `poll` could not end that wait.
+    // Regular files are read the same either way.
     descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   } while (descriptor < 0 && errno == EINTR);
   if (descriptor < 0) throw_system_error(path, "open", errno);
   return descriptor;
 }
 
-/// Waits until there are bytes to read, an end or an error.
+/// Waits until a read would return bytes, the end of the file or an error.
 void wait_readable(const std::string& path, int descriptor, const Poll& poll) {
   ::pollfd wanted{.fd = descriptor, .events = POLLIN, .revents = 0};
   while (true) {
@@ -46,7 +46,7 @@ void wait_readable(const std::string& path, int descriptor, const Poll& poll) {
   }
 }
 
-/// The system call again until it is not interrupted.
+/// Repeats a system call until no signal interrupts it. Throws FileError if it fails.
 template <class Call>
 std::size_t checked(const std::string& path, Call call) {
   ssize_t count;
@@ -120,7 +120,7 @@ std::size_t File::read(std::span<const std::span<char>> pieces, std::uint64_t of
     return ::preadv(descriptor_, parts.data(), static_cast<int>(pieces.size()), static_cast<off_t>(offset));
   });
   if (count == wanted || count == 0) return count;
-  // Interrupted in the middle: piece by piece.
+  // A short read, because of a signal or near the end: read piece by piece.
   std::size_t done = 0;
   for (const std::span<char> piece : pieces) {
     const std::size_t some = read(piece, offset + done);
@@ -132,17 +132,17 @@ std::size_t File::read(std::span<const std::span<char>> pieces, std::uint64_t of
 
 std::size_t File::read_next(std::span<char> into, const Poll& poll) const {
   while (true) {
-    // A read would take a pipe to which nobody has written yet for one at its end; this waits for both.
+    // A read of a pipe that no process has opened for writing returns 0, as at the end; poll waits instead.
     wait_readable(path_, descriptor_, poll);
     const ssize_t count = ::read(descriptor_, into.data(), into.size());
     if (count >= 0) return static_cast<std::size_t>(count);
-    // Another process that reads the same pipe may have been faster.
+    // EAGAIN: another process that reads the same pipe took the bytes.
     if (errno != EINTR && errno != EAGAIN) throw_system_error(path_, "read", errno);
   }
 }
 
 void File::will_read(std::uint64_t offset, std::uint64_t size) const noexcept {
-  // Advice: where the system cannot follow it, reads are only slower.
+  // The result is ignored: without the advice, reads are only slower.
   ::posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);
 }
 

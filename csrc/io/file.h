@@ -11,51 +11,57 @@
 
 namespace torch_distinput {
 
-/// What tells whether a file is still the one that was looked at.
+/// Identifies a version of a file's contents: equal stamps are taken to mean that the file did not change.
 struct FileStamp {
   std::uint64_t size = 0;  ///< bytes
-  std::int64_t mtime = 0;  ///< last change, nanoseconds since 1970
-  bool is_regular = true;  ///< not a pipe or a device: has random access
+  std::int64_t mtime = 0;  ///< time of the last change, nanoseconds since 1970
+  bool is_regular = true;  ///< a regular file, which has random access; false for a pipe or a device
 
   bool operator==(const FileStamp&) const = default;
 };
 
-/// The stamp of the file `path`. Throws FileError where it is missing, a folder or out of reach.
+/// Returns the stamp of the file `path`. Throws FileError if it is missing, a folder or not accessible.
 FileStamp stamp_of(const std::string& path);
 
-/// Whether the records of the file `path` can be indexed: it is regular, and its size is that of its contents
-/// (a file of /proc says 0, whatever there is to read). Throws FileError as `stamp_of` and File do.
+/// Returns whether the records of the file `path` can be indexed: it is regular, and the size it reports is
+/// that of its contents (a file in /proc reports 0 and may hold bytes). Throws FileError as `stamp_of` and
+/// File do.
 bool can_index(const std::string& path);
 
-/// An open file, read by position: many threads may read at once. Closed when destroyed.
+/// An open file, closed by the destructor. All methods are safe from any thread. They throw FileError if the
+/// system refuses.
 class File {
  public:
-  /// Opens it at once, also a pipe to which nobody writes. Throws FileError where it is missing, a folder or
-  /// unreadable.
+  /// Opens the file without waiting, also a pipe that no process has opened for writing. Throws FileError if
+  /// it is missing, a folder or not readable.
   explicit File(std::string path);
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
+  /// The path given to the constructor.
   const std::string& path() const noexcept { return path_; }
-  /// The stamp at this moment.
+  /// The stamp of the open file now.
   FileStamp stamp() const;
 
-  /// Reads `into` from byte `offset` on; fewer bytes only at the end of the file. Returns how many.
+  /// Fills `into` with the bytes from `offset` on and returns how many were read: fewer than `into.size()`
+  /// only at the end of the file. REQUIRES: the file is regular.
   std::size_t read(std::span<char> into, std::uint64_t offset) const;
-  /// The same into several pieces of memory, one after the other; no more than 16.
+  /// The same for several pieces of memory, filled in order, with one system call where possible. REQUIRES:
+  /// at most 16 pieces.
   std::size_t read(std::span<const std::span<char>> pieces, std::uint64_t offset) const;
-  /// The next bytes of a file without positions (a pipe); 0 at the end. Waits for them, and before the first
-  /// ones for somebody who writes. What `poll` throws ends the wait, and nothing is lost.
+  /// Reads the next bytes of a file without random access (a pipe) and returns how many: 0 at the end. Waits
+  /// for a writer and for bytes. Calls `poll` meanwhile; what it throws ends the wait, and no byte is lost.
   std::size_t read_next(std::span<char> into, const Poll& poll) const;
 
-  /// Asks the system to fetch these bytes in the background.
+  /// Asks the kernel to fetch `size` bytes from `offset` on in the background. Does not wait.
   void will_read(std::uint64_t offset, std::uint64_t size) const noexcept;
 
  private:
   std::string path_;
   int descriptor_;
 };
+/// A file shared by its readers; the last one closes it.
 using FilePtr = std::shared_ptr<const File>;
 
 }  // namespace torch_distinput

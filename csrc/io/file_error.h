@@ -7,23 +7,27 @@
 
 namespace torch_distinput {
 
-/// What is wrong with a file. The message names the file and, for its contents, the byte offset.
+/// An error about a file. The message names the file and, if the contents are damaged, the byte offset.
 class FileError : public std::runtime_error {
  public:
+  /// The kinds of errors; each becomes another public exception (sources/records/file_errors.h).
   enum class Kind {
     kMissing,  ///< there is no such file
-    kSystem,   ///< the system refuses: `code()` is its errno
-    kDamaged,  ///< its contents are not what its format asks for
-    kChanged,  ///< it is not the file any more that was indexed or opened
+    kSystem,   ///< a system call failed, or this kind of file is not supported
+    kDamaged,  ///< the contents break the rules of the file's format
+    kChanged,  ///< the file changed after it was indexed or opened
   };
 
+  /// An error whose message is `file`: `problem`. `code` is the errno of a system call, if one failed.
   FileError(Kind kind, const std::string& file, const std::string& problem, int code = 0)
       : std::runtime_error(file + ": " + problem), kind_(kind), code_(code) {}
+  /// An error of kind kDamaged at byte `offset` of `file`.
   FileError(const std::string& file, std::uint64_t offset, const std::string& problem)
       : FileError(Kind::kDamaged, file, "at byte " + std::to_string(offset) + ": " + problem) {}
 
+  /// What kind of error this is.
   Kind kind() const noexcept { return kind_; }
-  /// The system's errno; 0 where it did not complain.
+  /// The errno of the failed system call; 0 if none failed.
   int code() const noexcept { return code_; }
 
  private:
@@ -31,7 +35,8 @@ class FileError : public std::runtime_error {
   int code_;
 };
 
-/// Throws the FileError for `code`, an errno that the system gave for `action` ("open", "read").
+/// Throws the FileError for `code`, the errno of a failed system call. `action` is a verb for the message,
+/// such as "open" or "read". The kind is kMissing for ENOENT and ENOTDIR, else kSystem.
 [[noreturn]] void throw_system_error(const std::string& file, const char* action, int code);
 
 }  // namespace torch_distinput

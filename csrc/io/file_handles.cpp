@@ -14,7 +14,7 @@ FilePtr FileHandles::get(std::int64_t number, const std::string& path) {
     }
   }
   auto file = std::make_shared<const File>(path);
-  FilePtr closed;  // outside of the lock
+  FilePtr closed;  // declared before the lock: the file is closed after the lock is released
   const std::lock_guard lock(mutex_);
   if (const auto found = places_.find(number); found != places_.end()) return found->second->second;
   used_.emplace_front(number, file);

@@ -13,13 +13,14 @@
 
 namespace torch_distinput {
 
-/// Open files by number, the ones used last kept open. Any thread may call.
+/// A cache of open files by number that closes the least recently used ones. Safe from any thread.
 class FileHandles {
  public:
-  /// Keeps at most `most` files open, besides those in use.
+  /// Keeps at most `most` files open. A file that a caller still holds stays open in addition.
   explicit FileHandles(std::size_t most) : most_(most) {}
 
-  /// File `number`, opened as `path` if it is not. Throws FileError.
+  /// Returns file `number`; opens `path` if it is not open yet. A number must always come with the same path.
+  /// Throws FileError if the file cannot be opened.
   FilePtr get(std::int64_t number, const std::string& path);
 
  private:
@@ -27,7 +28,7 @@ class FileHandles {
 
   const std::size_t most_;
   std::mutex mutex_;
-  std::list<Entry> used_;  ///< the last one used first
+  std::list<Entry> used_;  ///< the most recently used one first
   std::unordered_map<std::int64_t, std::list<Entry>::iterator> places_;
 };
 

@@ -31,7 +31,7 @@ constexpr std::string_view kMagic = "TDIINDEX";
 constexpr std::uint32_t kVersion = 1;
 constexpr std::string_view kSuffix = ".tdi-index";
 
-/// What stands before the offsets. Without gaps.
+/// The head of a stored index; the offsets follow it. It is written as raw bytes, so it must have no padding.
 struct Head {
   std::array<char, 8> magic{};
   std::uint32_t version = kVersion;
@@ -81,7 +81,7 @@ std::string hex(std::uint64_t value) {
   return text.data();
 }
 
-/// One place for each format: a file may be read as lines and as records by turns.
+/// The part of the name that tells formats apart: the same file may be read as lines and as records by turns.
 std::string format_name(const RecordFormat& format) {
   return format.kind == RecordKind::kTextLines ? ".lines" : ".records";
 }
@@ -112,7 +112,7 @@ bool write_whole(const fs::path& place, std::span<const char> bytes) {
   return false;
 }
 
-/// Empty where `path` is no regular file.
+/// The bytes of the file `path`; empty if it is not a regular file. Throws FileError.
 std::vector<char> read_whole(const std::string& path) {
   const File file(path);
   const FileStamp stamp = file.stamp();
@@ -184,7 +184,7 @@ std::optional<RecordIndex> load_index(const std::string& path, const RecordForma
     try {
       if (auto index = decode_index(read_whole(place), format, stamp)) return index;
     } catch (const FileError&) {
-      // Not there, or out of reach: the next place.
+      // Missing or not readable: try the next place.
     }
   }
   return std::nullopt;
@@ -200,7 +200,7 @@ void store_index(const std::string& path, const RecordIndex& index) noexcept {
       if (write_whole(place, bytes)) return;
     }
   } catch (...) {
-    // An index that is not stored costs time, nothing else.
+    // Without a stored index, the next run builds it again; nothing else is lost.
   }
 }
 

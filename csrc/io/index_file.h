@@ -10,22 +10,24 @@
 
 namespace torch_distinput {
 
-/// The stored form of an index: magic, version, format, stamp of the file, offsets, CRC32C of all that.
+/// Returns the stored form of an index: magic, version, format, stamp of the file, offsets, and the CRC32C of
+/// all of these. Little-endian. The functions here are safe from any thread.
 std::vector<char> encode_index(const RecordIndex& index);
-/// The index that `bytes` store; nullopt unless they are whole, of this version, of this `format` and of the
-/// file with this `stamp`. Any bytes may come.
+/// Returns the index stored in `bytes`; nullopt unless they are complete, of this version, of this `format`
+/// and of the file with this `stamp`. `bytes` may hold anything: damage is detected, never trusted.
 std::optional<RecordIndex> decode_index(std::span<const char> bytes, const RecordFormat& format,
                                         const FileStamp& stamp);
 
-/// Where the index of `path` may lie, in the order of preference: a hidden file beside it, then one in the
-/// user's cache folder (`$XDG_CACHE_HOME`, else `~/.cache`), which has its name from the file's full path.
+/// Returns the paths where the index of `path` may be stored, in order of preference: a hidden file next to
+/// it, then a file in the user's cache folder (`$XDG_CACHE_HOME`, else `~/.cache`) named after a hash of the
+/// absolute path.
 std::vector<std::string> index_places(const std::string& path, const RecordFormat& format);
 
-/// The stored index of `path`, or nullopt where there is none that fits.
+/// Returns the stored index of `path`; nullopt if there is none for this format and stamp.
 std::optional<RecordIndex> load_index(const std::string& path, const RecordFormat& format,
                                       const FileStamp& stamp);
-/// Stores `index` at the first place that can be written to: whole or not at all. An index that cannot be
-/// stored is built again next time.
+/// Stores `index` at the first of `index_places` that is writable, atomically (by a rename). An index that
+/// cannot be stored is no error: it is built again when it is next needed.
 void store_index(const std::string& path, const RecordIndex& index) noexcept;
 
 }  // namespace torch_distinput

@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Smaller files are read as fast as a stored index.
+/// Indexes of smaller files are not stored: reading such a file takes no longer than reading its index.
 constexpr std::uint64_t kMinStored = std::uint64_t{256} << 10;
 constexpr std::chrono::milliseconds kLimit{1000};
 
@@ -30,16 +30,16 @@ IndexProgressFunction& progress_function() {
   return function;
 }
 
-/// Thrown by one thread when another one failed.
+/// Ends the work of one thread after another thread has failed.
 struct Cancelled {};
 
-/// The work that the threads share.
+/// The indexing of a list of files, shared by several threads.
 class IndexJob {
  public:
   IndexJob(std::vector<std::string> files, const RecordFormat& format)
       : files_(std::move(files)), format_(format), indexes_(files_.size()), errors_(files_.size()) {}
 
-  /// Indexes files until none is left.
+  /// Indexes files until none is left. Any number of threads may call it, each once.
   void work() {
     for (std::size_t number; (number = next_.fetch_add(1)) < files_.size();) {
       try {
@@ -54,7 +54,7 @@ class IndexJob {
     changed_.notify_all();
   }
 
-  /// Waits for `workers` calls of `work`.
+  /// Waits until `workers` calls of `work` have returned. Reports progress and calls `poll` meanwhile.
   void wait(int workers, const Poll& poll) {
     const auto look = [&] {
       report(false);
@@ -83,7 +83,7 @@ class IndexJob {
       try {
         if (error) std::rethrow_exception(error);
       } catch (const Cancelled&) {
-        // Not the reason.
+        // The error of another file is the cause; it is thrown in this loop.
       }
     }
     return std::move(indexes_);
@@ -93,7 +93,8 @@ class IndexJob {
   RecordIndexPtr index(const std::string& path) {
     if (!can_index(path)) {
       throw FileError(FileError::Kind::kSystem, path,
-                      "only regular files that tell their size can be indexed, set `index` to False");
+                      "only regular files that report their size can be indexed; set `index` to False to "
+                      "read this one in order");
     }
     const File file(path);
     const FileStamp stamp = file.stamp();
@@ -140,8 +141,8 @@ class IndexJob {
   std::atomic<std::uint64_t> seen_{0};
   std::atomic<std::uint64_t> total_{0};
   std::atomic<bool> cancelled_{false};
-  bool told_ = false;                ///< by the waiting thread only
-  const Poll* poll_here_ = nullptr;  ///< where the waiting thread itself works
+  bool told_ = false;                ///< progress was reported; used by the waiting thread only
+  const Poll* poll_here_ = nullptr;  ///< set while the waiting thread does the work itself
   Clock::time_point looked_ = begin_;
 
   std::mutex mutex_;

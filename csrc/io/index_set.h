@@ -12,26 +12,29 @@
 
 namespace torch_distinput {
 
+/// An index shared by its readers.
 using RecordIndexPtr = std::shared_ptr<const RecordIndex>;
 
-/// How far the indexing of a set of files has come.
+/// The progress of indexing a set of files.
 struct IndexProgress {
-  std::uint64_t bytes = 0;  ///< seen so far
-  std::uint64_t total = 0;  ///< in all
-  std::int64_t files = 0;   ///< that the bytes lie in
-  bool done = false;        ///< the last call
+  std::uint64_t bytes = 0;  ///< bytes indexed so far
+  std::uint64_t total = 0;  ///< bytes of the files opened so far
+  std::int64_t files = 0;   ///< number of files to index
+  bool done = false;        ///< true in the last call
 };
-/// Called in the thread that waits, from a second after the begin on, and once more at the end if it was
-/// called before. May throw, which ends the work.
+/// Called in the waiting thread, repeatedly from one second after the start on, and once more at the end if
+/// it was called before. May throw, which ends the indexing with that error.
 using IndexProgressFunction = std::function<void(const IndexProgress&)>;
 
-/// Replaces what is told about progress everywhere in this process; empty: nothing. Any thread may call.
+/// Sets the function that is called about progress in this process; an empty one turns reports off. Safe from
+/// any thread.
 void set_index_progress(IndexProgressFunction function);
 
-/// The indexes of `files`, in their order: stored ones where they fit, others built by up to `threads`
-/// threads (in the caller's thread where that is 0 or there is one file) and stored if the file is large
-/// enough to be worth it. A file that occurs several times is indexed once. The caller waits, calls `poll`
-/// meanwhile and must hold no lock that it needs. Throws FileError for a file that cannot be indexed.
+/// Returns the indexes of `files`, in their order. A stored index is used if it matches the file; others are
+/// built by up to `threads` threads (in the caller's thread if at most one of them could work) and stored for
+/// files from 256 KiB on, except fixed records. A file that occurs several times is indexed once. The caller
+/// waits and calls `poll` meanwhile; it must hold no lock that `poll` needs. Throws FileError if a file
+/// cannot be indexed.
 std::vector<RecordIndexPtr> index_files(const std::vector<std::string>& files, const RecordFormat& format,
                                         int threads, const Poll& poll);
 

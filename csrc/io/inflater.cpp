@@ -10,7 +10,7 @@
 namespace torch_distinput {
 namespace {
 
-// Values of zlib's interface.
+// The values of zlib.h, which is not included (see io/zlib_abi.h).
 constexpr int kNoFlush = 0;
 constexpr int kOk = 0;
 constexpr int kStreamEnd = 1;
@@ -37,7 +37,7 @@ Inflater::Progress Inflater::step(std::span<const char> in, std::span<char> out)
   if (out.empty()) return {};
   if (between_) {
     if (in.empty()) return {};
-    if (begun_ && !members_) return {.problem = "there are further bytes behind the compressed data"};
+    if (begun_ && !members_) return {.problem = "there are further bytes after the compressed data"};
     inflateReset(stream_.get());
     between_ = false;
     begun_ = true;

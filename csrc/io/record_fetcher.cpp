@@ -11,15 +11,15 @@
 namespace torch_distinput {
 namespace {
 
-/// Few enough for the usual limit of 1024 for a process, with several iterators.
+/// Open files of one fetcher: few enough that several iterators stay below a process's usual limit of 1024.
 constexpr std::size_t kMaxOpen = 64;
-/// Neighbours are read together up to so many bytes: they stay in the processor's cache until they are
-/// copied.
+/// Adjacent records are read together up to this many bytes, so that they are still in the processor's cache
+/// when they are copied.
 constexpr std::uint64_t kMaxTogether = std::uint64_t{256} << 10;
-/// Larger records are read by themselves, straight to where they go.
+/// Records from this size on are read alone, directly into the caller's memory.
 constexpr std::uint64_t kAlone = std::uint64_t{32} << 10;
 
-/// Memory for raw records, kept by each thread; at most two runs long.
+/// Memory for the raw bytes of one run, kept by each thread. A run is shorter than kMaxTogether + kAlone.
 std::vector<char>& scratch(std::uint64_t bytes) {
   thread_local std::vector<char> memory;
   if (memory.size() < bytes) memory.resize(static_cast<std::size_t>(bytes));
@@ -30,7 +30,7 @@ void check_whole(const File& file, std::size_t read, std::uint64_t offset, std::
   if (read == wanted) return;
   throw FileError(
       FileError::Kind::kChanged, file.path(),
-      "the file became shorter since it was indexed: it ends before byte " + std::to_string(offset + wanted));
+      "the file became shorter after it was indexed: it ends before byte " + std::to_string(offset + wanted));
 }
 
 }  // namespace
@@ -52,8 +52,9 @@ RecordFetcher::Place RecordFetcher::place_of(std::int64_t position) const noexce
 FilePtr RecordFetcher::open(std::size_t file) const {
   FilePtr opened = handles_->get(static_cast<std::int64_t>(file), files_[file]);
   if (opened->stamp() != indexes_[file]->stamp()) {
-    throw FileError(FileError::Kind::kChanged, files_[file],
-                    "the file changed since it was indexed; make the dataset anew to read what it holds now");
+    throw FileError(
+        FileError::Kind::kChanged, files_[file],
+        "the file changed since it was indexed; create the dataset again to read its new contents");
   }
   return opened;
 }

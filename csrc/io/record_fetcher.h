@@ -12,23 +12,27 @@
 
 namespace torch_distinput {
 
-/// Random access to the records of a list of indexed files. Any thread may call.
+/// Random access to the records of a list of indexed files, numbered through all files in order. Safe from
+/// any thread.
 class RecordFetcher {
  public:
-  /// `indexes`: one for each of `files`.
+  /// `indexes` holds one index for each of `files`, in the same order.
   RecordFetcher(std::vector<std::string> files, std::vector<RecordIndexPtr> indexes);
 
-  /// Records in all files.
+  /// The number of records in all files.
   std::int64_t size() const noexcept { return begins_.back(); }
 
-  /// Most bytes that the contents of the records at `positions` have together; positions are in [0, size()).
+  /// Returns an upper bound of the bytes that the contents of the records at `positions` have together.
+  /// REQUIRES: each position is in [0, size()).
   std::uint64_t most_bytes(std::span<const std::int64_t> positions) const;
-  /// Writes the contents of the records at `positions` to `to`, one after the other, and the bytes of each to
-  /// `sizes`, which has as many entries. Returns the bytes in all. Records that lie behind one another in a
-  /// file are read together. Throws FileError, also where a file is no longer the one that was indexed.
+  /// Writes the contents of the records at `positions` to `to`, without gaps, and the byte count of each to
+  /// `sizes`, which has as many entries. Returns the total of bytes. Adjacent records of a file are read
+  /// together. Throws FileError, also if a file changed after it was indexed. REQUIRES: `to` has room for
+  /// `most_bytes(positions)` bytes.
   std::uint64_t fetch(std::span<const std::int64_t> positions, char* to, std::span<std::int64_t> sizes) const;
 
  private:
+  /// Where a record lies: the number of the file, and its bytes there.
   struct Place {
     std::size_t file;
     RecordIndex::Extent extent;
@@ -41,7 +45,7 @@ class RecordFetcher {
 
   std::vector<std::string> files_;
   std::vector<RecordIndexPtr> indexes_;
-  std::vector<std::int64_t> begins_;  ///< records before each file, and in all
+  std::vector<std::int64_t> begins_;  ///< the number of records before each file; the total comes last
   std::unique_ptr<FileHandles> handles_;
 };
 

@@ -32,7 +32,7 @@ RecordScan scan_line(std::span<const char> piece, bool whole) {
     }
   }
   if (!whole) return {Found::kMore, piece.size() + 1};
-  // A last line needs no end, but must have a character.
+  // The last line may lack its newline, but counts only if something other than carriage returns is left.
   for (const char character : piece) {
     if (character != '\r') return {Found::kRecord, piece.size()};
   }

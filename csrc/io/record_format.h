@@ -7,61 +7,65 @@
 
 namespace torch_distinput {
 
+/// How records follow one another in a file.
 enum class RecordKind {
-  kTextLines,     ///< lines of UTF-8, ended by "\\n"
-  kTfRecords,     ///< length, CRC of the length, data, CRC of the data
-  kFixedRecords,  ///< `record_bytes` each, between a header and a footer
+  kTextLines,     ///< lines of UTF-8, each ended by "\\n"
+  kTfRecords,     ///< TFRecord: length, CRC of the length, data, CRC of the data
+  kFixedRecords,  ///< records of `record_bytes` each, between a header and a footer
 };
 
+/// How the bytes of a file are compressed.
 enum class Compression { kNone, kGzip, kZlib };
 
-/// How a file is cut into records.
+/// How a file is divided into records.
 struct RecordFormat {
-  RecordKind kind = RecordKind::kTextLines;
-  std::uint64_t record_bytes = 0;  ///< fixed records only, as are the next two
-  std::uint64_t header_bytes = 0;
-  std::uint64_t footer_bytes = 0;
+  RecordKind kind = RecordKind::kTextLines;  ///< the other members are for kFixedRecords only
+  std::uint64_t record_bytes = 0;            ///< bytes of a record
+  std::uint64_t header_bytes = 0;            ///< bytes before the first record
+  std::uint64_t footer_bytes = 0;            ///< bytes after the last record
 
   bool operator==(const RecordFormat&) const = default;
 };
 
-/// Bytes that a TFRecord has before and after its data.
+/// Bytes of a TFRecord before and after its data.
 inline constexpr std::uint64_t kTfRecordHead = 12;
 inline constexpr std::uint64_t kTfRecordFoot = 4;
 
-/// What lies at the begin of a piece of a file.
+/// What was found at the start of a piece of a file.
 struct RecordScan {
+  /// The result of the scan.
   enum class Found {
-    kRecord,   ///< a record of `bytes` bytes, its framing included
-    kMore,     ///< a record that does not end in this piece: look again with at least `bytes` bytes
+    kRecord,   ///< a record of `bytes` bytes, framing included
+    kMore,     ///< an incomplete record: scan again with a piece of at least `bytes` bytes
     kEnd,      ///< no further record
-    kDamaged,  ///< something else; `problem` says what
+    kDamaged,  ///< bytes that are not a record; `problem` says why
   };
   Found found;
-  std::uint64_t bytes = 0;
-  std::string problem = {};
+  std::uint64_t bytes = 0;   ///< for kRecord and kMore
+  std::string problem = {};  ///< for kDamaged
 };
 
-/// Finds the first record of `piece`. `whole`: the file ends with the piece. Checks framing, not contents.
-/// Any bytes may come.
+/// Finds the first record of `piece`. `whole` means that the file ends with the piece. Checks the framing,
+/// not the contents. `piece` may hold any bytes. For fixed records the header is skipped by the caller. The
+/// functions here are safe from any thread.
 RecordScan scan_record(const RecordFormat& format, std::span<const char> piece, bool whole);
 
-/// Most bytes that a record's contents can have whose framing included it has `bytes`.
+/// Returns an upper bound of the bytes in the contents of a record that has `bytes` bytes with its framing.
 std::uint64_t most_contents(const RecordFormat& format, std::uint64_t bytes) noexcept;
 
-/// Writes the contents of the one record that `raw` is to `to`, which may be `raw` itself or lie before it,
-/// and returns how many bytes they are: at most `most_contents(format, raw.size())`. Throws FileError naming
-/// `file` and the record's `offset` where the contents are damaged (a wrong CRC, text that is not UTF-8).
-/// Lines lose all carriage returns, as in tf.data.
+/// Writes the contents of `raw`, one whole record, to `to` and returns their size in bytes, at most
+/// `most_contents(format, raw.size())`. `to` may be the start of `raw` or lie before it. Lines lose their
+/// newline and all carriage returns, as in tf.data. Throws FileError naming `file` and an offset in it,
+/// counted from the record's `offset`, if the contents are damaged (a wrong CRC, text that is not UTF-8).
 std::uint64_t extract_contents(const RecordFormat& format, std::span<const char> raw, char* to,
                                const std::string& file, std::uint64_t offset);
 
-/// Whether `raw`, whole records one after the other, needs no further look: text that is UTF-8 and holds no
-/// carriage return. Then the contents of a line are its bytes but for the "\n" at the end.
+/// Returns whether `raw`, a run of whole records, is text lines of valid UTF-8 without carriage returns. Then
+/// the contents of each line are its bytes without the "\n" at the end, and need no further check.
 bool is_plain_text(const RecordFormat& format, std::span<const char> raw) noexcept;
 
-/// Throws FileError unless `head`, `data` and `foot` are those of one TFRecord, the one at `offset` of
-/// `file`.
+/// Throws FileError unless `head`, `data` and `foot` make one intact TFRecord. `file` and `offset`, where it
+/// begins, are for the message. REQUIRES: `head` and `foot` have kTfRecordHead and kTfRecordFoot bytes.
 void check_tf_record(std::span<const char> head, std::span<const char> data, std::span<const char> foot,
                      const std::string& file, std::uint64_t offset);
 

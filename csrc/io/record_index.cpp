@@ -16,11 +16,11 @@ namespace {
 using Progress = std::function<void(std::uint64_t)>;
 
 constexpr std::size_t kRecordIndexPiece = std::size_t{512} << 10;
-/// Read at first where a record begins that the piece before did not hold: enough for the head.
+/// The bytes read after a record that reached far beyond its piece: enough for the next head.
 constexpr std::size_t kHead = std::size_t{16} << 10;
 constexpr std::uint64_t kRecordIndexAhead = std::uint64_t{4} << 20;
 
-/// Finds the begins of records.
+/// Finds where the records of a file begin.
 class Indexer {
  public:
   Indexer(const File& file, const RecordFormat& format, const Progress& progress)
@@ -55,7 +55,7 @@ class Indexer {
     while (offset < size_) {
       const std::span<const char> piece = read(offset, want);
       const std::uint64_t used = tf_records_in(piece, offset);
-      // Small pieces where most of a piece would lie after the next head.
+      // After a large record the next one is probably large too, and most of a full piece would go unused.
       want = used > 2 * kRecordIndexPiece ? kHead : kRecordIndexPiece;
       offset += used;
     }
@@ -79,7 +79,7 @@ class Indexer {
     return std::span(piece_).first(count);
   }
 
-  /// Adds the ends of the records that begin in `piece`, as far as their heads lie in it. Returns the
+  /// Adds the ends of the records whose heads lie in `piece`, which was read at `offset`. Returns the
   /// distance from `offset` to the first record that was not added.
   std::uint64_t tf_records_in(std::span<const char> piece, std::uint64_t offset) {
     const std::uint64_t left = size_ - offset;
@@ -149,7 +149,9 @@ RecordIndex::RecordIndex(const RecordFormat& format, const FileStamp& stamp, Rec
   bool fits = size_ >= 0 && offsets_[0] == 0 && offsets_[offsets_.size() - 1] <= stamp.size;
   const std::uint64_t least = format.kind == RecordKind::kTfRecords ? kTfRecordHead + kTfRecordFoot : 1;
   for (std::int64_t i = 0; fits && i < size_; ++i) fits = extent(i).bytes >= least;
-  if (!fits) throw std::invalid_argument("record index: the offsets are not those of records");
+  if (!fits)
+    throw std::invalid_argument(
+        "record index: the offsets are not those of records of this format in a file of this size");
 }
 
 RecordIndex::Extent RecordIndex::extent(std::int64_t record) const noexcept {

@@ -10,28 +10,31 @@
 
 namespace torch_distinput {
 
-/// Where the records of an uncompressed file lie. Immutable once built; any thread may read.
+/// Where the records of an uncompressed file lie. Immutable once built, so safe from any thread.
 class RecordIndex {
  public:
-  /// A record with its framing.
+  /// The bytes of a record in the file, framing included.
   struct Extent {
     std::uint64_t offset;
     std::uint64_t bytes;
   };
 
-  /// Of fixed records, which are arithmetic. REQUIRES: that the file is so long.
+  /// An index of fixed records, whose offsets are computed. REQUIRES: the file is a header, whole records and
+  /// a footer.
   RecordIndex(const RecordFormat& format, const FileStamp& stamp);
-  /// `offsets`: the begin of each record and the end of the last one. Throws std::invalid_argument where they
-  /// cannot be those of this format in a file of this size.
+  /// An index of lines or TFRecords. `offsets` holds the begin of each record and then the end of the last
+  /// one. Throws std::invalid_argument if they cannot be those of this format in a file of this size.
   RecordIndex(const RecordFormat& format, const FileStamp& stamp, RecordOffsets offsets);
 
+  /// The number of records.
   std::int64_t size() const noexcept { return size_; }
-  /// REQUIRES: 0 <= `record` < size().
+  /// Returns where record `record` lies. REQUIRES: 0 <= `record` < size().
   Extent extent(std::int64_t record) const noexcept;
+  /// The format that the index was built for.
   const RecordFormat& format() const noexcept { return format_; }
-  /// The file as it was when the index was built.
+  /// The stamp of the file when the index was built.
   const FileStamp& stamp() const noexcept { return stamp_; }
-  /// Empty for fixed records.
+  /// The offsets given to the constructor; empty for fixed records.
   const RecordOffsets& offsets() const noexcept { return offsets_; }
 
  private:
@@ -41,9 +44,9 @@ class RecordIndex {
   RecordOffsets offsets_;
 };
 
-/// Reads `file` once from begin to end. Calls `progress` with the number of further bytes seen, now and then;
-/// what it throws ends the work. Throws FileError where records are damaged in a way that hides the ones
-/// after them, and where the file changes meanwhile.
+/// Builds the index of `file` by reading it once from begin to end (fixed records need no reading). Calls
+/// `progress` with the bytes read since the last call; what it throws ends the work. Throws FileError if the
+/// framing of a record is damaged, so that later records cannot be found, and if the file changes meanwhile.
 RecordIndex build_index(const File& file, const RecordFormat& format,
                         const std::function<void(std::uint64_t bytes)>& progress);
 

@@ -35,12 +35,12 @@ RecordOffsets::RecordOffsets(std::uint64_t size, std::vector<std::uint64_t> base
     : size_(size), bases_(std::move(bases)), distances_(std::move(distances)) {
   const std::uint64_t groups = size / kGroup + (size % kGroup != 0 ? 1 : 0);
   const bool fits = narrow() ? bases_.size() == groups : distances_.empty() && bases_.size() == size;
-  if (!fits) throw std::invalid_argument("record offsets: the parts do not fit together");
+  if (!fits) throw std::invalid_argument("record offsets: the numbers of bases and distances do not match");
   std::uint64_t before = 0;
   for (std::uint64_t i = 0; i < size; ++i) {
     const std::uint64_t offset = (*this)[i];
     if (offset < before || (narrow() && offset < bases_[i / kGroup])) {
-      throw std::invalid_argument("record offsets: they do not ascend");
+      throw std::invalid_argument("record offsets: the offsets must ascend");
     }
     before = offset;
   }

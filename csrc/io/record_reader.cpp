@@ -63,7 +63,8 @@ bool RecordReader::fill(std::uint64_t wanted) {
     end_ -= begin_;
     begin_ = 0;
   }
-  // Twice as much at most: a length that is absurd must not be believed before the bytes are there.
+  // The buffer at most doubles at a time: a damaged length must not lead to a large allocation before that
+  // many bytes have really come.
   if (wanted > buffer_.size()) buffer_.resize(2 * buffer_.size());
   std::size_t count = 0;
   try {

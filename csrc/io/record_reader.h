@@ -14,19 +14,21 @@
 
 namespace torch_distinput {
 
-/// The records of one file, one after the other. One thread at a time.
+/// Reads the records of one file in order. One thread at a time.
 class RecordReader {
  public:
-  /// From byte `offset` of the uncompressed contents on: 0, or an `offset()` of another reader. Throws
-  /// FileError. What `poll` throws while bytes of a pipe are waited for ends the wait, and nothing is lost.
+  /// Starts at byte `offset` of the uncompressed contents: 0, or the `offset()` of another reader. Throws
+  /// FileError if the contents end before it. `poll` is called while a pipe has no bytes; what it throws ends
+  /// the wait, and no byte is lost.
   RecordReader(FilePtr file, const RecordFormat& format, Compression compression, std::uint64_t offset = 0,
                Poll poll = {});
 
-  /// The contents of the next record, valid until the next call; nullopt at the end. Throws FileError for a
-  /// damaged record; the next call goes on after it where that is possible, else it is the end.
+  /// Returns the contents of the next record, valid until the next call; nullopt at the end. Throws FileError
+  /// for a damaged record. If only its contents are damaged, the next call returns the record after it; if
+  /// its framing is, the next call returns nullopt.
   std::optional<std::span<const char>> next();
 
-  /// Where the next record begins, in the uncompressed contents.
+  /// The byte at which the next record begins, in the uncompressed contents.
   std::uint64_t offset() const noexcept { return offset_; }
 
  private:
@@ -40,10 +42,10 @@ class RecordReader {
   std::unique_ptr<ByteSource> source_;
   std::uint64_t offset_;
   std::vector<char> buffer_;
-  std::size_t begin_ = 0;  ///< of what is left in the buffer
+  std::size_t begin_ = 0;  ///< the bytes not used yet are [begin_, end_) of the buffer
   std::size_t end_ = 0;
-  bool source_ended_ = false;
-  bool ended_ = false;
+  bool source_ended_ = false;  ///< the source has no further bytes
+  bool ended_ = false;         ///< there are no further records
 };
 
 }  // namespace torch_distinput

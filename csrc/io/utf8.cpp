@@ -21,7 +21,8 @@ std::size_t ascii_prefix(std::span<const char> text, std::size_t at) noexcept {
   return at;
 }
 
-/// Bytes of the character that begins with `lead`, 0 where none does, and the bounds of its second byte.
+/// The form of a UTF-8 character, by table 3-7 of the Unicode standard: its number of bytes (0 if no
+/// character begins with this byte) and the bounds of its second byte.
 struct Form {
   std::size_t bytes;
   unsigned char low = 0x80;

@@ -8,11 +8,12 @@
 
 namespace torch_distinput {
 
-/// How many leading bytes of `text` are whole, valid UTF-8 characters (as Python sees it: no surrogates, no
-/// overlong forms): all of them where the text is UTF-8.
+/// Returns how many leading bytes of `text` are whole, valid UTF-8 characters: all of them if the text is
+/// valid. As in Python's decoder, surrogates and overlong forms are not valid. Safe from any thread.
 std::size_t utf8_prefix(std::span<const char> text) noexcept;
 
-/// `text` with `\xff` in the place of each byte that is not UTF-8, as Python's "backslashreplace" does it.
+/// Returns `text` with each byte that is not valid UTF-8 written as an escape such as `\xff`, as Python's
+/// error handler "backslashreplace" does.
 std::string escape_non_utf8(std::string_view text);
 
 }  // namespace torch_distinput

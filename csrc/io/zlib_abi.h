@@ -3,8 +3,9 @@
 
 /// \file
 /// The part of zlib's binary interface that reading needs, unchanged since zlib 1.2.0.4 (2003). Every Linux
-/// has the library (`libz.so.1`; Debian's package manager itself needs it), but its header comes with a
-/// package for developers that may be missing, and no package of Python's registry brings it.
+/// has the library (`libz.so.1`; Debian's package manager itself needs it), but its header belongs to a
+/// development package that may be missing, and no Python package provides it. The names and the order of
+/// members are zlib's; zlib.h documents them.
 
 extern "C" {
 

@@ -227,7 +227,7 @@ def test_names_that_are_not_utf_8_are_listed_as_bytes(tmp_path):
 def test_a_file_that_does_not_tell_its_size_is_streamed():
     for index in ("auto", False):
         assert next(iter(tdi.TextLineDataset("/proc/self/status", index=index))).startswith("Name:")
-    with pytest.raises(OSError, match="only regular files that tell their size can be indexed"):
+    with pytest.raises(OSError, match="only regular files that report their size can be indexed"):
         len(tdi.TextLineDataset("/proc/self/status", index=True))
 
 

@@ -31,13 +31,13 @@ TEST(Crc32c, InstructionAndTableAgreeAtEveryLengthAndOffset) {
   }
 }
 
-TEST(Crc32c, GoesOnFromACrc) {
+TEST(Crc32c, ContinuesFromACrc) {
   const std::string_view text = "a text in two parts";
   EXPECT_EQ(crc32c(text.substr(6), crc32c(text.substr(0, 6))), crc32c(text));
   EXPECT_EQ(crc32c_portable(text.substr(6), crc32c_portable(text.substr(0, 6))), crc32c(text));
 }
 
-TEST(Crc32c, MaskIsTheOneOfRecordFiles) { EXPECT_EQ(mask_crc(0xe3069283U), 0xc78ab0e5U); }
+TEST(Crc32c, MasksAsTfRecordFilesDo) { EXPECT_EQ(mask_crc(0xe3069283U), 0xc78ab0e5U); }
 
 }  // namespace
 }  // namespace torch_distinput

@@ -1,6 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-// Damaged inputs: every parser says what is wrong or yields something, and touches no byte that is not its
-// own.
+// Damaged inputs: every parser reports an error or yields records, and never reads or writes outside its
+// buffers (a sanitizer build checks that).
 #include "io/index_file.h"
 #include "io/index_set.h"
 #include "io/inflater.h"
@@ -12,7 +12,8 @@ namespace {
 
 using namespace files_testing;
 
-/// Scans and extracts all records, each piece in memory of just its size.
+/// Scans and extracts all records and returns how many are intact. Each buffer has exactly the needed size,
+/// so that a sanitizer sees any access outside of it.
 std::size_t parse(const RecordFormat& format, const std::string& bytes) {
   std::size_t records = 0;
   for (std::size_t at = 0; at <= bytes.size();) {
@@ -26,7 +27,7 @@ std::size_t parse(const RecordFormat& format, const std::string& bytes) {
       EXPECT_LE(size, to.size());
       ++records;
     } catch (const FileError&) {
-      // As it should be.
+      // A damaged record is an expected outcome.
     }
     at += scan.bytes;
   }
@@ -55,7 +56,7 @@ TEST(Mutation, StoredIndex) {
   std::mt19937_64 random(2);
   for (int i = 0; i < kMutations; ++i) {
     std::string bad = mutated(good, random);
-    // Mostly with a CRC that fits, so that what is after it is looked at.
+    // Most mutations get a CRC that fits, so that the checks after the CRC's are tested too.
     bad += random() % 8 == 0 ? std::string("none") : bytes_of(crc32c(bad));
     const std::vector<char> exact(bad.begin(), bad.end());
     const auto read = decode_index(exact, kTfRecordFormat, index.stamp());
@@ -92,7 +93,8 @@ TEST(Mutation, Inflate) {
   }
 }
 
-/// Whole files, through the reader and through the index: both find the same records, or the index refuses.
+/// Whole files are read through the reader and through the index: both find the same number of records, or
+/// the index refuses a file in which the reader finds damage.
 TEST(Mutation, Files) {
   const Folder folder;
   std::mt19937_64 random(4);

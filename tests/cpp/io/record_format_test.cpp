@@ -20,7 +20,7 @@ std::string contents(const RecordFormat& format, const std::string& raw) {
   return to;
 }
 
-TEST(ScanRecord, ALineEndsBehindItsNewline) {
+TEST(ScanRecord, ALineEndsAfterItsNewline) {
   EXPECT_EQ(scan(kLines, "one\ntwo", false).bytes, 4U);
   EXPECT_EQ(scan(kLines, "one", false).found, Found::kMore);
   EXPECT_EQ(scan(kLines, "one", true).bytes, 3U);
@@ -47,7 +47,7 @@ TEST(ScanRecord, AnAbsurdLengthIsDamage) {
             "the CRC of a record's length is wrong");
 }
 
-TEST(ScanRecord, AFixedRecordStandsBeforeTheFooter) {
+TEST(ScanRecord, AFixedRecordComesBeforeTheFooter) {
   EXPECT_EQ(scan(fixed(4, 0, 2), "1234xx", true).bytes, 4U);
   EXPECT_EQ(scan(fixed(4, 0, 2), "1234x", false).bytes, 6U);
   EXPECT_EQ(scan(fixed(4, 0, 2), "xx", true).found, Found::kEnd);
@@ -70,7 +70,7 @@ TEST(ExtractContents, NamesFileAndOffsetOfDamage) {
   EXPECT_EQ(error_of([] { contents(kLines, "ab\xff\n"); }), "file: at byte 102: the text is not UTF-8");
 }
 
-TEST(Utf8Prefix, TakesWhatPythonTakes) {
+TEST(Utf8Prefix, AcceptsWhatPythonAccepts) {
   const auto prefix = [](const std::string& text) { return utf8_prefix(text); };
   const std::string good = "aé€😀" + std::string(40, 'x') + "é";
   EXPECT_EQ(prefix(good), good.size());

@@ -144,7 +144,7 @@ TEST(BuildIndex, RefusesDamageThatHidesRecords) {
       std::string::npos);
 }
 
-TEST(IndexFile, IsReadBackAsItWasWritten) {
+TEST(IndexFile, DecodesToWhatWasEncoded) {
   const Folder folder;
   const std::string path = folder.write("tf", tf_records(random_records(500)));
   const RecordIndex index = index_of(path, kTfRecordFormat);
@@ -163,7 +163,7 @@ TEST(IndexFile, IsReadBackAsItWasWritten) {
   EXPECT_FALSE(decode_index(std::span(bytes).first(bytes.size() - 1), kTfRecordFormat, index.stamp()));
 }
 
-/// A file that is large enough for a stored index.
+/// Writes a file that is large enough to have its index stored, and returns its path.
 std::string large_file(const Folder& folder) {
   return folder.write("large", tf_records(Strings(3000, std::string(100, 'x'))));
 }
@@ -191,7 +191,7 @@ TEST(IndexFiles, FallsBackToTheCacheFolder) {
   const std::string path = large_file(folder);
   ::setenv("XDG_CACHE_HOME", cache.path("").c_str(), 1);
   const Strings places = index_places(path, kTfRecordFormat);
-  std::filesystem::create_directory(places.at(0));  // nothing can be written there
+  std::filesystem::create_directory(places.at(0));  // a folder in the place of the index file blocks it
   index_files({path}, kTfRecordFormat, 0, {});
   EXPECT_TRUE(std::filesystem::exists(places.at(1)));
   EXPECT_TRUE(load_index(path, kTfRecordFormat, stamp_of(path)));
@@ -203,20 +203,20 @@ TEST(IndexFiles, ReplacesAPipeInThePlaceOfTheIndex) {
   const std::string path = large_file(folder);
   const std::string place = index_places(path, kTfRecordFormat).front();
   ASSERT_EQ(::mkfifo(place.c_str(), 0600), 0);
-  // Without waiting for somebody who writes.
+  // This does not wait for a writer of the pipe.
   EXPECT_EQ(index_files({path}, kTfRecordFormat, 0, {})[0]->size(), 3000);
   EXPECT_TRUE(stamp_of(place).is_regular);
 }
 
-TEST(IndexFiles, RefusesFilesThatDoNotTellTheirSize) {
+TEST(IndexFiles, RefusesFilesThatDoNotReportTheirSize) {
   const Folder folder;
   EXPECT_TRUE(can_index(folder.write("empty", "")));
   EXPECT_FALSE(can_index("/proc/self/status"));
   const std::string message = error_of([] { index_files({"/proc/self/status"}, kLines, 1, {}); });
-  EXPECT_NE(message.find("only regular files that tell their size"), std::string::npos) << message;
+  EXPECT_NE(message.find("only regular files that report their size"), std::string::npos) << message;
 }
 
-TEST(IndexFiles, FailsForTheFileThatFails) {
+TEST(IndexFiles, ThrowsTheErrorOfTheFileThatFails) {
   const Folder folder;
   const std::string good = folder.write("good", tf_records({"one"}));
   for (const int threads : {0, 3}) {

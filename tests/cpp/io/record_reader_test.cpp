@@ -51,7 +51,7 @@ TEST(RecordReader, UnpacksDataThatShrankALot) {
             Strings(30, std::string(100'000, 'z')));
 }
 
-TEST(RecordReader, GoesOnFromAnyOffset) {
+TEST(RecordReader, ResumesFromAnyOffset) {
   const Folder folder;
   const Strings records{"one", "", "three\r", "four"};
   const std::string plain = folder.write("plain", lines(records));
@@ -68,7 +68,7 @@ TEST(RecordReader, GoesOnFromAnyOffset) {
   EXPECT_NE(message.find("before the position"), std::string::npos) << message;
 }
 
-TEST(RecordReader, GoesOnBehindARecordWithABadCrc) {
+TEST(RecordReader, ContinuesAfterARecordWithABadCrc) {
   const Folder folder;
   std::string bytes = tf_records({"one", "two", "three"});
   bytes[tf_record("one").size() + 13] ^= 1;
@@ -80,7 +80,7 @@ TEST(RecordReader, GoesOnBehindARecordWithABadCrc) {
   EXPECT_EQ(next(records), std::nullopt);
 }
 
-TEST(RecordReader, EndsBehindDamageThatHidesTheRest) {
+TEST(RecordReader, EndsAfterDamageThatHidesTheRest) {
   const Folder folder;
   std::string bytes = tf_records({"one", "two"});
   bytes[tf_record("one").size()] ^= 1;
@@ -91,7 +91,7 @@ TEST(RecordReader, EndsBehindDamageThatHidesTheRest) {
   EXPECT_EQ(next(records), std::nullopt);
 }
 
-TEST(RecordReader, HandsOutWhatComesBeforeATruncation) {
+TEST(RecordReader, ReturnsTheRecordsBeforeATruncation) {
   const Folder folder;
   const Strings records = random_records(500);
   const std::string packed = compressed(tf_records(records), Compression::kGzip);
@@ -106,7 +106,7 @@ TEST(RecordReader, HandsOutWhatComesBeforeATruncation) {
   EXPECT_EQ(next(some), std::nullopt);
 }
 
-TEST(RecordReader, RefusesWhatIsNoFile) {
+TEST(RecordReader, RefusesMissingFilesFoldersAndShortHeaders) {
   const Folder folder;
   EXPECT_NE(error_of([&] { File file(folder.path("none")); }, FileError::Kind::kMissing)
                 .find("none: there is no such file"),
@@ -126,7 +126,7 @@ TEST(RecordReader, NamesAFileThatShrinksWhileItIsRead) {
   struct Case {
     std::string path;
     RecordFormat format;
-    std::size_t left;  ///< the file could end there
+    std::size_t left;  ///< the new size: the file could end there without damage
     Compression compression = Compression::kNone;
   };
   for (const auto& [path, format, left, compression] :
@@ -145,14 +145,14 @@ TEST(RecordReader, NamesAFileThatShrinksWhileItIsRead) {
         FileError::Kind::kChanged);
     EXPECT_NE(
         message.find(path + ": the file became shorter while it was read: it had " + std::to_string(size) +
-                     " bytes when it was opened, but ends at byte " + std::to_string(left) + " now"),
+                     " bytes when it was opened, but now ends at byte " + std::to_string(left)),
         std::string::npos)
         << message;
     EXPECT_EQ(next(records), std::nullopt);
   }
 }
 
-TEST(RecordReader, ReadsWhatAFileGrowsBy) {
+TEST(RecordReader, ReadsBytesAppendedMeanwhile) {
   const Folder folder;
   const std::string path = folder.write("text", std::string(800'000, '\n'));
   RecordReader records = reader(path, kLines);
@@ -161,12 +161,12 @@ TEST(RecordReader, ReadsWhatAFileGrowsBy) {
   EXPECT_EQ(read_all(std::move(records)).back(), "more");
 }
 
-TEST(RecordReader, RefusesAPositionBehindTheEnd) {
+TEST(RecordReader, RefusesAPositionAfterTheEnd) {
   const Folder folder;
   const std::string path = folder.write("text", "one\ntwo\n");
   EXPECT_EQ(read_all(reader(path, kLines, Compression::kNone, 8)), Strings{});
   const std::string message = error_of([&] { reader(path, kLines, Compression::kNone, 9); });
-  EXPECT_NE(message.find("text: it ends before byte 9, the position to go on from"), std::string::npos)
+  EXPECT_NE(message.find("text: the file ends before byte 9, the position to resume from"), std::string::npos)
       << message;
 }
 
@@ -181,7 +181,7 @@ TEST(RecordReader, ReadsAPipe) {
 
 struct Interrupted {};
 
-/// The records up to an interrupt or the end.
+/// Appends the records up to an interrupt or the end to `read`. Returns whether there was an interrupt.
 bool interrupted(RecordReader& records, Strings& read) {
   try {
     while (auto record = next(records)) read.push_back(*std::move(record));
@@ -202,7 +202,7 @@ TEST(RecordReader, AnInterruptEndsTheWaitForAPipeAndLosesNothing) {
     RecordReader records(std::make_shared<const File>(path), kLines, compression, 0,
                          [] { throw Interrupted(); });
     Strings read;
-    EXPECT_TRUE(interrupted(records, read));  // nobody has opened it to write
+    EXPECT_TRUE(interrupted(records, read));  // no process has opened it for writing
     EXPECT_EQ(read, Strings{});
     {
       std::ofstream writer(path, std::ios::binary);

@@ -26,10 +26,10 @@ int deflate(TdiZStream* stream, int flush);
 int deflateEnd(TdiZStream* stream);
 }
 
-/// Files to read, and how to make them.
+/// Helpers that write sample files and read them back.
 namespace torch_distinput::files_testing {
 
-/// A folder that is gone after the test.
+/// A temporary folder, removed by the destructor.
 class Folder {
  public:
   Folder() {
@@ -41,7 +41,9 @@ class Folder {
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
 
+  /// The path of the file `name` in this folder.
   std::string path(const std::string& name) const { return path_ / name; }
+  /// Writes the file `name` and returns its path.
   std::string write(const std::string& name, const std::string& bytes) const {
     std::ofstream(path(name), std::ios::binary) << bytes;
     return path(name);
@@ -51,6 +53,7 @@ class Folder {
   std::filesystem::path path_;
 };
 
+/// The bytes of a number, as they lie in memory.
 template <class Int>
 std::string bytes_of(Int value) {
   std::string bytes(sizeof(value), '\0');
@@ -58,17 +61,20 @@ std::string bytes_of(Int value) {
   return bytes;
 }
 
+/// The framing of TFRecord around `data`.
 inline std::string tf_record(const std::string& data) {
   const std::string length = bytes_of<std::uint64_t>(data.size());
   return length + bytes_of(mask_crc(crc32c(length))) + data + bytes_of(mask_crc(crc32c(data)));
 }
 
+/// A TFRecord file of `records`.
 inline std::string tf_records(const std::vector<std::string>& records) {
   std::string bytes;
   for (const std::string& record : records) bytes += tf_record(record);
   return bytes;
 }
 
+/// `bytes` as one gzip member or one zlib stream.
 inline std::string compressed(const std::string& bytes, Compression compression) {
   TdiZStream stream{};
   deflateInit2_(&stream, 6, 8, compression == Compression::kGzip ? 31 : 15, 8, 0, zlibVersion(),
@@ -83,7 +89,7 @@ inline std::string compressed(const std::string& bytes, Compression compression)
   return out.substr(0, stream.total_out);
 }
 
-/// Random records, of few bytes and of many.
+/// `count` random records of lower-case letters, most below 200 bytes, some up to 100,000.
 inline std::vector<std::string> random_records(std::size_t count, std::uint64_t seed = 1) {
   std::mt19937_64 random(seed);
   std::vector<std::string> records(count);
@@ -94,30 +100,35 @@ inline std::vector<std::string> random_records(std::size_t count, std::uint64_t 
   return records;
 }
 
+/// A reader of the file `path` from byte `offset` on.
 inline RecordReader reader(const std::string& path, const RecordFormat& format,
                            Compression compression = Compression::kNone, std::uint64_t offset = 0) {
   return {std::make_shared<const File>(path), format, compression, offset};
 }
 
+/// A copy of the next record; nullopt at the end.
 inline std::optional<std::string> next(RecordReader& reader) {
   const auto record = reader.next();
   if (!record) return std::nullopt;
   return std::string(record->data(), record->size());
 }
 
+/// Copies of all records that are left.
 inline std::vector<std::string> read_all(RecordReader reader) {
   std::vector<std::string> records;
   while (auto record = next(reader)) records.push_back(*std::move(record));
   return records;
 }
 
+/// The formats that the tests use.
 inline constexpr RecordFormat kLines{.kind = RecordKind::kTextLines};
 inline constexpr RecordFormat kTfRecordFormat{.kind = RecordKind::kTfRecords};
 inline RecordFormat fixed(std::uint64_t record, std::uint64_t header = 0, std::uint64_t footer = 0) {
   return {RecordKind::kFixedRecords, record, header, footer};
 }
 
-/// The message of the FileError that `call` throws; a test failure if it throws none.
+/// Returns the message of the FileError that `call` throws. The test fails if it throws none, or one of
+/// another kind than `kind`.
 template <class Call>
 std::string error_of(Call call, std::optional<FileError::Kind> kind = {}) {
   try {
@@ -132,7 +143,7 @@ std::string error_of(Call call, std::optional<FileError::Kind> kind = {}) {
   return "";
 }
 
-/// How many damaged inputs a mutation test feeds: many where a sanitizer watches.
+/// The number of damaged inputs that a mutation test tries: more in a build with the address sanitizer.
 inline constexpr int kMutations =
 #if defined(__SANITIZE_ADDRESS__)
     200'000;
@@ -140,7 +151,7 @@ inline constexpr int kMutations =
     5'000;
 #endif
 
-/// `bytes` with a few of them changed, left out, doubled, or the end cut off.
+/// `bytes` after one to three random mutations: bytes overwritten, removed or repeated, or the end cut off.
 inline std::string mutated(std::string bytes, std::mt19937_64& random) {
   const auto place = [&] { return bytes.empty() ? 0 : random() % bytes.size(); };
   for (std::uint64_t changes = 1 + random() % 3; changes > 0; --changes) {
