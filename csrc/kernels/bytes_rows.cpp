@@ -10,11 +10,11 @@
 namespace torch_distinput {
 namespace {
 
-/// The strings of a leaf: they lie in one piece.
+/// A view of the strings of a leaf, which lie in one piece of memory.
 struct Strings {
   const char* data;
   std::int64_t bytes;
-  const std::int64_t* bounds;  ///< null: one string, all of it
+  const std::int64_t* bounds;  ///< the `count` + 1 bounds of the strings; null if all bytes are one string
   std::int64_t count;
 
   explicit Strings(const Bytes& leaf)
@@ -62,7 +62,7 @@ class Column {
 
 std::string encoding_text(bool utf8) { return utf8 ? "utf-8" : "bytes"; }
 
-/// Strings in a row of the column `leaf`.
+/// The number of strings in one row of `leaf`.
 std::int64_t strings_per_row(const Bytes& leaf) {
   return c10::multiply_integers(leaf.shape.begin() + 1, leaf.shape.end());
 }

@@ -12,7 +12,8 @@
 namespace torch_distinput {
 namespace {
 
-/// The dims of a tensor from the outermost one on; the last of them holds `run` bytes in one piece per index.
+/// Copies a tensor of any strides in row-major order. The innermost dims that are contiguous form runs of
+/// `run` bytes; the first `outer_dims` dims are walked index by index.
 struct StridedItems {
   const at::Tensor& tensor;
   std::int64_t item;
@@ -61,7 +62,7 @@ struct StridedItems {
   }
 };
 
-/// A tensor on the memory of `tensor` from `offset` items further on.
+/// A tensor on the storage of `tensor` that begins `offset` items after it.
 at::Tensor share(const at::Tensor& tensor, std::int64_t offset, at::IntArrayRef sizes,
                  at::IntArrayRef strides) {
   auto shared = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(tensor.storage()), tensor.key_set(),

@@ -14,23 +14,27 @@
 
 namespace torch_distinput {
 
-/// Throws c10::ValueError naming `op` unless all `elements` have one structure.
+/// \file
+/// Copies and views of dense leaves. All functions are safe from any thread.
+
+/// Throws c10::ValueError naming `op` unless all `elements` have the same structure. REQUIRES: at least one.
 void check_structures(std::span<const Element> elements, std::string_view op);
 
-/// Leaf `leaf`, a dense tensor in host memory. Throws c10::TypeError for any other, naming `op`, the leaf
-/// and what `op` cannot do with it: `verb` ("stack").
+/// Returns leaf `leaf`, which must be a dense tensor in host memory; valid as long as `element`. Throws
+/// c10::TypeError for any other leaf; the message says that `op` cannot `verb` ("stack") it.
 const at::Tensor& dense_leaf(const Element& element, std::size_t leaf, std::string_view op,
                              std::string_view verb);
 
-/// Writes the items of `tensor` to `to`, in row-major order whatever its strides. Unlike `Tensor::copy_` it
-/// never starts threads. REQUIRES: a dense tensor in host memory, room for `tensor.nbytes()`.
+/// Writes the items of `tensor` to `to` in row-major order, whatever its strides. Unlike `Tensor::copy_`, it
+/// never starts threads. Errors as `host_data`. REQUIRES: a dense tensor in host memory, and room for
+/// `tensor.nbytes()` bytes.
 void copy_items(const at::Tensor& tensor, char* to);
 
-/// A tensor on rows [begin, end) of `tensor`: same memory, but with a version counter of its own.
-/// REQUIRES: at least one dim.
+/// Returns a tensor on rows [begin, end) of `tensor`. It shares the storage, but has its own version counter:
+/// a write to it does not make autograd see a change of `tensor`. REQUIRES: at least one dim.
 at::Tensor share_rows(const at::Tensor& tensor, std::int64_t begin, std::int64_t end);
 
-/// A tensor on row `row` of `tensor`, without dim 0. Otherwise as `share_rows`.
+/// Returns a tensor on row `row` of `tensor`, without dim 0; otherwise as `share_rows`.
 at::Tensor share_row(const at::Tensor& tensor, std::int64_t row);
 
 }  // namespace torch_distinput

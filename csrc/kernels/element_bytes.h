@@ -7,8 +7,9 @@
 
 namespace torch_distinput {
 
-/// Equal for two elements exactly when they have the same structure, kinds, dtypes, shapes and bytes (so NaN
-/// equals itself). Of opaque and dataset leaves only the type counts.
+/// Returns bytes that are equal for two elements exactly if they have the same structure, kinds, dtypes,
+/// shapes and bytes (so NaN equals itself). Of opaque and dataset leaves only the type counts. Copies leaves
+/// on devices to the host. Safe from any thread.
 std::string element_bytes(const Element& element);
 
 }  // namespace torch_distinput

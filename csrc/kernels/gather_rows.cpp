@@ -11,9 +11,9 @@ namespace torch_distinput {
 namespace {
 
 constexpr std::int64_t kCacheLine = 64;
-/// Rows up to this size are copied by code made for their size, without a call.
+/// Rows up to this size are copied by code compiled for their size, without a call of memcpy.
 constexpr std::size_t kInlineBytes = 128;
-/// From here on the hardware's own prefetch of a row is enough.
+/// The bytes to prefetch ahead. For larger rows the hardware's own prefetcher is enough.
 constexpr std::int64_t kPrefetchBytes = 4096;
 constexpr std::int64_t kMaxRowsAhead = 12;
 
@@ -34,7 +34,7 @@ void prefetch(const char* row, std::int64_t bytes) {
   __builtin_prefetch(row + bytes - 1);
 }
 
-/// Random rows miss the cache and the TLB: asking for them a few rows ahead overlaps the misses.
+/// Random rows miss the cache and the TLB; prefetching a few rows ahead overlaps these misses.
 template <class Copy>
 void copy_rows(const Gather& gather, std::int64_t row_bytes, Copy copy) {
   const std::int64_t ahead = std::clamp<std::int64_t>(kPrefetchBytes / row_bytes, 0, kMaxRowsAhead);
@@ -76,11 +76,11 @@ CopyRows copy_for(std::int64_t row_bytes) {
   return copy_rows_of_any_size;
 }
 
-/// Neighbouring rows to neighbouring rows: one piece of memory.
+/// Returns whether adjacent rows go to adjacent rows, so that one memcpy copies all.
 bool is_one_piece(const Gather& gather) {
   if (gather.slots != nullptr || gather.row_stride != gather.sink.row_bytes) return false;
   const std::int64_t first = gather.positions[0];
-  // Random positions fail here; only what may be a run is read through.
+  // Random positions nearly always fail here, so that only likely runs are checked in full.
   if (gather.positions[gather.count - 1] - first != gather.count - 1) return false;
   for (std::int64_t i = 1; i < gather.count; ++i) {
     if (gather.positions[i] != first + i) return false;

@@ -16,18 +16,19 @@
 namespace torch_distinput {
 namespace {
 
-/// The contexts whose memory is being read: a freeing thread looks through them after its storage has let go,
-/// a reader looks at the storage after it has written here, so that one of them sees the other.
+/// Hazard pointers: the contexts (of at::DataPtr) whose memory is being read now. A reader enters the context
+/// and then checks that the storage still has it; a freeing thread takes the memory from the storage and then
+/// looks for its context here. So at least one of them sees the other.
 class Readers {
  public:
   Readers() {
-    // A child of fork has none of the threads that were reading.
+    // The threads that were reading in the parent do not exist in a forked child.
     ::pthread_atfork(nullptr, nullptr, [] {
       for (auto& place : all().places_) place.store(nullptr, std::memory_order_relaxed);
     });
   }
 
-  /// Never destroyed: memory is freed after static objects, too.
+  /// Never destroyed: memory may be freed after static objects have been.
   static Readers& all() {
     static auto& readers = *new Readers;
     return readers;
@@ -51,7 +52,7 @@ class Readers {
   std::array<std::atomic<void*>, 256> places_{};
 };
 
-/// Ways to free memory that are known, so that waiting can be put in front of them.
+/// The number of known deleters: a wait can be put in front of them.
 constexpr std::size_t kKnownDeleters = 3;
 
 const std::array<c10::DeleterFnPtr, kKnownDeleters>& known_deleters() {
@@ -80,8 +81,8 @@ bool waits(const at::DataPtr& memory) {
   return false;
 }
 
-/// What frees `memory` now. It is null for some nanoseconds while a storage moves, and for ever where the
-/// memory was moved out of it.
+/// The context of `memory`. It is null for some nanoseconds while another thread moves the storage, and stays
+/// null if the memory was moved out of it; so the wait is bounded.
 void* context_of(const at::DataPtr& memory) {
   constexpr int kMaxTurns = 1000;
   void* context = memory.get_context();
@@ -101,7 +102,7 @@ void guard_storage(const at::Tensor& tensor) {
   }
 }
 
-/// Calls `visit` with each dense tensor of host memory that `leaf` lies in.
+/// Calls `visit` with each dense tensor in host memory that holds data of `leaf`.
 template <class Visit>
 void visit_tensors(const Leaf& leaf, Visit visit) {
   const auto each = [&](std::initializer_list<at::Tensor> tensors) {
@@ -115,7 +116,7 @@ void visit_tensors(const Leaf& leaf, Visit visit) {
     each({sparse->value._indices(), sparse->value._values()});
 }
 
-/// Bytes of its storage that `tensor`, which has items, needs.
+/// The bytes from the begin of its storage that `tensor` needs. REQUIRES: at least one item.
 std::size_t bytes_needed(const at::Tensor& tensor) {
   std::int64_t last = tensor.storage_offset();
   for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) last += (tensor.size(dim) - 1) * tensor.stride(dim);
@@ -128,9 +129,9 @@ const char* host_data(const at::Tensor& tensor) {
   if (tensor.numel() == 0) return nullptr;
   const c10::Storage& storage = tensor.storage();
   TORCH_CHECK(storage.nbytes() >= bytes_needed(tensor) && storage.data() != nullptr,
-              "the memory of a tensor that rows are read from was taken away: its storage has ",
-              storage.nbytes(), " bytes now, but rows of shape ", tensor.sizes(), " of ",
-              tensor.scalar_type(), " need ", bytes_needed(tensor), ".");
+              "a tensor that rows are read from has lost its memory: its storage has ", storage.nbytes(),
+              " bytes now, but rows of shape ", tensor.sizes(), " of ", tensor.scalar_type(), " need ",
+              bytes_needed(tensor), "; do not resize a tensor that a dataset reads.");
   return static_cast<const char*>(storage.data()) +
          static_cast<std::size_t>(tensor.storage_offset()) * tensor.element_size();
 }
@@ -139,7 +140,7 @@ void guard_reads(const Element& value) {
   for (const Leaf& leaf : value.leaves()) visit_tensors(leaf, guard_storage);
 }
 
-// Through the other constructor, so that the destructor runs where `host_data` throws.
+// Delegates to the default constructor, so that the destructor runs if `host_data` throws.
 ReadGuard::ReadGuard(const at::Tensor& tensor) : ReadGuard() {
   const at::DataPtr& memory = tensor.storage().data_ptr();
   for (;;) {
@@ -148,7 +149,7 @@ ReadGuard::ReadGuard(const at::Tensor& tensor) : ReadGuard() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     data_ = host_data(tensor);
     if (memory.get_context() == context) return;
-    // The storage moved between the two looks.
+    // The storage moved between the two reads of its context: try again.
     if (place_ != nullptr) std::exchange(place_, nullptr)->store(nullptr, std::memory_order_release);
   }
 }

@@ -16,8 +16,8 @@
 #include "kernels/host_memory.h"
 #include "kernels/rows.h"
 
-// What is marked so is compiled a second time for processors that have these instructions. Without them
-// `std::fma` is a call for each value, with the same result.
+// A function with this attribute is a second version for processors that have these instructions. Without
+// them, `std::fma` is a library call for each value, with the same result.
 #if defined(__x86_64__)
 #define TDI_VECTOR_TARGET __attribute__((target("avx2,fma,f16c"), optimize("O3")))
 #define TDI_INLINE __attribute__((always_inline)) inline
@@ -31,11 +31,11 @@ namespace {
 
 constexpr std::size_t kImageDims = 3;
 
-/// Values that one vector of any processor holds a whole number of times.
+/// A number of values that fills a whole number of vector registers on every processor.
 constexpr std::int64_t kVector = 16;
 constexpr std::int64_t kMaxSideBySide = 8;
 
-/// From here on images are shared out among threads.
+/// Batches from this size on are divided among threads.
 constexpr std::int64_t kSharedBytes = std::int64_t{1} << 18;
 
 struct Work {
@@ -44,8 +44,8 @@ struct Work {
   std::int64_t channels;
   std::int64_t height;
   std::int64_t width;
-  bool from_last;  // pixels hold their channels side by side
-  bool to_last;
+  bool from_last;  // the channels of a pixel are adjacent (NHWC)
+  bool to_last;    // the same for the result
   const float* scale;
   const float* shift;
   const std::uint8_t* flip;
@@ -53,7 +53,7 @@ struct Work {
   std::int64_t size() const { return channels * height * width; }
 };
 
-/// Items at `step` from each other.
+/// Items that lie `step` items apart.
 template <class T>
 struct Line {
   T* data;
@@ -65,7 +65,7 @@ TDI_INLINE void unpack_line(Line<const std::uint8_t> from, Line<Out> to, std::in
                             float shift) {
   const std::uint8_t* __restrict in = from.data;
   Out* __restrict out = to.data;
-  // The steps that vectorise are written out.
+  // Written out for unit steps, because the compiler vectorises that loop only.
   if (from.step == 1 && to.step == 1) {
     for (std::int64_t i = 0; i < count; ++i)
       out[i] = static_cast<Out>(std::fma(static_cast<float>(in[i]), scale, shift));
@@ -75,7 +75,7 @@ TDI_INLINE void unpack_line(Line<const std::uint8_t> from, Line<Out> to, std::in
   }
 }
 
-/// One row of pixels from three channels side by side to three lines.
+/// Unpacks `count` pixels of three adjacent channels into three separate lines.
 template <class Out>
 TDI_INLINE void split_three(const std::uint8_t* __restrict in, Out* __restrict red, Out* __restrict green,
                             Out* __restrict blue, std::int64_t count, const float* scale,
@@ -89,8 +89,8 @@ TDI_INLINE void split_three(const std::uint8_t* __restrict in, Out* __restrict r
   }
 }
 
-/// Values whose channels stay side by side, `count` in all. Factors are written out for a whole number of
-/// vectors, so that these need not be put together from single ones.
+/// Unpacks `count` values whose channels stay adjacent. The factors are repeated until they fill whole
+/// vectors, so that the loop loads them instead of gathering single values.
 template <class Out>
 TDI_INLINE void unpack_side_by_side(const std::uint8_t* __restrict in, Out* __restrict out,
                                     std::int64_t count, std::int64_t channels, const float* scale,
@@ -177,7 +177,7 @@ Unpack unpack_for(c10::ScalarType dtype) {
 void run(Unpack unpack, const Work& work, std::int64_t images) {
   const bool in_arena = tbb::this_task_arena::current_thread_index() > tbb::task_arena::not_initialized;
   if (!in_arena || images == 1 || images * work.size() < kSharedBytes) return unpack(work, 0, images);
-  // Isolated: a thread that waits here must not begin another batch.
+  // Isolated, because a thread that waits here must not start another batch meanwhile.
   tbb::this_task_arena::isolate([&] {
     tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, images),
                       [&](const auto& part) { unpack(work, part.begin(), part.end()); });

@@ -20,7 +20,7 @@
 namespace torch_distinput {
 namespace {
 
-/// The rows of one leaf, and whom to name in messages.
+/// The rows of one leaf, and the op to name in messages.
 struct PaddedLeaf {
   std::span<const Element> elements;
   std::size_t leaf;
@@ -29,7 +29,7 @@ struct PaddedLeaf {
   std::string name() const { return leaf_name(*elements.front().structure(), leaf); }
 };
 
-/// The shape that rows of these shapes are padded to.
+/// Returns the shape that rows of `shapes` are padded to.
 Dims padded_shape(const PaddedLeaf& rows, const std::vector<at::IntArrayRef>& shapes,
                   const std::optional<Dims>& declared) {
   const at::IntArrayRef first = shapes.front();
@@ -57,7 +57,7 @@ Dims padded_shape(const PaddedLeaf& rows, const std::vector<at::IntArrayRef>& sh
   return shape;
 }
 
-/// Throws unless a batch of `shape`, `item` bytes each, has a size that a number can say.
+/// Throws if the bytes of a batch of `shape`, with items of `item` bytes, do not fit into 63 bits.
 void check_size(const PaddedLeaf& rows, const Dims& shape, std::int64_t item) {
   std::uint64_t items = 0;
   std::uint64_t bytes = 0;
@@ -68,19 +68,21 @@ void check_size(const PaddedLeaf& rows, const Dims& shape, std::int64_t item) {
                     " a batch of the shape ", dims_text(shape), ", which is more than any memory holds.");
 }
 
-/// Whether `item` is `wide` up to rounding: integers are exact, and nothing finite becomes infinite.
+/// Returns whether `item` is `wide` up to rounding: integers must be equal, and finite values must stay
+/// finite.
 bool is_same_value(const at::Tensor& item, const at::Tensor& wide) {
   if (c10::isIntegralType(item.scalar_type(), /*includeBool=*/true))
     return item.to(wide.scalar_type()).equal(wide);
   return at::isfinite(item.to(at::kComplexDouble)).equal(at::isfinite(wide));
 }
 
-/// `value` as one item of `dtype`, whose bytes are copied; undefined stands for zeros.
+/// Returns `value` as one item of `dtype`; an undefined tensor stands for zero. Throws c10::ValueError if
+/// `dtype` cannot hold it.
 at::Tensor padding_item(const PaddedLeaf& rows, const c10::Scalar& value, c10::ScalarType dtype) {
   if (value.equal(0)) return {};
   const at::Tensor wide = at::scalar_tensor(value, value.type());
   at::Tensor item;
-  // Complex numbers are no others, and torch would print a warning.
+  // Only a complex dtype holds a complex value; torch would drop the imaginary part with a warning.
   if (!value.isComplex() || c10::isComplexType(dtype)) item = wide.to(dtype);
   TORCH_CHECK_VALUE(item.defined() && is_same_value(item, wide), rows.op, ": `padding_values` for ",
                     rows.name(), " is ", value, ", which torch.", dtype_name(dtype), " cannot hold.");
@@ -97,7 +99,8 @@ void fill(char* to, std::int64_t bytes, const at::Tensor& item) {
     std::memcpy(to + at, item.const_data_ptr(), static_cast<std::size_t>(size));
 }
 
-/// Copies a box of `sizes`, packed at `from`, into the corner of a box of `room`; `item` bytes each.
+/// Copies an array of shape `sizes`, packed at `from`, into the first corner of an array of shape `room`,
+/// with items of `item` bytes. Returns the end of what was read.
 const char* copy_corner(const char* from, at::IntArrayRef sizes, char* to, std::span<const std::int64_t> room,
                         std::int64_t item) {
   std::int64_t step = item;
@@ -155,7 +158,8 @@ at::Tensor pad_dense(const PaddedLeaf& leaf, const LeafPadding& padding, BufferP
   return batch;
 }
 
-/// Appends the strings of a box `room`, whose corner of `sizes` holds those of `row` from number `next` on.
+/// Appends the strings of an array of shape `room` to `strings`. Its first corner, of shape `sizes`, holds
+/// those of `row` from number `next` on; the rest is `padding`.
 void append_strings(const Bytes& row, std::int64_t& next, at::IntArrayRef sizes,
                     std::span<const std::int64_t> room, bool inside, std::string_view padding,
                     std::vector<std::string_view>& strings) {
@@ -202,7 +206,7 @@ Leaf pad_leaf(const PaddedLeaf& leaf, const LeafPadding& padding, BufferPool& po
   return join_leaf(place, pool);
 }
 
-/// Printable ASCII as it is, other bytes as `\xff`.
+/// Returns `bytes` with all but printable ASCII written as escapes such as `\xff`.
 std::string escaped(std::string_view bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out;

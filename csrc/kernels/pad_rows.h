@@ -16,23 +16,24 @@ namespace torch_distinput {
 
 class BufferPool;
 
-/// What the rows of one leaf are padded to, and with what.
+/// The shape that the rows of one leaf are padded to, and the value they are padded with.
 struct LeafPadding {
-  /// `kUnknownDim`: the longest row of the batch; nullopt: that in every dim.
+  /// The shape of each row after padding; `kUnknownDim` means the longest row of the batch, and nullopt means
+  /// that for every dim.
   std::optional<Dims> shape;
-  c10::Scalar value = 0;
-  std::optional<std::string> text = {};  ///< for strings, instead of a value; unset: ""
-  bool utf8 = true;                      ///< `text` is; else bytes, which are for strings of bytes
+  c10::Scalar value = 0;                 ///< for tensors; must be 0 for strings
+  std::optional<std::string> text = {};  ///< for strings, unset means ""; must be unset for tensors
+  bool utf8 = true;                      ///< whether `text` is UTF-8; if not, it pads only strings of bytes
 };
 
-/// What leaves are padded with as it is written in Python: `-1`, `'x'`, `b'\xff'`.
+/// Returns the padding value as it is written in Python: `-1`, `'x'`, `b'\xff'`.
 std::string to_string(const LeafPadding& padding);
 
-/// Elements as rows of one element, as `stack_rows`, but rows that are shorter in some dims are padded at the
-/// ends of those dims; leaves of other kinds are stacked. `padding`: one entry a leaf. Throws c10::ValueError
-/// naming `op`, the leaf and the row where ranks or dtypes differ, where a row is longer than a declared dim,
-/// where no memory could hold the batch, or where a dtype cannot hold the value. REQUIRES: at least one
-/// element.
+/// Stacks elements as rows of one element, as `stack_rows`, but rows of dense and string leaves that are
+/// shorter in some dims are padded at the ends of those dims. `padding` has one entry for each leaf. Throws
+/// c10::ValueError naming `op`, the leaf and the row if ranks or dtypes differ, if a row is longer than a
+/// declared dim, if the batch is larger than any memory, or if a dtype cannot hold the value. Safe from any
+/// thread. REQUIRES: at least one element.
 Element pad_rows(std::span<const Element> elements, std::span<const LeafPadding> padding, BufferPool& pool,
                  std::string_view op);
 

@@ -22,13 +22,14 @@ std::size_t bytes_of(std::span<const std::int64_t> shape, c10::ScalarType dtype)
 c10::Storage pooled_storage(std::size_t bytes, BufferPool& pool) {
   Block block = pool.acquire(bytes);
   void* const data = block.data();
-  // With an allocator, so that a user may resize the tensor: it then moves out of the pool.
+  // The allocator lets users resize the tensor; its memory then moves out of the pool.
   return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
                                                at::DataPtr(data, block.detach(), &Block::reclaim, at::kCPU),
                                                c10::GetCPUAllocator(), /*resizable=*/true);
 }
 
-/// Uninitialised tensors of these shapes, as the pool wants them: small ones in one block, or all apart.
+/// Returns uninitialised tensors of these shapes. If the pool packs, those up to kPackedBytes share one
+/// block; otherwise each has its own.
 std::vector<at::Tensor> pooled_tensors(const std::vector<Dims>& shapes, const RowLayout& layout,
                                        BufferPool& pool) {
   std::vector<std::optional<std::size_t>> offsets(shapes.size());

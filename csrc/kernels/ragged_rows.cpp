@@ -18,7 +18,7 @@ const std::int64_t* bounds_of(const Ragged& leaf) {
 
 std::int64_t rows_of(const Ragged& leaf) { return leaf.offsets.size(0) - 1; }
 
-/// The part of `values` that belongs to the leaf's rows.
+/// The part of `leaf.values` that belongs to the rows of `leaf`, which may be a slice.
 at::Tensor used_values(const Ragged& leaf) {
   const std::int64_t* const bounds = bounds_of(leaf);
   return share_rows(leaf.values, bounds[0], bounds[rows_of(leaf)]);

@@ -36,7 +36,7 @@ struct HasRows {
   bool operator()(const NodePtr&) const { return false; }
 };
 
-/// Leaf `leaf`, which must have rows for `op` to cut.
+/// Returns leaf `leaf`, which must have rows that `op` can slice. Throws c10::TypeError or c10::ValueError.
 const Leaf& leaf_with_rows(const Element& element, std::size_t leaf, std::string_view op) {
   const Leaf& value = element.leaves()[leaf];
   if (std::holds_alternative<at::Tensor>(value) || std::holds_alternative<NodePtr>(value))
@@ -46,7 +46,7 @@ const Leaf& leaf_with_rows(const Element& element, std::size_t leaf, std::string
   return value;
 }
 
-/// The element with `change` of each leaf; dataset leaves have been refused.
+/// Returns the element with `change` applied to each leaf. `leaf_with_rows` refuses dataset leaves.
 template <class Change>
 Element for_each_leaf(const Element& element, std::string_view op, Change change) {
   std::vector<Leaf> leaves;

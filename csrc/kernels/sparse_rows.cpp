@@ -16,7 +16,7 @@
 namespace torch_distinput {
 namespace {
 
-/// Unlike `Tensor::contiguous` it never starts threads.
+/// Returns `tensor` in contiguous memory. Unlike `Tensor::contiguous`, it never starts threads.
 at::Tensor without_gaps(const at::Tensor& tensor) {
   if (tensor.is_contiguous()) return tensor;
   at::Tensor packed =
@@ -25,7 +25,7 @@ at::Tensor without_gaps(const at::Tensor& tensor) {
   return packed;
 }
 
-/// The entries of a COO tensor, in memory without gaps.
+/// The entries of a COO tensor in contiguous memory.
 struct Entries {
   at::Tensor indices;  ///< [sparse dims, entries]
   at::Tensor values;   ///< [entries, dense dims...]
@@ -55,8 +55,9 @@ class SparseRows {
     values_ = pooled_tensor(shape, like.scalar_type(), pool);
   }
 
-  /// Entries [first, first + count) of `from`, whose indices begin at its dim `from_dim`. Dim 0 of the result
-  /// moves by `shift`.
+  /// Appends entries [first, first + count) of `from`. Dim d of the result is dim d + `from_dim` of `from`; a
+  /// dim that `from` lacks (`from_dim` is -1) is filled with `shift`. If `from_dim` is 0, `shift` is added to
+  /// dim 0.
   void append(const Entries& from, std::int64_t first, std::int64_t count, std::int64_t from_dim,
               std::int64_t shift) {
     const std::int64_t dims = indices_.size(0);
@@ -95,7 +96,7 @@ class SparseRows {
   at::Tensor values_;
 };
 
-/// Runs of entries whose index in dim 0 is in [begin, end): one where they are sorted.
+/// Returns the runs of entries whose index in dim 0 is in [begin, end): a single run if entries are sorted.
 std::vector<std::pair<std::int64_t, std::int64_t>> runs_of_rows(const Entries& entries, bool sorted,
                                                                 std::int64_t begin, std::int64_t end) {
   const std::int64_t* const rows = entries.dim(0);
@@ -112,7 +113,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> runs_of_rows(const Entries& e
   return runs;
 }
 
-/// Rows [begin, end); `keeps_dim0` or, for one row, without it.
+/// Returns rows [begin, end) or, unless `keeps_dim0`, the one row `begin` without dim 0.
 Sparse cut(const Sparse& leaf, std::int64_t begin, std::int64_t end, bool keeps_dim0) {
   const Entries entries(leaf);
   const bool sorted = leaf.value.is_coalesced();

@@ -51,7 +51,7 @@ def test_memory_that_was_taken_away_is_named(ragged):
     batches = iter(tdi.Dataset.from_tensor_slices(value).with_options(tdi.Options(num_threads=0, prefetch=0)))
     next(batches)
     rows.untyped_storage().resize_(0)
-    with pytest.raises(RuntimeError, match="the memory of a tensor that rows are read from was taken away"):
+    with pytest.raises(RuntimeError, match="a tensor that rows are read from has lost its memory"):
         next(batches)
 
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kRows = 200;
 
-/// `kRows` rows of `row_bytes`, each with bytes of its own, `gap` bytes apart.
+/// `kRows` rows of `row_bytes` random bytes each, with `gap` bytes between them.
 std::string source_rows(std::int64_t row_bytes, std::int64_t gap) {
   std::string source(static_cast<std::size_t>(kRows * (row_bytes + gap)), '\0');
   for (std::size_t i = 0; i < source.size(); ++i) {
@@ -31,7 +31,7 @@ std::vector<std::int64_t> random_positions(std::size_t count) {
 
 class GatherRows : public ::testing::TestWithParam<std::int64_t> {
  protected:
-  /// Gathers and compares; one byte of padding at the end shows a copy that is too long.
+  /// Gathers and compares. One byte after the end shows a copy that is too long.
   void check(const std::vector<std::int64_t>& positions, const std::vector<std::int64_t>& slots,
              std::int64_t gap) {
     const std::int64_t row_bytes = GetParam();
@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(RowBytes, GatherRows,
                          ::testing::Values(1, 2, 3, 4, 6, 8, 12, 16, 20, 33, 64, 80, 124, 128, 130, 512, 4096,
                                            5000));
 
-TEST(GatherRowsOfNoBytes, TouchNothing) {
+TEST(GatherRowsOfNoBytes, WriteNothing) {
   char untouched = '#';
   const std::vector<std::int64_t> positions{0, 1};
   gather_rows(nullptr, 0, positions, {}, {&untouched, 0});

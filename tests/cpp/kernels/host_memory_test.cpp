@@ -20,7 +20,7 @@
 namespace torch_distinput {
 namespace {
 
-/// A tensor whose memory says when it is freed.
+/// A tensor that records when its memory is freed.
 struct Watched {
   std::shared_ptr<std::atomic<bool>> freed = std::make_shared<std::atomic<bool>>(false);
   std::vector<float> memory = std::vector<float>(8, 1);
@@ -51,7 +51,7 @@ TEST(HostData, NamesAStorageThatIsTooSmallNow) {
   EXPECT_EQ(host_data(at::zeros({0, 3})), nullptr);
 }
 
-TEST(ReadGuard, IsWaitedForByWhoeverFreesTheMemory) {
+TEST(ReadGuard, MakesTheThreadThatFreesTheMemoryWait) {
   const Watched rows;
   guard_reads(Element(rows.tensor));
   std::future<void> moving;
@@ -66,7 +66,7 @@ TEST(ReadGuard, IsWaitedForByWhoeverFreesTheMemory) {
   EXPECT_TRUE(*rows.freed);
 }
 
-TEST(ReadGuard, LeavesNothingBehind) {
+TEST(ReadGuard, ReleasesItsPlaceAlsoAfterErrors) {
   const Watched rows;
   guard_reads(Element(rows.tensor));
   guard_reads(Element(rows.tensor));
@@ -80,7 +80,7 @@ TEST(ReadGuard, LeavesNothingBehind) {
   EXPECT_TRUE(*rows.freed);
 }
 
-TEST(ReadGuard, OfAParentHoldsUpNoForkedChild) {
+TEST(ReadGuard, OfAParentDoesNotBlockAForkedChild) {
   const Watched rows;
   guard_reads(Element(rows.tensor));
   const ReadGuard guard(rows.tensor);

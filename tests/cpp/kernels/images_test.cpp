@@ -43,7 +43,7 @@ ImageScaling scaling_for(const Case& is) {
   return scaling;
 }
 
-/// One value after the other, as the header says.
+/// The definition in images.h, applied value by value.
 at::Tensor reference(const at::Tensor& images, const Case& is, const std::vector<std::uint8_t>& flip) {
   const ImageScaling scaling = scaling_for(is);
   const bool from_last = is.from == ChannelDim::kLast;

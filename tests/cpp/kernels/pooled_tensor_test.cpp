@@ -37,7 +37,7 @@ TEST(PooledTensor, MayBeScalarOrEmpty) {
   EXPECT_EQ(pooled_tensor(shape, at::kFloat, *pool).sizes(), at::IntArrayRef({0, 5}));
 }
 
-TEST(PooledTensor, GivesItsBlockBackWithTheLastTensorOnIt) {
+TEST(PooledTensor, ReturnsItsBlockWithTheLastTensorOnIt) {
   const auto pool = new_pool();
   const std::array<std::int64_t, 1> shape{100};
   at::Tensor tensor = pooled_tensor(shape, at::kFloat, *pool);

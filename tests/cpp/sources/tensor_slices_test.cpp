@@ -37,7 +37,7 @@ TEST(FromTensorSlices, ReadsTheUsersMemoryWithoutACopy) {
   EXPECT_EQ(collect_items(dataset), (std::vector<Values>{{10, 11}, {12, 13}, {14, 15}}));
 }
 
-/// Moves the storage of `tensor`, as `share_memory_` does, and spoils the memory that it had.
+/// Moves the storage of `tensor` as `share_memory_` does, and overwrites its old memory.
 void move_storage(const at::Tensor& tensor) {
   c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
   at::DataPtr memory = c10::GetCPUAllocator()->allocate(storage.nbytes());
@@ -61,16 +61,16 @@ TEST(FromTensorSlices, FollowsAStorageThatMoves) {
   EXPECT_EQ(collect_items(column), (std::vector<Values>{{0, 1, 2, 3}}));
 }
 
-TEST(FromTensorSlices, NamesMemoryThatWasTakenAway) {
+TEST(FromTensorSlices, ReportsAStorageThatBecameTooSmall) {
   const at::Tensor x = at::arange(6, at::kLong).reshape({3, 2});
   const Dataset dataset = slices(x);
   x.storage().unsafeGetStorageImpl()->set_nbytes(8);
   for (const Dataset& each : {dataset, dataset.batch(2)})
-    EXPECT_NE(message_of<c10::Error>([&] { collect(each); }).find("rows are read from was taken away"),
+    EXPECT_NE(message_of<c10::Error>([&] { collect(each); }).find("rows are read from has lost its memory"),
               std::string::npos);
 }
 
-TEST(FromTensorSlices, HandsOutMemoryThatTheUserMayWriteTo) {
+TEST(FromTensorSlices, YieldsMemoryThatTheUserMayWriteTo) {
   const at::Tensor x = at::arange(6, at::kLong).reshape({3, 2});
   for (Element& row : collect(slices(x))) row.tensor().zero_();
   for (Element& batch : collect(slices(x).batch(2))) batch.tensor().zero_();
