@@ -17,6 +17,8 @@ namespace {
 
 constexpr const char* kElementSlicesName = "from_tensor_slices";
 
+/// `from_tensor_slices` for values with leaves that are not dense: row i along dim 0 of each leaf is element
+/// i.
 class ElementSlicesPlan final : public Plan {
  public:
   ElementSlicesPlan(std::shared_ptr<const Element> value, std::int64_t rows, std::shared_ptr<BufferPool> pool)
@@ -30,7 +32,7 @@ class ElementSlicesPlan final : public Plan {
     elements.reserve(positions.size());
     for (const std::int64_t position : positions) {
       Element& row = elements.emplace_back(take_row(*value_, position, kElementSlicesName));
-      // The source's own memory must not get into the hands of those who may write to it.
+      // Users may write to the elements they get, so dense rows must not share the source's memory.
       for (Leaf& leaf : row.leaves()) {
         if (auto* dense = std::get_if<at::Tensor>(&leaf)) *dense = copy(*dense, *pool_);
       }

@@ -18,6 +18,8 @@ constexpr const char* kGeneratorName = "from_generator";
 
 using GeneratorSourcePtr = std::shared_ptr<const GeneratorSource>;
 
+/// Runs the user's generator in the caller's thread, from the first `next` on. Sequential only, and of
+/// unknown cardinality. The state is the number of elements handed out.
 class GeneratorIterator final : public Iterator {
  public:
   GeneratorIterator(GeneratorSourcePtr source, SpecPtr spec)
@@ -38,14 +40,14 @@ class GeneratorIterator final : public Iterator {
 
   State save() const override { return State().set("elements", elements_); }
 
-  /// A generator can only be run again, up to where it was.
+  /// A generator has no position, so it is run again up to the saved one.
   void load(const State& state) override {
     const std::int64_t wanted = StateReader(state, kGeneratorName).count("elements");
     generator_ = nullptr;
     InterruptPoll poll;
     for (elements_ = 0; elements_ < wanted;) {
       poll();
-      TORCH_CHECK_VALUE(next(), kGeneratorName, ": the saved position is behind element ", wanted - 1,
+      TORCH_CHECK_VALUE(next(), kGeneratorName, ": the saved position is after element ", wanted - 1,
                         ", but the generator ended after ", elements_,
                         "; it must yield the same elements again.");
     }

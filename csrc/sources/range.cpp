@@ -14,12 +14,14 @@
 namespace torch_distinput::sources {
 namespace {
 
+/// `start`, `start` + `step`, ... as long as it is before `stop`, as Python's range.
 struct Range {
   std::int64_t start;
   std::int64_t stop;
   std::int64_t step;
 
-  /// In unsigned arithmetic: `stop - start` may not fit.
+  /// The number of values, which is negative if it needs 64 bits. In unsigned arithmetic, because `stop -
+  /// start` may not fit into an int64.
   std::int64_t size() const {
     if (step > 0 ? start >= stop : start <= stop) return 0;
     const auto low = static_cast<std::uint64_t>(step > 0 ? start : stop);

@@ -21,14 +21,15 @@ constexpr const char* kRowsName = "from_rows";
 
 using RowSourcePtr = std::shared_ptr<const RowSource>;
 
-/// The rows at `positions`, as many as asked for.
+/// Returns the rows at `positions`. Throws c10::ValueError if `source` returns another number of rows.
 std::vector<Element> read_rows(const RowSource& source, std::span<const std::int64_t> positions) {
   std::vector<Element> rows = source.rows(positions);
   TORCH_CHECK_VALUE(rows.size() == positions.size(), kRowsName, ": ", source.name(), " was asked for ",
-                    positions.size(), " rows, but gave ", rows.size(), ".");
+                    positions.size(), " rows, but returned ", rows.size(), ".");
   return rows;
 }
 
+/// Random access through the user's source. All rows must have one structure and one dtype for each leaf.
 class RowsPlan final : public Plan {
  public:
   RowsPlan(RowSourcePtr source, std::int64_t size, std::shared_ptr<ElementType> type)
@@ -49,7 +50,8 @@ class RowsPlan final : public Plan {
   std::shared_ptr<ElementType> type_;
 };
 
-/// Reads row by row, so that a bad one can be left out.
+/// Reads row by row, so that a row that fails can be skipped. The state is the next position, and the rows
+/// skipped.
 class RowsIterator final : public Iterator {
  public:
   RowsIterator(PlanPtr plan, const IterContext& context)

@@ -9,6 +9,7 @@
 namespace torch_distinput {
 namespace {
 
+/// The state is the position of the next element. An error leaves it where it is.
 class SequentialIterator final : public Iterator {
  public:
   explicit SequentialIterator(PlanPtr plan) : plan_(std::move(plan)) {}

@@ -7,14 +7,15 @@
 
 namespace torch_distinput {
 
-/// A node without inputs.
+/// The base of nodes without inputs.
 class SourceNode : public Node {
  public:
   std::vector<NodePtr> inputs() const final { return {}; }
   NodePtr with_inputs(std::vector<NodePtr>) const final { return shared_from_this(); }
 };
 
-/// An iterator that fetches the elements of `plan` one after the other in the caller's thread.
+/// Returns an iterator that fetches the elements of `plan` one by one in the caller's thread. It holds the
+/// plan.
 IteratorPtr iterate_plan(PlanPtr plan);
 
 }  // namespace torch_distinput

@@ -19,20 +19,21 @@ namespace {
 
 constexpr const char* kTensorSlicesName = "from_tensor_slices";
 
-/// One leaf: the user's memory, which may move, with rows of `row_bytes` every `stride` bytes.
+/// One leaf in the user's memory, which may move: rows of `row_bytes` bytes begin every `stride` bytes.
 struct Column {
   at::Tensor tensor;
   std::int64_t stride;
   std::int64_t row_bytes;
 };
 
+/// The leaves of a value whose leaves are all dense.
 struct Table {
   std::int64_t rows;
   std::vector<Column> columns;
   RowLayout layout;
 };
 
-/// Whether each row lies in one piece; the rows themselves may lie anywhere.
+/// Returns whether each row is contiguous; the rows may lie at any distance from each other.
 bool has_contiguous_rows(const at::Tensor& tensor) {
   std::int64_t expected = 1;
   for (std::int64_t dim = tensor.dim() - 1; dim > 0; --dim) {
@@ -51,7 +52,7 @@ Column column_of(at::Tensor tensor) {
   return {tensor, tensor.stride(0) * item, row_bytes};
 }
 
-/// Rows along dim 0 of the leaves, which must agree.
+/// Returns the number of rows along dim 0. Throws unless every leaf has that many.
 std::int64_t count_rows(const Element& value) {
   TORCH_CHECK_VALUE(!value.leaves().empty(), kTensorSlicesName,
                     ": the value must have at least one leaf, but is ", value.structure()->str(), ".");
@@ -85,6 +86,8 @@ Table table_of(const Element& value, std::int64_t rows) {
   return table;
 }
 
+/// Copies rows from the user's memory straight into batches (`gather`) or into tensors of their own
+/// (`fetch`).
 class TensorSlicesPlan final : public Plan {
  public:
   TensorSlicesPlan(std::shared_ptr<const Table> table, std::shared_ptr<BufferPool> pool)

@@ -17,7 +17,7 @@ namespace {
 
 bool is_dense(const Leaf& leaf) { return std::holds_alternative<at::Tensor>(leaf); }
 
-/// Null when a leaf is not dense.
+/// The layout of `value` as a row; nullopt if a leaf is not dense.
 std::optional<RowLayout> layout_of(const Element& value) {
   RowLayout layout{value.structure(), {}};
   for (const Leaf& leaf : value.leaves()) {

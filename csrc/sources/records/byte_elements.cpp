@@ -15,7 +15,7 @@ Element single(at::Tensor values, bool utf8) {
   return {Structure::leaf(), {Bytes{std::move(values), {}, {}, utf8}}};
 }
 
-/// Bytes [offset, offset + size) of `values`. A tenth of the cost of `narrow`.
+/// Bytes [offset, offset + size) of `values`, sharing memory. Costs a tenth of `narrow`.
 at::Tensor piece(const at::Tensor& values, std::int64_t offset, std::int64_t size) {
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(values.storage()), c10::DispatchKeySet(c10::DispatchKey::CPU), values.dtype());

@@ -9,21 +9,22 @@
 #include "torch_distinput/element.h"
 
 /// \file
-/// Elements that are strings; `utf8` says that they are text.
+/// Elements that are strings; `utf8` says whether they are text (else bytes). Safe from any thread.
 
 namespace torch_distinput {
 
 class BufferPool;
 
-/// An element that is one string.
+/// Returns an element that is one string, a copy of `text`.
 Element string_element(std::string_view text, bool utf8);
 
-/// Consecutive pieces of `values` (uint8, one dim), of `sizes` bytes, each as an element that is one string
-/// and shares the memory.
+/// Cuts `values` (uint8, one dim) into consecutive pieces of `sizes` bytes and returns each as an element
+/// that is one string. They share the memory of `values`.
 std::vector<Element> string_elements(const at::Tensor& values, std::span<const std::int64_t> sizes,
                                      bool utf8);
 
-/// One element: the column of strings that these pieces are.
+/// Returns the same pieces as one element, a column of strings. Shares the memory of `values`; the offsets
+/// are in memory of `pool`.
 Element string_column(const at::Tensor& values, std::span<const std::int64_t> sizes, bool utf8,
                       BufferPool& pool);
 

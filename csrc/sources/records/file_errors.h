@@ -7,10 +7,11 @@
 
 namespace torch_distinput {
 
-/// Throws what users get for `error`, which `op` met: NotFoundError, SystemError or InvalidArgumentError.
+/// Throws the public form of `error`, with `op` in front of its message: NotFoundError for a missing file,
+/// SystemError for errors of the system, and InvalidArgumentError for damaged or changed files.
 [[noreturn]] void throw_for_user(const FileError& error, const std::string& op);
 
-/// What `read` returns; its FileErrors as users get them.
+/// Returns what `read` returns, and turns its FileErrors into their public form.
 template <class Read>
 auto with_file_errors(const std::string& op, Read read) {
   try {

@@ -9,14 +9,14 @@
 
 namespace torch_distinput {
 
-/// What the readers of the several formats differ in.
+/// What distinguishes the readers of the several formats.
 struct FileReader {
-  std::string name;            ///< as the user calls it: `TFRecordDataset`
-  std::string arguments = {};  ///< those beside the files, for `describe`
-  RecordFormat format;
-  Compression compression = Compression::kNone;
-  std::optional<bool> index = {};
-  bool is_text = false;  ///< yields text, not bytes
+  std::string name;                              ///< the public name, such as `TFRecordDataset`
+  std::string arguments = {};                    ///< the arguments besides the files, for `describe`
+  RecordFormat format;                           ///< how files are divided into records
+  Compression compression = Compression::kNone;  ///< of all files
+  std::optional<bool> index = {};                ///< as FileOptions::index: unset means where it is possible
+  bool is_text = false;                          ///< whether records are text; else bytes
 };
 
 }  // namespace torch_distinput

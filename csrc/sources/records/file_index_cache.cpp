@@ -23,7 +23,8 @@ std::vector<RecordIndexPtr> FileIndexCache::get(const std::vector<std::string>& 
     }
   }
   if (missing.empty()) return found;
-  // No lock: two threads may build the same index, but a callable that is asked about Ctrl-C must not wait.
+  // Without the lock: the interrupt check may run user code, which must not wait for it. Two threads may
+  // build the same index.
   const auto built = index_files(missing, format, available_cpus(), interrupt_check());
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < missing.size(); ++i) {

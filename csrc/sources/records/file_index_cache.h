@@ -10,10 +10,12 @@
 
 namespace torch_distinput {
 
-/// The indexes that the nodes of one dataset share, so that a file is indexed once. Any thread may call.
+/// The indexes that the nodes of one dataset share, so that each version of a file is indexed once. Safe from
+/// any thread.
 class FileIndexCache {
  public:
-  /// The indexes of `files` as they are now. Waits for those that must be built. Throws FileError.
+  /// Returns the indexes of `files` as they are now. Waits for those that must be built, and looks for
+  /// interrupts meanwhile. Throws FileError if a file cannot be indexed.
   std::vector<RecordIndexPtr> get(const std::vector<std::string>& files, const RecordFormat& format);
 
  private:

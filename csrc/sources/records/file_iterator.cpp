@@ -16,7 +16,7 @@
 namespace torch_distinput {
 namespace {
 
-/// Of the thread that reads.
+/// Looks for an interrupt of the calling thread, which is the one that reads.
 void look_for_interrupt() {
   if (const auto& check = interrupt_check()) check();
 }
@@ -62,12 +62,15 @@ class FileIterator final : public Iterator {
     if (!in_file) return;
     before_ = names_->save();
     const std::optional<Element> name = names_->next();
-    TORCH_CHECK_VALUE(name, reader_.name, ": the saved position is in a file that `files` no longer yields.");
+    TORCH_CHECK_VALUE(name, reader_.name,
+                      ": the saved position is in a file that `files` no longer yields; "
+                      "resume with the same files.");
     open(*name, static_cast<std::uint64_t>(offset));
   }
 
  private:
-  /// Opens the next file that can be opened; false after the last one.
+  /// Opens the next file, skipping those that cannot be opened if the options allow it. Returns false after
+  /// the last one.
   bool begin_file() {
     while (true) {
       before_ = names_->save();

@@ -6,8 +6,9 @@
 
 namespace torch_distinput {
 
-/// Reads the files that `names` yields from begin to end. A position is that of `names` before the file, and
-/// the byte in its uncompressed contents where the next record begins.
+/// Returns an iterator over the records of the files that `names` yields, read in order in the caller's
+/// thread. Its state is the state of `names` before the open file, and the byte of the uncompressed contents
+/// at which the next record begins.
 IteratorPtr file_iterator(IteratorPtr names, const FileReader& reader, const IterContext& context);
 
 }  // namespace torch_distinput

@@ -51,7 +51,7 @@ class FileNamesNode final : public SourceNode {
     if (names_->size() == 1) return "files(" + first + ")";
     return c10::str("files(", names_->size(), " from ", first, " to ", escape_non_utf8(names_->back()), ")");
   }
-  /// Without the folders: the same files may lie elsewhere when a position is restored.
+  /// The names without their folders: the files may have moved when a position is restored.
   std::string identity() const override {
     std::uint32_t crc = 0;
     for (const std::string& name : *names_) crc = crc32c(name.substr(name.find_last_of('/') + 1) + "/", crc);
@@ -71,11 +71,11 @@ class FileNamesNode final : public SourceNode {
 
  private:
   std::shared_ptr<const std::vector<std::string>> names_;
-  /// One name that is not UTF-8 makes bytes of all, as elements have one type.
+  /// False if one name is not UTF-8; then all are bytes, because elements have one type.
   bool is_text_;
 };
 
-/// Whether something in the pipeline up to `node` draws an order.
+/// Returns whether an op in the pipeline up to `node` draws a random order.
 bool draws(const Node& node) {
   if (node.traits().random) return true;
   for (const NodePtr& input : node.inputs()) {
@@ -89,7 +89,8 @@ bool draws(const Node& node) {
 std::string file_name_of(const Element& element, const std::string& op) {
   const Bytes* name = element.leaves().size() == 1 ? std::get_if<Bytes>(&element.leaves().front()) : nullptr;
   TORCH_CHECK_TYPE(name != nullptr && name->shape.empty(), op,
-                   ": `files` must be names of files, but an element is ", to_string(spec_of(element)), ".");
+                   ": `files` must yield names of files, but an element is ", to_string(spec_of(element)),
+                   ".");
   return std::string((*name)[0]);
 }
 
@@ -111,7 +112,7 @@ std::optional<std::vector<std::string>> list_names(const Node& names, const Iter
 
 bool same_files_each_epoch(const Node& names) {
   const std::vector<NodePtr> inputs = names.inputs();
-  // As many come out as go in: all of them.
+  // An op with as many elements as its input yields all of them, in some order.
   if (inputs.size() == 1 && inputs.front()->cardinality() == names.cardinality()) {
     return same_files_each_epoch(*inputs.front());
   }

@@ -9,15 +9,16 @@
 
 namespace torch_distinput {
 
-/// The name that an element of a dataset of file names is. Throws c10::TypeError naming `op` where it is no
-/// single string.
+/// Returns the file name in an element of a dataset of file names. Throws c10::TypeError naming `op` unless
+/// the element is a single string.
 std::string file_name_of(const Element& element, const std::string& op);
 
-/// All names that `names` yields in an epoch, where their number is known and finite; else nullopt.
+/// Returns all names that `names` yields in the epoch of `context`; nullopt if their number is unknown or
+/// infinite. Throws as `file_name_of`, and what reading `names` throws.
 std::optional<std::vector<std::string>> list_names(const Node& names, const IterContext& context,
                                                    const std::string& op);
 
-/// Whether `names` yields the same files in each epoch, in whatever order.
+/// Returns whether `names` surely yields the same files in each epoch, in any order.
 bool same_files_each_epoch(const Node& names);
 
 }  // namespace torch_distinput

@@ -11,7 +11,7 @@
 namespace torch_distinput {
 namespace {
 
-/// Elements share memory up to so much: whoever keeps one keeps the memory of its neighbours.
+/// Elements read together share at most this much memory: a user who keeps one keeps that of its neighbours.
 constexpr std::uint64_t kMaxShared = std::uint64_t{64} << 10;
 
 class FilePlan final : public Plan {
@@ -43,6 +43,7 @@ class FilePlan final : public Plan {
   }
 
  private:
+  /// Records read together: their bytes, and the size of each.
   struct Read {
     at::Tensor values;
     std::vector<std::int64_t> sizes;

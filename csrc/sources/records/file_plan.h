@@ -11,7 +11,8 @@ namespace torch_distinput {
 
 class BufferPool;
 
-/// Random access to the records of indexed files.
+/// Returns random access to the records of indexed files; a batch of them is one column of strings. The plan
+/// blocks on reads and reports FileErrors in their public form.
 PlanPtr file_plan(std::shared_ptr<const RecordFetcher> records, const FileReader& reader,
                   std::shared_ptr<BufferPool> pool);
 

@@ -27,6 +27,8 @@ const char* index_text(const std::optional<bool>& index) {
   return *index ? ", index=True" : ", index=False";
 }
 
+/// The records of all files, in order. Random access needs an index of every file and the number of files; it
+/// is off where rows that fail are skipped. Cardinality is known only if each epoch reads the same files.
 class FileReaderNode final : public Node {
  public:
   FileReaderNode(NodePtr names, FileReader reader, std::shared_ptr<FileIndexCache> cache)
@@ -57,7 +59,7 @@ class FileReaderNode final : public Node {
     try {
       return count();
     } catch (const FileError&) {
-      // Remembered: each op above asks, and the good files would be indexed each time.
+      // The failure is kept, because each op above asks and the intact files would be indexed each time.
       const std::lock_guard lock(mutex_);
       refused_ = true;
       cardinality_ = kUnknownCardinality;
@@ -84,7 +86,7 @@ class FileReaderNode final : public Node {
   }
 
  private:
-  /// `cardinality` from the files as they are now. Throws FileError.
+  /// Returns the cardinality of the files as they are now, and keeps it if it is known. Throws FileError.
   std::int64_t count() const {
     if (!same_files_each_epoch(*names_)) return kUnknownCardinality;
     auto execution = std::make_shared<ExecutionContext>(
@@ -99,12 +101,12 @@ class FileReaderNode final : public Node {
     return *cardinality_;
   }
 
-  /// Random access to this epoch's records; null where they are only read one after the other. Throws
+  /// Returns random access to the records of the epoch; null if they can only be read in order. Throws
   /// FileError.
   std::shared_ptr<const RecordFetcher> open(const IterContext& context) const {
     if (!reader_.index.value_or(reader_.compression == Compression::kNone)) return nullptr;
     auto names = list_names(*names_, context.input(0), reader_.name);
-    if (!names && reader_.index) names_->check_sources();  // a list that cannot be read is the reason
+    if (!names && reader_.index) names_->check_sources();  // throws the cause if the list cannot be read
     TORCH_CHECK_VALUE(names || !reader_.index, reader_.name,
                       ": with `index=True` the number of files must be known, but that of `",
                       names_->describe(), "` is not.");

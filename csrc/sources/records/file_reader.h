@@ -7,11 +7,12 @@
 
 namespace torch_distinput {
 
-/// Fills in what `options` say. Throws c10::ValueError for a wrong one.
+/// Sets the compression and the index of `reader` from `options`. Throws c10::ValueError for an unknown
+/// compression type, and for `index` with compressed files.
 void apply_options(FileReader& reader, const FileOptions& options);
 
-/// The records of the files that `names` yields, one file after the other. Throws c10::TypeError where
-/// `names` yields something else than strings.
+/// Returns the node of the records of the files that `names` yields, one file after the other. Throws
+/// c10::TypeError if `names` yields anything but single strings.
 NodePtr read_files(NodePtr names, FileReader reader);
 
 }  // namespace torch_distinput

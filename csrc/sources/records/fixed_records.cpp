@@ -10,7 +10,7 @@ namespace torch_distinput::sources {
 namespace {
 
 constexpr const char* kFixedRecordsName = "FixedLengthRecordDataset";
-/// Sums of three of them and a file's size stay in range.
+/// Sums of the three sizes and the size of a file stay far below 2^63.
 constexpr std::int64_t kMax = std::int64_t{1} << 40;
 
 std::uint64_t checked(const char* parameter, std::int64_t value, std::int64_t least) {

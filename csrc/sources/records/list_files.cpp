@@ -16,7 +16,8 @@ namespace {
 
 using Matches = std::unique_ptr<::glob_t, void (*)(::glob_t*)>;
 
-/// A folder that is not there holds no match; one that may not be read could hide some.
+/// Whether an error in a folder stops the search: a missing folder holds no match, but a folder without read
+/// permission could hide some.
 int stops(const char*, int error) { return error == EACCES ? 1 : 0; }
 
 std::vector<std::string> match(const std::string& pattern) {
@@ -25,7 +26,7 @@ std::vector<std::string> match(const std::string& pattern) {
   const Matches matches(&found, ::globfree);
   if (result == GLOB_NOSPACE) throw std::bad_alloc();
   if (result == GLOB_ABORTED) {
-    throw SystemError("list_files: a folder that the pattern `" + pattern + "` names cannot be read.",
+    throw SystemError("list_files: permission to read a folder of the pattern `" + pattern + "` is denied.",
                       EACCES);
   }
   std::vector<std::string> names(found.gl_pathv, found.gl_pathv + found.gl_pathc);

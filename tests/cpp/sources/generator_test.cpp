@@ -21,7 +21,7 @@ std::vector<Element> numbers(std::int64_t count) {
 
 ElementSpec int_scalar() { return {Structure::leaf(), {TensorSpec{Dims{}, at::kLong, {}}}}; }
 
-TEST(FromGenerator, IsOpenedAnewByEachIteratorThatReads) {
+TEST(FromGenerator, IsOpenedByEachIteratorThatReads) {
   const auto source = std::make_shared<fakes::Generators>(numbers(3));
   const Dataset dataset = Dataset::from_generator(source, int_scalar());
   const DatasetIterator idle = dataset.iterate();
@@ -79,9 +79,8 @@ TEST(FromGenerator, SaysWhenARunEndsBeforeTheSavedPosition) {
   DatasetIterator shorter =
       Dataset::from_generator(std::make_shared<fakes::Generators>(numbers(3)), int_scalar()).iterate();
   EXPECT_EQ(message_of<c10::ValueError>([&] { shorter.load(longer.save()); }),
-            "from_generator: the saved position is behind element 3, but the generator ended after 3; it "
-            "must yield "
-            "the same elements again.");
+            "from_generator: the saved position is after element 3, but the generator ended after 3; it must "
+            "yield the same elements again.");
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 
 using Values = std::vector<std::int64_t>;
 
-/// Rows of the given elements; one too few for each call with `lose_one`.
+/// A source with the given elements as rows. With `lose_one`, each call returns one row too few.
 class GivenRows final : public RowSource {
  public:
   explicit GivenRows(std::vector<Element> rows, bool lose_one = false)
@@ -58,13 +58,13 @@ TEST(FromRows, NamesTheRowOfAnotherType) {
             "TensorSpec(shape=(2,), dtype=torch.int32).");
 }
 
-TEST(FromRows, SaysWhenTheSourceGivesTooFew) {
+TEST(FromRows, RefusesASourceThatReturnsTooFewRows) {
   const auto source = std::make_shared<GivenRows>(std::vector<Element>{at::zeros({2}), at::zeros({2})}, true);
   EXPECT_EQ(message_of<c10::ValueError>([&] { collect(Dataset::from_rows(source).batch(2)); }),
-            "from_rows: rows was asked for 2 rows, but gave 1.");
+            "from_rows: rows was asked for 2 rows, but returned 1.");
 }
 
-TEST(FromRows, LeavesOutRowsThatFailWhenAsked) {
+TEST(FromRows, SkipsRowsThatFailIfTheOptionsSaySo) {
   Options options;
   options.skip = Skip{};
   const Dataset dataset =

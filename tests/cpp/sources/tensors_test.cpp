@@ -24,7 +24,7 @@ TEST(FromTensors, YieldsTheValueOnce) {
   EXPECT_EQ(dataset.element_spec(), spec_of(value()));
 }
 
-TEST(FromTensors, HandsOutMemoryThatTheUserMayWriteTo) {
+TEST(FromTensors, YieldsMemoryThatTheUserMayWriteTo) {
   const Element original = value();
   const Dataset dataset = Dataset::from_tensors(original);
   collect(dataset)[0]["x"].tensor().zero_();

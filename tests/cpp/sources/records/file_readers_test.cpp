@@ -23,7 +23,7 @@ std::string text(const Bytes& bytes, std::int64_t begin, std::int64_t end) {
           static_cast<std::size_t>(end - begin)};
 }
 
-/// The strings of an element that is one, or a column of them.
+/// The strings of an element that is one string or a column of strings.
 Strings strings(const Element& element) {
   const auto& bytes = std::get<Bytes>(element.leaves().front());
   if (bytes.shape.empty()) return {text(bytes, 0, bytes.values.numel())};
@@ -70,7 +70,7 @@ TEST(FileReaders, YieldTheRecordsOfAllFilesInOrder) {
   EXPECT_EQ(read(TextLineDataset(Strings{})), Strings{});
 }
 
-TEST(FileReaders, AreIndexedWhereThatIsPossible) {
+TEST(FileReaders, IndexFilesWherePossible) {
   const Files files;
   EXPECT_EQ(TFRecordDataset(files.tf).cardinality(), 5);
   EXPECT_EQ(TextLineDataset(files.lines).cardinality(), 5);
@@ -122,7 +122,7 @@ TEST(FileReaders, ReadTheNamesOfADataset) {
   EXPECT_EQ(read(tf), files.records);
   EXPECT_EQ(tf.cardinality(), 5);
   EXPECT_EQ(TFRecordDataset(names.take(3).shuffle()).cardinality(), 5);
-  // Other files in each epoch.
+  // These read other files in each epoch.
   EXPECT_EQ(TFRecordDataset(names.take(3).shuffle().take(1)).cardinality(), kUnknownCardinality);
   EXPECT_EQ(TFRecordDataset(names.take(3).repeat()).cardinality(), kUnknownCardinality);
   const auto message = message_of<c10::TypeError>([] { TextLineDataset(Dataset::range(3)); });
@@ -184,7 +184,7 @@ TEST(FileReaders, SkipWhatIsDamagedAndCountIt) {
   EXPECT_NE(message.find("TFRecordDataset: 3 rows failed"), std::string::npos) << message;
 }
 
-TEST(FileReaders, AreOfUnknownLengthWhereAFileThatCannotBeCountedIsSkipped) {
+TEST(FileReaders, HaveUnknownLengthIfFilesThatCannotBeCountedAreSkipped) {
   const Folder folder;
   const std::string cut = folder.path("cut");
   const Dataset dataset = TFRecordDataset(Strings{cut, folder.write("good", tf_records({"two"}))});
@@ -193,7 +193,7 @@ TEST(FileReaders, AreOfUnknownLengthWhereAFileThatCannotBeCountedIsSkipped) {
   folder.write("cut", tf_records({"one"}).substr(0, 15));
   const auto message = message_of<InvalidArgumentError>(counted);
   EXPECT_NE(message.find("TFRecordDataset: " + cut + ": at byte 0"), std::string::npos) << message;
-  // All that ask for the length, without an answer.
+  // All callers that ask for the length get the error.
   for (const auto& asks : {+[](const Dataset& all) { all.cardinality(); },
                            +[](const Dataset& all) { all.repeat().take(1).cardinality(); },
                            +[](const Dataset& all) { all.shuffle(); },
@@ -205,7 +205,7 @@ TEST(FileReaders, AreOfUnknownLengthWhereAFileThatCannotBeCountedIsSkipped) {
   const Dataset skips = dataset.with_options(options);
   EXPECT_EQ(skips.batch(4).node()->checked_cardinality(), kUnknownCardinality);
   EXPECT_EQ(read(skips.cache()), Strings{"two"});
-  // The file is there at last.
+  // Once the file is intact, it is counted.
   folder.write("cut", tf_records({"one"}));
   EXPECT_EQ(dataset.cardinality(), 2);
 }
@@ -218,7 +218,7 @@ TEST(FileReaders, NameTheListOfFilesThatCannotBeRead) {
   EXPECT_NE(message.find("TextLineDataset: " + folder.path("none")), std::string::npos) << message;
 }
 
-TEST(FileReaders, StreamFilesThatDoNotTellTheirSize) {
+TEST(FileReaders, ReadFilesThatDoNotReportTheirSize) {
   EXPECT_EQ(TextLineDataset("/proc/self/status").cardinality(), kUnknownCardinality);
   EXPECT_EQ(read(TextLineDataset("/proc/self/status")).front().substr(0, 5), "Name:");
 }
@@ -250,7 +250,7 @@ TEST(FileReaders, NoticeThatAFileChanged) {
     }
   });
   EXPECT_NE(message.find("text: the file changed since it was indexed"), std::string::npos) << message;
-  // A new epoch reads what is there.
+  // A new epoch reads the new contents.
   EXPECT_EQ(read(dataset), Strings{"xxxxxxxxxx"});
 }
 
