@@ -9,52 +9,75 @@
 #include "torch_distinput/node.h"
 
 /// \file
-/// The ops: one factory each; the class after it lives in the .cpp file of the
-/// same name. Factories check their arguments and throw c10::ValueError or
-/// c10::TypeError naming the op, the parameter, the rule and the value.
+/// The ops: one factory each, with its class in the .cpp file of the same name, whose doc says what the op
+/// does to elements, rows, batch sizes, random access and state. Factories check their arguments and throw
+/// c10::ValueError or c10::TypeError naming the op, the parameter, the rule and the value. Safe from any
+/// thread. Defaults and rules are those of the tf.data method of the same name unless a doc says otherwise.
 
 namespace torch_distinput::ops {
 
-/// Elements side by side as rows of one element; short last one kept or dropped.
+/// Stacks `batch_size` (>= 1) consecutive elements as rows of one; a short last batch is kept unless
+/// `drop_remainder`.
 NodePtr batch(NodePtr input, std::int64_t batch_size, bool drop_remainder);
-/// As `batch`, but tensors whose dims are not all known statically become ragged.
+/// As `batch`, but dense leaves whose dims are not all known statically become ragged in their dim 0.
 NodePtr ragged_batch(NodePtr input, std::int64_t batch_size, bool drop_remainder);
-/// Rows along dim 0 as elements.
+/// Makes each row along dim 0 an element.
 NodePtr unbatch(NodePtr input);
-/// Rows regrouped into sizes taken in turn, across the borders of batches.
+/// Regroups rows into elements of `batch_sizes` (>= 0, not all 0) rows, taken in turn, across batch borders.
+/// A short last element is kept unless `drop_remainder`.
 NodePtr rebatch(NodePtr input, std::vector<std::int64_t> batch_sizes, bool drop_remainder);
+/// Elements in a random order, of all elements or (`buffer_size`) within windows.
 NodePtr shuffle(NodePtr input, ShuffleOptions options);
+/// The input `count` times in a row; nullopt or -1 means without end.
 NodePtr repeat(NodePtr input, std::optional<std::int64_t> count);
+/// The first `count` elements; -1 means all.
 NodePtr take(NodePtr input, std::int64_t count);
+/// All but the first `count` elements; -1 skips all of them.
 NodePtr skip(NodePtr input, std::int64_t count);
-/// Elements k with k mod num_shards == index. `require_non_empty`: an input with
-/// fewer elements than shards is an error.
+/// Elements k with k mod num_shards == index. With `require_non_empty`, an input with fewer elements than
+/// shards is an InvalidArgumentError at the first `next`. `num_shards` kShardHint marks where policy HINT
+/// shards.
 NodePtr shard(NodePtr input, std::int64_t num_shards, std::int64_t index, bool require_non_empty = false);
-/// Elements `indices[0]`, `indices[1]`, ... of `input`; int64, one dim. Later changes of the tensor must not
-/// happen while an iterator lives.
+/// Elements `indices[0]`, `indices[1]`, ... of `input`; int64 with one dim, copied. Throws c10::IndexError
+/// for an index out of range. Not in tf.data.
 NodePtr select(NodePtr input, const at::Tensor& indices);
+/// Pairs (number, element), numbered from `start` on.
 NodePtr enumerate(NodePtr input, std::int64_t start);
+/// The elements of `first`, then those of `second`.
 NodePtr concatenate(NodePtr first, NodePtr second);
+/// Element i of each input, in the places of the leaves of `structure`, up to the end of the shortest input.
 NodePtr zip(StructurePtr structure, std::vector<NodePtr> inputs);
+/// Keeps elements in memory when they are first read.
 NodePtr cache(NodePtr input);
+/// Reads up to `buffer_size` elements ahead; 0 means none, and -1 lets the library choose.
 NodePtr prefetch(NodePtr input, std::int64_t buffer_size);
+/// The results of `function` for each element.
 NodePtr map(NodePtr input, FunctionPtr function, MapOptions options);
+/// The elements for which `predicate` returns true.
 NodePtr filter(NodePtr input, FunctionPtr predicate);
-/// The elements of the datasets that `function` makes of elements, one after the other.
+/// The elements of the datasets that `function` makes of elements, in order.
 NodePtr flat_map(NodePtr input, FunctionPtr function);
-/// The same, with several of these datasets taking turns.
+/// As `flat_map`, but `cycle_length` of these datasets take turns.
 NodePtr interleave(NodePtr input, FunctionPtr function, InterleaveOptions options);
-/// Elements whose leaves are datasets of up to `size` consecutive values.
+/// Elements whose leaves are datasets of up to `size` (>= 1) consecutive values.
 NodePtr window(NodePtr input, std::int64_t size);
+/// As `batch`, but shorter rows are padded.
 NodePtr padded_batch(NodePtr input, std::int64_t batch_size, PaddedBatchOptions options);
+/// Padded batches of elements of similar length (`length` returns one int scalar), as tf.data's
+/// bucket_by_sequence_length.
 NodePtr bucket_by_length(NodePtr input, FunctionPtr length, BucketOptions options);
+/// Elements of `inputs`, each from an input drawn at random by weight, until all have ended.
 NodePtr sample_from_datasets(std::vector<NodePtr> inputs, SampleOptions options);
+/// Elements of `inputs`, each from the input whose index (int64 scalar) is the next element of `choice`.
 NodePtr choose_from_datasets(std::vector<NodePtr> inputs, NodePtr choice);
+/// The elements without those that are equal to an earlier one.
 NodePtr unique(NodePtr input);
+/// The input, with an error if it has more or fewer than `cardinality` elements (-1: infinitely many).
 NodePtr assert_cardinality(NodePtr input, std::int64_t cardinality);
-/// uint8 images as numbers, (byte / 255 - mean) / std a channel.
+/// uint8 images as numbers: (byte / 255 - mean) / std for each channel. Not in tf.data.
 NodePtr normalize_images(NodePtr input, std::vector<double> mean, std::vector<double> std,
                          ImageOptions options);
+/// The input with `options` set for the whole pipeline; later ones win field by field.
 NodePtr with_options(NodePtr input, Options options);
 
 }  // namespace torch_distinput::ops

@@ -18,6 +18,8 @@ namespace {
 
 constexpr const char* kBatchName = "batch";
 
+/// As tf.data's batch: rows keep their order, and batch i holds rows from i * `batch_size` on. Sets the batch
+/// size for inference. Random access if the input has it; the state of its iterator is that of the input.
 class BatchNode final : public UnaryNode {
  public:
   BatchNode(NodePtr input, std::int64_t batch_size, bool drop_remainder)
@@ -27,7 +29,7 @@ class BatchNode final : public UnaryNode {
   std::string describe() const override {
     return "batch(batch_size=" + std::to_string(batch_size_) + ", " + remainder() + ")";
   }
-  /// Without the size: where another op depends on it, that op's identity says so.
+  /// Without the size: pipeline_identity adds it to the identity of an op that depends on it.
   std::string identity() const override { return "batch(" + remainder() + ")"; }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return batch(std::move(inputs.at(0)), batch_size_, drop_remainder_);

@@ -10,14 +10,14 @@
 
 namespace torch_distinput {
 
-/// Batches of `n` rows, or `n` where that says that the number is infinite or unknown. Other negative numbers
-/// come from the marker of policy HINT and are divided as the original does.
+/// Returns the number of batches of `n` rows, or `n` if it is kInfiniteCardinality or kUnknownCardinality.
+/// Other negative numbers come from the marker of policy HINT and are divided as tf.data does.
 inline std::int64_t count_batches(std::int64_t n, std::int64_t batch_size, bool drop_remainder) {
   if (n == kInfiniteCardinality || n == kUnknownCardinality) return n;
   return n / batch_size + (!drop_remainder && n % batch_size != 0 ? 1 : 0);
 }
 
-/// Which rows of a plan of `input_size` rows, or `kEndless`, are in which batch.
+/// Which rows are in which batch, for a plan of `input_size` rows, which may be `kEndless`. Immutable.
 class BatchCount {
  public:
   BatchCount(std::int64_t input_size, std::int64_t batch_size, bool drop_remainder)
@@ -27,7 +27,9 @@ class BatchCount {
     total_rows_ = !endless && drop_remainder ? batches_ * batch_size : input_size;
   }
 
+  /// The number of batches, or `kEndless`.
   std::int64_t batches() const { return batches_; }
+  /// The rows of batch `batch`, and the rows of all batches before it.
   std::int64_t rows(std::int64_t batch) const {
     return std::min(batch_size_, input_size_ - batch * batch_size_);
   }
@@ -40,7 +42,7 @@ class BatchCount {
   std::int64_t total_rows_;
 };
 
-/// The next `count` elements, fewer at the end.
+/// Returns the next `count` elements of `input`, fewer at its end.
 inline std::vector<Element> next_elements(Iterator& input, std::int64_t count) {
   std::vector<Element> elements;
   while (static_cast<std::int64_t>(elements.size()) < count) {

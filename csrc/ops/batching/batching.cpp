@@ -12,6 +12,8 @@
 namespace torch_distinput {
 namespace {
 
+/// Turns batch numbers into row positions. Where rows have a static layout, one `gather` of the input writes
+/// them straight into the batch; else rows are fetched and joined.
 class BatchPlan final : public Plan {
  public:
   BatchPlan(PlanPtr input, const Batching& batching)
@@ -72,7 +74,7 @@ class BatchPlan final : public Plan {
       append(scratch, segment.element * batch_size_ + segment.begin, segment.end - segment.begin);
     }
     if (!scratch.empty() || row_layout() != nullptr) return assemble(scratch);
-    // Zero rows: only data can tell their dims.
+    // Without a layout, the dims of zero rows are those of a real row.
     append(scratch, segments.front().element * batch_size_, 1);
     return slice_rows(assemble(scratch), 0, 0, "batch");
   }
@@ -84,10 +86,10 @@ class BatchPlan final : public Plan {
     std::iota(positions.begin() + static_cast<std::ptrdiff_t>(before), positions.end(), first);
   }
 
-  /// The layout of rows that are written side by side; null where only `join_` can make a batch.
+  /// The layout of rows that can be written straight into a batch; null if only `join_` can make one.
   const RowLayout* row_layout() const { return join_.stacks ? input_->layout() : nullptr; }
 
-  /// The input's elements at `positions` (scratch) as rows of one element.
+  /// Returns the input's elements at `positions` as rows of one element. Overwrites `positions`.
   Element assemble(std::span<std::int64_t> positions) const {
     if (join_.stacks && input_->fetches_batches()) return input_->fetch_batch(positions);
     const RowLayout* layout = row_layout();
@@ -105,7 +107,7 @@ class BatchPlan final : public Plan {
   std::optional<RowLayout> layout_;
 };
 
-/// Between two calls of `next` it holds nothing, so its position is its input's.
+/// Holds no rows between calls of `next`, so its state is that of the input.
 class BatchIterator final : public Iterator {
  public:
   BatchIterator(IteratorPtr input, Batching batching)

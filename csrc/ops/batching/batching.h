@@ -15,23 +15,28 @@ namespace torch_distinput {
 
 /// How rows become a batch.
 struct JoinRows {
-  std::function<Element(std::span<const Element> rows, BufferPool& pool)> join;  ///< any thread may call it
-  bool stacks = false;  ///< it is `stack_rows`, so that rows of a static layout are written side by side
-  /// A row depends on the others of its batch, so that parts are cut from whole batches.
+  /// Makes a batch of `rows` in memory of `pool`. Safe from any thread.
+  std::function<Element(std::span<const Element> rows, BufferPool& pool)> join;
+  /// `join` is `stack_rows`, so rows of a static layout may be written straight into the batch.
+  bool stacks = false;
+  /// A row in a batch depends on the other rows (padding), so parts must be cut from whole batches.
   bool whole = false;
 
+  /// Calls `join`.
   Element operator()(std::span<const Element> rows, BufferPool& pool) const { return join(rows, pool); }
 };
 
-/// What the ops that put consecutive rows into batches have in common.
+/// The parameters of an op that makes batches of consecutive rows.
 struct Batching {
-  std::int64_t batch_size;
-  bool drop_remainder;
-  JoinRows join;
-  std::shared_ptr<BufferPool> pool;
+  std::int64_t batch_size;           ///< rows of a batch, at least 1
+  bool drop_remainder;               ///< whether a short last batch is dropped
+  JoinRows join;                     ///< how rows become a batch
+  std::shared_ptr<BufferPool> pool;  ///< the memory of batches
 };
 
+/// Returns the plan of batches of `rows`.
 PlanPtr batch_plan(PlanPtr rows, const Batching& batching);
+/// Returns an iterator over batches of `rows`, whose state is that of `rows`.
 IteratorPtr batch_iterator(IteratorPtr rows, Batching batching);
 
 }  // namespace torch_distinput

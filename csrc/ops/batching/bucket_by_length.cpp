@@ -23,6 +23,8 @@ namespace {
 
 constexpr const char* kBucketByLengthName = "bucket_by_length";
 
+/// Collects elements in buckets and hands out a bucket's batch when it is full. The state holds no elements:
+/// it has the input's state before the oldest element held, and the numbers of all elements held.
 class BucketIterator final : public Iterator {
  public:
   BucketIterator(IteratorPtr input, std::shared_ptr<const Buckets> buckets, SpecPtr spec,
@@ -66,7 +68,7 @@ class BucketIterator final : public Iterator {
     return state.set("skip", budget_.save());
   }
 
-  /// Reads again from the oldest element that was held.
+  /// Reads the input again from the oldest element that was held.
   void load(const State& state) override {
     const StateReader saved(state, kBucketByLengthName);
     const std::int64_t read = saved.count("read");
@@ -81,7 +83,7 @@ class BucketIterator final : public Iterator {
       poll();
       State before = input_->save();
       std::optional<Element> element = input_->next();
-      TORCH_CHECK_VALUE(element, kBucketByLengthName, ": the saved position is behind element ", read - 1,
+      TORCH_CHECK_VALUE(element, kBucketByLengthName, ": the saved position is after element ", read - 1,
                         ", but the input ended after ", read_, ".");
       if (wanted.contains(read_)) hold_again(std::move(before), std::move(*element));
     }
@@ -90,8 +92,8 @@ class BucketIterator final : public Iterator {
 
  private:
   struct Held {
-    State before;  ///< the input's position before it
-    std::int64_t number;
+    State before;         ///< the input's state before the element
+    std::int64_t number;  ///< of the element in the input
     Element element;
   };
 
@@ -115,7 +117,7 @@ class BucketIterator final : public Iterator {
                       ", the size of its batches.");
   }
 
-  /// Nullopt for an element that fails and is skipped.
+  /// Returns the bucket of `element`; nullopt if its length function fails and the element is skipped.
   std::optional<std::size_t> bucket_of(const Element& element, std::int64_t number) {
     try {
       const std::size_t bucket = buckets_->of(element, number, key_);
@@ -133,7 +135,7 @@ class BucketIterator final : public Iterator {
     return buckets_->batch(elements, bucket, spec_, *pool_);
   }
 
-  /// What is left at the end, a bucket after the other.
+  /// At the end of the input: the next short batch, in the order of the buckets.
   std::optional<Element> remainder() {
     for (std::size_t bucket = 0; bucket < held_.size(); ++bucket) {
       if (buckets_->options().drop_remainder) held_[bucket].clear();
@@ -148,12 +150,15 @@ class BucketIterator final : public Iterator {
   SpecPtr spec_;
   std::shared_ptr<BufferPool> pool_;
   std::uint64_t key_;
-  std::vector<std::vector<Held>> held_;  ///< by bucket, oldest first
-  std::int64_t read_ = 0;                ///< elements of the input
-  bool ended_ = false;                   ///< the input
+  std::vector<std::vector<Held>> held_;  ///< for each bucket, the oldest element first
+  std::int64_t read_ = 0;                ///< elements read from the input
+  bool ended_ = false;                   ///< the input has ended
   SkipBudget budget_;
 };
 
+/// As tf.data's bucket_by_sequence_length: padded batches of elements of similar length, in the order in
+/// which buckets fill up, then short batches. Sequential, of unknown cardinality; batches have no single
+/// size.
 class BucketNode final : public UnaryNode {
  public:
   BucketNode(NodePtr input, std::shared_ptr<const Buckets> buckets)
@@ -173,7 +178,7 @@ class BucketNode final : public UnaryNode {
   std::int64_t cardinality() const override { return kUnknownCardinality; }
   std::optional<std::int64_t> batch_size() const override { return std::nullopt; }
   std::vector<const UserCode*> user_code() const override { return {buckets_->length().get()}; }
-  /// As in the original, which groups by a function here, sharding by file cannot look through it.
+  /// Sharding by file cannot look through the op, as in tf.data, which groups by a function here.
   Traits traits() const override {
     return {.fallible = true, .runs_user_code = buckets_->length()->runs_user_code(), .batches = true};
   }

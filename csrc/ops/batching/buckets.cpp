@@ -44,7 +44,8 @@ void check(const BucketOptions& options) {
                     ": `no_padding=True` excludes `padded_shapes` and `pad_to_bucket_boundary`.");
 }
 
-/// The dims of a leaf as its spec knows them; nullopt for a kind that has none.
+/// The dims of a leaf as the spec knows them, else as many unknown dims as the element has; nullopt for kinds
+/// that are not padded.
 std::optional<Dims> static_shape(const Element& element, std::size_t leaf, const SpecPtr& spec) {
   if (spec != nullptr) {
     const auto* tensor = std::get_if<TensorSpec>(&spec->leaves[leaf]);

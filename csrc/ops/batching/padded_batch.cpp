@@ -20,6 +20,9 @@ namespace {
 
 constexpr const char* kPaddedBatchName = "padded_batch";
 
+/// As tf.data's padded_batch: rows are padded at the end of each dim, to the longest row of the whole batch
+/// or to a declared shape. Sets the batch size. Random access if the input has it, but a part of a batch
+/// needs all its rows; the state of its iterator is that of the input.
 class PaddedBatchNode final : public UnaryNode {
  public:
   PaddedBatchNode(NodePtr input, std::int64_t batch_size, PaddedBatchOptions options)
@@ -35,7 +38,7 @@ class PaddedBatchNode final : public UnaryNode {
   std::string describe() const override {
     return "padded_batch(batch_size=" + std::to_string(batch_size_) + ", " + arguments() + ")";
   }
-  /// Without the size: where another op depends on it, that op's identity says so.
+  /// Without the size: pipeline_identity adds it to the identity of an op that depends on it.
   std::string identity() const override { return "padded_batch(" + arguments() + ")"; }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return padded_batch(std::move(inputs.at(0)), batch_size_, options_);

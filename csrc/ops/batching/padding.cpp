@@ -29,7 +29,7 @@ void check_structure(const StructurePtr& given, std::size_t leaves, const Struct
                     given == nullptr ? c10::str("has ", leaves, " leaves") : "is " + given->str(), ".");
 }
 
-/// What one leaf is padded with.
+/// The value that leaf `leaf` is padded with; its shape is unset.
 LeafPadding padding_value(const Element& values, std::size_t leaf, std::string_view op) {
   const auto* string = std::get_if<Bytes>(&values.leaves()[leaf]);
   const Dims shape =
@@ -41,7 +41,7 @@ LeafPadding padding_value(const Element& values, std::size_t leaf, std::string_v
   return {.shape = {}, .value = values.tensor(leaf).item(), .text = {}};
 }
 
-/// The shape of the kinds of leaves that are padded; null for others.
+/// The shape of a leaf of a kind that is padded; null for other kinds.
 const std::optional<Dims>* paddable_shape(const LeafSpec& leaf) {
   if (const auto* tensor = std::get_if<TensorSpec>(&leaf)) return &tensor->shape;
   if (const auto* strings = std::get_if<StringSpec>(&leaf)) return &strings->shape;

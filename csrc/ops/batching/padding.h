@@ -11,29 +11,30 @@
 
 namespace torch_distinput {
 
-/// The arguments `padded_shapes` and `padding_values` of an op. Immutable.
+/// The arguments `padded_shapes` and `padding_values` of an op. Immutable, so safe from any thread.
 class Padding {
  public:
-  /// Throws c10::ValueError naming `op` for negative dims and for values that are no scalars.
+  /// Throws c10::ValueError naming `op` for negative dims and for values that are not scalars. `op` must
+  /// outlive this object.
   Padding(std::optional<PaddedShapes> shapes, std::optional<Element> values, std::string_view op);
 
-  /// How the leaves of elements of this structure are padded. Throws c10::ValueError naming `op` where the
+  /// Returns how each leaf of elements of this structure is padded. Throws c10::ValueError naming `op` if the
   /// arguments have another structure.
   std::vector<LeafPadding> of(const StructurePtr& structure) const;
-  /// The same; throws too where the elements' spec shows that they cannot be padded so.
+  /// The same for elements of this spec. Also throws if the spec shows that a leaf cannot be padded so.
   std::vector<LeafPadding> of(const ElementSpec& elements) const;
 
-  /// The spec of batches of `batch_size` rows (`kUnknownDim` where it varies) of padded elements.
+  /// Returns the spec of batches of `batch_size` rows (`kUnknownDim` if that varies) of padded elements.
   ElementSpec batch_spec(const ElementSpec& elements, std::int64_t batch_size) const;
 
-  /// `, padded_shapes=(None, 3), padding_values=-1`: the arguments that are set.
+  /// Returns the arguments that are set, such as `, padded_shapes=(None, 3), padding_values=-1`.
   std::string describe() const;
 
  private:
   std::string_view op_;
   std::optional<PaddedShapes> shapes_;
-  StructurePtr values_structure_;    ///< null: one value for all leaves
-  std::vector<LeafPadding> values_;  ///< their shapes are unset
+  StructurePtr values_structure_;    ///< null if one value is for all leaves
+  std::vector<LeafPadding> values_;  ///< with shapes unset
 };
 
 }  // namespace torch_distinput

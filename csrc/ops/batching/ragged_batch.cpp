@@ -20,7 +20,8 @@ namespace {
 
 constexpr const char* kRaggedBatchName = "ragged_batch";
 
-/// Tensors of a static shape and scalars are stacked, as in the original; the others become ragged.
+/// Whether a leaf becomes ragged. Tensors of a static shape (scalars too) are stacked, as tf.data's
+/// ragged_batch does.
 bool becomes_ragged(const LeafSpec& row) {
   const auto* dense = std::get_if<TensorSpec>(&row);
   if (dense == nullptr) return false;
@@ -36,6 +37,8 @@ LeafSpec batched(const LeafSpec& row, std::int64_t size) {
   return RaggedTensorSpec{std::move(dense.shape), dense.dtype, 1, std::move(dense.expected)};
 }
 
+/// As tf.data's ragged_batch, but with a single ragged dim: rows may differ in their dim 0 only. Sets the
+/// batch size. Random access if the input has it; the state of its iterator is that of the input.
 class RaggedBatchNode final : public UnaryNode {
  public:
   RaggedBatchNode(NodePtr input, std::int64_t batch_size, bool drop_remainder)
@@ -45,7 +48,7 @@ class RaggedBatchNode final : public UnaryNode {
   std::string describe() const override {
     return c10::str(kRaggedBatchName, "(batch_size=", batch_size_, ", ", remainder(), ")");
   }
-  /// Without the size: where another op depends on it, that op's identity says so.
+  /// Without the size: pipeline_identity adds it to the identity of an op that depends on it.
   std::string identity() const override { return c10::str(kRaggedBatchName, "(", remainder(), ")"); }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return ragged_batch(std::move(inputs.at(0)), batch_size_, drop_remainder_);
@@ -75,7 +78,7 @@ class RaggedBatchNode final : public UnaryNode {
 
  private:
   Batching batching(const IterContext& context) const {
-    // The spec may have to look at the data, so it is asked for when there are rows.
+    // Finding the spec may read the first element, so it is asked for only when there are rows.
     const auto join = [input = input_ptr()](std::span<const Element> rows, BufferPool& pool) {
       const SpecPtr known = input->spec();
       const ElementSpec spec = known ? *known : spec_of(rows.front());

@@ -18,6 +18,8 @@ namespace {
 
 constexpr const char* kRebatchName = "rebatch";
 
+/// The state is the reader's (the input's state before the current batch, and the rows used of it), and the
+/// index of the next size.
 class RebatchIterator final : public Iterator {
  public:
   RebatchIterator(IteratorPtr input, NodePtr node, std::vector<std::int64_t> sizes, bool drop_remainder)
@@ -50,8 +52,8 @@ class RebatchIterator final : public Iterator {
   }
 
  private:
-  /// A zero-row element, made without touching the input: with the dims of the batch in hand or, before the
-  /// first one, of the spec.
+  /// Returns an element of zero rows without reading the input: with the dims of the current batch or, before
+  /// the first one, of the spec. Nullopt if there is neither, which means that the input is empty.
   std::optional<Element> nothing() {
     if (reader_.has_batch()) return slice_rows(reader_.batch(), 0, 0, kRebatchName);
     const SpecPtr spec = node_->spec();
@@ -59,7 +61,8 @@ class RebatchIterator final : public Iterator {
     return ended_ ? std::nullopt : std::optional(zero_rows(*spec));
   }
 
-  /// The next `size` rows, or the last ones; nullopt when none are left.
+  /// Returns the next `size` rows, fewer at the end; nullopt when none are left, or too few with
+  /// `drop_remainder`.
   std::optional<Element> rows(std::int64_t size) {
     std::vector<Element> parts;
     std::int64_t missing = size;
@@ -86,6 +89,9 @@ class RebatchIterator final : public Iterator {
   bool ended_ = false;
 };
 
+/// As tf.data's rebatch: sizes are taken in turn, batches may be split and joined, and the stream ends after
+/// a short element; zero sizes that follow the last row on a border still yield empty elements. Sequential,
+/// of unknown cardinality and unknown batch size, as recorded from tf.data.
 class RebatchNode final : public UnaryNode {
  public:
   RebatchNode(NodePtr input, std::vector<std::int64_t> sizes, bool drop_remainder)
@@ -121,7 +127,7 @@ class RebatchNode final : public UnaryNode {
   }
 
  private:
-  /// Dim 0 of the result where it is the same for every element.
+  /// Dim 0 of the result if it is the same for every element; else `kUnknownDim`.
   std::int64_t static_size(const LeafSpec& input_leaf) const {
     const std::int64_t size = sizes_.front();
     const bool equal =

@@ -15,6 +15,7 @@ namespace {
 
 constexpr const char* kUnbatchName = "unbatch";
 
+/// The state is the reader's: the input's state before the current batch, and the rows used of it.
 class UnbatchIterator final : public Iterator {
  public:
   explicit UnbatchIterator(IteratorPtr input) : reader_(std::move(input), kUnbatchName) {}
@@ -34,6 +35,8 @@ class UnbatchIterator final : public Iterator {
   BatchReader reader_;
 };
 
+/// As tf.data's unbatch: each row along dim 0 of all leaves is an element, which shares the memory of its
+/// batch. Sequential, of unknown cardinality, without a batch size.
 class UnbatchNode final : public UnaryNode {
  public:
   using UnaryNode::UnaryNode;

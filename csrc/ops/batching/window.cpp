@@ -21,7 +21,7 @@ constexpr const char* kWindowName = "window";
 
 using Values = std::shared_ptr<const std::vector<Element>>;
 
-/// Copies, because whoever gets an element may write into it.
+/// Random access to the values of a window. Elements are copies, because users may write to them.
 class ValuesPlan final : public Plan {
  public:
   ValuesPlan(Values values, std::shared_ptr<BufferPool> pool)
@@ -60,7 +60,7 @@ class ValuesIterator final : public Iterator {
   std::int64_t position_ = 0;
 };
 
-/// The values of one leaf in one window.
+/// A dataset of the values of one leaf in one window.
 class ValuesNode final : public Node {
  public:
   ValuesNode(std::vector<Element> values, SpecPtr spec)
@@ -85,7 +85,7 @@ class ValuesNode final : public Node {
   SpecPtr spec_;
 };
 
-/// Between two calls of `next` it holds nothing, so its position is its input's.
+/// Holds no elements between calls of `next`, so its state is that of the input.
 class WindowIterator final : public Iterator {
  public:
   WindowIterator(IteratorPtr input, std::int64_t size) : input_(std::move(input)), size_(size) {}
@@ -104,7 +104,7 @@ class WindowIterator final : public Iterator {
   void load(const State& state) override { input_->load(StateReader(state, kWindowName).at("input")); }
 
  private:
-  /// A dataset of leaf `leaf` of the elements.
+  /// Returns a dataset of leaf `leaf` of `elements`. Moves the leaves out.
   static NodePtr values(std::vector<Element>& elements, std::size_t leaf) {
     std::vector<Element> values;
     std::optional<ElementSpec> spec;
@@ -122,6 +122,8 @@ class WindowIterator final : public Iterator {
   std::int64_t size_;
 };
 
+/// As tf.data's window without shift and stride: each leaf becomes a dataset of its next `size` values, fewer
+/// in the last window. Sequential, without a batch size; the inner datasets have random access.
 class WindowNode final : public UnaryNode {
  public:
   WindowNode(NodePtr input, std::int64_t size) : UnaryNode(std::move(input)), size_(size) {}

@@ -19,16 +19,17 @@
 namespace torch_distinput::ops {
 namespace {
 
-/// Elements of an input that can only be read in order. Any thread may use it.
+/// The elements of an input that can only be read in order. Safe from any thread.
 class StreamMemory {
  public:
   using Rows = std::shared_ptr<const std::vector<Element>>;
 
-  /// All elements; null until an iterator has read to the end.
+  /// All elements; null until an iterator has read the input to its end.
   Rows rows() const {
     const std::lock_guard lock(mutex_);
     return rows_;
   }
+  /// Keeps all elements of the input, unless another iterator has done so already.
   void keep(std::vector<Element> all) {
     const std::lock_guard lock(mutex_);
     if (rows_ == nullptr) rows_ = std::make_shared<const std::vector<Element>>(std::move(all));
@@ -39,13 +40,14 @@ class StreamMemory {
   Rows rows_;
 };
 
-/// What the elements of an input depend on besides the input itself.
+/// The parts of an IterContext that the elements of an input depend on.
 struct Origin {
   std::uint64_t path = 0;
   std::uint64_t seed = 0;
 };
 
-/// The memories of one node, by place in the graph. A new base seed replaces what was kept under another one.
+/// The memories of one node, by its place in the graph. A new base seed replaces what was kept under another
+/// one. Safe from any thread.
 template <class Memory>
 class Memories {
  public:
@@ -65,7 +67,8 @@ class Memories {
   std::map<std::uint64_t, Entry> entries_;
 };
 
-/// A position is a number of elements: a restart reads the input again, which also fills the memory.
+/// The state is the number of elements handed out. After a restore the input is read again from its start,
+/// which also fills the memory.
 class CacheIterator final : public Iterator {
  public:
   CacheIterator(NodePtr node, const IterContext& context, std::shared_ptr<StreamMemory> memory)
@@ -108,7 +111,7 @@ class CacheIterator final : public Iterator {
     return std::nullopt;
   }
 
-  /// From here on the rows come from the memory, if all are there.
+  /// Reads from the memory from now on, if it holds all elements.
   void adopt_kept() {
     rows_ = memory_->rows();
     if (rows_ == nullptr) return;
@@ -120,12 +123,12 @@ class CacheIterator final : public Iterator {
   IterContext context_;
   std::shared_ptr<StreamMemory> memory_;
   std::int64_t position_ = 0;
-  StreamMemory::Rows rows_;    ///< null while the input is read
-  IteratorPtr input_;          ///< null before the first element read
-  std::vector<Element> read_;  ///< what `input_` has given so far
+  StreamMemory::Rows rows_;    ///< null while elements come from `input_`
+  IteratorPtr input_;          ///< null before the first element is read
+  std::vector<Element> read_;  ///< copies of the elements that `input_` has yielded
 };
 
-/// Whether the elements of `node` depend on the base seed and on its place in the graph.
+/// Returns whether the elements of `node` depend on the base seed and on its place in the graph.
 bool follows_base_seed(const Node& node) {
   if (node.traits().unseeded) return true;
   const std::vector<NodePtr> inputs = node.inputs();
@@ -133,6 +136,10 @@ bool follows_base_seed(const Node& node) {
                      [](const NodePtr& input) { return follows_base_seed(*input); });
 }
 
+/// As tf.data's cache in memory, but every epoch replays the order of epoch 0, whichever was read first, so
+/// that all processes and restarts agree. Elements, rows and batch sizes are the input's. Random access if
+/// the input has it, filled row by row on demand; else the memory is used once an iterator has read to the
+/// end.
 class CacheNode final : public UnaryNode {
  public:
   explicit CacheNode(NodePtr input)
@@ -157,14 +164,14 @@ class CacheNode final : public UnaryNode {
   }
 
  private:
-  /// Every epoch is the first one, so what is kept does not depend on which epoch was read first.
+  /// The context of epoch 0, so that the kept elements do not depend on which epoch was read first.
   static IterContext first_epoch(const IterContext& context) {
     IterContext result = context.input(0);
     result.epoch_key = epoch_context(context.execution, context.seed, 0, context.stream_only).epoch_key;
     return result;
   }
 
-  /// One memory serves all iterators of the node, unless their elements differ.
+  /// The key of the memory: one for all iterators of the node, unless their elements differ.
   Origin origin(const IterContext& context) const {
     return varies_ ? Origin{context.path, context.seed} : Origin{};
   }

@@ -17,7 +17,7 @@ std::vector<std::int64_t> pick(std::span<const std::int64_t> values,
   return picked;
 }
 
-/// Rows claimed for filling. Those not kept when it dies, because filling threw, are given up.
+/// Rows claimed for filling. The destructor gives up those that were not kept because filling threw.
 class Claimed {
  public:
   Claimed(RowClaims& claims, std::vector<std::int64_t> rows) : claims_(claims), rows_(std::move(rows)) {}
@@ -38,7 +38,7 @@ class Claimed {
   std::vector<std::int64_t> rows_;
 };
 
-/// What both caches have in common.
+/// The common part of both cache plans.
 class CachePlan : public Plan {
  public:
   CachePlan(PlanPtr input, std::shared_ptr<RowMemory> memory, std::shared_ptr<ExecutionContext> execution)
@@ -60,6 +60,7 @@ class CachePlan : public Plan {
   std::shared_ptr<ExecutionContext> execution_;
 };
 
+/// Keeps whole elements: for rows without a static layout.
 class ElementCachePlan final : public CachePlan {
  public:
   using CachePlan::CachePlan;
@@ -89,6 +90,7 @@ class ElementCachePlan final : public CachePlan {
   }
 };
 
+/// Keeps one block of memory for each leaf: for rows with a static layout.
 class ColumnCachePlan final : public CachePlan {
  public:
   using CachePlan::CachePlan;
@@ -111,7 +113,7 @@ class ColumnCachePlan final : public CachePlan {
     std::vector<Element> result;
     result.reserve(positions.size());
     for (std::int64_t& position : positions) {
-      // A block for each: keeping one row must not keep its neighbours.
+      // Each row gets its own block, so that a user who keeps one row does not keep its neighbours.
       const BatchBuffer row = make_batch(*layout(), 1, pool());
       gather({&position, 1}, {}, row.sinks);
       result.push_back(take_row(row.element, 0, "cache"));
@@ -177,7 +179,7 @@ RowMemory::RowMemory(const Plan& plan) : claims(plan.size()) {
     return;
   }
   for (const LeafLayout& leaf : layout->leaves) {
-    // Left uninitialised: the system gives the pages when rows come.
+    // Uninitialised: the kernel allocates a page when its first row is written.
     columns.emplace_back(new char[rows * static_cast<std::size_t>(leaf.bytes)]);
   }
 }

@@ -12,21 +12,26 @@
 
 namespace torch_distinput {
 
-/// Which rows of a cache are kept: every row is filled once, by whoever claims it.
-/// Nobody ever waits. Any thread may call.
+/// Which rows of a cache are kept. A row is filled by the thread that claims it first; other threads read the
+/// input instead of waiting. Lock-free, safe from any thread.
 class RowClaims {
  public:
+  /// No row of [0, `rows`) is kept yet.
   explicit RowClaims(std::int64_t rows) : marks_(static_cast<std::size_t>(rows)) {}
 
-  /// Indices into a request.
+  /// The rows of a request, as indices into it.
   struct Split {
-    std::vector<std::size_t> kept;
-    std::vector<std::size_t> mine;    ///< claimed: `keep` or `give_up` must follow
-    std::vector<std::size_t> others;  ///< being filled by others (or wanted twice)
+    std::vector<std::size_t> kept;    ///< may be read from the cache
+    std::vector<std::size_t> mine;    ///< claimed by this call: `keep` or `give_up` must follow
+    std::vector<std::size_t> others;  ///< being filled by other threads, or requested twice
   };
+  /// Claims those of `rows` that are not claimed or kept yet, and splits the request.
   Split claim(std::span<const std::int64_t> rows);
+  /// Returns whether all of `rows` are kept.
   bool all_kept(std::span<const std::int64_t> rows) const;
+  /// Publishes a claimed row after its data was written.
   void keep(std::int64_t row) { mark(row).store(kKept, std::memory_order_release); }
+  /// Returns a claimed row to the state before the claim.
   void give_up(std::int64_t row) { mark(row).store(kMissing, std::memory_order_relaxed); }
 
  private:
@@ -39,17 +44,19 @@ class RowClaims {
   std::vector<std::atomic<std::uint8_t>> marks_;
 };
 
-/// Rows that iterators of one cached plan share. Any thread may use it.
+/// The rows that all iterators of one cached plan share. `claims` says which thread may write a row, and
+/// which rows may be read.
 struct RowMemory {
+  /// Memory for the rows of `plan`, whose size must be finite.
   explicit RowMemory(const Plan& plan);
 
-  RowClaims claims;
-  std::vector<Element> elements;                 ///< of a plan without a layout
-  std::vector<std::unique_ptr<char[]>> columns;  ///< else all rows of each leaf
+  RowClaims claims;                              ///< the state of each row
+  std::vector<Element> elements;                 ///< the rows of a plan without a layout
+  std::vector<std::unique_ptr<char[]>> columns;  ///< for a plan with a layout, all rows of each leaf
 };
 
-/// `input` with its rows kept in `memory` from the first time that they are asked for.
-/// REQUIRES: the size of `input` is finite, `memory` was made for an equal plan.
+/// Returns `input` with each row kept in `memory` from its first read on. REQUIRES: the size of `input` is
+/// finite, and `memory` was made for an equal plan.
 PlanPtr cache_plan(PlanPtr input, std::shared_ptr<RowMemory> memory,
                    std::shared_ptr<ExecutionContext> execution);
 

@@ -19,10 +19,10 @@ namespace torch_distinput::ops {
 namespace {
 
 constexpr std::int64_t kPrefetchAutomatic = -1;
-/// One element being used, one ready, one being made.
+/// While the consumer uses one element, one is ready and one is being made.
 constexpr std::int64_t kAutomaticDepth = 2;
 
-/// The plan of the input, with a wish for read-ahead.
+/// The plan of the input, with `read_ahead` set in its traits.
 class PrefetchPlan final : public Plan {
  public:
   PrefetchPlan(PlanPtr input, std::int64_t buffer_size)
@@ -51,13 +51,14 @@ class PrefetchPlan final : public Plan {
   std::int64_t buffer_size_;
 };
 
-/// What the reading thread hands over: an element and the input's position after it.
+/// An element from the reading thread, and the input's state after it.
 struct Prefetched {
   Element element;
   State after;
 };
 
-/// The thread that reads ahead and its queue; it starts at construction.
+/// The thread that reads ahead, and its queue. The thread starts in the constructor; the destructor stops and
+/// joins it.
 class Reader {
  public:
   Reader(Iterator& input, std::int64_t buffer_size)
@@ -88,7 +89,8 @@ class Reader {
   WorkerThread thread_;
 };
 
-/// Saves the input's own position, so that a saved position fits the pipeline without `prefetch` too.
+/// The state is that of the input after the element last handed out, so that it also fits the pipeline
+/// without `prefetch`.
 class PrefetchIterator final : public Iterator {
  public:
   PrefetchIterator(IteratorPtr input, std::int64_t buffer_size)
@@ -113,10 +115,12 @@ class PrefetchIterator final : public Iterator {
  private:
   IteratorPtr input_;
   std::int64_t buffer_size_;
-  State position_;                  ///< of the input, after the element last handed out
-  std::unique_ptr<Reader> reader_;  ///< null before the first `next`; stops before `input_` dies
+  State position_;                  ///< the input's state after the element last handed out
+  std::unique_ptr<Reader> reader_;  ///< null before the first `next`; destroyed before `input_`
 };
 
+/// As tf.data's prefetch: changes no element, only speed. On the random-access path it sets the plan's
+/// read-ahead; on the sequential path a thread reads up to `buffer_size` elements ahead.
 class PrefetchNode final : public UnaryNode {
  public:
   PrefetchNode(NodePtr input, std::int64_t buffer_size)
@@ -132,11 +136,11 @@ class PrefetchNode final : public UnaryNode {
     return prefetch(std::move(inputs.at(0)), buffer_size_);
   }
 
-  // Invisible to positions and keys: the input keeps this node's own context.
+  // The input gets this node's own context, so that the op changes neither positions nor random keys.
   PlanPtr plan(const IterContext& context) const override {
     PlanPtr elements = input().plan(context);
     if (elements == nullptr) return nullptr;
-    // Native plans choose their read-ahead themselves.
+    // For native plans, the automatic choice is that of every plan (execution/read_ahead.h).
     if (buffer_size_ == kPrefetchAutomatic && !elements->traits().runs_user_code) return elements;
     return std::make_shared<PrefetchPlan>(std::move(elements), depth());
   }

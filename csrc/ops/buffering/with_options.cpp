@@ -9,7 +9,8 @@
 namespace torch_distinput::ops {
 namespace {
 
-/// Invisible to positions and keys: the input keeps this node's own context.
+/// As tf.data's with_options: elements, rows and state are the input's. The input gets this node's own
+/// context, so that the op changes neither positions nor random keys.
 class OptionsNode final : public UnaryNode {
  public:
   OptionsNode(NodePtr input, Options options) : UnaryNode(std::move(input)), options_(std::move(options)) {}

@@ -17,6 +17,7 @@ namespace {
 
 constexpr const char* kChooseFromDatasetsName = "choose_from_datasets";
 
+/// The state has those of all inputs and of the choice.
 class ChooseIterator final : public Iterator {
  public:
   ChooseIterator(std::vector<IteratorPtr> inputs, IteratorPtr choice)
@@ -69,6 +70,8 @@ class ChooseIterator final : public Iterator {
   ElementType type_;
 };
 
+/// As tf.data's choose_from_datasets with its default: ends with the choice, or when a chosen dataset has
+/// ended. Elements must be of one structure, kinds and dtypes. Sequential, without a batch size.
 class ChooseNode final : public Node {
  public:
   /// The last input is the choice.
@@ -87,7 +90,7 @@ class ChooseNode final : public Node {
     return common_spec(std::span(inputs_).first(inputs_.size() - 1), kChooseFromDatasetsName);
   }
 
-  /// Where no dataset can end, as many as there are choices.
+  /// If no dataset can end, there are as many elements as choices; else the number is unknown.
   std::int64_t cardinality() const override {
     const bool endless = std::all_of(inputs_.begin(), inputs_.end() - 1, [](const NodePtr& input) {
       return input->cardinality() == kInfiniteCardinality;

@@ -10,6 +10,7 @@
 namespace torch_distinput {
 namespace {
 
+/// The spec that covers both; a null spec is unknown and changes nothing.
 SpecPtr cover(SpecPtr covered, SpecPtr spec, std::string_view op) {
   if (covered == nullptr || spec == nullptr) return covered == nullptr ? spec : covered;
   return std::make_shared<const ElementSpec>(merge_specs(*covered, *spec, op));

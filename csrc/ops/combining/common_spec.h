@@ -8,11 +8,11 @@
 
 namespace torch_distinput {
 
-/// The spec that covers the elements of all `inputs`; null where none is known. Throws c10::ValueError naming
-/// `op` where their types differ.
+/// Returns the spec that covers the elements of all `inputs` whose spec is known; null if none is. May run
+/// user code. Throws c10::ValueError naming `op` if structures, kinds or dtypes differ.
 SpecPtr common_spec(std::span<const NodePtr> inputs, std::string_view op);
 
-/// Throws as `common_spec` does, without running users' code, and for no inputs or null ones.
+/// Throws as `common_spec`, as far as specs are known without running user code, and if `inputs` is empty.
 void check_inputs(std::span<const NodePtr> inputs, std::string_view op);
 
 }  // namespace torch_distinput

@@ -24,6 +24,7 @@ bool same_layout(const RowLayout* a, const RowLayout* b) {
 
 bool knows_rows(const Plan& plan) { return plan.size() == 0 || plan.rows(0) != kUnknownRows; }
 
+/// The second plan's positions follow those of the first.
 class ConcatenatePlan final : public PartPlan {
  public:
   ConcatenatePlan(PlanPtr first, PlanPtr second)
@@ -60,6 +61,7 @@ class ConcatenatePlan final : public PartPlan {
   bool rows_known_;
 };
 
+/// The state is the current part and its state.
 class ConcatenateIterator final : public Iterator {
  public:
   ConcatenateIterator(std::array<NodePtr, 2> nodes, const IterContext& context)
@@ -99,6 +101,8 @@ class ConcatenateIterator final : public Iterator {
   IteratorPtr input_;
 };
 
+/// As tf.data's concatenate: dims that differ become unknown in the spec, other differences are an error. The
+/// batch size is that of both inputs, if equal. Random access if both inputs have it.
 class ConcatenateNode final : public Node {
  public:
   ConcatenateNode(NodePtr first, NodePtr second) : nodes_{std::move(first), std::move(second)} {}
@@ -148,7 +152,7 @@ class ConcatenateNode final : public Node {
   std::array<NodePtr, 2> nodes_;
 };
 
-/// Whether asking for the spec runs no user's code.
+/// Returns whether the spec is known without running user code or reading files.
 bool spec_is_free(const Node& node) {
   if (node.traits().fallible) return false;
   const std::vector<NodePtr> inputs = node.inputs();

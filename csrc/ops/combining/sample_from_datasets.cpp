@@ -22,11 +22,13 @@ namespace {
 
 constexpr const char* kSampleFromDatasetsName = "sample_from_datasets";
 
-/// Draw number `draw` under `key`, uniform in [0, 1).
+/// Returns random number `draw` under `key`, uniform in [0, 1).
 double uniform(std::uint64_t key, std::int64_t draw) {
   return static_cast<double>(mix_keys(key, static_cast<std::uint64_t>(draw)) >> 11) * 0x1p-53;
 }
 
+/// A draw is a function of the key and its number, so the state has the number of draws, and the states of
+/// all inputs.
 class SampleIterator final : public Iterator {
  public:
   SampleIterator(std::vector<IteratorPtr> inputs, std::vector<double> weights, std::uint64_t key)
@@ -71,7 +73,7 @@ class SampleIterator final : public Iterator {
   }
 
  private:
-  /// One of the inputs that have not ended, by their weights; nullopt when there is none.
+  /// Draws one of the inputs that have not ended, by their weights; nullopt if all have ended or weigh 0.
   std::optional<std::size_t> draw() {
     double total = 0;
     for (std::size_t i = 0; i < inputs_.size(); ++i) total += ended_[i] ? 0 : weights_[i];
@@ -96,6 +98,9 @@ class SampleIterator final : public Iterator {
   ElementType type_;
 };
 
+/// As tf.data's sample_from_datasets with its default: goes on until all inputs of weight above 0 have ended,
+/// each keeps its order, and the draws differ in each epoch. Elements must be of one structure, kinds and
+/// dtypes. Sequential, without a batch size; the cardinality, unknown in tf.data, is the sum.
 class SampleNode final : public Node {
  public:
   SampleNode(std::vector<NodePtr> inputs, SampleOptions options)
@@ -119,7 +124,7 @@ class SampleNode final : public Node {
 
   SpecPtr spec() const override { return common_spec(inputs_, kSampleFromDatasetsName); }
 
-  /// All elements of all inputs that are ever drawn.
+  /// The sum over the inputs of weight above 0, since all of their elements are drawn.
   std::int64_t cardinality() const override {
     std::int64_t sum = 0;
     bool unknown = false;

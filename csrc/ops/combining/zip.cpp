@@ -13,6 +13,7 @@
 namespace torch_distinput::ops {
 namespace {
 
+/// The state has those of all inputs, and whether one has ended.
 class ZipIterator final : public Iterator {
  public:
   ZipIterator(StructurePtr structure, std::vector<IteratorPtr> inputs)
@@ -54,6 +55,8 @@ class ZipIterator final : public Iterator {
   bool ended_ = false;
 };
 
+/// As tf.data's zip: ends with the shortest input. The batch size is that of all inputs, if equal. Random
+/// access if all inputs have it; rows are known if each element has as many rows in all inputs.
 class ZipNode final : public Node {
  public:
   ZipNode(StructurePtr structure, std::vector<NodePtr> inputs)
@@ -79,7 +82,7 @@ class ZipNode final : public Node {
     return std::make_shared<ElementSpec>(std::move(joined));
   }
 
-  /// The shortest; one of unknown length may be it.
+  /// That of the shortest input; unknown if one is unknown, since that one may be the shortest.
   std::int64_t cardinality() const override {
     std::int64_t shortest = kInfiniteCardinality;
     for (const NodePtr& input : inputs_) {

@@ -11,10 +11,10 @@
 namespace torch_distinput {
 namespace {
 
-/// Up to so many elements are compared to find out whether all inputs have the same rows.
+/// The most elements that are compared to find out whether all inputs have the same rows.
 constexpr std::int64_t kMaxCompared = std::int64_t{1} << 20;
 
-/// `structure` with part `next`, `next` + 1, ... in the places of its leaves.
+/// Returns `structure` with parts `next`, `next` + 1, ... in the places of its leaves.
 StructurePtr substitute(const StructurePtr& structure, const std::vector<StructurePtr>& parts,
                         std::size_t& next) {
   using Kind = Structure::Kind;
@@ -36,6 +36,7 @@ StructurePtr substitute(const StructurePtr& structure, const std::vector<Structu
   }
 }
 
+/// Passes the same positions to every part; each writes its own leaves.
 class ZipPlan final : public Plan {
  public:
   ZipPlan(StructurePtr structure, std::vector<PlanPtr> parts)
@@ -106,7 +107,7 @@ class ZipPlan final : public Plan {
     layout_ = std::move(joined);
   }
 
-  /// Whether every element has as many rows in one input as in the others.
+  /// Returns whether each element has the same number of rows in all inputs. Compares once.
   bool rows_agree() const {
     std::call_once(compared_, [this] { rows_agree_ = compare_rows(); });
     return rows_agree_;

@@ -9,15 +9,15 @@
 
 namespace torch_distinput {
 
-/// `structure` with `parts` in the places of its leaves, in order.
-/// REQUIRES: one part a leaf.
+/// Returns `structure` with `parts` in the places of its leaves, in order. REQUIRES: one part for each leaf.
 StructurePtr substitute(const StructurePtr& structure, const std::vector<StructurePtr>& parts);
 
-/// One element that holds `parts` in the places of `structure`'s leaves.
+/// Returns one element that holds `parts` in the places of the leaves of `structure`. REQUIRES: one part for
+/// each leaf.
 Element side_by_side(const StructurePtr& structure, std::vector<Element> parts);
 
-/// The elements of `parts` side by side, up to the shortest. Rows are known where
-/// every element has as many in all parts. REQUIRES: at least one part.
+/// Returns the plan of elements that hold element i of each part, up to the end of the shortest part. Rows
+/// are known if each element has as many in all parts. REQUIRES: one part for each leaf, and at least one.
 PlanPtr zip_plan(StructurePtr structure, std::vector<PlanPtr> parts);
 
 }  // namespace torch_distinput

@@ -14,7 +14,7 @@
 namespace torch_distinput {
 namespace {
 
-/// Checks the elements of one of the datasets that a function made.
+/// Iterates over one of the datasets that a function made, and checks the type of its elements.
 class CheckedIterator final : public Iterator {
  public:
   CheckedIterator(NodePtr dataset, const IterContext& context, std::shared_ptr<ElementType> type,
@@ -37,7 +37,7 @@ class CheckedIterator final : public Iterator {
   }
 
  private:
-  NodePtr dataset_;  ///< kept: it may keep what its own functions need
+  NodePtr dataset_;  ///< held, because it may hold objects that its own functions need
   IteratorPtr elements_;
   std::shared_ptr<ElementType> type_;
   std::string where_;
@@ -66,7 +66,8 @@ NodePtr DatasetFunction::dataset(Element element, std::int64_t number) const {
 
 IteratorPtr DatasetFunction::open(Element element, std::int64_t number) const {
   NodePtr node = dataset(std::move(element), number);
-  // Input 0 is what the function is applied to; each dataset has a place of its own after it.
+  // Input 0 is the input of the op. Each dataset gets a place of its own after it, so that its unseeded ops
+  // draw their own random numbers.
   IterContext inner = context_.input(static_cast<std::size_t>(number) + 1);
   inner.is_part = true;
   return std::make_unique<CheckedIterator>(std::move(node), inner, type_,

@@ -11,22 +11,22 @@
 
 namespace torch_distinput {
 
-/// The function of a `flat_map` or `interleave`, which makes a dataset of an element, and how its datasets
-/// are read. Any thread may call.
+/// The function of a `flat_map` or `interleave`, which makes a dataset from an element, and the way its
+/// datasets are read. Safe from any thread.
 class DatasetFunction {
  public:
-  /// `op` names the op in messages; `context` is the op's.
+  /// `op` is the name of the op for messages; `context` is the context of the op.
   DatasetFunction(FunctionPtr function, const std::string& op, const IterContext& context);
 
-  /// The dataset of `element`, the input's element `number`. Throws what the function throws, and
-  /// c10::TypeError if it returns something else.
+  /// Returns the dataset that the function makes of `element`, the input's element `number`. Throws what the
+  /// function throws, and c10::TypeError if it returns anything but a dataset.
   NodePtr dataset(Element element, std::int64_t number) const;
 
-  /// An iterator over that dataset. Its elements are held to the type of the first element of all datasets:
-  /// c10::ValueError.
+  /// Returns an iterator over that dataset. Its `next` throws c10::ValueError for an element whose structure,
+  /// kinds or dtypes are not those of the first element of any of the datasets.
   IteratorPtr open(Element element, std::int64_t number) const;
 
-  /// `flat_map(parse)`.
+  /// The call for messages, such as `flat_map(parse)`.
   const std::string& call() const noexcept { return call_; }
 
  private:
@@ -37,10 +37,10 @@ class DatasetFunction {
   std::shared_ptr<ElementType> type_ = std::make_shared<ElementType>();
 };
 
-/// Whether `node` or something below it reads records from files.
+/// Returns whether `node` or one of its inputs, at any depth, reads records from files. May run user code.
 bool reads_files(const Node& node);
 
-/// Whether a leaf of `element` is a dataset that does.
+/// Returns whether a leaf of `element` is a dataset that reads records from files. May run user code.
 bool holds_readers(const Element& element);
 
 }  // namespace torch_distinput

@@ -21,7 +21,8 @@ DatasetFunctionNode::Probe DatasetFunctionNode::probe() const {
     const std::lock_guard lock(mutex_);
     if (probe_) return *probe_;
   }
-  // Users' code runs here: it may wait for a lock (the GIL) whose holder waits for ours.
+  // Without the lock, because user code runs here: it may wait for the GIL, whose holder may wait for the
+  // lock.
   Probe found = look();
   const std::lock_guard lock(mutex_);
   if (!probe_ && found.spec != nullptr) probe_ = found;

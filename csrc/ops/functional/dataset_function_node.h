@@ -11,15 +11,17 @@
 
 namespace torch_distinput {
 
-/// Base of the ops that apply a function from elements to datasets and yield what these datasets yield. It
-/// looks at the dataset of the first element that gives one, once, when it is asked for its spec or for
-/// readers.
+/// The base of the ops that apply a function from elements to datasets and yield the elements of these
+/// datasets. They are sequential, of unknown cardinality and without a batch size. The spec and
+/// `yields_readers` run the function once, on the first element for which it does not fail.
 class DatasetFunctionNode : public UnaryNode {
  public:
+  /// Applies `function` to the elements of `input`.
   DatasetFunctionNode(NodePtr input, FunctionPtr function)
       : UnaryNode(std::move(input)), function_(std::move(function)) {}
 
-  /// The type of the first dataset's elements. Other datasets may have other dims, so dims are only expected.
+  /// The spec of the first dataset's elements. Other datasets may have other dims, so dims are unknown and
+  /// those seen are only expected.
   SpecPtr spec() const final;
   std::int64_t cardinality() const final { return kUnknownCardinality; }
   std::optional<std::int64_t> batch_size() const final { return std::nullopt; }
@@ -31,14 +33,16 @@ class DatasetFunctionNode : public UnaryNode {
 
  protected:
   const FunctionPtr& function() const { return function_; }
+  /// Returns the function, bound to `context`, the context of this op.
   DatasetFunction dataset_function(const IterContext& context) const {
     return DatasetFunction(function_, std::string(name()), context);
   }
 
  private:
+  /// The properties of the first dataset.
   struct Probe {
-    SpecPtr spec;
-    bool readers = false;
+    SpecPtr spec;          ///< null if it is unknown
+    bool readers = false;  ///< the dataset reads files
   };
   Probe probe() const;
   Probe look() const;

@@ -16,7 +16,8 @@ namespace {
 
 std::string call(const Function& predicate) { return "filter(" + predicate.name() + ")"; }
 
-/// The predicate's answer for `element`, the input's element `number`.
+/// Returns the predicate's answer for `element`, the input's element `number`. Throws c10::TypeError if it is
+/// not one bool scalar.
 bool keeps(const Function& predicate, Element element, std::uint64_t key, std::int64_t number) {
   {
     const RowScope row(key, {&number, 1});
@@ -30,6 +31,7 @@ bool keeps(const Function& predicate, Element element, std::uint64_t key, std::i
   return answer->item<bool>();
 }
 
+/// The state is the input's, and the number of elements read, which random numbers of rows depend on.
 class FilterIterator final : public Iterator {
  public:
   FilterIterator(IteratorPtr input, FunctionPtr predicate, const IterContext& context)
@@ -72,10 +74,12 @@ class FilterIterator final : public Iterator {
   IteratorPtr input_;
   FunctionPtr predicate_;
   std::uint64_t key_;
-  std::int64_t number_ = 0;  ///< of the input's next element
+  std::int64_t number_ = 0;  ///< the number of the input's next element
   SkipBudget budget_;
 };
 
+/// As tf.data's filter: elements are dropped or kept whole, so batches keep their size. Sequential, of
+/// unknown cardinality.
 class FilterNode final : public UnaryNode {
  public:
   FilterNode(NodePtr input, FunctionPtr predicate)

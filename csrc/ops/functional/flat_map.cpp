@@ -13,6 +13,8 @@
 namespace torch_distinput::ops {
 namespace {
 
+/// As tf.data's flat_map: reads one dataset to its end, then the next. State and reading are those of
+/// `interleave`.
 class FlatMapNode final : public DatasetFunctionNode {
  public:
   using DatasetFunctionNode::DatasetFunctionNode;
@@ -22,7 +24,7 @@ class FlatMapNode final : public DatasetFunctionNode {
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return flat_map(std::move(inputs.at(0)), function());
   }
-  /// One dataset at a time is an interleave without turns.
+  /// An interleave of one slot reads one dataset at a time.
   IteratorPtr iterate(const IterContext& context) const override {
     return interleave_iterator(open_iterator(input_ptr(), context.input(0)),
                                std::make_shared<const DatasetFunction>(dataset_function(context)),

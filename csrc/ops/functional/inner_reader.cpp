@@ -10,7 +10,7 @@
 namespace torch_distinput {
 namespace {
 
-/// Elements of a dataset that are ready: at most so many bytes, but always one element.
+/// The most bytes of elements of one dataset that are ready; one element is always allowed.
 constexpr std::int64_t kMaxReadyBytes = std::int64_t{1} << 20;
 
 }  // namespace
@@ -26,7 +26,7 @@ InnerReaders::~InnerReaders() {
   std::unique_lock lock(shared_->mutex);
   shared_->stopped = true;
   shared_->changed.wait(lock, [this] { return shared_->running == 0; });
-  // A task that never started may live on for long; what users gave us must not wait for it.
+  // A queued task may keep `shared_` alive for long; the user's function must be released now.
   shared_->function = nullptr;
 }
 
@@ -111,7 +111,7 @@ InnerReaders::Taken InnerReaders::take(const InnerReaderPtr& reader) {
   reader->ready_.pop_front();
   reader->ready_bytes_ -= item.bytes;
   reader->saved_.position = std::move(item.after);
-  // Refilled by half, so that a thread is woken once for several elements.
+  // Refill only when half of the elements are used, so that a thread is woken once for several elements.
   const bool low = static_cast<std::int64_t>(reader->ready_.size()) <= shared_->ahead / 2;
   const bool refill = !reader->busy_ && !reader->done_ && low;
   reader->busy_ = reader->busy_ || refill;

@@ -17,74 +17,76 @@
 
 namespace torch_distinput {
 
-/// An inner dataset of a parallel interleave: made and read ahead by threads, handed out by the consumer.
+/// An inner dataset of a parallel interleave: threads make it and read it ahead, the consumer hands out its
+/// elements.
 class InnerReader {
  public:
-  /// `saved.position` is where reading begins.
+  /// Reads the dataset of `element` from `saved.position` on.
   InnerReader(SavedInner saved, Element element)
       : saved_(std::move(saved)),
         number_(saved_.number),
         start_(saved_.position),
         element_(std::move(element)) {}
-  /// Stands for an error of the input in the place of its next element.
+  /// Represents an error of the input in the place of its next element.
   InnerReader(SavedInner saved, std::exception_ptr input_error)
       : saved_(std::move(saved)), input_failed_(true), done_(true), error_(std::move(input_error)) {}
 
-  /// The consumer's position in it.
+  /// The consumer's position in the dataset. For the consumer only.
   const SavedInner& saved() const { return saved_; }
 
  private:
   friend class InnerReaders;
   struct Item {
     Element element;
-    State after;  ///< the position after it
+    State after;  ///< the dataset's state after the element
     std::int64_t bytes;
   };
 
-  // The consumer's.
+  // Used by the consumer only.
   SavedInner saved_;
   bool input_failed_ = false;
 
-  // Of the thread that reads (`busy_`).
+  // Used by the thread that reads (while `busy_`).
   std::int64_t number_ = 0;
   State start_;
   Element element_;
   IteratorPtr elements_;
 
-  // Guarded by the mutex of the readers.
+  // Guarded by the mutex of InnerReaders.
   std::deque<Item> ready_;
   std::int64_t ready_bytes_ = 0;
-  bool busy_ = false;    ///< a task to read it is queued or runs
-  bool opened_ = false;  ///< the function made a dataset
-  bool done_ = false;    ///< nothing comes after `ready_` but `error_`
+  bool busy_ = false;    ///< a task that reads it is queued or runs
+  bool opened_ = false;  ///< the function has made a dataset
+  bool done_ = false;    ///< after `ready_`, only `error_` is left, if it is set
   std::exception_ptr error_;
 };
+/// Shared by the consumer and the task that reads it.
 using InnerReaderPtr = std::shared_ptr<InnerReader>;
 
-/// The threads that read inner datasets. One consumer thread at a time uses it.
+/// The threads that read inner datasets. One consumer thread at a time.
 class InnerReaders {
  public:
-  /// `ahead`: elements of a dataset that may be ready at a time.
+  /// Reads on `threads`, at most `ahead` ready elements for each dataset.
   InnerReaders(DatasetFunctionPtr function, std::shared_ptr<Executor> threads, std::int64_t ahead);
-  /// Waits for the element that each thread is reading.
+  /// Stops reading, and waits for the element that each thread is reading.
   ~InnerReaders();
   InnerReaders(const InnerReaders&) = delete;
   InnerReaders& operator=(const InnerReaders&) = delete;
 
-  /// Begins to make and read the dataset.
+  /// Starts to make and read the dataset of `reader`.
   void start(const InnerReaderPtr& reader);
 
-  /// What a dataset has for the consumer next.
+  /// The next result of a dataset.
   struct Taken {
-    std::optional<Element> element;
-    bool failed = false;  ///< the function failed: `error` may be skipped
-    std::exception_ptr error;
-    bool opened = false;  ///< the function made a dataset
+    std::optional<Element> element;  ///< nullopt at the end, or if `error` is set
+    bool failed = false;             ///< the error is the function's, so it may be skipped
+    std::exception_ptr error;        ///< null at the end
+    bool opened = false;             ///< the function has made a dataset
   };
-  /// Waits for it. Looks for interrupts; they lose nothing.
+  /// Waits for the next result of `reader`. Looks for interrupts; they lose no element.
   Taken take(const InnerReaderPtr& reader);
-  /// Waits until `take` of one of the readers (null ones do not count) would not wait; returns its index,
-  /// the first from `first` on, round the end. REQUIRES: not all null.
+  /// Waits until `take` of one of `readers` (null ones do not count) would not wait, and returns its index:
+  /// the first one from `first` on, wrapping around. Looks for interrupts. REQUIRES: not all are null.
   std::size_t wait_any(std::span<const InnerReaderPtr> readers, std::size_t first);
 
  private:
@@ -92,7 +94,7 @@ class InnerReaders {
     DatasetFunctionPtr function;
     std::int64_t ahead;
 
-    // Guards the members below and those of every reader that say so.
+    // Guards the members below, and the members of every InnerReader that say so.
     std::mutex mutex;
     std::condition_variable changed;
     std::int64_t running = 0;

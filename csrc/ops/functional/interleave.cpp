@@ -17,9 +17,12 @@ namespace torch_distinput::ops {
 namespace {
 
 constexpr std::int64_t kInterleaveAutomatic = -1;
-/// Each place in the cycle has its memory from the start; far fewer datasets can be open at a time.
+/// Memory for all slots is allocated at the start, so their number needs a limit; far fewer datasets can be
+/// open at a time.
 constexpr std::int64_t kLongestCycle = 1 << 20;
 
+/// As tf.data's interleave, in its order of elements (see interleave_iterators.h). The default cycle is 4,
+/// not the number of CPUs as in tf.data, so that the order does not depend on the machine.
 class InterleaveNode final : public DatasetFunctionNode {
  public:
   InterleaveNode(NodePtr input, FunctionPtr function, InterleaveOptions options)
@@ -52,7 +55,7 @@ class InterleaveNode final : public DatasetFunctionNode {
   InterleaveTurns turns() const {
     return {options_.cycle_length.value_or(kDefaultCycleLength), options_.block_length};
   }
-  /// More threads than inner datasets that are open would have nothing to do.
+  /// At most as many threads as datasets can be open; more would have nothing to do.
   std::int64_t threads() const {
     const std::int64_t asked = *options_.num_parallel_calls;
     return std::min(asked == kInterleaveAutomatic ? available_cpus() : asked, turns().cycle_length);

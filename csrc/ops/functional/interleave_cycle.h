@@ -11,27 +11,31 @@
 
 namespace torch_distinput {
 
-/// Whose turn it is in an `interleave`.
+/// Which slot has its turn in an `interleave`. One thread at a time.
 class InterleaveCycle {
  public:
+  /// The first turn is that of slot 0.
   explicit InterleaveCycle(InterleaveTurns turns) : turns_(turns) {}
 
+  /// The number of slots.
   std::size_t slots() const { return static_cast<std::size_t>(turns_.cycle_length); }
-  /// The slot whose turn it is.
+  /// The slot that has its turn.
   std::size_t slot() const { return slot_; }
-  /// The slot handed out an element.
+  /// Counts an element of the current slot, and ends its turn after `block_length` elements.
   void advance() {
     if (++block_ == turns_.block_length) next_slot();
   }
+  /// Ends the turn of the current slot.
   void next_slot() { go_to((slot_ + 1) % slots()); }
-  /// A new turn, of `slot`.
+  /// Starts a turn of `slot`.
   void go_to(std::size_t slot) {
     slot_ = slot;
     block_ = 0;
   }
 
-  /// Adds `slot` and `block` to a state.
+  /// Adds the fields `slot` and `block` to `state`.
   void save(State& state) const;
+  /// Restores these fields. Throws c10::ValueError if they are out of range.
   void load(const State& state);
 
  private:
@@ -40,18 +44,20 @@ class InterleaveCycle {
   std::int64_t block_ = 0;  ///< elements handed out in this turn
 };
 
-/// A saved open dataset: the input's position before its element, the element's number, the position in it
-/// (null: at its start).
+/// The saved position in an open dataset.
 struct SavedInner {
-  State before;
-  std::int64_t number;
-  State position;
+  State before;         ///< the input's state before the element of the dataset
+  std::int64_t number;  ///< the number of that element
+  State position;       ///< the state of the dataset; null at its start
 
+  /// Converts to a state and back. `load` throws c10::ValueError for a field that is missing or of another
+  /// kind.
   State save() const;
   static SavedInner load(const State& state);
 };
 
-/// The field `slots` of the state of an `interleave` of so many; nullopt where a slot is empty.
+/// Returns the field `slots` of the state of an `interleave` with that many slots; nullopt for an empty slot.
+/// Throws c10::ValueError if the list has another length or its element numbers cannot be right.
 std::vector<std::optional<SavedInner>> load_slots(const State& state, std::size_t slots);
 
 }  // namespace torch_distinput

@@ -16,6 +16,7 @@ namespace {
 
 constexpr const char* kInterleaveIteratorName = "interleave";
 
+/// Reads all datasets in the consumer's thread.
 class InterleaveIterator final : public Iterator {
  public:
   InterleaveIterator(IteratorPtr input, DatasetFunctionPtr function, InterleaveTurns turns,
@@ -80,11 +81,11 @@ class InterleaveIterator final : public Iterator {
   }
 
  private:
-  /// A place in the cycle; `elements` is null while it is empty.
+  /// A place in the cycle.
   struct Slot {
-    State before;  ///< the input's position before the dataset's element
-    std::int64_t number = 0;
-    IteratorPtr elements;
+    State before;             ///< the input's state before the element of the dataset
+    std::int64_t number = 0;  ///< the number of that element
+    IteratorPtr elements;     ///< over the dataset; null while the slot is empty
   };
 
   void fill(Slot& slot) {
@@ -106,7 +107,7 @@ class InterleaveIterator final : public Iterator {
     input_->load(saved.before);
     std::optional<Element> element = input_->next();
     TORCH_CHECK_VALUE(element, function_->call(), ": the saved position is in the dataset of element ",
-                      saved.number, ", which the input no longer has.");
+                      saved.number, ", but the input ended before it.");
     slot = {saved.before, saved.number, function_->open(std::move(*element), saved.number)};
     if (!saved.position.is_null()) slot.elements->load(saved.position);
     ++open_;
@@ -117,8 +118,8 @@ class InterleaveIterator final : public Iterator {
   InterleaveCycle cycle_;
   std::vector<Slot> slots_;
   std::int64_t open_ = 0;    ///< slots that are not empty
-  std::int64_t number_ = 0;  ///< of the input's next element
-  bool ended_ = false;       ///< the input
+  std::int64_t number_ = 0;  ///< the number of the input's next element
+  bool ended_ = false;       ///< the input has ended
   SkipBudget budget_;
 };
 

@@ -9,27 +9,30 @@
 
 /// \file
 /// The iterators of `interleave`. Slots 0 to `cycle_length` - 1 take turns; a turn is up to `block_length`
-/// elements of the slot's dataset. A slot whose dataset ended is given the next one when its turn comes again
-/// (tf.data's order). All of them save positions of one kind, so that one can go on where another one
-/// stopped: for each open dataset where the input stood before the element it was made of, and the dataset's
-/// own position.
+/// elements of the slot's dataset. A slot whose dataset has ended gets the next dataset when its turn comes
+/// again, which is tf.data's order. All iterators have the same kind of state, so that any of them can resume
+/// from the state of another: for each open dataset, the input's state before the element it was made from,
+/// and the state of the dataset itself.
 
 namespace torch_distinput {
 
+/// The parameters of the turns.
 struct InterleaveTurns {
-  std::int64_t cycle_length;
-  std::int64_t block_length;
+  std::int64_t cycle_length;  ///< the number of slots, at least 1
+  std::int64_t block_length;  ///< the elements of a turn, at least 1
 };
+/// Shared by the threads of an interleave.
 using DatasetFunctionPtr = std::shared_ptr<const DatasetFunction>;
 
-/// Reads in the consumer's thread.
+/// Reads all datasets in the consumer's thread.
 IteratorPtr interleave_iterator(IteratorPtr input, DatasetFunctionPtr function, InterleaveTurns turns,
                                 const IterContext& context);
 
-/// Makes datasets and reads them ahead on `threads` threads of its own, which start with the first `next`.
+/// Makes datasets and reads them ahead on `threads` threads of its own, which start at the first `next`.
+/// Yields the same elements in the same order as `interleave_iterator`.
 IteratorPtr ordered_parallel_interleave(IteratorPtr input, DatasetFunctionPtr function, InterleaveTurns turns,
                                         std::int64_t threads, const IterContext& context);
-/// The same; a slot that has nothing ready is passed over.
+/// The same, but a slot that has no element ready loses its turn, so the order may vary.
 IteratorPtr unordered_parallel_interleave(IteratorPtr input, DatasetFunctionPtr function,
                                           InterleaveTurns turns, std::int64_t threads,
                                           const IterContext& context);

@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::int64_t kMapAutomatic = -1;
 
+/// Applies the function to fetched elements, or with `row_wise` to any rows of them.
 class MapPlan final : public Plan {
  public:
   MapPlan(PlanPtr input, FunctionPtr function, const MapOptions& options, std::int64_t calls,
@@ -71,6 +72,7 @@ class MapPlan final : public Plan {
   std::int64_t calls_;
 };
 
+/// Applies the function in the consumer's thread.
 class MapIterator final : public Iterator {
  public:
   MapIterator(IteratorPtr input, std::shared_ptr<const MapFunction> function, const IterContext& context)
@@ -107,7 +109,7 @@ class MapIterator final : public Iterator {
   SkipBudget budget_;
 };
 
-/// Dim 0 of all leaves where it is static and one number; else `kUnknownDim`.
+/// Dim 0 of all leaves if it is static and equal; else `kUnknownDim`.
 std::int64_t static_rows(const ElementSpec& spec) {
   std::int64_t rows = kUnknownDim;
   for (const LeafSpec& leaf : spec.leaves) {
@@ -125,6 +127,10 @@ bool holds_datasets(const ElementSpec& spec) {
                      [](const LeafSpec& leaf) { return std::holds_alternative<DatasetSpec>(leaf); });
 }
 
+/// As tf.data's map: one result for each element, all of one structure, kinds and dtypes. The batch size is
+/// unknown after it, as in tf.data; with `row_wise`, rows are known to stay. Random access if the input has
+/// it, unless rows that fail are skipped. Without `element_spec`, the spec runs the function once, on the
+/// first element.
 class MapNode final : public UnaryNode {
  public:
   MapNode(NodePtr input, FunctionPtr function, MapOptions options)
@@ -188,7 +194,7 @@ class MapNode final : public UnaryNode {
   }
 
  private:
-  /// Calls at a time; 0 where none were asked for.
+  /// The number of parallel calls; 0 if `num_parallel_calls` is not set.
   std::int64_t calls() const {
     const std::int64_t asked = options_.num_parallel_calls.value_or(0);
     return asked == kMapAutomatic ? available_cpus() : asked;
@@ -207,7 +213,8 @@ class MapNode final : public UnaryNode {
     });
   }
 
-  /// The spec of the first result; null if there is none.
+  /// The spec of the first result, whose dims are only expected, but for a static dim 0 that the function
+  /// keeps; null if there is no result.
   SpecPtr probe() const {
     const std::optional<Element> first = first_result();
     if (!first) return nullptr;
@@ -224,7 +231,7 @@ class MapNode final : public UnaryNode {
   FunctionPtr function_;
   MapOptions options_;
   SpecProbe spec_;
-  mutable std::atomic<int> readers_{kNotLooked};  ///< whether the first result holds datasets of files
+  mutable std::atomic<int> readers_{kNotLooked};  ///< 1 if the first result holds datasets of files, else 0
 };
 
 }  // namespace

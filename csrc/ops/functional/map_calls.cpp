@@ -12,7 +12,7 @@
 namespace torch_distinput {
 namespace {
 
-/// While one call hangs, so many times the calls under way may be delivered before it.
+/// While the oldest call hangs, the list of calls may grow to this multiple of the calls under way.
 constexpr std::int64_t kMaxAhead = 16;
 
 }  // namespace
@@ -28,7 +28,7 @@ MapRunner::~MapRunner() {
   std::unique_lock lock(shared_->mutex);
   shared_->stopped = true;
   shared_->changed.wait(lock, [this] { return shared_->running == 0; });
-  // A task that never started may live on for long; what users gave us must not wait for it.
+  // A queued task may keep `shared_` alive for long; the user's function must be released now.
   shared_->function = nullptr;
 }
 
@@ -92,7 +92,8 @@ MapCalls::MapCalls(IteratorPtr input, std::shared_ptr<const MapFunction> functio
                    std::shared_ptr<Executor> arena)
     : input_(std::move(input)), function_(std::move(function)), arena_(std::move(arena)) {
   threads_ = function_->runs_user_code() && arena_->concurrency() > 0 ? calls : 0;
-  // Paths run as many calls as they have threads: the others wait in line, so that no thread runs dry.
+  // The pool runs one call on each thread. As many again wait in its queue, so that no thread runs out of
+  // work.
   limit_ = threads_ > 0 ? 2 * calls : calls;
 }
 

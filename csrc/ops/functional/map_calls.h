@@ -16,40 +16,44 @@
 
 namespace torch_distinput {
 
-/// One element on its way through the function of a `map`.
+/// One call of the function of a `map`.
 struct MapCall {
+  /// kWaiting until a thread claims the call.
   enum class Phase { kWaiting, kRunning, kDone };
 
-  State before;  ///< the input's position before the element
-  std::int64_t number;
-  Element element;           ///< the result once the call is done
-  std::exception_ptr error;  ///< what the call threw
-  bool delivered = false;    ///< for the consumer's use
-  Phase phase = Phase::kWaiting;
+  State before;                   ///< the input's state before the element
+  std::int64_t number;            ///< the number of the element
+  Element element;                ///< the argument; the result once the call is done
+  std::exception_ptr error;       ///< what the call threw
+  bool delivered = false;         ///< used by the consumer only
+  Phase phase = Phase::kWaiting;  ///< guarded by the mutex of the MapRunner
 };
+/// Shared by the consumer and the task that runs the call.
 using MapCallPtr = std::shared_ptr<MapCall>;
 
-/// Runs calls on an executor. One thread at a time uses it.
+/// Runs calls on an executor. One consumer thread at a time.
 class MapRunner {
  public:
-  /// `helps`: the waiting thread itself runs a call that nobody has begun.
+  /// With `helps`, a thread that waits runs a call itself if no other thread has claimed it.
   MapRunner(std::shared_ptr<const MapFunction> function, std::shared_ptr<Executor> executor, bool helps);
-  /// Begins no further call and waits for those that run.
+  /// Starts no further call, and waits for those that run.
   ~MapRunner();
   MapRunner(const MapRunner&) = delete;
   MapRunner& operator=(const MapRunner&) = delete;
 
+  /// Queues `call`, if the executor has threads.
   void start(MapCallPtr call);
-  /// Returns when `call` is done. Looks for interrupts; they lose nothing.
+  /// Returns when `call` is done. Looks for interrupts; they lose no call.
   void finish(MapCall& call);
-  /// Waits until one of `calls` that is not delivered is done and returns it, the oldest first.
+  /// Waits until one of `calls` is done that is not delivered, and returns the oldest such one. Looks for
+  /// interrupts. REQUIRES: one of them is not delivered.
   MapCallPtr finish_any(const std::deque<MapCallPtr>& calls);
 
  private:
   struct Shared {
     std::shared_ptr<const MapFunction> function;
 
-    // Guards the members below and the phase of every call.
+    // Guards the members below, and the phase of every call.
     std::mutex mutex;
     std::condition_variable changed;
     std::int64_t running = 0;
@@ -63,28 +67,30 @@ class MapRunner {
   bool helps_;
 };
 
-/// The input of a parallel `map` and the calls under way, oldest first. One thread
-/// at a time. Threads start with the first `fill`.
+/// The input of a parallel `map`, and the calls under way, oldest first. One thread at a time.
 class MapCalls {
  public:
+  /// Keeps at least `calls` calls under way: a user function runs on `calls` threads of its own, which start
+  /// at the first `fill`, a native one on `arena`.
   MapCalls(IteratorPtr input, std::shared_ptr<const MapFunction> function, std::int64_t calls,
            std::shared_ptr<Executor> arena);
   ~MapCalls() { stop(); }
   MapCalls(const MapCalls&) = delete;
   MapCalls& operator=(const MapCalls&) = delete;
 
-  /// Reads and starts elements until `calls` are under way. An error of the input
-  /// is kept until the calls before it are delivered, then thrown.
+  /// Reads elements and starts their calls until enough are under way. An error of the input is thrown after
+  /// the calls before it have been delivered.
   void fill();
-  /// The oldest call, done; null at the end.
+  /// Waits for the oldest call and returns it; null at the end.
   MapCallPtr oldest();
-  /// Any call that is done and not delivered; null at the end.
+  /// Waits for any call that is not delivered and returns it; null at the end.
   MapCallPtr any();
-  /// Takes a call that was returned off the list, or marks it if older ones are under way.
+  /// Removes a returned call from the list, or marks it as delivered if older ones are under way.
   void deliver(MapCall& call);
 
-  /// As `MapInput::save`, with the calls under way as not read yet.
+  /// The state of a MapInput for which the calls under way have not been read.
   State save() const;
+  /// Stops all calls, then restores the input.
   void load(const State& state);
 
  private:
@@ -94,8 +100,8 @@ class MapCalls {
 
   MapInput input_;
   std::shared_ptr<const MapFunction> function_;
-  std::int64_t limit_;    ///< calls under way
-  std::int64_t threads_;  ///< threads for a user function; 0: the arena
+  std::int64_t limit_;    ///< the most calls under way
+  std::int64_t threads_;  ///< threads for a user function; 0 if the arena runs the calls
   std::shared_ptr<Executor> arena_;
 
   std::deque<MapCallPtr> calls_;

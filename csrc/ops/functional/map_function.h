@@ -12,20 +12,21 @@
 
 namespace torch_distinput {
 
-/// The function of a `map`, with checks of what it returns. Any thread may call.
+/// The function of a `map`, with checks of its results. Safe from any thread.
 class MapFunction {
  public:
-  /// `context`: of the map, for the random numbers of rows.
+  /// `context` is that of the map; the random numbers of rows depend on it.
   MapFunction(FunctionPtr function, const MapOptions& options, const IterContext& context);
 
-  /// Replaces each element by the function's result for it. `numbers`: theirs in
-  /// the dataset, for messages. Throws what the function throws, and
-  /// c10::ValueError for a result that does not fit the declared spec or (without
-  /// one) the type of the results before, or that has other rows under `row_wise`.
+  /// Replaces each element by the function's result for it. `numbers` are those of the elements in the
+  /// dataset, for random numbers and messages. Throws what the function throws, and c10::ValueError for a
+  /// result that does not fit the declared spec or (without one) the type of the first result, or that has
+  /// another number of rows with `row_wise`.
   void apply(std::span<Element> elements, std::span<const std::int64_t> numbers) const;
 
+  /// Whether the function is a user's, so that it may block.
   bool runs_user_code() const { return function_->runs_user_code(); }
-  /// `map(normalise)`.
+  /// The call for messages, such as `map(normalise)`.
   const std::string& call() const noexcept { return call_; }
 
  private:

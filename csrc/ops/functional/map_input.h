@@ -9,23 +9,26 @@
 
 namespace torch_distinput {
 
-/// Elements on their way into a sequential `map`. All its iterators save positions
-/// of this kind, so that one of them can go on where another one stopped.
+/// The numbered elements of the input of a `map` on the sequential path. All iterators of `map` have this
+/// state, so that any of them can resume from the state of another. One thread at a time.
 class MapInput {
  public:
+  /// An element of the input.
   struct Item {
-    std::int64_t number;  ///< of the element in the dataset
+    std::int64_t number;  ///< the number of the element in the dataset
     Element element;
   };
 
+  /// Numbers the elements of `input` from 0 on.
   explicit MapInput(IteratorPtr input);
 
-  /// The next element that has not been delivered; nullopt at the end.
+  /// Returns the next element whose result has not been delivered; nullopt at the end.
   std::optional<Item> next();
 
-  /// The position before what `next` gives next: `input`, `number` (of the next
-  /// element) and `delivered` (numbers of later elements that are not to be given).
+  /// The state before the next element: `input`, `number` (of the next element) and `delivered` (the numbers
+  /// of later elements whose results were delivered out of order).
   State save() const;
+  /// Throws c10::ValueError for a state that `save` cannot have returned.
   void load(const State& state);
 
  private:

@@ -22,13 +22,13 @@ namespace {
 constexpr const char* kNormalizeImagesName = "normalize_images";
 constexpr std::size_t kImageDims = 3;
 
-/// The dim of the channels in images of `dims`; unset where the data has to be seen first.
+/// The dim of the channels in images of `dims`; nullopt if only the data can tell.
 std::optional<ChannelDim> known_channels(const Dims& dims, const std::string& leaf, std::int64_t channels) {
   if (dims.back() == kUnknownDim || dims[dims.size() - kImageDims] == kUnknownDim) return std::nullopt;
   return find_channels(dims, channels, leaf);
 }
 
-/// The dims of `leaf` if it is images of a known number of dims; else null.
+/// The dims of `leaf` if it holds images with a known number of dims; else null.
 const Dims* image_dims(const LeafSpec& leaf, const ImageNormalization& normalization) {
   const auto* const dense = std::get_if<TensorSpec>(&leaf);
   if (dense == nullptr || !dense->shape) return nullptr;
@@ -74,6 +74,9 @@ std::string list_of(const std::vector<double>& values) {
   return text.str() + "]";
 }
 
+/// Turns each uint8 leaf with at least three dims in a row into (byte / 255 - mean) / std for each channel,
+/// and moves the channels to the layout asked for; other leaves stay. Rows, batch size and random access are
+/// those of its input; the state is that of a row-wise `map`. A device may do the work after the copy.
 class NormalizeImagesNode final : public UnaryNode {
  public:
   NormalizeImagesNode(NodePtr input, std::vector<double> mean, std::vector<double> std, ImageOptions options)
@@ -120,7 +123,7 @@ class NormalizeImagesNode final : public UnaryNode {
   }
 
  private:
-  /// Whether a device can do the work: batches of images whose channels are known before the data is seen,
+  /// Returns whether a device can do the work: for batches of images whose channels are known from the spec,
   /// so that no row can fail there.
   bool suits_devices() const {
     const SpecPtr before = input().spec();
@@ -134,8 +137,8 @@ class NormalizeImagesNode final : public UnaryNode {
     return true;
   }
 
-  /// The same as a `map` over whole batches, whose rows are independent; also where a device does the work,
-  /// so that positions look alike.
+  /// Returns the op as a row-wise `map`. If a device does the work, the map passes elements on, so that
+  /// states are the same in both cases.
   NodePtr mapped(const IterContext& context) const {
     const auto& left = context.execution->left_to_devices;
     const bool elsewhere = std::find(left.begin(), left.end(), this) != left.end();

@@ -14,9 +14,11 @@
 namespace torch_distinput {
 namespace {
 
-/// Elements of an inner dataset that are read ahead, at least: waking a thread costs as much as many of them.
+/// The fewest elements of a dataset to read ahead: waking a thread costs as much as reading many elements.
 constexpr std::int64_t kMinAhead = 16;
 
+/// The interleave whose datasets are read ahead by threads; `next` and the input run in the consumer's
+/// thread.
 class ParallelInterleave final : public Iterator {
  public:
   ParallelInterleave(IteratorPtr input, DatasetFunctionPtr function, InterleaveTurns turns,
@@ -61,7 +63,7 @@ class ParallelInterleave final : public Iterator {
     State::List slots;
     for (const InnerReaderPtr& slot : slots_)
       slots.push_back(slot == nullptr ? State() : slot->saved().save());
-    // What waits for a slot counts as not read yet.
+    // Datasets that wait for a slot count as not read: the input is saved before the first of them.
     State state;
     state.set("input", waiting_.empty() ? input_->save() : waiting_.front()->saved().before);
     state.set("number", waiting_.empty() ? number_ : waiting_.front()->saved().number);
@@ -101,7 +103,7 @@ class ParallelInterleave final : public Iterator {
     }
   }
 
-  /// Begins with the datasets of the next elements, one for each empty slot and one more.
+  /// Starts the datasets of the next elements, one for each empty slot and at least one.
   void read_ahead() {
     while (!ended_ && waiting_.size() < std::max<std::size_t>(1, slots_.size() - open())) {
       State before = input_->save();
@@ -134,13 +136,14 @@ class ParallelInterleave final : public Iterator {
     }
   }
 
-  /// The order may change: the turn goes to the next slot that has something.
+  /// Gives the turn to the next slot that has a result ready, which may change the order.
   void turn_to_ready() {
     const std::size_t slot = readers_->wait_any(slots_, cycle_.slot());
     if (slot != cycle_.slot()) cycle_.go_to(slot);
   }
 
-  /// Empties a slot that has nothing more. One whose function failed counts as never filled.
+  /// Empties a slot whose dataset has ended or failed. If the function failed, the slot counts as never
+  /// filled and keeps its turn.
   void leave(InnerReaderPtr& slot, const InnerReaders::Taken& taken) {
     slot = nullptr;
     if (taken.error == nullptr) {
@@ -159,7 +162,7 @@ class ParallelInterleave final : public Iterator {
     input_->load(saved.before);
     std::optional<Element> element = input_->next();
     TORCH_CHECK_VALUE(element, function_->call(), ": the saved position is in the dataset of element ",
-                      saved.number, ", which the input no longer has.");
+                      saved.number, ", but the input ended before it.");
     return std::make_shared<InnerReader>(std::move(saved), std::move(*element));
   }
 
@@ -170,9 +173,9 @@ class ParallelInterleave final : public Iterator {
   std::int64_t threads_;
   bool ordered_;
   std::vector<InnerReaderPtr> slots_;
-  std::deque<InnerReaderPtr> waiting_;  ///< for a slot, in the input's order
-  std::int64_t number_ = 0;             ///< of the input's next element
-  bool ended_ = false;                  ///< nothing more is read from the input
+  std::deque<InnerReaderPtr> waiting_;  ///< datasets that wait for a slot, in the input's order
+  std::int64_t number_ = 0;             ///< the number of the input's next element
+  bool ended_ = false;                  ///< the input has ended or failed
   SkipBudget budget_;
   std::unique_ptr<InnerReaders> readers_;  ///< null before the first `next`
 };

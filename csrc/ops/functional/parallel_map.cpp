@@ -12,7 +12,7 @@
 namespace torch_distinput {
 namespace {
 
-/// The result of a call that is done; nullopt if it failed and is skipped.
+/// Returns the result of a finished call; nullopt if it failed and is skipped.
 std::optional<Element> result(MapCall& call, SkipBudget& budget) {
   if (call.error == nullptr) {
     budget.pass();
@@ -26,7 +26,7 @@ std::optional<Element> result(MapCall& call, SkipBudget& budget) {
   return std::nullopt;
 }
 
-/// `kNextDone` says which of the calls under way is delivered next.
+/// `kNextDone` returns the call that is delivered next.
 template <MapCallPtr (MapCalls::*kNextDone)()>
 class ParallelMap final : public Iterator {
  public:

@@ -9,15 +9,16 @@
 
 namespace torch_distinput {
 
-/// Iterators of a `map` in the sequential path with up to `calls` calls at a time: a
-/// user function on `calls` threads of its own, a native one on the execution context's
-/// arena. The input is read by the consumer's thread, never by others.
+/// \file
+/// The iterators of a `map` on the sequential path with `calls` calls at a time: a user function runs on
+/// `calls` threads of its own, a native one on the arena of the execution context. Only the consumer's thread
+/// reads the input.
 
-/// Results and errors in the order of the input.
+/// Yields results and errors in the order of the input.
 IteratorPtr ordered_parallel_map(IteratorPtr input, std::shared_ptr<const MapFunction> function,
                                  std::int64_t calls, const IterContext& context);
 
-/// Results as they come.
+/// Yields results and errors in the order in which calls finish.
 IteratorPtr unordered_parallel_map(IteratorPtr input, std::shared_ptr<const MapFunction> function,
                                    std::int64_t calls, const IterContext& context);
 

@@ -5,7 +5,8 @@
 
 namespace torch_distinput {
 
-/// `node` without the places that only mark where policy HINT shards: for a look at an element before that.
+/// Returns `node` without the ops that only mark where policy HINT shards, so that its first element can be
+/// read before the shards are known.
 NodePtr without_shard_marks(const NodePtr& node);
 
 }  // namespace torch_distinput

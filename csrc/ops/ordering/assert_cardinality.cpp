@@ -20,6 +20,7 @@ std::string text(std::int64_t cardinality) {
   return cardinality == kInfiniteCardinality ? "an infinite number of" : std::to_string(cardinality);
 }
 
+/// Counts elements, and throws at the first one too many or at an early end. The state has the count.
 class CountingIterator final : public Iterator {
  public:
   CountingIterator(IteratorPtr input, std::int64_t expected)
@@ -54,6 +55,9 @@ class CountingIterator final : public Iterator {
   std::int64_t elements_ = 0;
 };
 
+/// As tf.data's assert_cardinality: elements, rows and batch size are the input's, and the cardinality is the
+/// one given. Random access if the input has it and its size is right; else sequential, because the error
+/// must come at the element that is one too many. Sharding by file leaves the op out, as in tf.data.
 class AssertCardinalityNode final : public UnaryNode {
  public:
   AssertCardinalityNode(NodePtr input, std::int64_t expected)
@@ -69,7 +73,7 @@ class AssertCardinalityNode final : public UnaryNode {
   std::int64_t cardinality() const override { return expected_; }
   Traits traits() const override { return {.pass_through = true, .asserts_size = true}; }
 
-  /// A plan knows its size: where it is the right one there is nothing to check.
+  /// A plan knows its size; if that is right, there is nothing to check.
   PlanPtr plan(const IterContext& context) const override {
     PlanPtr elements = input().plan(context.input(0));
     const std::int64_t size = expected_ == kInfiniteCardinality ? kEndless : expected_;

@@ -14,7 +14,7 @@
 namespace torch_distinput::ops {
 namespace {
 
-/// Wraps around where int64 ends.
+/// Wraps around at the end of int64.
 std::int64_t add(std::int64_t start, std::int64_t position) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(start) + static_cast<std::uint64_t>(position));
 }
@@ -25,6 +25,7 @@ Element numbered(std::int64_t number, Element element, BufferPool& pool) {
   return Element::tuple({Element(std::move(scalar)), std::move(element)});
 }
 
+/// The numbers are a leaf of their own, computed from positions.
 class EnumeratePlan final : public Plan {
  public:
   EnumeratePlan(PlanPtr input, std::int64_t start, std::shared_ptr<BufferPool> pool)
@@ -66,6 +67,7 @@ class EnumeratePlan final : public Plan {
   std::optional<RowLayout> layout_;
 };
 
+/// The state is the input's, and the number of elements.
 class EnumerateIterator final : public Iterator {
  public:
   EnumerateIterator(IteratorPtr input, std::int64_t start, std::shared_ptr<BufferPool> pool)
@@ -97,6 +99,8 @@ class EnumerateIterator final : public Iterator {
   std::int64_t position_ = 0;
 };
 
+/// As tf.data's enumerate: pairs (int64 number, element), numbered in the order of this epoch. Without a
+/// batch size, because the number is a scalar. Random access if the input has it.
 class EnumerateNode final : public UnaryNode {
  public:
   EnumerateNode(NodePtr input, std::int64_t start) : UnaryNode(std::move(input)), start_(start) {}

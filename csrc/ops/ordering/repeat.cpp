@@ -19,11 +19,12 @@ namespace torch_distinput::ops {
 namespace {
 
 constexpr std::int64_t kForEver = -1;
-/// Rounds whose plans are kept: read-ahead spans few, a shuffle over the rounds many.
+/// The number of rounds whose plans are kept. Read-ahead spans few rounds; a shuffle after `repeat` spans
+/// many.
 constexpr std::size_t kRoundsKept = 8;
 
-/// Whether the order of batches is drawn, so that rounds may differ in rows: a shuffled `take` meets a short
-/// batch in one round and not in another.
+/// Returns whether the order of batches is drawn at random. Then rounds may differ in rows: a `take` of
+/// shuffled batches may get a short batch in one round and not in another.
 bool draws_batches(const Node& node) {
   if (node.traits().random && yields_batches(node)) return true;
   const std::vector<NodePtr> inputs = node.inputs();
@@ -31,6 +32,7 @@ bool draws_batches(const Node& node) {
                      [](const NodePtr& input) { return draws_batches(*input); });
 }
 
+/// Each round is a part with a plan of its own, made when it is needed.
 class RepeatPlan final : public PartPlan {
  public:
   RepeatPlan(NodePtr input, const IterContext& context, PlanPtr first, std::int64_t size)
@@ -75,10 +77,12 @@ class RepeatPlan final : public PartPlan {
       }
     }
     PlanPtr plan = input_->plan(context_.round(round).input(0));
-    // Such as a zip whose parts shuffle their batches, and so pair a short one with a full one now and then.
-    TORCH_CHECK_VALUE((plan->rows(0) == kUnknownRows) == (first_->rows(0) == kUnknownRows),
-                      "repeat: in round ", round, " of `", input_->describe(),
-                      "` the leaves of an element differ in rows, in round 0 they did not, or the reverse.");
+    // A zip of shuffled batches may pair a short batch with a full one in some rounds only.
+    TORCH_CHECK_VALUE(
+        (plan->rows(0) == kUnknownRows) == (first_->rows(0) == kUnknownRows),
+        "repeat: the leaves of each element must have equal numbers of rows in every round or in "
+        "none, but round ",
+        round, " of `", input_->describe(), "` differs from round 0 in that.");
     const std::lock_guard lock(rounds_mutex_);
     rounds_.emplace_front(round, plan);
     if (rounds_.size() > kRoundsKept) rounds_.pop_back();
@@ -90,14 +94,15 @@ class RepeatPlan final : public PartPlan {
   PlanPtr first_;
   std::int64_t round_size_;
   std::int64_t size_;
-  bool rounds_differ_;  ///< in rows
+  bool rounds_differ_;  ///< rounds may differ in their number of rows
 
   mutable std::mutex rounds_mutex_;
   mutable std::deque<std::pair<std::int64_t, PlanPtr>> rounds_;
   mutable std::mutex totals_mutex_;
-  mutable std::vector<std::int64_t> totals_{0};  ///< rows before each round
+  mutable std::vector<std::int64_t> totals_{0};  ///< the rows before each round, as far as it is known
 };
 
+/// The state is the number of the round, and the input's state in it.
 class RepeatIterator final : public Iterator {
  public:
   RepeatIterator(NodePtr input, const IterContext& context, std::int64_t count)
@@ -110,7 +115,7 @@ class RepeatIterator final : public Iterator {
         empty_ = false;
         return element;
       }
-      // Repeating nothing for ever yields nothing.
+      // An endless repeat ends after an empty round, as in tf.data.
       if (empty_ && count_ == kForEver) return std::nullopt;
       input_.reset();
       empty_ = true;
@@ -135,7 +140,7 @@ class RepeatIterator final : public Iterator {
     const State& input = saved.at("input");
     if (input.is_null()) return;
     TORCH_CHECK_VALUE(round_ != count_, "repeat: the saved `round` must be below ", count_,
-                      " where `input` is in it, but is ", round_, ".");
+                      " if the saved `input` is not null, but is ", round_, ".");
     open();
     input_->load(input);
   }
@@ -148,9 +153,11 @@ class RepeatIterator final : public Iterator {
   std::int64_t count_;
   IteratorPtr input_;  ///< null before the first element of a round
   std::int64_t round_ = 0;
-  bool empty_ = true;  ///< the round has given nothing yet
+  bool empty_ = true;  ///< the round has not yielded an element yet
 };
 
+/// As tf.data's repeat: every round reads the input again, with random orders of its own where ops reshuffle;
+/// batches keep their size. Random access if the input has it, also without end.
 class RepeatNode final : public UnaryNode {
  public:
   RepeatNode(NodePtr input, std::int64_t count) : UnaryNode(std::move(input)), count_(count) {}
@@ -200,7 +207,8 @@ class RepeatNode final : public UnaryNode {
 NodePtr repeat(NodePtr input, std::optional<std::int64_t> count) {
   const std::int64_t rounds = count.value_or(kForEver);
   TORCH_CHECK_VALUE(rounds >= 0 || rounds == kForEver,
-                    "repeat: `count` must be at least 0, or None or -1 for ever, but is ", rounds, ".");
+                    "repeat: `count` must be at least 0, or None or -1 to repeat without end, but is ",
+                    rounds, ".");
   return std::make_shared<RepeatNode>(std::move(input), rounds);
 }
 

@@ -23,6 +23,7 @@ std::span<const std::int64_t> numbers(const at::Tensor& indices) {
   return {indices.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(indices.numel())};
 }
 
+/// Replaces a position by the index there.
 class SelectPlan final : public IndexPlan {
  public:
   SelectPlan(PlanPtr input, at::Tensor indices) : IndexPlan(std::move(input)), indices_(std::move(indices)) {}
@@ -37,7 +38,8 @@ class SelectPlan final : public IndexPlan {
   at::Tensor indices_;
 };
 
-/// Keeps what it has read, because any element may be asked for again.
+/// Keeps all elements it has read, because any of them may be selected again. The state is the number of
+/// elements handed out; after a restore the input is read again.
 class SelectIterator final : public Iterator {
  public:
   SelectIterator(IteratorPtr input, at::Tensor indices)
@@ -73,13 +75,15 @@ class SelectIterator final : public Iterator {
   std::size_t position_ = 0;
 };
 
+/// The elements at given indices, in that order, as often as they occur, as torch.utils.data.Subset. Batches
+/// keep their size. Random access if the input has it.
 class SelectNode final : public UnaryNode {
  public:
   SelectNode(NodePtr input, at::Tensor indices) : UnaryNode(std::move(input)), indices_(std::move(indices)) {}
 
   std::string_view name() const override { return "select"; }
   std::string describe() const override { return "select(" + std::to_string(indices_.numel()) + " indices)"; }
-  /// Tells other indices apart.
+  /// With a hash of the indices, so that other indices are another pipeline.
   std::string identity() const override {
     Hash hash;
     for (const std::int64_t index : numbers(indices_)) hash.add_word(static_cast<std::uint64_t>(index));
@@ -91,7 +95,8 @@ class SelectNode final : public UnaryNode {
     return select(std::move(inputs.at(0)), indices_);
   }
   std::int64_t cardinality() const override { return indices_.numel(); }
-  /// Indices count the elements of the whole input: no shard of files may stand before it.
+  /// Not pass-through: indices refer to the elements of the whole input, so files must not be sharded before
+  /// it.
   Traits traits() const override { return {}; }
 
   PlanPtr plan(const IterContext& context) const override {
@@ -112,7 +117,7 @@ NodePtr select(NodePtr input, const at::Tensor& indices) {
   TORCH_CHECK_TYPE(indices.scalar_type() == at::kLong && indices.dim() == 1,
                    "select: `indices` must be an int64 tensor of one dimension, but has ", indices.dim(),
                    " of ", indices.scalar_type(), ".");
-  // A copy: what was found in range here is trusted while rows are read.
+  // A copy, because indices that are checked here are trusted while rows are read.
   at::Tensor own = indices.clone(at::MemoryFormat::Contiguous);
   if (own.numel() > 0) {
     const auto chosen = numbers(own);

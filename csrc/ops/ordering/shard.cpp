@@ -14,6 +14,7 @@
 namespace torch_distinput::ops {
 namespace {
 
+/// Position p of the shard is position p * `num_shards` + `index` of the input.
 class ShardPlan final : public IndexPlan {
  public:
   ShardPlan(PlanPtr input, std::int64_t num_shards, std::int64_t index)
@@ -34,6 +35,7 @@ class ShardPlan final : public IndexPlan {
   std::int64_t index_;
 };
 
+/// The state is the input's, and the number of elements read from it.
 class ShardIterator final : public Iterator {
  public:
   ShardIterator(IteratorPtr input, std::int64_t num_shards, std::int64_t index, bool require_non_empty)
@@ -67,7 +69,8 @@ class ShardIterator final : public Iterator {
   }
 
  private:
-  /// Every shard must get an element: reads on until one has been seen for each.
+  /// Reads on until the input has yielded an element for each shard. Throws InvalidArgumentError if it ends
+  /// before.
   void finish_first_round() {
     for (; consumed_ < num_shards_; ++consumed_) {
       if (input_->next()) continue;
@@ -87,6 +90,8 @@ class ShardIterator final : public Iterator {
   std::int64_t consumed_ = 0;
 };
 
+/// As tf.data's shard: elements k with k mod `num_shards` == `index`, whole, so batches keep their size.
+/// Random access if the input has it.
 class ShardNode final : public UnaryNode {
  public:
   ShardNode(NodePtr input, std::int64_t num_shards, std::int64_t index, bool require_non_empty)
@@ -112,7 +117,7 @@ class ShardNode final : public UnaryNode {
   PlanPtr plan(const IterContext& context) const override {
     PlanPtr all = input().plan(context.input(0));
     if (all == nullptr) return nullptr;
-    // The iterator raises the error about too few elements, when it is asked for the first one.
+    // With too few elements there is no plan: the iterator throws the error at its first `next`.
     if (require_non_empty_ && index_ < all->size() && all->size() < num_shards_) return nullptr;
     return std::make_shared<ShardPlan>(std::move(all), num_shards_, index_);
   }
@@ -128,7 +133,7 @@ class ShardNode final : public UnaryNode {
   bool require_non_empty_;
 };
 
-/// `shard(SHARD_HINT, 0)`: the place where policy HINT puts a shard.
+/// `shard(SHARD_HINT, 0)` of tf.data: marks where policy HINT puts a shard. It cannot be read.
 class ShardHintNode final : public UnaryNode {
  public:
   explicit ShardHintNode(NodePtr input) : UnaryNode(std::move(input)) {}
@@ -138,7 +143,7 @@ class ShardHintNode final : public UnaryNode {
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return std::make_shared<ShardHintNode>(std::move(inputs.at(0)));
   }
-  /// As recorded: the original divides by the marker, which is -1, and so do the batches after it.
+  /// As recorded from tf.data, which divides by the marker, -1; batches after it divide the negative number.
   std::int64_t cardinality() const override {
     const std::int64_t all = input().cardinality();
     return all < 0 ? all : -all;

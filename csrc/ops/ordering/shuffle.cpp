@@ -20,6 +20,7 @@ constexpr std::int64_t kWidestWindow = std::int64_t{1} << 61;
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 62;
 
 template <class Order>
+/// Maps positions through `Order`, a keyed permutation.
 class ShufflePlan final : public IndexPlan {
  public:
   ShufflePlan(PlanPtr input, Order order) : IndexPlan(std::move(input)), order_(std::move(order)) {}
@@ -31,7 +32,7 @@ class ShufflePlan final : public IndexPlan {
   Order order_;
 };
 
-/// `context` with an execution context that raises errors instead of skipping rows.
+/// Returns `context` with an execution context that raises errors instead of skipping rows.
 IterContext raising(const IterContext& context) {
   IterContext result = context;
   auto execution = std::make_shared<ExecutionContext>(*context.execution);
@@ -40,8 +41,8 @@ IterContext raising(const IterContext& context) {
   return result;
 }
 
-/// Whether `node` yields the rows of a plan in order, except for rows that fail: nothing in between counts
-/// rows.
+/// Returns whether `node` yields the elements of a plan in order, except for those that fail and are skipped:
+/// no op in between depends on the number of an element.
 bool only_drops_failures(const Node& node, const IterContext& context) {
   if (node.plan(context) != nullptr) return true;
   if (!node.traits().fallible && !node.identity().empty()) return false;
@@ -49,7 +50,7 @@ bool only_drops_failures(const Node& node, const IterContext& context) {
   return inputs.empty() || (inputs.size() == 1 && only_drops_failures(*inputs.front(), context.input(0)));
 }
 
-/// The node nearest to the source that has no plan.
+/// Returns the node nearest to the source that has no plan.
 const Node& first_without_plan(const Node& node, const IterContext& context) {
   const std::vector<NodePtr> inputs = node.inputs();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -63,6 +64,10 @@ std::string none_or(const std::optional<std::int64_t>& value) {
   return value ? std::to_string(*value) : "None";
 }
 
+/// In the place of tf.data's shuffle: the order is a keyed permutation of all positions, or of overlapping
+/// windows of `buffer_size`, a pure function of seed, epoch and position, so random access and state are
+/// O(1). Elements stay whole, so batches keep their size. `reshuffle_each_iteration` means what it means in
+/// tf.data.
 class ShuffleNode final : public UnaryNode {
  public:
   ShuffleNode(NodePtr input, ShuffleOptions options) : UnaryNode(std::move(input)), options_(options) {}
@@ -107,11 +112,9 @@ class ShuffleNode final : public UnaryNode {
 
  private:
   [[noreturn]] void refuse(const IterContext& below) const {
-    C10_THROW_ERROR(ValueError,
-                    "shuffle: a full shuffle needs random access, but `" +
-                        first_without_plan(input(), below).describe() +
-                        "` yields its elements one after the other; give `buffer_size`, or shuffle "
-                        "before it.");
+    C10_THROW_ERROR(ValueError, "shuffle: a full shuffle needs random access, but `" +
+                                    first_without_plan(input(), below).describe() +
+                                    "` can only be read in order; give `buffer_size`, or shuffle before it.");
   }
 
   std::int64_t window() const { return std::min(*options_.buffer_size, kWidestWindow); }

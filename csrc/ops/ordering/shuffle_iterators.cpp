@@ -18,10 +18,10 @@ namespace {
 
 constexpr const char* kShuffleIteratorsName = "shuffle";
 
-/// A stage 0 window: elements that were read and not handed out yet.
+/// A window of stage 0 whose elements have been read.
 struct HeldWindow {
   std::int64_t begin;
-  State before;  ///< the input's position before its first element
+  State before;  ///< the input's state before the first element
   std::vector<Element> elements;
   Permutation permutation;
 
@@ -63,13 +63,13 @@ class WindowedShuffleIterator final : public Iterator {
   }
 
  private:
-  /// Where the first stage 0 window begins that the element at `position_` may come from.
+  /// The begin of the first stage 0 window that the element at `position_` may come from.
   std::int64_t first_needed() const {
     return WindowedPermutation::window_begin(window_, 0,
                                              WindowedPermutation::window_begin(window_, 1, position_));
   }
 
-  /// Reads what the stage 1 window at `position_` draws from. At the end it is empty.
+  /// Reads the elements of the stage 1 window at `position_`; at the end of the input the window is empty.
   void enter_shifted_window() {
     const std::int64_t first = first_needed();
     while (!held_.empty() && held_.front().begin < first) held_.pop_front();
@@ -104,7 +104,7 @@ class WindowedShuffleIterator final : public Iterator {
 
   std::int64_t position_ = 0;  ///< elements handed out
   std::deque<HeldWindow> held_;
-  std::int64_t read_ = 0;  ///< elements read; the end once `ended_`
+  std::int64_t read_ = 0;  ///< elements read; the length of the input once `ended_`
   bool ended_ = false;
 
   // The stage 1 window in use.
@@ -148,7 +148,7 @@ class BufferedShuffleIterator final : public Iterator {
   std::uint64_t key_;
   std::int64_t position_ = 0;
   std::vector<Element> elements_;
-  std::optional<Permutation> permutation_;  ///< unset until all is read
+  std::optional<Permutation> permutation_;  ///< unset until all elements are read
 };
 
 class SkippingShuffleIterator final : public Iterator {

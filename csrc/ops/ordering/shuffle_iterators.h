@@ -6,21 +6,21 @@
 #include "torch_distinput/node.h"
 
 /// \file
-/// The sequential path of `shuffle`: iterators that give the order that the plan gives.
+/// The sequential path of `shuffle`: iterators that yield elements in the order of the plan.
 
 namespace torch_distinput {
 
-/// Shuffles in windows (see `WindowedPermutation`), also where the length is not
-/// known. Holds at most two windows of elements; a saved position has the input's
-/// position at the first element held. REQUIRES: 1 <= `window` <= 2^61.
+/// Shuffles in windows (see `WindowedPermutation`), also an input of unknown length. Holds at most two
+/// windows of elements. The state has no elements: it is the position, and the input's state before the first
+/// window needed. REQUIRES: 1 <= `window` <= 2^61.
 IteratorPtr windowed_shuffle_iterator(IteratorPtr input, std::int64_t window, std::uint64_t key);
 
-/// A full shuffle of an input that can only be read in order: holds all of it.
-/// A restart reads it again.
+/// A full shuffle of an input that can only be read in order. Holds all of its elements; after a restore they
+/// are read again.
 IteratorPtr buffered_shuffle_iterator(NodePtr input, const IterContext& input_context, std::uint64_t key);
 
-/// A full shuffle of a plan whose rows may fail where the options say to skip:
-/// reads rows in shuffled order and drops those that fail. `op` names it in messages.
+/// A full shuffle of a plan, for options that skip elements that fail: reads elements in shuffled order and
+/// drops those that fail. `op` is the name for messages.
 IteratorPtr skipping_shuffle_iterator(PlanPtr rows, const IterContext& context, std::uint64_t key,
                                       const std::string& op);
 

@@ -14,6 +14,7 @@
 namespace torch_distinput::ops {
 namespace {
 
+/// The state is the input's, and the number of elements skipped.
 class SkipIterator final : public Iterator {
  public:
   SkipIterator(IteratorPtr input, std::int64_t count) : input_(std::move(input)), count_(count) {}
@@ -52,6 +53,8 @@ class EmptyIterator final : public Iterator {
   void load(const State& state) override { StateReader(state, "skip"); }
 };
 
+/// As tf.data's skip: drops whole elements, so batches keep their size; -1 drops all. Random access if the
+/// input has it.
 class SkipNode final : public UnaryNode {
  public:
   SkipNode(NodePtr input, std::int64_t count) : UnaryNode(std::move(input)), count_(count) {}

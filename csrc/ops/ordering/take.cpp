@@ -14,6 +14,7 @@
 namespace torch_distinput::ops {
 namespace {
 
+/// The state is the input's, and the number of elements taken. Never reads the input beyond them.
 class TakeIterator final : public Iterator {
  public:
   TakeIterator(IteratorPtr input, std::int64_t count) : input_(std::move(input)), count_(count) {}
@@ -44,6 +45,8 @@ class TakeIterator final : public Iterator {
   std::int64_t taken_ = 0;
 };
 
+/// As tf.data's take: keeps whole elements, so batches keep their size; -1 keeps all. Random access if the
+/// input has it.
 class TakeNode final : public UnaryNode {
  public:
   TakeNode(NodePtr input, std::int64_t count) : UnaryNode(std::move(input)), count_(count) {}

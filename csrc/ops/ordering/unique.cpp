@@ -19,7 +19,8 @@ namespace {
 
 constexpr const char* kUniqueName = "unique";
 
-/// Remembers the elements it has seen. A saved position only counts them: they are read again.
+/// Keeps the bytes of all elements it has seen. The state is only the number of elements read; after a
+/// restore they are read again, since the bytes would be data in the state.
 class UniqueIterator final : public Iterator {
  public:
   explicit UniqueIterator(IteratorPtr input) : input_(std::move(input)), start_(input_->save()) {}
@@ -42,14 +43,14 @@ class UniqueIterator final : public Iterator {
     for (read_ = 0; read_ < wanted; ++read_) {
       poll();
       const std::optional<Element> element = input_->next();
-      TORCH_CHECK_VALUE(element, kUniqueName, ": the saved position is behind element ", wanted - 1,
+      TORCH_CHECK_VALUE(element, kUniqueName, ": the saved position is after element ", wanted - 1,
                         ", but the input ended after ", read_, ".");
       remember(*element);
     }
   }
 
  private:
-  /// False for one that was seen before.
+  /// Returns false if an equal element was seen before.
   bool remember(const Element& element) {
     for (std::size_t leaf = 0; leaf < element.leaves().size(); ++leaf) {
       const Leaf& value = element.leaves()[leaf];
@@ -62,10 +63,12 @@ class UniqueIterator final : public Iterator {
 
   IteratorPtr input_;
   State start_;
-  std::int64_t read_ = 0;  ///< elements of the input
+  std::int64_t read_ = 0;  ///< elements read from the input
   std::unordered_set<std::string> seen_;
 };
 
+/// As tf.data's unique: keeps the first of equal elements (structure, dtypes, shapes and bytes). Sequential,
+/// of unknown cardinality, without a batch size.
 class UniqueNode final : public UnaryNode {
  public:
   using UnaryNode::UnaryNode;
@@ -75,7 +78,7 @@ class UniqueNode final : public UnaryNode {
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override { return unique(std::move(inputs.at(0))); }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
   std::optional<std::int64_t> batch_size() const override { return std::nullopt; }
-  /// Sharding by file cannot look through it: it must see all elements.
+  /// Not pass-through: the op must see all elements, so files must not be sharded before it.
   Traits traits() const override { return {}; }
 
   IteratorPtr iterate(const IterContext& context) const override {

@@ -16,12 +16,13 @@
 #include "torch_distinput/dataset.h"
 #include "torch_distinput/testing.h"
 
-/// What the tests of the ops share: pipelines of int64 elements read as plain numbers.
+/// Helpers for the tests of ops: pipelines of int64 elements whose elements are read as plain numbers.
 namespace torch_distinput::op_testing {
 
+/// The items of one element, or of a whole dataset.
 using Values = std::vector<std::int64_t>;
 
-/// The int64 items of all leaves, one leaf after the other.
+/// The int64 items of all leaves, in the order of the leaves.
 inline Values items(const Element& element) {
   Values values;
   for (std::size_t leaf = 0; leaf < element.leaves().size(); ++leaf) {
@@ -32,7 +33,7 @@ inline Values items(const Element& element) {
   return values;
 }
 
-/// The items of each of the next elements of `iterator`, at most `most`.
+/// The items of each of the next elements of `iterator`, up to `most` elements.
 inline std::vector<Values> elements(Iterator& iterator, std::size_t most = 1000) {
   std::vector<Values> result;
   while (result.size() < most) {
@@ -43,6 +44,7 @@ inline std::vector<Values> elements(Iterator& iterator, std::size_t most = 1000)
   return result;
 }
 
+/// The items of each element of `dataset`.
 inline std::vector<Values> elements(const Dataset& dataset, IterateOptions options = {.epoch = 0}) {
   DatasetIterator iterator = dataset.iterate(options);
   return elements(iterator);
@@ -56,26 +58,29 @@ inline Values values(const Dataset& dataset, IterateOptions options = {.epoch = 
   return result;
 }
 
+/// All items of all elements, read on the sequential path.
 inline Values stream_values(const Dataset& dataset) {
   return values(dataset, {.epoch = 0, .stream_only = true});
 }
 
+/// `values` in ascending order.
 inline Values sorted(Values values) {
   std::sort(values.begin(), values.end());
   return values;
 }
 
-/// begin, begin + 1, ... up to but without `end`.
+/// The numbers from `begin` up to, but not including, `end`.
 inline Values numbers(std::int64_t begin, std::int64_t end) {
   Values result;
   for (std::int64_t value = begin; value < end; ++value) result.push_back(value);
   return result;
 }
 
+/// The number in an element that is an int64 scalar, and the element of a number.
 inline std::int64_t scalar(const Element& element) { return element.tensor().item<std::int64_t>(); }
 inline Element scalar(std::int64_t value) { return at::scalar_tensor(value, at::kLong); }
 
-/// 0, 1, ... `size` - 1 from a source without random access.
+/// A dataset of 0, 1, ..., `size` - 1 without random access.
 inline Dataset generated(std::int64_t size) {
   const auto open = [size] {
     return [size, next = std::int64_t{0}]() mutable -> std::optional<Element> {
@@ -86,13 +91,13 @@ inline Dataset generated(std::int64_t size) {
   return Dataset::from_generator(open, {Structure::leaf(), {TensorSpec{Dims{}, at::kLong}}});
 }
 
-/// The plan of epoch 0, or null.
+/// The plan of epoch 0; null if there is none.
 inline PlanPtr plan_of(const Dataset& dataset) {
   return dataset.node()->plan(
       epoch_context(make_execution_context(dataset.options()), 1, 0, /*stream_only=*/false));
 }
 
-/// A function that counts as user: it may block.
+/// A function that counts as user code, which may block.
 class UserFunction final : public Function {
  public:
   explicit UserFunction(std::function<Element(Element)> function) : function_(std::move(function)) {}
@@ -106,23 +111,25 @@ class UserFunction final : public Function {
   std::function<Element(Element)> function_;
 };
 
+/// `function` as user code.
 inline FunctionPtr runs_user_code(std::function<Element(Element)> function) {
   return std::make_shared<UserFunction>(std::move(function));
 }
 
+/// Options that skip rows that fail.
 inline Options skipping(Skip limits = {}) {
   Options options;
   options.skip = limits;
   return options;
 }
 
-/// What every op obeys: positions can be saved anywhere, both paths agree.
+/// Checks the laws of every op: it can be resumed from any position, and both paths yield the same elements.
 inline void expect_laws(const Dataset& dataset) {
   EXPECT_NO_THROW(testing::assert_resumable(dataset));
   EXPECT_NO_THROW(testing::assert_paths_agree(dataset));
 }
 
-/// The message of the `Error` that `call` throws; a test failure if it throws none.
+/// Returns the message of the `Error` that `call` throws. The test fails if it throws none.
 template <class Error, class Call>
 std::string error_of(Call call) {
   try {

@@ -19,11 +19,12 @@ constexpr std::int64_t kMaxElements = 24;
 struct Pipeline {
   Dataset dataset;
   std::string text;
-  std::int64_t size = 0;      ///< of the source
-  int depth = 0;              ///< how often its elements are batched
-  bool only_permutes = true;  ///< every number of the source comes out once
+  std::int64_t size = 0;      ///< the number of elements of the source
+  int depth = 0;              ///< the number of batch dims of its elements
+  bool only_permutes = true;  ///< it yields every number of the source exactly once
 };
 
+/// Builds random pipelines, the same ones for the same seed.
 class Builder {
  public:
   explicit Builder(std::uint32_t seed) : random_(seed) {}
@@ -84,7 +85,7 @@ class Builder {
   }
   void batch(Pipeline& p) {
     const std::int64_t size = number(1, 5);
-    // What a batch of unequal batches would be is refused.
+    // A batch of unequal batches is an error, so batches are not batched again.
     if (p.depth > 0) return;
     const bool drop = number(0, 3) == 0;
     append(p, p.dataset.batch(size, {.drop_remainder = drop}),
@@ -170,7 +171,7 @@ class Builder {
   std::mt19937 random_;
 };
 
-/// Calls `check` with many random pipelines.
+/// Calls `check` with kPipelines random pipelines, up to the first failure.
 void for_random_pipelines(const std::function<void(const Pipeline&)>& check) {
   for (std::uint32_t seed = 0; seed < kPipelines; ++seed) {
     const Pipeline pipeline = Builder(seed).build();
@@ -180,7 +181,7 @@ void for_random_pipelines(const std::function<void(const Pipeline&)>& check) {
   }
 }
 
-TEST(RandomPipelines, RunEquallyInBothPaths) {
+TEST(RandomPipelines, YieldTheSameElementsOnBothPaths) {
   for_random_pipelines(
       [](const Pipeline& p) { EXPECT_NO_THROW(testing::assert_paths_agree(p.dataset, kMaxElements)); });
 }
@@ -190,7 +191,7 @@ TEST(RandomPipelines, CanBeResumedAnywhere) {
       [](const Pipeline& p) { EXPECT_NO_THROW(testing::assert_resumable(p.dataset, true, kMaxElements)); });
 }
 
-TEST(RandomPipelines, GiveEveryNumberOnceWhereOnlyTheOrderChanges) {
+TEST(RandomPipelines, YieldEveryNumberOnceIfOnlyTheOrderChanges) {
   int checked = 0;
   for_random_pipelines([&](const Pipeline& p) {
     if (!p.only_permutes) return;
@@ -200,7 +201,7 @@ TEST(RandomPipelines, GiveEveryNumberOnceWhereOnlyTheOrderChanges) {
   EXPECT_GT(checked, kPipelines / 20);
 }
 
-TEST(RandomPipelines, GiveTheSameElementsWithAnyNumberOfThreads) {
+TEST(RandomPipelines, YieldTheSameElementsWithAnyNumberOfThreads) {
   for_random_pipelines([](const Pipeline& p) {
     const IterateOptions run = {.epoch = 2, .seed = 3};
     const std::vector<Values> expected = elements(p.dataset, run);
@@ -212,7 +213,7 @@ TEST(RandomPipelines, GiveTheSameElementsWithAnyNumberOfThreads) {
   });
 }
 
-TEST(RandomPipelines, CountTheirElements) {
+TEST(RandomPipelines, HaveAsManyElementsAsTheirCardinality) {
   for_random_pipelines([](const Pipeline& p) {
     const std::int64_t promised = p.dataset.cardinality();
     if (promised < 0) return;

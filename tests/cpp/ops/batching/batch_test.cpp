@@ -25,7 +25,7 @@ TEST(Batch, MakesRowsOfElements) {
   EXPECT_EQ(dataset.cardinality(), 3);
 }
 
-TEST(Batch, DropsAShortLastBatchWhenAsked) {
+TEST(Batch, DropsAShortLastBatchWithDropRemainder) {
   const Dataset dataset = Dataset::range(10).batch(4, {.drop_remainder = true});
   const std::vector<Values> expected{{0, 1, 2, 3}, {4, 5, 6, 7}};
   EXPECT_EQ(elements(dataset), expected);
@@ -51,7 +51,7 @@ TEST(Batch, OfBatchesKeepsTheInnerRows) {
   EXPECT_EQ(iterator.next()->tensor().sizes(), at::IntArrayRef({3, 2}));
 }
 
-TEST(Batch, OfUnequalBatchesSaysWhatToDo) {
+TEST(Batch, RefusesUnequalBatchesAndSaysWhatToDo) {
   const Dataset dataset = Dataset::range(3).batch(2).batch(2);
   EXPECT_EQ(error_of<c10::ValueError>([&] { elements(dataset); }),
             "batch: the element must have one shape, but is (2,) in element 0 of the batch and (1,) in "
@@ -72,14 +72,14 @@ TEST(Batch, OfEndlessDataIsEndless) {
   EXPECT_EQ(elements(iterator, 3), (std::vector<Values>{{0, 1, 2, 0}, {1, 2, 0, 1}, {2, 0, 1, 2}}));
 }
 
-TEST(Batch, OfNothingIsNothing) { EXPECT_TRUE(elements(Dataset::range(0).batch(4)).empty()); }
+TEST(Batch, OfAnEmptyDatasetIsEmpty) { EXPECT_TRUE(elements(Dataset::range(0).batch(4)).empty()); }
 
 TEST(Batch, BuildsRowsWithoutALayoutByStacking) {
   const Dataset dataset = Dataset::from_rows(std::make_shared<fakes::Rows>(5)).batch(2);
   EXPECT_EQ(elements(dataset), (std::vector<Values>{{0, 1}, {2, 3}, {4}}));
 }
 
-TEST(Batch, AsksForRowsOfAllSegmentsInOneGather) {
+TEST(Batch, TakesTheRowsOfAllSegmentsWithOneGather) {
   const PlanPtr plan = op_testing::plan_of(Dataset::range(10).batch(4));
   const std::array<Segment, 4> segments{Segment{2, 1, 2}, Segment{0, 0, 2}, Segment{0, 0, 2},
                                         Segment{1, 3, 3}};
@@ -128,7 +128,7 @@ TEST(Batch, GathersBatchesIntoSlots) {
   EXPECT_EQ(to, (Values{4, 5, 2, 3}));
 }
 
-TEST(Batch, PassesWishesForReadAheadOnInBatches) {
+TEST(Batch, CountsTheReadAheadOfItsInputInBatches) {
   EXPECT_EQ(op_testing::plan_of(Dataset::range(100).prefetch(10).batch(4))->traits().read_ahead, 3);
 }
 

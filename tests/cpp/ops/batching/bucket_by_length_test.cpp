@@ -28,14 +28,14 @@ TEST(BucketByLength, BatchesRowsOfSimilarLength) {
             (std::vector<Values>{{0}, {1, 1, 0, 2, 2, 2}, {4}, {5, 5, 0, 6, 6, 6}, {3, 3, 3, 3}}));
 }
 
-TEST(BucketByLength, MayLeaveOutWhatIsLeft) {
+TEST(BucketByLength, DropsShortBatchesWithDropRemainder) {
   BucketOptions options = kOptions;
   options.drop_remainder = true;
   EXPECT_EQ(elements(repeated_rows(4).bucket_by_length(length, options)),
             (std::vector<Values>{{0}, {1, 1, 0, 2, 2, 2}}));
 }
 
-TEST(BucketByLength, MayPadToTheBoundary) {
+TEST(BucketByLength, PadsToTheBoundaryIfAsked) {
   BucketOptions options{.bucket_boundaries = {3, 6}, .bucket_batch_sizes = {2, 1, 1}};
   options.padding_values = scalar(-1);
   options.pad_to_bucket_boundary = true;

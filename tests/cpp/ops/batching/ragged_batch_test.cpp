@@ -30,7 +30,7 @@ std::vector<Lengths> lengths(const Dataset& dataset, bool stream_only) {
   return batches;
 }
 
-TEST(RaggedBatch, MakesRowsOfVaryingLengthInBothPaths) {
+TEST(RaggedBatch, MakesRowsOfVaryingLengthOnBothPaths) {
   const std::vector<Lengths> wanted{{0, 1, 2}, {3, 0, 1}, {2}};
   EXPECT_EQ(lengths(rows_of_lengths(7).ragged_batch(3), false), wanted);
   EXPECT_EQ(lengths(rows_of_lengths(7).ragged_batch(3), true), wanted);
@@ -44,14 +44,14 @@ TEST(RaggedBatch, DropsAShortLastBatch) {
             "RaggedTensorSpec(shape=(3, None), dtype=torch.int64, ragged_rank=1)");
 }
 
-TEST(RaggedBatch, RowsOfEqualLengthAreRaggedToo) {
+TEST(RaggedBatch, MakesRowsOfEqualLengthRaggedToo) {
   const Dataset equal = Dataset::range(4).map([](const Element&) { return Element(at::zeros({2})); });
   EXPECT_EQ(to_string(equal.ragged_batch(2).element_spec()),
             "RaggedTensorSpec(shape=(None, None), dtype=torch.float32, ragged_rank=1)");
   EXPECT_EQ(lengths(equal.ragged_batch(2), false), (std::vector<Lengths>{{2, 2}, {2, 2}}));
 }
 
-TEST(RaggedBatch, RowsOfAStaticShapeAreStacked) {
+TEST(RaggedBatch, StacksRowsOfAStaticShape) {
   const Dataset fixed = Dataset::from_tensor_slices(Element(at::zeros({4, 3}))).ragged_batch(2);
   EXPECT_EQ(to_string(fixed.element_spec()), "TensorSpec(shape=(None, 3), dtype=torch.float32)");
   EXPECT_EQ(fixed.begin()->tensor().sizes(), at::IntArrayRef({2, 3}));

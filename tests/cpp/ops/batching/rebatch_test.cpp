@@ -34,16 +34,16 @@ TEST(Rebatch, EndsAfterAShortElement) {
   EXPECT_EQ(rebatched(1, 1, {2, 0}), (std::vector<Values>{{0}}));
 }
 
-TEST(Rebatch, GivesZeroSizesWhenTheDataEndsOnABorder) {
+TEST(Rebatch, YieldsZeroSizesAfterTheLastRowOnABorder) {
   EXPECT_EQ(rebatched(2, 2, {1, 0}), (std::vector<Values>{{0}, {}, {1}, {}}));
   EXPECT_EQ(rebatched(0, 2, {0, 2}), (std::vector<Values>{{}}));
 }
 
-TEST(Rebatch, DropsAShortElementWhenAsked) {
+TEST(Rebatch, DropsAShortElementWithDropRemainder) {
   EXPECT_EQ(rebatched(5, 2, {3}, true), (std::vector<Values>{{0, 1, 2}}));
 }
 
-TEST(Rebatch, GivesZeroRowsTheRealDims) {
+TEST(Rebatch, MakesZeroRowsWithTheRealDims) {
   const Dataset rows = Dataset::from_rows(std::make_shared<fakes::Rows>(3)).map([](const Element& row) {
     return Element(row.tensor().expand({2, 3}).contiguous());
   });
@@ -72,7 +72,7 @@ TEST(Rebatch, HidesTheBatchSize) {
   EXPECT_EQ(Dataset::range(8).batch(4).rebatch({2}).node()->batch_size(), std::nullopt);
 }
 
-TEST(Rebatch, RefusesSizesThatMakeNoSense) {
+TEST(Rebatch, RefusesBadSizes) {
   const Dataset batches = Dataset::range(4).batch(2);
   EXPECT_EQ(error_of<c10::ValueError>([&] { batches.rebatch({}); }),
             "rebatch: `batch_sizes` must not be empty.");

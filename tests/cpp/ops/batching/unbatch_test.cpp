@@ -28,7 +28,7 @@ TEST(Unbatch, DropsDimZeroOfTheSpec) {
   EXPECT_EQ(rows.unbatch().node()->batch_size(), std::nullopt);
 }
 
-TEST(Unbatch, PassesOverBatchesWithoutRows) {
+TEST(Unbatch, SkipsBatchesWithoutRows) {
   const Element none = at::zeros({0}, at::kLong);
   EXPECT_EQ(elements(batches_of({none, Element(at::arange(2, at::kLong)), none}).unbatch()),
             (std::vector<Values>{{0}, {1}}));

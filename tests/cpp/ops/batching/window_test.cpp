@@ -28,7 +28,7 @@ TEST(Window, HoldsConsecutiveValuesOfEachLeaf) {
   EXPECT_EQ(second, (std::vector<Values>{{10, 11}, {12, 13}, {14}}));
 }
 
-TEST(Window, FlattenedIsWhatBatchYields) {
+TEST(Window, FlattenedAndBatchedIsBatch) {
   const Dataset rows = Dataset::from_tensor_slices(Element(at::arange(14, at::kLong).reshape({7, 2})));
   const Dataset batches = rows.window(3).flat_map([](Element window) { return dataset_of(window).batch(3); });
   EXPECT_EQ(elements(batches), elements(rows.batch(3)));
@@ -43,7 +43,7 @@ TEST(Window, KnowsItsSpecAndLength) {
   EXPECT_EQ(Dataset::range(8).batch(2).window(2).node()->batch_size(), std::nullopt);
 }
 
-TEST(Window, CanBeReadSeveralTimesAndWrittenInto) {
+TEST(Window, CanBeReadSeveralTimesAndWrittenTo) {
   const Element window = *Dataset::range(3).window(3).iterate({.epoch = 0}).next();
   for (const Element& element : dataset_of(window)) element.tensor().fill_(7);
   expect_laws(dataset_of(window));

@@ -13,7 +13,7 @@ namespace {
 
 using namespace op_testing;
 
-/// `dataset` with its elements counted on their way.
+/// `dataset` with a map that counts the elements read.
 Dataset counted(const Dataset& dataset, const std::shared_ptr<std::atomic<int>>& count) {
   return dataset.map([count](Element element) {
     ++*count;
@@ -31,7 +31,7 @@ TEST(Cache, ReadsItsInputOnce) {
   }
 }
 
-TEST(Cache, RoundsOfARepeatReadItsInputOnce) {
+TEST(Cache, ReadsItsInputOnceForAllRoundsOfARepeat) {
   const auto count = std::make_shared<std::atomic<int>>(0);
   EXPECT_EQ(values(counted(generated(3), count).cache().repeat(3)), Values({0, 1, 2, 0, 1, 2, 0, 1, 2}));
   EXPECT_EQ(*count, 3);
@@ -64,7 +64,7 @@ TEST(Cache, KeepsTheRowsItHasSeen) {
   EXPECT_EQ(values(cached), numbers(0, 4));
 }
 
-TEST(Cache, ARequestMayNameARowTwice) {
+TEST(Cache, AcceptsTheSameRowTwiceInARequest) {
   const PlanPtr plan = plan_of(Dataset::range(4).map([](Element element) { return element; }).cache());
   Values positions = {2, 2, 1, 2};
   Values fetched;
@@ -72,25 +72,25 @@ TEST(Cache, ARequestMayNameARowTwice) {
   EXPECT_EQ(fetched, Values({2, 2, 1, 2}));
 }
 
-TEST(Cache, AShuffleBelowIsFrozen) {
+TEST(Cache, FreezesAShuffleBeforeIt) {
   const Dataset cached = Dataset::range(20).shuffle({.seed = 1}).cache();
   EXPECT_EQ(values(cached, {.epoch = 0}), values(cached, {.epoch = 1}));
   EXPECT_EQ(values(cached, {.epoch = 0}),
             values(Dataset::range(20).shuffle({.seed = 1}).cache(), {.epoch = 5}));
 }
 
-TEST(Cache, AShuffleAboveIsNot) {
+TEST(Cache, DoesNotFreezeAShuffleAfterIt) {
   const Dataset dataset = Dataset::range(20).cache().shuffle({.seed = 1});
   EXPECT_NE(values(dataset, {.epoch = 0}), values(dataset, {.epoch = 1}));
 }
 
-TEST(Cache, OtherBaseSeedsDoNotMix) {
+TEST(Cache, KeepsElementsOfDifferentBaseSeedsApart) {
   const Dataset cached = Dataset::range(20).map([](Element element) { return element; }).shuffle().cache();
   EXPECT_EQ(values(cached.take(10), {.epoch = 0, .seed = 1}).size(), 10U);
   EXPECT_EQ(sorted(values(cached, {.epoch = 0, .seed = 2})), numbers(0, 20));
 }
 
-TEST(Cache, WhatIsHandedOutMayBeWrittenTo) {
+TEST(Cache, YieldsMemoryThatTheUserMayWriteTo) {
   const Dataset elementwise = Dataset::range(3).map([](Element element) { return element; }).cache();
   for (const Dataset& cached : {Dataset::range(3).cache(), elementwise, generated(3).cache()}) {
     for (int epoch = 0; epoch < 3; ++epoch) {
@@ -105,7 +105,7 @@ TEST(Cache, WhatIsHandedOutMayBeWrittenTo) {
   }
 }
 
-TEST(Cache, AnErrorLosesNothing) {
+TEST(Cache, LosesNoElementAfterAnError) {
   auto fails = std::make_shared<std::atomic<bool>>(true);
   const Dataset cached = Dataset::range(4)
                              .map([fails](Element element) {
@@ -118,7 +118,7 @@ TEST(Cache, AnErrorLosesNothing) {
   EXPECT_EQ(values(cached), numbers(0, 4));
 }
 
-TEST(Cache, IteratorsInManyThreadsShareTheRows) {
+TEST(Cache, SharesRowsBetweenIteratorsInManyThreads) {
   const Dataset columns = Dataset::range(200).cache().batch(7);
   const Dataset rows = Dataset::range(200).map([](Element element) { return element; }).cache().batch(7);
   const Dataset stream = generated(200).cache().batch(7);
@@ -131,7 +131,7 @@ TEST(Cache, IteratorsInManyThreadsShareTheRows) {
   }
 }
 
-TEST(Cache, ARestartInTheMiddleFillsIt) {
+TEST(Cache, IsFilledAfterARestartInTheMiddle) {
   const auto count = std::make_shared<std::atomic<int>>(0);
   const Dataset first = counted(generated(6), count).cache();
   DatasetIterator iterator = first.iterate({.epoch = 0, .seed = 1});

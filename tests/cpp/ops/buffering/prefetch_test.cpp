@@ -15,7 +15,7 @@ using namespace op_testing;
 
 constexpr std::chrono::seconds kLongEnough{20};
 
-/// A generator of 0, 1, ... that reports how far it has been read.
+/// A generator of 0, 1, ... that counts the elements read from it.
 struct Watched {
   std::atomic<std::int64_t> read{0};
   std::atomic<std::int64_t> opened{0};
@@ -33,7 +33,8 @@ Dataset watched(const std::shared_ptr<Watched>& watch, std::int64_t size) {
   return Dataset::from_generator(open, {Structure::leaf(), {TensorSpec{Dims{}, at::kLong}}});
 }
 
-/// Waits, without sleeping for a fixed time, until `condition` holds; false if it never does.
+/// Waits until `condition` holds, without sleeping for a fixed time. Returns false if it does not hold in
+/// time.
 template <class Condition>
 bool eventually(Condition condition) {
   const auto give_up = std::chrono::steady_clock::now() + kLongEnough;
@@ -50,11 +51,11 @@ TEST(Prefetch, ChangesNoElement) {
     EXPECT_EQ(values(generated(9).prefetch(depth)), numbers(0, 9));
 }
 
-TEST(Prefetch, ReadsAheadAsFarAsItMay) {
+TEST(Prefetch, ReadsAheadUpToItsBufferSize) {
   const auto watch = std::make_shared<Watched>();
   DatasetIterator iterator = watched(watch, 100).prefetch(3).iterate();
   iterator.next();
-  // One was handed out, three wait in the queue, the thread holds one more.
+  // One element was handed out, three are in the queue, and the thread holds one more.
   EXPECT_TRUE(eventually([&] { return watch->read == 5; }));
   iterator.next();
   EXPECT_TRUE(eventually([&] { return watch->read == 6; }));
@@ -67,7 +68,7 @@ TEST(Prefetch, ReadsNothingBeforeTheFirstNext) {
   EXPECT_EQ(watch->opened, 0);
 }
 
-TEST(Prefetch, OfNothingAheadReadsInTheCallersThread) {
+TEST(Prefetch, WithABufferOfZeroReadsInTheCallersThread) {
   std::thread::id reader;
   const auto open = [&reader] {
     return [&reader]() -> std::optional<Element> {
@@ -82,7 +83,7 @@ TEST(Prefetch, OfNothingAheadReadsInTheCallersThread) {
   EXPECT_NE(reader, std::this_thread::get_id());
 }
 
-TEST(Prefetch, AnErrorComesAfterTheElementsBeforeIt) {
+TEST(Prefetch, ThrowsAnErrorAfterTheElementsBeforeIt) {
   const Dataset dataset = generated(9)
                               .map([](Element element) {
                                 if (scalar(element) == 3) throw std::runtime_error("bad row");
@@ -104,7 +105,7 @@ TEST(Prefetch, StopsItsThreadWhenItIsDestroyed) {
   EXPECT_EQ(watch.use_count(), 1);
 }
 
-TEST(Prefetch, EndsAWaitOfItsInputWhenItIsDestroyed) {
+TEST(Prefetch, EndsAWaitInItsInputWhenItIsDestroyed) {
   std::atomic<bool> waits{false};
   std::atomic<bool> gave_up{false};
   const auto open = [&] {
@@ -128,7 +129,7 @@ TEST(Prefetch, EndsAWaitOfItsInputWhenItIsDestroyed) {
   EXPECT_FALSE(gave_up);
 }
 
-TEST(Prefetch, ASavedPositionFitsThePipelineWithoutIt) {
+TEST(Prefetch, HasAStateThatFitsThePipelineWithoutIt) {
   const IterateOptions options = {.epoch = 0, .seed = 1};
   DatasetIterator ahead = generated(9).prefetch(4).iterate(options);
   for (int i = 0; i < 3; ++i) ahead.next();
@@ -137,7 +138,7 @@ TEST(Prefetch, ASavedPositionFitsThePipelineWithoutIt) {
   EXPECT_EQ(elements(plain).front(), Values({3}));
 }
 
-TEST(Prefetch, AsksThePlanForReadAhead) {
+TEST(Prefetch, SetsTheReadAheadOfThePlan) {
   EXPECT_EQ(plan_of(Dataset::range(9).prefetch(3))->traits().read_ahead, 3);
   EXPECT_EQ(plan_of(Dataset::range(9).prefetch(3).prefetch(5))->traits().read_ahead, 5);
   EXPECT_EQ(plan_of(Dataset::range(9).prefetch(-1))->traits().read_ahead, -1);

@@ -12,7 +12,7 @@ Options seeded(std::int64_t seed) {
   return options;
 }
 
-TEST(WithOptions, LaterOnesWinFieldByField) {
+TEST(WithOptions, LetsLaterOnesWinFieldByField) {
   Options threads;
   threads.num_threads = 2;
   const Options all =
@@ -21,7 +21,7 @@ TEST(WithOptions, LaterOnesWinFieldByField) {
   EXPECT_EQ(all.num_threads, 2);
 }
 
-TEST(WithOptions, AreThoseOfThePipelineWhereverTheyAreSet) {
+TEST(WithOptions, SetsOptionsOfThePipelineFromAnyPlaceInIt) {
   EXPECT_EQ(Dataset::range(3).with_options(seeded(1)).batch(2).options().seed, 1);
 }
 
@@ -36,7 +36,7 @@ TEST(WithOptions, PassesEverythingOn) {
   EXPECT_EQ(same.node()->describe(), "with_options(Options(seed=1))");
 }
 
-TEST(WithOptions, DoesNotMoveTheKeysOfUnseededOps) {
+TEST(WithOptions, DoesNotChangeTheKeysOfUnseededOps) {
   const IterateOptions base_seed = {.epoch = 0, .seed = 5};
   const Dataset plain = Dataset::range(30).shuffle().take(20);
   Options threads;

@@ -21,11 +21,11 @@ TEST(ChooseFromDatasets, TakesTheNextElementOfTheChosenDataset) {
   EXPECT_EQ(values(Dataset::choose_from_datasets(two(), choices({1, 0, 0, 1}))), (Values{10, 0, 1, 11}));
 }
 
-TEST(ChooseFromDatasets, EndsWhereTheChosenDatasetHasEnded) {
+TEST(ChooseFromDatasets, EndsWhenTheChosenDatasetHasEnded) {
   EXPECT_EQ(values(Dataset::choose_from_datasets(two(), choices({1, 1, 1, 0}))), (Values{10, 11}));
 }
 
-TEST(ChooseFromDatasets, HasALengthWhereNoDatasetEnds) {
+TEST(ChooseFromDatasets, KnowsItsLengthIfNoDatasetEnds) {
   const std::vector<Dataset> endless{Dataset::range(2).repeat()};
   EXPECT_EQ(Dataset::choose_from_datasets(endless, choices({0, 0, 0})).cardinality(), 3);
   EXPECT_EQ(Dataset::choose_from_datasets(two(), choices({0})).cardinality(), kUnknownCardinality);

@@ -8,42 +8,42 @@ namespace {
 
 using namespace op_testing;
 
-TEST(Concatenate, GivesOneAfterTheOther) {
+TEST(Concatenate, YieldsTheFirstThenTheSecond) {
   EXPECT_EQ(values(Dataset::range(3).concatenate(Dataset::range(10, 12))), Values({0, 1, 2, 10, 11}));
   EXPECT_EQ(values(generated(3).concatenate(Dataset::range(10, 12))), Values({0, 1, 2, 10, 11}));
   EXPECT_EQ(values(Dataset::range(10, 12).concatenate(generated(2))), Values({10, 11, 0, 1}));
 }
 
-TEST(Concatenate, OfEmptyParts) {
+TEST(Concatenate, AcceptsEmptyParts) {
   EXPECT_EQ(values(Dataset::range(0).concatenate(Dataset::range(2))), Values({0, 1}));
   EXPECT_EQ(values(Dataset::range(2).concatenate(Dataset::range(0))), Values({0, 1}));
 }
 
-TEST(Concatenate, BatchesCrossTheBorder) {
+TEST(Concatenate, CanBeBatchedAcrossTheBorder) {
   const std::vector<Values> expected = {{0, 1}, {2, 10}, {11}};
   EXPECT_EQ(elements(Dataset::range(3).concatenate(Dataset::range(10, 12)).batch(2)), expected);
 }
 
-TEST(Concatenate, AShuffleOverItMixesTheParts) {
+TEST(Concatenate, IsMixedByAShuffleAfterIt) {
   const Dataset both = Dataset::range(20).concatenate(Dataset::range(20, 40)).shuffle({.seed = 3});
   const Values all = values(both.batch(7));
   EXPECT_EQ(sorted(all), numbers(0, 40));
   EXPECT_NE(sorted(Values(all.begin(), all.begin() + 20)), numbers(0, 20));
 }
 
-TEST(Concatenate, PartsWithTheSameSeedAreShuffledAlike) {
+TEST(Concatenate, ShufflesPartsWithTheSameSeedAlike) {
   const Dataset part = Dataset::range(10).shuffle({.seed = 1});
   const Values all = values(part.concatenate(part));
   EXPECT_EQ(Values(all.begin(), all.begin() + 10), Values(all.begin() + 10, all.end()));
 }
 
-TEST(Concatenate, UnseededPartsAreShuffledIndependently) {
+TEST(Concatenate, ShufflesUnseededPartsIndependently) {
   const Dataset part = Dataset::range(20).shuffle();
   const Values all = values(part.concatenate(part));
   EXPECT_NE(Values(all.begin(), all.begin() + 20), Values(all.begin() + 20, all.end()));
 }
 
-TEST(Concatenate, Cardinality) {
+TEST(Concatenate, AddsCardinalities) {
   const Dataset three = Dataset::range(3);
   EXPECT_EQ(three.concatenate(three).cardinality(), 6);
   EXPECT_EQ(three.concatenate(three.repeat()).cardinality(), kInfiniteCardinality);
@@ -51,7 +51,7 @@ TEST(Concatenate, Cardinality) {
   EXPECT_EQ(generated(3).concatenate(three.repeat()).cardinality(), kInfiniteCardinality);
 }
 
-TEST(Concatenate, BatchSizeIsThatOfBoth) {
+TEST(Concatenate, HasTheBatchSizeOfBothIfEqual) {
   const Dataset rows = Dataset::range(8);
   EXPECT_EQ(rows.batch(4).concatenate(rows.batch(4)).node()->batch_size(), 4);
   EXPECT_EQ(rows.batch(4).concatenate(rows.batch(2)).node()->batch_size(), std::nullopt);
@@ -75,7 +75,7 @@ TEST(Concatenate, RunsNoUserCodeWhenItIsBuilt) {
   EXPECT_EQ(calls, 0);
 }
 
-TEST(Concatenate, DimsThatDifferAreUnknown) {
+TEST(Concatenate, MakesDimsThatDifferUnknown) {
   const Dataset two = Dataset::from_tensor_slices(at::zeros({3, 2}));
   const Dataset five = Dataset::from_tensor_slices(at::zeros({3, 5}));
   EXPECT_EQ(to_string(two.concatenate(five).element_spec()),

@@ -8,7 +8,7 @@ namespace {
 
 using namespace op_testing;
 
-TEST(Zip, PutsElementsSideBySideUpToTheShortest) {
+TEST(Zip, PairsElementsUpToTheEndOfTheShortest) {
   const std::vector<Values> expected = {{0, 10}, {1, 11}};
   EXPECT_EQ(elements(Dataset::zip({Dataset::range(5), Dataset::range(10, 12)})), expected);
   EXPECT_EQ(elements(Dataset::zip({generated(2), Dataset::range(10, 19)})), expected);
@@ -23,12 +23,12 @@ TEST(Zip, HoldsElementsInItsStructure) {
   EXPECT_EQ(first.structure()->str(), "{'a': *, 'b': [(*, *), None]}");
 }
 
-TEST(Zip, BatchesOfItAreColumns) {
+TEST(Zip, CanBeBatchedIntoColumns) {
   const std::vector<Values> expected = {{0, 1, 10, 11}, {2, 12}};
   EXPECT_EQ(elements(Dataset::zip({Dataset::range(3), Dataset::range(10, 13)}).batch(2)), expected);
 }
 
-TEST(Zip, PairsStayTogetherInAShuffle) {
+TEST(Zip, KeepsPairsTogetherInAShuffle) {
   const Dataset pairs = Dataset::zip({Dataset::range(20), Dataset::range(20)}).shuffle({.seed = 2});
   for (const Values& pair : elements(pairs)) EXPECT_EQ(pair[0], pair[1]);
 }
@@ -39,7 +39,7 @@ TEST(Zip, StaysAtItsEnd) {
   EXPECT_FALSE(iterator.next().has_value());
 }
 
-TEST(Zip, CardinalityIsThatOfTheShortest) {
+TEST(Zip, HasTheCardinalityOfTheShortest) {
   const Dataset three = Dataset::range(3);
   EXPECT_EQ(Dataset::zip({three, Dataset::range(5)}).cardinality(), 3);
   EXPECT_EQ(Dataset::zip({three.repeat(), three}).cardinality(), 3);
@@ -47,18 +47,18 @@ TEST(Zip, CardinalityIsThatOfTheShortest) {
   EXPECT_EQ(Dataset::zip({three, generated(3)}).cardinality(), kUnknownCardinality);
 }
 
-TEST(Zip, BatchSizeIsThatOfAll) {
+TEST(Zip, HasTheBatchSizeOfAllIfEqual) {
   const Dataset rows = Dataset::range(8);
   EXPECT_EQ(Dataset::zip({rows.batch(4), rows.batch(4)}).node()->batch_size(), 4);
   EXPECT_EQ(Dataset::zip({rows.batch(4), rows.batch(2)}).node()->batch_size(), std::nullopt);
 }
 
-TEST(Zip, SpecIsSideBySideToo) {
+TEST(Zip, JoinsTheSpecs) {
   EXPECT_EQ(to_string(Dataset::zip({Dataset::range(3), Dataset::range(3).batch(2)}).element_spec()),
             "(TensorSpec(shape=(), dtype=torch.int64), TensorSpec(shape=(None,), dtype=torch.int64))");
 }
 
-TEST(Zip, KnowsItsRowsWhereAllInputsAgree) {
+TEST(Zip, KnowsItsRowsIfAllInputsAgree) {
   const PlanPtr plan = plan_of(Dataset::zip({Dataset::range(7).batch(3), Dataset::range(10, 17).batch(3)}));
   EXPECT_EQ(plan->rows(2), 1);
   EXPECT_EQ(plan->rows_before(3), 7);
@@ -66,7 +66,7 @@ TEST(Zip, KnowsItsRowsWhereAllInputsAgree) {
   EXPECT_EQ(items(plan->take_rows(segments)), Values({1, 2, 6, 11, 12, 16}));
 }
 
-TEST(Zip, DoesNotKnowItsRowsWhereInputsDisagree) {
+TEST(Zip, DoesNotKnowItsRowsIfInputsDisagree) {
   EXPECT_EQ(plan_of(Dataset::zip({Dataset::range(7).batch(3), Dataset::range(8).batch(3)}))->rows(0),
             kUnknownRows);
   EXPECT_EQ(plan_of(Dataset::zip({Dataset::range(7), Dataset::range(8)}))->rows(0), kUnknownRows);

@@ -10,7 +10,7 @@ using namespace op_testing;
 
 bool is_even(const Element& element) { return scalar(element) % 2 == 0; }
 
-TEST(Filter, KeepsWhatThePredicateSays) {
+TEST(Filter, KeepsElementsForWhichThePredicateIsTrue) {
   EXPECT_EQ(values(Dataset::range(7).filter(is_even)), Values({0, 2, 4, 6}));
   EXPECT_EQ(values(generated(7).filter(is_even)), Values({0, 2, 4, 6}));
 }
@@ -19,12 +19,12 @@ TEST(Filter, MayKeepNothing) {
   EXPECT_EQ(values(Dataset::range(7).filter([](const Element&) { return false; })), Values());
 }
 
-TEST(Filter, LeavesTheElementAlone) {
+TEST(Filter, DoesNotChangeElements) {
   const FunctionPtr predicate = make_function([](Element) { return Element(at::ones({}, at::kBool)); });
   EXPECT_EQ(values(Dataset::range(3).filter(predicate)), numbers(0, 3));
 }
 
-TEST(Filter, CardinalityIsUnknownAndTheRestIsTheInputs) {
+TEST(Filter, HasUnknownCardinalityAndTheSpecOfItsInput) {
   const Dataset filtered = Dataset::range(8).batch(4).filter([](const Element&) { return true; });
   EXPECT_EQ(filtered.cardinality(), kUnknownCardinality);
   EXPECT_EQ(filtered.node()->batch_size(), 4);
@@ -45,7 +45,7 @@ TEST(Filter, RefusesSeveralBools) {
   EXPECT_NE(error_of<c10::TypeError>([&] { iterator.next(); }).find("shape=(2,)"), std::string::npos);
 }
 
-TEST(Filter, ErrorsOfThePredicateGoOn) {
+TEST(Filter, ThrowsErrorsOfThePredicate) {
   const auto fail = [](const Element&) -> bool { throw std::runtime_error("no answer"); };
   DatasetIterator iterator = Dataset::range(3).filter(fail).iterate();
   EXPECT_THROW(iterator.next(), std::runtime_error);

@@ -14,14 +14,14 @@ using op_testing::scalar;
 using op_testing::values;
 using op_testing::Values;
 
-/// x elements, 10 x, 10 x + 1, ...
+/// The `x` elements 10 x, 10 x + 1, ...
 Dataset repeated(Element x) { return Dataset::range(10 * scalar(x), 11 * scalar(x)); }
 
-TEST(FlatMap, YieldsOneDatasetAfterTheOther) {
+TEST(FlatMap, YieldsTheDatasetsInOrder) {
   EXPECT_EQ(values(Dataset::range(4).flat_map(repeated)), (Values{10, 20, 21, 30, 31, 32}));
 }
 
-TEST(FlatMap, PassesOverEmptyDatasets) {
+TEST(FlatMap, SkipsEmptyDatasets) {
   const auto empty = [](Element) { return Dataset::range(0); };
   EXPECT_EQ(values(Dataset::range(5).flat_map(empty)), Values{});
   EXPECT_EQ(values(Dataset::range(0).flat_map(repeated)), Values{});

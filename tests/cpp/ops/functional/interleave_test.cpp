@@ -15,7 +15,7 @@ using op_testing::sorted;
 using op_testing::values;
 using op_testing::Values;
 
-/// `count` elements: 10 x, 10 x + 1, ...
+/// The `count` elements 10 x, 10 x + 1, ...
 std::function<Dataset(Element)> runs_of(std::int64_t count) {
   return [count](Element x) { return Dataset::range(10 * scalar(x), 10 * scalar(x) + count); };
 }
@@ -34,11 +34,11 @@ TEST(Interleave, TakesTurnsInBlocks) {
             (Values{0, 1, 10, 11, 2, 12, 20, 21, 22}));
 }
 
-TEST(Interleave, GivesAnEndedDatasetsPlaceToTheNextOneAtItsTurn) {
+TEST(Interleave, ReplacesAnEndedDatasetAtItsNextTurn) {
   EXPECT_EQ(values(interleaved(5, 2, 1)), (Values{10, 20, 21, 30, 31, 40, 32, 41, 42, 43}));
 }
 
-TEST(Interleave, HasACycleOfFourUnlessToldOtherwise) {
+TEST(Interleave, HasACycleOfFourByDefault) {
   EXPECT_EQ(values(Dataset::range(6).interleave(runs_of(2))),
             values(Dataset::range(6).interleave(runs_of(2), {.cycle_length = 4})));
 }
@@ -117,7 +117,7 @@ TEST(Interleave, SkipsElementsWhoseFunctionFails) {
   }
 }
 
-TEST(Interleave, StopsWhileThreadsReadEndlessDatasets) {
+TEST(Interleave, CanBeDestroyedWhileThreadsReadEndlessDatasets) {
   const auto endless = [](Element x) { return Dataset::from_tensors(std::move(x)).repeat(); };
   const Dataset dataset = Dataset::range(3).interleave(endless, {.cycle_length = 3, .num_parallel_calls = 3});
   EXPECT_EQ(values(dataset.take(5)), (Values{0, 1, 2, 0, 1}));
@@ -133,7 +133,7 @@ TEST(Interleave, RefusesWrongArguments) {
             "interleave: `num_parallel_calls` must be at least 1, or -1 for automatic, but is 0.");
 }
 
-TEST(Interleave, SaysHowItWorks) {
+TEST(Interleave, DescribesItself) {
   EXPECT_EQ(
       interleaved(2, 3, 2, 4, false).node()->describe(),
       "interleave(function, cycle_length=3, block_length=2, num_parallel_calls=4, deterministic=False)");

@@ -17,13 +17,13 @@ TEST(Map, AppliesTheFunctionToEachElement) {
   EXPECT_EQ(values(Dataset::range(4).map(runs_user_code(twice))), Values({0, 2, 4, 6}));
 }
 
-TEST(Map, AfterBatchItSeesWholeBatches) {
+TEST(Map, GetsWholeBatchesAfterBatch) {
   const auto reversed = [](const Element& element) { return Element(element.tensor().flip(0)); };
   const std::vector<Values> expected = {{2, 1, 0}, {4, 3}};
   EXPECT_EQ(elements(Dataset::range(5).batch(3).map(reversed)), expected);
 }
 
-TEST(Map, SpecIsThatOfTheFirstResultWithDimsLeftOpen) {
+TEST(Map, HasTheSpecOfTheFirstResultWithUnknownDims) {
   const auto to_pair = [](const Element& element) {
     return Element::tuple({Element(element.tensor() * 0.5), Element(at::zeros({4, 2}))});
   };
@@ -34,7 +34,7 @@ TEST(Map, SpecIsThatOfTheFirstResultWithDimsLeftOpen) {
   EXPECT_EQ(std::get<TensorSpec>(spec.leaves[1]).expected, Dims({4, 2}));
 }
 
-TEST(Map, AStaticDim0ThatTheFunctionKeepsStaysStatic) {
+TEST(Map, KeepsAStaticDim0ThatTheFunctionKeeps) {
   const Dataset batches = Dataset::range(8).batch(4, {.drop_remainder = true});
   EXPECT_EQ(to_string(batches.map(twice).element_spec()), "TensorSpec(shape=(4,), dtype=torch.int64)");
   EXPECT_EQ(to_string(batches.map(first_row).element_spec()), "TensorSpec(shape=(None,), dtype=torch.int64)");
@@ -42,13 +42,13 @@ TEST(Map, AStaticDim0ThatTheFunctionKeepsStaysStatic) {
             "TensorSpec(shape=(None,), dtype=torch.int64)");
 }
 
-TEST(Map, SpecOverAnEmptyDatasetIsUnknownButItCanBeRead) {
+TEST(Map, HasNoSpecOverAnEmptyDatasetButCanBeRead) {
   const Dataset empty = Dataset::range(0).map(twice);
   EXPECT_EQ(empty.node()->spec(), nullptr);
   EXPECT_EQ(values(empty.batch(2)), Values());
 }
 
-TEST(Map, LooksAtTheFirstElementOnceForTheSpec) {
+TEST(Map, ReadsTheFirstElementOnceForTheSpec) {
   std::int64_t calls = 0;
   const Dataset mapped = Dataset::range(3).map([&calls](Element element) {
     ++calls;
@@ -60,7 +60,7 @@ TEST(Map, LooksAtTheFirstElementOnceForTheSpec) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(Map, ADeclaredSpecIsTakenAndChecked) {
+TEST(Map, UsesAndChecksADeclaredSpec) {
   const ElementSpec declared = {Structure::leaf(), {TensorSpec{Dims{2}, at::kLong}}};
   const auto bad = [](const Element&) { return Element(at::zeros({3}, at::kLong)); };
   const Dataset mapped = Dataset::range(3).map(make_function(bad, "bad"), {.element_spec = declared});
@@ -85,7 +85,7 @@ TEST(Map, RefusesAResultOfAnotherTypeThanThoseBefore) {
   }
 }
 
-TEST(Map, CardinalityIsTheInputsAndBatchSizeIsNot) {
+TEST(Map, HasTheCardinalityOfItsInputButNoBatchSize) {
   const Dataset mapped = Dataset::range(8).batch(4).map(twice);
   EXPECT_EQ(mapped.cardinality(), 2);
   EXPECT_EQ(mapped.node()->batch_size(), std::nullopt);
@@ -99,7 +99,7 @@ TEST(Map, RowsAreUnknownUnlessTheFunctionIsRowWise) {
   EXPECT_EQ(plan->rows_before(2), 6);
 }
 
-TEST(Map, RowWiseRunsOnTheRowsThatAreTakenOnly) {
+TEST(Map, RowWiseRunsOnTheTakenRowsOnly) {
   Values seen;
   const auto record = [&seen](const Element& element) {
     seen = items(element);
@@ -130,7 +130,7 @@ TEST(Map, RowWiseRefusesAFunctionThatChangesTheRows) {
   }
 }
 
-TEST(Map, TellsThePlanWhereItMayRun) {
+TEST(Map, SetsTheTraitsOfThePlan) {
   const Dataset rows = Dataset::range(8);
   EXPECT_FALSE(plan_of(rows.map(twice))->traits().runs_user_code);
   EXPECT_TRUE(plan_of(rows.map(runs_user_code(twice)).batch(2))->traits().runs_user_code);

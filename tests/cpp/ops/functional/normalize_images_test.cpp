@@ -15,7 +15,7 @@ using namespace op_testing;
 const std::vector<double> kMean{0.485, 0.456, 0.406};
 const std::vector<double> kStd{0.229, 0.224, 0.225};
 
-/// `count` images of 4 by 5 pixels and their numbers.
+/// `count` images of 4 by 5 pixels, and a number for each.
 Dataset images(std::int64_t count) {
   return Dataset::from_tensor_slices(
       Element::dict({{"image", at::arange(count * 60).remainder(251).to(at::kByte).view({count, 4, 5, 3})},
@@ -41,7 +41,7 @@ TEST(NormalizeImages, IsTheSameBeforeAndAfterBatch) {
                         first(images(4).batch(4).normalize_images(kMean, kStd))));
 }
 
-TEST(NormalizeImages, TakesTheChannelsWhereTheyAre) {
+TEST(NormalizeImages, FindsTheChannelsByTheirNumber) {
   const Dataset planes = Dataset::from_tensor_slices(Element(at::zeros({2, 3, 4, 5}, at::kByte))).batch(2);
   const auto shape = [](const Dataset& dataset) { return dataset.iterate().next()->tensor().sizes().vec(); };
   EXPECT_EQ(shape(planes.normalize_images(kMean, kStd)), std::vector<std::int64_t>({2, 3, 4, 5}));
@@ -49,7 +49,7 @@ TEST(NormalizeImages, TakesTheChannelsWhereTheyAre) {
             std::vector<std::int64_t>({2, 4, 5, 3}));
 }
 
-TEST(NormalizeImages, LeavesOtherLeavesAlone) {
+TEST(NormalizeImages, DoesNotChangeOtherLeaves) {
   const Dataset dataset = Dataset::from_tensor_slices(
       Element::tuple({at::zeros({2, 4, 5, 3}, at::kByte), at::zeros({2, 4, 3}, at::kByte),
                       at::zeros({2, 4, 5, 3}, at::kInt)}));
@@ -59,7 +59,7 @@ TEST(NormalizeImages, LeavesOtherLeavesAlone) {
   EXPECT_EQ(batch.tensor(2).sizes(), at::IntArrayRef({2, 4, 5, 3}));
 }
 
-TEST(NormalizeImages, SpecAndCardinality) {
+TEST(NormalizeImages, KnowsItsSpecAndCardinality) {
   const Dataset dataset = images(5).batch(2).normalize_images(kMean, kStd, {.dtype = at::kHalf});
   EXPECT_EQ(to_string(dataset.element_spec()),
             "{'image': TensorSpec(shape=(None, 3, 4, 5), dtype=torch.float16), "
@@ -68,7 +68,7 @@ TEST(NormalizeImages, SpecAndCardinality) {
   EXPECT_EQ(dataset.node()->batch_size(), 2);
 }
 
-TEST(NormalizeImages, Explains) {
+TEST(NormalizeImages, DescribesItself) {
   EXPECT_NE(images(1)
                 .normalize_images(kMean, kStd)
                 .explain()

@@ -16,7 +16,7 @@ using namespace op_testing;
 
 Element doubled(const Element& element) { return element.tensor() * 2; }
 
-/// A stream, so that `map` runs as an iterator.
+/// A dataset without random access, so that `map` runs on the sequential path.
 Dataset mapped(std::int64_t size, const FunctionPtr& function, std::int64_t calls,
                bool deterministic = true) {
   return generated(size).map(function, {.num_parallel_calls = calls, .deterministic = deterministic});
@@ -31,7 +31,7 @@ TEST(ParallelMap, KeepsTheOrder) {
   }
 }
 
-TEST(ParallelMap, UnorderedGivesEveryElementOnce) {
+TEST(ParallelMap, UnorderedYieldsEveryElementOnce) {
   for (const std::int64_t calls : {1, 2, 5}) {
     EXPECT_EQ(sorted(values(mapped(50, native(doubled), calls, false))), values(Dataset::range(0, 100, 2)));
     EXPECT_EQ(sorted(values(mapped(50, runs_user_code(doubled), calls, false))),
@@ -39,16 +39,16 @@ TEST(ParallelMap, UnorderedGivesEveryElementOnce) {
   }
 }
 
-TEST(ParallelMap, RunsForeignCallsSideBySide) {
+TEST(ParallelMap, RunsUserCallsInParallel) {
   const auto together = std::make_shared<std::barrier<>>(3);
   const FunctionPtr meet = runs_user_code([together](Element element) {
-    together->arrive_and_wait();  // three calls at a time, or never
+    together->arrive_and_wait();  // returns only if three calls run at the same time
     return element;
   });
   EXPECT_EQ(values(mapped(9, meet, 3)), numbers(0, 9));
 }
 
-TEST(ParallelMap, RunsNoMoreForeignCallsThanAskedFor) {
+TEST(ParallelMap, RunsNoMoreUserCallsThanAskedFor) {
   const auto running = std::make_shared<std::atomic<int>>(0);
   const auto most = std::make_shared<std::atomic<int>>(0);
   const FunctionPtr count = runs_user_code([running, most](Element element) {
@@ -96,13 +96,13 @@ TEST(ParallelMap, UnorderedSavesWhatWasDeliveredBeforeASlowCall) {
   for (const Values& element : elements(restarted)) given.push_back(element.front());
   EXPECT_EQ(sorted(given), numbers(0, 8));
 
-  // A sequential map goes on there too.
+  // A map without parallel calls resumes from the same state.
   DatasetIterator sequential = generated(8).map(slow_first).iterate({.epoch = 0, .seed = 1});
   sequential.load(again);
   EXPECT_EQ(elements(sequential), (std::vector<Values>{{1}, {6}, {7}}));
 }
 
-TEST(ParallelMap, ErrorsComeInOrder) {
+TEST(ParallelMap, ThrowsErrorsInOrder) {
   const FunctionPtr fail = runs_user_code([](Element element) {
     if (scalar(element) == 3) throw std::runtime_error("bad row");
     return element;
@@ -112,7 +112,7 @@ TEST(ParallelMap, ErrorsComeInOrder) {
   EXPECT_THROW(iterator.next(), std::runtime_error);
 }
 
-TEST(ParallelMap, AnErrorOfTheInputComesAfterTheResultsBeforeIt) {
+TEST(ParallelMap, ThrowsAnErrorOfTheInputAfterTheResultsBeforeIt) {
   const Dataset failing = generated(9).map([](Element element) {
     if (scalar(element) == 2) throw std::runtime_error("bad row");
     return element;
@@ -123,7 +123,7 @@ TEST(ParallelMap, AnErrorOfTheInputComesAfterTheResultsBeforeIt) {
   EXPECT_THROW(iterator.next(), std::runtime_error);
 }
 
-TEST(ParallelMap, AnInterruptComesAtOnceAndLosesNothing) {
+TEST(ParallelMap, ThrowsAnInterruptAtOnceAndLosesNoElement) {
   struct Interrupt {};
   const auto release = std::make_shared<std::promise<void>>();
   const Dataset blocked = generated(6).map([wait = release->get_future().share()](Element element) {
@@ -133,7 +133,7 @@ TEST(ParallelMap, AnInterruptComesAtOnceAndLosesNothing) {
   DatasetIterator iterator =
       blocked.prefetch(1).map(runs_user_code(doubled), {.num_parallel_calls = 3}).iterate();
   {
-    // The first result is ready, but reading on waits for an element that does not come.
+    // The first result is ready, but the input waits for an element that does not come.
     const InterruptScope scope([] { throw Interrupt{}; });
     EXPECT_THROW(iterator.next(), Interrupt);
   }
@@ -141,7 +141,7 @@ TEST(ParallelMap, AnInterruptComesAtOnceAndLosesNothing) {
   EXPECT_EQ(elements(iterator), (std::vector<Values>{{0}, {2}, {4}, {6}, {8}, {10}}));
 }
 
-TEST(ParallelMap, NothingRunsAfterItIsDestroyed) {
+TEST(ParallelMap, RunsNothingAfterItIsDestroyed) {
   const auto calls = std::make_shared<std::atomic<int>>(0);
   {
     DatasetIterator iterator = mapped(100, runs_user_code([calls](Element element) {

@@ -12,7 +12,7 @@ using op_testing::expect_laws;
 using op_testing::generated;
 using op_testing::values;
 
-TEST(AssertCardinality, GivesALength) {
+TEST(AssertCardinality, HasTheGivenCardinality) {
   EXPECT_EQ(generated(5).assert_cardinality(5).cardinality(), 5);
   EXPECT_EQ(values(generated(5).assert_cardinality(5)), op_testing::numbers(0, 5));
 }
@@ -24,7 +24,7 @@ TEST(AssertCardinality, KeepsAPlanOfThatSize) {
   EXPECT_EQ(op_testing::plan_of(Dataset::range(5).assert_cardinality(4)), nullptr);
 }
 
-TEST(AssertCardinality, FailsWhereTheDataDiffers) {
+TEST(AssertCardinality, ThrowsAtTheElementWhereTheDataDiffers) {
   const auto message = [](const Dataset& dataset) {
     return error_of<FailedPreconditionError>([&] { values(dataset); });
   };

@@ -14,7 +14,7 @@ TEST(Enumerate, PutsTheNumberBeforeTheElement) {
   EXPECT_EQ(elements(generated(3).enumerate(5)), expected);
 }
 
-TEST(Enumerate, ElementsArePairs) {
+TEST(Enumerate, YieldsPairs) {
   const Element first = *Dataset::range(3).enumerate().iterate().next();
   EXPECT_EQ(first.structure(), Structure::tuple({Structure::leaf(), Structure::leaf()}));
 }
@@ -24,13 +24,13 @@ TEST(Enumerate, NumbersElementsAndNotRows) {
   EXPECT_EQ(elements(Dataset::range(4).batch(2).enumerate()), expected);
 }
 
-TEST(Enumerate, BatchesOfItAreColumns) {
+TEST(Enumerate, CanBeBatchedIntoColumns) {
   const std::vector<Values> expected = {{10, 11, 0, 1}, {12, 2}};
   EXPECT_EQ(elements(Dataset::range(3).enumerate(10).batch(2)), expected);
   EXPECT_EQ(elements(generated(3).enumerate(10).batch(2)), expected);
 }
 
-TEST(Enumerate, FollowsTheOrderOfAShuffleBelow) {
+TEST(Enumerate, FollowsTheOrderOfAShuffleBeforeIt) {
   for (const Values& pair : elements(Dataset::range(8).enumerate().shuffle({.seed = 1}))) {
     EXPECT_EQ(pair[0], pair[1]);
   }
@@ -41,7 +41,7 @@ TEST(Enumerate, StartsAnywhere) {
   EXPECT_EQ(values(Dataset::range(1).enumerate(kMin)), Values({kMin, 0}));
 }
 
-TEST(Enumerate, SpecAndCardinality) {
+TEST(Enumerate, KnowsItsSpecAndCardinality) {
   const Dataset dataset = Dataset::range(3).enumerate();
   EXPECT_EQ(to_string(dataset.element_spec()),
             "(TensorSpec(shape=(), dtype=torch.int64), TensorSpec(shape=(), dtype=torch.int64))");

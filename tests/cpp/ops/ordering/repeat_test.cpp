@@ -8,7 +8,7 @@ namespace {
 
 using namespace op_testing;
 
-TEST(Repeat, GivesTheElementsSoManyTimes) {
+TEST(Repeat, YieldsTheElementsCountTimes) {
   EXPECT_EQ(values(Dataset::range(3).repeat(2)), Values({0, 1, 2, 0, 1, 2}));
   EXPECT_EQ(values(generated(3).repeat(2)), Values({0, 1, 2, 0, 1, 2}));
 }
@@ -25,7 +25,7 @@ TEST(Repeat, WithoutACountNeverEnds) {
   EXPECT_EQ(values(generated(3).repeat().take(7)), expected);
 }
 
-TEST(Repeat, NothingForEverEnds) {
+TEST(Repeat, OfAnEmptyDatasetWithoutACountEnds) {
   EXPECT_EQ(values(Dataset::range(0).repeat()), Values());
   EXPECT_EQ(values(generated(0).repeat()), Values());
 }
@@ -43,7 +43,7 @@ TEST(Repeat, AnEmptyRoundInBetweenDoesNotEndACountedRepeat) {
   EXPECT_EQ(values(dataset.repeat(3)), Values({0, 0}));
 }
 
-TEST(Repeat, EachRoundIsShuffledAnew) {
+TEST(Repeat, ShufflesEachRoundDifferently) {
   const Values all = values(Dataset::range(20).shuffle({.seed = 7}).repeat(2));
   const Values first(all.begin(), all.begin() + 20);
   const Values second(all.begin() + 20, all.end());
@@ -52,25 +52,25 @@ TEST(Repeat, EachRoundIsShuffledAnew) {
   EXPECT_NE(first, second);
 }
 
-TEST(Repeat, RoundsAreEqualWithoutReshuffling) {
+TEST(Repeat, HasEqualRoundsWithoutReshuffling) {
   const Dataset once = Dataset::range(20).shuffle({.seed = 7, .reshuffle_each_iteration = false});
   const Values all = values(once.repeat(2));
   EXPECT_EQ(Values(all.begin(), all.begin() + 20), Values(all.begin() + 20, all.end()));
 }
 
-TEST(Repeat, BatchesAfterItCrossTheBorderOfRounds) {
+TEST(Repeat, CanBeBatchedAcrossTheBorderOfRounds) {
   const std::vector<Values> expected = {{0, 1}, {2, 0}, {1, 2}};
   EXPECT_EQ(elements(Dataset::range(3).repeat(2).batch(2)), expected);
 }
 
-TEST(Repeat, AShuffleAfterItReadsManyRoundsAtATime) {
+TEST(Repeat, CanBeShuffledOverManyRounds) {
   const Dataset dataset = Dataset::range(5).repeat(40).shuffle({.seed = 1});
   Values expected;
   for (int round = 0; round < 40; ++round) expected.insert(expected.end(), {0, 1, 2, 3, 4});
   EXPECT_EQ(sorted(values(dataset.batch(32))), sorted(expected));
 }
 
-TEST(Repeat, Cardinality) {
+TEST(Repeat, KnowsItsCardinality) {
   EXPECT_EQ(Dataset::range(3).repeat(4).cardinality(), 12);
   EXPECT_EQ(Dataset::range(3).repeat(0).cardinality(), 0);
   EXPECT_EQ(Dataset::range(3).repeat().cardinality(), kInfiniteCardinality);
@@ -83,7 +83,7 @@ TEST(Repeat, Cardinality) {
 
 TEST(Repeat, RefusesOtherNegativeCounts) {
   EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::range(3).repeat(-2); }),
-            "repeat: `count` must be at least 0, or None or -1 for ever, but is -2.");
+            "repeat: `count` must be at least 0, or None or -1 to repeat without end, but is -2.");
 }
 
 TEST(Repeat, CountsRowsOfShortBatchesInMidStream) {
@@ -99,7 +99,7 @@ TEST(Repeat, CountsRowsOfShortBatchesInMidStream) {
   EXPECT_EQ(plan->rows_before(6), before);
 }
 
-TEST(Repeat, CountsRowsWhereRoundsDiffer) {
+TEST(Repeat, CountsRowsIfRoundsDiffer) {
   const PlanPtr plan = plan_of(Dataset::range(7).batch(3).shuffle({.seed = 1}).take(2).repeat(30));
   std::int64_t before = 0;
   for (std::int64_t step = 0; step < plan->size(); ++step) {
@@ -107,7 +107,7 @@ TEST(Repeat, CountsRowsWhereRoundsDiffer) {
     before += plan->rows(step);
   }
   EXPECT_EQ(plan->rows_before(plan->size()), before);
-  EXPECT_LT(before, 30 * 6);  // some rounds meet the short batch
+  EXPECT_LT(before, 30 * 6);  // some rounds have the short batch
 }
 
 /// An iterator of `dataset` at the saved `position` and `row`.
@@ -119,7 +119,7 @@ DatasetIterator at_row(const Dataset& dataset, std::int64_t position, std::int64
   return iterator;
 }
 
-TEST(Repeat, FindsARowOfAnyRoundAtOnceWhereAllRoundsHaveTheSameRows) {
+TEST(Repeat, FindsARowOfAnyRoundInConstantTimeIfAllRoundsHaveTheSameRows) {
   constexpr std::int64_t kRounds = 100'000'000'000;
   for (const Dataset& round :
        {Dataset::range(10).batch(4), Dataset::range(10).shuffle({.seed = 1}).batch(4)}) {

@@ -28,7 +28,7 @@ TEST(Select, KnowsItsLength) {
   EXPECT_EQ(generated(10).select(indices({1, 2})).cardinality(), 2);
 }
 
-TEST(Select, RefusesIndicesThatAreNone) {
+TEST(Select, RefusesBadIndices) {
   EXPECT_EQ(error_of<c10::IndexError>([] { Dataset::range(3).select(indices({0, 3})); }),
             "select: `indices` must be below 3, the number of elements, but has 3.");
   EXPECT_EQ(error_of<c10::IndexError>([] { Dataset::range(3).select(indices({-1})); }),
@@ -39,14 +39,14 @@ TEST(Select, RefusesIndicesThatAreNone) {
             std::string::npos);
 }
 
-TEST(Select, AnotherChoiceIsAnotherPipeline) {
+TEST(Select, WithOtherIndicesIsAnotherPipeline) {
   const Dataset one = Dataset::range(9).select(indices({1, 2}));
   const Dataset other = Dataset::range(9).select(indices({2, 1}));
   const State state = one.iterate().save();
   EXPECT_THROW(other.iterate().load(state), c10::ValueError);
 }
 
-TEST(Select, KeepsTheLaws) {
+TEST(Select, ObeysTheLaws) {
   expect_laws(Dataset::range(30).select(indices({5, 4, 29, 0, 0, 17})).shuffle({.seed = 3}).batch(2));
   expect_laws(generated(12).select(indices({5, 4, 11, 0, 0})));
   expect_laws(Dataset::range(30).batch(4).select(indices({7, 0, 2})));

@@ -18,7 +18,7 @@ TEST(Shard, KeepsEveryNthElement) {
   EXPECT_EQ(values(generated(10).shard(3, 2)), Values({2, 5, 8}));
 }
 
-TEST(Shard, TogetherAllShardsAreTheWhole) {
+TEST(Shard, YieldsEveryElementInOneOfTheShards) {
   Values all;
   for (std::int64_t index = 0; index < 4; ++index) {
     const Values part = values(Dataset::range(10).shard(4, index));
@@ -27,7 +27,7 @@ TEST(Shard, TogetherAllShardsAreTheWhole) {
   EXPECT_EQ(sorted(all), numbers(0, 10));
 }
 
-TEST(Shard, Cardinality) {
+TEST(Shard, KnowsItsCardinality) {
   EXPECT_EQ(Dataset::range(10).shard(3, 0).cardinality(), 4);
   EXPECT_EQ(Dataset::range(10).shard(3, 1).cardinality(), 3);
   EXPECT_EQ(Dataset::range(1).shard(3, 1).cardinality(), 0);
@@ -35,7 +35,7 @@ TEST(Shard, Cardinality) {
   EXPECT_EQ(generated(10).shard(3, 1).cardinality(), kUnknownCardinality);
 }
 
-TEST(Shard, RefusesAnIndexThatIsNoShard) {
+TEST(Shard, RefusesAnIndexOutOfRange) {
   EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::range(3).shard(2, 2); }),
             "shard: `index` must be in [0, 2), but is 2.");
   EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::range(3).shard(2, -1); }),
@@ -44,7 +44,7 @@ TEST(Shard, RefusesAnIndexThatIsNoShard) {
             "shard: `num_shards` must be at least 1, but is 0.");
 }
 
-TEST(Shard, TooFewElementsIsAnErrorOfTheFirstNextThatNamesTheTrueNumber) {
+TEST(Shard, ThrowsAtTheFirstNextForTooFewElementsAndNamesTheirNumber) {
   for (const Dataset& dataset : {Dataset::range(5), generated(5)}) {
     DatasetIterator iterator = non_empty_shard(dataset, 10, 0).iterate();
     const std::string message = error_of<InvalidArgumentError>([&] { iterator.next(); });
@@ -54,25 +54,25 @@ TEST(Shard, TooFewElementsIsAnErrorOfTheFirstNextThatNamesTheTrueNumber) {
   }
 }
 
-TEST(Shard, TooFewElementsIsTheEndForAShardBeyondThem) {
+TEST(Shard, EndsForAShardBeyondTooFewElements) {
   EXPECT_EQ(values(non_empty_shard(Dataset::range(5), 10, 7)), Values());
   EXPECT_EQ(values(non_empty_shard(generated(5), 10, 7)), Values());
   EXPECT_EQ(values(non_empty_shard(Dataset::range(0), 10, 0)), Values());
 }
 
-TEST(Shard, RequiringElementsChangesNothingWhereThereAreEnough) {
+TEST(Shard, RequiringElementsChangesNothingIfThereAreEnough) {
   EXPECT_EQ(values(non_empty_shard(Dataset::range(10), 3, 1)), Values({1, 4, 7}));
   EXPECT_EQ(values(non_empty_shard(generated(10), 3, 1)), Values({1, 4, 7}));
   EXPECT_EQ(values(non_empty_shard(generated(3), 3, 1)), Values({1}));
   expect_laws(non_empty_shard(generated(10), 3, 1));
 }
 
-TEST(Shard, AHintDividesCardinalitiesByItsMarkerAsRecorded) {
+TEST(Shard, WithAHintDividesCardinalitiesByTheMarkerAsRecorded) {
   EXPECT_EQ(Dataset::range(10).shard(kShardHint, 0).batch(4).cardinality(), kInfiniteCardinality);
   EXPECT_EQ(Dataset::range(12).shard(kShardHint, 0).batch(4).cardinality(), -3);
 }
 
-TEST(Shard, AHintCannotBeRead) {
+TEST(Shard, WithAHintCannotBeRead) {
   const Dataset hint = Dataset::range(10).shard(kShardHint, 0);
   EXPECT_TRUE(hint.node()->traits().shard_hint);
   const std::string message = error_of<FailedPreconditionError>([&] { hint.iterate().next(); });

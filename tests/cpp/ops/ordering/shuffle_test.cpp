@@ -6,19 +6,19 @@ namespace {
 
 using namespace op_testing;
 
-TEST(Shuffle, GivesEveryElementOnceInAnotherOrder) {
+TEST(Shuffle, YieldsEveryElementOnceInAnotherOrder) {
   const Values all = values(Dataset::range(50).shuffle({.seed = 1}));
   EXPECT_NE(all, numbers(0, 50));
   EXPECT_EQ(sorted(all), numbers(0, 50));
 }
 
-TEST(Shuffle, TheSeedDecidesTheOrder) {
+TEST(Shuffle, DrawsItsOrderFromTheSeed) {
   const Values all = values(Dataset::range(50).shuffle({.seed = 1}));
   EXPECT_EQ(values(Dataset::range(50).shuffle({.seed = 1})), all);
   EXPECT_NE(values(Dataset::range(50).shuffle({.seed = 2})), all);
 }
 
-TEST(Shuffle, EpochsDifferUnlessToldNotTo) {
+TEST(Shuffle, DiffersInEachEpochUnlessToldNotTo) {
   const Dataset anew = Dataset::range(50).shuffle({.seed = 1});
   EXPECT_NE(values(anew, {.epoch = 0}), values(anew, {.epoch = 1}));
   const Dataset same = Dataset::range(50).shuffle({.seed = 1, .reshuffle_each_iteration = false});
@@ -32,7 +32,7 @@ TEST(Shuffle, WithoutASeedFollowsTheBaseSeed) {
   EXPECT_NE(values(dataset, base_seed), values(dataset, {.epoch = 0, .seed = 6}));
 }
 
-TEST(Shuffle, OpsThatChangeOnlySpeedDoNotChangeTheOrder) {
+TEST(Shuffle, KeepsItsOrderAfterOpsThatChangeOnlySpeed) {
   const IterateOptions base_seed = {.epoch = 0, .seed = 5};
   const Dataset plain = Dataset::range(50).shuffle().map([](Element element) { return element; });
   const Dataset tuned = Dataset::range(50).shuffle().prefetch(2).map([](Element element) { return element; },
@@ -40,19 +40,19 @@ TEST(Shuffle, OpsThatChangeOnlySpeedDoNotChangeTheOrder) {
   EXPECT_EQ(values(tuned, base_seed), values(plain, base_seed));
 }
 
-TEST(Shuffle, AWindowOfOneKeepsTheOrder) {
+TEST(Shuffle, WithAWindowOfOneKeepsTheOrder) {
   EXPECT_EQ(values(Dataset::range(20).shuffle({.buffer_size = 1, .seed = 1})), numbers(0, 20));
   EXPECT_EQ(values(generated(20).shuffle({.buffer_size = 1, .seed = 1})), numbers(0, 20));
 }
 
-TEST(Shuffle, AWindowMovesElementsByLittle) {
+TEST(Shuffle, WithAWindowMovesElementsLessThanTwoWindows) {
   const Values all = values(Dataset::range(200).shuffle({.buffer_size = 8, .seed = 1}));
   EXPECT_EQ(sorted(all), numbers(0, 200));
   EXPECT_NE(all, numbers(0, 200));
   for (std::int64_t i = 0; i < 200; ++i) EXPECT_LE(std::abs(all[static_cast<std::size_t>(i)] - i), 12);
 }
 
-TEST(Shuffle, AStreamOfUnknownLengthHasTheOrderOfThePlan) {
+TEST(Shuffle, HasTheOrderOfThePlanForUnknownLengths) {
   for (const std::int64_t size : {0, 1, 2, 3, 4, 5, 7, 8, 9, 20, 21}) {
     for (const std::int64_t window : {1, 2, 3, 4, 5, 8, 100}) {
       const ShuffleOptions options = {.buffer_size = window, .seed = 9};
@@ -62,7 +62,7 @@ TEST(Shuffle, AStreamOfUnknownLengthHasTheOrderOfThePlan) {
   }
 }
 
-TEST(Shuffle, AWindowOverAStreamReadsTwoWindowsAhead) {
+TEST(Shuffle, WithAWindowReadsTwoWindowsAheadOnTheSequentialPath) {
   std::int64_t read = 0;
   const auto open = [&read] { return [&read]() -> std::optional<Element> { return scalar(read++); }; };
   const Dataset endless = Dataset::from_generator(open, {Structure::leaf(), {TensorSpec{Dims{}, at::kLong}}});
@@ -73,14 +73,14 @@ TEST(Shuffle, AWindowOverAStreamReadsTwoWindowsAhead) {
   }
 }
 
-TEST(Shuffle, OfAnEndlessDatasetNeedsAWindow) {
+TEST(Shuffle, NeedsAWindowForAnEndlessDataset) {
   const Dataset endless = Dataset::range(10).repeat();
   EXPECT_EQ(values(endless.shuffle({.buffer_size = 5, .seed = 1}).take(30)).size(), 30U);
   const std::string message = error_of<c10::ValueError>([&] { endless.shuffle(); });
   EXPECT_NE(message.find("is infinite; give `buffer_size`"), std::string::npos) << message;
 }
 
-TEST(Shuffle, AFullOneNeedsAKnownLength) {
+TEST(Shuffle, NeedsAKnownLengthWithoutAWindow) {
   const std::string message = error_of<c10::ValueError>([] { generated(10).shuffle(); });
   EXPECT_NE(message.find("is unknown; give `buffer_size`"), std::string::npos) << message;
 }
@@ -90,7 +90,7 @@ TEST(Shuffle, RefusesAWindowBelowOne) {
             "shuffle: `buffer_size` must be at least 1, or None for a full shuffle, but is 0.");
 }
 
-TEST(Shuffle, OfBatchesKeepsThemWhole) {
+TEST(Shuffle, KeepsBatchesWhole) {
   std::vector<Values> batches = elements(Dataset::range(10).batch(3).shuffle({.seed = 4}));
   std::sort(batches.begin(), batches.end());
   const std::vector<Values> expected = {{0, 1, 2}, {3, 4, 5}, {6, 7, 8}, {9}};
@@ -122,7 +122,7 @@ TEST(Shuffle, UnderSkipDropsRowsThatFailAndShufflesTheRest) {
   EXPECT_NO_THROW(testing::assert_resumable(dataset));
 }
 
-TEST(Shuffle, AFullOneOverAnOpThatCountsSkippedRowsNamesTheOpToMove) {
+TEST(Shuffle, WithoutAWindowNamesAnOpThatCountsSkippedRows) {
   const Dataset dataset = Dataset::range(30)
                               .map(make_function([](Element element) { return element; }, "decode"))
                               .take(20)

@@ -6,11 +6,11 @@ namespace {
 
 using namespace op_testing;
 
-TEST(Skip, LeavesTheFirstElementsOut) { EXPECT_EQ(values(Dataset::range(5).skip(2)), numbers(2, 5)); }
+TEST(Skip, DropsTheFirstElements) { EXPECT_EQ(values(Dataset::range(5).skip(2)), numbers(2, 5)); }
 
-TEST(Skip, OfNothingGivesAll) { EXPECT_EQ(values(Dataset::range(5).skip(0)), numbers(0, 5)); }
+TEST(Skip, WithACountOfZeroYieldsAll) { EXPECT_EQ(values(Dataset::range(5).skip(0)), numbers(0, 5)); }
 
-TEST(Skip, OfMoreThanThereIsIsEmpty) {
+TEST(Skip, IsEmptyIfTheCountExceedsTheLength) {
   EXPECT_EQ(values(Dataset::range(5).skip(9)), Values());
   EXPECT_EQ(values(generated(5).skip(9)), Values());
 }
@@ -25,7 +25,7 @@ TEST(Skip, OfAnEndlessDatasetIsEndless) {
   EXPECT_EQ(values(Dataset::range(3).repeat().skip(4).take(4)), Values({1, 2, 0, 1}));
 }
 
-TEST(Skip, Cardinality) {
+TEST(Skip, KnowsItsCardinality) {
   EXPECT_EQ(Dataset::range(10).skip(3).cardinality(), 7);
   EXPECT_EQ(Dataset::range(2).skip(3).cardinality(), 0);
   EXPECT_EQ(Dataset::range(2).skip(-1).cardinality(), 0);

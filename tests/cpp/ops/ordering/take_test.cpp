@@ -6,15 +6,17 @@ namespace {
 
 using namespace op_testing;
 
-TEST(Take, GivesTheFirstElements) { EXPECT_EQ(values(Dataset::range(10).take(3)), Values({0, 1, 2})); }
+TEST(Take, YieldsTheFirstElements) { EXPECT_EQ(values(Dataset::range(10).take(3)), Values({0, 1, 2})); }
 
-TEST(Take, OfMoreThanThereIsGivesAll) { EXPECT_EQ(values(Dataset::range(3).take(9)), numbers(0, 3)); }
+TEST(Take, YieldsAllIfTheCountExceedsTheLength) {
+  EXPECT_EQ(values(Dataset::range(3).take(9)), numbers(0, 3));
+}
 
-TEST(Take, MinusOneGivesAll) { EXPECT_EQ(values(Dataset::range(3).take(-1)), numbers(0, 3)); }
+TEST(Take, MinusOneYieldsAll) { EXPECT_EQ(values(Dataset::range(3).take(-1)), numbers(0, 3)); }
 
-TEST(Take, OfNothingIsEmpty) { EXPECT_EQ(values(Dataset::range(3).take(0)), Values()); }
+TEST(Take, WithACountOfZeroIsEmpty) { EXPECT_EQ(values(Dataset::range(3).take(0)), Values()); }
 
-TEST(Take, ReadsNoMoreThanItGives) {
+TEST(Take, ReadsNoMoreThanItYields) {
   std::int64_t calls = 0;
   const auto open = [&calls] { return [&calls]() -> std::optional<Element> { return scalar(calls++); }; };
   const Dataset endless = Dataset::from_generator(open, {Structure::leaf(), {TensorSpec{Dims{}, at::kLong}}});
@@ -22,7 +24,7 @@ TEST(Take, ReadsNoMoreThanItGives) {
   EXPECT_EQ(calls, 3);
 }
 
-TEST(Take, Cardinality) {
+TEST(Take, KnowsItsCardinality) {
   EXPECT_EQ(Dataset::range(10).take(3).cardinality(), 3);
   EXPECT_EQ(Dataset::range(2).take(3).cardinality(), 2);
   EXPECT_EQ(Dataset::range(2).take(-1).cardinality(), 2);

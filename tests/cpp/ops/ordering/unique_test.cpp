@@ -27,7 +27,7 @@ TEST(Unique, ComparesStructuresShapesAndBytes) {
   EXPECT_EQ(op_testing::elements(rows.unique()), (std::vector<Values>{{0}, {1, 0}, {2, 0, 0}}));
 }
 
-TEST(Unique, StopsInferenceAndShardingByFile) {
+TEST(Unique, HidesTheBatchSizeAndRefusesShardingByFile) {
   const Dataset dataset = Dataset::range(6).batch(2).unique();
   EXPECT_EQ(dataset.node()->batch_size(), std::nullopt);
   EXPECT_FALSE(dataset.node()->traits().pass_through);
