@@ -98,8 +98,8 @@ struct ZeroAppender {
 /// instruction has a latency of three cycles and a throughput of one a cycle, so three streams of `Bytes`
 /// bytes run interleaved.
 template <std::size_t Bytes>
-TDI_CRC_TARGET void take_sources(const char*& data, std::size_t& size, std::uint64_t& crc) noexcept {
-  static const ZeroAppender<Bytes> append_path;
+TDI_CRC_TARGET void checksum_groups(const char*& data, std::size_t& size, std::uint64_t& crc) noexcept {
+  static const ZeroAppender<Bytes> append_zeros;
   for (; size >= 3 * Bytes; size -= 3 * Bytes, data += 3 * Bytes) {
     std::uint64_t second = 0;
     std::uint64_t third = 0;
@@ -108,8 +108,8 @@ TDI_CRC_TARGET void take_sources(const char*& data, std::size_t& size, std::uint
       second = step64(second, load64(at + Bytes));
       third = step64(third, load64(at + 2 * Bytes));
     }
-    crc = append_path(static_cast<std::uint32_t>(crc)) ^ second;
-    crc = append_path(static_cast<std::uint32_t>(crc)) ^ third;
+    crc = append_zeros(static_cast<std::uint32_t>(crc)) ^ second;
+    crc = append_zeros(static_cast<std::uint32_t>(crc)) ^ third;
   }
 }
 
@@ -117,8 +117,8 @@ TDI_CRC_TARGET std::uint32_t crc32c_instruction(std::span<const char> bytes, std
   const char* data = bytes.data();
   std::size_t size = bytes.size();
   std::uint64_t crc = ~seed;
-  take_sources<2048>(data, size, crc);
-  take_sources<128>(data, size, crc);
+  checksum_groups<2048>(data, size, crc);
+  checksum_groups<128>(data, size, crc);
   for (; size >= 8; size -= 8, data += 8) crc = step64(crc, load64(data));
   auto tail = static_cast<std::uint32_t>(crc);
   for (; size > 0; --size) tail = step8(tail, *data++);

@@ -88,8 +88,8 @@ TORCH_DISTINPUT_AVX2 std::size_t encrypt_batch_avx2(const FeistelNetwork& net,
 void encrypt_batch(const FeistelNetwork& net, std::span<std::int64_t> batch) noexcept {
   std::size_t done = 0;
 #if defined(__x86_64__)
-  constexpr std::uint64_t kMaxThreads = std::uint64_t{1} << 32;
-  if (__builtin_cpu_supports("avx2") && net.size <= kMaxThreads) done = encrypt_batch_avx2(net, batch);
+  constexpr std::uint64_t kMaxSize32 = std::uint64_t{1} << 32;
+  if (__builtin_cpu_supports("avx2") && net.size <= kMaxSize32) done = encrypt_batch_avx2(net, batch);
 #endif
   for (std::int64_t& x : batch.subspan(done))
     x = static_cast<std::int64_t>(encrypt(net, static_cast<std::uint64_t>(x)));

@@ -69,7 +69,7 @@ class ThreadPool final : public Executor {
   // Delegates, so that the destructor stops the first threads where a later one cannot start.
   ThreadPool(int threads, const std::string& name) : ThreadPool() {
     for (int i = 0; i < threads; ++i) {
-      sources_.push_back(std::make_unique<WorkerThread>(name, [queue = queue_.share()] { queue->run(); }));
+      threads_.push_back(std::make_unique<WorkerThread>(name, [queue = queue_.share()] { queue->run(); }));
     }
   }
 
@@ -91,13 +91,13 @@ class ThreadPool final : public Executor {
     }
     queue_->changed.notify_one();
   }
-  int concurrency() const noexcept override { return static_cast<int>(sources_.size()); }
+  int concurrency() const noexcept override { return static_cast<int>(threads_.size()); }
 
  private:
   ThreadPool() : queue_(std::make_shared<TaskQueue>()) {}
 
   ProcessOwned<TaskQueue> queue_;
-  std::vector<std::unique_ptr<WorkerThread>> sources_;
+  std::vector<std::unique_ptr<WorkerThread>> threads_;
 };
 
 }  // namespace

@@ -105,7 +105,7 @@ class UserFunction final : public Function {
     for (Element& element : elements) element = function_(std::move(element));
   }
   bool runs_user_code() const override { return true; }
-  std::string name() const override { return "runs_user_code"; }
+  std::string name() const override { return "user_function"; }
 
  private:
   std::function<Element(Element)> function_;
