@@ -11,22 +11,27 @@
 
 namespace torch_distinput {
 
-/// Numbered rounds in which every rank of a group says something and hears all others. One thread at a time.
+/// Numbered rounds in which every rank of a group sends one text and receives the texts of all ranks. One
+/// thread at a time.
 class AllGather {
  public:
   virtual ~AllGather() = default;
-  /// Says `text` in the next round and waits until every rank has: returns all texts by rank. When the wait
-  /// was ended early by `wait_options`, the next call goes on with the same round and must say the same.
+  /// Sends `text` in the next round and waits until every rank has sent one. Returns all texts, by rank. If
+  /// `wait_options` or an interrupt ends the wait early, the next call continues the same round and must pass
+  /// the same text. Throws DistributedDatasetError when a rank does not send within `wait_options.timeout`,
+  /// or when the store or the group is lost.
   virtual std::vector<std::string> run(const std::string& text, const WaitOptions& wait_options) = 0;
 };
 
-/// AllGather over the store's store, under `key`. Any number of them may be under way.
+/// Rounds as texts in `kv_store`, under keys that begin with `key`. Several may be in use at once, each with
+/// a `key` of its own.
 std::unique_ptr<AllGather> all_gather_over_store(KeyValueStorePtr kv_store, std::string key);
 
-/// AllGather as collectives of a group that `make` makes, now, for these rounds only. The store carries
-/// the group's name, texts that are long, and who has spoken; `key` keeps those apart. `wait_options`: for
-/// making it. Destroying them never waits: what this rank owes to a round under way is left to a thread that
-/// ends with it.
+/// Rounds as collectives of a process group that `make` makes in this call, for these rounds only. Every rank
+/// must call at the same time; `wait_options` limits that wait. The store carries the group's name, texts
+/// above 1 KiB, and how many rounds each rank has entered, under keys that begin with `key`. Throws
+/// DistributedDatasetError when a rank does not come, and what `make` throws. The destructor never waits: a
+/// detached thread holds a round that is still under way until it ends.
 std::unique_ptr<AllGather> all_gather_over_group(KeyValueStorePtr kv_store, const std::string& key,
                                                  const ProcessGroup::MakeGroup& make,
                                                  const WaitOptions& wait_options);

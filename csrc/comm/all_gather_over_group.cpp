@@ -20,19 +20,20 @@
 namespace torch_distinput {
 namespace {
 
-/// A round's texts are counts, about ten bytes for each step; others go over the store.
+/// The texts of most rounds are counts, about ten bytes for each step; longer ones go through the store.
 constexpr std::int64_t kMaxBytes = 1024;
+/// Values in the place of a length: the text is in the store; the rank has left.
 constexpr std::int64_t kInStore = -1;
 constexpr std::int64_t kGone = -2;
 
-/// One collective: what this rank says, and where the others' words arrive.
+/// One collective: what this rank sends, and the buffers that receive the texts of all ranks.
 struct Gathering {
   std::vector<at::Tensor> mine;
   std::vector<std::vector<at::Tensor>> all;
   c10::intrusive_ptr<c10d::Work> work;
 };
 
-/// `length`: of `text`, or why there is none.
+/// A buffer to send. `length`: of `text`, or kInStore or kGone.
 at::Tensor write(std::int64_t length, const std::string& text) {
   at::Tensor buffer = at::empty({static_cast<std::int64_t>(sizeof(length)) + kMaxBytes}, at::kByte);
   auto* const bytes = buffer.mutable_data_ptr<std::uint8_t>();
@@ -73,11 +74,11 @@ class GroupAllGather final : public AllGather {
         try {
           gathering->work->wait();
         } catch (const std::exception&) {
-          return;  // the others are gone as well
+          return;  // the other ranks have left as well
         }
       }).detach();
     } catch (const std::exception&) {
-      return;  // as above
+      return;  // the store or the group is lost: nobody is left to tell
     }
   }
   GroupAllGather(const GroupAllGather&) = delete;
@@ -129,13 +130,13 @@ class GroupAllGather final : public AllGather {
       gathering->all.front().push_back(at::empty_like(mine));
     gathering->mine = {std::move(mine)};
     c10d::AllgatherOptions options;
-    // A rank may take its time: whether it lives is not for the group to decide.
+    // A slow rank is no failure: heartbeats decide whether a rank lives, not the group's timeout.
     options.timeout = std::chrono::hours(24 * 365);
     gathering->work = group_->allgather(gathering->all, gathering->mine, options);
     under_way_ = std::move(gathering);
   }
 
-  /// The ranks that have not spoken in this round.
+  /// The ranks that have not entered this round.
   std::vector<int> silent() const {
     std::vector<int> ranks;
     for (int rank = 0; rank < kv_store_->size(); ++rank) {
@@ -155,7 +156,7 @@ class GroupAllGather final : public AllGather {
     return length == kInStore ? read_from_store(rank, wait_options) : text_of(buffer, length);
   }
 
-  /// The store need not have taken in a text yet when the collective that announces it is over.
+  /// Waits for the text, because the collective that announces it may complete before the store shows it.
   std::string read_from_store(int rank, const WaitOptions& wait_options) {
     std::optional<std::vector<std::string>> texts;
     wait_until(
@@ -165,13 +166,14 @@ class GroupAllGather final : public AllGather {
     return std::move(texts->front());
   }
 
-  /// Now that this round is over, every rank has read the texts of those before.
+  /// Removes texts of earlier rounds: this round is over, so every rank has read them.
   void remove_old_texts() {
     for (; !in_store_.empty() && in_store_.front() < held_; in_store_.pop_front())
       kv_store_->remove(text_key(in_store_.front(), kv_store_->rank()));
   }
 
-  /// Takes away what this rank said there; the texts that others may still read go with the last rank.
+  /// Removes this rank's keys. Texts that other ranks may still read are removed by the last rank that
+  /// leaves.
   void leave_board() const {
     const BriefWait brief;
     kv_store_->remove(spoken_key(kv_store_->rank()));
@@ -187,7 +189,8 @@ class GroupAllGather final : public AllGather {
     kv_store_->remove(key_ + "/left");
   }
 
-  /// The group says that a rank is gone, but not which or why; the watch over the ranks finds out.
+  /// Throws. The group reports that a rank has gone, but not which or why; the heartbeat monitor finds out,
+  /// and `wait_options.check` throws what it found. So this gives it kBlameAfter.
   [[noreturn]] void blame(const WaitOptions& wait_options) const {
     const auto deadline = std::chrono::steady_clock::now() + kBlameAfter;
     while (std::chrono::steady_clock::now() < deadline) {
@@ -196,7 +199,7 @@ class GroupAllGather final : public AllGather {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     throw DistributedDatasetError(wait_options.what + ": rank " + std::to_string(kv_store_->rank()) +
-                                  " lost the group of the ranks: " + broken_);
+                                  " lost its process group: " + broken_);
   }
 
   static constexpr std::chrono::seconds kBlameAfter{20};
@@ -205,9 +208,9 @@ class GroupAllGather final : public AllGather {
   std::string key_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::shared_ptr<Gathering> under_way_;
-  std::deque<std::int64_t> in_store_;  // rounds whose text of this rank lies there
+  std::deque<std::int64_t> in_store_;  // rounds whose text of this rank is in the store
   std::int64_t held_ = 0;
-  std::string broken_;  // why; empty: it is whole
+  std::string broken_;  // why the group cannot be used any more; empty: it can
   pid_t process_ = ::getpid();
 };
 
@@ -216,7 +219,7 @@ class GroupAllGather final : public AllGather {
 std::unique_ptr<AllGather> all_gather_over_group(KeyValueStorePtr kv_store, const std::string& key,
                                                  const ProcessGroup::MakeGroup& make,
                                                  const WaitOptions& wait_options) {
-  // A name that no earlier group in the same store had: rank 0's.
+  // Rank 0's random text becomes the group's name, which no earlier group in the same store had.
   const std::string mine =
       std::to_string(std::random_device{}()) + "-" + std::to_string(std::random_device{}());
   const std::string name_key = key + "/group";

@@ -10,7 +10,7 @@
 namespace torch_distinput {
 namespace {
 
-/// What the ranks said in a round, one after the other in the order in which they came.
+/// One rank's text as it is appended to the round's text, in the order in which ranks arrive.
 std::string frame(int rank, const std::string& text) {
   return std::to_string(rank) + " " + std::to_string(text.size()) + " " + text;
 }
@@ -23,8 +23,8 @@ std::size_t read_number(std::string_view& text) {
   return number;
 }
 
-/// The texts by rank, as far as they are there. One may be there twice, where an interrupt came while it was
-/// said.
+/// The texts by rank; nullopt for ranks that have not sent one. A text may be there twice: after an interrupt
+/// during the append, the rank appends it again.
 std::vector<std::optional<std::string>> read_frames(std::string_view said, int size) {
   std::vector<std::optional<std::string>> texts(static_cast<std::size_t>(size));
   while (!said.empty()) {
@@ -36,15 +36,16 @@ std::vector<std::optional<std::string>> read_frames(std::string_view said, int s
   return texts;
 }
 
-/// All ranks append to one text, so that a look at it takes one message to the store and one back, however
-/// many they are.
+/// All ranks append to one text, so that one poll takes one message to the store and one back, however many
+/// ranks there are.
 class StoreAllGather final : public AllGather {
  public:
   StoreAllGather(KeyValueStorePtr kv_store, std::string key)
       : kv_store_(std::move(kv_store)), key_(std::move(key)) {}
   ~StoreAllGather() override {
     if (process_ != ::getpid()) return;  // the store's connection is the parent's
-    // The last to leave takes the last rounds along. Ranks that were stopped may be one apart.
+    // The last rank to leave removes the texts of the last rounds. Ranks that were stopped may be one round
+    // apart.
     std::vector<std::string> keys;
     for (std::int64_t round = std::max<std::int64_t>(held_ - 2, 0); round <= held_ + 1; ++round)
       keys.push_back(round_key(round));
@@ -70,11 +71,11 @@ class StoreAllGather final : public AllGather {
   void say(const std::string& text) {
     kv_store_->append(round_key(held_), frame(kv_store_->rank(), text));
     said_ = true;
-    // Whoever has spoken in the round before this one has heard all of the one before that.
+    // A rank that sent in round `held_ - 1` had received all of round `held_ - 2`.
     if (kv_store_->rank() == 0 && held_ >= 2) kv_store_->remove(round_key(held_ - 2));
   }
 
-  /// Looks at the store: the ranks that have not spoken in this round.
+  /// Polls the store. Returns the ranks that have not sent a text in this round.
   std::vector<int> silent() {
     const auto said = kv_store_->multi_get({round_key(held_)});
     heard_ = read_frames(said ? said->front() : "", kv_store_->size());
@@ -87,7 +88,7 @@ class StoreAllGather final : public AllGather {
   KeyValueStorePtr kv_store_;
   std::string key_;
   std::int64_t held_ = 0;
-  bool said_ = false;  // in round `held_`
+  bool said_ = false;  // whether this rank has sent its text of round `held_`
   std::vector<std::optional<std::string>> heard_;
   pid_t process_ = ::getpid();
 };

@@ -14,9 +14,9 @@
 namespace torch_distinput {
 namespace {
 
-/// No text; a call may outlive all that is static.
+/// No text. Literals, not std::string, because a call may outlive static objects.
 constexpr const char* kNone = "";
-/// A text that nobody posts.
+/// A text that no rank sets.
 constexpr const char* kNobodys = "\x01";
 
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
@@ -77,14 +77,15 @@ class C10dStore final : public KeyValueStore {
   }
 
  private:
-  /// Puts `text` in the place of `there`; returns what is under `key` then. `kNone` stands for a key that is
-  /// not there; where it is not and another text is expected, the store puts nothing and returns `there`.
+  /// Replaces `there` by `text` and returns the text under `key` afterwards. `kNone` means that there is no
+  /// such key. If there is none and another text is expected, the store sets nothing and returns `there`.
   static std::string swap(c10d::Store& store, const std::string& key, const std::string& there,
                           const std::string& text) {
     return store.compareSet(key, there, text);
   }
 
-  /// One message to the store and one back, where asking for a key and then for its text takes three of each.
+  /// A compare-set takes one message to the store and one back; checking a key and then getting its text
+  /// takes three of each.
   std::optional<std::vector<std::string>> look_at(const std::string& key) {
     std::string text =
         reach([key = prefix_ + key](c10d::Store& store) { return swap(store, key, kNobodys, kNobodys); });
@@ -92,7 +93,7 @@ class C10dStore final : public KeyValueStore {
     return std::vector{std::move(text)};
   }
 
-  /// Calls the store. Its own errors name addresses, but neither the rank nor what the store is for.
+  /// Calls the store and adds the rank and the store's purpose to its errors, which name addresses alone.
   template <class Call>
   std::invoke_result_t<Call&, c10d::Store&> reach(Call call) {
     std::string why;

@@ -6,7 +6,9 @@
 
 namespace torch_distinput {
 
-/// The ranks of `group`, who leave their texts in the group's store.
+/// A KeyValueStore over the c10d store of `group`, under keys that begin with the group's name. A thread of
+/// its own calls the c10d store, so a store that never answers does not block the caller for longer than the
+/// limit of `expect_within` (5 minutes until one is set).
 KeyValueStorePtr c10d_store(const ProcessGroup& group);
 
 }  // namespace torch_distinput

@@ -38,7 +38,7 @@ std::vector<int> ranks_without(KeyValueStore& kv_store, const std::vector<std::s
 
 void leave_texts(KeyValueStore& kv_store, const std::string& key,
                  const std::vector<std::string>& keys) noexcept {
-  // Counted once, so no interrupt may break it off.
+  // A repeated `add` would count this rank twice, so no interrupt may end it.
   const BriefWait brief;
   try {
     if (kv_store.add(key, 1) < kv_store.size()) return;

@@ -9,24 +9,25 @@
 
 namespace torch_distinput {
 
-/// Posts `mine` and waits until every rank has posted under the same `key`; returns all texts by rank. When
-/// the wait was ended early, calling again goes on with it, and with what was posted first; or `give_up` ends
-/// it. When all ranks have returned or given up, the texts are gone.
+/// Sets `mine` and waits until every rank has set its text under the same `key`. Returns all texts, by rank.
+/// After a wait that ended early, either call again, which continues with the text that was set first, or
+/// call `give_up`. The texts are removed when all ranks have returned or given up. Throws
+/// DistributedDatasetError as `wait_until` and KeyValueStore do.
 std::vector<std::string> exchange_all(KeyValueStore& kv_store, const std::string& key,
                                       const std::string& mine, const WaitOptions& wait_options);
 
-/// This rank has not returned from `exchange_all` and does not call it again.
+/// Tells the store that this rank, which has not returned from `exchange_all`, will not call it again.
 void give_up(KeyValueStore& kv_store, const std::string& key);
 
 /// `<key>/0`, `<key>/1`, ..., one for each rank.
 std::vector<std::string> keys_of_all(const std::string& key, int size);
 
-/// The ranks that have nothing under their key of `keys_of_all`.
+/// The ranks without a text under their key. `keys`: of `keys_of_all`. Throws as KeyValueStore does.
 std::vector<int> ranks_without(KeyValueStore& kv_store, const std::vector<std::string>& keys);
 
-/// This rank needs the texts under `keys` no more: the last one to say so takes them away. `key` is the same
-/// on every rank, and used for nothing else. Waits briefly, and throws nothing: where the store is lost,
-/// nothing is left on it.
+/// Counts, under `key`, that this rank no longer needs the texts under `keys`; the last rank to do so removes
+/// them. `key` is the same on every rank and used for nothing else. Waits about a second at most
+/// (`BriefWait`) and throws nothing: a store that is lost needs no cleaning.
 void leave_texts(KeyValueStore& kv_store, const std::string& key,
                  const std::vector<std::string>& keys) noexcept;
 

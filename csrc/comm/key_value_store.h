@@ -10,37 +10,39 @@
 
 namespace torch_distinput {
 
-/// The ranks of a group as one of them sees them, and a store on which they leave texts for each other.
-/// No call waits for another rank. Any thread may call. Throws DistributedDatasetError where the store cannot
-/// be reached. What `interrupt_check()` throws ends the wait for a store that does not answer; the call is
-/// then made some time, or never: making it again must do no harm.
+/// A store in which the ranks of one group set texts for each other, as one rank sees it. No call waits for
+/// another rank. Safe from any thread. Every call throws DistributedDatasetError when the store cannot be
+/// reached. An exception of `interrupt_check()` ends the wait for an answer; the store may then execute the
+/// call later or never, so repeating it must be harmless.
 class KeyValueStore {
  public:
   virtual ~KeyValueStore() = default;
 
-  /// This process, in [0, size()).
+  /// The rank of this process, in [0, size()).
   virtual int rank() const noexcept = 0;
+  /// Number of ranks.
   virtual int size() const noexcept = 0;
-  /// From now on a store that does not answer for `limit` counts as lost.
+  /// A store that does not answer within `limit` counts as lost from now on. The shortest limit ever set
+  /// holds.
   virtual void expect_within(std::chrono::duration<double> limit) = 0;
 
-  /// Puts `text`, which is not empty, under `key`, in the place of what is there.
+  /// Sets the text under `key` to `text`, which must not be empty.
   virtual void set(const std::string& key, const std::string& text) = 0;
-  /// Puts `text` under `key` unless there is a text already. Returns the text that is there.
+  /// Sets `text` under `key` unless there is a text already. Returns the text that is there afterwards.
   virtual std::string compare_set(const std::string& key, const std::string& text) = 0;
-  /// Puts `text` behind what is under `key`, if anything, undivided. No two of the texts there are the same.
+  /// Appends `text` to the text under `key`, if any, atomically. REQUIRES: ranks append different texts.
   virtual void append(const std::string& key, const std::string& text) = 0;
-  /// The texts under `keys`; nullopt unless all are there.
+  /// The texts under `keys`, in this order; nullopt unless every key has one. Does not wait for them.
   virtual std::optional<std::vector<std::string>> multi_get(const std::vector<std::string>& keys) = 0;
-  /// Adds `value` to the number under `key`, 0 at first, and returns the sum. A key of its own, not for
-  /// `look`.
+  /// Adds `value` to the number under `key`, 0 at first, and returns the sum. REQUIRES: no call but `add` and
+  /// `remove` uses `key`.
   virtual std::int64_t add(const std::string& key, std::int64_t value) = 0;
-  /// Takes away what is under `key`, if anything.
+  /// Removes the text or number under `key`, if any.
   virtual void remove(const std::string& key) = 0;
 };
 using KeyValueStorePtr = std::shared_ptr<KeyValueStore>;
 
-/// The ranks of a group within this process, for tests: store i is rank i's. They share a store.
+/// Stores in the memory of this process, for tests: the i-th is rank i's, and all share their contents.
 std::vector<KeyValueStorePtr> in_memory_stores(int size);
 
 }  // namespace torch_distinput

@@ -51,7 +51,7 @@ std::optional<std::string> Rendezvous::step() {
 std::vector<int> Rendezvous::missing() {
   auto ranks = ranks_without(*kv_store_, numbers_);
   for (int rank = 0; rank < kv_store_->size() && ranks.empty(); ++rank) {
-    // The number may be of an earlier life: only who agrees on the name has come.
+    // A number may be of an earlier life: only ranks that confirm the name have taken part.
     const auto name = kv_store_->multi_get({names_[static_cast<std::size_t>(rank)]});
     if (!name || name->front() != name_) ranks.push_back(rank);
   }

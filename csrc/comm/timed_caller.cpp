@@ -14,7 +14,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-/// Between two looks at interrupts, and at what other calls met.
+/// Bounds of the time between two checks for interrupts and for the failure of another call.
 constexpr std::chrono::milliseconds kLongestSlice{50};
 constexpr std::chrono::milliseconds kShortestSlice{1};
 
@@ -25,9 +25,9 @@ struct TimedCaller::Shared {
   std::condition_variable wake;
   std::deque<std::function<void()>> jobs;
   Seconds limit = std::chrono::minutes{5};
-  std::string lost;  // why; empty: the last call was answered
+  std::string lost;  // why later calls are refused; empty: no call has taken too long
   bool stopped = false;
-  std::optional<WorkerThread> thread;  // ends with what it shares, so that nobody waits for it
+  std::optional<WorkerThread> thread;  // shares the ownership of this, so that nobody needs to join it
 
   void serve() {
     std::unique_lock lock(mutex);
@@ -65,7 +65,7 @@ void TimedCaller::enter(std::function<void()> job) {
     if (!shared_->lost.empty()) throw NoAnswer(shared_->lost);
     shared_->jobs.push_back(std::move(job));
   }
-  // Not under the lock: the thread would wake up only to wait for it.
+  // Notified without the lock, which the thread would wake up only to wait for.
   shared_->wake.notify_one();
 }
 
@@ -82,7 +82,7 @@ void TimedCaller::wait_for(const std::function<bool(Seconds)>& answered) {
     const Seconds slice = std::clamp<Seconds>(most - waited, kShortestSlice, kLongestSlice);
     const auto before = std::chrono::steady_clock::now();
     if (answered(slice)) return;
-    // Time in which this process did not run (stopped, suspended) is not held against who answers.
+    // Time in which this process did not run (stopped, suspended) does not count.
     waited += std::min<Seconds>(std::chrono::steady_clock::now() - before, 2 * slice);
     if (waited >= most) break;
     if (const auto& check = interrupt_check()) check();

@@ -15,28 +15,30 @@
 
 namespace torch_distinput {
 
-/// A call that lasted too long, or one after it.
+/// Thrown for a call that took too long, and for every later call.
 class NoAnswer : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Makes calls that may never return, such as those to a host that is frozen: nothing ends them, so a thread
-/// of its own makes them, one after the other, and is left to itself when one lasts too long. Any thread may
-/// call.
+/// Makes calls that may never return, such as a call to a host that is frozen. Nothing can end such a call,
+/// so one thread of this object makes all calls in order, and is abandoned when one takes too long. Safe from
+/// any thread.
 class TimedCaller {
  public:
   TimedCaller();
+  /// Does not wait: the thread ends after the calls that it was given.
   ~TimedCaller();
   TimedCaller(const TimedCaller&) = delete;
   TimedCaller& operator=(const TimedCaller&) = delete;
 
-  /// From now on no call may last longer than `limit`, or than a shorter one that was asked for before.
+  /// Limits every call to `limit` from now on, including those under way. The shortest limit ever set holds;
+  /// it is 5 minutes at first.
   void expect_within(std::chrono::duration<double> limit);
 
-  /// What `call` returns or throws, ready. It must own all that it uses. Throws NoAnswer when it lasts too
-  /// long, and then at every later call. What `interrupt_check()` throws ends the wait: the call is made all
-  /// the same, and nobody hears its answer.
+  /// Makes `call` and waits for it. Returns a ready future with what it returned or threw. `call` must own
+  /// all that it uses, as it may outlive this call. Throws NoAnswer when it takes too long. An exception of
+  /// `interrupt_check()` ends the wait; `call` is still made, and its result is dropped.
   template <class Call>
   auto run(Call call) {
     auto task = std::make_shared<std::packaged_task<decltype(call())()>>(std::move(call));
@@ -51,7 +53,7 @@ class TimedCaller {
  private:
   struct Shared;
   void enter(std::function<void()> job);
-  /// The limit. Throws NoAnswer if a call has lasted longer.
+  /// The limit of a call. Throws NoAnswer if a call has taken longer.
   std::chrono::duration<double> limit() const;
   void wait_for(const std::function<bool(std::chrono::duration<double>)>& answered);
 

@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kInterruptInterval{50};
 constexpr std::chrono::seconds kBrief{1};
 
-/// Between two looks, after a wait of `waited`: a small part of it, so that there are few looks and none
+/// The time between two polls after a wait of `waited`: a fraction of it, so that polls are few and none
 /// comes much too late.
 Clock::duration pause_after(Clock::duration waited, bool urgent) {
   using std::chrono::microseconds;
@@ -51,7 +51,7 @@ void wait_until(int rank, const std::function<bool()>& ready,
       std::ostringstream text;
       text << wait_options.what << ": rank " << rank << " waited " << wait_options.timeout.count()
            << " s (`peer_timeout`) for " << name_ranks(missing())
-           << ". Every rank has to open its iterators in the same order and ask for their first step.";
+           << ". Every rank must open its iterators in the same order and ask for their first step.";
       throw DistributedDatasetError(text.str());
     }
     const bool urgent = wait_options.urgent();
@@ -69,7 +69,7 @@ void wait_until(int rank, const std::function<bool()>& ready,
 
 BriefWait::BriefWait()
     : scope_([end = Clock::now() + kBrief] {
-        if (Clock::now() >= end) throw std::runtime_error("the board gave no answer in time");
+        if (Clock::now() >= end) throw std::runtime_error("the store did not answer within one second");
       }) {}
 
 std::string name_ranks(const std::vector<int>& ranks) {

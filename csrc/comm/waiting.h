@@ -12,28 +12,31 @@ namespace torch_distinput {
 
 /// How a rank waits for the others.
 struct WaitOptions {
-  std::string what;  ///< for messages: what the ranks do
-  std::chrono::duration<double>
-      timeout;  ///< after which DistributedDatasetError names the ranks that are missing
-  /// Called at every look at the store; what it throws ends the wait. So does `interrupt_check()`, which is
-  /// called about every 50 ms.
+  /// What the ranks do; messages begin with it.
+  std::string what;
+  /// After this time the wait throws a DistributedDatasetError that names the missing ranks.
+  std::chrono::duration<double> timeout;
+  /// Called after every poll of the store; its exception ends the wait. So does one of `interrupt_check()`,
+  /// which is called about every 50 ms.
   std::function<void()> check = [] {};
-  std::chrono::duration<double> warn_after = std::chrono::seconds{
-      30};  ///< that the wait was urgent; then a warning names the ranks that are missing
-  /// What `rank` did last, for the warning.
+  /// After the wait has been urgent for this time without a break, one warning names the missing ranks.
+  std::chrono::duration<double> warn_after = std::chrono::seconds{30};
+  /// What `rank` did last, for the warning, as the end of the sentence `Rank 3 ...`. Empty: not reported.
   std::function<std::string(int rank)> activity = {};
-  /// Whether somebody waits for the end of the wait right now. Else looks become rarer the longer it lasts,
-  /// so that waiting costs next to nothing.
+  /// Whether a caller is blocked on the result right now. If not, polls may be up to 20 ms apart instead of
+  /// 2 ms, so that the wait costs next to nothing.
   std::function<bool()> urgent = [] { return true; };
 };
 
-/// Waits in rank `rank` until `ready`, which looks at the store. `missing`: the ranks that it waits for.
+/// Waits, as rank `rank`, until `ready()` returns true. `missing()` returns the ranks that it waits for and
+/// is called for messages only. Throws DistributedDatasetError after `wait_options.timeout`, and what the
+/// functions of `wait_options` and `interrupt_check()` throw.
 void wait_until(int rank, const std::function<bool()>& ready,
                 const std::function<std::vector<int>()>& missing, const WaitOptions& wait_options);
 
-/// For words that this rank needs no answer to, such as those of farewell. While it lives, this thread waits
-/// at most a second for a store that does not answer, and hears no interrupts, which stay pending: the wait
-/// then ends with a std::runtime_error, and the words are on their way.
+/// For messages that need no answer, such as those of a rank that leaves. While an object lives, its thread
+/// waits at most one second for a store that does not answer; then the wait throws std::runtime_error and the
+/// message stays queued. Interrupts are not checked meanwhile and stay pending.
 class BriefWait {
  public:
   BriefWait();
@@ -42,7 +45,7 @@ class BriefWait {
   InterruptScope scope_;
 };
 
-/// `rank 3`, or `ranks 0, 2 and 5`.
+/// `rank 3`, or `ranks 0, 2 and 5`, for messages.
 std::string name_ranks(const std::vector<int>& ranks);
 
 }  // namespace torch_distinput

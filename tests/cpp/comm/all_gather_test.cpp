@@ -29,7 +29,7 @@ class StoreAllGatherTest : public testing::Test {
     return all_gather_over_store(board_[static_cast<std::size_t>(rank)], "round");
   }
 
-  /// Every rank in a thread of its own, with its rounds, which are gone afterwards.
+  /// Runs `body` for every rank in a thread of its own; the rank's rounds are destroyed afterwards.
   void on_all(const std::function<void(int rank, AllGather& rounds)>& body) {
     std::vector<std::future<void>> ranks;
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -43,12 +43,12 @@ class StoreAllGatherTest : public testing::Test {
 };
 
 std::string said(int rank, int round) {
-  // Of any length, nothing at all included, and with bytes that a frame has too.
+  // Of any length, 0 included, and with bytes that also delimit a frame.
   return std::string(static_cast<std::size_t>((7 * rank + 3 * round) % 40), round % 2 == 0 ? '\n' : ' ') +
          (round % 3 == 0 ? "" : "0 1 " + std::to_string(100 * rank + round));
 }
 
-TEST_F(StoreAllGatherTest, EveryRankHearsAllTextsOfEveryRound) {
+TEST_F(StoreAllGatherTest, EveryRankReceivesAllTextsOfEveryRound) {
   on_all([](int, AllGather&) {});
   on_all([](int rank, AllGather& rounds) {
     for (int round = 0; round < 200; ++round) {
@@ -58,12 +58,12 @@ TEST_F(StoreAllGatherTest, EveryRankHearsAllTextsOfEveryRound) {
   });
 }
 
-TEST_F(StoreAllGatherTest, TheBoardStaysSmallAndIsEmptyInTheEnd) {
+TEST_F(StoreAllGatherTest, TheStoreStaysSmallAndIsEmptyInTheEnd) {
   const std::int64_t before = store_->getNumKeys();
   on_all([&](int rank, AllGather& rounds) {
     for (int round = 0; round < 50; ++round) {
       rounds.run("text", kWaitOptions);
-      // Of two rounds before, of this one and of the next one, and who has gone.
+      // Texts of the two rounds before, of this one and of the next one, and the count of ranks that left.
       if (rank == 0) {
         EXPECT_LE(store_->getNumKeys() - before, 5);
       }
@@ -72,7 +72,7 @@ TEST_F(StoreAllGatherTest, TheBoardStaysSmallAndIsEmptyInTheEnd) {
   EXPECT_EQ(store_->getNumKeys(), before);
 }
 
-TEST_F(StoreAllGatherTest, ARoundThatWasBrokenOffGoesOn) {
+TEST_F(StoreAllGatherTest, AnInterruptedRoundContinues) {
   auto first = rounds_of(0);
   struct Broken {};
   int looks = 0;
@@ -91,7 +91,7 @@ TEST_F(StoreAllGatherTest, ARoundThatWasBrokenOffGoesOn) {
   EXPECT_EQ(others.get(), (std::vector<std::string>{"a", "b", "c"}));
 }
 
-TEST_F(StoreAllGatherTest, NamesTheRanksThatSayNothing) {
+TEST_F(StoreAllGatherTest, NamesTheRanksThatSendNothing) {
   auto second = rounds_of(1);
   try {
     second->run("b", {"The round", std::chrono::milliseconds(5)});

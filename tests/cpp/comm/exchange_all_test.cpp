@@ -16,7 +16,7 @@ namespace {
 
 const WaitOptions kExchangeOptions{"test", std::chrono::seconds(60)};
 
-TEST(WaitForAll, GivesEveryRankTheTextsOfAll) {
+TEST(ExchangeAll, GivesEveryRankTheTextsOfAll) {
   const auto ranks = in_memory_stores(4);
   std::vector<std::future<std::vector<std::string>>> waits;
   for (const auto& rank : ranks) {
@@ -29,7 +29,7 @@ TEST(WaitForAll, GivesEveryRankTheTextsOfAll) {
   }
 }
 
-TEST(WaitForAll, LeavesNothingBehindWhenAllHaveRead) {
+TEST(ExchangeAll, RemovesTheTextsWhenAllHaveRead) {
   const auto ranks = in_memory_stores(2);
   auto other = std::async(std::launch::async, [&] { exchange_all(*ranks[1], "open", "b", kExchangeOptions); });
   exchange_all(*ranks[0], "open", "a", kExchangeOptions);
@@ -39,7 +39,7 @@ TEST(WaitForAll, LeavesNothingBehindWhenAllHaveRead) {
   EXPECT_EQ(ranks[0]->add("open/readers", 0), 0);
 }
 
-TEST(WaitForAll, LeavesNothingBehindWhenTheOthersGaveUp) {
+TEST(ExchangeAll, RemovesTheTextsWhenTheOthersGaveUp) {
   const auto ranks = in_memory_stores(3);
   EXPECT_THROW(exchange_all(*ranks[0], "open", "a", {"The handshake", std::chrono::milliseconds(2)}),
                DistributedDatasetError);
@@ -51,17 +51,17 @@ TEST(WaitForAll, LeavesNothingBehindWhenTheOthersGaveUp) {
   EXPECT_EQ(ranks[1]->add("open/readers", 0), 0);
 }
 
-TEST(WaitForAll, ARankThatGoesOnSaysWhatItSaidFirst) {
+TEST(ExchangeAll, ARepeatedCallKeepsTheTextThatWasSetFirst) {
   const auto ranks = in_memory_stores(2);
   const WaitOptions broken_off{"test", std::chrono::seconds(60), [] { throw std::runtime_error("not now"); }};
   EXPECT_THROW(exchange_all(*ranks[0], "open", "first", broken_off), std::runtime_error);
   ranks[1]->set("open/1", "b");
-  // The others may have read it.
+  // The other ranks may have read the first text.
   EXPECT_EQ(exchange_all(*ranks[0], "open", "second", kExchangeOptions),
             (std::vector<std::string>{"first", "b"}));
 }
 
-TEST(WaitForAll, NamesTheRanksThatNeverCame) {
+TEST(ExchangeAll, NamesTheRanksThatNeverCame) {
   const auto ranks = in_memory_stores(4);
   ranks[2]->set("open/2", "here");
   try {
@@ -75,7 +75,7 @@ TEST(WaitForAll, NamesTheRanksThatNeverCame) {
   }
 }
 
-/// Keeps the warnings of this thread while it lives.
+/// Collects the warnings of this thread while it lives.
 class Warnings final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override { texts.push_back(warning.msg()); }
@@ -85,7 +85,7 @@ class Warnings final : public c10::WarningHandler {
   c10::WarningUtils::WarningHandlerGuard guard_{this};
 };
 
-TEST(WaitForAll, ALongWaitSaysOnceWhoIsMissingAndWhatTheyDidLast) {
+TEST(ExchangeAll, ALongWaitWarnsOnceOfMissingRanksAndWhatTheyDidLast) {
   const auto ranks = in_memory_stores(3);
   ranks[2]->set("open/2", "here");
   WaitOptions wait_options{"The handshake", std::chrono::milliseconds(20)};
@@ -98,7 +98,7 @@ TEST(WaitForAll, ALongWaitSaysOnceWhoIsMissingAndWhatTheyDidLast) {
                                       "took step 10 31 s ago."}));
 }
 
-TEST(WaitForAll, AnInterruptEndsTheWaitAndWaitingAgainWorks) {
+TEST(ExchangeAll, AnInterruptEndsTheWaitAndWaitingAgainWorks) {
   const auto ranks = in_memory_stores(2);
   {
     const InterruptScope interrupt([] { throw std::runtime_error("Ctrl-C"); });
@@ -108,7 +108,7 @@ TEST(WaitForAll, AnInterruptEndsTheWaitAndWaitingAgainWorks) {
   EXPECT_EQ(exchange_all(*ranks[0], "open", "a", kExchangeOptions), (std::vector<std::string>{"a", "b"}));
 }
 
-TEST(WaitForAll, EndsWhenTheCheckThrows) {
+TEST(ExchangeAll, EndsWhenTheCheckThrows) {
   const auto ranks = in_memory_stores(2);
   const WaitOptions checked{"test", std::chrono::seconds(60),
                             [] { throw std::runtime_error("rank 1 died"); }};

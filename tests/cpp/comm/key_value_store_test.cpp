@@ -27,7 +27,7 @@ namespace {
 
 using Ranks = std::vector<KeyValueStorePtr>;
 
-/// A group that no other test has.
+/// The stores of a group whose name no other test uses.
 Ranks over(c10d::Store& store, int size) {
   static int groups = 0;
   const std::string name = "test " + std::to_string(groups++);
@@ -48,7 +48,7 @@ Ranks over_tcp_store(int size) {
   return over(*server, size);
 }
 
-/// What `rank` finds under `keys`: a store may need a moment until one connection sees what another sent.
+/// What `rank` finds under `keys`. Polls, because one connection may see what another sent a moment later.
 std::vector<std::string> found(KeyValueStore& rank, const std::vector<std::string>& keys) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (std::chrono::steady_clock::now() < deadline) {
@@ -58,7 +58,7 @@ std::vector<std::string> found(KeyValueStore& rank, const std::vector<std::strin
   return {};
 }
 
-/// A store that cannot append.
+/// A store of c10d without `append`.
 Ranks over_file_store(int size) {
   const auto file = std::filesystem::temp_directory_path() / ("tdi-store-" + std::to_string(::getpid()) +
                                                               "-" + std::to_string(std::random_device{}()));
@@ -77,14 +77,14 @@ TEST_P(KeyValueStoreTest, KnowsItsRankAndTheSize) {
   }
 }
 
-TEST_P(KeyValueStoreTest, OneReadsWhatAnotherPosted) {
+TEST_P(KeyValueStoreTest, OneRankReadsWhatAnotherSet) {
   ranks_[0]->set("greeting", "hello\nworld");
   EXPECT_EQ(found(*ranks_[2], {"greeting"}), std::vector<std::string>{"hello\nworld"});
   ranks_[2]->set("greeting", "again");
   EXPECT_EQ(ranks_[2]->multi_get({"greeting"}), std::vector<std::string>{"again"});
 }
 
-TEST_P(KeyValueStoreTest, ALookThatMissesAnythingFindsNothing) {
+TEST_P(KeyValueStoreTest, MultiGetReturnsNothingUnlessAllKeysAreThere) {
   ranks_[0]->set("a", "1");
   EXPECT_FALSE(ranks_[1]->multi_get({"a", "b"}));
   ranks_[2]->set("b", "2");
@@ -97,7 +97,7 @@ TEST_P(KeyValueStoreTest, TheFirstOfSeveralTextsStays) {
   EXPECT_EQ(found(*ranks_[0], {"failed"}), std::vector<std::string>{"rank 1"});
 }
 
-TEST_P(KeyValueStoreTest, WhatRanksAppendAtOnceIsAllThereAndUndivided) {
+TEST_P(KeyValueStoreTest, ConcurrentAppendsAreCompleteAndUndivided) {
   constexpr int kTexts = 30;
   std::vector<std::thread> threads;
   for (const auto& rank : ranks_) {
@@ -107,7 +107,7 @@ TEST_P(KeyValueStoreTest, WhatRanksAppendAtOnceIsAllThereAndUndivided) {
     });
   }
   for (auto& thread : threads) thread.join();
-  // A store may need a moment until one connection sees what another sent.
+  // One connection may see what another sent a moment later.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   std::vector<std::string> texts;
   while (texts.size() < 3 * kTexts && std::chrono::steady_clock::now() < deadline) {
@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(HashStore, KeyValueStoreTest, testing::Values(over_hash
 INSTANTIATE_TEST_SUITE_P(FileStore, KeyValueStoreTest, testing::Values(over_file_store));
 INSTANTIATE_TEST_SUITE_P(TCPStore, KeyValueStoreTest, testing::Values(over_tcp_store));
 
-/// A store whose host may be frozen: no call returns before it goes on.
+/// A store whose host may be frozen: no call returns before `go_on`.
 class FreezableStore final : public c10d::HashStore {
  public:
   void freeze() {
@@ -192,12 +192,12 @@ class FrozenStoreTest : public testing::Test {
 
 TEST_F(FrozenStoreTest, AnInterruptEndsTheWaitAsItIs) {
   store_->freeze();
-  // It is no error of the store, also where it is a std::exception.
+  // An interrupt is not reported as an error of the store, even if it is a std::exception.
   const InterruptScope ctrl_c([] { throw std::out_of_range("Ctrl-C"); });
   EXPECT_THROW(rank_->multi_get({"a"}), std::out_of_range);
 }
 
-TEST_F(FrozenStoreTest, ARoundThatAnInterruptBrokeOffGoesOn) {
+TEST_F(FrozenStoreTest, ARoundContinuesAfterAnInterrupt) {
   const auto rounds = all_gather_over_store(rank_, "round");
   const WaitOptions wait_options{"test", std::chrono::seconds(60)};
   for (int round = 0; round < 4; ++round) {
@@ -211,11 +211,11 @@ TEST_F(FrozenStoreTest, ARoundThatAnInterruptBrokeOffGoesOn) {
   }
 }
 
-TEST_F(FrozenStoreTest, WordsOfFarewellWaitBrieflyAndAreSaid) {
+TEST_F(FrozenStoreTest, LeavingWaitsBrieflyForAFrozenStoreAndStillCounts) {
   store_->freeze();
   const auto start = std::chrono::steady_clock::now();
   {
-    const InterruptScope ctrl_c([] { FAIL() << "it was asked"; });
+    const InterruptScope ctrl_c([] { FAIL() << "leave_texts checked for interrupts"; });
     leave_texts(*rank_, "gone", {});
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
@@ -231,7 +231,7 @@ TEST(ProcessGroup, RefusesARankThatIsNotInIt) {
   EXPECT_THROW(ProcessGroup(*store, 0, 1, ""), c10::ValueError);
 }
 
-TEST(ProcessGroup, GroupsOfOtherNamesDoNotHearEachOther) {
+TEST(ProcessGroup, GroupsOfOtherNamesDoNotShareTexts) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   const auto first = c10d_store(ProcessGroup(*store, 0, 2, "first"));
   const auto second = c10d_store(ProcessGroup(*store, 0, 2, "second"));

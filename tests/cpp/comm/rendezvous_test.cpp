@@ -11,7 +11,7 @@ namespace {
 
 using Names = std::vector<std::optional<std::string>>;
 
-/// Lets ranks go on in a random order, at most `turns` times.
+/// Lets the ranks take steps in a random order, at most `turns` in all.
 Names meet(const std::vector<KeyValueStorePtr>& ranks, std::mt19937& random, int turns = 1'000'000) {
   std::vector<Rendezvous> rendezvous_of_all(ranks.begin(), ranks.end());
   Names names(ranks.size());
@@ -23,7 +23,7 @@ Names meet(const std::vector<KeyValueStorePtr>& ranks, std::mt19937& random, int
   return names;
 }
 
-TEST(Rendezvous, EveryRankGetsOneNameInWhateverOrderTheyCome) {
+TEST(Rendezvous, AllRanksGetOneNameInAnyOrderOfArrival) {
   std::mt19937 random(5);
   for (const int size : {2, 3, 8}) {
     const Names names = meet(in_memory_stores(size), random);
@@ -32,7 +32,7 @@ TEST(Rendezvous, EveryRankGetsOneNameInWhateverOrderTheyCome) {
   }
 }
 
-TEST(Rendezvous, LivesThatEndedAnywhereInItMeanNothing) {
+TEST(Rendezvous, EarlierLivesThatEndedAtAnyPointHaveNoEffect) {
   std::mt19937 random(6);
   for (int trial = 0; trial < 200; ++trial) {
     const auto ranks = in_memory_stores(3);
@@ -46,7 +46,7 @@ TEST(Rendezvous, LivesThatEndedAnywhereInItMeanNothing) {
   }
 }
 
-TEST(Rendezvous, NamesWhoHasNotCome) {
+TEST(Rendezvous, NamesTheRanksThatHaveNotCome) {
   const auto ranks = in_memory_stores(3);
   Rendezvous first(ranks[0]);
   Rendezvous second(ranks[1]);
@@ -57,7 +57,7 @@ TEST(Rendezvous, NamesWhoHasNotCome) {
   EXPECT_EQ(second.missing(), std::vector<int>{2});
 }
 
-TEST(Rendezvous, WhoseTextsAreOfAnEarlierLifeHasNotCome) {
+TEST(Rendezvous, ARankWithTextsOfAnEarlierLifeIsMissing) {
   const auto ranks = in_memory_stores(2);
   {
     Rendezvous first(ranks[0]);
@@ -71,7 +71,7 @@ TEST(Rendezvous, WhoseTextsAreOfAnEarlierLifeHasNotCome) {
   EXPECT_EQ(first.missing(), std::vector<int>{1});
 }
 
-TEST(Rendezvous, LeavesNothingBehindWhenAllHaveMet) {
+TEST(Rendezvous, RemovesItsTextsWhenAllHaveAgreed) {
   std::mt19937 random(7);
   const auto ranks = in_memory_stores(2);
   const Names names = meet(ranks, random);
@@ -80,7 +80,7 @@ TEST(Rendezvous, LeavesNothingBehindWhenAllHaveMet) {
   EXPECT_EQ(ranks[0]->add("rendezvous/" + *names.front(), 0), 0);
 }
 
-TEST(WithPrefix, KeepsTheKeysOfItsUsersApart) {
+TEST(WithPrefix, KeepsKeysOfDifferentPrefixesApart) {
   const auto ranks = in_memory_stores(2);
   const auto here = with_prefix(ranks[0], "a/");
   const auto there = with_prefix(ranks[1], "a/");

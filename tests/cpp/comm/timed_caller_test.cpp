@@ -22,7 +22,7 @@ std::string error_of(TimedCaller& thread, std::function<void()> call) {
   return "";
 }
 
-TEST(TimedCaller, ReturnsAndThrowsWhatCallsDo) {
+TEST(TimedCaller, ReturnsAndThrowsWhatItsCallsDo) {
   TimedCaller thread;
   EXPECT_EQ(thread.run([] { return 7; }).get(), 7);
   EXPECT_EQ(error_of(thread, [] { throw std::runtime_error("refused"); }), "refused");
@@ -42,7 +42,7 @@ TEST(TimedCaller, MakesTheCallsOfManyThreads) {
   EXPECT_EQ(sum, 800);
 }
 
-TEST(TimedCaller, GivesUpOnACallThatLastsAndOnAllThatFollow) {
+TEST(TimedCaller, GivesUpOnASlowCallAndOnAllLaterCalls) {
   auto frozen = std::make_shared<std::promise<void>>();
   {
     TimedCaller thread;
@@ -51,11 +51,11 @@ TEST(TimedCaller, GivesUpOnACallThatLastsAndOnAllThatFollow) {
     EXPECT_EQ(error_of(thread, [frozen] { frozen->get_future().wait(); }), "no answer for 0.02 s");
     EXPECT_EQ(error_of(thread, [] {}), "no answer for 0.02 s");
   }
-  // Nobody waited for the call; it ends some time.
+  // The destructor did not wait for the call, which ends now.
   frozen->set_value();
 }
 
-/// A call that lasts until `release`.
+/// A call that waits for `ended` lasts until `release`.
 struct Frozen {
   std::shared_ptr<std::promise<void>> promise = std::make_shared<std::promise<void>>();
   std::shared_future<void> ended = promise->get_future().share();
@@ -76,16 +76,16 @@ TEST(TimedCaller, AnInterruptEndsTheWaitButNotTheCall) {
                  Interrupt);
   }
   frozen.release();
-  // Calls are made one after the other, and none was lost.
+  // Calls are made in order, and the interrupted one is not dropped.
   EXPECT_TRUE(thread.run([made] { return made->load(); }).get());
 }
 
-TEST(TimedCaller, WhoeverWaitsHearsOfACallThatLastsAtOnce) {
+TEST(TimedCaller, ANewLimitHoldsForCallsUnderWay) {
   TimedCaller thread;
   Frozen frozen;
   auto patient =
       std::async(std::launch::async, [&] { return error_of(thread, [frozen] { frozen.ended.wait(); }); });
-  // Of those that wait already, too, the shortest limit counts.
+  // The shorter limit also holds for the call that is under way.
   thread.expect_within(std::chrono::milliseconds(20));
   EXPECT_EQ(patient.get(), "no answer for 0.02 s");
   frozen.release();
