@@ -6,10 +6,11 @@
 
 namespace torch_distinput {
 
-/// The operator `torch_distinput::<name>`, which the backend of an accelerator may give a kernel.
+/// The operator `torch_distinput::<name>`, for which the backend of an accelerator may register a kernel.
+/// Throws c10::Error if it is not defined. Safe from any thread.
 c10::OperatorHandle backend_op(const char* name);
 
-/// Whether devices of `type` have a kernel of their own for `op`.
+/// Whether a kernel of `op` is registered for devices of `type`. Safe from any thread.
 bool has_kernel(const c10::OperatorHandle& op, c10::DeviceType type);
 
 }  // namespace torch_distinput

@@ -19,13 +19,13 @@ std::string own_folder() {
 
 CudaLibrary load_cuda_library(const std::string& path) {
   if (::access(path.c_str(), F_OK) != 0)
-    return {nullptr, false, "the CUDA library was not built, as there was no nvcc"};
+    return {nullptr, false, "the CUDA library was not built, because there was no nvcc"};
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
     return {nullptr, true, "the CUDA library cannot be loaded: " + std::string(::dlerror())};
   using Functions = const CudaFunctions* (*)();
   const auto functions = reinterpret_cast<Functions>(::dlsym(library, "tdi_cuda_functions"));
-  if (functions == nullptr) return {nullptr, true, path + " is no CUDA library of torch_distinput"};
+  if (functions == nullptr) return {nullptr, true, path + " is not a CUDA library of torch_distinput"};
   return {functions(), true, ""};
 }
 

@@ -10,7 +10,8 @@
 namespace torch_distinput {
 namespace {
 
-/// Leaked: what counts may be Python's, which has gone when static objects are destroyed.
+/// Leaked, because a counter may be a Python function, and Python has ended when static objects are
+/// destroyed.
 class Counters {
  public:
   static Counters& all() {

@@ -9,12 +9,13 @@
 
 namespace torch_distinput {
 
-/// How many devices this process sees of the accelerator that torch was built for; 0 without one. Asks torch,
-/// and so the driver: children that are forked afterwards cannot use CUDA.
+/// How many devices of the accelerator that torch was built for this process sees; 0 if torch has none. Calls
+/// torch, and so the driver, unless `count_devices_with` set another way; children that are forked after a
+/// call of the driver cannot use CUDA. Safe from any thread.
 TDI_API c10::DeviceIndex device_count();
 
-/// Makes `device_count` call `count` where the accelerator is of `type`, as Python knows a way that leaves
-/// the driver alone. Empty: asks torch again. Any thread.
+/// Makes `device_count` call `count` for an accelerator of `type`: Python can count devices without the
+/// driver, through NVML. Empty: torch counts again. Safe from any thread.
 TDI_API void count_devices_with(c10::DeviceType type, std::function<int()> count);
 
 }  // namespace torch_distinput

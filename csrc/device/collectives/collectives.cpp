@@ -47,8 +47,8 @@ std::optional<NumberType> number_type(c10::ScalarType dtype) {
   }
 }
 
-/// Whether CUDA's devices of `values` find together. If not, values are copied, and the user is told why,
-/// once.
+/// Whether NCCL connects the CUDA devices of `values`. If not, values are combined by copies, and one warning
+/// says why.
 bool cuda_devices_meet(const std::vector<at::Tensor>& values) {
   const CudaLibrary& cuda = cuda_library();
   std::string obstacle = cuda.missing_because;
@@ -56,7 +56,7 @@ bool cuda_devices_meet(const std::vector<at::Tensor>& values) {
     std::vector<std::int32_t> devices;
     for (const at::Tensor& value : values) devices.push_back(value.device().index());
     const int error = cuda.functions->nccl_init(devices.data(), static_cast<std::int32_t>(devices.size()));
-    if (error != 0) obstacle = "NCCL cannot: " + std::string(cuda.functions->error_text(error));
+    if (error != 0) obstacle = "NCCL cannot combine them: " + std::string(cuda.functions->error_text(error));
   }
   if (!obstacle.empty()) {
     TORCH_WARN_ONCE("torch_distinput: values of several GPUs are combined by copies, because ", obstacle,
@@ -93,7 +93,7 @@ std::vector<at::Tensor> contiguous(const std::vector<at::Tensor>& values) {
   return all;
 }
 
-/// The parts of CUDA's devices; `to` is not set.
+/// A part for each of `values`, which are on CUDA devices; the caller sets `to`.
 std::vector<DevicePart> parts_of(at::TensorList values, bool as_bytes) {
   const c10::impl::VirtualGuardImpl cuda(c10::kCUDA);
   std::vector<DevicePart> parts;

@@ -15,7 +15,7 @@ constexpr int kNoNccl = -1'000'000;
 
 using Comms = std::vector<NcclComm>;
 
-/// NCCL's results are positive, as CUDA's errors are.
+/// Negated, because NCCL's results and CUDA's errors are both positive.
 int as_error(int result) { return -result; }
 
 std::mutex& turn() {
@@ -23,10 +23,10 @@ std::mutex& turn() {
   return mutex;
 }
 
-/// What came of the first rendezvous of some devices.
+/// The result of connecting a set of devices.
 struct Rendezvous {
   Comms comms;
-  int error = 0;  // not 0: they cannot meet, and there are no stores
+  int error = 0;  // not 0: they cannot be connected, and `comms` is empty
 };
 
 Rendezvous meet(const std::vector<int>& devices) {
@@ -36,8 +36,8 @@ Rendezvous meet(const std::vector<int>& devices) {
   return result == 0 ? Rendezvous{std::move(comms), 0} : Rendezvous{{}, as_error(result)};
 }
 
-/// The rendezvous of `devices`, which is held once, as it takes seconds even if it fails. KeyValueStores
-/// stay: at exit the driver may be gone before they are. REQUIRES: it is the caller's turn.
+/// Connects `devices` at the first call only, as that takes seconds even if it fails. The communicators are
+/// leaked: at exit the driver may be gone before them. REQUIRES: the caller has locked `turn()`.
 const Rendezvous& meeting_of(const std::vector<int>& devices) {
   static auto& known = *new std::map<std::vector<int>, Rendezvous>();
   auto entry = known.find(devices);
@@ -45,7 +45,7 @@ const Rendezvous& meeting_of(const std::vector<int>& devices) {
   return entry->second;
 }
 
-/// Calls `queue(place, comm)` for all parts, to be started together.
+/// Calls `queue(place, comm)` for all parts in one NCCL group, which starts them together.
 template <class Queue>
 int together(const DevicePart* parts, std::int32_t count, const Queue& queue) {
   std::vector<int> devices;

@@ -5,12 +5,12 @@
 
 namespace torch_distinput {
 
-/// Dtypes that images are unpacked to.
+/// Dtypes to which images are unpacked.
 enum class UnpackedType : std::int32_t { kFloat = 0, kHalf = 1, kBFloat16 = 2 };
 
-/// Images of uint8 that become numbers, all pointers on one device. `images` of `height * width` pixels with
-/// `channels` values each; value = fma(byte, scale[channel], shift[channel]) in float32, then rounded to
-/// `type`.
+/// Images of uint8 that become numbers: `images` of `height * width` pixels with `channels` values each. Each
+/// value = fma(byte, scale[channel], shift[channel]) in float32, then rounded to `type`. All pointers are on
+/// one device, except where noted; `from` and `to` are contiguous.
 struct UnpackImages {
   const std::uint8_t* from;
   void* to;
@@ -21,15 +21,15 @@ struct UnpackImages {
   std::int32_t channels_last_in;   ///< pixels of `from` hold their channels side by side
   std::int32_t channels_last_out;  ///< pixels of `to` do
   UnpackedType type;
-  const float* scale;        ///< host memory, one a channel
-  const float* shift;        ///< host memory, one a channel
-  const std::uint8_t* flip;  ///< one an image: not 0: left and right change sides; null: none do
+  const float* scale;        ///< host memory, one for each channel
+  const float* shift;        ///< host memory, one for each channel
+  const std::uint8_t* flip;  ///< one for each image; not 0: mirror it left to right; null: mirror none
 };
 
-/// Most channels that the kernel takes.
+/// The largest number of channels that the kernel supports.
 inline constexpr std::int32_t kMaxUnpackChannels = 16;
 
-/// Numbers that devices can add up; the values are NCCL's.
+/// Dtypes that devices can add; the values are those of ncclDataType_t.
 enum class NumberType : std::int32_t {
   kInt8 = 0,
   kUint8 = 1,
@@ -41,38 +41,40 @@ enum class NumberType : std::int32_t {
   kBFloat16 = 9,
 };
 
-/// One device's part in what several devices of this process do together. No device has two.
+/// One device's part in a collective of several devices of this process. No device has two parts.
 struct DevicePart {
-  std::int32_t device;
-  void* stream;        ///< cudaStream_t of the device
-  const void* from;    ///< contiguous, on the device
-  void* to;            ///< where its result goes; see the functions
-  std::int64_t count;  ///< items of `from`
+  std::int32_t device;  ///< its index
+  void* stream;         ///< cudaStream_t of the device
+  const void* from;     ///< contiguous, on the device
+  void* to;             ///< the result; see the functions
+  std::int64_t count;   ///< items of `from`
 };
 
-/// What the CUDA library gives. Functions that return an int return 0 or an error that `error_text` explains.
+/// The functions of the CUDA library. Those that return an int return 0 or an error that `error_text`
+/// explains. Safe from any thread.
 struct CudaFunctions {
-  /// Whether the kernels of this library run on `device`: there is a driver that is new enough, such a
-  /// device, and code for it. Loads the driver, but sets up no device.
+  /// Whether the kernels of this library run on `device`: the driver is new enough, the device exists, and
+  /// the library has code for it. Loads the driver, but sets up no device.
   int (*check_device)(std::int32_t device);
-  /// Sets the calling thread's mode for graph captures (0 global, 1 thread local, 2 relaxed), and returns the
-  /// one before in `mode`. Sets up no device.
+  /// Sets the calling thread's mode for graph captures (0 global, 1 thread local, 2 relaxed) to `*mode`, and
+  /// `*mode` to the one before. Sets up no device.
   int (*exchange_capture_mode)(int* mode);
-  /// Makes a stream (a cudaStream_t) of `device` that nobody else has, and which is never destroyed. Sets
-  /// `device` up.
+  /// Creates a stream (a cudaStream_t) of `device` that torch does not know and that is never destroyed. Sets
+  /// up `device`.
   int (*new_stream)(std::int32_t device, void** stream);
   /// Queues one kernel on `stream` (a cudaStream_t) of the current device.
   int (*unpack_images)(const UnpackImages* work, void* stream);
-  /// Whether these devices of this process can work together as below. The first time takes seconds.
+  /// Connects these devices of this process for the functions below, once; the first time takes seconds.
   int (*nccl_init)(const std::int32_t* devices, std::int32_t count);
-  /// Queues on every part's stream: `to`, on the part's device, = the sum over all parts' `from`. All of one
-  /// count.
+  /// Queues on every part's stream: `to`, on the part's device, = the sum over all parts' `from`. All parts
+  /// have the same `count`.
   int (*nccl_all_reduce)(const DevicePart* parts, std::int32_t count, NumberType type);
-  /// The same for part `root` alone; the others' `to` is not used.
+  /// Does the same for part `root` alone; `to` of the other parts is not used.
   int (*nccl_reduce)(const DevicePart* parts, std::int32_t count, NumberType type, std::int32_t root);
-  /// Queues the copy of every part's `from`, whose items are bytes, to its `to`, on the device of part
+  /// Queues a copy of every part's `from`, whose items are bytes, to its `to`, which is on the device of part
   /// `root`.
   int (*nccl_gather)(const DevicePart* parts, std::int32_t count, std::int32_t root);
+  /// The text of an error that one of these functions returned; valid until the process ends.
   const char* (*error_text)(int error);
 };
 

@@ -11,8 +11,8 @@ namespace {
 constexpr int kNoDriver = 35;  // cudaErrorInsufficientDriver
 constexpr unsigned kNonBlocking = 1;
 
-/// The functions of the driver that are used here, with types of the same size as in cuda.h: enums and
-/// devices are ints.
+/// The driver's functions that are used here, with types of the same size as in cuda.h: enums and devices are
+/// ints.
 struct Driver {
   int (*exchange_capture_mode)(int* mode);
   int (*device_get)(int* device, int ordinal);
@@ -57,7 +57,7 @@ int new_stream(std::int32_t device, void** stream) {
   if (cuda == nullptr) return kNoDriver;
   int handle = 0;
   void* context = nullptr;
-  // Retained for good, as torch does it: the stream lives as long as the process.
+  // Never released, as in torch: the stream lives as long as the process.
   if (const int error = cuda->device_get(&handle, device); error != 0) return error;
   if (const int error = cuda->primary_context_retain(&context, handle); error != 0) return error;
   if (const int error = cuda->context_push(context); error != 0) return error;

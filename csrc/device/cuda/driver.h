@@ -5,8 +5,8 @@
 
 namespace torch_distinput {
 
-/// As the members of `CudaFunctions` of the same names. Both ask the driver itself, found at run time where a
-/// process uses it: the run time would set up the first device for a thread that has none yet, and refuses
+/// The members of `CudaFunctions` of the same names. Both call the driver itself, which is loaded at the
+/// first call: CUDA's run time would set up the first device for a thread that has none yet, and refuses
 /// drivers that are older than itself.
 int exchange_capture_mode(int* mode);
 int new_stream(std::int32_t device, void** stream);

@@ -8,7 +8,7 @@
 namespace torch_distinput {
 namespace {
 
-/// The least capability of the devices that this file was compiled for: nvcc's list ascends.
+/// The architectures that this file was compiled for, in ascending order: 100 * major + 10 * minor.
 constexpr int kCapabilities[] = {__CUDA_ARCH_LIST__};
 constexpr int kMinCapability = kCapabilities[0] / 10;
 
@@ -18,7 +18,7 @@ int check_device(std::int32_t device) {
   cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
   if (error == cudaSuccess && 10 * major + minor < kMinCapability) error = cudaErrorNoKernelImageForDevice;
-  static_cast<void>(cudaGetLastError());  // else the next kernel would report it
+  static_cast<void>(cudaGetLastError());  // clears the error, which the next kernel would report otherwise
   return static_cast<int>(error);
 }
 

@@ -15,7 +15,7 @@ bool find(void* library, const char* name, Function*& function) {
 }
 
 std::optional<Nccl> load() {
-  // A CUDA build of torch has loaded it already, from its own folder; then its name suffices.
+  // A CUDA build of torch has already loaded it from a folder of its own, so the name is enough.
   void* const library = ::dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return std::nullopt;
   Nccl found{};

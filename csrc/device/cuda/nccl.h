@@ -7,8 +7,8 @@ namespace torch_distinput {
 
 using NcclComm = void*;  ///< ncclComm_t
 
-/// The functions of NCCL 2 that are used here, with types of the same size as in nccl.h: enums are ints. NCCL
-/// itself is the one that torch brings along, found at run time.
+/// The functions of NCCL 2 that are used here, with types of the same size as in nccl.h: enums are ints. The
+/// NCCL that torch brings is loaded at run time. Functions that return an int return an ncclResult_t.
 struct Nccl {
   int (*comm_init_all)(NcclComm* comms, int count, const int* devices);
   int (*all_reduce)(const void* from, void* to, std::size_t count, int type, int op, NcclComm comm,
@@ -22,10 +22,11 @@ struct Nccl {
   const char* (*error_string)(int result);
 };
 
-inline constexpr int kNcclSum = 0;
-inline constexpr int kNcclUint8 = 1;
+inline constexpr int kNcclSum = 0;    ///< ncclSum
+inline constexpr int kNcclUint8 = 1;  ///< ncclUint8
 
-/// Null where there is no NCCL.
+/// NCCL's functions, loaded at the first call and never unloaded; null if libnccl.so.2 is not found. Safe
+/// from any thread.
 const Nccl* nccl();
 
 }  // namespace torch_distinput

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr std::int64_t kMaxBlocks = 1 << 20;
-/// Neighbouring pixels of one thread: it reads whole words and writes whole vectors.
+/// Neighbouring pixels that one thread of `split_rgb` unpacks, so that it reads words and writes vectors.
 constexpr int kPixels = 4;
 constexpr int kRgb = 3;
 
@@ -47,7 +47,7 @@ struct alignas(kPixels * sizeof(Out)) Vector {
   Out items[kPixels];
 };
 
-/// Any shape: a value a thread and turn, in the order of the result.
+/// Unpacks images of any shape. In each iteration a thread makes one value, in the order of the result.
 template <class Out>
 __global__ void unpack_values(UnpackImages work, Factors factors) {
   const std::int64_t pixels = work.height * work.width;
@@ -69,7 +69,8 @@ __global__ void unpack_values(UnpackImages work, Factors factors) {
   }
 }
 
-/// Three channels side by side to three planes. REQUIRES: `width` is a multiple of `kPixels`, aligned data.
+/// Unpacks RGB images from channels last to three planes. REQUIRES: `width` is a multiple of `kPixels`;
+/// `from` and `to` are aligned to words and vectors.
 template <class Out>
 __global__ void split_rgb(UnpackImages work, Factors factors) {
   const std::int64_t pixels = work.height * work.width;

@@ -5,7 +5,7 @@
 
 namespace torch_distinput {
 
-/// As `CudaFunctions::unpack_images`. The same bits as the CPU's `unpack_images`.
+/// `CudaFunctions::unpack_images`. The result has the same bits as that of `unpack_images` on the CPU.
 int unpack_images(const UnpackImages* work, void* stream);
 
 }  // namespace torch_distinput

@@ -24,14 +24,14 @@
 namespace torch_distinput {
 namespace {
 
-/// Plain tensors whatever the calling thread is in: inference mode, a mode written in Python.
+/// Makes tensors plain even if the calling thread is in inference mode or in a mode written in Python.
 class PlainMode {
   c10::InferenceMode inference_{false};
   c10::impl::ExcludeDispatchKeyGuard modes_{
       c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot})};
 };
 
-/// Events for reuse: making one is a call into the driver.
+/// Keeps events for reuse, because making one is a call of the driver.
 class EventShelf {
  public:
   std::unique_ptr<c10::Event> take(c10::DeviceType type) {
@@ -51,21 +51,21 @@ class EventShelf {
   std::vector<std::unique_ptr<c10::Event>> free_;
 };
 
-/// A stream that torch gives to nobody else: those of CUDA's pool come round again, and then a user's work,
-/// or a graph that is recorded, would be on the stream of the copies. Where the CUDA library is missing there
-/// is only the pool.
+/// A stream that torch does not give to users. torch's pool hands out its streams in turn, so a user's work,
+/// or a graph that the user records, could be on the stream of the copies. Without the CUDA library there is
+/// only the pool.
 c10::Stream new_copy_stream(const c10::impl::VirtualGuardImpl& impl, c10::Device device) {
   const CaptureGuard capture;
   const c10::DeviceGuard guard(device);
   const CudaFunctions* const cuda = device.is_cuda() ? cuda_library().functions : nullptr;
   void* stream = nullptr;
-  // torch's number for a stream that is not its own is the stream's address.
+  // torch identifies a stream that it did not make by its address.
   if (cuda != nullptr && cuda->new_stream(device.index(), &stream) == 0)
     return c10::Stream(c10::Stream::UNSAFE, device, reinterpret_cast<c10::StreamId>(stream));
   return impl.getNewStream(device);
 }
 
-/// Says once why a CUDA library that was built is of no use for `device`.
+/// Warns once if the CUDA library was built but cannot be used for `device`.
 void tell_of_obstacle(c10::Device device) {
   if (!device.is_cuda() || !cuda_library().built) return;
   const std::string obstacle = cuda_library_obstacle(device);
@@ -120,8 +120,8 @@ class C10CopyEngine final : public CopyEngine {
   c10::Stream current_stream() const override { return impl_.getStream(device_); }
   bool capturing(const c10::Stream& stream) const override { return is_capturing(stream); }
 
-  // Backends go to the stream's device and back for these; where the thread was on another one, going back
-  // would set that up.
+  // For these, backends switch to the stream's device and back, which would set up the thread's own device.
+  // So the guard, which does not, switches first.
   Event record(const c10::Stream& stream) override {
     const CaptureGuard capture;
     const c10::DeviceGuard guard(device_);
@@ -148,7 +148,7 @@ class C10CopyEngine final : public CopyEngine {
   }
 
  private:
-  /// Not in every torch that this library is built for.
+  /// Not every supported version of torch has `Stream::is_capturing`.
   template <class Stream>
   static bool is_capturing(const Stream& stream) {
     if constexpr (requires { stream.is_capturing(); }) {
@@ -169,9 +169,9 @@ class C10CopyEngine final : public CopyEngine {
 
 std::shared_ptr<CopyEngine> make_c10_copy_engine(c10::Device device) {
   TORCH_CHECK_VALUE(!device.is_cpu() && c10::impl::hasDeviceGuardImpl(device.type()), "device '",
-                    device.str(), "' is no accelerator of this process.");
+                    device.str(), "' is not an accelerator of this process.");
   auto engine = std::make_shared<C10CopyEngine>(device);
-  // The first tensor sets torch's side of the device up; the host allocator may rely on that.
+  // The first tensor makes torch set up the device, on which its host allocator may rely.
   engine->allocate_device(1);
   tell_of_obstacle(device);
   return engine;

@@ -3,8 +3,9 @@
 
 namespace torch_distinput {
 
-/// While one lives, what this thread asks of CUDA does not disturb a graph that another thread records. Does
-/// nothing without the CUDA library. Scopes nest.
+/// While an object lives, its thread's calls of CUDA do not disturb a graph that another thread records: the
+/// thread's capture mode is "relaxed" (cudaThreadExchangeStreamCaptureMode). Does nothing without the CUDA
+/// library. Scopes nest.
 class CaptureGuard {
  public:
   CaptureGuard() noexcept;
@@ -13,7 +14,7 @@ class CaptureGuard {
   CaptureGuard& operator=(const CaptureGuard&) = delete;
 
  private:
-  int mode_;  // the thread's mode outside
+  int mode_;  // the thread's mode before
 };
 
 }  // namespace torch_distinput

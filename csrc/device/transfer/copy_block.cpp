@@ -15,11 +15,11 @@
 namespace torch_distinput {
 namespace {
 
-/// `tensor` with its bytes as they are to be copied: views that are conjugated or negated when they are read
-/// are not.
+/// A contiguous tensor whose bytes are the values of `tensor`: the memory of a conjugated or negated view
+/// holds the original values.
 at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.resolve_conj().resolve_neg().contiguous(); }
 
-/// What other programs' functions return may be anywhere; Python's are looked at when they return.
+/// Elements of C++ users' functions may be on any device; those of Python functions are checked on return.
 void expect_host(const Element& element, std::size_t leaf, const at::Tensor& tensor) {
   if (tensor.is_cpu()) return;
   const std::string path = element.structure()->leaf_path(static_cast<std::int64_t>(leaf));
@@ -28,7 +28,7 @@ void expect_host(const Element& element, std::size_t leaf, const at::Tensor& ten
                    ", but batches go to their devices from host memory; move it with `.cpu()`.");
 }
 
-/// The values of the leaf's own rows, which may share memory with those of other replicas.
+/// Adds the values of the leaf's own rows only: the tensor may also hold rows of other replicas.
 void add_ragged(HostTensors& tensors, const Ragged& ragged) {
   const auto* const bounds = static_cast<const std::int64_t*>(ragged.offsets.const_data_ptr());
   const std::int64_t first = bounds[0];
@@ -37,8 +37,8 @@ void add_ragged(HostTensors& tensors, const Ragged& ragged) {
   tensors.tensors.push_back(first == 0 ? ragged.offsets : at::sub(ragged.offsets, first));
 }
 
-/// Where the pieces of `copy block` lie as if they had been put together, for those that were made in one
-/// block.
+/// The memory of the pieces if it already has the layout of `copy_block`, as batches gathered into one block
+/// have; else null.
 const void* common_place(const CopyBlock& copy_block, const HostTensors& tensors) {
   const at::Tensor& first = tensors.tensors[copy_block.pieces.front().tensor];
   const auto* const place = static_cast<const char*>(first.const_data_ptr());

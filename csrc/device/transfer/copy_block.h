@@ -10,36 +10,40 @@
 
 namespace torch_distinput {
 
-/// The dense host tensors of an element that travel to a device. Strings, objects and datasets stay.
+/// The host tensors of an element that are copied to a device. Strings, objects and datasets are not among
+/// them.
 struct HostTensors {
   std::vector<at::Tensor> tensors;        ///< contiguous, in host memory, in the order of the leaves
-  std::vector<std::size_t> whole_leaves;  ///< numbers of those that are leaves; others are parts of one
+  std::vector<std::size_t> whole_leaves;  ///< indices of tensors that are a leaf; others are parts of a leaf
 };
 
-/// Sparse leaves give indices and values, ragged ones the values of their own rows and offsets from 0. Throws
-/// c10::TypeError for a leaf that is not in host memory, by name.
+/// The tensors of `element`. A sparse leaf yields its indices and values; a ragged one the values of its own
+/// rows and offsets that begin with 0. Throws c10::TypeError, which names the leaf, for one outside host
+/// memory.
 HostTensors host_tensors_of(const Element& element);
 
-/// `element` with the tensors of `host_tensors_of` replaced by `arrived`, which are as many.
+/// `element` with the tensors of `host_tensors_of(element)` replaced by `arrived`, in the same order and
+/// number.
 Element with_host_tensors(const Element& element, const std::vector<at::Tensor>& arrived);
 
-/// What is copied at once.
+/// Memory that one copy brings to the device: one or more tensors at aligned offsets.
 struct CopyBlock {
   struct Piece {
-    std::size_t tensor;  ///< number in the tensors
-    std::size_t offset;  ///< bytes
+    std::size_t tensor;  ///< index in `HostTensors::tensors`
+    std::size_t offset;  ///< bytes from the begin of the block
   };
   std::vector<Piece> pieces;
   std::size_t bytes = 0;
-  /// Where the pieces lie in this order already; null: they have to be put together.
+  /// Host memory that already has this layout; null: `put_together` must make it. Valid as long as the
+  /// tensors.
   const void* lies_at = nullptr;
 };
 
-/// All tensors of at most `kPackedBytes` in one copy block, each larger one in its own. Tensors without data
-/// are in none.
+/// The blocks of `tensors`: all tensors of up to `kPackedBytes` share one, each larger one has its own.
+/// Tensors of 0 bytes are in none.
 std::vector<CopyBlock> pack(const HostTensors& tensors);
 
-/// Copies the pieces of `copy block` to their places after `to`.
+/// Copies the pieces of `copy_block` to their offsets from `to`, which has room for `copy_block.bytes`.
 void put_together(const CopyBlock& copy_block, const HostTensors& tensors, char* to);
 
 }  // namespace torch_distinput

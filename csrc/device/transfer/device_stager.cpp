@@ -27,7 +27,7 @@ namespace torch_distinput {
 struct Staged {
   Element element;
   std::vector<c10::Storage> blocks;
-  Event arrived;  // null where there was nothing to copy
+  Event arrived;  // null if nothing is copied
 };
 
 namespace {
@@ -36,7 +36,7 @@ std::size_t unpacked_bytes(const at::Tensor& images, const ImageNormalization& u
   return static_cast<std::size_t>(images.numel()) * c10::elementSize(unpacking.scaling.dtype);
 }
 
-/// Host memory with the pieces of `copy block`, kept by `pinned buffers`.
+/// Host memory with the pieces of `copy_block`, held by `buffers`.
 const void* load(const CopyBlock& copy_block, const HostTensors& tensors, CopyEngine& engine,
                  PinnedBuffers& buffers) {
   const at::Tensor& first = tensors.tensors[copy_block.pieces.front().tensor];
@@ -49,7 +49,7 @@ const void* load(const CopyBlock& copy_block, const HostTensors& tensors, CopyEn
   return block.data();
 }
 
-/// What `images` become, which are on the device or on their way.
+/// The unpacked `images`, which are on the device or being copied there.
 at::Tensor unpack(const at::Tensor& images, const ImageNormalization& unpacking, CopyEngine& engine) {
   const ImageScaling& scaling = unpacking.scaling;
   const ChannelDim from = find_channels(images.sizes(), scaling.channels(), "a batch of images");
@@ -60,7 +60,7 @@ at::Tensor unpack(const at::Tensor& images, const ImageNormalization& unpacking,
   return to;
 }
 
-/// What is queued on a stream that records a graph becomes part of that instead of being done.
+/// Throws, because work that is queued on a stream that records a graph becomes part of the graph.
 void refuse_recording(const CopyEngine& engine, const c10::Stream& stream) {
   if (!engine.capturing(stream)) return;
   throw FailedPreconditionError("DistributedIterator: the next step was asked for while stream " +
@@ -72,7 +72,7 @@ at::Tensor like(const at::Tensor& tensor, const c10::Storage& storage, std::size
   return tensor_on(storage, offset, tensor.sizes(), tensor.scalar_type());
 }
 
-/// One element's copies. However it ends, what the device reads is kept until it has read it.
+/// The copies of one element. Holds the host memory until the device has read it, also after an exception.
 class Shipment {
  public:
   Shipment(const DeviceContext& context, std::shared_ptr<std::atomic<std::int64_t>> on_the_way)
@@ -82,13 +82,13 @@ class Shipment {
     try {
       send();
     } catch (const std::exception&) {
-      new PinnedBuffers(std::move(buffers_));  // the device is gone and may or may not be reading
+      new PinnedBuffers(std::move(buffers_));  // leaked: the device failed and may still read them
     }
   }
   Shipment(const Shipment&) = delete;
   Shipment& operator=(const Shipment&) = delete;
 
-  /// The block on the device to which `copy block` is copied.
+  /// Queues the copy of `copy_block`. Returns its block on the device.
   c10::Storage add(const CopyBlock& copy_block, const HostTensors& tensors) {
     CopyEngine& engine = *context_.engine;
     const at::Tensor block = engine.allocate_device(copy_block.bytes);
@@ -98,7 +98,7 @@ class Shipment {
     return block.storage();
   }
 
-  /// After the last copy block; null where there was none.
+  /// An event after all copies; null if there were none.
   Event send() {
     if (buffers_.bytes == 0) return nullptr;
     Event arrived = context_.engine->record(context_.engine->copy_stream());
@@ -140,7 +140,8 @@ std::string delivery_limits(c10::Device device) {
   const CudaLibrary& cuda = cuda_library();
   return cuda.functions != nullptr
              ? cuda_library_obstacle(device)
-             : cuda.missing_because + ": no CUDA graph can be recorded while batches are on their way";
+             : cuda.missing_because +
+                   ": no CUDA graph can be recorded while batches are copied to the device";
 }
 
 DeviceStager::DeviceStager(DeviceContext context, std::int64_t budget,
@@ -154,10 +155,10 @@ DeviceStager::DeviceStager(DeviceContext context, std::int64_t budget,
 DeviceStager::~DeviceStager() {
   if (!delivered_) return;
   try {
-    TORCH_CHECK(process_ == ::getpid(), "a forked child has no part in its parent's device");
+    TORCH_CHECK(process_ == ::getpid(), "a forked child must not use its parent's device");
     for (const c10::Storage& block : delivered_->blocks) context_.engine->hold_for(block, delivered_->stream);
   } catch (const std::exception&) {
-    // The device is gone, or it is the parent's: its memory is not ours to give back.
+    // The device failed, or this is a forked child and the memory is the parent's: it must not be freed here.
     new Delivered(std::move(*delivered_));
   }
 }
@@ -197,7 +198,7 @@ void DeviceStager::reserve(const std::vector<CopyBlock>& copy_blocks,
   constexpr std::int64_t kMaxAhead = 8;
   std::int64_t bytes = 1;
   for (const CopyBlock& copy_block : copy_blocks) bytes += static_cast<std::int64_t>(copy_block.bytes);
-  // What is built, on the way and with the consumer at a time.
+  // Elements in flight, one that is being built and one that the consumer holds.
   const std::int64_t count = std::clamp<std::int64_t>(budget_ / bytes, 1, kMaxAhead) + 2;
   std::vector<Block> blocks;
   std::vector<at::Tensor> device_blocks;
@@ -210,7 +211,7 @@ void DeviceStager::reserve(const std::vector<CopyBlock>& copy_blocks,
       for (const std::size_t size : unpacked) device_blocks.push_back(context_.engine->allocate_device(size));
     }
   } catch (const std::exception&) {
-    // Fewer have to do. What one batch cannot do without, it asks for itself, and reports.
+    // Fewer blocks will do. A batch that lacks memory allocates its own and reports the error.
   }
 }
 
@@ -234,14 +235,14 @@ StagedPtr DeviceStager::begin(const Element& element) {
       arrived[piece.tensor] = like(tensors.tensors[piece.tensor], block, piece.offset);
   }
   for (std::size_t i = 0; i < arrived.size(); ++i) {
-    // Tensors without data have memory too, if hardly any.
+    // Tensors without data need a storage on the device as well.
     if (!arrived[i].defined()) arrived[i] = like(tensors.tensors[i], engine.allocate_device(1).storage(), 0);
   }
   for (const std::size_t i : images) {
     arrived[i] = unpack(arrived[i], *unpacking_, engine);
     staged->blocks.push_back(arrived[i].storage());
   }
-  // The bytes of what was unpacked: nothing queued later on the copy stream gets at them too early.
+  // Blocks that held only packed images are released: work queued later on the copy stream may reuse them.
   std::erase_if(staged->blocks, [](const c10::Storage& block) { return block.use_count() == 1; });
   staged->arrived = shipment.send();
   staged->element = with_host_tensors(element, arrived);
@@ -262,8 +263,9 @@ void DeviceStager::take_back(const c10::Stream& now) {
   if (!delivered_) return;
   CopyEngine& engine = *context_.engine;
   auto& blocks = delivered_->blocks;
-  // What somebody still holds may be in use later: the allocator has to ask the stream then. It also asks a
-  // stream that records a graph by now, which nobody may ask before the recording is over.
+  // The consumer may still use a block that it holds, so the allocator must check the stream when the block
+  // is released. The same holds if that stream now records a graph: it cannot be queried before the recording
+  // ends.
   const bool records = engine.capturing(delivered_->stream);
   for (const c10::Storage& block : blocks) {
     if (block.use_count() == 1 && !records) continue;

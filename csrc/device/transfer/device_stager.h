@@ -26,56 +26,61 @@ class InFlightCopies;
 struct HostTensors;
 struct CopyBlock;
 
-/// An element whose copy to a device has begun. Letting go of it is always safe.
+/// An element whose copies to a device are queued. May be released at any time, on any thread.
 struct Staged;
 using StagedPtr = std::shared_ptr<Staged>;
 
-/// A device as all who bring data to it share it: its engine, hence one stream of copies, and the host memory
-/// it still reads. Any thread may use it.
+/// What all stagers of one device share: its engine, and so one stream of copies, and the host memory that
+/// the device still reads. Safe from any thread.
 struct DeviceContext {
   std::shared_ptr<CopyEngine> engine;
   std::shared_ptr<InFlightCopies> in_flight;
 };
 
-/// The device context of `device`, made at the first call and never destroyed. Sets up the device. Throws
-/// c10::ValueError for one that is no accelerator.
+/// The context of `device`, made at the first call and never destroyed. Sets up the device. Throws
+/// c10::ValueError for a device that is not an accelerator. Safe from any thread.
 TDI_API DeviceContext open_device_context(c10::Device device);
 
-/// The host memory from which copies to `device` start; batches gathered into it are not copied again on the
-/// host. Does not touch the device.
+/// The pool of host memory from which the device copies asynchronously. Batches gathered into it are not
+/// copied again on the host. Never destroyed. Does not set up the device.
 std::shared_ptr<BufferPool> host_pool_for(c10::Device device);
 
-/// Why `device` cannot unpack images of so many channels behind their copy; empty: it can. Sets up no device,
-/// but may load its driver.
+/// Why `device` cannot unpack images with `channels` channels after their copy; empty if it can. Sets up no
+/// device, but may load its driver.
 std::string unpacking_obstacle(c10::Device device, std::int64_t channels);
 
-/// What the way to `device` lacks here, and why; empty: nothing. Sets up no device, but may load its driver.
+/// What does not work for copies to `device` in this process, and why, for `explain()`; empty if all does.
+/// Sets up no device, but may load its driver.
 std::string delivery_limits(c10::Device device);
 
-/// Brings the elements of one iterator to one device: leaves of up to 1 MiB in one block and one copy, larger
-/// ones each in their own. Nothing waits for the device; `deliver` queues a wait on the consumer's stream
-/// instead. Device memory is reused only behind what the consumer has queued, so elements may be kept for
-/// ever. Strings, objects and datasets stay on the host; sparse and ragged leaves go, with their indices. All
-/// come from host memory. Nothing becomes part of a graph that is recorded meanwhile.
+/// Copies the elements of one iterator to one device: leaves of up to 1 MiB share one block and one copy,
+/// larger ones have one each. The host never waits for a copy: `deliver` queues a wait on the consumer's
+/// stream instead. Device memory is reused only after the work that the consumer has queued, so delivered
+/// elements stay valid as long as they are held. Strings, objects and datasets stay on the host; sparse and
+/// ragged leaves are copied with their indices or offsets. All leaves must be in host memory. No work becomes
+/// part of a graph that a user records.
 class TDI_API DeviceStager {
  public:
-  /// `budget`: bytes that may be on the way at a time, at least one element. `unpacking`: what the device
-  /// makes of images behind their copy, if anything; it must be able to (`can_unpack`).
+  /// `budget`: bytes of copies that may be in flight; a larger element is copied alone. `unpacking`: how the
+  /// device unpacks images after their copy, if at all. REQUIRES: then `unpacking_obstacle` is empty.
   DeviceStager(DeviceContext context, std::int64_t budget, std::optional<ImageNormalization> unpacking = {});
-  /// What was delivered stays valid; what is on the way arrives or is dropped.
+  /// Does not wait. Delivered elements stay valid; copies in flight complete.
   ~DeviceStager();
   DeviceStager(const DeviceStager&) = delete;
   DeviceStager& operator=(const DeviceStager&) = delete;
 
-  /// Begins to copy `element`; null where that would exceed the budget now. Any thread.
+  /// Queues the copies of `element`; null if they would exceed the budget now. Safe from any thread. Throws
+  /// c10::TypeError for a leaf outside host memory, FailedPreconditionError while the copy stream records a
+  /// graph, and what the device's allocator throws.
   StagedPtr try_stage(const Element& element);
-  /// The same, but waits for room; `poll` is called meanwhile and may throw. Any thread.
+  /// As `try_stage`, but waits until the budget allows it and calls `poll`, if set, about every 50 ms; what
+  /// `poll` throws ends the wait. Safe from any thread.
   StagedPtr stage(const Element& element, const std::function<void()>& poll);
 
-  /// The element for use on the calling thread's current stream of the device. Takes back what it delivered
-  /// before: from here on memory that the consumer has let go of may be reused, after the work on the stream
-  /// that was current then and the one that is now. Throws FailedPreconditionError while the latter records a
-  /// graph. One thread at a time.
+  /// The element, for use on the calling thread's current stream of the device. Ends the delivery before:
+  /// memory of that element which the consumer has released may be reused after the work on the stream that
+  /// was current then and on the one that is current now. Throws FailedPreconditionError while the current
+  /// stream records a graph; a later call succeeds. One thread at a time.
   Element deliver(const StagedPtr& staged);
 
  private:
@@ -84,10 +89,10 @@ class TDI_API DeviceStager {
     c10::Stream stream;
   };
 
-  /// Takes the memory that elements like the first will need, as far as there is so much, so that none is
-  /// allocated later. `unpacked`: bytes of what images become.
+  /// Allocates, as far as possible, the memory that elements like the first will need, so that later ones
+  /// need none. `unpacked`: bytes of each unpacked leaf of images.
   void reserve(const std::vector<CopyBlock>& copy_blocks, const std::vector<std::size_t>& unpacked);
-  /// The tensors of `tensors` that the device unpacks.
+  /// Indices of the tensors that the device unpacks.
   std::vector<std::size_t> images_in(const HostTensors& tensors) const;
   StagedPtr begin(const Element& element);
   bool has_room(std::int64_t bytes) const;

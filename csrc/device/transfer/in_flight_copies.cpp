@@ -13,7 +13,7 @@ void InFlightCopies::add(Event arrived, PinnedBuffers buffers,
 }
 
 void InFlightCopies::collect() {
-  std::deque<Entry> read;  // freed without the lock: tensors may be the last ones on a user's memory
+  std::deque<Entry> read;  // destroyed after the lock: a tensor may be the last owner of a user's memory
   const std::lock_guard lock(mutex_);
   while (!entries_.empty() && engine_->query(entries_.front().arrived)) {
     *entries_.front().on_the_way -= entries_.front().buffers.bytes;

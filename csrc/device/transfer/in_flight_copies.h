@@ -15,23 +15,23 @@
 
 namespace torch_distinput {
 
-/// Host memory that a device is reading.
+/// Host memory from which a device copies.
 struct PinnedBuffers {
-  std::vector<Block> blocks;
-  std::vector<at::Tensor> tensors;
-  std::int64_t bytes = 0;
+  std::vector<Block> blocks;        ///< of the engine's host pool
+  std::vector<at::Tensor> tensors;  ///< of the user, that the device reads directly
+  std::int64_t bytes = 0;           ///< in all copies
 };
 
-/// Keeps host memory until the device has read it. One for a device, which outlives those whose copies they
-/// are: nobody has to wait for the device in order to leave. Any thread may call any member.
+/// Holds host memory until the device has read it. There is one for each device; it outlives the stagers
+/// whose copies it holds, so that their destructors need not wait. Safe from any thread.
 class InFlightCopies {
  public:
   explicit InFlightCopies(std::shared_ptr<CopyEngine> engine) : engine_(std::move(engine)) {}
 
-  /// `arrived`: after the copies that read `pinned buffers`, in the order of the copy stream. `on_the_way`
-  /// counts the bytes until then.
+  /// Holds `buffers` until `arrived`, an event of the copy stream after the copies that read them. Adds
+  /// `buffers.bytes` to `on_the_way` until then. `collect` releases buffers in the order of these calls.
   void add(Event arrived, PinnedBuffers buffers, std::shared_ptr<std::atomic<std::int64_t>> on_the_way);
-  /// Lets go of what has been read.
+  /// Releases the buffers that have been read. Does not wait.
   void collect();
 
  private:

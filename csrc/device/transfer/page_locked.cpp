@@ -47,7 +47,7 @@ class PageLockedAllocator final : public BlockAllocator {
 
 const std::shared_ptr<BufferPool>& page_locked_pool(c10::DeviceType type) {
   static std::mutex mutex;
-  // Leaked: blocks may be given back after static destruction, when drivers are gone.
+  // Leaked: blocks may be returned after static destruction, when drivers are gone.
   static auto& pools = *new std::map<c10::DeviceType, std::shared_ptr<BufferPool>>();
   const std::lock_guard lock(mutex);
   auto& pool = pools[type];
@@ -66,8 +66,8 @@ const std::shared_ptr<BufferPool>& pinned_pool() {
     const auto type = at::accelerator::getAccelerator();
     if (!type || at::accelerator::deviceCount() == 0) return host_pool();
     const CaptureGuard capture;
-    // Until torch has set the device's side up, as it does for its own page-locked tensors, it takes no
-    // memory for page-locked. (`lazyInitDevice` would be inlined here, with a symbol of torch's CUDA hooks.)
+    // torch reports no memory as page-locked until it has set up the device, which a page-locked tensor of
+    // its own makes it do. (`lazyInitDevice` would be inlined here, with a symbol of torch's CUDA hooks.)
     (void)at::empty({1}, at::TensorOptions().pinned_memory(true));
     at::HostAllocator* const allocator = at::getHostAllocator(*type);
     return allocator == nullptr

@@ -9,13 +9,15 @@ namespace torch_distinput {
 
 class BufferPool;
 
-/// The process-wide pool of memory that accelerators of `type` copy from by themselves, from torch's own host
-/// allocator; ordinary memory for a type that has none. Keeps up to 1 GiB. Never destroyed.
+/// The process-wide pool of page-locked memory, from which accelerators of `type` copy asynchronously. Its
+/// memory is from torch's host allocator for `type`, or ordinary memory if there is none. Keeps up to 1 GiB
+/// for reuse. Never destroyed. Safe from any thread.
 const std::shared_ptr<BufferPool>& page_locked_pool(c10::DeviceType type);
 
-/// Page-locked memory for tensors that users copy themselves, each in a block of its own, which goes back to
-/// torch's host allocator at once: that one knows what is being copied from it and waits. Ordinary memory in
-/// a process without an accelerator. Never destroyed.
+/// The process-wide pool of page-locked memory for tensors that users copy themselves. Each tensor has a
+/// block of its own, which returns to torch's host allocator at once: the allocator knows of users' copies
+/// and reuses a block after them. Ordinary memory in a process without an accelerator. Never destroyed. Safe
+/// from any thread.
 const std::shared_ptr<BufferPool>& pinned_pool();
 
 }  // namespace torch_distinput

@@ -35,7 +35,7 @@ void unpack_with_cuda(const at::Tensor& images, bool channels_last, at::ArrayRef
                       at::ArrayRef<double> shift, bool to_channels_last, at::Tensor& out) {
   if (images.numel() == 0) return;
   const CudaFunctions* const cuda = cuda_library().functions;
-  TORCH_CHECK(cuda != nullptr, "torch_distinput::unpack_images: the CUDA library is not there.");
+  TORCH_CHECK(cuda != nullptr, "torch_distinput::unpack_images: the CUDA library is not loaded.");
   const std::vector<float> scales(scale.begin(), scale.end());
   const std::vector<float> shifts(shift.begin(), shift.end());
   const auto channels = static_cast<std::int32_t>(scales.size());
