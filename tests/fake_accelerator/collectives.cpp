@@ -1,6 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-/// What a backend registers so that its devices combine values among themselves. As with NCCL, each device's
-/// current stream stops at its part until all have come to theirs.
+/// The operators that a backend registers so that its devices combine values among themselves. As with NCCL,
+/// each device's current stream waits at its part until all streams have reached theirs.
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
@@ -25,7 +25,7 @@ struct Rendezvous {
   std::function<void()> work;
 };
 
-/// Queues `work` for the time when the current streams of all `values`' devices have come to it.
+/// Queues `work`, which runs once the current streams of the devices of all `values` have reached it.
 void queue_together(at::TensorList values, std::function<void()> work) {
   ++state().collectives;
   const auto rendezvous = std::make_shared<Rendezvous>(values.size(), std::move(work));

@@ -83,7 +83,7 @@ void set_capturing(const c10::Stream& stream, bool capturing) { stream_of(stream
 void expect_calls_where(bool (*guarded)()) { state().guarded = guarded; }
 
 void drain() {
-  // Twice, as work of one stream may wait for another's.
+  // Twice, because work of one stream may wait for another stream.
   for (int round = 0; round < 2; ++round) {
     for (auto& device : state().streams)
       for (Stream& stream : device) stream.wait();

@@ -11,13 +11,13 @@
 
 namespace torch_distinput::fake {
 
-/// Memory as a stream sees it.
+/// The address at which a stream finds the memory of `tensor`.
 inline void* seen(const at::Tensor& tensor) {
   auto* const data = const_cast<void*>(tensor.const_data_ptr());
   return tensor.device().is_cpu() ? data : memory_of(data);
 }
 
-/// What a stream needs to know of a tensor to treat it as one of the host's, once its turn has come.
+/// The memory and layout of a tensor, from which a stream makes a host tensor when it executes its work.
 class HostView {
  public:
   explicit HostView(const at::Tensor& tensor)

@@ -16,11 +16,11 @@
 namespace torch_distinput::fake {
 namespace {
 
-constexpr std::size_t kSpace = std::size_t{1} << 32;  // of a device; only what is used takes memory
+constexpr std::size_t kSpace = std::size_t{1} << 32;  // bytes of a device; only used pages take memory
 constexpr std::size_t kUnit = 512;
 constexpr int kPoison = 0xDB;
 
-/// A device's memory twice: addresses that nobody may touch, and what streams work on.
+/// A device's memory, mapped twice: addresses that the host cannot access, and memory that streams use.
 struct Space {
   char* addresses = map(PROT_NONE);
   char* memory = map(PROT_READ | PROT_WRITE);
@@ -39,7 +39,7 @@ struct Block {
   std::vector<c10::Stream> users;
 };
 
-/// A block that others used, until they have passed the point where it was freed.
+/// A freed block that other streams used, until they have passed the point where it was freed.
 struct Waiting {
   Block* block;
   std::vector<std::shared_ptr<Mark>> until;
@@ -119,7 +119,7 @@ class DeviceAllocator final : public c10::Allocator {
     });
   }
   void put_back(Block* block) {
-    // In the order of its stream, as whatever uses it next.
+    // On the block's stream, and so before the next use of the block.
     stream_of(block->owner).push([this, block] {
       std::memset(memory_of(block->address), kPoison, block->bytes);
     });

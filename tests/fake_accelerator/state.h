@@ -16,11 +16,12 @@ namespace torch_distinput::fake {
 
 inline constexpr c10::DeviceType kType = c10::kPrivateUse1;
 inline constexpr c10::DeviceIndex kDevices = 2;
-/// Stream 0 is the default one; those of the pool are handed out in turn, the last ones once.
+/// Stream 0 is the default stream, those up to `kPoolStreams` are the pool, and each later one is given out
+/// once, by `getNewStream`.
 inline constexpr c10::StreamId kPoolStreams = 4;
 inline constexpr c10::StreamId kStreams = 8;
 
-/// All counters and settings. Never destroyed, as streams run until the process ends.
+/// All counters and settings. Never destroyed, because streams run until the process ends.
 struct State {
   std::atomic<std::int64_t> copies{0}, copied_bytes{0}, host_waits{0}, device_allocations{0},
       host_allocations{0}, events{0}, collectives{0}, wrong_device{0}, captured{0}, unguarded{0},
@@ -28,12 +29,12 @@ struct State {
   std::array<std::atomic<std::int64_t>, kDevices> delay{};  // microseconds
   std::atomic<bool (*)()> guarded{nullptr};
   std::atomic<c10::StreamId> handed_out{0};
-  std::array<std::atomic<c10::StreamId>, kDevices> own_streams{};  // given away for good
+  std::array<std::atomic<c10::StreamId>, kDevices> own_streams{};  // number given out by `getNewStream`
   std::array<std::array<Stream, kStreams>, kDevices> streams;
 };
 State& state();
 
-/// The calling thread's device and its streams.
+/// The calling thread's current device, and its current stream of each device.
 struct Current {
   c10::DeviceIndex device = 0;
   std::array<c10::StreamId, kDevices> stream{};
@@ -49,11 +50,11 @@ void expect_current(c10::DeviceIndex device);
 void expect_guarded();
 /// Counts work for a stream that records a graph.
 void expect_no_graph(const c10::Stream& stream);
-/// Called by streams: as long as the device's delay.
+/// Sleeps for the device's delay; called by streams.
 void take_time(c10::DeviceIndex device);
 
 c10::Allocator* device_allocator();
-/// Where a stream finds the memory that `device_pointer` stands for.
+/// The address at which a stream finds the memory of `device_pointer`; null if it is not device memory.
 void* memory_of(const void* device_pointer);
 void use_on(const c10::DataPtr& data, const c10::Stream& stream);
 bool is_page_locked(const void* pointer);

@@ -14,7 +14,7 @@
 
 namespace torch_distinput::fake {
 
-/// A thread that does what is queued, one thing after the other.
+/// A thread that executes queued work in order. Safe from any thread. Runs until the process ends.
 class Stream {
  public:
   Stream() : thread_([this] { run(); }) { thread_.detach(); }
@@ -59,7 +59,8 @@ class Stream {
   std::thread thread_;
 };
 
-/// How often it was recorded, and which recordings have been reached. Outlives work that is queued.
+/// The state of an event: how often it was recorded, and which recording streams have reached. Queued work
+/// shares its ownership. Safe from any thread.
 class Mark {
  public:
   std::int64_t next() {

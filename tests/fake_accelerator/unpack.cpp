@@ -1,5 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-/// What a backend registers so that `normalize_images` runs after the copy.
+/// The operator that a backend registers so that `normalize_images` runs after the copy.
 #include <ATen/core/Tensor.h>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>

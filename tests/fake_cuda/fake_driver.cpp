@@ -25,7 +25,7 @@ struct Stream {
 
 std::array<Context, kDevices> contexts{Context{0}, Context{1}};
 std::mutex streams_mutex;
-std::deque<Stream> streams;  // which are never destroyed
+std::deque<Stream> streams;  // never removed, so that pointers to them stay valid
 thread_local std::vector<Context*> stack;
 thread_local int mode = 0;
 

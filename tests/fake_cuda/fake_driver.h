@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A libcuda.so.1 for machines without GPUs: what the CUDA library asks of the driver itself, for two
+/// A libcuda.so.1 for machines without a GPU: the driver's functions that the CUDA library calls, for two
 /// devices.
 namespace torch_distinput::fake_driver {
 
-/// CUresult that it gives.
+/// CUresult values that it returns.
 inline constexpr int kInvalidDevice = 101;
 inline constexpr int kInvalidContext = 201;
 
@@ -15,7 +15,8 @@ int capture_mode();
 bool has_context(int device);
 /// The device of the calling thread's context; -1: it has none.
 int current_device();
-/// The device that `stream` was made for, and whether it runs beside the default stream.
+/// The device for which `stream` was made, and whether the stream does not synchronize with the default
+/// stream.
 int device_of(void* stream);
 bool is_non_blocking(void* stream);
 

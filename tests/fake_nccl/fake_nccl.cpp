@@ -49,7 +49,8 @@ void add(const std::vector<Call>& parts, const Call& to) {
   std::memcpy(to.to, sum.data(), to.count * sizeof(Number));
 }
 
-/// Takes out the calls that are like `first`, one of each rank, in rank order; nothing where one is missing.
+/// Removes and returns the calls that match `first`, one of each rank, in rank order; empty if one is
+/// missing.
 std::vector<Call> take_together(const Call& first) {
   std::vector<Call> parts;
   for (int rank = 0; rank < first.comm->size; ++rank) {

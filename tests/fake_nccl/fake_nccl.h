@@ -3,18 +3,17 @@
 
 #include <cstdint>
 
-/// A libnccl.so.2 for machines without GPUs: the functions that the CUDA library uses, over memory of the
-/// host. What real devices would wait for in vain is an error at the end of the group; what a stream is, is
-/// not looked at.
+/// A libnccl.so.2 for machines without a GPU: the functions that the CUDA library uses, over host memory.
+/// Calls for which real devices would wait forever are an error at the end of the group; streams are ignored.
 namespace torch_distinput::fake_nccl {
 
-/// ncclResult_t that it gives.
+/// ncclResult_t values that it returns.
 inline constexpr int kInvalidArgument = 4;
 inline constexpr int kInvalidUsage = 5;
 
-/// KeyValueStores made so far.
+/// Communicators made so far.
 std::int64_t comms_made();
-/// Times that devices were to meet so far.
+/// Calls of ncclCommInitAll so far.
 std::int64_t rendezvous_of_all();
 
 }  // namespace torch_distinput::fake_nccl

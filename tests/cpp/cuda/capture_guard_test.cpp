@@ -1,6 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-/// What the library asks of a device while another thread records a graph, on the fake accelerator and with
-/// the mode of a fake driver (tests/fake_cuda).
+/// The library's calls of a device while another thread records a graph, on the fake accelerator and with the
+/// capture mode of a fake driver (tests/fake_cuda).
 #include "device/transfer/capture_guard.h"
 
 #include <ATen/core/Tensor.h>
@@ -32,7 +32,7 @@ class Guarded : public testing::Test {
   }
 };
 
-TEST_F(Guarded, ScopesNestAndEndAsTheyBegan) {
+TEST_F(Guarded, ScopesNestAndRestoreTheMode) {
   {
     const CaptureGuard outer;
     {
@@ -44,7 +44,7 @@ TEST_F(Guarded, ScopesNestAndEndAsTheyBegan) {
   EXPECT_EQ(fake_driver::capture_mode(), 0);
 }
 
-TEST_F(Guarded, PageLockedMemoryIsTakenInsideAGuard) {
+TEST_F(Guarded, PageLockedMemoryIsAllocatedUnderAGuard) {
   for (const auto& pool : {page_locked_pool(c10::kPrivateUse1), pinned_pool()}) {
     fake::reset();
     pool->acquire(std::size_t{3} << 20);
@@ -53,7 +53,7 @@ TEST_F(Guarded, PageLockedMemoryIsTakenInsideAGuard) {
   }
 }
 
-TEST_F(Guarded, NothingThatAnEpochAsksOfTheDeviceDisturbsAGraph) {
+TEST_F(Guarded, NoCallOfAnEpochDisturbsAGraph) {
   const at::Tensor rows = at::arange(400'000, at::kFloat).view({4000, 100});
   OneDeviceStrategy strategy("fake:1");
   auto iterator = strategy.distribute_dataset(Dataset::from_tensor_slices(Element(rows)).batch(40)).iterate();

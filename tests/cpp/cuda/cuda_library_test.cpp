@@ -1,5 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-/// How the main library finds the CUDA library and asks it, with one that needs no GPU (tests/fake_cuda).
+/// How the main library finds and uses the CUDA library, with a fake one that needs no GPU (tests/fake_cuda).
 #include "device/cuda_library.h"
 
 #include <ATen/core/Tensor.h>
@@ -32,7 +32,7 @@ TEST(CudaLibrary, IsFoundBesideThisOne) {
   EXPECT_EQ(cuda_library().missing_because, "");
 }
 
-TEST(CudaLibrary, ThatWasNotBuiltIsToldFromOneThatCannotBeLoaded) {
+TEST(CudaLibrary, AnAbsentLibraryIsDistinguishedFromADamagedOne) {
   const CudaLibrary absent = load_cuda_library("/nowhere/libtorch_distinput_cuda.so");
   EXPECT_EQ(absent.functions, nullptr);
   EXPECT_FALSE(absent.built);
@@ -50,7 +50,7 @@ TEST(CudaLibrary, ThatWasNotBuiltIsToldFromOneThatCannotBeLoaded) {
   EXPECT_EQ(another.functions, nullptr);
 }
 
-TEST(CudaLibrary, SaysWhyADeviceGetsNothingFromIt) {
+TEST(CudaLibrary, SaysWhyItCannotUseADevice) {
   EXPECT_EQ(cuda_library_obstacle(kSecond), "");
   EXPECT_EQ(unpacking_obstacle(kSecond, 3), "");
   EXPECT_EQ(delivery_limits(kSecond), "");
@@ -58,12 +58,12 @@ TEST(CudaLibrary, SaysWhyADeviceGetsNothingFromIt) {
   for (const std::string& text :
        {cuda_library_obstacle(kSecond), unpacking_obstacle(kSecond, 3), delivery_limits(kSecond)})
     EXPECT_TRUE(contains(text, "cuda:1: no kernel image")) << text;
-  EXPECT_EQ(unpacking_obstacle(kFirst, 3), "") << "each device is asked for itself";
+  EXPECT_EQ(unpacking_obstacle(kFirst, 3), "") << "each device is checked separately";
   fake_cuda::set_device_error(1, 0);
   EXPECT_TRUE(contains(unpacking_obstacle(kFirst, 17), "more than 16 channels"));
 }
 
-/// What `explain` says where the one replica is on the second device.
+/// The text of `explain` for one replica on the second device.
 std::string explained(const Dataset& dataset) {
   Distribution distribution;
   distribution.assignment =
@@ -74,7 +74,7 @@ std::string explained(const Dataset& dataset) {
   return explain(distribution, nullptr, std::nullopt);
 }
 
-TEST(CudaLibrary, ThatCannotDoItsPartIsNamedInAnExplanationAndTheHostDoesIt) {
+TEST(CudaLibrary, AnUnusableLibraryIsExplainedAndTheHostNormalizes) {
   const at::Tensor images = at::zeros({8, 4, 4, 3}, at::kByte);
   const Dataset dataset =
       Dataset::from_tensor_slices(Element(images)).batch(4).normalize_images({0.5, 0.5, 0.5}, {1, 1, 1});
@@ -99,7 +99,7 @@ TEST(CudaLibrary, ExchangesCaptureModesWithoutSettingUpADevice) {
   EXPECT_FALSE(fake_driver::has_context(0));
 }
 
-TEST(CudaLibrary, MakesStreamsOnTheDeviceThatIsMeantAndLeavesTheThreadAsItWas) {
+TEST(CudaLibrary, MakesStreamsOnTheGivenDeviceAndRestoresTheThreadsDevice) {
   void* first = nullptr;
   void* second = nullptr;
   EXPECT_EQ(cuda_library().functions->new_stream(1, &first), 0);

@@ -16,7 +16,7 @@
 namespace torch_distinput {
 namespace {
 
-/// A process that a launcher started.
+/// Devices as a process sees them that a launcher started.
 class Devices : public OnFakeAccelerator {
  protected:
   void TearDown() override {
@@ -33,7 +33,7 @@ class Devices : public OnFakeAccelerator {
   }
 };
 
-TEST_F(Devices, TheLocalRankChoosesAmongThoseThatTheProcessSees) {
+TEST_F(Devices, TheLocalRankChoosesAmongTheVisibleDevices) {
   EXPECT_EQ(device_of_rank("0"), "fake:0");
   EXPECT_EQ(device_of_rank("1"), "fake:1");
   EXPECT_THROW(device_of_rank("3"), c10::ValueError);
@@ -41,20 +41,20 @@ TEST_F(Devices, TheLocalRankChoosesAmongThoseThatTheProcessSees) {
   EXPECT_EQ(local_device("Strategy").at(0).str(), "fake:0");
 }
 
-TEST_F(Devices, AProcessThatSeesOneTakesItWhateverItsRank) {
+TEST_F(Devices, AProcessThatSeesOneDeviceUsesItWhateverItsRank) {
   see(1);
   EXPECT_EQ(device_of_rank("0"), "fake:0");
   EXPECT_EQ(device_of_rank("3"), "fake:0");
-  EXPECT_THROW(find_devices({"fake:3"}, "Strategy"), c10::ValueError) << "named devices have to be there";
+  EXPECT_THROW(find_devices({"fake:3"}, "Strategy"), c10::ValueError) << "named devices must exist";
 }
 
-TEST_F(Devices, AProcessThatSeesNoneStaysOnTheHost) {
+TEST_F(Devices, AProcessThatSeesNoDeviceUsesTheHost) {
   see(0);
   EXPECT_EQ(device_of_rank("3"), "cpu");
   EXPECT_EQ(all_devices().at(0).str(), "cpu");
 }
 
-TEST_F(Devices, DescribingWhatShallBeDoneAsksNoDriver) {
+TEST_F(Devices, DescribingADistributionDoesNotCallTheDriver) {
   see(2);
   ::setenv("LOCAL_RANK", "1", 1);
   fake::reset();

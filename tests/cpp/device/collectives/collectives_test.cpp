@@ -23,7 +23,7 @@ const c10::Device kSecond(c10::kPrivateUse1, 1);
 
 class Collectives : public OnFakeAccelerator {
  protected:
-  /// `on_host` on a device each, as far as there are devices.
+  /// `on_host` on the devices: the first value on the first one, the others on the second.
   static Values spread(const Values& on_host) {
     Values values;
     for (std::size_t i = 0; i < on_host.size(); ++i)
@@ -38,7 +38,7 @@ at::Tensor host(const at::Tensor& value) {
   return value.cpu();
 }
 
-TEST_F(Collectives, DevicesAddUpTheirValuesWithoutACopyOrAWait) {
+TEST_F(Collectives, DevicesReduceTheirValuesWithoutACopyOrAWait) {
   fake::set_delay(200);
   for (const at::ScalarType dtype : {at::kByte, at::kInt, at::kLong, at::kFloat, at::kDouble}) {
     const Values on_host{at::randint(50, {5, 3}).to(dtype), at::randint(50, {5, 3}).to(dtype)};
@@ -83,7 +83,7 @@ TEST_F(Collectives, DevicesGatherRowsOfDifferentNumbersAlongAnyAxis) {
   }
 }
 
-TEST_F(Collectives, ValuesThatLieApartInMemoryAreCombinedToo) {
+TEST_F(Collectives, ValuesThatAreNotContiguousAreCombinedToo) {
   const Values on_host{at::rand({4, 6}), at::rand({4, 6})};
   const Values values = spread(on_host);
   const at::Tensor sum = reduce(ReduceOp::kSum, {values[0].t(), values[1].t()});
@@ -91,7 +91,7 @@ TEST_F(Collectives, ValuesThatLieApartInMemoryAreCombinedToo) {
   EXPECT_TRUE(at::equal(host(sum), (on_host[0] + on_host[1]).t()));
 }
 
-TEST_F(Collectives, RunOnTheStreamsThatAreCurrent) {
+TEST_F(Collectives, RunOnTheCurrentStreams) {
   const c10::impl::VirtualGuardImpl impl(c10::kPrivateUse1);
   const Values on_host{at::full({1 << 10}, 1.0F), at::full({1 << 10}, 2.0F).pin_memory()};
   fake::set_delay(1, 2000);
@@ -100,7 +100,7 @@ TEST_F(Collectives, RunOnTheStreamsThatAreCurrent) {
   {
     const c10::StreamGuard guard(side);
     Values values{on_host[0].to(kFirst), at::Tensor()};
-    // Still on its way on the side stream when the sum is queued after it.
+    // This copy is still running on the side stream when the sum is queued after it.
     values[1] = at::empty({1 << 10}, at::TensorOptions(kSecond).dtype(at::kFloat));
     values[1].copy_(on_host[1], /*non_blocking=*/true);
     sums = all_reduce(ReduceOp::kSum, values, {kFirst, kSecond});
@@ -110,7 +110,7 @@ TEST_F(Collectives, RunOnTheStreamsThatAreCurrent) {
   EXPECT_TRUE(at::equal(host(sums[1]), at::full({1 << 10}, 3.0F)));
 }
 
-TEST_F(Collectives, AreForSeveralValuesOnDevicesOfTheirOwnOnly) {
+TEST_F(Collectives, RequireSeveralValuesOnDifferentDevices) {
   const Values on_host{at::rand({3}), at::rand({3})};
   const Values values = spread(on_host);
   EXPECT_TRUE(can_reduce_on_devices(values));
@@ -125,7 +125,7 @@ TEST_F(Collectives, AreForSeveralValuesOnDevicesOfTheirOwnOnly) {
   EXPECT_TRUE(can_gather_on_devices(flags));
 }
 
-TEST_F(Collectives, GradientsTakeTheWayOfCopies) {
+TEST_F(Collectives, ValuesWithGradientsAreCombinedByCopies) {
   Values on_host{at::full({2}, 2.0F), at::full({2}, 3.0F)};
   for (at::Tensor& value : on_host) value.requires_grad_();
   const Values values{on_host[0].to(kFirst), on_host[1].to(kSecond)};

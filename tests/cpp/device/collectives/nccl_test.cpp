@@ -1,5 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-/// What the CUDA library asks of NCCL, over a NCCL without GPUs (tests/fake_nccl).
+/// The CUDA library's calls of NCCL, with a fake NCCL that needs no GPU (tests/fake_nccl).
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Parts {
   std::vector<std::vector<Number>> to;
   std::vector<DevicePart> parts;
 
-  /// Part i of `counts[i]` random numbers; `to` with room for `room[i]` of them.
+  /// Part i sends `counts[i]` random numbers; its `to` has room for `room[i]`.
   Parts(const std::vector<std::size_t>& counts, const std::vector<std::size_t>& room, std::mt19937& random) {
     for (std::size_t i = 0; i < counts.size(); ++i) {
       from.emplace_back();
@@ -61,12 +61,12 @@ void check_sums(NumberType type) {
   }
 }
 
-TEST(Nccl, AddsUpOnEveryDeviceOrOnOne) {
+TEST(Nccl, ReducesToEveryDeviceOrToOne) {
   check_sums<float>(NumberType::kFloat);
   check_sums<std::int64_t>(NumberType::kInt64);
 }
 
-TEST(Nccl, BringsPartsOfAnyLengthToOneDevice) {
+TEST(Nccl, GathersPartsOfAnyLengthOnOneDevice) {
   std::mt19937 random(2);
   for (std::size_t devices = 2; devices <= 5; ++devices) {
     for (std::size_t root = 0; root < devices; ++root) {
@@ -79,14 +79,14 @@ TEST(Nccl, BringsPartsOfAnyLengthToOneDevice) {
   }
 }
 
-TEST(Nccl, DevicesMeetOnce) {
+TEST(Nccl, DevicesAreConnectedOnce) {
   const std::vector<std::int32_t> devices{7, 5, 6};
   const auto before = fake_nccl::comms_made();
   for (int time = 0; time < 3; ++time) EXPECT_EQ(nccl_init(devices.data(), 3), 0);
   EXPECT_EQ(fake_nccl::comms_made(), before + 3);
 }
 
-TEST(Nccl, DevicesThatCannotMeetDoNotTryAgain) {
+TEST(Nccl, AFailedConnectionIsNotTriedAgain) {
   const std::vector<std::int32_t> twice{9, 9};
   const auto before = fake_nccl::rendezvous_of_all();
   const int error = nccl_init(twice.data(), 2);
@@ -101,7 +101,7 @@ TEST(Nccl, DevicesThatCannotMeetDoNotTryAgain) {
   EXPECT_EQ(fake_nccl::rendezvous_of_all(), before + 1);
 }
 
-TEST(Nccl, ErrorsAreToldFromThoseOfCuda) {
+TEST(Nccl, ErrorsAreDistinguishedFromThoseOfCuda) {
   const std::vector<std::int32_t> twice{3, 3};
   const int error = nccl_init(twice.data(), 2);
   EXPECT_TRUE(is_collective_error(error));
@@ -112,7 +112,7 @@ TEST(Nccl, ErrorsAreToldFromThoseOfCuda) {
                "invalid usage");
   Parts<float> even({3, 3}, {3, 3}, random);
   EXPECT_EQ(nccl_all_reduce(even.parts.data(), 2, NumberType::kFloat), 0)
-      << "what failed leaves nothing behind";
+      << "a failed call must not affect the next one";
 }
 
 }  // namespace

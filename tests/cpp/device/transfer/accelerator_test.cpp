@@ -31,7 +31,7 @@ std::string bytes_of(const at::Tensor& host) {
   return {static_cast<const char*>(host.const_data_ptr()), host.nbytes()};
 }
 
-/// `fields` leaves of 4 kB a batch of 16 rows: row r of field f holds f + r.
+/// Batches of 16 rows with `fields` leaves of 4 KiB each: row r of field f holds f + r.
 Dataset many_fields(std::int64_t rows, int fields) {
   std::vector<Element> parts;
   for (int field = 0; field < fields; ++field)
@@ -48,7 +48,7 @@ TEST_F(Accelerator, StagerCopiesToTheDeviceThatWasNamed) {
   EXPECT_EQ(fake::counts().wrong_device, 0);
 }
 
-TEST_F(Accelerator, ConsumersKernelsSeeTheDataThoughNobodyWaited) {
+TEST_F(Accelerator, TheConsumersKernelsSeeTheDataWithoutAHostWait) {
   fake::set_delay(300);
   DeviceStager stager(open_device_context(kSecond), 1 << 20);
   std::vector<std::pair<std::shared_ptr<const std::string>, at::Tensor>> seen;
@@ -62,7 +62,7 @@ TEST_F(Accelerator, ConsumersKernelsSeeTheDataThoughNobodyWaited) {
   for (const auto& [bytes, source] : seen) EXPECT_EQ(*bytes, bytes_of(source));
 }
 
-TEST_F(Accelerator, WaitsOnTheStreamThatIsCurrent) {
+TEST_F(Accelerator, WaitsOnTheCurrentStream) {
   const c10::impl::VirtualGuardImpl impl(c10::kPrivateUse1);
   DeviceStager stager(open_device_context(kSecond), 1 << 20);
   fake::set_delay(300);
@@ -76,7 +76,7 @@ TEST_F(Accelerator, WaitsOnTheStreamThatIsCurrent) {
   }
 }
 
-TEST_F(Accelerator, MakesNoFurtherEventsOnceItRuns) {
+TEST_F(Accelerator, MakesNoMoreEventsAfterTheFirstSteps) {
   DeviceStager stager(open_device_context(kSecond), 1 << 20);
   const auto step = [&] {
     stager.deliver(stager.stage(Element(at::full({50}, 1, at::kInt)), {}));
@@ -90,7 +90,7 @@ TEST_F(Accelerator, MakesNoFurtherEventsOnceItRuns) {
   EXPECT_EQ(fake::counts().host_allocations, before.host_allocations);
 }
 
-TEST_F(Accelerator, RunningStrategyCopiesOnceABatchAndNeverWaits) {
+TEST_F(Accelerator, ARunningStrategyCopiesOncePerBatchAndNeverWaits) {
   OneDeviceStrategy strategy("fake:1");
   auto iterator = strategy.distribute_dataset(many_fields(16 * 80, 64)).iterate();
   for (int step = 0; step < 30; ++step) {
@@ -106,7 +106,7 @@ TEST_F(Accelerator, RunningStrategyCopiesOnceABatchAndNeverWaits) {
   EXPECT_EQ(steps, 50);
   const auto counts = fake::counts();
   EXPECT_EQ(counts.host_waits, 0);
-  EXPECT_LE(counts.copies, 50);  // those of the first steps were queued before
+  EXPECT_LE(counts.copies, 50);  // some were queued before `reset`
   EXPECT_GE(counts.copies, 20);
   EXPECT_EQ(counts.device_allocations, 0);
   EXPECT_EQ(counts.host_allocations, 0);
@@ -145,7 +145,7 @@ TEST_F(Accelerator, KeptBatchesNeverChange) {
   }
 }
 
-TEST_F(Accelerator, LeavingManyEpochsEarlyLeavesNothingBehind) {
+TEST_F(Accelerator, ManyEpochsThatEndEarlyLeakNothing) {
   OneDeviceStrategy strategy("fake:1");
   const auto dataset = strategy.distribute_dataset(many_fields(16 * 20, 3));
   const auto epoch = [&] {
@@ -159,20 +159,20 @@ TEST_F(Accelerator, LeavingManyEpochsEarlyLeavesNothingBehind) {
     epoch();
     fake::drain();
   }
-  // Epochs overlap differently each time, so that a few more may be needed at a time; but not 200.
+  // Epochs overlap differently each time, so a few more may be needed at a time, but not 200.
   EXPECT_LE(fake::counts().events, before.events + 20);
   EXPECT_LE(fake::counts().device_allocations, before.device_allocations + 20);
   EXPECT_LE(fake::counts().host_allocations, before.host_allocations + 40);
 }
 
-TEST_F(Accelerator, ASlowReplicaDoesNotHoldUpTheOtherWithinTheByteBudget) {
+TEST_F(Accelerator, ASlowReplicaDoesNotDelayTheOtherWithinTheByteBudget) {
   fake::set_delay(1, 20000);
   MirroredStrategy strategy({"fake:0", "fake:1"});
   auto iterator = strategy.distribute_dataset(Dataset::range(40).batch(8)).iterate();
   std::vector<std::shared_ptr<const std::string>> seen;
   const c10::Stream first = c10::impl::VirtualGuardImpl(c10::kPrivateUse1).getStream({c10::kPrivateUse1, 0});
   while (const auto step = iterator.next()) seen.push_back(fake::snapshot((*step)[0].tensor()));
-  // The second device needs at least 200 ms for its copies; the first has its own long before.
+  // The second device needs at least 200 ms for its copies; the first has finished long before.
   EXPECT_EQ(fake::counts().host_waits, 0);
   c10::impl::VirtualGuardImpl(c10::kPrivateUse1).synchronizeStream(first);
   EXPECT_EQ(seen.size(), 5U);
@@ -181,16 +181,16 @@ TEST_F(Accelerator, ASlowReplicaDoesNotHoldUpTheOtherWithinTheByteBudget) {
   EXPECT_FALSE(impl.queryStream(impl.getStream(kSecond)));
 }
 
-TEST_F(Accelerator, CopiesBeginBeforeTheyAreAskedForWhateverThePath) {
+TEST_F(Accelerator, CopiesBeginBeforeStepsAreRequestedOnEveryPath) {
   const Dataset planned = Dataset::range(40'000).batch(8);
-  const Dataset cut = planned.map([](const Element& batch) { return batch; });  // rows that no plan knows
+  const Dataset cut = planned.map([](const Element& batch) { return batch; });  // rows unknown to the plan
   const Dataset streamed = cut.filter([](const Element&) { return true; });
   for (const Dataset& dataset : {planned, cut, streamed}) {
     fake::reset();
     MirroredStrategy strategy({"fake:0", "fake:1"});
     auto iterator = strategy.distribute_dataset(dataset).iterate();
     for (int step = 0; step < 200; ++step) ASSERT_TRUE(iterator.next());
-    // Two copies for each step that was taken, and for at least one more.
+    // Two copies for each of the 200 steps, and for at least one more step.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (fake::counts().copies < 402 && std::chrono::steady_clock::now() < deadline)
       std::this_thread::yield();
@@ -198,7 +198,7 @@ TEST_F(Accelerator, CopiesBeginBeforeTheyAreAskedForWhateverThePath) {
   }
 }
 
-TEST_F(Accelerator, StaysOnTheHostWhereThatWasAsked) {
+TEST_F(Accelerator, StaysOnTheHostWithoutFetchToDevice) {
   MirroredStrategy strategy({"fake:0", "fake:1"});
   for (const PerReplica& step :
        strategy.distribute_dataset(Dataset::range(8).batch(4), {.fetch_to_device = false}))
@@ -216,14 +216,14 @@ TEST_F(Accelerator, ReplicasWithoutRowsGetZeroRowsOnTheirDevice) {
   EXPECT_EQ(last[1].tensor().device(), kSecond);
 }
 
-TEST_F(Accelerator, CopiesHaveAStreamThatNobodyElseGets) {
+TEST_F(Accelerator, CopiesHaveAStreamThatNothingElseUses) {
   const c10::impl::VirtualGuardImpl impl(c10::kPrivateUse1);
   const c10::StreamId copies = open_device_context(kSecond).engine->copy_stream().id();
   EXPECT_NE(copies, impl.getDefaultStream(kSecond).id());
   for (int i = 0; i < 100; ++i) EXPECT_NE(impl.getStreamFromGlobalPool(kSecond).id(), copies);
 }
 
-TEST_F(Accelerator, GraphsThatUsersRecordStayTheirsWhateverStreamTheyRecordOn) {
+TEST_F(Accelerator, GraphsOfUsersHoldNoneOfOurWorkOnAnyStream) {
   const c10::impl::VirtualGuardImpl impl(c10::kPrivateUse1);
   OneDeviceStrategy strategy("fake:1");
   auto iterator = strategy.distribute_dataset(Dataset::range(800).batch(4)).iterate();
@@ -233,7 +233,7 @@ TEST_F(Accelerator, GraphsThatUsersRecordStayTheirsWhateverStreamTheyRecordOn) {
     row += 4;
   };
   while (row < 800) {
-    // A step is taken on one stream, which records a graph while the next one is taken on another.
+    // Takes a step on one stream, which then records a graph while another stream takes the next step.
     const c10::Stream recording = impl.getStreamFromGlobalPool(kSecond);
     {
       const c10::StreamGuard guard(recording);
@@ -246,7 +246,7 @@ TEST_F(Accelerator, GraphsThatUsersRecordStayTheirsWhateverStreamTheyRecordOn) {
   EXPECT_EQ(fake::counts().captured, 0);
 }
 
-TEST_F(Accelerator, WhatAFunctionPutElsewhereThanOnTheHostIsRefusedByName) {
+TEST_F(Accelerator, ALeafThatAFunctionPutsOnADeviceIsRefusedByName) {
   for (const c10::Device device : {kSecond, c10::Device(c10::kPrivateUse1, 0), c10::Device(c10::kMeta)}) {
     OneDeviceStrategy strategy("fake:1");
     const Dataset dataset = Dataset::range(8).batch(4).map([device](const Element& batch) {
@@ -263,7 +263,7 @@ TEST_F(Accelerator, WhatAFunctionPutElsewhereThanOnTheHostIsRefusedByName) {
   }
 }
 
-TEST_F(Accelerator, NextRaisesWhileAGraphIsRecordedAndGoesOnAfterwards) {
+TEST_F(Accelerator, NextRaisesWhileAGraphIsRecordedAndContinuesAfterwards) {
   OneDeviceStrategy strategy("fake:1");
   auto iterator = strategy.distribute_dataset(Dataset::range(8).batch(4)).iterate();
   iterator.get_next();

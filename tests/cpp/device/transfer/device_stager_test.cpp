@@ -47,7 +47,7 @@ Element small_leaves(int count) {
   return Element::tuple(std::move(parts));
 }
 
-TEST(DeviceStager, CopiesSmallLeavesAtOnceToAlignedPlaces) {
+TEST(DeviceStager, CopiesSmallLeavesTogetherToAlignedOffsets) {
   Bench bench;
   const Element arrived = bench.bring(small_leaves(64));
   EXPECT_EQ(bench.engine->copies, 1);
@@ -59,10 +59,10 @@ TEST(DeviceStager, CopiesSmallLeavesAtOnceToAlignedPlaces) {
   }
 }
 
-TEST(DeviceStager, CopiesLeavesThatLieTogetherAsTheyLie) {
+TEST(DeviceStager, CopiesLeavesOfOneBlockDirectly) {
   Bench bench;
   bench.engine->direct = true;
-  const at::Tensor block = at::arange(256, at::kFloat);  // places for leaves every 256 bytes
+  const at::Tensor block = at::arange(256, at::kFloat);  // leaves may begin every 256 bytes
   const at::Tensor first = tensor_on(block.storage(), 0, {10}, at::kFloat);
   const at::Tensor second = tensor_on(block.storage(), 256, {3, 2}, at::kFloat);
   const auto before = bench.engine->host_pool()->stats().reuses;
@@ -108,9 +108,9 @@ TEST(DeviceStager, LeavesStringsAndObjectsOnTheHost) {
   EXPECT_EQ(bench.engine->copies, 1);
 }
 
-TEST(DeviceStager, BringsTheOwnRowsOfRaggedLeavesWithTheirOffsets) {
+TEST(DeviceStager, CopiesOnlyTheOwnRowsOfRaggedLeaves) {
   Bench bench;
-  const Ragged rows{at::arange(10), at::arange(2, 8, 2)};  // rows of the values 2, 3 and 4, 5
+  const Ragged rows{at::arange(10), at::arange(2, 8, 2)};  // rows [2, 3] and [4, 5]
   const Element arrived = bench.bring(Element(Structure::leaf(), {rows}));
   const auto& ragged = std::get<Ragged>(arrived.leaves()[0]);
   EXPECT_TRUE(at::equal(ragged.values, at::arange(2, 6)));
@@ -127,7 +127,7 @@ TEST(DeviceStager, KeepsShapesOfLeavesWithoutRows) {
   EXPECT_EQ(bench.engine->copies, 0);
 }
 
-TEST(DeviceStager, AllocatesNothingOnceItRuns) {
+TEST(DeviceStager, AllocatesNothingAfterTheFirstElements) {
   Bench bench;
   for (int i = 0; i < 10; ++i) bench.bring(small_leaves(8));
   const int before = bench.engine->backing_allocations;
@@ -157,7 +157,7 @@ TEST(DeviceStager, RefusesMoreThanItsBudgetUntilTheDeviceHasRead) {
   EXPECT_NE(bench.stager.try_stage(kilobyte), nullptr);
 }
 
-TEST(DeviceStager, TakesOneElementThatIsLargerThanItsBudget) {
+TEST(DeviceStager, CopiesAnElementThatIsLargerThanItsBudgetAlone) {
   Bench bench(/*budget=*/1);
   EXPECT_NE(bench.stager.try_stage(Element(at::zeros({256}))), nullptr);
 }
@@ -169,7 +169,7 @@ TEST(DeviceStager, WaitingForRoomCanBeInterrupted) {
   EXPECT_THROW(bench.stager.stage(Element(at::zeros({256})), interrupt), std::runtime_error);
 }
 
-TEST(DeviceStager, ADeviceThatIsBehindHoldsUpNoOther) {
+TEST(DeviceStager, ASlowDeviceDoesNotDelayAnother) {
   Bench slow(/*budget=*/2048);
   Bench fast(/*budget=*/2048);
   const Element kilobyte(at::zeros({256}, at::kFloat));
@@ -210,9 +210,9 @@ TEST(DeviceStager, StaysOutOfAGraphThatTheCopyStreamRecords) {
   EXPECT_NE(bench.stager.try_stage(Element(at::zeros({4}))), nullptr);
 }
 
-TEST(DeviceStager, MakesDoWithTheMemoryThatThereIs) {
+TEST(DeviceStager, WorksWithLessMemoryThanItReserves) {
   Bench bench;
-  bench.engine->capacity = 3 * 1024;  // of batches of 1024 bytes, of which it would have ten
+  bench.engine->capacity = 3 * 1024;  // bytes; the stager would reserve ten batches of 1024
   for (int i = 0; i < 100; ++i)
     EXPECT_TRUE(
         at::equal(bench.bring(Element(at::full({256}, i, at::kInt))).tensor(), at::full({256}, i, at::kInt)));
@@ -224,7 +224,7 @@ TEST(DeviceStager, ReportsThatOneBatchDoesNotFit) {
   EXPECT_THROW(bench.stager.try_stage(Element(at::zeros({256}))), c10::OutOfMemoryError);
 }
 
-TEST(DeviceStager, CopiesWhatConjugatedAndNegatedViewsShow) {
+TEST(DeviceStager, CopiesTheValuesOfConjugatedAndNegatedViews) {
   Bench bench;
   const at::Tensor numbers = at::complex(at::arange(4, at::kFloat), at::ones({4}));
   const at::Tensor conjugated = at::_conj(numbers);
@@ -233,7 +233,7 @@ TEST(DeviceStager, CopiesWhatConjugatedAndNegatedViewsShow) {
   EXPECT_TRUE(at::equal(arrived.tensor(1), at::full({4}, -1.0F)));
 }
 
-TEST(DeviceStager, RefusesLeavesThatAreNotInHostMemoryByName) {
+TEST(DeviceStager, RefusesLeavesOutsideHostMemoryByName) {
   Bench bench;
   const at::Tensor nowhere = at::zeros({4}, at::TensorOptions(at::kMeta));
   try {
@@ -246,7 +246,7 @@ TEST(DeviceStager, RefusesLeavesThatAreNotInHostMemoryByName) {
                c10::TypeError);
 }
 
-TEST(InlineCopyEngine, CopiesWhenItIsAsked) {
+TEST(InlineCopyEngine, CopiesBeforeTheCallReturns) {
   const auto pool = BufferPool::create(page_allocator(), std::size_t{1} << 20);
   const auto engine = make_inline_copy_engine(pool);
   DeviceStager stager(DeviceContext{engine, std::make_shared<InFlightCopies>(engine)}, kBudget);
@@ -256,7 +256,7 @@ TEST(InlineCopyEngine, CopiesWhenItIsAsked) {
   EXPECT_NE(arrived.tensor().const_data_ptr(), source.const_data_ptr());
 }
 
-TEST(C10CopyEngine, RefusesWhatIsNoAccelerator) {
+TEST(C10CopyEngine, RefusesADeviceThatIsNotAnAccelerator) {
   EXPECT_THROW(open_device_context(c10::kCPU), c10::ValueError);
 }
 

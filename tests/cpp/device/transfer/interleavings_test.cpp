@@ -16,8 +16,8 @@
 namespace torch_distinput {
 namespace {
 
-/// A producer, a consumer and a device that take turns as `seed` says: batches are staged, handed out, used
-/// on changing streams, kept for a while or dropped, while streams record graphs now and then.
+/// A producer, a consumer and a device that act in a random order drawn from `seed`: batches are staged,
+/// delivered, used on changing streams, kept for a while or dropped, while streams record graphs at times.
 class Schedule {
  public:
   Schedule(std::uint32_t seed, Bug bug)
@@ -26,7 +26,7 @@ class Schedule {
         stager_(std::make_unique<DeviceStager>(
             DeviceContext{engine_, std::make_shared<InFlightCopies>(engine_)}, kBudget, kSameNumbers)) {}
 
-  /// What was done in a wrong order, and how often data was wrong.
+  /// Returns the accesses in a wrong order, and the number of wrong values.
   std::pair<std::vector<std::string>, int> run() {
     while (delivered_ < kBatches) {
       switch (random_() % 5) {
@@ -55,7 +55,7 @@ class Schedule {
  private:
   static constexpr int kBatches = 5;
   static constexpr std::int64_t kBudget = 230;  // bytes: five batches
-  /// Images become the numbers that their bytes are.
+  /// Each byte becomes the same number in float32.
   inline static const ImageNormalization kSameNumbers{{{1}, {0}, at::kFloat, ImageLayout::kNhwc}, true};
 
   struct Kept {
@@ -90,7 +90,7 @@ class Schedule {
     if (kept_.size() > 3) kept_.pop_front();
   }
 
-  /// A consumer's stream begins to record a graph, or ends.
+  /// Makes a consumer's stream begin to record a graph, or ends the recording.
   void record_or_end() {
     const bool records = engine_->recording != TraceCopyEngine::kHost;
     engine_->recording = records ? TraceCopyEngine::kHost : TraceCopyEngine::kFirstConsumer + random_() % 2;
@@ -105,7 +105,7 @@ class Schedule {
   }
 
   void use(const at::Tensor& tensor, std::size_t stream, std::int32_t value) {
-    // The kernel reads memory, whoever holds the tensor by then.
+    // The kernel reads the memory even if nothing holds the tensor by then.
     const auto count = [&](const auto* data) {
       engine_->consume(tensor, stream, [this, data, size = tensor.numel(), value] {
         for (std::int64_t i = 0; i < size; ++i)
@@ -128,7 +128,7 @@ class Schedule {
   int wrong_ = 0;
 };
 
-TEST(Interleavings, NoneOfTenThousandReusesMemoryInUseOrHandsOutUnfinishedCopies) {
+TEST(Interleavings, NoneOfTenThousandReusesMemoryInUseOrDeliversUnfinishedCopies) {
   for (std::uint32_t seed = 0; seed < 10000; ++seed) {
     const auto [violations, wrong] = Schedule(seed, Bug::kNone).run();
     ASSERT_TRUE(violations.empty()) << "seed " << seed << ": " << violations.front();
@@ -151,11 +151,11 @@ TEST_P(PlantedBug, IsCaught) {
 INSTANTIATE_TEST_SUITE_P(
     Interleavings, PlantedBug,
     testing::Values(
-        std::pair{Bug::kMissingEvent, "a kernel's reading is not ordered behind a copy's writing"},
-        std::pair{Bug::kMissingWait, "a kernel's reading is not ordered behind a copy's writing"},
-        std::pair{Bug::kMissingWaitBack, "a copy's writing is not ordered behind a kernel's reading"},
-        std::pair{Bug::kEarlyRecycle, "the host's filling of a block is not ordered behind a copy's reading"},
-        std::pair{Bug::kWrongStream, "a kernel's reading is not ordered behind a copy's writing"},
+        std::pair{Bug::kMissingEvent, "a kernel's reading is not ordered after a copy's writing"},
+        std::pair{Bug::kMissingWait, "a kernel's reading is not ordered after a copy's writing"},
+        std::pair{Bug::kMissingWaitBack, "a copy's writing is not ordered after a kernel's reading"},
+        std::pair{Bug::kEarlyRecycle, "the host's filling of a block is not ordered after a copy's reading"},
+        std::pair{Bug::kWrongStream, "a kernel's reading is not ordered after a copy's writing"},
         std::pair{Bug::kBlindToGraphs, "a graph is recorded with the library's work in it"}));
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 namespace torch_distinput {
 
-/// Each test begins and ends with a fake accelerator that has nothing to do.
+/// Each test begins and ends with an idle fake accelerator.
 class OnFakeAccelerator : public testing::Test {
  protected:
   void SetUp() override {

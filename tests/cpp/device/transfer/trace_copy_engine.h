@@ -21,7 +21,7 @@
 
 namespace torch_distinput {
 
-/// For each actor (host, streams) how many of its actions lie before a point.
+/// For each actor (host or stream), how many of its actions happen before a point.
 class VectorClock {
  public:
   void tick(std::size_t actor) { ++at(actor); }
@@ -38,7 +38,7 @@ class VectorClock {
   std::vector<int> counts_;
 };
 
-/// Who may read and write memory when, whatever the speed of the streams: two accesses to one block, one of
+/// Checks accesses to memory independently of the speed of the streams: two accesses to one block, one of
 /// them a write, are a violation unless one happens before the other.
 class HappensBefore {
  public:
@@ -46,7 +46,7 @@ class HappensBefore {
     auto& past = accesses_[block];
     for (const Access& earlier : past) {
       if ((write || earlier.write) && now[earlier.actor] < earlier.time)
-        violations_.push_back(std::string(what) + " is not ordered behind " + earlier.what);
+        violations_.push_back(std::string(what) + " is not ordered after " + earlier.what);
     }
     if (write) past.clear();
     past.push_back({write, actor, now[actor], what});
@@ -65,19 +65,19 @@ class HappensBefore {
   std::vector<std::string> violations_;
 };
 
-/// What may be wrong with an engine or with who uses it.
+/// Bugs of an engine or of its user that can be planted.
 enum class Bug {
   kNone,
   kMissingEvent,     ///< nothing is recorded after a copy
   kMissingWait,      ///< the consumer does not wait for the copy
   kMissingWaitBack,  ///< copies do not wait for the consumer
-  kEarlyRecycle,     ///< host memory counts as read at once
-  kWrongStream,      ///< another stream than the consumer's waits
-  kBlindToGraphs,    ///< streams that record graphs are taken for others
+  kEarlyRecycle,     ///< host memory counts as read before it is
+  kWrongStream,      ///< a stream other than the consumer's waits
+  kBlindToGraphs,    ///< streams that record graphs are not recognized
 };
 
-/// A device of streams that do their work when `advance` says so. Every action of the host, the copies and
-/// the consumer's kernels is checked by happens-before, and their data is real. One thread.
+/// A device whose streams execute work only in `advance`. Every action of the host, the copies and the
+/// consumer's kernels is checked with `HappensBefore`, and the data is real. For one thread.
 class TraceCopyEngine final : public CopyEngine {
  public:
   static constexpr std::size_t kHost = 0;
@@ -113,7 +113,7 @@ class TraceCopyEngine final : public CopyEngine {
 
   void copy_async(const at::Tensor& to, const void* from) override {
     ++copies;
-    // The host has filled `from` just now.
+    // The host has just filled `from`.
     clocks_[kHost].tick(kHost);
     checker_.access(from, true, kHost, clocks_[kHost], "the host's filling of a block");
     enqueue(kCopy);
@@ -177,14 +177,14 @@ class TraceCopyEngine final : public CopyEngine {
     memory_->held[storage.data()].push_back(actor(stream));
   }
 
-  /// The consumer's kernel on its current stream reads `tensor` and calls `check` when it runs.
+  /// Queues a kernel of the consumer on stream `on` that reads `tensor` and calls `check`.
   void consume(const at::Tensor& tensor, std::size_t on, std::function<void()> check) {
     enqueue(on);
     checker_.access(tensor.storage().data(), false, on, clocks_[on], "a kernel's reading");
     work_[on].push_back({std::move(check), nullptr});
   }
 
-  /// Stream `index` does its next piece of work; false if it has none or waits.
+  /// Executes the next piece of work of stream `index`; false if it has none or waits.
   bool advance(std::size_t index) {
     auto& queue = work_[index];
     if (queue.empty() || (queue.front().behind && !queue.front().behind->done)) return false;
@@ -205,7 +205,7 @@ class TraceCopyEngine final : public CopyEngine {
   std::size_t current = kFirstConsumer;  ///< the consumer's stream
   std::size_t recording = kHost;         ///< the stream that records a graph; none: `kHost`
   std::size_t capacity = SIZE_MAX;       ///< bytes on the device
-  bool direct = false;                   ///< host memory is read where it lies
+  bool direct = false;                   ///< `reads_directly` returns this
   int copies = 0;
   int backing_allocations = 0;
 

@@ -1,6 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-/// `normalize_images` after the copy, on the fake accelerator: the same results as on the host, with bytes
-/// on the bus.
+/// `normalize_images` after the copy, on the fake accelerator: the results are those of the host, and only
+/// bytes are copied.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
@@ -22,7 +22,7 @@ const std::vector<double> kStd{0.229, 0.224, 0.225};
 
 class Unpacking : public OnFakeAccelerator {};
 
-/// Batches of 8 images of 4 by 6 pixels and their numbers.
+/// Batches of 8 images of 4 by 6 pixels, labelled with their numbers.
 Dataset images(std::int64_t count) {
   const at::Tensor bytes = at::arange(count * kPixels).remainder(251).to(at::kByte);
   return Dataset::from_tensor_slices(
@@ -59,7 +59,7 @@ TEST_F(Unpacking, GivesTheSameBitsInEveryDtypeAndLayoutAndCopiesBytes) {
       std::vector<at::Tensor> seen;
       std::vector<PerReplica> kept;
       while (const auto step = iterator.next()) kept.push_back(*step);
-      // Nothing came back to the host yet: 21 images and labels, at aligned places, went there.
+      // Nothing was copied back yet: 21 images and labels, at aligned offsets, were copied to the devices.
       EXPECT_GE(fake::counts().copied_bytes, 21 * kPixels);
       EXPECT_LE(fake::counts().copied_bytes, 21 * (kPixels + 8) + 6 * 256);
       for (const PerReplica& step : kept)
@@ -78,9 +78,9 @@ TEST_F(Unpacking, ReplicasWithoutRowsGetImagesOfTheSameType) {
   EXPECT_EQ(none.device(), c10::Device(c10::kPrivateUse1, 1));
 }
 
-TEST_F(Unpacking, WaitsForNobody) {
+TEST_F(Unpacking, NeverWaitsOnTheHost) {
   OneDeviceStrategy strategy("fake:1");
-  // No more steps are on their way at any time than memory is taken for at first.
+  // No more steps are in flight at a time than the stager reserves memory for.
   const Dataset dataset = images(8 * 60).normalize_images(kMean, kStd).with_options({.prefetch = 4});
   auto iterator = strategy.distribute_dataset(dataset).iterate();
   for (int step = 0; step < 20; ++step) {
@@ -95,7 +95,7 @@ TEST_F(Unpacking, WaitsForNobody) {
   EXPECT_EQ(fake::counts().wrong_device, 0);
 }
 
-TEST_F(Unpacking, EachPipelineOfAReplicaHasItsOwnNumbers) {
+TEST_F(Unpacking, EachPipelineOfAReplicaHasItsOwnMeanAndStd) {
   const auto make = [](const InputContext& context) {
     return images(12).normalize_images({0.1 * static_cast<double>(context.input_pipeline_id), 0.2, 0.3},
                                        kStd);
@@ -105,7 +105,7 @@ TEST_F(Unpacking, EachPipelineOfAReplicaHasItsOwnNumbers) {
               delivered(kHosts.distribute_datasets_from_function(make, options)));
 }
 
-TEST_F(Unpacking, OpsBehindItThatLookIntoElementsKeepItOnTheHost) {
+TEST_F(Unpacking, LaterOpsThatReadElementsKeepItOnTheHost) {
   const auto copied = [](const Dataset& dataset) {
     fake::reset();
     const DistributedDataset there = devices().distribute_dataset(dataset);
@@ -122,7 +122,7 @@ TEST_F(Unpacking, OpsBehindItThatLookIntoElementsKeepItOnTheHost) {
   EXPECT_GE(copied(normalized.shuffle({.buffer_size = 4, .seed = 1})), 4 * 16 * kPixels);
 }
 
-TEST_F(Unpacking, ImagesWhoseChannelsAreNotKnownAheadStayOnTheHost) {
+TEST_F(Unpacking, ImagesWithUnknownChannelsAreUnpackedOnTheHost) {
   const TensorSpec image{Dims{kUnknownDim, kUnknownDim, kUnknownDim}, at::kByte, {}};
   const Dataset dataset = Dataset::from_generator(
                               [] {
