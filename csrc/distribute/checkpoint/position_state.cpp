@@ -20,7 +20,7 @@ constexpr const char* kPositionStateCall = "DistributedIterator.load";
 
 void check_header(const State& state) {
   TORCH_CHECK_VALUE(state.has("kind") && state.has("version"), kPositionStateCall,
-                    ": this is no saved position: ", brief(state), ".");
+                    ": this is not a saved position: ", brief(state), ".");
   const StateReader saved(state, kPositionStateCall);
   TORCH_CHECK_VALUE(saved.at("kind") == State(kKind), kPositionStateCall, ": expected a state of ", kKind,
                     ", but it is one of ", brief(saved.at("kind")), ".");
@@ -43,8 +43,9 @@ State write_split(const SplitPosition& split) {
   return state;
 }
 
-/// `most_rows`: rows that were delivered before. `same_split`: it is a place between the parts of the same
-/// split, each element of which has `parts`; else all that counts is the rows before.
+/// `most_rows`: rows that were delivered before. `same_split`: the position was saved with the same splitter,
+/// which cuts each element in `parts` parts, so it may be between two parts; otherwise only the number of
+/// rows before counts.
 SplitPosition read_split(const State& state, std::int64_t most_rows, bool same_split, std::int64_t parts) {
   const StateReader saved(state, kPositionStateCall);
   const SplitPosition split{.element = saved.count("element"),
@@ -56,7 +57,7 @@ SplitPosition read_split(const State& state, std::int64_t most_rows, bool same_s
   return {.element = split.element, .row = split.row + split.part_rows};
 }
 
-/// The fields of a place in a stream.
+/// Adds the fields of a position in a stream to `state`.
 void write_place(State& state, const Start& start) {
   const auto& position = start.position;
   state.set("step", position.step);
@@ -78,8 +79,8 @@ Start read_place(const State& state, bool same_split, std::int64_t parts) {
   const StateReader input(saved.at("input"), kPositionStateCall);
   start.upstream = std::make_shared<const Upstream>(Upstream{input.count("element"), input.at("state")});
   TORCH_CHECK_VALUE(start.upstream->element == start.position.split.element, kPositionStateCall,
-                    ": the state is damaged: its input stands at element ", start.upstream->element,
-                    ", but it at element ", start.position.split.element, ".");
+                    ": the state is damaged: `input` is at element ", start.upstream->element,
+                    ", but `cursor` is at element ", start.position.split.element, ".");
   return start;
 }
 

@@ -11,20 +11,22 @@ namespace torch_distinput {
 /// A position of a distributed iterator.
 struct EpochPosition {
   std::int64_t epoch = 0;
-  std::uint64_t seed = 0;
-  bool seed_agreed = true;  ///< else this rank drew it, and another one may count
-  Start start = {};
+  std::uint64_t seed = 0;   ///< of the epoch's random ops
+  bool seed_agreed = true;  ///< false: this rank drew the seed, and the handshake may replace it
+  Start start = {};         ///< within the epoch
 };
 
-/// What `read_position` reads.
+/// A state of `position`, for `read_position`.
 State write_position(const Distribution& distribution, const EpochPosition& position);
 
-/// The seed in `state`, if the ranks had agreed on one.
+/// Sets `at.seed_agreed`, and `at.seed` if the ranks had agreed on the seed in `state`. Throws
+/// c10::ValueError for a damaged state.
 void read_seed(const State& state, EpochPosition& at);
 
-/// Throws c10::ValueError for a state that is no position of a distributed iterator, of a newer version,
-/// or of another pipeline (naming what differs). Another split, batch size or number of replicas is fine:
-/// the position counts rows.
+/// The position in `state`. Another split, batch size or number of replicas than that of the run that saved
+/// it is allowed, because a position counts rows. Throws c10::ValueError for a state that is not a position
+/// of a distributed iterator, is of a newer version, is damaged, or is of another pipeline (it names the
+/// difference).
 EpochPosition read_position(const Distribution& distribution, const State& state);
 
 }  // namespace torch_distinput

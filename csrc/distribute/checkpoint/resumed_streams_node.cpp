@@ -16,7 +16,7 @@
 namespace torch_distinput {
 namespace {
 
-/// The place in a plan from which `row` is the next row.
+/// The state of a plan iterator whose next row is `position.row`.
 State plan_state(const StepPosition& position) {
   State state;
   state.set("path", "random access");
@@ -60,7 +60,7 @@ class ResumedStreamsIterator final : public Iterator {
     const StateReader saved(state, "rest");
     const bool inside = saved.has("input");
     stream_ = saved.index("stream", streams_.size() + (inside ? 0 : 1));
-    // Without a place in the input there is none that was handed out.
+    // Without a state of the input, no element of this stream was handed out.
     element_ = saved.count("element", inside ? kMaxCounted : 0);
     delivered_ = 0;
     input_ = nullptr;
@@ -92,7 +92,7 @@ class ResumedStreamsIterator final : public Iterator {
     }
   }
 
-  /// Without the rows that the earlier run delivered; nullopt where those are all.
+  /// `element` without the rows that the earlier run delivered; nullopt if none is left.
   std::optional<Element> without_delivered(Element element) {
     if (delivered_ == 0) return element;
     const std::int64_t rows = count_rows(element, element_, /*whole=*/false, /*cuts_leaves=*/true);
@@ -106,12 +106,13 @@ class ResumedStreamsIterator final : public Iterator {
   Share share_;
   IterContext context_;
   std::size_t stream_ = 0;
-  std::int64_t element_ = 0;    // of this stream's rest
-  std::int64_t delivered_ = 0;  // rows of what the input yields next that the earlier run delivered
+  std::int64_t element_ = 0;  // elements of this stream's rest so far
+  std::int64_t delivered_ =
+      0;  // rows that the earlier run delivered, at the begin of the input's next elements
   IteratorPtr input_;
 };
 
-/// Passes its own context on: the streams stand where the pipeline stood.
+/// Passes its own context to the streams, because they are in the place of the pipeline's sources.
 class ResumedStreamsNode final : public Node {
  public:
   ResumedStreamsNode(NodePtr like, std::vector<ResumedStream> streams, Share share)
@@ -122,8 +123,8 @@ class ResumedStreamsNode final : public Node {
     return "rest(streams=" + std::to_string(streams_.size()) + ", share=" + std::to_string(share_.index) +
            " of " + std::to_string(share_.of) + ")";
   }
-  /// Workers share a stream batch by batch: with batches of another size they would take other rows. The same
-  /// text on all workers, so that they agree on what they refuse.
+  /// Workers share a stream batch by batch, so with another batch size they would take other rows. The text
+  /// is the same on all workers, so that all refuse the same states.
   std::string identity() const override { return share_.shared ? "rest(shared)" : ""; }
   std::vector<NodePtr> inputs() const override { return {like_}; }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {

@@ -9,25 +9,27 @@
 
 namespace torch_distinput {
 
-/// What is left of the stream that a worker of an earlier run read.
+/// The rest of the stream that a worker of an earlier run read.
 struct ResumedStream {
-  NodePtr node;          ///< as that worker read it
-  Start start;           ///< where it stopped
-  std::uint64_t number;  ///< what told its rows from those of other workers
+  NodePtr node;  ///< the pipeline that this worker read
+  Start start;   ///< where it stopped
+  std::uint64_t
+      number;  ///< its `IterContext::stream`, which distinguishes its rows from those of other workers
 };
 
-/// Which elements of the streams are taken: those whose number mod `of` is `index`.
+/// The elements of a stream that one worker takes: those whose number mod `of` is `index`.
 struct Share {
   std::int64_t index = 0;
   std::int64_t of = 1;
-  bool shared = false;  ///< some workers share a stream, if not this one
+  bool shared = false;  ///< whether any workers share a stream, even if this one does not
 };
 
-/// What is left of `streams`, one after the other: for a run on another number of workers. The streams'
-/// random ops draw as they did before. `like` is the pipeline of a worker here, whose type it has. No plan.
+/// A node that yields this worker's share of what is left of `streams`, one stream after the other, for a run
+/// on another number of workers. Random ops of the streams draw as they did before. `like`: the pipeline of a
+/// worker of this run, whose spec and traits the node has. It has no plan.
 NodePtr resumed_streams_node(NodePtr like, std::vector<ResumedStream> streams, Share share);
 
-/// The place before the first element of any such node.
+/// The position before the first element of any such node.
 Upstream start_of_resumed_streams();
 
 }  // namespace torch_distinput

@@ -19,8 +19,8 @@ namespace {
 
 constexpr const char* kSavedPositionCall = "DistributedIterator.load";
 
-/// Workers that read streams of their own say so; a state without them is of a stream that all of them
-/// shared.
+/// The number of workers in `state`. It is saved only if workers read streams of their own; a state without
+/// it is of one stream that all workers read.
 std::int64_t workers_of(const State& state) {
   if (!state.has("workers")) return 1;
   const std::int64_t workers = StateReader(state, kSavedPositionCall).integer("workers");
@@ -36,7 +36,7 @@ std::string name(std::int64_t worker, std::int64_t workers) {
   return "worker " + std::to_string(worker) + " of " + std::to_string(workers);
 }
 
-/// One state of each worker, by worker.
+/// The states in the order of their workers, one for each.
 std::vector<State> order(const State::List& given) {
   TORCH_CHECK_VALUE(!given.empty(), kSavedPositionCall, ": the list of states is empty.");
   const std::int64_t workers = workers_of(given.front());
@@ -55,7 +55,7 @@ std::vector<State> order(const State::List& given) {
   for (std::int64_t worker = 0; worker < workers; ++worker) {
     const auto state = found.find(worker);
     TORCH_CHECK_VALUE(state != found.end(), kSavedPositionCall, ": the list has no state of ",
-                      name(worker, workers), "; a run on another number of workers needs those of all.");
+                      name(worker, workers), "; pass the states of all workers of that run.");
     states.push_back(*state->second);
   }
   return states;
@@ -64,7 +64,7 @@ std::vector<State> order(const State::List& given) {
 void check_together(const std::vector<State>& states) {
   for (const State& state : states) {
     for (const char* field : {"epoch", "step", "seed"}) {
-      // Nothing was drawn before the first step; then worker 0's seed counts.
+      // Before the first step no seed was agreed on; worker 0's is used then.
       const State& here = StateReader(state, kSavedPositionCall).at(field);
       const State& first = StateReader(states.front(), kSavedPositionCall).at(field);
       if (state.at("step") == State(0) && std::string_view(field) == "seed") continue;
@@ -79,10 +79,11 @@ void check_together(const std::vector<State>& states) {
 NodePtr rest_of(const Distribution& distribution, NodePtr like, const std::vector<State>& states,
                 const Replicas& replicas);
 
-/// What `replicas.worker` read, one of several with files of their own or the only one.
+/// What worker `replicas.worker` of the earlier run read: files of its own, or everything if it was the only
+/// one.
 Sharding sharding_then(const NodePtr& node, const Replicas& replicas) {
   if (replicas.workers == 1) return {node, AutoShardPolicy::kData, ""};
-  // Not the policy of today: that may deal the data out otherwise.
+  // Not the policy of this run, which may assign the data in another way.
   Sharding sharding = auto_shard(node, AutoShardPolicy::kAuto, replicas.workers, replicas.worker);
   TORCH_CHECK_VALUE(
       sharding.applied == AutoShardPolicy::kFile, kSavedPositionCall, ": saved by ", replicas.workers,
@@ -90,7 +91,7 @@ Sharding sharding_then(const NodePtr& node, const Replicas& replicas) {
   return sharding;
 }
 
-/// What the worker had left that saved `state`.
+/// The rest of the stream of the worker that saved `state`.
 ResumedStream rest_stream(const Distribution& distribution, const State& state) {
   Distribution earlier = distribution;
   RowAssignment& then = earlier.assignment;
@@ -104,8 +105,8 @@ ResumedStream rest_stream(const Distribution& distribution, const State& state) 
   return {then.node, read_position(earlier, state).start, then.context_of_stream({}).stream};
 }
 
-/// What one of `replicas` reads, as a pipeline of the type of `like`, of what the workers left that saved
-/// `states`.
+/// The pipeline of worker `replicas.worker` over the rests of the streams of the workers that saved `states`.
+/// It has the type of `like`.
 NodePtr rest_of(const Distribution& distribution, NodePtr like, const std::vector<State>& states,
                 const Replicas& replicas) {
   const auto [workers, worker, per_worker] = replicas;
@@ -132,7 +133,7 @@ DistributionPtr with_rest(const Distribution& distribution, const std::vector<St
   return rest;
 }
 
-/// Whether the library knows who reads which rows under policy `name`.
+/// Whether the library knows which worker reads which rows under policy `name`.
 bool deals_out(const std::string& name) {
   return name == policy_name(AutoShardPolicy::kFile) || name == policy_name(AutoShardPolicy::kData);
 }
@@ -145,11 +146,12 @@ void check_may_change_workers(const Distribution& distribution, const std::vecto
       distribution.node != nullptr && deals_out(now) && deals_out(then), kSavedPositionCall, ": saved by ",
       states.size(), " workers, but here there are ", distribution.assignment.replicas.workers, ". With ",
       distribution.node ? "policy " + (deals_out(now) ? then : now) : "a dataset from a function",
-      " only your code knows who read which rows: go on with ", states.size(),
-      " workers, or start the epoch anew.");
+      " only your code knows which worker read which rows: continue with ", states.size(),
+      " workers, or start the epoch again.");
 }
 
-/// The rest of the epoch of a run with as many workers as there are states, on those that are here.
+/// The position at which the workers of this run continue the epoch of a run with as many workers as there
+/// are states.
 SavedPosition change_workers(const DistributionPtr& distribution, const std::vector<State>& states) {
   check_may_change_workers(*distribution, states);
   check_together(states);
@@ -159,7 +161,7 @@ SavedPosition change_workers(const DistributionPtr& distribution, const std::vec
   read_seed(states.front(), position.at);
   position.at.start.position.step = first.count("step");
   position.at.start.upstream = std::make_shared<const Upstream>(start_of_resumed_streams());
-  // The rows before count once.
+  // The rows before are counted once: on every worker of one stream, else on worker 0 alone.
   if (distribution->one_stream() || distribution->assignment.replicas.worker == 0)
     for (const State& state : states)
       position.at.start.position.row += StateReader(state, kSavedPositionCall).count("row");

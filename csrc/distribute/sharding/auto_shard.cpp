@@ -13,7 +13,7 @@
 namespace torch_distinput {
 namespace {
 
-/// Why the sources below `node` cannot be assigned file by file; nullopt: they can.
+/// Why the sources of `node` cannot be assigned file by file; nullopt if they can.
 std::optional<std::string> no_files(const Node& node) {
   if (takes_files(node)) return std::nullopt;
   const auto inputs = node.inputs();
@@ -34,7 +34,7 @@ NodePtr change_inputs(const NodePtr& node, Change change) {
   return node->with_inputs(std::move(inputs));
 }
 
-/// The nodes below `node` that take names of files. REQUIRES: `no_files(node)` finds none missing.
+/// Collects the nodes at or below `node` that take names of files. REQUIRES: `no_files(node)` is nullopt.
 void collect_takers(const NodePtr& node, std::vector<NodePtr>& takers) {
   if (takes_files(*node)) {
     takers.push_back(node);
@@ -43,27 +43,27 @@ void collect_takers(const NodePtr& node, std::vector<NodePtr>& takers) {
   for (const NodePtr& input : node->inputs()) collect_takers(input, takers);
 }
 
-/// A random op at or below `node`, as far as there is one input.
+/// Whether there is a random op at or below `node`, up to the first op with several inputs.
 bool draws(const Node& node) {
   if (node.traits().random) return true;
   const auto inputs = node.inputs();
   return inputs.size() == 1 && draws(*inputs.front());
 }
 
-/// Whether what the op makes of a name does not depend on which names came before.
+/// Whether the op's result for a name does not depend on the names before it.
 bool takes_each_for_itself(const Traits& op) {
   return op.random || (op.pass_through && !op.counts && !op.batches);
 }
 
-/// This worker's names. The shard stands before a shuffle, so that workers need not draw the same order; but
-/// behind what chooses or numbers shuffled names, as that is done once for all workers.
+/// This worker's names. The shard goes before a shuffle, so that workers need not draw the same order, but
+/// after ops that choose or number shuffled names, which must see the names of all workers.
 NodePtr shard_names(const NodePtr& names, std::int64_t num_workers, std::int64_t worker) {
   if (!draws(*names) || !takes_each_for_itself(names->traits()))
     return ops::shard(names, num_workers, worker, /*require_non_empty=*/true);
   return change_inputs(names, [&](const NodePtr& input) { return shard_names(input, num_workers, worker); });
 }
 
-/// `node` with `change` applied to every node below that takes names of files.
+/// `node` with `change` applied to every node at or below it that takes names of files.
 template <class Change>
 NodePtr change_takers(const NodePtr& node, Change change) {
   if (node->traits().asserts_size) return change_takers(node->inputs().at(0), change);
@@ -78,22 +78,22 @@ NodePtr shard_files(const NodePtr& node, std::int64_t num_workers, std::int64_t 
   });
 }
 
-/// What keeps elements by their number above the nodes that take names of files: sharded by file, it counts
-/// on each worker for itself, as tf.distribute does.
+/// Appends to `found` the ops, above those that take names of files, that count elements: sharded by file,
+/// each worker counts for itself, as in tf.distribute.
 void collect_counting(const NodePtr& node, std::string& found) {
   if (takes_files(*node)) return;
   for (const NodePtr& input : node->inputs()) collect_counting(input, found);
   if (node->traits().counts) found += "; " + node->describe() + " counts on each worker for itself";
 }
 
-/// Whether one of these is there.
+/// Whether `collect_counting` finds an op.
 bool counts_records(const Node& node) {
   std::string found;
   collect_counting(node.shared_from_this(), found);
   return !found.empty();
 }
 
-/// A node that gets too few files for `num_workers`; null if there is none. No files at all are enough.
+/// A node that gets fewer files than `num_workers`, but at least one; null if there is none.
 NodePtr find_short(const std::vector<NodePtr>& takers, std::int64_t num_workers) {
   for (const NodePtr& taker : takers) {
     const std::int64_t files = taker->inputs().at(0)->cardinality();
@@ -107,7 +107,7 @@ std::string too_few(const Node& taker, std::int64_t num_workers) {
          " file(s), fewer than the " + std::to_string(num_workers) + " workers";
 }
 
-/// This worker's range of the records, one after the other.
+/// This worker's contiguous range of the records. Ranges differ by at most one record.
 NodePtr shard_records(const NodePtr& node, std::int64_t num_workers, std::int64_t worker) {
   return change_takers(node, [&](const NodePtr& reader) {
     const std::int64_t records = reader->cardinality();
@@ -118,7 +118,7 @@ NodePtr shard_records(const NodePtr& node, std::int64_t num_workers, std::int64_
   });
 }
 
-/// Replaces the marks; `found` tells whether there was one.
+/// Replaces the ops `shard(SHARD_HINT, 0)`; sets `found` if there is one.
 NodePtr shard_hints(const NodePtr& node, std::int64_t num_workers, std::int64_t worker, bool& found) {
   if (node->traits().shard_hint) {
     found = true;
@@ -170,8 +170,8 @@ Sharding by_file(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_w
         ". Set the auto sharding policy to DATA or OFF, or split the data into at least "
         "as many files as there are workers.");
   }
-  // Readers that have to stay in step with each other (zip), and ops that choose among all records: then
-  // parts of batches are assigned.
+  // Readers that must advance together (zip), and ops that choose among all records, need the whole stream on
+  // every worker: then parts of batches are assigned.
   const bool indexed = takers.size() == 1 && lacking->traits().reader && lacking->cardinality() >= 0;
   if (!indexed || counts_records(*node)) return by_data(node, num_workers, reason);
   return {shard_records(node, num_workers, worker), AutoShardPolicy::kFile,

@@ -10,28 +10,29 @@
 
 namespace torch_distinput {
 
-/// What an auto-shard policy comes to for one worker.
+/// The result of an auto-shard policy for one worker.
 struct Sharding {
-  NodePtr node;             ///< what this worker reads
-  AutoShardPolicy applied;  ///< kAuto never: it becomes kFile or kData
-  std::string reason;       ///< a line: why
+  NodePtr node;             ///< the pipeline that this worker reads
+  AutoShardPolicy applied;  ///< never kAuto, which becomes kFile or kData
+  std::string reason;       ///< why, in one line, for `explain()`
 };
 
 /// Applies `policy` for worker `worker` of `num_workers`:
-///  - kOff: every worker reads everything;
-///  - kFile: whole files, i mod num_workers, where every source reads files; else NotFoundError naming the
-///    source. Fewer files than workers, but some: InvalidArgumentError with their number. Shuffles of files
-///    keep their places, after the shard. One worker reads everything, whatever the source;
-///  - kHint: `shard(kShardHint, ...)` becomes this worker's shard; too few elements as with kFile;
-///  - kData: the node as it is: all workers read the same stream and each keeps its parts of it;
-///  - kAuto: kFile where that is possible, else kData. Too few files: the records of an indexed source in
-///  ranges,
-///    else kData.
-/// Throws InvalidArgumentError for a worker out of range.
+///  - kOff: every worker reads everything.
+///  - kFile: a worker reads the files whose index mod `num_workers` is `worker`. Throws NotFoundError, which
+///    names the source, if a source does not read files, and InvalidArgumentError, which has their number,
+///    for fewer files than workers, but at least one. Shuffles of files stay in the pipeline, after the
+///    shard. With one worker, any source will do, and it is read whole.
+///  - kHint: `shard(kShardHint, ...)` becomes this worker's shard. Throws InvalidArgumentError for fewer
+///    elements than workers, but at least one. Without such an op the result is kOff.
+///  - kData: the node is unchanged. All workers read the same stream, and each keeps its parts.
+///  - kAuto: kFile if every source reads files, else kData. With fewer files than workers, a single indexed
+///    reader is assigned in ranges of records unless an op counts records; all else as kData.
+/// Throws InvalidArgumentError for a worker out of range. Reads no data. Safe from any thread.
 Sharding auto_shard(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_workers,
                     std::int64_t worker);
 
-/// Whether `node` gets names of files, which sharding by file assigns.
+/// Whether the input of `node` is names of files, which policy FILE assigns to workers.
 bool takes_files(const Node& node);
 
 }  // namespace torch_distinput

@@ -17,11 +17,11 @@ std::vector<std::int64_t> numbers(std::int64_t first, std::int64_t step, std::in
   return result;
 }
 
-/// The splitter that tf.distribute would run.
+/// Chooses the splitter that tf.distribute would use.
 void split_as_tf(RowAssignment& assignment) {
   const Replicas& replicas = assignment.replicas;
   const bool data = assignment.sharding.applied == AutoShardPolicy::kData;
-  // Whole batches must stay together where workers keep parts k mod workers of one stream.
+  // Workers that keep the parts k mod `workers` of one stream need a fixed number of parts for each batch.
   if (data || assignment.batch <= 0) {
     assignment.splitter = legacy_splitter(replicas.all());
     assignment.splitter_reason = data ? "policy DATA needs a fixed number of parts a batch"
@@ -61,7 +61,7 @@ std::int64_t part_dim0(std::int64_t rows, const RowAssignment& assignment, Split
   if (rows == kUnknownDim) return kUnknownDim;
   const std::int64_t all = assignment.replicas.all();
   if (split == Split::kTf && assignment.batch > 0) {
-    // As recorded, also where policy DATA then cuts the batches the other way.
+    // As recorded of tf.distribute, even if policy DATA then cuts the batches in another way.
     const std::int64_t size = assignment.batch / all;
     return assignment.batch % all == 0 && rows % size == 0 ? size : kUnknownDim;
   }

@@ -11,51 +11,56 @@
 
 namespace torch_distinput {
 
-/// The replicas among which a dataset is assigned, as seen by one worker.
+/// The replicas to which rows are assigned, as one worker sees them.
 struct Replicas {
-  std::int64_t workers = 1;
-  std::int64_t worker = 0;
-  std::int64_t per_worker = 1;
+  std::int64_t workers = 1;     ///< processes
+  std::int64_t worker = 0;      ///< this process, in [0, workers)
+  std::int64_t per_worker = 1;  ///< replicas of each process
+  /// Number of replicas of all workers.
   std::int64_t all() const noexcept { return workers * per_worker; }
 };
 
-/// Who gets which rows: all that follows from the pipeline, the options and the replicas before any data
-/// is read. A value.
+/// Which replica gets which rows: everything that follows from the pipeline, the options and the replicas
+/// before any data is read. A value.
 struct RowAssignment {
-  NodePtr node;  ///< what this worker reads: global batches, or its own where the policy shards them
+  NodePtr
+      node;  ///< the pipeline that this worker reads: global batches, or its own if the policy shards them
   Replicas replicas;
   Sharding sharding;
-  std::int64_t batch = -1;     ///< inferred global batch size, or -1
+  std::int64_t batch = -1;     ///< inferred global batch size in rows, or -1
   bool whole = false;          ///< elements are handed out as they are, one for each replica
-  bool unbatched = false;      ///< elements are handed out whole and have no rows: each counts as one
-  bool from_function = false;  ///< what the user's function makes: nothing is left out, empty or not
+  bool unbatched = false;      ///< elements are handed out whole and have no rows; each counts as one row
+  bool from_function = false;  ///< the dataset is of a user's function: empty elements at the end stay
   SplitterPtr splitter;
-  std::string splitter_reason;
-  std::int64_t width = 1;           ///< parts of the stream that make a step
-  std::vector<std::int64_t> local;  ///< which of them are this worker's, a number for each local replica
+  std::string splitter_reason;      ///< why this splitter, for `explain()`
+  std::int64_t width = 1;           ///< parts of the stream in one step
+  std::vector<std::int64_t> local;  ///< index in the step of each local replica's part
   bool strided = false;             ///< parts go to the workers in turn, as policy DATA assigns them
 
-  /// Which part of a step replica `replica` gets. Replicas are counted over all workers where they share a
-  /// stream, else over this worker's.
+  /// The index of the part of a step that replica `replica` gets. Replicas are numbered over all workers if
+  /// these share a stream, else over this worker's replicas.
   std::int64_t place_of(std::int64_t replica) const;
 
-  /// `context` for what this worker reads: tells its rows from those of the others where they read other
-  /// data.
+  /// `context` for the pipeline of this worker. If workers read different data, its `stream` distinguishes
+  /// this worker's rows from those of the others.
   IterContext context_of_stream(IterContext context) const;
 };
 
-/// Decides. With one replica in all, elements are handed out whole. Throws c10::ValueError for elements
-/// that cannot be split, and what `auto_shard` throws.
+/// Assigns the rows of `node` to `replicas`. `weights`: one for each replica of all workers, or empty, for
+/// `Split::kBalanced`. With one replica in all, elements are handed out whole. Throws c10::ValueError for
+/// elements that cannot be split, and what `auto_shard` throws. Reads no data.
 RowAssignment assign_rows(const NodePtr& node, AutoShardPolicy policy, const Replicas& replicas, Split split,
                           const std::vector<double>& weights);
 
-/// Elements as they are, element k for local replica k mod `replicas.per_worker`.
+/// Assigns whole elements of a dataset from a user's function: element k goes to local replica
+/// k mod `replicas.per_worker`.
 RowAssignment assign_whole(const NodePtr& node, const Replicas& replicas);
 
-/// The spec of one replica's part.
+/// The spec of one replica's part. `spec`: of the elements; `weighted`: whether replicas have weights. Dim 0
+/// is static only if every part has that number of rows.
 ElementSpec part_spec(const ElementSpec& spec, const RowAssignment& assignment, Split split, bool weighted);
 
-/// Every dim of every dense or string leaf is static, and dim 0 of the other leaves.
+/// Whether every dim of every dense or string leaf is static, and dim 0 of every other leaf.
 bool statically_shaped(const ElementSpec& spec);
 
 }  // namespace torch_distinput

@@ -9,7 +9,7 @@
 
 namespace torch_distinput {
 
-/// `float32[2, 3]`, for messages.
+/// The dtype and shape of `tensor`, as `float32[2, 3]`, for messages.
 inline std::string describe_tensor(const at::Tensor& tensor) {
   std::string text = dtype_name(tensor.scalar_type()) + "[";
   for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) {

@@ -17,14 +17,14 @@ c10::Device parse(const std::string& name, const std::string& strategy) {
     return c10::Device(name);
   } catch (const c10::Error&) {
     TORCH_CHECK_VALUE(false, strategy, ": '", name,
-                      "' is no device; write 'cpu', 'cuda', 'cuda:0' or the like.");
+                      "' is not a device; write 'cpu', 'cuda', 'cuda:0' or the like.");
   }
 }
 
 c10::Device find_accelerator(c10::Device device, const std::string& strategy) {
   const auto found = at::accelerator::getAccelerator();
   const auto count = found == device.type() ? device_count() : c10::DeviceIndex{0};
-  // The only one is the current one; torch would ask the driver.
+  // A single device is the current one. Asking torch for the current one would call the driver.
   const auto current = [&] { return count == 1 ? c10::DeviceIndex{0} : at::accelerator::getDeviceIndex(); };
   const auto index = device.has_index() || count == 0 ? device.index() : current();
   TORCH_CHECK_VALUE(index < count, strategy, ": device '", device.str(), "' does not exist: torch sees ",
@@ -49,7 +49,7 @@ std::vector<c10::Device> find_devices(const std::vector<std::string>& names, con
     const c10::Device device = find_device(name, strategy);
     TORCH_CHECK_VALUE(device.is_cpu() || std::find(devices.begin(), devices.end(), device) == devices.end(),
                       strategy, ": device '", device.str(),
-                      "' is named twice; only 'cpu' may stand for several replicas.");
+                      "' is named twice; only 'cpu' may be named for several replicas.");
     devices.push_back(device);
   }
   return devices;

@@ -9,17 +9,17 @@
 namespace torch_distinput {
 
 /// The devices that `names` name (`cpu`, `cuda:1`; `cuda` is the current one), none twice except `cpu`.
-/// Throws c10::ValueError naming `strategy` and the device for one that is no device, does not exist or is
-/// named twice.
+/// Throws c10::ValueError, which names `strategy` and the device, for a name that is not a device, a device
+/// that does not exist, and one that is named twice.
 std::vector<c10::Device> find_devices(const std::vector<std::string>& names, const std::string& strategy);
 
-/// The accelerator whose number is the environment's `LOCAL_RANK` (torchrun sets it), else the current one,
-/// else `cpu`. Where this process sees one alone, that one, whatever its rank: launchers (Slurm, for one) may
-/// show each process its own, which then has the number 0 in all of them. Throws c10::ValueError naming
-/// `strategy` where there are fewer accelerators than that.
+/// The accelerator whose index is the environment variable `LOCAL_RANK` (torchrun sets it); the current one
+/// if that is not set; `cpu` without accelerators. A process that sees one accelerator gets it whatever its
+/// rank: launchers such as Slurm may make one accelerator visible to each process, where its index is 0.
+/// Throws c10::ValueError, which names `strategy`, if there is no accelerator of that index.
 std::vector<c10::Device> local_device(const std::string& strategy);
 
-/// Every accelerator that torch sees, else one `cpu`.
+/// All accelerators that torch sees; one `cpu` if there are none.
 std::vector<c10::Device> all_devices();
 
 }  // namespace torch_distinput

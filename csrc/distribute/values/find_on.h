@@ -10,7 +10,7 @@
 
 namespace torch_distinput {
 
-/// The first of `tensors` that lies on `device`.
+/// The index of the first of `tensors` that is on `device`; nullopt if none is.
 inline std::optional<std::size_t> find_on(const std::vector<at::Tensor>& tensors, c10::Device device) {
   for (std::size_t i = 0; i < tensors.size(); ++i)
     if (tensors[i].device() == device) return i;

@@ -13,7 +13,7 @@
 namespace torch_distinput {
 namespace {
 
-/// A negative `axis` counts from the last dimension.
+/// Throws for a value without dimension `axis`, which counts from the last dimension if it is negative.
 void check_axis(const at::Tensor& value, std::size_t replica, std::int64_t axis) {
   if (value.is_nested()) {
     C10_THROW_ERROR(NotImplementedError, "gather: nested tensors are not supported, but replica " +

@@ -28,7 +28,7 @@ void check_values(const std::vector<at::Tensor>& values, bool has_axis) {
   }
 }
 
-/// `axis` as dimensions of `value`, none twice.
+/// `axis` as non-negative dimensions of `value`, none twice.
 Axes axes_of(const Axes& axis, const at::Tensor& value, std::size_t replica) {
   const std::int64_t rank = value.dim();
   Axes dims;
@@ -68,7 +68,7 @@ at::Tensor add(const std::vector<at::Tensor>& values, c10::Device device) {
                                                : add_copies(values, device);
 }
 
-/// The sum on each of `devices`; those that come again get a copy of their own.
+/// The sum on each of `devices`. A device that is named again gets a copy of its own.
 std::vector<at::Tensor> add_everywhere(const std::vector<at::Tensor>& values,
                                        const std::vector<c10::Device>& devices) {
   check_alike(values);
@@ -83,7 +83,7 @@ std::vector<at::Tensor> add_everywhere(const std::vector<at::Tensor>& values,
   return totals;
 }
 
-/// Integers are averaged in floating point: the small ones in single precision, as tf.distribute does.
+/// `value` as floating point for a mean: integers of up to 16 bits in single precision, as in tf.distribute.
 at::Tensor floating(const at::Tensor& value) {
   if (value.is_floating_point() || value.is_complex()) return value;
   return value.to(c10::elementSize(value.scalar_type()) <= 2 ? c10::ScalarType::Float

@@ -127,7 +127,7 @@ TEST(DistributedIterator, LoadRefusesStatesOfOtherDatasets) {
   State state = iterator.save();
   EXPECT_EQ(state.at("version"), State(1));
   EXPECT_EQ(state.at("kind"), State("torch_distinput.DistributedIterator"));
-  EXPECT_NE(refusal(State(3)).find("no saved position"), std::string::npos);
+  EXPECT_NE(refusal(State(3)).find("not a saved position"), std::string::npos);
   EXPECT_NE(refusal(Dataset::range(8).batch(4).iterate().save()).find("torch_distinput.DatasetIterator"),
             std::string::npos);
   const std::string other = refusal(iterate(Dataset::range(9).batch(4)).save());

@@ -13,7 +13,7 @@
 #include "ops/op_testing.h"
 #include "torch_distinput/strategy.h"
 
-/// What the tests of distribution share: pipelines of int64 rows, and steps as lists of those rows.
+/// Helpers of the tests of distribution: pipelines of int64 rows, and steps as lists of those rows.
 namespace torch_distinput::distribute_testing {
 
 using model::Rows;
@@ -55,7 +55,7 @@ inline Steps steps(const Dataset& dataset, std::int64_t count,
   return steps(replicas(count).distribute_dataset(with_policy(dataset, policy), std::move(options)));
 }
 
-/// How the batches of a pipeline come about, which decides the path.
+/// How the batches of a pipeline are made, which decides the path.
 enum class Source {
   kBatch,       ///< a plan that knows its rows
   kRowWiseMap,  ///< the same; the batch size cannot be inferred
@@ -63,7 +63,7 @@ enum class Source {
   kFilter,      ///< no plan
 };
 
-/// A pipeline `range(n).batch(batch).repeat(rounds)`, how it is assigned, and what must come out.
+/// A pipeline `range(n).batch(batch).repeat(rounds)`, how it is assigned, and the steps that it must yield.
 struct Pipeline {
   std::int64_t n = 0;
   std::int64_t batch = 1;
@@ -78,9 +78,9 @@ struct Pipeline {
   DistributedDataset distributed() const {
     return distribute_testing::replicas(replicas).distribute_dataset(with_policy(dataset(), policy), options);
   }
-  /// The value of each row of an epoch.
+  /// The value of each row of an epoch, in order.
   Rows values() const;
-  /// The same in the words of the model, which numbers the rows.
+  /// This pipeline as a case of the model, which numbers the rows.
   model::Case model() const;
   std::vector<model::Step> expected() const;
   std::string str() const;
@@ -138,7 +138,7 @@ inline model::Case Pipeline::model() const {
   return c;
 }
 
-/// The steps that hold data, with row values for row numbers.
+/// The model's steps, with row values in the place of row numbers.
 inline std::vector<model::Step> Pipeline::expected() const {
   const Rows value_of = values();
   std::vector<model::Step> result = model::steps(model());

@@ -7,7 +7,7 @@
 namespace torch_distinput::distribute_testing {
 namespace {
 
-/// Every step that there is, whatever `next` would say.
+/// All steps of the epoch, including those at which `next` would end.
 std::vector<PerReplica> all_steps(DistributedIterator& iterator) {
   std::vector<PerReplica> result;
   for (Optional step = iterator.get_next_as_optional(); step.has_value();
@@ -28,7 +28,7 @@ void expect_same(const PerReplica& step, const model::Step& expected) {
   EXPECT_EQ(step.info().has_value, expected.present);
 }
 
-TEST(DistributedLaws, StepsAreTheModelsInBothPaths) {
+TEST(DistributedLaws, StepsMatchTheModelOnBothPaths) {
   std::mt19937 random(11);
   for (int i = 0; i < 1200; ++i) {
     const Pipeline p = random_pipeline(random);
@@ -73,7 +73,7 @@ TEST(DistributedLaws, StepInfoAddsUp) {
   }
 }
 
-TEST(DistributedLaws, NextDeliversTheCompleteStepsAndTheRestIsNotLost) {
+TEST(DistributedLaws, NextDeliversTheCompleteStepsAndLosesNoRest) {
   std::mt19937 random(13);
   for (int i = 0; i < 300; ++i) {
     const Pipeline p = random_pipeline(random);
@@ -118,7 +118,7 @@ TEST(DistributedLaws, NumStepsIsTheNumberOfSteps) {
   EXPECT_GT(known, 200);
 }
 
-TEST(DistributedLaws, GoesOnFromEverySavedPosition) {
+TEST(DistributedLaws, ContinuesFromEverySavedPosition) {
   std::mt19937 random(15);
   for (int i = 0; i < 250; ++i) {
     const Pipeline p = random_pipeline(random);
@@ -149,7 +149,7 @@ TEST(DistributedLaws, GoesOnFromEverySavedPosition) {
   }
 }
 
-/// The rows that count, in the order of steps and replicas.
+/// Appends the rows of `step` that count, in the order of its replicas.
 void add_valid(Rows& seen, const PerReplica& step) {
   for (std::size_t g = 0; g < step.size(); ++g) {
     const Rows part = items(step[g]);
@@ -157,7 +157,7 @@ void add_valid(Rows& seen, const PerReplica& step) {
   }
 }
 
-// A position counts rows: other replicas, splits, batch sizes and paths go on where it stands.
+// A position counts rows, so other replicas, splits, batch sizes and paths continue from it.
 TEST(DistributedLaws, EveryRowOnceAlsoAcrossARestartWithOtherReplicasAndBatches) {
   std::mt19937 random(16);
   for (int i = 0; i < 600; ++i) {
@@ -170,10 +170,10 @@ TEST(DistributedLaws, EveryRowOnceAlsoAcrossARestartWithOtherReplicasAndBatches)
     after.rounds = before.rounds;
     after.drop_remainder = false;
     after.source = before.source;
-    // A function over whole batches is another function on batches of another size.
+    // A function of whole batches computes something else on batches of another size.
     if (before.source == Source::kMap || before.rounds > 1) after.batch = before.batch;
     SCOPED_TRACE(before.str() + " then " + after.str());
-    // Without a known plan the saved position holds the place of the input, which has one path.
+    // Without known rows, the saved position holds a state of the input, which fits one path only.
     const bool has_rows = before.source == Source::kBatch || before.source == Source::kRowWiseMap;
     const bool stream_before = i % 5 == 0;
     const bool stream_after = has_rows ? i % 7 == 0 && !stream_before : stream_before;
@@ -203,7 +203,7 @@ TEST(DistributedLaws, RetainedStepsNeverChange) {
   }
 }
 
-// What the user does to a part must not show up anywhere else.
+// A user's change of one part must not be visible in any other.
 TEST(DistributedLaws, WritingToOnePartChangesNoOther) {
   for (const Source source : {Source::kBatch, Source::kMap, Source::kFilter}) {
     for (const Tail tail : {Tail::kPadded, Tail::kRepeat}) {

@@ -9,7 +9,7 @@
 
 namespace torch_distinput {
 
-/// A reader of "files" that yields their names as records: sharding looks at traits only.
+/// A reader of "files" that yields their names as records, which is enough because sharding uses traits only.
 class FakeReader final : public Node {
  public:
   explicit FakeReader(NodePtr names) : names_(std::move(names)) {}

@@ -13,7 +13,7 @@
 #include "torch_distinput/strategy.h"
 
 /// \file
-/// What distributed steps must be, said the long way: lists of row numbers instead of arithmetic.
+/// A model of distributed steps that uses lists of row numbers instead of arithmetic.
 
 namespace torch_distinput::model {
 
@@ -75,7 +75,7 @@ inline std::vector<std::int64_t> weighted_sizes(std::int64_t n, const std::vecto
   return sizes;
 }
 
-/// One batch cut over the replicas by a split that looks at each batch alone.
+/// The parts of one batch under a splitter that cuts each batch by itself.
 inline std::vector<Rows> cut_batch(const Case& c, const Rows& rows) {
   const std::int64_t n = std::ssize(rows);
   std::vector<Rows> parts;
@@ -110,7 +110,7 @@ inline std::vector<Rows> batches(const Case& c) {
   return all;
 }
 
-/// The stream of parts.
+/// All parts of the epoch, in order.
 inline std::vector<Rows> parts(const Case& c) {
   std::vector<Rows> stream;
   if (c.kind != Kind::kV2) {
@@ -191,7 +191,7 @@ inline void fill_from_start(Step& step, const std::vector<std::int64_t>& shares,
   }
 }
 
-/// The steps that are delivered, dummies included.
+/// The steps that are delivered, parts without rows included.
 inline std::vector<Step> steps(const Case& c) {
   const std::int64_t epoch_rows = std::accumulate(c.elements.begin(), c.elements.end(), std::int64_t{0});
   const auto shares = full_shares(c);
@@ -224,7 +224,8 @@ inline std::string str(const Case& c) {
   return text;
 }
 
-/// Batches as a pipeline makes them: `batch(B)`, with a short one after each of some rounds, or any sizes.
+/// Random batches: those of `batch(B)` in some rounds, each of which may end with a short one, or of any
+/// sizes.
 inline Case random_case(std::mt19937& random) {
   const auto draw = [&](std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);

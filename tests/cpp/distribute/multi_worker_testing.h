@@ -46,7 +46,7 @@ auto on_all(std::vector<Rank>& ranks, const Body& body) {
   return results;
 }
 
-/// The text of the DistributedDatasetError that `body` throws; "" where it throws none.
+/// The text of the DistributedDatasetError that `body` throws; "" if it throws none.
 template <class Body>
 std::string peer_error(const Body& body) {
   try {

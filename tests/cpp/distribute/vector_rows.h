@@ -19,7 +19,7 @@ class VectorRows final : public RowCounts {
     return rows_[static_cast<std::size_t>(element)];
   }
 
-  /// The numbers, counted through the epoch, of the rows that `part` names.
+  /// The numbers, within the epoch, of the rows of `part`.
   std::vector<std::int64_t> numbers(const Part& part) const {
     std::vector<std::int64_t> rows;
     for (const Segment& segment : part.segments) {

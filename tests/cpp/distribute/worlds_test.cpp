@@ -14,7 +14,7 @@ struct World {
   std::int64_t per_worker;
 };
 
-/// What one rank saw of an epoch.
+/// An epoch as one rank saw it.
 struct Epoch {
   Steps steps = {};
   std::vector<std::vector<std::int64_t>> valid = {};
@@ -41,7 +41,7 @@ std::vector<Epoch> run(const World& world, const Dataset& dataset, const InputOp
 std::pair<std::size_t, std::size_t> owner(const World& world, Split split, std::size_t part) {
   const auto workers = static_cast<std::size_t>(world.workers);
   const auto per_worker = static_cast<std::size_t>(world.per_worker);
-  // As recorded, tf.distribute deals parts out in turn; `balanced` keeps neighbours together.
+  // As recorded, tf.distribute assigns parts to workers in turn; `balanced` keeps neighbours together.
   if (split == Split::kTf) return {part % workers, part / workers};
   return {part / per_worker, part % per_worker};
 }
@@ -80,7 +80,7 @@ void expect_every_row_once(std::int64_t n, const std::vector<Epoch>& by_rank) {
 
 class Worlds : public ::testing::TestWithParam<World> {};
 
-TEST_P(Worlds, EveryRankTakesTheStepsOfTheModelAndEveryRowReachesOneReplica) {
+TEST_P(Worlds, EveryRankTakesTheModelsStepsAndEveryRowReachesOneReplica) {
   const World world = GetParam();
   std::mt19937 random(17);
   for (const std::int64_t n : std::initializer_list<std::int64_t>{0, 1, world.workers - 1, 7, 31, 97, 3000}) {

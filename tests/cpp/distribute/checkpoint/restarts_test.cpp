@@ -10,13 +10,14 @@ namespace {
 
 using Counts = std::map<std::int64_t, std::int64_t>;
 
-/// `TDI_RESTARTS` runs that many instead.
+/// `usual`, or the value of the environment variable `TDI_RESTARTS`.
 std::uint32_t trials(std::uint32_t usual) {
   const char* const wanted = std::getenv("TDI_RESTARTS");
   return wanted == nullptr ? usual : static_cast<std::uint32_t>(std::stoul(wanted));
 }
 
-/// Every rank took the same steps, and they begin where the ones before ended; adds the rows that count.
+/// Checks that every rank took the same steps and that they begin where those before ended. Adds the rows
+/// that count to `seen` and `total`.
 void check_and_count(const std::vector<Leg>& legs, Counts& seen, std::int64_t& total) {
   for (const Leg& leg : legs) {
     ASSERT_EQ(leg.error, "");
@@ -32,7 +33,7 @@ void check_and_count(const std::vector<Leg>& legs, Counts& seen, std::int64_t& t
   }
 }
 
-/// The rows that came more or less often than `tail` allows.
+/// The rows that were delivered more or less often than `tail` allows.
 std::string differences(const Counts& wanted, const Counts& seen, Tail tail) {
   const bool may_miss = tail == Tail::kDrop || tail == Tail::kUntilFirst;
   std::string text;
@@ -48,7 +49,7 @@ std::string differences(const Counts& wanted, const Counts& seen, Tail tail) {
   return text;
 }
 
-/// A chain of runs on other worlds, each broken off after a few steps but the last.
+/// A chain of runs on different worlds, each but the last stopped after a few steps.
 void go_from_world_to_world(std::uint32_t seed) {
   std::mt19937 random(seed);
   const Kitchen kitchen(random_recipe(random));
@@ -68,17 +69,18 @@ void go_from_world_to_world(std::uint32_t seed) {
     trace += world.str() + ", steps " + std::to_string(most);
     SCOPED_TRACE(trace);
     const auto run_of = run(kitchen, world, states, most);
-    // More processes than files' streams share them batch by batch; then the batches must stay.
+    // Processes that share the streams of fewer processes share them batch by batch, so the batch size must
+    // stay.
     if (run_of.front().error.find("of batches of") != std::string::npos && recipe.files()) return;
     ASSERT_NO_FATAL_FAILURE(check_and_count(run_of, seen, total));
-    // As recorded, what counts as endless (batches behind SHARD_HINT may) ends where a part is lacking.
+    // As recorded, data that counts as endless (batches after SHARD_HINT may) ends where a part is missing.
     if (!run_of.front().completes) return;
     states = states_of(run_of);
   }
   EXPECT_EQ(differences(kitchen.counts(first.workers), seen, tail), "") << trace;
 }
 
-TEST(Restarts, EveryRowOnceFromWorldToWorld) {
+TEST(Restarts, EveryRowOnceAcrossRestartsOnOtherWorlds) {
   for (std::uint32_t seed = 0; seed < trials(120) && !HasFailure(); ++seed) go_from_world_to_world(seed);
 }
 
@@ -87,7 +89,7 @@ std::vector<T> from(const std::vector<T>& all, std::size_t first) {
   return {all.begin() + static_cast<std::ptrdiff_t>(first), all.end()};
 }
 
-/// The same world goes on as if nothing had happened.
+/// Runs that are stopped and resumed in one world take the same steps as one run.
 void go_on_in_the_same_world(std::uint32_t seed) {
   std::mt19937 random(seed);
   const Kitchen kitchen(random_recipe(random));
@@ -101,8 +103,7 @@ void go_on_in_the_same_world(std::uint32_t seed) {
   const auto two = run(kitchen, world, states_of(one), again - cut);
   const auto rest = run(kitchen, world, states_of(two), 10'000);
   for (std::size_t rank = 0; rank < whole.size(); ++rank) {
-    SCOPED_TRACE(
-        c10::str("rank ", rank, ", broken off after ", cut, " and ", again, " of ", steps, " steps"));
+    SCOPED_TRACE(c10::str("rank ", rank, ", stopped after ", cut, " and ", again, " of ", steps, " steps"));
     EXPECT_EQ(rest[rank].error, "");
     ASSERT_EQ(rest[rank].steps, from(whole[rank].steps, again));
     ASSERT_EQ(rest[rank].valid, from(whole[rank].valid, again));
@@ -111,7 +112,7 @@ void go_on_in_the_same_world(std::uint32_t seed) {
   }
 }
 
-TEST(Restarts, TheSameWorldGoesOnAsIfNothingHadHappened) {
+TEST(Restarts, ARestartOnTheSameWorldChangesNothing) {
   for (std::uint32_t seed = 0; seed < trials(120) && !HasFailure(); ++seed) go_on_in_the_same_world(seed);
 }
 

@@ -15,7 +15,7 @@
 #include "io/sample_files.h"
 #include "torch_distinput/files.h"
 
-/// Runs that are broken off and go on elsewhere: random pipelines and worlds, and what each run delivers.
+/// Runs that are stopped and resumed elsewhere: random pipelines and worlds, and the steps of each run.
 namespace torch_distinput::distribute_testing {
 
 enum class Data { kFiles, kUnindexedFiles, kRows, kGenerator, kWholeForEach, kHinted, kFunction };
@@ -25,11 +25,11 @@ inline std::int64_t draw(std::mt19937& random, std::int64_t low, std::int64_t hi
   return std::uniform_int_distribution<std::int64_t>(low, high)(random);
 }
 
-/// Some processes with some replicas each, and how they deal a pipeline out.
+/// Some processes with some replicas each, and how the rows of a pipeline are assigned to them.
 struct World {
   int workers = 1;
   std::int64_t per_worker = 1;
-  bool alone = false;  ///< the one process is in no group
+  bool alone = false;  ///< the only process is in no group
   std::int64_t batch = 1;
   InputOptions options = {};
 
@@ -52,7 +52,7 @@ struct Recipe {
   bool any_workers() const {
     return data != Data::kWholeForEach && data != Data::kHinted && data != Data::kFunction;
   }
-  /// Whether the batch size may change: whether no op sees batches.
+  /// Whether the batch size may change, which is so if no op depends on batches.
   bool any_batch() const {
     return (before == Op::kNone || before == Op::kPrefetch || before == Op::kRowWiseMap ||
             before == Op::kMap || before == Op::kFilter || before == Op::kShuffle) &&
@@ -96,7 +96,7 @@ inline Dataset with_op(const Dataset& dataset, Op op, std::int64_t batch) {
   return dataset;
 }
 
-/// The files of a recipe, and its pipelines.
+/// Makes the files and the pipelines of a recipe.
 class Kitchen {
  public:
   explicit Kitchen(Recipe recipe) : recipe_(std::move(recipe)) {
@@ -109,7 +109,7 @@ class Kitchen {
   }
   const Recipe& recipe() const { return recipe_; }
 
-  /// `process`: whose function makes the pipeline.
+  /// `process`: the process whose function makes the pipeline.
   Dataset dataset(std::int64_t batch, std::int64_t process = 0) const {
     Dataset rows = with_op(source(process), recipe_.before, 1);
     return with_op(rows.batch(batch), recipe_.after, batch);
@@ -168,13 +168,13 @@ class Kitchen {
   std::vector<std::string> names_;
 };
 
-/// What one process saw of a run, and its state after it.
+/// A run as one process saw it, and its state afterwards.
 struct Leg {
   Steps steps = {};
   std::vector<std::vector<std::int64_t>> valid = {};
   std::vector<std::vector<bool>> has_value = {};
   std::vector<std::int64_t> row_start = {};
-  bool completes = true;  ///< steps that lack parts are handed out
+  bool completes = true;  ///< steps with missing parts are delivered
   std::string error = {};
   State state = {};
 };
@@ -204,7 +204,8 @@ inline Leg run_one(const Strategy& strategy, const Kitchen& kitchen, const World
   return leg;
 }
 
-/// The processes of `world` go on from `states`, none at first, for at most `most` steps.
+/// Runs the processes of `world` from `states`, or from the start if there are none, for at most `most`
+/// steps.
 inline std::vector<Leg> run(const Kitchen& kitchen, const World& world, const std::vector<State>& states,
                             std::size_t most) {
   if (world.alone) return {run_one(replicas(world.per_worker), kitchen, world, states, most)};
@@ -221,22 +222,22 @@ inline std::vector<State> states_of(const std::vector<Leg>& legs) {
 inline Recipe random_recipe(std::mt19937& random) {
   Recipe recipe;
   recipe.data = static_cast<Data>(draw(random, 0, 6));
-  // Also fewer files than processes.
+  // May be fewer files than processes.
   recipe.sizes.resize(static_cast<std::size_t>(draw(random, recipe.data == Data::kFunction ? 4 : 1, 7)));
   for (auto& size : recipe.sizes) size = draw(random, 0, 11);
-  if (recipe.data == Data::kHinted) recipe.sizes.front() += 4;  // a row for each process
+  if (recipe.data == Data::kHinted) recipe.sizes.front() += 4;  // at least one row for each process
   constexpr Op kBefore[] = {Op::kNone, Op::kMap, Op::kFilter, Op::kPrefetch, Op::kShuffle, Op::kRepeat};
   recipe.before = kBefore[draw(random, 0, 5)];
   recipe.after = static_cast<Op>(draw(random, 0, 9));
   return recipe;
 }
 
-/// `tail`: one that all worlds of a chain have.
+/// `tail`: the same for all worlds of a chain.
 inline World random_world(std::mt19937& random, const Recipe& recipe, Tail tail) {
   World world;
   world.options.tail = tail;
   world.options.peer_timeout = 10;  // a rank that hangs fails the test
-  // Only what one process assigns can be filled up with the first rows.
+  // Tail::kRepeat needs one stream or one process.
   const bool one = tail == Tail::kRepeat && !recipe.one_stream();
   world.workers = one ? 1 : static_cast<int>(draw(random, 1, 4));
   world.alone = world.workers == 1 && (one || draw(random, 0, 1) == 0);

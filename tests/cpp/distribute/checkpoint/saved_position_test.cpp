@@ -17,7 +17,7 @@
 namespace torch_distinput::distribute_testing {
 namespace {
 
-/// What the ranks of one run delivered, and their states after it.
+/// The rows that the ranks of one run delivered, and their states afterwards.
 struct Run {
   Rows rows;
   std::vector<std::size_t> steps;  // of each rank
@@ -25,7 +25,7 @@ struct Run {
   std::vector<State> states;
 };
 
-/// `workers` ranks go on from `states`, none at first, for at most `most` steps.
+/// Runs `workers` ranks from `states`, or from the start if there are none, for at most `most` steps.
 Run run(const Dataset& dataset, int workers, const std::vector<State>& states, std::size_t most,
         const InputOptions& options = {}) {
   auto ranks = ranks_of(workers);
@@ -55,7 +55,7 @@ Run run(const Dataset& dataset, int workers, const std::vector<State>& states, s
   return together;
 }
 
-/// Text files of `sizes` lines, whose numbers run through all of them, as int64 rows.
+/// The lines of text files of `sizes` lines as int64 rows, numbered through all files.
 Dataset numbers(const files_testing::Folder& folder, const std::vector<std::int64_t>& sizes, bool indexed) {
   std::vector<std::string> names;
   std::int64_t number = 0;
@@ -70,7 +70,7 @@ Dataset numbers(const files_testing::Folder& folder, const std::vector<std::int6
   });
 }
 
-/// The rows of a chain of runs on `worlds`, each broken off after a few steps but the last.
+/// Runs a chain of `worlds`, each but the last stopped after a few steps, and checks their rows.
 void expect_exactly_once(const Dataset& dataset, std::int64_t count, const std::vector<int>& worlds,
                          std::mt19937& random, const InputOptions& options = {}) {
   Rows seen;
@@ -91,7 +91,7 @@ void expect_exactly_once(const Dataset& dataset, std::int64_t count, const std::
   EXPECT_EQ(seen, expected);
 }
 
-TEST(SavedPosition, FilesGoOnExactlyOnceOnOtherNumbersOfWorkers) {
+TEST(SavedPosition, FilesContinueExactlyOnceOnOtherNumbersOfWorkers) {
   std::mt19937 random(3);
   for (int trial = 0; trial < 60; ++trial) {
     std::vector<std::int64_t> sizes(5 + random() % 4);
@@ -113,8 +113,8 @@ TEST(SavedPosition, FilesGoOnExactlyOnceOnOtherNumbersOfWorkers) {
 
 Element same(Element element) { return element; }
 
-// Behind a map the batch size is not known, so each batch is cut in a part for every replica of all workers.
-TEST(SavedPosition, FilesGoOnBetweenThePartsOfABatch) {
+// After a map the batch size is not known, so each batch is cut into parts for the replicas of all workers.
+TEST(SavedPosition, FilesContinueBetweenThePartsOfABatch) {
   for (const bool indexed : {false, true}) {
     const files_testing::Folder folder;
     const Dataset dataset = numbers(folder, {8, 8, 8, 8}, indexed).batch(4).map(same);
@@ -129,7 +129,7 @@ TEST(SavedPosition, FilesGoOnBetweenThePartsOfABatch) {
   }
 }
 
-TEST(SavedPosition, FilesGoOnUnderAnotherPolicy) {
+TEST(SavedPosition, FilesContinueUnderAnotherPolicy) {
   const files_testing::Folder folder;
   const Dataset dataset = numbers(folder, {5, 9, 3}, false).batch(2);
   const auto first = run(dataset, 2, {}, 2);
@@ -160,7 +160,7 @@ TEST(SavedPosition, AStateOfOneOfSeveralWorkersIsNotEnoughForAnotherNumber) {
             std::string::npos);
 }
 
-TEST(SavedPosition, NumbersThatNoRunHasAreRefusedByName) {
+TEST(SavedPosition, NumbersOutOfRangeAreRefusedByName) {
   const files_testing::Folder folder;
   const Dataset dataset = numbers(folder, {4, 4, 4, 4}, false).batch(2);
   const State state = run(dataset, 2, {}, 2).states[0];
@@ -186,8 +186,8 @@ TEST(SavedPosition, NumbersThatNoRunHasAreRefusedByName) {
   EXPECT_NE(cursor_refusal("row", 9).find("the saved `row` must be in [0, 8], but is 9"), std::string::npos);
 }
 
-// Several processes agree on a seed at their first step; one alone has nobody to agree with.
-TEST(SavedPosition, OneProcessThatGoesOnFromBeforeTheFirstStepSavesItsSeed) {
+// Several processes agree on a seed at their first step; a process alone keeps the seed that it drew.
+TEST(SavedPosition, AProcessAloneThatResumesBeforeTheFirstStepSavesItsSeed) {
   const Dataset dataset = Dataset::range(20).shuffle().batch(4);
   const State before = run(dataset, 2, {}, 0).states[0];
   EXPECT_TRUE(before.at("seed").is_null());
@@ -197,7 +197,7 @@ TEST(SavedPosition, OneProcessThatGoesOnFromBeforeTheFirstStepSavesItsSeed) {
   EXPECT_FALSE(alone.save().at("seed").is_null());
 }
 
-TEST(SavedPosition, BatchesThatWorkersShareKeepTheirSize) {
+TEST(SavedPosition, BatchesThatWorkersShareMustKeepTheirSize) {
   const files_testing::Folder folder;
   const Dataset rows = numbers(folder, {4, 4, 4, 4}, false);
   const std::vector<State> one = run(rows.batch(2), 1, {}, 1).states;
@@ -220,7 +220,7 @@ TEST(SavedPosition, StatesOfDifferentStepsAreRefused) {
       std::string::npos);
 }
 
-TEST(SavedPosition, WhoReadWhatIsNotKnownWithPoliciesOffAndHint) {
+TEST(SavedPosition, PoliciesOffAndHintRefuseAnotherNumberOfWorkers) {
   const Dataset shared = Dataset::range(24).batch(4);
   const Dataset hinted = Dataset::range(24).shard(kShardHint, 0).batch(4);
   for (const auto& [dataset, policy] :
@@ -231,7 +231,7 @@ TEST(SavedPosition, WhoReadWhatIsNotKnownWithPoliciesOffAndHint) {
                   .find("saved by 2 workers, but here there are 3. With policy " +
                         std::string(policy == AutoShardPolicy::kOff ? "OFF" : "HINT")),
               std::string::npos);
-    EXPECT_EQ(run(set, 2, states, 100).steps.size(), 2U);  // as many workers as before may go on
+    EXPECT_EQ(run(set, 2, states, 100).steps.size(), 2U);  // the same number of workers may continue
   }
 }
 

@@ -72,7 +72,7 @@ TEST(AutoShard, FilesBelowUnbatchAreAssignedWhole) {
   EXPECT_EQ(values(Dataset(shard(read, Policy::kAuto, 2, 1).node)), (std::vector<std::int64_t>{1}));
 }
 
-TEST(AutoShard, FunctionsMayStandBehindAHint) {
+TEST(AutoShard, FunctionsMayFollowAHint) {
   const Dataset marked = Dataset::range(4).shard(kShardHint, 0);
   const auto same = [](Element element) { return element; };
   const auto twice = [](const Element& element) { return Dataset::from_tensors(element).repeat(2); };
@@ -90,22 +90,22 @@ TEST(AutoShard, AutoAssignsDataOtherwiseAndSaysWhy) {
   EXPECT_EQ(shard(mixed, Policy::kAuto).node, mixed.node());
 }
 
-TEST(AutoShard, FileNamesTheSourceThatIsNone) {
+TEST(AutoShard, FileNamesTheSourceThatReadsNoFiles) {
   const std::string message = error_of<NotFoundError>([] { shard(Dataset::range(5), Policy::kFile); });
   EXPECT_NE(message.find("range(start=0, stop=5, step=1)"), std::string::npos) << message;
 }
 
-TEST(AutoShard, TheFileShardStandsBeforeEveryShuffle) {
+TEST(AutoShard, TheFileShardGoesBeforeEveryShuffle) {
   const Dataset names = Dataset::range(8).shuffle({.seed = 1}).shuffle({.seed = 2});
   const Dataset reader(std::make_shared<FakeReader>(names.node()));
   const op_testing::Values odd = values(Dataset(shard(reader.batch(2), Policy::kFile).node));
   EXPECT_EQ(op_testing::sorted(odd), (std::vector<std::int64_t>{1, 3, 5, 7}));
-  // Both shuffles stay, in their order.
+  // Both shuffles stay, in the same order.
   const Dataset wanted = Dataset::range(8).shard(2, 1).shuffle({.seed = 1}).shuffle({.seed = 2});
   EXPECT_EQ(odd, values(wanted));
 }
 
-/// What two workers read of `names`, file by file; together sorted.
+/// The files of `names` that two workers read, sorted together.
 std::vector<std::int64_t> read_by_two(const Dataset& names) {
   const Dataset reader(std::make_shared<FakeReader>(names.node()));
   std::vector<std::int64_t> all;
@@ -116,7 +116,7 @@ std::vector<std::int64_t> read_by_two(const Dataset& names) {
   return op_testing::sorted(all);
 }
 
-TEST(AutoShard, WhatChoosesAmongShuffledNamesChoosesForAllWorkers) {
+TEST(AutoShard, OpsThatChooseShuffledNamesChooseForAllWorkers) {
   const Dataset shuffled = Dataset::range(9).shuffle({.seed = 1});
   for (const Dataset& chosen :
        {shuffled.take(5), shuffled.skip(6), shuffled.shard(2, 1), shuffled.take(5).shuffle({.seed = 2}),
@@ -125,7 +125,7 @@ TEST(AutoShard, WhatChoosesAmongShuffledNamesChoosesForAllWorkers) {
   }
 }
 
-TEST(AutoShard, SaysWhatCountsOnEachWorkerForItself) {
+TEST(AutoShard, NamesTheOpsThatCountOnEachWorker) {
   EXPECT_EQ(shard(files(4).skip(1).batch(2).take(3), Policy::kFile).reason,
             "each worker reads files i mod 2; skip(count=1) counts on each worker for itself; take(count=3) "
             "counts on "
@@ -133,7 +133,7 @@ TEST(AutoShard, SaysWhatCountsOnEachWorkerForItself) {
   EXPECT_EQ(shard(files(4).batch(2), Policy::kFile).reason, "each worker reads files i mod 2");
 }
 
-TEST(AutoShard, TooFewFilesAreAnErrorWithTheirNumberOnEveryWorker) {
+TEST(AutoShard, TooFewFilesAreAnErrorOnEveryWorker) {
   for (const std::int64_t worker : {0, 1, 2}) {
     const std::string message =
         error_of<InvalidArgumentError>([&] { shard(files(2), Policy::kFile, 3, worker); });
@@ -158,7 +158,7 @@ TEST(AutoShard, AutoWithTooFewFilesAssignsRangesOfRecords) {
   EXPECT_NE(streamed.reason.find("only 1 file(s)"), std::string::npos) << streamed.reason;
 }
 
-TEST(AutoShard, RecordsThatAreChosenByTheirNumberAreNotAssignedInRanges) {
+TEST(AutoShard, RecordsThatAnOpCountsAreNotAssignedInRanges) {
   const files_testing::Folder folder;
   const Dataset lines = TextLineDataset(folder.write("text", "0\n1\n2\n3\n4\n"));
   for (const Dataset& dataset : {lines.skip(1).batch(2), lines.take(4), lines.batch(2).take(1)}) {
@@ -195,7 +195,7 @@ TEST(AutoShard, LooksThroughAFunctionThatMakesNoReaders) {
   EXPECT_EQ(shard(Dataset::range(4).flat_map(twice), Policy::kAuto).applied, Policy::kData);
 }
 
-TEST(AutoShard, LeavesOutAnAssertedSize) {
+TEST(AutoShard, RemovesAnAssertedCardinality) {
   const Sharding sharding = shard(files(5).assert_cardinality(5).batch(2), Policy::kAuto);
   EXPECT_EQ(sharding.applied, Policy::kFile);
   EXPECT_EQ(values(Dataset(sharding.node)), (std::vector<std::int64_t>{1, 3}));
@@ -214,7 +214,7 @@ TEST(AutoShard, OneWorkerReadsEverything) {
   EXPECT_EQ(shard(files(3), Policy::kAuto, 1, 0).applied, Policy::kFile);
 }
 
-TEST(AutoShard, HintShardsAtTheMark) {
+TEST(AutoShard, HintShardsWhereTheHintIs) {
   const Dataset marked = Dataset::range(10).shard(kShardHint, 0).batch(2);
   const Sharding sharding = shard(marked, Policy::kHint);
   EXPECT_EQ(sharding.applied, Policy::kHint);
@@ -222,7 +222,7 @@ TEST(AutoShard, HintShardsAtTheMark) {
   EXPECT_EQ(shard(marked, Policy::kHint, 1, 0).node->cardinality(), 5);
 }
 
-TEST(AutoShard, HintWithoutAMarkIsOff) {
+TEST(AutoShard, HintWithoutAHintIsOff) {
   const Dataset plain = Dataset::range(10);
   const Sharding sharding = shard(plain, Policy::kHint);
   EXPECT_EQ(sharding.applied, Policy::kOff);

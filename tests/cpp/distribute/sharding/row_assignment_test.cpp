@@ -47,7 +47,7 @@ TEST(RowAssignment, OneReplicaTakesElementsWhole) {
   EXPECT_FALSE(deal(Dataset::range(3).batch(2), Policy::kOff, {1, 0, 1}).unbatched);
 }
 
-TEST(RowAssignment, EmptyBatchesHaveNoSizesToTakeInTurn) {
+TEST(RowAssignment, EmptyBatchesUseTheLegacySplitter) {
   EXPECT_EQ(splitter(Dataset::from_tensors(at::zeros({0, 3})), Policy::kOff), "legacy(num_replicas=2)");
 }
 
@@ -65,7 +65,7 @@ TEST(RowAssignment, BalancedIsContiguousOverAllReplicas) {
   EXPECT_EQ(assignment.local, (Numbers{2, 3}));
 }
 
-TEST(RowAssignment, WorkersThatReadOnTheirOwnTakeTheirSizesInTurn) {
+TEST(RowAssignment, WorkersWithStreamsOfTheirOwnUseTheV2Splitter) {
   const RowAssignment assignment = deal(Dataset::range(14).batch(7), Policy::kOff, {2, 1, 2});
   EXPECT_EQ(assignment.splitter->describe(), "v2(sizes=[2, 1, 2, 2])");
   EXPECT_EQ(assignment.width, 2);
@@ -84,7 +84,7 @@ std::optional<std::int64_t> part_rows(const Dataset& dataset, Policy policy, std
   return dim0(part_spec(dataset.element_spec(), assignment, split, weighted).leaves.at(0));
 }
 
-TEST(RowAssignment, PartsHaveAStaticDimOnlyWhereEveryPartHasIt) {
+TEST(RowAssignment, PartsHaveAStaticDimOnlyIfEveryPartHasIt) {
   const Dataset fixed = Dataset::range(10).batch(4, {.drop_remainder = true});
   for (const Policy policy : {Policy::kAuto, Policy::kOff}) {
     EXPECT_EQ(part_rows(fixed, policy, 2), 2);
@@ -98,7 +98,7 @@ TEST(RowAssignment, PartsHaveAStaticDimOnlyWhereEveryPartHasIt) {
 
 ElementSpec bare(LeafSpec leaf) { return {Structure::leaf(), {std::move(leaf)}}; }
 
-TEST(RowAssignment, StaticallyShapedLooksAtAllDimsOfDenseLeavesAndAtDim0OfOthers) {
+TEST(RowAssignment, StaticallyShapedChecksAllDimsOfDenseLeavesAndDim0OfOthers) {
   EXPECT_TRUE(statically_shaped(bare(TensorSpec{Dims{4, 3}})));
   EXPECT_FALSE(statically_shaped(bare(TensorSpec{Dims{4, kUnknownDim}})));
   EXPECT_FALSE(statically_shaped(bare(TensorSpec{std::nullopt})));

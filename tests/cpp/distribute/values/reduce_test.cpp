@@ -18,13 +18,13 @@ using Axes = std::vector<std::int64_t>;
 
 at::Tensor floats(std::vector<double> values) { return at::tensor(values).to(at::kFloat); }
 
-TEST(Reduce, AddsItemByItem) {
+TEST(Reduce, AddsElementwise) {
   const at::Tensor sum = reduce(ReduceOp::kSum, {at::arange(4), at::arange(4, 8)});
   EXPECT_TRUE(sum.equal(at::arange(4, 12, 2)));
   EXPECT_EQ(reduce(ReduceOp::kMean, {at::arange(1, 2), at::arange(2, 3)}).item<double>(), 1.5);
 }
 
-TEST(Reduce, MeansOverAnAxisWeighWhatPartsHold) {
+TEST(Reduce, AMeanOverAnAxisCountsTheItemsOfEachPart) {
   EXPECT_EQ(reduce(ReduceOp::kMean, {floats({5, 6}), floats({7})}, Axes{0}).item<double>(), 6);
   EXPECT_EQ(reduce(ReduceOp::kMean, {floats({5, 6}), floats({})}, Axes{-1}).item<double>(), 5.5);
   EXPECT_TRUE(reduce(ReduceOp::kMean, {floats({}), floats({})}, Axes{0}).isnan().item<bool>());

@@ -30,7 +30,7 @@ TEST(StepInfo, BothLossHelpersGiveTheGlobalMean) {
   EXPECT_THROW(scaled_mean(at::ones({}), info, anchor, 2), c10::ValueError);
 }
 
-TEST(StepInfo, AReplicaWithoutRowsGetsAZeroOnItsGraph) {
+TEST(StepInfo, AReplicaWithoutRowsGetsAZeroThatHasAGraph) {
   const StepInfo info{.valid = {0}, .global_valid = 3, .num_replicas = 2, .loss_scale = {0.0}};
   const at::Tensor weight = at::ones({4}).requires_grad_();
   const at::Tensor nan = at::ones({}).mul(std::numeric_limits<double>::quiet_NaN());
@@ -40,7 +40,7 @@ TEST(StepInfo, AReplicaWithoutRowsGetsAZeroOnItsGraph) {
   EXPECT_TRUE(weight.grad().eq(0).all().item<bool>());
 }
 
-TEST(StepInfo, RestoreOrderLeavesPaddingOut) {
+TEST(StepInfo, RestoreOrderRemovesPadding) {
   const auto dataset = replicas(3).distribute_dataset(Dataset::range(8).batch(6), {.tail = Tail::kPadded});
   DistributedIterator iterator = dataset.iterate({.epoch = 0});
   std::int64_t row = 0;
@@ -54,7 +54,7 @@ TEST(StepInfo, RestoreOrderLeavesPaddingOut) {
   EXPECT_EQ(row, 8);
 }
 
-TEST(StepInfo, RestoreOrderWantsAllRowsOfTheStep) {
+TEST(StepInfo, RestoreOrderRequiresAllRowsOfTheStep) {
   const StepInfo info{.valid = {1, 1}, .global_valid = 2, .num_replicas = 2};
   const std::string message = error_of<c10::ValueError>([&] { restore_order(at::empty({3, 1}), info); });
   EXPECT_NE(message.find("the 2 rows of the step along dim 0, but has shape [3, 1]"), std::string::npos)
