@@ -60,7 +60,8 @@ std::vector<std::int64_t> BalancedSplitter::weighted(std::int64_t rows) const {
   return sizes;
 }
 
-/// All digits that tell it from other numbers: splitters with equal texts share iterators.
+/// All digits that distinguish `number` from other numbers, because splitters with equal texts share
+/// positions.
 std::string exact(double number) {
   std::array<char, 32> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;

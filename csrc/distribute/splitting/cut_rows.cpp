@@ -62,7 +62,7 @@ Element cut_part(const Element& element, const Segment& segment, const Part& par
   TORCH_CHECK_VALUE(part.pieces > 0, kCutRowsName, ": element ", segment.element,
                     ": its leaves have different numbers of rows, so ",
                     part.filled ? "a short step cannot be filled (`tail`)."
-                                : "what an earlier run left of it cannot be cut otherwise.");
+                                : "the rest of it after an earlier run cannot be cut in another way.");
   return cut_leaves(element, part.piece, part.pieces);
 }
 

@@ -8,16 +8,17 @@
 
 namespace torch_distinput {
 
-/// The rows of element number `number` as splitters see them. `whole`: an element without rows counts as
-/// one. `cuts_leaves`: where leaves have different numbers of rows, the largest. Else throws
-/// c10::ValueError naming the element, the leaf and what to do.
+/// The number of rows of element number `number`, as splitters count them. `whole`: an element without rows
+/// counts as one row. `cuts_leaves`: leaves may have different numbers of rows, the largest counts. Otherwise
+/// throws c10::ValueError, which names the element, the leaf and what to do.
 std::int64_t count_rows(const Element& element, std::int64_t number, bool whole, bool cuts_leaves);
 
-/// The rows of `element` that `segment` of `part` names, sharing memory. Where leaves have different
-/// numbers of rows or none, cut `part.piece` of `part.pieces` of each; c10::ValueError where it has none.
+/// The rows of `element` in `segment` of `part`; shares memory with `element`. If leaves have different
+/// numbers of rows or none, piece `part.piece` of `part.pieces` of each leaf; throws c10::ValueError if
+/// `part.pieces` is 0.
 Element cut_part(const Element& element, const Segment& segment, const Part& part);
 
-/// The same rows in memory of their own.
+/// The rows of `element` in memory of their own.
 Element copy_rows(const Element& element);
 
 }  // namespace torch_distinput

@@ -8,8 +8,7 @@
 
 namespace torch_distinput {
 
-/// Whether the parts before `at`, which stands between parts of an element of `rows` rows, are this
-/// splitter's.
+/// Whether the parts before `at`, a position between parts of an element of `rows` rows, are this splitter's.
 bool ElementSplitter::stands_between_parts(const SplitPosition& at, std::int64_t rows) const {
   if (at.row > rows || at.part >= parts()) return false;
   const auto sizes = cut(rows - at.row);

@@ -9,11 +9,11 @@
 
 namespace torch_distinput {
 
-/// What splitters have in common that cut every element by itself, contiguously.
+/// The common part of splitters that cut every element by itself, contiguously.
 ///
-/// `SplitPosition::row` is where the cut part of the element begins: 0, except where an epoch is resumed
-/// that was assigned differently before. A split between parts that are not those of this splitter goes on
-/// behind their rows.
+/// `SplitPosition::row` is where the rows that are cut begin within the element: 0, except in a resumed epoch
+/// that was split differently before. A position between parts that are not those of this splitter continues
+/// after the rows of these parts.
 class ElementSplitter : public Splitter {
  public:
   std::vector<Part> assign(SplitPosition& split, RowCounts& counts, std::int64_t count) const final;

@@ -8,16 +8,16 @@
 
 namespace torch_distinput {
 
-/// The global batch size: dim 0 of the elements' spec where it is static and the same for all leaves
-/// (-1 where leaves differ), else what the node says of itself, else -1.
-/// Throws c10::ValueError for leaves without a dim 0, see `require_rows`.
+/// The global batch size in rows: dim 0 of the elements' spec if it is static and the same for all leaves (-1
+/// if leaves differ), else `node.batch_size()`, else -1.
+/// Throws c10::ValueError for leaves without a dim 0, as `require_rows` does.
 std::int64_t infer_batch_size(const Node& node);
 
-/// Whether every leaf of the elements has rows to assign, at least one leaf. A type that is not known has.
+/// Whether the elements have at least one leaf and every leaf has rows to assign. True if the spec is not
+/// known.
 bool has_rows(const Node& node);
 
-/// Throws c10::ValueError unless `has_rows`: names `call`, the leaf
-/// and what to do.
+/// Throws c10::ValueError, which names `call`, the leaf and what to do, unless `has_rows(node)`.
 void require_rows(const Node& node, std::string_view call);
 
 }  // namespace torch_distinput

@@ -8,8 +8,8 @@
 
 namespace torch_distinput {
 
-/// The rows of the element at `split`; nullopt at the end of the data. Where a split comes from a run
-/// with other batches, its row may lie beyond its element: it is first moved on to the element that has it.
+/// The number of rows of the element at `split`; nullopt at the end of the data. A position of a run with
+/// other batches may have a row beyond its element; `split` is first moved to the element that has this row.
 inline std::optional<std::int64_t> settle(SplitPosition& split, RowCounts& counts) {
   auto rows = counts.rows(split.element);
   while (rows && split.row > 0 && split.row >= *rows) {

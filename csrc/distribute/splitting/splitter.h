@@ -11,10 +11,11 @@
 
 namespace torch_distinput {
 
-/// Cuts a sequence of elements into a sequence of parts, by arithmetic on row counts alone: the paths
-/// differ only in how they fetch what a part names. Immutable; any thread may use it.
+/// Cuts a sequence of elements into a sequence of parts, by arithmetic on row counts alone: the two paths
+/// differ only in how they fetch the rows of a part. Immutable; safe from any thread.
 ///
-/// Parts come in rounds of `parts()`: one element, or for sizes taken in turn one pass over the sizes.
+/// Parts come in rounds of `parts()` parts. A round is one element, or, for sizes taken in turn, one pass
+/// over the sizes.
 class Splitter {
  public:
   virtual ~Splitter() = default;
@@ -23,37 +24,37 @@ class Splitter {
   /// `split` stays.
   virtual std::vector<Part> assign(SplitPosition& split, RowCounts& counts, std::int64_t count) const = 0;
 
-  /// Parts a round.
+  /// Number of parts in a round.
   virtual std::int64_t parts() const = 0;
-  /// Rows a round takes across elements; nullopt: a round is one element, whatever its rows.
+  /// Number of rows in a round; nullopt: a round is one element, whatever its rows.
   virtual std::optional<std::int64_t> round_rows() const = 0;
 
   /// The rows of parts [first, first + count) (modulo the round) of a full batch of `batch` rows.
   virtual std::vector<std::int64_t> shares(std::int64_t batch, std::int64_t first,
                                            std::int64_t count) const = 0;
 
-  /// Whether leaves with different numbers of rows are each cut by themselves; else they are refused.
+  /// Whether leaves with different numbers of rows are each cut by themselves; if not, they are refused.
   virtual bool cuts_leaves() const { return false; }
 
-  /// `legacy(num_replicas=2)`. Splitters with equal texts share iterators.
+  /// A text such as `legacy(num_replicas=2)`. Positions are valid for every splitter with an equal text.
   virtual std::string describe() const = 0;
 };
 using SplitterPtr = std::shared_ptr<const Splitter>;
 
-/// Every element by itself, in `num_replicas` parts of ceil(rows / num_replicas): the last ones may be
-/// short or empty. Leaves that disagree are each cut by their own number of rows.
+/// Cuts every element by itself, in `num_replicas` parts of ceil(rows / num_replicas); the last ones may be
+/// short or empty. Leaves with different numbers of rows are each cut by their own.
 SplitterPtr legacy_splitter(std::int64_t num_replicas);
 
-/// `sizes` taken in turn, across the borders of elements. Ends after a short part; a size 0 gives a part
-/// without rows even after the last row. REQUIRES: not all sizes are 0.
+/// Takes parts of `sizes` rows in turn, across the borders of elements. Ends after a short part; a size of 0
+/// gives a part without rows even after the last row. REQUIRES: not all sizes are 0.
 SplitterPtr v2_splitter(std::vector<std::int64_t> sizes);
 
-/// Every element by itself, contiguous and in order, in parts that differ by at most one row. With
-/// `weights`, one positive number a replica: shares in proportion to them, rounded by largest remainder,
-/// ties to the lower replica. Empty `weights`: equal shares.
+/// Cuts every element by itself, contiguously and in order, in parts that differ by at most one row. With
+/// `weights`, one positive number for each replica, parts are in proportion to them, rounded by largest
+/// remainder, ties to the lower replica.
 SplitterPtr balanced_splitter(std::int64_t num_replicas, std::vector<double> weights);
 
-/// Every element is one part.
+/// Makes every element one part.
 SplitterPtr whole_splitter();
 
 }  // namespace torch_distinput

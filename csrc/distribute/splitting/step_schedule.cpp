@@ -28,7 +28,8 @@ void StepSchedule::learn_batch(RowCounts& counts) {
 }
 
 void StepSchedule::look_ahead(RowCounts& counts) {
-  // Whether a step is the last one takes a look at the next; whether that one is dropped, at one more.
+  // Only the next step shows whether a step is the last, and only the one after it whether that one is
+  // dropped.
   const std::size_t wanted = rules_.tail == Tail::kDrop ? 3 : 2;
   while (settled_ < wanted && !data_ended_) assign(counts);
 }
@@ -38,7 +39,7 @@ void StepSchedule::assign(RowCounts& counts) {
   try {
     step.parts = rules_.splitter->assign(step.after, counts, rules_.width);
   } catch (...) {
-    // More data was to come, so nothing that is held back is the end.
+    // The data had not ended, so the empty steps that are held back are not at the end.
     error_ = std::current_exception();
     data_ended_ = true;
     settled_ = ahead_.size();
@@ -95,8 +96,8 @@ bool StepSchedule::ends(std::size_t index) const {
                    std::accumulate(full.begin(), full.end(), std::int64_t{0}));
 }
 
-/// Whether the step is what an earlier run, with batches of another size, had left of one; it says nothing
-/// about the end of the data.
+/// Whether the step is the rest of a batch that an earlier run with another batch size left, so that its size
+/// says nothing about the end of the data.
 bool StepSchedule::is_rest(std::size_t index) const {
   const SplitPosition& before = ahead_[index].before;
   return before.row > 0 && before == start_ && !is_last(index);

@@ -12,24 +12,24 @@
 
 namespace torch_distinput {
 
-/// What a schedule needs besides row counts.
+/// The parameters of a schedule.
 struct ScheduleRules {
   SplitterPtr splitter;
-  std::int64_t width = 1;  ///< parts a step: the replicas that share the stream
+  std::int64_t width = 1;  ///< parts in a step: the replicas that share the stream
   Tail tail = Tail::kZeroRows;
   std::int64_t batch = -1;   ///< rows of a full batch; -1: as many as the first element has
   bool endless = false;      ///< the data never ends
   bool keeps_empty = false;  ///< steps without rows at the end are delivered too
 };
 
-/// A place between two steps of an epoch.
+/// A position between two steps of an epoch.
 struct StepPosition {
   std::int64_t step = 0;  ///< steps before
   std::int64_t row = 0;   ///< rows of the data before
   SplitPosition split = {};
 };
 
-/// A step before its data is there.
+/// A step before its data is fetched.
 struct PlannedStep {
   std::vector<Part> parts = {};          ///< of all replicas that share the stream
   std::vector<std::int64_t> valid = {};  ///< rows of each part that count
@@ -38,22 +38,23 @@ struct PlannedStep {
   bool complete = true;        ///< every replica's part was produced or filled
   bool last = false;           ///< no step follows
   bool last_complete = false;  ///< no complete step follows
-  /// Of the last step: which parts the steps without rows after it, which are left out, would have had.
+  /// For the last step: which parts are present in each of the steps without rows after it, which are left
+  /// out.
   std::vector<std::vector<bool>> left_out = {};
   StepPosition before = {};
   StepPosition after = {};
 };
 
-/// The steps of an epoch one after the other: groups the splitter's parts, applies the tail rule, leaves out
-/// the steps without rows at the end and knows which step is the last. Looks one or two steps ahead. One
-/// thread at a time.
+/// Plans the steps of an epoch in order: groups the splitter's parts, applies the tail policy, leaves out the
+/// steps without rows at the end and knows which step is the last. Looks one or two steps ahead. One thread
+/// at a time.
 class StepSchedule {
  public:
   StepSchedule(ScheduleRules rules, StepPosition start)
       : rules_(std::move(rules)), start_(start.split), at_(start), assigned_to_(start.split) {}
 
-  /// The next step; nullopt at the end. What `counts` throws is thrown when the steps before it are
-  /// handed out, and again at every later call.
+  /// The next step; nullopt at the end. An exception of `counts` is thrown after the steps before it were
+  /// returned, and again at every later call.
   std::optional<PlannedStep> next(RowCounts& counts);
 
  private:
@@ -75,7 +76,7 @@ class StepSchedule {
   StepPosition at_;            // before the next step to hand out
   SplitPosition assigned_to_;  // after everything in ahead_
   std::deque<AssignedStep> ahead_;
-  std::size_t settled_ = 0;  // how many of ahead_ are known not to be empty steps at the end
+  std::size_t settled_ = 0;  // number of steps at the front of ahead_ that are not empty steps at the end
   bool data_ended_ = false;
   std::exception_ptr error_;
 };

@@ -66,7 +66,7 @@ void add_first_rows(RowRun& run, std::int64_t missing, RowCounts& counts) {
     const auto rows = counts.rows(element);
     if (!rows) {
       TORCH_CHECK_VALUE(any,
-                        "distribute_dataset: `tail` \"repeat\" wants the first rows of the epoch, but the "
+                        "distribute_dataset: `tail` \"repeat\" needs the first rows of the epoch, but the "
                         "dataset has none now.");
       index = -1;
       continue;

@@ -18,18 +18,18 @@ struct AssignedStep {
   SplitPosition after = {};
 };
 
-/// Whether `step` ends the epoch instead of being delivered: the last one under `kDrop` when it is short,
-/// under `kUntilFirst` the first one in which a replica has no row. `full`: the rows of a full step.
+/// Whether the epoch ends before `step`: under `kDrop` before a last step that is short, under `kUntilFirst`
+/// before the first step in which a replica has no row. `full`: the rows of a full step.
 bool tail_ends(Tail tail, const AssignedStep& step, bool is_last, std::int64_t full);
 
-/// Under `kPadded` and, for the last step, `kRepeat` fills the parts of a short step up to `shares`; else
-/// leaves them. `kPadded` repeats a part's last row, or the step's last row for a part without rows.
-/// `kRepeat` deals the step's rows and then the first rows of the epoch, again from the first if there are
-/// too few; it asks `counts` for the first elements. Returns the rows that count, a number for each part.
+/// Fills the parts of a short step up to `shares`, rows for each part, under `kPadded` and, for the last
+/// step, under `kRepeat`. `kPadded` repeats a part's last row, or the step's last row for a part without
+/// rows. `kRepeat` assigns the step's rows and then the first rows of the epoch, repeatedly if there are too
+/// few; `counts` must know the first elements. Returns the number of rows of each part that count.
 std::vector<std::int64_t> fill_short_step(Tail tail, AssignedStep& step, bool is_last,
                                           const std::vector<std::int64_t>& shares, RowCounts& counts);
 
-/// `zero_rows`, `padded`, ...
+/// The name of `tail` in Python, such as `zero_rows`.
 std::string tail_name(Tail tail);
 
 }  // namespace torch_distinput

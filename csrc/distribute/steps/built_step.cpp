@@ -12,7 +12,7 @@ double loss_scale(const StepInfo& info, std::int64_t valid) {
 
 namespace {
 
-/// Nothing where the parts of the replicas, one after the other, are the rows in order.
+/// nullopt if the parts, in the order of the replicas, are the rows in order.
 std::optional<RowOrder> row_order(const RowAssignment& assignment, const PlannedStep& planned) {
   bool trivial = !assignment.strided;
   for (std::size_t i = 0; i < planned.parts.size(); ++i) {

@@ -15,41 +15,42 @@
 
 namespace torch_distinput {
 
-/// A place in the input of a stream: its position before element `element`.
+/// A position in the input of a stream: its state before element `element`.
 struct Upstream {
   std::int64_t element = 0;
   State state;
 };
 
-/// A place in an epoch from which a path can go on.
+/// A position in an epoch from which a step source can continue.
 struct Start {
   StepPosition position = {};
-  std::shared_ptr<const Upstream> upstream =
-      {};                             ///< the place of the sequential path's input; null: not known
-  std::vector<Start> pipelines = {};  ///< one for each local replica where each reads its own dataset
-  /// A place from which the stream's last steps tell what its replicas get once it has ended before those of
-  /// other ranks. Null where nothing depends on them.
+  /// The position of the sequential path's input; null: not known.
+  std::shared_ptr<const Upstream> upstream = {};
+  std::vector<Start> pipelines = {};  ///< one for each local replica if each reads its own dataset
+  /// The position from which the stream's last steps must be read again, because the parts of later steps
+  /// depend on them: those after the stream has ended before the streams of other ranks. Null if no part
+  /// does.
   std::shared_ptr<const Start> seen_from = {};
 };
 
-/// A step with its data, on the host and perhaps on its way to the devices.
+/// A step with its data on the host, whose copies to devices may have begun.
 struct BuiltStep {
   std::vector<Element> parts;          ///< one for each local replica
-  std::vector<StagedPtr> staged = {};  ///< of the parts; null, or none at all, where no copy has begun
+  std::vector<StagedPtr> staged = {};  ///< copies of the parts; null, or an empty vector, if none has begun
   StepInfo info;                       ///< without `epoch` and `is_last`
   std::int64_t batch = -1;             ///< rows of a full batch, or -1
-  bool complete = true;
+  bool complete = true;                ///< as in `PlannedStep`, as are the next three
   bool last = false;
   bool last_complete = false;
-  std::vector<std::vector<bool>> left_out = {};  ///< as in `PlannedStep`, of the local replicas
-  Start after;
+  std::vector<std::vector<bool>> left_out = {};  ///< of the local replicas
+  Start after;                                   ///< the position after this step
 };
 
-/// `num_replicas * valid / global_valid` of `info`, 0 where nothing is valid.
+/// `num_replicas * valid / global_valid` of `info`; 0 if `global_valid` is 0.
 double loss_scale(const StepInfo& info, std::int64_t valid);
 
-/// Fetches this worker's parts of `planned`. `take` gives the rows of a part that names some; the other
-/// parts become zero-row elements. `transfer`, which may be null, begins to move them.
+/// Builds this worker's parts of `planned`: `take` returns the rows of a part that has segments, and
+/// `missing_part` makes the others. `transfer`, if not null, begins to copy them. Throws what `take` throws.
 BuiltStep build_step(const Distribution& distribution, const PlannedStep& planned,
                      const DeviceTransferPtr& transfer, const std::function<Element(const Part&)>& take);
 

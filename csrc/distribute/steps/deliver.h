@@ -9,8 +9,8 @@
 
 namespace torch_distinput {
 
-/// What the user gets of `step`: each part on its replica's device; `transfer` is null where all stay on the
-/// host. Takes the data out of `step`; when a copy to a device throws, `step` is as before.
+/// The values of `step` for the user: each part on its replica's device. `transfer`: null if all parts stay
+/// on the host. Moves the data out of `step`; if a copy to a device throws, `step` is unchanged.
 PerReplica deliver(const DeviceTransferPtr& transfer, BuiltStep& step, std::int64_t epoch, bool is_last);
 
 }  // namespace torch_distinput

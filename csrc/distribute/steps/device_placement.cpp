@@ -19,7 +19,7 @@ const c10::Device* first_accelerator(const Distribution& distribution) {
   return found == devices.end() ? nullptr : &*found;
 }
 
-/// Why not all `devices` unpack images of so many channels; empty: they do.
+/// Why not all `devices` can unpack images with `channels` channels; empty if they can.
 std::string obstacle_of(const std::vector<c10::Device>& devices, std::int64_t channels) {
   for (const c10::Device device : devices) {
     if (std::string obstacle = unpacking_obstacle(device, channels); !obstacle.empty()) return obstacle;

@@ -13,23 +13,25 @@ namespace torch_distinput {
 
 class BufferPool;
 
-/// Whether any replica's parts leave the host.
+/// Whether the parts of any replica are copied to a device.
 bool leaves_host(const Distribution& distribution);
 
-/// Who does the `normalize_images` with which each pipeline ends.
+/// Where the `normalize_images` with which the pipelines end are executed.
 struct Unpacking {
-  std::vector<LastNormalizationPtr> left;  ///< to the devices, after the copy; empty: the host does it,
-  std::string obstacle;                    ///< because of this; empty: it is not the last op of all
+  std::vector<LastNormalizationPtr> left;  ///< on the devices, after the copy; empty: on the host
+  std::string obstacle;  ///< why on the host; empty: not every pipeline ends with such an op
 };
+
+/// Decides it. Sets up no device, but may load a driver.
 Unpacking unpacking_on_devices(const Distribution& distribution);
 
 /// `unpacking_on_devices(distribution).left`.
 std::vector<LastNormalizationPtr> left_to_devices(const Distribution& distribution);
 
-/// The type of the elements as they are made on the host; null: not known.
+/// The spec of the elements on the host, before devices unpack their images; null: not known.
 SpecPtr host_spec(const Distribution& distribution);
 
-/// The memory in which this distribution's batches should be made.
+/// The pool in which to make the batches of this distribution.
 std::shared_ptr<BufferPool> batch_pool(const Distribution& distribution);
 
 }  // namespace torch_distinput

@@ -36,7 +36,7 @@ void DeviceTransfer::begin(const std::vector<Element>& parts, std::vector<Staged
       if (stagers_[replica]) staged[replica] = stagers_[replica]->try_stage(parts[replica]);
     }
   } catch (const std::exception&) {
-    // Tried again in `deliver`, in the thread that can be told.
+    // `deliver` tries again, in the consumer's thread, which gets the error.
   }
 }
 

@@ -11,22 +11,23 @@
 
 namespace torch_distinput {
 
-/// How the parts of the local replicas get to their devices: a stager for each replica that is not on the
+/// Copies the parts of the local replicas to their devices, with a stager for each replica that is not on the
 /// host. Belongs to one iterator.
 class DeviceTransfer {
  public:
   explicit DeviceTransfer(std::vector<std::shared_ptr<DeviceStager>> stagers)
       : stagers_(std::move(stagers)) {}
 
-  /// The same for the parts of replica `replica` alone.
+  /// A transfer for the parts of replica `replica` alone, with the same stager.
   std::shared_ptr<DeviceTransfer> only(std::size_t replica) const;
 
-  /// Begins to copy `parts`, one for each local replica, as far as there is room on the way, and fills
-  /// `staged`. Throws nothing: what could not begin here is tried again, and fails, in `deliver`. Any thread.
+  /// Begins to copy `parts`, one for each local replica, as far as the stagers' budgets allow, and sets
+  /// `staged`. Does not throw: `deliver` begins the other copies and throws their errors. Safe from any
+  /// thread.
   void begin(const std::vector<Element>& parts, std::vector<StagedPtr>& staged) noexcept;
-  /// `parts` for the calling thread's current streams; `parts` stay as they were, and `staged`, which `begin`
-  /// filled or nobody, holds what is on its way. Throws what the devices throw, and an interrupt. One thread
-  /// at a time.
+  /// The `parts` on their devices, for the calling thread's current streams. `staged`: as `begin` set it, or
+  /// empty; afterwards, also after an exception, it holds the copies that have begun. Throws what
+  /// `DeviceStager` throws, and an interrupt. One thread at a time.
   std::vector<Element> deliver(const std::vector<Element>& parts, std::vector<StagedPtr>& staged);
 
  private:
@@ -34,7 +35,8 @@ class DeviceTransfer {
 };
 using DeviceTransferPtr = std::shared_ptr<DeviceTransfer>;
 
-/// Null where nothing leaves the host. Sets up the devices.
+/// A transfer for `distribution`; null if no part leaves the host. Sets up the devices. Throws as
+/// `open_device_context` does.
 DeviceTransferPtr open_device_transfer(const Distribution& distribution);
 
 }  // namespace torch_distinput

@@ -17,28 +17,30 @@ namespace torch_distinput {
 struct Distribution;
 using DistributionPtr = std::shared_ptr<const Distribution>;
 
-/// A dataset under a strategy: all that its iterators share and nobody changes. Any thread may use it.
+/// A dataset under a strategy: everything that its iterators share. Immutable; safe from any thread.
 struct Distribution {
   RowAssignment assignment;
   Options options;  ///< of the pipeline
   InputOptions input;
   std::vector<c10::Device> devices;  ///< of the local replicas
-  NodePtr node;  ///< the dataset as the user gave it, the same on every worker; null: each has its own
+  NodePtr node;  ///< the user's dataset, the same on every worker; null: each worker has its own
   SpecPtr spec;  ///< of the global batches; null: not known before data is read
-  std::int64_t cardinality = 0;  ///< of the dataset as the user gave it
+  std::int64_t cardinality = 0;  ///< of the user's dataset
   bool completes = false;        ///< steps that lack parts are completed (`partial_batch_handling`)
   /// One for each local replica, which reads its own dataset (`ReplicationMode::kPerReplica`); else empty.
   /// `assignment` is then that of the first.
   std::vector<DistributionPtr> pipelines = {};
-  /// The states of a run on another number of workers, of which this is the rest of the epoch.
+  /// The states of a run on another number of workers, if this is the rest of the epoch of that run.
   std::optional<State> rest = {};
 
-  /// Whether all workers read one stream and deal it out by arithmetic; else they must agree on its end.
+  /// Whether all workers read one stream and assign its rows by arithmetic; if not, they must agree on its
+  /// end.
   bool one_stream() const { return node && assignment.sharding.applied == AutoShardPolicy::kData; }
 
   /// Whether rows that fail are skipped.
   bool skips() const { return options.skip.has_value(); }
 
+  /// The parameters of this dataset's schedule.
   ScheduleRules rules() const {
     return {assignment.splitter,
             assignment.width,
@@ -49,7 +51,7 @@ struct Distribution {
   }
 };
 
-/// Whether a step may come without the parts of some replicas, as tf.distribute decides it.
+/// Whether a step may lack the parts of some replicas, by the rule of tf.distribute.
 inline bool may_lack_parts(const Distribution& distribution) {
   const bool one_shape = distribution.spec && statically_shaped(*distribution.spec);
   return distribution.cardinality != kInfiniteCardinality &&

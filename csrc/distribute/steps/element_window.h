@@ -18,37 +18,38 @@ namespace torch_distinput {
 /// `WindowRules::kept_rows`: as many rows as the first element has.
 inline constexpr std::int64_t kFirstElement = -1;
 
-/// How a window takes elements.
+/// How a window counts and keeps elements.
 struct WindowRules {
   bool whole = false;          ///< parts are whole elements: one without rows counts as one row
-  bool cuts_leaves = false;    ///< leaves that disagree are allowed, the longest one counts
-  std::int64_t kept_rows = 0;  ///< how many first rows of the epoch stay at hand, or `kFirstElement`
+  bool cuts_leaves = false;    ///< leaves may have different numbers of rows, the largest counts
+  std::int64_t kept_rows = 0;  ///< number of first rows of the epoch to keep copies of, or `kFirstElement`
 };
 
-/// Where a window reads.
+/// The input of a window.
 struct WindowInput {
   std::function<IteratorPtr()> open;              ///< opens the input at its start
-  std::shared_ptr<const Upstream> upstream = {};  ///< where to go from there; null: stay
-  /// Opens the epoch at its start, where that is not the input's.
+  std::shared_ptr<const Upstream> upstream = {};  ///< the position to load then; null: the start
+  /// Opens the epoch at its start, if that is not the start of the input.
   std::function<IteratorPtr()> open_epoch = {};
 };
 
-/// The part of a stream that is at hand: elements read and not yet assigned, and copies of the first ones
-/// of the epoch. Reads on when asked for rows beyond, and reads the first ones anew where a resumed run has
-/// not seen them: their numbers are then negative. One thread at a time. An error of the input is thrown
-/// again by every call that needs data.
+/// The part of a stream that is in memory: elements that are read and not yet assigned, and copies of the
+/// first ones of the epoch. Reads more elements on demand. A resumed run that has not seen the first elements
+/// reads them again, under negative numbers. One thread at a time. Calls that need data throw errors of the
+/// input, and throw them again later.
 class ElementWindow final : public RowCounts {
  public:
   ElementWindow(WindowInput input, WindowRules rules);
 
   std::optional<std::int64_t> rows(std::int64_t element) override;
   std::int64_t from_start(std::int64_t index) override;
-  /// The rows that `part` names, at least one segment. REQUIRES: `rows` told of its elements, and they
-  /// were not dropped since.
+  /// The rows of `part`, which has at least one segment. REQUIRES: `rows` returned a number for its elements,
+  /// and they were not dropped since. Throws as `cut_part` does.
   Element take(const Part& part) const;
-  /// Lets go of the elements before `element`.
+  /// Releases the elements before `element`.
   void drop_before(std::int64_t element);
-  /// The input's place before `element`. REQUIRES: `element` is at hand or the next one to read.
+  /// The input's position before `element`; null before the first read. REQUIRES: `element` is in memory or
+  /// the next one to read.
   const std::shared_ptr<const Upstream>& upstream(std::int64_t element) const;
 
  private:
@@ -75,7 +76,7 @@ class ElementWindow final : public RowCounts {
   bool ended_ = false;
   std::vector<Held> kept_;  // copies of the first elements of the epoch
   std::int64_t kept_rows_ = 0;
-  IteratorPtr again_;            // reads them anew
+  IteratorPtr again_;            // reads them again
   std::int64_t next_again_ = 0;  // number of the element that it yields next
   std::exception_ptr error_;
 };

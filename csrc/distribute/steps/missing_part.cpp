@@ -17,7 +17,7 @@ Element repeat_row(const Element& part, std::int64_t row, std::int64_t times) {
   return concat_rows(rows, "distribute_dataset");
 }
 
-/// `rows` rows of zeros in the dense leaves of a part without rows; other leaves stay without.
+/// `part`, which has no rows, with `rows` rows of zeros in its dense leaves; other leaves stay without rows.
 Element fill_with_zeros(Element part, std::int64_t rows) {
   for (Leaf& leaf : part.leaves()) {
     auto* const dense = std::get_if<at::Tensor>(&leaf);

@@ -9,12 +9,13 @@
 
 namespace torch_distinput {
 
-/// What a replica without rows gets: zero rows, or a whole element like those of the data.
+/// The part of a replica without rows: `zero_part`, or `zero_element` if replicas take whole elements. Throws
+/// as they do.
 Element missing_part(const Distribution& distribution);
 
-/// What a replica gets when its worker's own stream has ended before those of others. Under `kPadded` the
-/// last row of `last`, `full` times, or as many rows of zeros where there is none; else as above. `full`: the
-/// rows of a full part. `last`: the replica's last part that had rows.
+/// The part of a replica whose worker's own stream has ended before those of others. Under `kPadded`, `full`
+/// times the last row of `last`, or `full` rows of zeros without `last`; otherwise `missing_part`. `full`:
+/// the rows of a full part. `last`: the replica's last part that had rows.
 Element ended_part(const Distribution& distribution, std::int64_t full, const std::optional<Element>& last);
 
 }  // namespace torch_distinput

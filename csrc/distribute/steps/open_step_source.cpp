@@ -11,7 +11,7 @@
 namespace torch_distinput {
 namespace {
 
-/// One for each local replica.
+/// A source for each local replica.
 std::vector<std::unique_ptr<StepSource>> open_pipelines(const DistributionPtr& distribution,
                                                         const IterContext& context, const Start& start,
                                                         const DeviceTransferPtr& transfer, Reading reading) {

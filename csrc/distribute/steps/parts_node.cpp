@@ -59,7 +59,7 @@ class PartsIterator final : public Iterator {
   }
 
  private:
-  /// REQUIRES: `upstream` is the input's place at `split`, or null where that is its start.
+  /// REQUIRES: `upstream` is the input's position at `split`, or null if that is its start.
   void go_to(const SplitPosition& split, std::int64_t number, std::shared_ptr<const Upstream> upstream) {
     split_ = split;
     number_ = number;
@@ -80,7 +80,7 @@ class PartsIterator final : public Iterator {
   }
 
   RowAssignment assignment_;
-  SpecPtr spec_;  ///< of the parts, null if unknown: this worker's own data may be too little to tell
+  SpecPtr spec_;  ///< of the parts; null: unknown, as this worker's own data may be too little to know it
   IterContext context_;
   SplitPosition split_;
   std::int64_t number_ = 0;  // parts assigned before, local or not

@@ -5,9 +5,8 @@
 
 namespace torch_distinput {
 
-/// The stream of parts that one worker gets, as a dataset: `assignment.node` cut by `assignment.splitter`,
-/// and of each `assignment.width` parts the local ones, in the order of their numbers. `spec`: of the parts;
-/// may be null.
+/// A node that yields the stream of parts of one worker: `assignment.node` cut by `assignment.splitter`, and
+/// of each `assignment.width` parts the local ones, in order. `spec`: of the parts; null: not known.
 NodePtr parts_node(RowAssignment assignment, SpecPtr spec);
 
 }  // namespace torch_distinput

@@ -64,7 +64,7 @@ class PipelinesStepSource final : public StepSource {
     info.has_value.push_back(step.has_value());
   }
 
-  /// A dataset without elements may not know their type; then they look as those of the other replicas.
+  /// A dataset without elements may not know their type; the part then has that of another replica's.
   Element missing_part(std::size_t replica) const {
     const auto& pipelines = distribution_->pipelines;
     const auto known =

@@ -8,9 +8,10 @@
 
 namespace torch_distinput {
 
-/// Runs the pipelines of the local replicas side by side: step t is made of their steps t. A replica whose
-/// data has ended gets zero rows; with tail `kUntilFirst` all stop before it. `sources`: one for each local
-/// replica, at the places of `start`. REQUIRES: `distribution->pipelines` is not empty.
+/// A source that runs the pipelines of the local replicas together: its step t is made of their steps t. A
+/// replica whose data has ended gets zero rows; under `kUntilFirst` the epoch ends before that step.
+/// `sources`: one for each local replica, opened at the positions of `start`. REQUIRES:
+/// `distribution->pipelines` is not empty.
 std::unique_ptr<StepSource> join_pipelines(const DistributionPtr& distribution, const Start& start,
                                            std::vector<std::unique_ptr<StepSource>> sources);
 

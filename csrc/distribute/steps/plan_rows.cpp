@@ -21,7 +21,7 @@ std::int64_t PlanRows::rows_before(std::int64_t element) const {
 }
 
 SplitPosition PlanRows::locate(std::int64_t row) const {
-  // rows_before(low) <= row, and the element that has the row is below high.
+  // Invariant: rows_before(low) <= row, and the element that has the row is below high.
   std::int64_t low = 0;
   std::int64_t high = size_;
   if (size_ == kEndless) {
@@ -46,7 +46,7 @@ std::int64_t count_rounds(const Splitter& splitter, const PlanRows& rows) {
   return round ? rows.rows_before(rows.size()) / *round : rows.size();
 }
 
-/// Steps begin where a round begins, but not at each one where a round has fewer parts than a step.
+/// The number of rounds in a step, at least 1: a round may have fewer parts than a step.
 std::int64_t rounds_a_step(const ScheduleRules& rules) {
   return std::max<std::int64_t>(rules.width / rules.splitter->parts(), 1);
 }

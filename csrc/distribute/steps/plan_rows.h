@@ -11,23 +11,24 @@
 
 namespace torch_distinput {
 
-/// The row counts of a plan that knows them without reading data. Any thread may use it.
+/// The row counts of a plan that knows them without reading data. Immutable; safe from any thread.
 class PlanRows final : public RowCounts {
  public:
-  /// `unbatched`: each element counts as one row. Null where `plan` does not know its rows.
+  /// `unbatched`: each element counts as one row. Returns null if `plan` is null or does not know its rows.
   static std::shared_ptr<PlanRows> make(PlanPtr plan, bool unbatched);
 
   PlanRows(PlanPtr plan, bool unbatched)
       : plan_(std::move(plan)), size_(plan_->size()), unbatched_(unbatched) {}
 
   std::optional<std::int64_t> rows(std::int64_t element) override;
+  /// Rows of all elements before `element`.
   std::int64_t rows_before(std::int64_t element) const;
-  /// Elements, or `kEndless`.
+  /// Number of elements, or `kEndless`.
   std::int64_t size() const noexcept { return size_; }
   bool unbatched() const noexcept { return unbatched_; }
   const PlanPtr& plan() const noexcept { return plan_; }
 
-  /// The place after the first `row` rows, between two parts.
+  /// The position after the first `row` rows, between two parts.
   SplitPosition locate(std::int64_t row) const;
 
  private:
@@ -36,8 +37,8 @@ class PlanRows final : public RowCounts {
   bool unbatched_;
 };
 
-/// The steps of an epoch, without those that `StepSchedule` leaves out; `only_complete`: without those
-/// that lack a part. Nullopt where the data never ends. Looks at the end of the data alone where it can.
+/// The number of steps of an epoch, without those that `StepSchedule` leaves out. `only_complete`: also
+/// without those that lack a part. nullopt if the data never ends. Plans only the last steps if possible.
 std::optional<std::int64_t> count_steps(const ScheduleRules& rules, PlanRows& rows, bool only_complete);
 
 }  // namespace torch_distinput

@@ -12,13 +12,14 @@
 
 namespace torch_distinput {
 
-/// The steps of a run by number, planned in order whoever asks first. Any thread may ask.
+/// The steps of a run by number, planned in order even if they are taken out of order. Safe from any thread.
 class PlannedSteps {
  public:
   PlannedSteps(ScheduleRules rules, const StepPosition& start, std::shared_ptr<PlanRows> rows)
       : schedule_(std::move(rules), start), rows_(std::move(rows)) {}
 
-  /// Step `index`, counted from the start of the run; nullopt after the end. Each index once.
+  /// Step `index`, counted from the start of the run; nullopt after the end. REQUIRES: each index is taken
+  /// once.
   std::optional<PlannedStep> take(std::int64_t index);
 
  private:

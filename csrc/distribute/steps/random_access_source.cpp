@@ -18,7 +18,7 @@
 namespace torch_distinput {
 namespace {
 
-/// Makes step after step, by many threads at a time.
+/// Makes steps; safe from any thread.
 class StepMaker {
  public:
   StepMaker(DistributionPtr distribution, std::shared_ptr<PlanRows> rows, const StepPosition& start,
@@ -97,7 +97,7 @@ std::unique_ptr<StepSource> open_random_access_source(const DistributionPtr& dis
                                                       const DeviceTransferPtr& transfer) {
   auto executor = executor_for(*distribution, *rows, context);
   ProducerOptions ahead = read_ahead(*distribution, *rows);
-  // A copy to a device has to begin before its step is asked for.
+  // A copy to a device must begin before its step is requested, so `next` builds no step.
   if (transfer) ahead.inline_threshold = {};
   const StepPosition position = fit_position(start, *rows);
   return std::make_unique<RandomAccessStepSource>(

@@ -9,16 +9,16 @@
 
 namespace torch_distinput {
 
-/// Fetches just the rows of each step, for pipelines whose plan knows its rows: steps are planned in order,
-/// built out of order by many threads and handed out in order. A plan that runs users' code is built on
-/// threads of its own; with `per_replica_buffer_size` 0 in `next`.
+/// A source that fetches only the rows of each step, for pipelines whose plan knows its rows. Steps are
+/// planned in order, built out of order by many threads and returned in order. A plan that runs users' code
+/// has threads of its own; with `per_replica_buffer_size` 0, `next` builds each step.
 std::unique_ptr<StepSource> open_random_access_source(const DistributionPtr& distribution,
                                                       std::shared_ptr<PlanRows> rows,
                                                       const IterContext& context, const StepPosition& start,
                                                       const DeviceTransferPtr& transfer);
 
-/// `start` as a place in `rows`: by the number of rows before it where the batches are not those that it
-/// was saved with.
+/// `start` as a position in `rows`; located by the number of rows before it if the batches differ from those
+/// of the run that saved it. Throws c10::ValueError if an endless plan has no such position.
 StepPosition fit_position(StepPosition start, const PlanRows& rows);
 
 }  // namespace torch_distinput

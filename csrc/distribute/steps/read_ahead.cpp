@@ -19,7 +19,7 @@ constexpr std::int64_t kMaxBurst = 16;
 constexpr std::int64_t kTinyBytes = 4096;
 constexpr std::chrono::microseconds kInlineThreshold{5};
 
-/// Bytes of one row, where all leaves are dense and their dims known.
+/// Bytes of one row; nullopt unless all leaves are dense and their dims known.
 std::optional<std::int64_t> row_bytes(const ElementSpec& spec) {
   std::int64_t total = 0;
   for (const LeafSpec& leaf : spec.leaves) {
@@ -38,7 +38,7 @@ std::optional<std::int64_t> row_bytes(const ElementSpec& spec) {
   return total;
 }
 
-/// Bytes of this worker's parts of the first step.
+/// Bytes of this worker's parts of the first step; nullopt if not known.
 std::optional<std::int64_t> step_bytes(const Distribution& distribution, PlanRows& rows) {
   const SpecPtr spec = host_spec(distribution);
   if (!spec) return std::nullopt;

@@ -9,8 +9,9 @@
 
 namespace torch_distinput {
 
-/// How many steps to build ahead, in what portions: 1 + 2k for `per_replica_buffer_size` k, more for tiny
-/// steps of native plans, fewer where `prefetch_bytes` would be exceeded; the option `prefetch` overrules.
+/// How many steps to build ahead, and in what portions: 1 + 2k for `per_replica_buffer_size` k, more for tiny
+/// steps of native plans, fewer if they would exceed `prefetch_bytes`. The option `prefetch` overrides all
+/// this.
 ProducerOptions read_ahead(const Distribution& distribution, PlanRows& rows);
 
 }  // namespace torch_distinput

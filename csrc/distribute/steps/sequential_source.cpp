@@ -34,12 +34,12 @@ WindowInput window_input(const Distribution& distribution, const IterContext& co
     return [node, context] { return open_iterator(node, context); };
   };
   WindowInput input{.open = opener(distribution.assignment.node), .upstream = std::move(upstream)};
-  // The rest of an epoch is not its beginning.
+  // The input is only the rest of the epoch, so the epoch's first rows need another pipeline.
   if (distribution.rest) input.open_epoch = opener(distribution.assignment.sharding.node);
   return input;
 }
 
-/// Steps made one after the other in the calling thread.
+/// Makes steps in order, in the calling thread.
 class StepReader {
  public:
   StepReader(DistributionPtr distribution, const IterContext& context, const Start& start,
@@ -65,7 +65,7 @@ class StepReader {
   }
 
  private:
-  /// Goes to the start by reading: it was saved in the random-access path, which needs no place in the input.
+  /// Moves to the start by reading: the random-access path, which saved it, has no position of the input.
   void skip_rows() {
     SplitPosition& split = start_.split;
     split.element = 0;
@@ -136,13 +136,14 @@ class ThreadedSequentialStepSource final : public StepSource {
     }
   }
 
-  // One step lies ready outside the queue while it is full, and the schedule looks one more ahead.
+  // While the queue is full, one more step waits outside it, and the schedule looks one more ahead.
   BoundedQueue<BuiltStep> queue_;
   StepReader reader_;
   WorkerThread thread_;
 };
 
-/// Whether there is nothing to gain from reading ahead: not where steps have a way to a device before them.
+/// Whether a thread that reads ahead gains nothing, because a native plan reads ahead itself. It does gain if
+/// steps are copied to a device.
 bool runs_ahead_by_itself(const Distribution& distribution, const IterContext& context,
                           const DeviceTransferPtr& transfer) {
   if (context.stream_only || transfer) return false;

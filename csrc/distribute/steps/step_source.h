@@ -10,23 +10,24 @@
 
 namespace torch_distinput {
 
-/// One run over the steps of an epoch from a given place on: fetches what the schedule names. One thread
-/// at a time; destroying it stops what runs ahead.
+/// One run over the steps of an epoch from a given position: fetches the rows of the planned steps. One
+/// thread at a time. The destructor stops reading ahead.
 class StepSource {
  public:
   virtual ~StepSource() = default;
-  /// The next step; nullopt at the end, then and later. An error of the pipeline is thrown at every later
-  /// call too.
+  /// The next step; nullopt at the end, and at every later call. Throws errors of the pipeline, again at
+  /// every later call, and exceptions of `interrupt_check()`.
   virtual std::optional<BuiltStep> next() = 0;
   /// Whether `next` would return at once.
   virtual bool ready() const { return false; }
-  /// How often `next` had to sleep.
+  /// How often `next` had to wait for a step.
   virtual std::int64_t waits() const { return 0; }
-  /// Whether an interrupt that `next` threw left everything as it was.
+  /// Whether the source is still valid after `next` threw an interrupt; if not, open a new one.
   virtual bool survives_interrupt() const { return false; }
 };
 
-/// Who reads a stream: a thread of the path's own, ahead of the consumer, or the thread that calls `next`.
+/// Where a stream is read: ahead of the consumer, on a thread of the source, or in the thread that calls
+/// `next`.
 enum class Reading { kAhead, kHere };
 
 }  // namespace torch_distinput

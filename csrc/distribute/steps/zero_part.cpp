@@ -19,7 +19,7 @@ bool may_be_scalar(const TensorSpec& spec) {
   return spec.shape ? spec.shape->empty() : spec.expected.empty();
 }
 
-/// A leaf that need not have rows gives way to one without: a zero or an empty string.
+/// Replaces a leaf that has no dim 0 in `spec` by a scalar: a zero or an empty string.
 void put_scalar(const LeafSpec& spec, Leaf& leaf) {
   const auto* dense = std::get_if<TensorSpec>(&spec);
   if (dense != nullptr && may_be_scalar(*dense)) leaf = at::zeros({}, dense->dtype);

@@ -6,12 +6,12 @@
 
 namespace torch_distinput {
 
-/// What a replica without rows gets, as the elements of `node` look: zero rows. `spec`: of the elements; null
-/// if it was not known before. Throws c10::ValueError where it still is not.
+/// An element of zero rows of the type of the elements of `node`. `spec`: of the elements; null: use
+/// `node.spec()`. Throws c10::ValueError if neither is known.
 Element zero_part(const SpecPtr& spec, const Node& node);
 
-/// The same where replicas take whole elements, which may have no dimension that counts rows: such a leaf
-/// becomes a 0, as recorded from tf.distribute, and only `StepInfo::has_value` tells it from data.
+/// As `zero_part`, for replicas that take whole elements, whose leaves may have no dim 0: such a leaf becomes
+/// a 0, as recorded of tf.distribute, and only `StepInfo::has_value` distinguishes it from data.
 Element zero_element(const SpecPtr& spec, const Node& node);
 
 }  // namespace torch_distinput
