@@ -172,8 +172,7 @@ class GroupAllGather final : public AllGather {
       kv_store_->remove(text_key(in_store_.front(), kv_store_->rank()));
   }
 
-  /// Removes this rank's keys. Texts that other ranks may still read are removed by the last rank that
-  /// leaves.
+  /// Removes this rank's keys. The last rank that leaves removes texts that others may still read until then.
   void leave_board() const {
     const BriefWait brief;
     kv_store_->remove(spoken_key(kv_store_->rank()));

@@ -44,8 +44,7 @@ class StoreAllGather final : public AllGather {
       : kv_store_(std::move(kv_store)), key_(std::move(key)) {}
   ~StoreAllGather() override {
     if (process_ != ::getpid()) return;  // the store's connection is the parent's
-    // The last rank to leave removes the texts of the last rounds. Ranks that were stopped may be one round
-    // apart.
+    // The last rank to leave removes the last rounds' texts. Ranks that were stopped may be one round apart.
     std::vector<std::string> keys;
     for (std::int64_t round = std::max<std::int64_t>(held_ - 2, 0); round <= held_ + 1; ++round)
       keys.push_back(round_key(round));

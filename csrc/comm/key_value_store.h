@@ -22,8 +22,7 @@ class KeyValueStore {
   virtual int rank() const noexcept = 0;
   /// Number of ranks.
   virtual int size() const noexcept = 0;
-  /// A store that does not answer within `limit` counts as lost from now on. The shortest limit ever set
-  /// holds.
+  /// From now on, a store that does not answer within `limit` is lost. The shortest limit ever set holds.
   virtual void expect_within(std::chrono::duration<double> limit) = 0;
 
   /// Sets the text under `key` to `text`, which must not be empty.

@@ -10,8 +10,7 @@
 namespace torch_distinput {
 namespace {
 
-/// Leaked, because a counter may be a Python function, and Python has ended when static objects are
-/// destroyed.
+/// Leaked: a counter may be a Python function, and Python has ended when static objects are destroyed.
 class Counters {
  public:
   static Counters& all() {

@@ -1,8 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A libcuda.so.1 for machines without a GPU: the driver's functions that the CUDA library calls, for two
-/// devices.
+/// A libcuda.so.1 for machines without a GPU: the functions that the CUDA library calls, for two devices.
 namespace torch_distinput::fake_driver {
 
 /// CUresult values that it returns.
@@ -15,8 +14,7 @@ int capture_mode();
 bool has_context(int device);
 /// The device of the calling thread's context; -1: it has none.
 int current_device();
-/// The device for which `stream` was made, and whether the stream does not synchronize with the default
-/// stream.
+/// The device for which `stream` was made, and whether it is independent of the default stream.
 int device_of(void* stream);
 bool is_non_blocking(void* stream);
 

@@ -49,8 +49,7 @@ void add(const std::vector<Call>& parts, const Call& to) {
   std::memcpy(to.to, sum.data(), to.count * sizeof(Number));
 }
 
-/// Removes and returns the calls that match `first`, one of each rank, in rank order; empty if one is
-/// missing.
+/// Removes and returns the calls that match `first`, one of each rank, in order; empty if one is missing.
 std::vector<Call> take_together(const Call& first) {
   std::vector<Call> parts;
   for (int rank = 0; rank < first.comm->size; ++rank) {

@@ -55,7 +55,7 @@ def test_a_killed_rank_is_named_within_the_timeout(how):
     here, there = run_ranks(failing, 2, how, store="agent")
     assert there == GONE
     assert isinstance(here, tdi.DistributedDatasetError)
-    assert "rank 1 gave no sign of life for" in str(here)
+    assert "rank 1 sent no heartbeat for" in str(here)
     assert time.monotonic() - started < 20
 
 
@@ -63,7 +63,7 @@ def test_a_frozen_rank_is_named_within_the_timeout():
     here, there = run_ranks(failing, 2, "SIGSTOP", limit=15, may_hang=(1,), store="agent")
     assert there == LATE
     assert isinstance(here, tdi.DistributedDatasetError)
-    assert "rank 1 gave no sign of life for" in str(here)
+    assert "rank 1 sent no heartbeat for" in str(here)
 
 
 DIFFERENCES = {

@@ -47,8 +47,7 @@ std::optional<NumberType> number_type(c10::ScalarType dtype) {
   }
 }
 
-/// Whether NCCL connects the CUDA devices of `values`. If not, values are combined by copies, and one warning
-/// says why.
+/// Whether NCCL connects the CUDA devices of `values`. If not, warns once that values are combined by copies.
 bool cuda_devices_meet(const std::vector<at::Tensor>& values) {
   const CudaLibrary& cuda = cuda_library();
   std::string obstacle = cuda.missing_because;

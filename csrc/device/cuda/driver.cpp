@@ -11,8 +11,7 @@ namespace {
 constexpr int kNoDriver = 35;  // cudaErrorInsufficientDriver
 constexpr unsigned kNonBlocking = 1;
 
-/// The driver's functions that are used here, with types of the same size as in cuda.h: enums and devices are
-/// ints.
+/// The driver's functions used here, with types of the same size as in cuda.h: enums and devices are ints.
 struct Driver {
   int (*exchange_capture_mode)(int* mode);
   int (*device_get)(int* device, int ordinal);

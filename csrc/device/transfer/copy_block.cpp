@@ -37,8 +37,8 @@ void add_ragged(HostTensors& tensors, const Ragged& ragged) {
   tensors.tensors.push_back(first == 0 ? ragged.offsets : at::sub(ragged.offsets, first));
 }
 
-/// The memory of the pieces if it already has the layout of `copy_block`, as batches gathered into one block
-/// have; else null.
+/// The memory of the pieces if it already has the layout of `copy_block`, as in batches that were gathered
+/// into one block; else null.
 const void* common_place(const CopyBlock& copy_block, const HostTensors& tensors) {
   const at::Tensor& first = tensors.tensors[copy_block.pieces.front().tensor];
   const auto* const place = static_cast<const char*>(first.const_data_ptr());

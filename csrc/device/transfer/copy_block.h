@@ -10,8 +10,7 @@
 
 namespace torch_distinput {
 
-/// The host tensors of an element that are copied to a device. Strings, objects and datasets are not among
-/// them.
+/// The host tensors of an element that are copied to a device, without strings, objects and datasets.
 struct HostTensors {
   std::vector<at::Tensor> tensors;        ///< contiguous, in host memory, in the order of the leaves
   std::vector<std::size_t> whole_leaves;  ///< indices of tensors that are a leaf; others are parts of a leaf
@@ -22,8 +21,7 @@ struct HostTensors {
 /// memory.
 HostTensors host_tensors_of(const Element& element);
 
-/// `element` with the tensors of `host_tensors_of(element)` replaced by `arrived`, in the same order and
-/// number.
+/// `element` with the tensors of `host_tensors_of(element)` replaced by `arrived`, as many in the same order.
 Element with_host_tensors(const Element& element, const std::vector<at::Tensor>& arrived);
 
 /// Memory that one copy brings to the device: one or more tensors at aligned offsets.
@@ -33,9 +31,8 @@ struct CopyBlock {
     std::size_t offset;  ///< bytes from the begin of the block
   };
   std::vector<Piece> pieces;
-  std::size_t bytes = 0;
-  /// Host memory that already has this layout; null: `put_together` must make it. Valid as long as the
-  /// tensors.
+  std::size_t bytes = 0;  ///< of the block, with the gaps between pieces
+  /// Host memory that has this layout, valid as long as the tensors; null: `put_together` must make it.
   const void* lies_at = nullptr;
 };
 

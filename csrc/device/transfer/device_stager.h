@@ -34,7 +34,7 @@ using StagedPtr = std::shared_ptr<Staged>;
 /// the device still reads. Safe from any thread.
 struct DeviceContext {
   std::shared_ptr<CopyEngine> engine;
-  std::shared_ptr<InFlightCopies> in_flight;
+  std::shared_ptr<InFlightCopies> in_flight;  ///< of `engine`
 };
 
 /// The context of `device`, made at the first call and never destroyed. Sets up the device. Throws

@@ -79,8 +79,7 @@ void check_together(const std::vector<State>& states) {
 NodePtr rest_of(const Distribution& distribution, NodePtr like, const std::vector<State>& states,
                 const Replicas& replicas);
 
-/// What worker `replicas.worker` of the earlier run read: files of its own, or everything if it was the only
-/// one.
+/// What worker `replicas.worker` of the earlier run read: files of its own, or, as the only one, everything.
 Sharding sharding_then(const NodePtr& node, const Replicas& replicas) {
   if (replicas.workers == 1) return {node, AutoShardPolicy::kData, ""};
   // Not the policy of this run, which may assign the data in another way.
@@ -150,8 +149,7 @@ void check_may_change_workers(const Distribution& distribution, const std::vecto
       " workers, or start the epoch again.");
 }
 
-/// The position at which the workers of this run continue the epoch of a run with as many workers as there
-/// are states.
+/// The position at which the workers of this run continue the epoch of a run with `states.size()` workers.
 SavedPosition change_workers(const DistributionPtr& distribution, const std::vector<State>& states) {
   check_may_change_workers(*distribution, states);
   check_together(states);

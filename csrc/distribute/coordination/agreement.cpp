@@ -9,9 +9,8 @@ namespace torch_distinput {
 namespace {
 
 constexpr const char* kApart =
-    "it skipped other rows than rank 0. Every rank reads the whole stream and skips for itself (`on_error`), "
-    "so what "
-    "fails must fail on all of them; else shard the data by file.";
+    "it skipped other rows than rank 0. Every rank reads the whole stream and skips rows by itself "
+    "(`on_error`), so a row must fail on all ranks or on none; otherwise shard the data by file.";
 
 }  // namespace
 
@@ -46,7 +45,7 @@ std::int64_t Agreement::room() const {
 
 bool Agreement::wants_round() const {
   if (settled()) return false;
-  // It has nothing to hand out that it could be early with, and the others wait for its word.
+  // This rank has no steps left to release, and the others wait for its status.
   if (exhausted()) return true;
   const bool says_something = !unreleased_.empty() || after_ != RankStatus::After::kMore;
   return says_something && released() <= ahead_ / 2;

@@ -13,54 +13,55 @@
 
 namespace torch_distinput {
 
-/// One rank's part in the agreement on the end of uneven streams: what it has ready, what the rounds so far
-/// released to its consumer, and when it is time for another round. Counts only: no data, no threads, no
-/// waits.
+/// One rank's side of the agreement on the steps of uneven streams: the steps that it has ready, the steps
+/// that rounds have released to its consumer, and whether it is time for another round. It holds counts only:
+/// no data, no threads, no waits. One thread at a time.
 ///
-/// A rank takes part in a round when it has something to say and half of its read-ahead is used up, so that a
-/// round is about as many steps and its way through the network is hidden after those that are left.
+/// A rank takes part in a round when it has something to report and half of its read-ahead is used up. So a
+/// round covers about half of the read-ahead, and its latency is hidden by the steps that are left.
 class Agreement {
  public:
-  /// Most steps that one round is about: its text stays small, whatever the read-ahead.
+  /// The largest number of steps in a round, which keeps its text small.
   static constexpr std::int64_t kMaxAhead = 64;
 
-  /// `ahead`: as in `read_ahead`. `until_first`: the first rank that ends ends the epoch.
+  /// `ahead`: as in `read_ahead`. `until_first`: the epoch ends when the first rank's stream ends.
   Agreement(std::int64_t ahead, bool until_first);
 
-  /// From now on this rank makes `ahead` steps before they are asked for, in [1, kMaxAhead]; it may have
-  /// made more.
+  /// Sets how many steps this rank makes before they are requested, in [1, kMaxAhead]. It may have made more.
   void read_ahead(std::int64_t ahead);
-  /// Another step of this rank's stream lies ready, with `valid` rows that count. `place`: where the ranks
-  /// read one stream, a hash of its place after the step. REQUIRES: `has_room`.
+  /// Adds a step of this rank's stream that is ready and has `valid` rows that count. `place`: a hash of the
+  /// stream's position after the step, if all ranks read one stream. REQUIRES: `has_room`.
   void add_step(std::int64_t valid, std::optional<std::int64_t> place = std::nullopt);
-  /// This rank's stream has no further step.
+  /// Marks the end of this rank's stream, after the steps that were added.
   void end();
-  /// This rank's stream failed after the steps added.
+  /// Marks that this rank's stream failed after the steps that were added.
   void fail(const std::string& message);
   /// Whether this rank's stream may make another step.
   bool has_room() const;
-  /// Whether it is time to go on with a stream that had no room: there is room for several steps, so that its
-  /// thread does not wake up for each.
+  /// Whether to continue with a stream that had no room: there is room for several steps, so that its thread
+  /// does not wake up for each.
   bool wants_steps() const;
 
-  /// Whether this rank takes part in the next round now.
+  /// Whether this rank must take part in the next round now.
   bool wants_round() const;
-  /// What it says there.
+  /// This rank's status for the next round.
   RankStatus say() const;
-  /// What all ranks said in a round, this one's `say` among them.
+  /// Applies the result of a round. `texts`: the statuses of all ranks, by rank, with this rank's `say`.
   void apply(const std::vector<RankStatus>& texts);
 
-  /// Steps that the consumer may take.
+  /// Number of steps that the consumer may take.
   std::int64_t released() const { return static_cast<std::int64_t>(released_.size()); }
-  /// The next of them; `own`: whether this rank has a step of its own there. REQUIRES: `released() > 0`.
+  /// Takes the next released step. `own` is set to whether it has a step of this rank's own stream. REQUIRES:
+  /// `released() > 0`.
   Round::Step take(bool& own);
 
-  /// The rank whose failure is due after the released steps, and what it said.
+  /// A failure of a rank, which every rank throws after the released steps.
   struct Failure {
     int rank;
     std::string message;
-    bool apart = false;  ///< no error of the rank's own
+    bool apart = false;  ///< the rank had no error, but its position in the one stream differs from rank 0's
   };
+  /// The first failure that a round decided, if any.
   const std::optional<Failure>& failure() const { return failure_; }
   /// Whether nothing follows the released steps.
   bool ended() const { return ended_; }
@@ -68,18 +69,18 @@ class Agreement {
   bool settled() const { return ended_ || failure_.has_value(); }
 
  private:
-  /// Further steps that this rank's stream may make.
+  /// Number of further steps that this rank's stream may make.
   std::int64_t room() const;
   bool exhausted() const { return unreleased_.empty() && after_ == RankStatus::After::kEnd; }
 
   std::int64_t ahead_ = 1;
   bool until_first_;
-  std::deque<std::int64_t> unreleased_;  // own steps that no round released: their rows
-  std::deque<std::int64_t> places_;      // after them, or empty
+  std::deque<std::int64_t> unreleased_;  // rows of own steps that no round has released
+  std::deque<std::int64_t> places_;      // hashes of the positions after them, or empty
   RankStatus::After after_ = RankStatus::After::kMore;
   std::string message_;
   std::deque<Round::Step> released_;
-  std::int64_t own_released_ = 0;  // the first of released_, where this rank has steps of its own
+  std::int64_t own_released_ = 0;  // number of own steps, which are the first ones of released_
   bool ended_ = false;
   std::optional<Failure> failure_;
 };

@@ -7,10 +7,10 @@
 
 namespace torch_distinput {
 
-/// A hash of the first, middle and last element of each native source with random access, so that processes
-/// notice that they were given different data. Of files it takes records, not names, which may differ between
-/// machines. Sources that run a user's code are left out: their elements may be random. An element that
-/// cannot be read shows up as the text of its error.
+/// A hash, in hexadecimal, of the first, middle and last element of each native source with random access, so
+/// that processes detect that they were given different data. Files contribute records, not names, which may
+/// differ between machines. Sources that run users' code are left out, because their elements may be random.
+/// If an element cannot be read, returns the text of the error. Throws nothing.
 std::string content_probe(const NodePtr& node);
 
 }  // namespace torch_distinput

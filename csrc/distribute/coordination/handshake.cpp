@@ -17,7 +17,7 @@
 namespace torch_distinput {
 namespace {
 
-/// Lets a value stand in a line.
+/// `value` without line breaks.
 std::string escape(const std::string& value) {
   std::string line;
   for (const char c : value) line += c == '\n' ? "\\n" : c == '\\' ? "\\\\" : std::string(1, c);
@@ -36,7 +36,7 @@ std::string unescape(const std::string& line) {
   return value;
 }
 
-/// A rank that has no data may not know its type. It agrees with everybody.
+/// The type of the elements on a rank that has no data to learn it from. It agrees with every other type.
 constexpr const char* kUnknown = "unknown";
 
 constexpr const char* kType = "type of the elements";
@@ -64,17 +64,17 @@ std::string weights_text(const std::optional<std::vector<double>>& weights) {
   return text.str();
 }
 
-/// What a user who sees this difference should do.
+/// What the user should do about a difference in `fact`.
 std::string advice(const std::string& fact) {
   if (fact == "length" || fact == "content")
-    return "Give every rank the whole dataset: the library deals its rows out.";
+    return "Give every rank the whole dataset: the library assigns its rows to the ranks.";
   if (fact == "epoch") return "Call `set_epoch` with the same number on every rank, or on none.";
   if (fact == "position") return "Load the same state on every rank, or on none.";
   if (fact == "seed") return "Use the same seed on every rank, or none.";
-  return "Every rank has to run the same program on the same dataset with the same options.";
+  return "Every rank must run the same program on the same dataset with the same options.";
 }
 
-/// What `handshake` says of `name`. The policy and the kind of dataset decide which facts there are.
+/// The value of fact `name`. Which facts there are depends on the policy and on the kind of dataset.
 std::string value_of(const Handshake& handshake, const std::string& name) {
   const auto fact = std::find_if(handshake.facts.begin(), handshake.facts.end(),
                                  [&](const Handshake::Fact& one) { return one.name == name; });
@@ -83,7 +83,7 @@ std::string value_of(const Handshake& handshake, const std::string& name) {
 
 bool knows_type(const Handshake& handshake) { return value_of(handshake, kType) != kUnknown; }
 
-/// A rank that has nothing of its own cannot take part where the type of the others means nothing to it.
+/// Throws if ranks without data must learn the type of the elements, but no rank can send it.
 void check_types_travel(const std::vector<Handshake>& handshakes) {
   std::vector<int> lacking;
   for (std::size_t rank = 0; rank < handshakes.size(); ++rank) {
@@ -93,8 +93,8 @@ void check_types_travel(const std::vector<Handshake>& handshakes) {
   if (lacking.empty() || std::none_of(handshakes.begin(), handshakes.end(), knows_type)) return;
   throw DistributedDatasetError(
       "DistributedDataset: " + name_ranks(lacking) +
-      " cannot know the type of the elements, having none, and that of the other ranks cannot "
-      "be sent: it has named tuples or datasets. Declare it (`element_spec`).");
+      " cannot know the type of the elements without data, and the other ranks cannot send it, because it "
+      "has named tuples or datasets. Declare it (`element_spec`).");
 }
 
 }  // namespace
@@ -141,11 +141,10 @@ Handshake describe_handshake(const Distribution& distribution, const EpochPositi
   if (distribution.node) add("batch size", std::to_string(assignment.batch));
   // Under OFF each rank may have data of its own.
   if (distribution.node && policy != AutoShardPolicy::kOff) {
-    // Before the pipeline, because it has an answer of its own: this rank was given its share of the data
-    // only.
+    // Before the pipeline, because a difference has advice of its own: a rank got only its share of the data.
     add("length", std::to_string(distribution.cardinality));
     add("pipeline", pipeline_identity(distribution.node).str());
-    // Files that only one rank reads need not be readable here.
+    // Files that only another rank reads need not be readable here.
     if (policy != AutoShardPolicy::kFile) add("content", content_probe(distribution.node));
   }
   add(kType, distribution.spec ? type_text(*distribution.spec) : kUnknown);
@@ -156,7 +155,7 @@ Handshake describe_handshake(const Distribution& distribution, const EpochPositi
   add("on_error", distribution.skips() ? "\"skip\"" : "\"raise\"");
   add("epoch", std::to_string(at.epoch));
   add("seed", seed_given ? std::to_string(at.seed) : "none");
-  // Ranks that read streams of their own stand at rows of their own.
+  // Ranks that read streams of their own are at different rows.
   add("position", "step " + std::to_string(position.step) +
                       (distribution.one_stream() ? ", row " + std::to_string(position.row) : ""));
   return handshake;

@@ -29,17 +29,17 @@ using Seconds = std::chrono::duration<double>;
 constexpr const char* kGone = "gone";
 constexpr std::int64_t kNoStep = -1;
 constexpr std::chrono::seconds kHeardWithin{10};
-/// Signs of life within a timeout: some may be late on a busy machine.
+/// Heartbeats within a timeout: several, because some may be late on a busy machine.
 constexpr double kSignsWithinTimeout = 4;
-/// More often than this nobody gives signs of life, however short the timeout.
+/// The shortest interval between heartbeats, however short the timeout.
 constexpr std::chrono::milliseconds kShortestInterval{10};
-/// Missed ones after which a rank is silent, if that is longer than the timeout.
+/// Missed heartbeats after which a rank has failed, if that takes longer than the timeout.
 constexpr double kMissedSigns = 3;
 
 constexpr const char* kPulse = "heartbeat";
 std::string heartbeat_key(int rank) { return std::string(kPulse) + "/" + std::to_string(rank); }
 
-/// A sign of life.
+/// A heartbeat.
 struct Pulse {
   std::int64_t number = 0;
   Seconds next{};        // the following one comes within this time
@@ -67,7 +67,7 @@ PeerNews::Leaving read_leaving(const std::string& text) {
   return {std::stoi(text.substr(0, space)), std::stoll(text.substr(space + 1))};
 }
 
-/// Tenths where seconds would say too little.
+/// `time` in seconds; below two seconds with one decimal place.
 std::string text_of(Seconds time) {
   std::ostringstream text;
   text << (time < std::chrono::seconds{2} ? std::round(10 * time.count()) / 10 : std::round(time.count()));
@@ -81,11 +81,11 @@ struct Watched {
   std::string key;
   Seconds timeout;
   PeerNews news;
-  // A step takes no lock and asks no clock: the thread that reads the news looks at the counter, too.
+  // A step takes no lock and reads no clock: the monitor's thread reads the counter and notes the time.
   std::atomic<bool> has_news{false};
   std::atomic<std::int64_t> step{kNoStep};  // the last one taken
   std::int64_t seen_step = kNoStep;
-  std::optional<std::chrono::steady_clock::time_point> left_at;  // when that was heard
+  std::optional<std::chrono::steady_clock::time_point> left_at;  // when this rank learned of `news.left`
   bool warned = false;
 
   std::string failed_key() const { return key + "/failed"; }
@@ -106,7 +106,7 @@ struct Activity {
   }
 };
 
-/// What the thread and the iterators share; `mutex` guards all of it, the news and `seen_step` too.
+/// What the monitor's thread and the iterators share. `mutex` guards all of it, also `news` and `seen_step`.
 struct MonitoredIterators {
   std::mutex mutex;
   Activity activity;
@@ -126,19 +126,19 @@ struct MonitoredIterators {
     return all;
   }
 
-  /// The least patient iterator's. REQUIRES: the mutex is held.
+  /// The shortest timeout of all iterators. REQUIRES: the mutex is held.
   Seconds shortest_timeout() const {
     Seconds shortest = Seconds::max();
     for (const auto& watched : all) shortest = std::min(shortest, watched->timeout);
     return shortest;
   }
-  /// From one sign of life to the next, at most `longest`. REQUIRES: the mutex is held.
+  /// The time between two heartbeats, at most `longest`. REQUIRES: the mutex is held.
   Seconds interval(Seconds longest) const {
     return std::min(longest, std::max<Seconds>(shortest_timeout() / kSignsWithinTimeout, kShortestInterval));
   }
 };
 
-/// A failure that nobody can be told is found out by every rank itself, by the silence of the store.
+/// Sets `text` under `key` unless there is one. Ignores errors: every rank detects a lost store by itself.
 void tell(KeyValueStore& kv_store, const std::string& key, const std::string& text) noexcept {
   const BriefWait brief;
   try {
@@ -158,7 +158,7 @@ class Handle final : public MonitoredIterator {
         watched_(std::move(watched)) {
     const std::lock_guard lock((*list_)->mutex);
     (*list_)->all.push_back(watched_);
-    // It may want signs of life more often than others do.
+    // A short timeout needs heartbeats more often.
     (*list_)->changed.notify_all();
   }
   ~Handle() override {
@@ -190,7 +190,7 @@ class Handle final : public MonitoredIterator {
  private:
   KeyValueStorePtr kv_store_;
   std::shared_ptr<ProcessOwned<MonitoredIterators>> list_;
-  std::shared_ptr<HeartbeatMonitor> watch_;  // whose thread reads for this one
+  std::shared_ptr<HeartbeatMonitor> watch_;  // keeps the thread alive
   std::shared_ptr<Watched> watched_;
 };
 
@@ -218,12 +218,12 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
 
   std::string activity(int rank) override {
     const auto heartbeat = kv_store_->multi_get({heartbeat_key(rank)});
-    if (!heartbeat) return "has given no sign of life yet";
+    if (!heartbeat) return "has sent no heartbeat yet";
     return heartbeat->front() == kGone ? "has gone" : Pulse::decode(heartbeat->front()).activity;
   }
 
  private:
-  /// Ends the wait for a store that does not answer when nobody needs the watch any more.
+  /// Thrown to end the wait for a store that does not answer when the monitor is destroyed.
   struct Stopped {};
 
   void run() noexcept {
@@ -242,7 +242,7 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
     try {
       kv_store_->set(heartbeat_key(kv_store_->rank()), kGone);
     } catch (const std::exception&) {
-      return;  // without a store there is nobody to tell
+      return;  // the store is lost, so no rank can be told
     }
     leave_texts(*kv_store_, kPulse, keys_of_all(kPulse, kv_store_->size()));
   }
@@ -278,7 +278,7 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
       trouble = error.what();
     }
     if (trouble.empty()) return store_liveness_.ends();
-    // No call to the store lasts longer than the shortest timeout.
+    // No call of the store takes longer than the shortest timeout.
     store_liveness_.goes_on(shortest_timeout);
     blame(store_liveness_.length(), Seconds{}, "the store could not be reached for", trouble);
   }
@@ -290,14 +290,14 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
     for (const auto& watched : (*list_)->snapshot()) read_news(*watched);
   }
 
-  /// For the next rank's sign of life.
+  /// Checks for a heartbeat of the next rank.
   void listen(Seconds slept_at_most) {
     const auto heartbeat = kv_store_->multi_get({heartbeat_key(next_)});
     if (!heartbeat || heartbeat->front() == kGone) return next_liveness_.ends();
     if (std::exchange(heard_, heartbeat->front()) != heartbeat->front()) return next_liveness_.ends();
     next_liveness_.goes_on(slept_at_most);
     blame(next_liveness_.length(), kMissedSigns * Pulse::decode(heard_).next,
-          "rank " + std::to_string(next_) + " gave no sign of life for", "");
+          "rank " + std::to_string(next_) + " sent no heartbeat for", "");
   }
 
   std::string own_activity() {
@@ -316,19 +316,19 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
     if (left) warn_if_unheard(watched);
   }
 
-  /// A rank that does not ask for its next step cannot be told that a peer has left: it may wait for that
-  /// peer in a collective of the user's.
+  /// Warns the user of a rank that does not request its next step, which would throw that a peer has left: it
+  /// may wait for that peer in a collective of the user's.
   void warn_if_unheard(Watched& watched) {
     const auto now = std::chrono::steady_clock::now();
     if (!watched.left_at) watched.left_at = now;
     if (now - *watched.left_at < kHeardWithin || std::exchange(watched.warned, true)) return;
     TORCH_WARN("DistributedIterator: rank ", watched.news.left->rank, " left its loop after ",
                watched.news.left->step, " steps. Rank ", kv_store_->rank(),
-               " has not asked for a step since; where it waits in a collective for rank ",
-               watched.news.left->rank, ", that will not come.");
+               " has not asked for a step since; if it waits in a collective for rank ",
+               watched.news.left->rank, ", that rank will not join it.");
   }
 
-  /// Fails the iterators whose timeout is over; none before `least`.
+  /// Fails the iterators whose timeout is shorter than `silence`; none if `silence` is shorter than `least`.
   void blame(Seconds silence, Seconds least, const std::string& what, const std::string& why) {
     for (const auto& watched : (*list_)->snapshot()) {
       if (silence < std::max(watched->timeout, least)) continue;
@@ -345,7 +345,7 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
 
   KeyValueStorePtr kv_store_;
   Seconds longest_;
-  Seconds interval_ = longest_;  // of this rank's signs of life
+  Seconds interval_ = longest_;  // of this rank's heartbeats
   int next_;
   std::int64_t heartbeat_ = 0;
   std::string heard_;

@@ -11,53 +11,56 @@
 
 namespace torch_distinput {
 
-/// What a peer said about itself, or what was found out about it.
+/// What is known about the peers of an iterator: what they reported or what was detected.
 struct PeerNews {
-  /// A rank that left its loop, and the steps it had taken by then.
+  /// A rank that left its loop, and the number of steps that it had taken.
   struct Leaving {
     int rank;
     std::int64_t step;
   };
 
-  std::string failure;          ///< names the rank and what happened; empty: nothing did
+  std::string failure;          ///< names the rank and what happened; empty: no failure
   std::optional<Leaving> left;  ///< the first rank that left
 };
 
-/// One opened iterator, whose peers are those that opened theirs under the same key. It is watched while this
-/// lives. Any thread may call.
+/// One opened iterator. Its peers are the iterators of other ranks under the same key, which are monitored
+/// while this object lives. Safe from any thread.
 class MonitoredIterator {
  public:
   virtual ~MonitoredIterator() = default;
-  /// What is known by now; asks nobody.
+  /// What is known now; does not call the store.
   virtual PeerNews news() const = 0;
-  /// Tells the peers that this rank failed. The first failure of an iterator counts.
+  /// Reports to the peers that this rank failed. The first failure of an iterator counts.
   virtual void fail(const std::string& message) noexcept = 0;
-  /// Tells the peers that this rank takes no step after the first `step` ones.
+  /// Reports to the peers that this rank takes no step after the first `step` ones.
   virtual void leave(std::int64_t step) noexcept = 0;
-  /// This rank took step `step`: what `HeartbeatMonitor::activity` tells the others about it.
+  /// Records that this rank took step `step`, for `HeartbeatMonitor::activity` on other ranks.
   virtual void took(std::int64_t step) noexcept = 0;
-  /// This rank is done with the iterator: when all are, nothing of it stays on the store. Once; nothing else
-  /// is called afterwards.
+  /// Ends this rank's use of the iterator. When all ranks have called it, the store has no keys of the
+  /// iterator left. REQUIRES: it is called once, as the last call.
   virtual void end() noexcept = 0;
 };
 
-/// Looks after the peers of a group: a thread says once an interval that this process lives, several times
-/// within the shortest timeout, and reads what the others have to say. Each sign of life says by when the
-/// next one comes, so that no rank expects more of another than that promised. It listens for the next rank's
-/// sign of life only, so that the store has a few calls for each rank, whatever the size of the group. Any
-/// thread may call.
+/// Monitors the peers of a group: a thread sends a heartbeat once in an interval, several times within the
+/// shortest timeout, and reads what the peers report. Each heartbeat contains the time within which the next
+/// one follows, so that no rank expects more of another than that rank promised. Each rank checks the
+/// heartbeats of the next rank only, so the store has a few calls for each rank, whatever the size of the
+/// group. Safe from any thread.
 class HeartbeatMonitor {
  public:
   virtual ~HeartbeatMonitor() = default;
-  /// `timeout`: silence of a peer or of the store that is a failure.
+  /// Monitors an iterator. `timeout`: how long a peer may send no heartbeat, or the store may not answer,
+  /// before that is a failure.
   virtual std::unique_ptr<MonitoredIterator> watch(const std::string& key,
                                                    std::chrono::duration<double> timeout) = 0;
-  /// What `rank` did last, as it said with its last sign of life: `took step 17 of dataset/0/1 31 s ago`.
+  /// What `rank` did last, from its last heartbeat, such as `took step 17 of dataset/0/1 31 s ago`. Throws as
+  /// KeyValueStore does.
   virtual std::string activity(int rank) = 0;
 };
 
-/// Starts the thread. `interval`: between two signs of life, unless a timeout asks for more. It ends with the
-/// last owner, and then tells the peers that this rank has gone on purpose.
+/// Starts a monitor and its thread. `interval`: between two heartbeats, unless a timeout needs more of them.
+/// The thread ends with the last owner of the monitor; it then reports to the peers that this rank has left
+/// on purpose.
 std::shared_ptr<HeartbeatMonitor> start_heartbeat_monitor(KeyValueStorePtr kv_store,
                                                           std::chrono::milliseconds interval);
 

@@ -6,19 +6,22 @@
 
 namespace torch_distinput {
 
-/// How long nothing was heard, counted by one's own looks: time in which this process did not run (stopped,
-/// suspended) is not held against others.
+/// Measures how long a peer or the store has been silent. It adds up the times between its own checks, each
+/// with an upper bound, so that time in which this process did not run (stopped, suspended) does not count.
+/// One thread at a time.
 class LivenessTimer {
  public:
   using Seconds = std::chrono::duration<double>;
 
-  /// Something was heard just now.
+  /// Ends the silence: there was an answer at this check.
   void ends() { start_over(Seconds{}); }
-  /// Nothing was heard since the last call here, which cannot have been longer ago than `most`.
+  /// Adds the time since the last check, at most `most`: there was no answer at this check.
   void goes_on(Seconds most) { start_over(for_ + std::min<Seconds>(Clock::now() - last_look_, most)); }
-  /// The same, unless something was heard last: what nobody listened for is no silence.
+  /// As `goes_on`, but only if the last check found silence; otherwise as `ends`, because the time in which
+  /// nothing was checked is no silence.
   void goes_on_if_begun(Seconds most) { for_ > Seconds{} ? goes_on(most) : ends(); }
 
+  /// The length of the silence.
   Seconds length() const { return for_; }
 
  private:

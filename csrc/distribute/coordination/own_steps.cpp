@@ -43,7 +43,7 @@ BuiltStep OwnSteps::empty(const Round::Step& agreed) {
   return agree(std::move(step), agreed);
 }
 
-/// Remembers what steps after the end may depend on. `from`: the place before `own`.
+/// Remembers what steps after the end may depend on. `from`: the position before `own`.
 void OwnSteps::see(const BuiltStep& own, const std::shared_ptr<const Start>& from) {
   const RowAssignment& assignment = distribution_->assignment;
   first_part_ = (from->position.split.part + assignment.width) % assignment.splitter->parts();
@@ -58,7 +58,7 @@ void OwnSteps::see(const BuiltStep& own, const std::shared_ptr<const Start>& fro
     if (own.parts[replica].rows().value_or(0) > 0) seen_[replica] = {own.parts[replica], from};
 }
 
-/// Goes to `at_` from where it was saved to see from.
+/// Reads the steps from `at_.seen_from` to `at_` again.
 void OwnSteps::see_again(const IterContext& context) {
   auto from = at_.seen_from;
   first_part_ = from->position.split.part;
@@ -72,7 +72,7 @@ void OwnSteps::see_again(const IterContext& context) {
   for (std::int64_t step = from->position.step; step < at_.position.step; ++step) pass_empty();
 }
 
-/// Goes one step on after the end; which of its parts the stream would have had, without rows.
+/// Advances by one step after the end. Returns which of its parts the stream would have had, without rows.
 std::vector<bool> OwnSteps::pass_empty() {
   const RowAssignment& assignment = distribution_->assignment;
   first_part_ = (first_part_ + assignment.width) % assignment.splitter->parts();
@@ -84,7 +84,7 @@ std::vector<bool> OwnSteps::pass_empty() {
   return present;
 }
 
-/// From where the stream's steps tell what those after its end depend on.
+/// The position from which the stream's steps must be read again, because steps after its end depend on them.
 std::shared_ptr<const Start> OwnSteps::seen_from() const {
   if (!pads_ && !has_left_out_) return nullptr;
   std::shared_ptr<const Start> first = last_from_;
@@ -93,7 +93,7 @@ std::shared_ptr<const Start> OwnSteps::seen_from() const {
   return first;
 }
 
-/// Whether replicas go without rows in some full steps: the last of its own may then lie steps before the
+/// Whether replicas have no rows in some full steps, so that their last row may be several steps before the
 /// end.
 bool OwnSteps::some_share_is_empty() const {
   if (!pads_ || batch_ <= 0) return false;
@@ -112,7 +112,7 @@ std::int64_t OwnSteps::full_rows(std::size_t replica) const {
 
 BuiltStep OwnSteps::agree(BuiltStep step, const Round::Step& agreed) {
   at_ = step.after;
-  // What only this rank knows must not end the loop here alone: another rank would wait for it.
+  // The agreed values, because a loop that ends on this rank alone makes other ranks wait.
   step.complete = agreed.complete;
   step.last = agreed.last;
   step.last_complete = agreed.last_complete;

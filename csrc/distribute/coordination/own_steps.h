@@ -14,25 +14,25 @@
 
 namespace torch_distinput {
 
-/// Turns what a rank's own stream made into the steps of all ranks: with the counts that were agreed on, and
-/// steps without rows where the stream has ended.
+/// Turns the steps of a rank's own stream into the steps that all ranks take: with the counts that they
+/// agreed on, and with steps without rows after the stream has ended. One thread at a time.
 class OwnSteps {
  public:
-  /// `row_start`: rows of the epoch before `start`, over all ranks. Where the steps to come may depend on
-  /// those before `start`, reads these again, in `context`.
+  /// `row_start`: rows of the epoch before `start`, over all ranks. If `start.seen_from` is set, reads the
+  /// steps between it and `start` again, in `context`.
   OwnSteps(DistributionPtr distribution, const IterContext& context, const Start& start,
            std::int64_t row_start);
 
-  /// The next step, of which this rank's stream made `own`.
+  /// The next step, for which this rank's stream made `own`.
   BuiltStep complete(BuiltStep own, const Round::Step& agreed);
   /// The next step, after the end of this rank's stream.
   BuiltStep empty(const Round::Step& agreed);
 
  private:
-  /// What is remembered of each local replica, for the tail `padded`.
+  /// What `Tail::kPadded` needs to know of a local replica.
   struct Seen {
     std::optional<Element> part;        // the last one that had rows
-    std::shared_ptr<const Start> from;  // the place before its step
+    std::shared_ptr<const Start> from;  // the position before its step
   };
 
   void see(const BuiltStep& own, const std::shared_ptr<const Start>& from);
@@ -46,13 +46,15 @@ class OwnSteps {
   DistributionPtr distribution_;
   Start at_;                 // after the step last handed out
   std::int64_t row_start_;   // of the next step
-  std::int64_t first_part_;  // the part of the round with which the next step begins
+  std::int64_t first_part_;  // index in the splitter's round of the next step's first part
   std::int64_t batch_;       // rows of a full batch, or -1
   bool pads_;                // the steps after the end repeat rows
   std::vector<Seen> seen_;
-  std::shared_ptr<const Start> last_from_;  // the place before the stream's last step, or where it was opened
-  std::deque<std::vector<bool>> left_out_;  // own steps without rows after the last, which others may fill
-  bool has_left_out_ = false;               // there were some
+  std::shared_ptr<const Start>
+      last_from_;  // the position before the stream's last step, or where it was opened
+  std::deque<std::vector<bool>>
+      left_out_;               // own steps without rows after the last, if other ranks have rows there
+  bool has_left_out_ = false;  // there were some
 };
 
 }  // namespace torch_distinput

@@ -36,7 +36,7 @@ void throw_if_left(const PeerNews& news, std::int64_t step) {
   if (!news.left || step < news.left->step) return;
   throw PeerError("DistributedIterator: rank " + std::to_string(news.left->rank) + " left its loop after " +
                   std::to_string(news.left->step) + " steps, but this rank goes on to step " +
-                  std::to_string(step) + ". Every rank has to take the same number of steps.");
+                  std::to_string(step) + ". Every rank must take the same number of steps.");
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ std::vector<Handshake> PeerLink::agree(const Handshake& mine) {
     for (const auto& text : exchange_all(peers.kv_store(), open_key(), mine.encode(), wait_options))
       handshakes.push_back(Handshake::decode(text));
   } catch (const DistributedDatasetError& error) {
-    // Those that come later find this rank's handshake, but not this rank.
+    // A rank that comes later finds this rank's handshake, so it must also learn that this rank has failed.
     watched->fail(error.what_without_backtrace());
     watched->end();
     give_up(peers.kv_store(), open_key());
@@ -125,7 +125,7 @@ void PeerLink::fail_unopened(const std::exception_ptr& error) {
     peers.expect_answers_within(timeout_);
     peers.meet({"DistributedDataset", std::min(timeout_, kTellWithin)});
   } catch (const DistributedDatasetError&) {
-    return end();  // who does not come is not told
+    return end();  // ranks that did not come are not told of the error
   } catch (...) {
     end();
     throw;

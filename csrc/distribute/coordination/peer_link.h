@@ -16,12 +16,12 @@
 
 namespace torch_distinput {
 
-/// The keys of a dataset's iterators, one for each handshake, in the order of the handshakes. Any thread may
-/// call.
+/// The keys of a dataset's iterators, one for each handshake, in their order. Safe from any thread.
 class HandshakeKeys {
  public:
   explicit HandshakeKeys(PeersPtr peers) : peers_(std::move(peers)) {}
   const PeersPtr& peers() const noexcept { return peers_; }
+  /// The key of the next handshake. REQUIRES: `peers()->meet` has returned.
   std::string next();
 
  private:
@@ -31,29 +31,30 @@ class HandshakeKeys {
   std::int64_t handshakes_ = 0;
 };
 
-/// What every rank finds out by itself or has agreed on: there is nothing to tell the others.
+/// An error that every rank detects by itself or that the ranks agreed on, so that no rank reports it.
 class PeerError : public DistributedDatasetError {
  public:
   using DistributedDatasetError::DistributedDatasetError;
 };
 
-/// What `error` says, for other processes.
+/// The message of `error`, for other processes.
 std::string message_of(const std::exception_ptr& error);
 
-/// The rounds of one opened iterator, whose peers may fail, fall silent or leave meanwhile. A thread of its
-/// own may use it, also after the link that made it was closed.
+/// The rounds of one opened iterator, whose peers may fail, stop or leave meanwhile. May be used by a thread
+/// other than the PeerLink's, also after the link was closed. One thread at a time, except for `rank` and
+/// `check`.
 class PeerRounds {
  public:
   PeerRounds(PeersPtr peers, std::shared_ptr<MonitoredIterator> watched, std::unique_ptr<AllGather> rounds);
 
   int rank() const noexcept { return peers_->rank(); }
-  /// Throws PeerError if a rank is known to have failed, fallen silent or left before step `step`, which this
-  /// rank is about to take.
+  /// Throws PeerError if a rank is known to have failed, to send no heartbeats, or to have left before step
+  /// `step`, which this rank is about to take.
   void check(std::int64_t step) const;
-  /// Says `text` in the next round and returns what all ranks said. A rank may take its time: only one that
-  /// failed, fell silent or left before `step`, the first that this round is about, ends the wait with
-  /// PeerError. `check` is called now and then and ends it by throwing; `urgent`: whether the
-  /// consumer waits. After an interrupt the next call goes on with the same round.
+  /// Sends `text` in the next round and returns the texts of all ranks. There is no timeout for slow ranks:
+  /// only one for which `check(step)` throws ends the wait. `step`: the first step of this round. `check` is
+  /// called repeatedly and ends the wait by throwing; `urgent`: whether the consumer waits. After an
+  /// interrupt the next call continues the same round.
   std::vector<std::string> run(const std::string& text, std::int64_t step, const std::function<void()>& check,
                                const std::function<bool()>& urgent);
 
@@ -63,32 +64,35 @@ class PeerRounds {
   std::unique_ptr<AllGather> rounds_;
 };
 
-/// What binds an iterator to those of the other ranks. One thread at a time.
+/// Connects an iterator with those of the other ranks. One thread at a time.
 class PeerLink {
  public:
+  /// `peer_timeout`: seconds to wait for peers, for their heartbeats and for the store.
   PeerLink(std::shared_ptr<HandshakeKeys> keys, double peer_timeout);
 
+  /// Whether `agree` has returned and the iterator has not ended since.
   bool open() const noexcept { return watched_ != nullptr; }
-  /// Waits for the handshakes of all ranks and returns them; throws DistributedDatasetError where they differ
-  /// or one is missing for longer than the timeout. May be called again after an interrupt.
+  /// Waits for the handshakes of all ranks and returns them, by rank. Throws DistributedDatasetError if they
+  /// differ or one is missing after the timeout. May be called again after an interrupt.
   std::vector<Handshake> agree(const Handshake& mine);
-  /// The rounds of this iterator, which every rank makes now; the same again after an interrupt, so that they
-  /// go on where they were. Throws DistributedDatasetError. REQUIRES: it is open.
+  /// The rounds of this iterator. Every rank must call at the same time, once; later calls return the same
+  /// object, so that a round continues after an interrupt. Throws DistributedDatasetError. REQUIRES:
+  /// `open()`, as for the `check` functions and `took`.
   std::shared_ptr<PeerRounds> rounds();
   /// Throws PeerError if a peer is known to have failed.
   void check_alive() const;
   /// Throws PeerError if a peer left before step `step`, which this rank is about to take.
   void check_together(std::int64_t step) const;
-  /// This rank took step `step`.
+  /// Records that this rank took step `step`.
   void took(std::int64_t step) noexcept;
-  /// This rank failed at step `step`: there is no other step before the next handshake.
+  /// Reports that this rank failed at step `step`. The next step needs another handshake.
   void fail(std::int64_t step, const std::exception_ptr& error) noexcept;
-  /// This rank failed before it could open its iterator. Waits a few seconds for peers that have not come
-  /// yet; throws nothing but an interrupt.
+  /// Reports that this rank failed before it opened its iterator. Waits up to 10 s for peers that have not
+  /// come yet. Throws nothing but an interrupt.
   void fail_unopened(const std::exception_ptr& error);
-  /// This rank takes no step after the first `steps` ones; the next one needs another handshake.
+  /// Reports that this rank leaves its loop after `steps` steps. The next step needs another handshake.
   void leave(std::int64_t steps) noexcept;
-  /// This rank took the last step: nobody waits for it.
+  /// Ends the iterator after the last step: no rank waits for this one.
   void end() noexcept;
 
  private:

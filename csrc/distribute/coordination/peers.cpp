@@ -11,7 +11,7 @@ template <class Ask>
 auto Peers::at_meeting(Ask ask) -> std::optional<decltype(ask(std::declval<Rendezvous&>()))> {
   std::unique_lock lock(mutex_);
   if (!rendezvous_) return std::nullopt;
-  // Brings the rendezvous back, also where an interrupt ends the question.
+  // Returns the rendezvous, also after an exception of `ask` such as an interrupt.
   struct Taken {
     Peers& peers;
     std::unique_ptr<Rendezvous> rendezvous;

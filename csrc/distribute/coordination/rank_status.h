@@ -7,19 +7,22 @@
 
 namespace torch_distinput {
 
-/// What a rank says in a round of the agreement on the end of uneven streams.
+/// What a rank sends in a round of the agreement on the steps of uneven streams.
 struct RankStatus {
   enum class After { kMore, kEnd, kFailure };
 
-  std::vector<std::int64_t> valid;  ///< of each step that lies ready here: its rows that count
-  After after = After::kMore;       ///< what comes after them
-  std::string failure = {};         ///< for `kFailure`: what happened
-  /// Where the ranks read one stream, each for itself: a hash of its place after each of the steps.
+  std::vector<std::int64_t> valid;  ///< for each step that is ready: its rows that count
+  After after = After::kMore;       ///< what follows these steps: unknown, the end or a failure
+  std::string failure = {};         ///< for `kFailure`: the message
+  /// If all ranks read one stream: a hash of its position after each of the steps.
   std::vector<std::int64_t> places = {};
 
+  /// Number of steps that are ready.
   std::int64_t ready() const { return static_cast<std::int64_t>(valid.size()); }
+  /// Whether the rank is known to have no step `step`, counted from the first that is ready.
   bool ends_by(std::int64_t step) const { return after == After::kEnd && step >= ready(); }
 
+  /// This status as text, for `decode`.
   std::string encode() const;
   /// REQUIRES: made by `encode`.
   static RankStatus decode(const std::string& text);

@@ -10,8 +10,9 @@
 
 namespace torch_distinput {
 
-/// What `make` returns, a step on the way to an iterator that `link` binds to those of other ranks. What it
-/// throws is told to them: they would wait for this rank until their time limit is over, and never hear why.
+/// Returns `make()`, which prepares an iterator that `link` connects with those of other ranks. Reports an
+/// exception of `make`, except an interrupt, to these ranks, which would otherwise wait for this one until
+/// their timeout and not learn why; then throws it.
 template <class Make>
 auto report_failure_to_peers(PeerLink& link, Make make) {
   const InterruptWatch watch;
@@ -23,7 +24,7 @@ auto report_failure_to_peers(PeerLink& link, Make make) {
   }
 }
 
-/// The same for a dataset that is being made. `peers`: null in a single process.
+/// The same for `make` that makes a dataset. `peers`: null in a single process.
 template <class Make>
 auto report_failure_to_peers(const PeersPtr& peers, double peer_timeout, Make make) {
   if (!peers) return make();

@@ -11,7 +11,7 @@ using After = RankStatus::After;
 
 bool has_ended(const RankStatus& text) { return text.after == After::kEnd; }
 
-/// Steps that every rank can take, or has no need to.
+/// Number of steps that every rank has ready. Ranks that have ended may lack theirs, unless `until_first`.
 std::int64_t count_released(const std::vector<RankStatus>& texts, bool until_first) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   std::int64_t most = 0;
@@ -37,8 +37,7 @@ Round::Step decide_step(const std::vector<RankStatus>& texts, std::int64_t step,
   return decided;
 }
 
-/// The first rank that stands elsewhere after step `step` than rank 0, or has no such step of the one
-/// stream.
+/// The first rank whose position after step `step` of the one stream differs from rank 0's, if any does.
 std::optional<int> find_apart(const std::vector<RankStatus>& texts, std::int64_t step) {
   const auto place = [&](const RankStatus& text) {
     const auto at = static_cast<std::size_t>(step);
@@ -69,8 +68,8 @@ Round decide_round(const std::vector<RankStatus>& texts, bool until_first) {
   const auto fails = [&](const RankStatus& text) {
     return text.after == After::kFailure && text.ready() == released;
   };
-  // Where the first end ends the epoch, a rank that has not told what comes next may still end before the
-  // failure is due: what happens must not hang on who is quick to tell.
+  // With `until_first`, a rank that has not yet reported what follows may still end the epoch before the
+  // failure. The result must not depend on which rank reports first, so the failure waits for all reports.
   const auto tells = [&](const RankStatus& text) {
     return text.ready() > released || text.after != After::kMore;
   };

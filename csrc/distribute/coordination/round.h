@@ -9,24 +9,26 @@
 
 namespace torch_distinput {
 
-/// What a round decides: the same on every rank.
+/// The result of a round, the same on every rank.
 struct Round {
+  /// A released step.
   struct Step {
-    std::int64_t global_valid = 0;
-    bool complete = true;        ///< no rank is without a step of its own
-    bool last = false;           ///< no step follows
-    bool last_complete = false;  ///< no complete step follows
+    std::int64_t global_valid = 0;  ///< rows that count, over all ranks
+    bool complete = true;           ///< every rank has a step of its own
+    bool last = false;              ///< no step follows
+    bool last_complete = false;     ///< no complete step follows
   };
   std::vector<Step> released;
   bool ended = false;         ///< no step follows those released
-  std::optional<int> failed;  ///< a rank that fails the step after those released
-  bool apart = false;         ///< it fails because it stands elsewhere in the one stream than rank 0
+  std::optional<int> failed;  ///< the rank that fails at the step after those released
+  bool apart = false;         ///< it fails because its position in the one stream differs from rank 0's
 };
 
-/// Releases as many steps as every rank that goes on has ready, so that each released step exists everywhere;
-/// ranks that have ended take part with empty ones. When all have ended the rest is released at once.
-/// `until_first`: the first rank that ends ends the epoch. Where ranks read one stream and come apart, the
-/// step fails at which they do. `texts`: one of each rank.
+/// Decides a round from `texts`, the statuses of all ranks, by rank. It releases as many steps as every rank
+/// that has not ended has ready, so that each released step exists on every rank; ranks that have ended take
+/// part with empty steps. When all have ended, all remaining steps are released. `until_first`: the epoch
+/// ends when the first rank ends. If all ranks read one stream, a step after which their positions differ
+/// fails.
 Round decide_round(const std::vector<RankStatus>& texts, bool until_first);
 
 }  // namespace torch_distinput

@@ -24,7 +24,7 @@ bool means_something_elsewhere(const ElementSpec& spec) {
          std::none_of(spec.leaves.begin(), spec.leaves.end(), nested);
 }
 
-/// Numbers and strings, each after a space; strings behind their length.
+/// Writes numbers, and strings after their length, separated by spaces.
 class Writer {
  public:
   void number(std::int64_t value) { text_ << value << ' '; }
@@ -129,7 +129,7 @@ bool lacks_dims(const TensorSpec& spec) {
   return spec.expected.empty() && !known;
 }
 
-/// Dims that fit `spec`, as the lowest rank saw them for leaf `index`; empty: nobody did.
+/// The dims that the lowest rank saw for leaf `index` and that fit `spec`; empty if no rank saw any.
 Dims find_dims(const TensorSpec& spec, std::size_t index, const std::vector<SpecPtr>& of_ranks) {
   for (const SpecPtr& other : of_ranks) {
     if (!other || index >= other->leaves.size()) continue;

@@ -8,15 +8,17 @@
 
 namespace torch_distinput {
 
-/// `spec` as text for other processes, with the dims that probes saw. "" for null, and for what means nothing
-/// elsewhere: the classes of named tuples and nested datasets are those of this process.
+/// `spec` as text for other processes, with the dims that probes saw. "" for null and for specs that are
+/// valid in this process only: those with named tuples, whose classes are this process's, or with nested
+/// datasets.
 std::string encode_spec(const SpecPtr& spec);
 
-/// REQUIRES: made by `encode_spec`. Null for "".
+/// The spec in `text`; null for "". REQUIRES: `text` is of `encode_spec`.
 SpecPtr decode_spec(const std::string& text);
 
-/// `own`, and what it lacks as the lowest rank has it that knows it: the whole spec, or the dims that a probe
-/// saw where the declared ones are unknown. `of_ranks`: what each rank knows. Null where nobody knows.
+/// `own`, completed from `of_ranks`, the specs that the ranks sent, by rank. The lowest rank that knows it
+/// provides what `own` lacks: the whole spec, or the dims that a probe saw where declared dims are unknown.
+/// Null if no rank knows the spec.
 SpecPtr complete_spec(const SpecPtr& own, const std::vector<SpecPtr>& of_ranks);
 
 }  // namespace torch_distinput

@@ -12,7 +12,7 @@
 namespace torch_distinput {
 namespace {
 
-/// The first op, from the source on, that runs code of the user's; null: there is none.
+/// The first op, from the source on, that runs users' code; null if there is none.
 const Node* users_code(const Node& node) {
   for (const NodePtr& input : node.inputs()) {
     if (const Node* const found = users_code(*input)) return found;
@@ -33,26 +33,26 @@ StepsAhead::StepsAhead(const Distribution& distribution) {
   const std::int64_t buffer = distribution.input.per_replica_buffer_size;
   if (distribution.options.prefetch) {
     least_ = std::min(*distribution.options.prefetch, Agreement::kMaxAhead);
-    why_ = "as `prefetch` says";
+    why_ = "set by `prefetch`";
     return;
   }
   least_ = buffer == 0 ? 0 : std::min(1 + 2 * buffer, Agreement::kMaxAhead);
   const std::string most = std::to_string(Agreement::kMaxAhead);
   if (buffer == 0) {
-    why_ = "as `per_replica_buffer_size` is 0; `prefetch=" + most + "` makes it one for " +
+    why_ = "because `per_replica_buffer_size` is 0; `prefetch=" + most + "` makes it one for " +
            std::to_string(Agreement::kMaxAhead / 2);
   } else if (const Node* const code = users_code(distribution)) {
-    why_ = "as " + code->describe() + " would run early; `prefetch=" + most +
-           "` lets it, and makes it one for " + std::to_string(Agreement::kMaxAhead / 2);
+    why_ = "because " + code->describe() + " would run early; `prefetch=" + most +
+           "` allows that and makes it one for " + std::to_string(Agreement::kMaxAhead / 2);
   } else {
     bytes_ = prefetch_bytes(distribution.options);
-    why_ = "fewer where they take more than " + std::to_string(bytes_) + " bytes (`prefetch_bytes`)";
+    why_ = "fewer if they take more than " + std::to_string(bytes_) + " bytes (`prefetch_bytes`)";
   }
 }
 
 std::int64_t StepsAhead::beside(std::int64_t steps, std::int64_t bytes) const {
   if (bytes_ == 0) return least_;
-  // Written so that nothing overflows: bytes_ / (bytes / steps).
+  // bytes_ / (bytes / steps), in floating point so that nothing overflows.
   const double room = static_cast<double>(bytes_) / static_cast<double>(std::max<std::int64_t>(bytes, 1)) *
                       static_cast<double>(steps);
   return std::clamp(static_cast<std::int64_t>(std::min<double>(room, Agreement::kMaxAhead)), least_,

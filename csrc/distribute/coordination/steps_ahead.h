@@ -8,26 +8,26 @@
 
 namespace torch_distinput {
 
-/// How many steps a rank makes before they are asked for, where ranks agree on steps: the more, the fewer
+/// How many steps a rank makes before they are requested, if ranks agree on steps. More steps need fewer
 /// rounds.
 ///
-/// The option `prefetch` says it; else 1 + 2k for `per_replica_buffer_size` k, and none for 0. Where no code
-/// of the user's would run early, it is more: as many as `prefetch_bytes` has room for, at most
-/// `Agreement::kMaxAhead`.
+/// The option `prefetch` sets the number. Without it, the number is 1 + 2k for `per_replica_buffer_size` k,
+/// and 0 for k = 0. If no users' code would run early, it is larger: as many steps as fit into
+/// `prefetch_bytes`, at most `Agreement::kMaxAhead`. Immutable; safe from any thread.
 class StepsAhead {
  public:
   explicit StepsAhead(const Distribution& distribution);
 
-  /// Before any step is there; 0: each is made when it is asked for.
+  /// The number before any step is made; 0: each step is made when it is requested.
   std::int64_t at_first() const { return least_; }
-  /// Where `steps` steps of `bytes` bytes lie ready: steps differ, so that those that are there decide.
+  /// The number when `steps` steps of `bytes` bytes in all are ready, from which it estimates further steps.
   std::int64_t beside(std::int64_t steps, std::int64_t bytes) const;
-  /// For `explain`: how many, why, and what else could be asked for.
+  /// For `explain()`: the number, why, and which option changes it.
   std::string describe() const;
 
  private:
   std::int64_t least_;
-  std::int64_t bytes_ = 0;  // that may lie ready; 0: `least_` is all
+  std::int64_t bytes_ = 0;  // that may be ready; 0: `least_` holds
   std::string why_;
 };
 

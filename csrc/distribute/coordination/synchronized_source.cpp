@@ -27,7 +27,7 @@
 namespace torch_distinput {
 namespace {
 
-/// The stream's place after `step`, and what it saw in it.
+/// A hash of the stream's position after `step` and of the step's rows that count.
 std::int64_t place_after(const BuiltStep& step) {
   const std::string seen = step.after.upstream->state.str() + " " + std::to_string(step.info.global_valid);
   return static_cast<std::int64_t>(hash_of(seen));
@@ -39,7 +39,7 @@ std::int64_t bytes_of(const BuiltStep& step) {
   return bytes;
 }
 
-/// What the reading thread, the thread of the rounds and the consumer share.
+/// What the reading thread, the thread of the rounds and the consumer share. `mutex` guards all of it.
 struct Table {
   explicit Table(Agreement counts) : agreement(std::move(counts)) {}
 
@@ -48,7 +48,7 @@ struct Table {
   std::condition_variable to_say;    // for the thread of the rounds
   std::condition_variable released;  // for the consumer
   Agreement agreement;
-  std::deque<BuiltStep> own;  // released or not, and not handed out
+  std::deque<BuiltStep> own;  // own steps, released or not, that `next` has not returned
   std::int64_t own_bytes = 0;
   std::exception_ptr own_error;  // after them
   std::exception_ptr error;      // after the released steps
@@ -61,9 +61,8 @@ struct Table {
   bool hands_out() const { return agreement.released() > 0 || settled(); }
 };
 
-/// Holds the table while it is changed. Those whom the change concerns are woken once the table is free
-/// again, so that they do not wake up only to wait for it; the others sleep on, which is most of what a tiny
-/// step costs.
+/// Locks the table for a change. The destructor unlocks it first and then wakes the threads that the change
+/// concerns. The others sleep on, because wake-ups are most of the cost of a tiny step.
 class Change {
  public:
   explicit Change(Table& table) : table_(table), lock_(table.mutex) {}
@@ -88,7 +87,7 @@ class SynchronizedStepSource final : public StepSource {
  public:
   using OpenLane = std::function<std::unique_ptr<StepSource>(const Start&)>;
 
-  /// `open`: opens the rank's own stream at a place.
+  /// `open`: opens the rank's own stream at a position.
   SynchronizedStepSource(const DistributionPtr& distribution, OpenLane open, OwnSteps own_steps,
                          const Start& start, std::shared_ptr<PeerRounds> rounds, Counter& counter,
                          StepsAhead ahead)
@@ -163,7 +162,7 @@ class SynchronizedStepSource final : public StepSource {
 
   /// The thread of the rounds.
   void speak() noexcept {
-    // A store that does not answer must not hold up whoever destroys this.
+    // A store that does not answer must not delay the destructor.
     const InterruptScope unless_stopped([this] { throw_if_stopped(); });
     while (true) {
       {
@@ -182,7 +181,7 @@ class SynchronizedStepSource final : public StepSource {
     }
   }
 
-  /// Without threads: whatever is missing to the next step, here and now.
+  /// Without threads: reads own steps and takes part in rounds until a step is released.
   void catch_up() {
     while (table_->agreement.released() == 0 && !table_->settled()) {
       if (table_->agreement.has_room() && table_->own.empty()) read_step();
@@ -190,8 +189,8 @@ class SynchronizedStepSource final : public StepSource {
     }
   }
 
-  /// Makes one own step; false when none follows. An interrupt is thrown: it is no failure of the stream,
-  /// which is then opened again where it was.
+  /// Makes one own step; returns false if none follows. Throws an interrupt, which is no failure of the
+  /// stream; the stream is opened again at the same position if it did not survive the interrupt.
   bool read_step() {
     const InterruptWatch watch;
     std::optional<BuiltStep> step;
@@ -204,7 +203,7 @@ class SynchronizedStepSource final : public StepSource {
       error = std::current_exception();
     }
     if (watch.interrupt()) {
-      // Also where a step came: what looks ahead of it met the interrupt and took it for an error after it.
+      // Also if there is a step: reading ahead met the interrupt and took it for an error after this step.
       interrupted_ = interrupted_ || step.has_value() || !own_->survives_interrupt();
       std::rethrow_exception(watch.interrupt());
     }
@@ -230,13 +229,13 @@ class SynchronizedStepSource final : public StepSource {
     return !ends;
   }
 
-  /// One round: says what lies ready, hears the others, releases.
+  /// Takes part in one round: sends the steps that are ready, receives those of the others, releases steps.
   void hold_round() {
     RankStatus text;
     std::int64_t step = 0;
     {
       const std::lock_guard lock(table_->mutex);
-      // A round that an interrupt broke off goes on with what was said there.
+      // A round that an interrupt ended continues with the status that was sent.
       if (!said_) said_ = table_->agreement.say();
       step = first_step_ + released_;
     }
@@ -265,7 +264,7 @@ class SynchronizedStepSource final : public StepSource {
 
   void settle(const std::exception_ptr& error) { Change(*table_)->error = error; }
 
-  /// The same on every rank; on the one that failed, around its own error.
+  /// The error for the consumer, the same on every rank; on the rank that failed, its own error is nested.
   std::exception_ptr describe(const Agreement::Failure& failure) const {
     const PeerError error("DistributedIterator: rank " + std::to_string(failure.rank) + " failed: at step " +
                           std::to_string(first_step_ + released_) + ": " + failure.message);
@@ -281,7 +280,7 @@ class SynchronizedStepSource final : public StepSource {
     }
   }
 
-  /// Until a step is released, or nothing follows.
+  /// Waits until a step is released or none follows.
   void wait() {
     std::unique_lock lock(table_->mutex);
     if (table_->hands_out()) return;
@@ -291,13 +290,13 @@ class SynchronizedStepSource final : public StepSource {
     table_->wanted = false;
   }
 
-  /// This rank's own source may be what is waited for; then nobody listens to the peers meanwhile.
+  /// Checks the peers too, because no round does so while the consumer waits for this rank's own stream.
   void poll() const {
     if (const auto& check = interrupt_check()) check();
     rounds_->check(next_step_);
   }
 
-  /// What the agreement released of the next step, and the rank's own step there, if it has one.
+  /// The agreed values of the next step, and the rank's own step, if it has one.
   struct Taken {
     Round::Step agreed;
     std::optional<BuiltStep> own;
@@ -323,18 +322,18 @@ class SynchronizedStepSource final : public StepSource {
   OpenLane open_;
   std::unique_ptr<StepSource> own_;
   Start own_at_;              // after the last of them
-  bool interrupted_ = false;  // own_ is not there
+  bool interrupted_ = false;  // own_ must be opened again
 
   std::shared_ptr<PeerRounds> rounds_;
   Counter& counter_;
   std::int64_t first_step_;
-  bool shared_;  // the ranks read one stream, each for itself
+  bool shared_;  // all ranks read one stream, each by itself
   StepsAhead ahead_;
   ProcessOwned<Table> table_;
   Counter waits_;
   // Of the thread that holds the rounds.
   std::int64_t released_ = 0;
-  std::optional<RankStatus> said_;  // in a round that is not over
+  std::optional<RankStatus> said_;  // sent in a round that is not over
   // Of the consumer.
   std::int64_t next_step_ = first_step_;
   OwnSteps own_steps_;

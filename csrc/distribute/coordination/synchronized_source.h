@@ -10,16 +10,15 @@
 
 namespace torch_distinput {
 
-/// Keeps this rank together with others that read streams of their own, which may end at different steps:
-/// hands out the steps of its own stream as far as every rank has one, and empty ones when its own have
-/// ended. Ranks talk in rounds, each about all steps that lie ready; a rank that fails fails them all at the
-/// same step.
-/// Where they read one stream, each for itself, because rows may be skipped, they fail when they come apart.
+/// A source for ranks that read streams of their own, which may end at different steps. It returns a step
+/// when every rank has one, and steps without rows when this rank's stream has ended. Ranks agree in rounds,
+/// each about all steps that are ready. A rank that fails makes all ranks fail at the same step. If all ranks
+/// read one stream, each by itself because rows may be skipped, they fail when their positions differ.
 ///
-/// One thread reads ahead, as far as `StepsAhead` says, and another holds the rounds, before the consumer
-/// needs them. Where nothing is to be read ahead, both happen in the consumer's thread, and each step costs a
-/// round. `rounds` go on where a path before this one left them after an interrupt. `row_start`: rows of the
-/// epoch before `start`, over all ranks.
+/// One thread reads ahead, by `StepsAhead`, and another takes part in rounds before the consumer needs their
+/// steps. Without read-ahead, both happen in the consumer's thread, and each step costs a round. `rounds`: a
+/// round that an interrupt ended in an earlier source continues. `counter`: counts rounds. `row_start`: rows
+/// of the epoch before `start`, over all ranks.
 std::unique_ptr<StepSource> open_synchronized_source(const DistributionPtr& distribution,
                                                      const IterContext& context, const Start& start,
                                                      const DeviceTransferPtr& transfer,

@@ -13,8 +13,7 @@ namespace torch_distinput {
 /// Throws c10::ValueError for leaves without a dim 0, as `require_rows` does.
 std::int64_t infer_batch_size(const Node& node);
 
-/// Whether the elements have at least one leaf and every leaf has rows to assign. True if the spec is not
-/// known.
+/// Whether the elements have leaves and every leaf has rows to assign. True if the spec is not known.
 bool has_rows(const Node& node);
 
 /// Throws c10::ValueError, which names `call`, the leaf and what to do, unless `has_rows(node)`.

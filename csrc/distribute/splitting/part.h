@@ -22,6 +22,7 @@ struct Part {
   std::int64_t piece = 0;
   std::int64_t pieces = 0;
 
+  /// Appends `segment` and counts its rows.
   void add(Segment segment) {
     segments.push_back(segment);
     rows += segment.end - segment.begin;

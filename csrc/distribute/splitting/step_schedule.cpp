@@ -28,8 +28,7 @@ void StepSchedule::learn_batch(RowCounts& counts) {
 }
 
 void StepSchedule::look_ahead(RowCounts& counts) {
-  // Only the next step shows whether a step is the last, and only the one after it whether that one is
-  // dropped.
+  // The next step shows whether a step is the last, and the one after it whether that one is dropped.
   const std::size_t wanted = rules_.tail == Tail::kDrop ? 3 : 2;
   while (settled_ < wanted && !data_ended_) assign(counts);
 }

@@ -33,12 +33,12 @@ struct StepPosition {
 struct PlannedStep {
   std::vector<Part> parts = {};          ///< of all replicas that share the stream
   std::vector<std::int64_t> valid = {};  ///< rows of each part that count
-  std::int64_t global_valid = 0;
-  std::int64_t batch = -1;     ///< rows of a full batch, or -1
-  bool complete = true;        ///< every replica's part was produced or filled
-  bool last = false;           ///< no step follows
-  bool last_complete = false;  ///< no complete step follows
-  /// For the last step: which parts are present in each of the steps without rows after it, which are left
+  std::int64_t global_valid = 0;         ///< sum of `valid`
+  std::int64_t batch = -1;               ///< rows of a full batch, or -1
+  bool complete = true;                  ///< every replica's part was produced or filled
+  bool last = false;                     ///< no step follows
+  bool last_complete = false;            ///< no complete step follows
+  /// For the last step: which parts are present in each step after it, all of which lack rows and are left
   /// out.
   std::vector<std::vector<bool>> left_out = {};
   StepPosition before = {};

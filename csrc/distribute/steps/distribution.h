@@ -33,8 +33,7 @@ struct Distribution {
   /// The states of a run on another number of workers, if this is the rest of the epoch of that run.
   std::optional<State> rest = {};
 
-  /// Whether all workers read one stream and assign its rows by arithmetic; if not, they must agree on its
-  /// end.
+  /// Whether all workers read one stream and assign its rows by arithmetic; if not, they agree on its end.
   bool one_stream() const { return node && assignment.sharding.applied == AutoShardPolicy::kData; }
 
   /// Whether rows that fail are skipped.

@@ -25,6 +25,7 @@ class PlanRows final : public RowCounts {
   std::int64_t rows_before(std::int64_t element) const;
   /// Number of elements, or `kEndless`.
   std::int64_t size() const noexcept { return size_; }
+  /// As given to `make`, as is `plan`.
   bool unbatched() const noexcept { return unbatched_; }
   const PlanPtr& plan() const noexcept { return plan_; }
 

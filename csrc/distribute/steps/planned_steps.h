@@ -18,8 +18,7 @@ class PlannedSteps {
   PlannedSteps(ScheduleRules rules, const StepPosition& start, std::shared_ptr<PlanRows> rows)
       : schedule_(std::move(rules), start), rows_(std::move(rows)) {}
 
-  /// Step `index`, counted from the start of the run; nullopt after the end. REQUIRES: each index is taken
-  /// once.
+  /// Step `index`, counted from the start of the run; nullopt after the end. Take each index once.
   std::optional<PlannedStep> take(std::int64_t index);
 
  private:

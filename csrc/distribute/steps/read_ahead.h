@@ -10,8 +10,7 @@
 namespace torch_distinput {
 
 /// How many steps to build ahead, and in what portions: 1 + 2k for `per_replica_buffer_size` k, more for tiny
-/// steps of native plans, fewer if they would exceed `prefetch_bytes`. The option `prefetch` overrides all
-/// this.
+/// steps of native plans, fewer if they would exceed `prefetch_bytes`. The option `prefetch` overrides this.
 ProducerOptions read_ahead(const Distribution& distribution, PlanRows& rows);
 
 }  // namespace torch_distinput

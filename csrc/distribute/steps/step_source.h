@@ -26,8 +26,7 @@ class StepSource {
   virtual bool survives_interrupt() const { return false; }
 };
 
-/// Where a stream is read: ahead of the consumer, on a thread of the source, or in the thread that calls
-/// `next`.
+/// Where a stream is read: ahead of the consumer on a thread of the source, or in the caller of `next`.
 enum class Reading { kAhead, kHere };
 
 }  // namespace torch_distinput

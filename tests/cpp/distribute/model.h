@@ -224,8 +224,7 @@ inline std::string str(const Case& c) {
   return text;
 }
 
-/// Random batches: those of `batch(B)` in some rounds, each of which may end with a short one, or of any
-/// sizes.
+/// Random batches: of `batch(B)` in some rounds, each of which may end with a short one, or of any sizes.
 inline Case random_case(std::mt19937& random) {
   const auto draw = [&](std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);

@@ -69,8 +69,7 @@ void go_from_world_to_world(std::uint32_t seed) {
     trace += world.str() + ", steps " + std::to_string(most);
     SCOPED_TRACE(trace);
     const auto run_of = run(kitchen, world, states, most);
-    // Processes that share the streams of fewer processes share them batch by batch, so the batch size must
-    // stay.
+    // More processes than saved streams share these batch by batch, so the batch size must stay.
     if (run_of.front().error.find("of batches of") != std::string::npos && recipe.files()) return;
     ASSERT_NO_FATAL_FAILURE(check_and_count(run_of, seen, total));
     // As recorded, data that counts as endless (batches after SHARD_HINT may) ends where a part is missing.

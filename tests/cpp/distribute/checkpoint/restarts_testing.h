@@ -204,8 +204,7 @@ inline Leg run_one(const Strategy& strategy, const Kitchen& kitchen, const World
   return leg;
 }
 
-/// Runs the processes of `world` from `states`, or from the start if there are none, for at most `most`
-/// steps.
+/// Runs the processes of `world` from `states`, or from the start if it is empty, for at most `most` steps.
 inline std::vector<Leg> run(const Kitchen& kitchen, const World& world, const std::vector<State>& states,
                             std::size_t most) {
   if (world.alone) return {run_one(replicas(world.per_worker), kitchen, world, states, most)};

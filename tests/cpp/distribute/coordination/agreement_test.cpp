@@ -12,13 +12,13 @@ namespace {
 
 using Rows = std::vector<std::int64_t>;
 
-/// A stream of one rank and how it ends.
+/// The stream of one rank, and how it ends.
 struct Stream {
   Rows valid;          // of each step
   bool fails = false;  // after them
 };
 
-/// What a rank's consumer was told.
+/// What a rank's consumer received.
 struct Told {
   Rows global_valid;
   std::vector<bool> own;
@@ -27,7 +27,7 @@ struct Told {
   bool ended = false;
 };
 
-/// What every rank must be told: lock-step, with all streams in sight.
+/// What rank `rank` must receive, computed in lock-step from all streams.
 Told expected(const std::vector<Stream>& streams, std::size_t rank, bool until_first) {
   Told told;
   for (std::size_t step = 0;; ++step) {
@@ -52,8 +52,7 @@ Told expected(const std::vector<Stream>& streams, std::size_t rank, bool until_f
   }
 }
 
-/// Ranks whose streams, rounds and consumers take turns as a seed says: one interleaving of everything that
-/// threads and processes could do.
+/// Ranks whose streams, rounds and consumers act in a random order, which is one possible interleaving.
 class World {
  public:
   World(std::vector<Stream> streams, bool until_first, std::mt19937& random)
@@ -62,7 +61,7 @@ class World {
       ranks_.push_back({Agreement(draw_ahead(), until_first)});
   }
 
-  /// Runs until nothing can happen any more.
+  /// Runs until no rank can act any more.
   std::vector<Told> run() {
     std::vector<std::size_t> order;
     while (!(order = able()).empty()) act(order[random_() % order.size()]);
@@ -77,14 +76,14 @@ class World {
   struct Rank {
     Agreement agreement;
     std::size_t made = 0;   // steps of its stream
-    bool closed = false;    // its stream told its end
-    std::size_t heard = 0;  // rounds
-    bool speaks = false;    // in round `heard`
+    bool closed = false;    // its stream has reported its end
+    std::size_t heard = 0;  // completed rounds
+    bool speaks = false;    // has sent its status in round `heard`
     Told told = {};
   };
   enum Act : std::size_t { kMake, kSpeak, kHear, kConsume, kActs };
 
-  /// A read-ahead that follows the size of steps changes with each of them.
+  /// A new read-ahead for each step, as if it followed the steps' sizes.
   std::int64_t draw_ahead() { return 1 + static_cast<std::int64_t>(random_() % 8); }
 
   bool can(std::size_t number, Act act) const {
@@ -148,7 +147,7 @@ class World {
       rank.agreement.add_step(stream.valid[rank.made++]);
       rank.agreement.read_ahead(draw_ahead());
     }
-    // A stream may tell its end with its last step or afterwards.
+    // A stream may report its end with its last step or afterwards.
     if (rank.made < stream.valid.size() || random_() % 2 == 0) return;
     rank.closed = true;
     if (stream.fails) {
@@ -174,7 +173,7 @@ std::vector<Stream> random_streams(std::mt19937& random) {
   return streams;
 }
 
-TEST(Agreement, TellsEveryRankTheSameInAnyOfManyInterleavings) {
+TEST(Agreement, DecidesTheSameOnEveryRankInManyInterleavings) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 12'000; ++trial) {
     const auto streams = random_streams(random);
@@ -188,7 +187,7 @@ TEST(Agreement, TellsEveryRankTheSameInAnyOfManyInterleavings) {
       ASSERT_EQ(told[rank].ended, wanted.ended);
       ASSERT_EQ(told[rank].failure.has_value(), wanted.failure.has_value());
       if (!wanted.failure) continue;
-      // Of several that fail at the same step, the first to tell; the same for every rank.
+      // If several ranks fail at the same step, any of them, but the same on every rank.
       const Agreement::Failure& failure = *told[rank].failure;
       const Stream& blamed = streams[static_cast<std::size_t>(failure.rank)];
       ASSERT_TRUE(blamed.fails && blamed.valid.size() == wanted.global_valid.size());
@@ -198,8 +197,8 @@ TEST(Agreement, TellsEveryRankTheSameInAnyOfManyInterleavings) {
   }
 }
 
-/// A step is known to be the last where every rank knew of its own last step in time, as streams here do.
-TEST(Agreement, MarksTheLastStepWhereEveryStreamTellsItsEndWithIt) {
+/// A step is known to be the last if every rank knew its own last step in time, as the streams here do.
+TEST(Agreement, MarksTheLastStepIfEveryStreamReportsItsEndWithIt) {
   Agreement one(4, false);
   Agreement two(4, false);
   one.add_step(2);
@@ -217,7 +216,7 @@ TEST(Agreement, MarksTheLastStepWhereEveryStreamTellsItsEndWithIt) {
   EXPECT_TRUE(one.ended());
 }
 
-TEST(Agreement, ARoundIsAboutHalfOfTheReadAhead) {
+TEST(Agreement, ARoundCoversHalfOfTheReadAhead) {
   Agreement agreement(64, false);
   std::int64_t rounds = 0;
   constexpr std::int64_t kSteps = 3200;
@@ -238,7 +237,7 @@ TEST(Agreement, ARoundIsAboutHalfOfTheReadAhead) {
   EXPECT_LE(rounds, kSteps / 32 + 1);
 }
 
-TEST(Agreement, AFullReadAheadIsFilledAgainSeveralStepsAtATime) {
+TEST(Agreement, AFullReadAheadIsRefilledSeveralStepsAtATime) {
   for (const std::int64_t ahead : {1, 2, 8, 64}) {
     Agreement agreement(ahead, false);
     const RankStatus other = [&] {
@@ -279,7 +278,7 @@ TEST(Agreement, AReadAheadMayGrowAndShrink) {
   EXPECT_TRUE(agreement.has_room());
 }
 
-TEST(Agreement, ARankThatHasNothingLeftTakesPartInEveryRoundAtOnce) {
+TEST(Agreement, ARankWithoutStepsTakesPartInEveryRoundAtOnce) {
   Agreement ended(4, false);
   ended.end();
   RankStatus other;
@@ -291,7 +290,7 @@ TEST(Agreement, ARankThatHasNothingLeftTakesPartInEveryRoundAtOnce) {
   EXPECT_EQ(ended.released(), 15);
 }
 
-TEST(Agreement, NoRoundIsHeldForNothing) {
+TEST(Agreement, NoRoundIsHeldWithoutNews) {
   const Agreement fresh(4, false);
   EXPECT_FALSE(fresh.wants_round());
 }

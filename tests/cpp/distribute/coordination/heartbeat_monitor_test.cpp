@@ -17,22 +17,22 @@ using namespace std::chrono_literals;
 
 constexpr auto kInterval = 2ms;
 
-/// Waits until `done`, at most long enough that only a broken watch fails.
+/// Waits until `done`, for 20 s at most, which only a broken monitor exceeds.
 void eventually(const std::function<bool()>& done) {
   const auto deadline = std::chrono::steady_clock::now() + 20s;
   while (!done()) {
-    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "it never came";
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "the condition did not become true";
     std::this_thread::yield();
   }
 }
 
-/// Signs of life that `rank` gave.
+/// Number of heartbeats that `rank` has sent.
 int heartbeat(KeyValueStore& kv_store, int rank) {
   const auto text = kv_store.multi_get({"heartbeat/" + std::to_string(rank)});
   return text ? std::stoi(text->front()) : 0;
 }
 
-/// A store that can be lost or frozen.
+/// A store that can be lost (its calls throw) or frozen (its calls do not return).
 class Losable final : public KeyValueStore {
  public:
   explicit Losable(KeyValueStorePtr inner) : inner_(std::move(inner)) {}
@@ -72,7 +72,7 @@ class Losable final : public KeyValueStore {
   KeyValueStorePtr inner_;
 };
 
-TEST(HeartbeatMonitor, BringsTheFailureOfARankToTheOthers) {
+TEST(HeartbeatMonitor, ReportsTheFailureOfARankToTheOthers) {
   const auto ranks = in_memory_stores(3);
   std::vector<std::unique_ptr<MonitoredIterator>> watched;
   for (const auto& rank : ranks)
@@ -86,7 +86,7 @@ TEST(HeartbeatMonitor, BringsTheFailureOfARankToTheOthers) {
   }
 }
 
-TEST(HeartbeatMonitor, BringsTheLeavingOfARankToTheOthers) {
+TEST(HeartbeatMonitor, ReportsThatARankLeftToTheOthers) {
   const auto ranks = in_memory_stores(2);
   const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it", 60s);
   const auto second = start_heartbeat_monitor(ranks[1], kInterval)->watch("it", 60s);
@@ -97,10 +97,10 @@ TEST(HeartbeatMonitor, BringsTheLeavingOfARankToTheOthers) {
   EXPECT_EQ(first->news().failure, "");
 }
 
-TEST(HeartbeatMonitor, TellsWhatARankDidLast) {
+TEST(HeartbeatMonitor, ReportsWhatARankDidLast) {
   const auto ranks = in_memory_stores(2);
   const auto here = start_heartbeat_monitor(ranks[0], kInterval);
-  EXPECT_EQ(here->activity(1), "has given no sign of life yet");
+  EXPECT_EQ(here->activity(1), "has sent no heartbeat yet");
   const auto there = start_heartbeat_monitor(ranks[1], kInterval);
   eventually([&] { return here->activity(1) == "has not taken a step yet"; });
   there->watch("dataset/0/0", 20s)->took(17);
@@ -117,17 +117,17 @@ TEST(HeartbeatMonitor, KeepsIteratorsApart) {
   EXPECT_EQ(validation->news().failure, "");
 }
 
-TEST(HeartbeatMonitor, NamesTheRankThatFellSilentToAll) {
+TEST(HeartbeatMonitor, NamesARankWithoutHeartbeatsToAll) {
   const auto ranks = in_memory_stores(3);
   const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it", 60s);
   const auto second = start_heartbeat_monitor(ranks[1], kInterval)->watch("it", 20ms);
-  // Rank 2 gave one sign of life and stopped without a word.
+  // Rank 2 sent one heartbeat and stopped without leaving.
   ranks[2]->set("heartbeat/2", "1 0.002 has not taken a step yet");
   eventually([&] { return !first->news().failure.empty(); });
-  EXPECT_EQ(first->news().failure, "rank 2 gave no sign of life for 0 s");
+  EXPECT_EQ(first->news().failure, "rank 2 sent no heartbeat for 0 s");
 }
 
-TEST(HeartbeatMonitor, GivesSignsOfLifeSeveralTimesWithinTheShortestTimeout) {
+TEST(HeartbeatMonitor, SendsSeveralHeartbeatsWithinTheShortestTimeout) {
   const auto ranks = in_memory_stores(2);
   const auto watch = start_heartbeat_monitor(ranks[0], 1h);
   eventually([&] { return heartbeat(*ranks[1], 0) == 1; });
@@ -136,17 +136,17 @@ TEST(HeartbeatMonitor, GivesSignsOfLifeSeveralTimesWithinTheShortestTimeout) {
   eventually([&] { return heartbeat(*ranks[1], 0) > 5; });
 }
 
-TEST(HeartbeatMonitor, NoRankIsSilentBeforeItBrokeWhatItPromised) {
+TEST(HeartbeatMonitor, NoRankFailsBeforeItsPromisedHeartbeatIsDue) {
   const auto ranks = in_memory_stores(2);
   const auto before = std::chrono::steady_clock::now();
-  // Its iterators are more patient than those here.
+  // Rank 1's timeouts, and so its intervals, are longer than rank 0's.
   ranks[1]->set("heartbeat/1", "1 0.05 has not taken a step yet");
   const auto hasty = start_heartbeat_monitor(ranks[0], kInterval)->watch("it", 1ms);
   eventually([&] { return !hasty->news().failure.empty(); });
   EXPECT_GE(std::chrono::steady_clock::now() - before, 150ms);
 }
 
-TEST(HeartbeatMonitor, NothingStaysOnTheBoardWhenAllHaveEnded) {
+TEST(HeartbeatMonitor, TheStoreIsEmptyWhenAllHaveEnded) {
   const auto ranks = in_memory_stores(2);
   auto watches =
       std::vector{start_heartbeat_monitor(ranks[0], kInterval), start_heartbeat_monitor(ranks[1], kInterval)};
@@ -165,14 +165,14 @@ TEST(HeartbeatMonitor, NothingStaysOnTheBoardWhenAllHaveEnded) {
   for (const char* const count : {"it/ended", "heartbeat"}) EXPECT_EQ(ranks[0]->add(count, 0), 0);
 }
 
-TEST(HeartbeatMonitor, ARankThatHasNotComeYetIsNotSilent) {
+TEST(HeartbeatMonitor, ARankThatHasNotComeYetHasNotFailed) {
   const auto ranks = in_memory_stores(2);
   const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it", 1ms);
   eventually([&] { return heartbeat(*ranks[1], 0) > 5; });
   EXPECT_EQ(first->news().failure, "");
 }
 
-TEST(HeartbeatMonitor, ARankThatEndedOnPurposeIsNotSilent) {
+TEST(HeartbeatMonitor, ARankThatEndedOnPurposeHasNotFailed) {
   const auto ranks = in_memory_stores(2);
   const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it", 1ms);
   start_heartbeat_monitor(ranks[1], kInterval).reset();
@@ -181,7 +181,7 @@ TEST(HeartbeatMonitor, ARankThatEndedOnPurposeIsNotSilent) {
   EXPECT_EQ(first->news().failure, "");
 }
 
-TEST(HeartbeatMonitor, TheTimeOfACallThatIsNotAnsweredCounts) {
+TEST(HeartbeatMonitor, TheTimeOfAnUnansweredCallCounts) {
   const auto store = std::make_shared<Losable>(in_memory_stores(2)[0]);
   const auto watch = start_heartbeat_monitor(store, kInterval);
   const auto watched = watch->watch("it", 100ms);
@@ -189,18 +189,18 @@ TEST(HeartbeatMonitor, TheTimeOfACallThatIsNotAnsweredCounts) {
   store->answers_after = 100ms;
   store->lost = true;
   eventually([&] { return !watched->news().failure.empty(); });
-  // The look at which it was lost, one that may have been under way, and the word to the others.
+  // The call at which the store was lost, one that may have been under way, and the report to the peers.
   EXPECT_LE(store->calls, 3);
 }
 
-TEST(HeartbeatMonitor, AStoreThatDoesNotAnswerHoldsUpNobodyWhoStops) {
+TEST(HeartbeatMonitor, AStoreThatDoesNotAnswerDoesNotDelayTheEnd) {
   const auto store = std::make_shared<Losable>(in_memory_stores(2)[0]);
   auto watch = start_heartbeat_monitor(store, kInterval);
   auto watched = watch->watch("it", 1h);
   store->frozen = true;
   eventually([&] { return store->waits > 0; });
   watched.reset();
-  watch.reset();  // only a broken watch never returns
+  watch.reset();  // must return
 }
 
 TEST(HeartbeatMonitor, ALostStoreIsAFailureAfterTheTimeout) {

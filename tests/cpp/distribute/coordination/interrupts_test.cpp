@@ -15,7 +15,7 @@ using fakes::Interrupted;
 using fakes::InterruptedCall;
 using op_testing::runs_user_code;
 
-/// All steps, by a consumer that goes on after interrupts.
+/// All steps, taken by a consumer that continues after interrupts.
 Steps steps_and_interrupts(DistributedIterator& iterator, int& interrupts) {
   const InterruptScope consumer([] {});
   Steps result;
@@ -31,7 +31,7 @@ Steps steps_and_interrupts(DistributedIterator& iterator, int& interrupts) {
   return result;
 }
 
-/// Ten rows; the function is called for nothing else, as its type is declared.
+/// Ten rows. The declared spec means that the function is called for rows only.
 Dataset pipeline(bool stream, const FunctionPtr& function) {
   const Dataset rows = stream ? op_testing::generated(10) : Dataset::range(10);
   const ElementSpec scalars{Structure::leaf(), {TensorSpec{Dims{}, at::kLong}}};
@@ -54,7 +54,7 @@ TEST(AnInterrupt, InAFunctionIsThrownOnceAndLosesNoStep) {
   }
 }
 
-TEST(AnInterrupt, OfOneRankKeepsTheRanksTogether) {
+TEST(AnInterrupt, OnOneRankKeepsTheRanksInStep) {
   for (const bool stream : {false, true}) {
     for (std::int64_t struck = 0; struck < 10; ++struck) {
       auto ranks = ranks_of(2);

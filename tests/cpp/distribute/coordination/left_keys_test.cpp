@@ -1,5 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-// What strategies and iterators leave in the store of their group when they are gone.
+// The keys that strategies and iterators leave in the store of their group after their end.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace torch_distinput::distribute_testing {
 namespace {
 
-/// Keys that `ranks` strategies leave, each of which does `body(rank number, strategy)`.
+/// The number of keys that `size` ranks leave, each of which runs `body(rank number, strategy)`.
 template <class Body>
 std::int64_t keys_left(int size, const Body& body) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
@@ -29,7 +29,7 @@ std::int64_t keys_left(int size, const Body& body) {
   return store->getNumKeys();
 }
 
-/// The same stream for all ranks, or one of each rank's own.
+/// `rows` as one stream of all ranks, or as a stream of each rank's own.
 DistributedDataset distribute(Rank& rank, bool one_stream, const Dataset& rows) {
   if (one_stream) return rank.distribute_dataset(rows.batch(2));
   return rank.distribute_datasets_from_function([&](const InputContext&) { return rows.batch(2); });
@@ -60,7 +60,7 @@ TEST(LeftKeys, LoopsLeftEarlyLeaveNone) {
       const auto dataset = distribute(rank, one_stream, Dataset::range(60));
       for (int loop = 0; loop < 2; ++loop) {
         DistributedIterator iterator = dataset.iterate();
-        // Those that go on are told that others have left.
+        // Ranks that continue after others have left get an error.
         peer_error([&] { steps(iterator, left_at[static_cast<std::size_t>(number)]); });
         if (closes) iterator.close();
       }
@@ -80,7 +80,7 @@ TEST(LeftKeys, LoopsThatFailLeaveNone) {
                           const Dataset rows = Dataset::range(60);
                           const auto dataset =
                               distribute(rank, one_stream, number == 1 || one_stream ? rows.map(bad) : rows);
-                          // Who reads fast may be at the end before it is told.
+                          // A fast rank may reach the end before it learns of the failure.
                           try {
                             steps(dataset);
                           } catch (const std::exception&) {
@@ -90,8 +90,8 @@ TEST(LeftKeys, LoopsThatFailLeaveNone) {
   }
 }
 
-TEST(LeftKeys, OpeningsThatFailLeaveNone) {
-  // One rank cannot make its dataset, and then one has other data than the rest.
+TEST(LeftKeys, HandshakesThatFailLeaveNone) {
+  // First one rank cannot make its dataset, then one rank has other data than the others.
   EXPECT_EQ(keys_left(3,
                       [](std::int64_t number, Rank& rank) {
                         const auto make = [&](const InputContext&) {

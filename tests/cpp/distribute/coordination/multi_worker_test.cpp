@@ -43,7 +43,7 @@ TEST(MultiWorker, RanksWithoutASeedAgreeOnOne) {
   EXPECT_NE(by_rank[0][0], by_rank[0][1]);
 }
 
-/// What a run of some steps delivered, and where it stood then.
+/// The rows that a run of some steps delivered, and its state afterwards.
 struct Run {
   Rows rows;
   State state;
@@ -63,7 +63,7 @@ Run go_on(const DistributedDataset& dataset, const State* from, std::int64_t mos
   return run;
 }
 
-/// A chain of restarts at random points, each on another number of processes and replicas, with other
+/// Runs a chain of restarts at random points, each on another number of processes and replicas, with other
 /// batches, threads and read-ahead.
 void expect_chain_delivers_every_row_once(std::mt19937& random) {
   std::optional<State> saved;
@@ -99,7 +99,7 @@ TEST(MultiWorker, StatesAreTheSameOnEveryRankAndRestoreOnAnyNumber) {
   for (int trial = 0; trial < 12; ++trial) expect_chain_delivers_every_row_once(random);
 }
 
-TEST(MultiWorker, GoingOnLateInALongEpochReadsNothingBefore) {
+TEST(MultiWorker, ResumingLateInALongEpochReadsNoEarlierRows) {
   constexpr std::int64_t kRows = 100'000'000;
   constexpr std::int64_t kBatch = 40;
   constexpr std::int64_t kStep = kRows / 10 * 9 / kBatch;
@@ -132,7 +132,7 @@ TEST(MultiWorker, GoingOnLateInALongEpochReadsNothingBefore) {
   EXPECT_EQ(both, op_testing::values(rest));
 }
 
-/// What each rank gets for its first step of what `make` gives it.
+/// The error that each rank gets at the first step of the iterator that `make` returns; "" if there is none.
 std::vector<std::string> handshake_errors(
     int workers, const std::function<DistributedIterator(std::int64_t, const Rank&)>& make) {
   auto ranks = ranks_of(workers);
@@ -172,7 +172,7 @@ TEST(MultiWorker, DifferentContentIsTheSameErrorOnEveryRank) {
              "the ranks must agree on content");
 }
 
-/// What each rank reads of its own dataset; errors fail the test.
+/// The rows that each rank reads from its own dataset; errors fail the test.
 std::vector<Rows> read_own(const std::function<Dataset(std::int64_t)>& dataset, int count) {
   auto ranks = ranks_of(count);
   return on_all(ranks, [&](std::int64_t number, Rank& rank) {
@@ -187,7 +187,7 @@ std::vector<Rows> read_own(const std::function<Dataset(std::int64_t)>& dataset, 
   });
 }
 
-TEST(MultiWorker, UnderOffEachRankMayHaveDataOfItsOwn) {
+TEST(MultiWorker, UnderPolicyOffEachRankMayHaveItsOwnData) {
   const auto own = [](std::int64_t number) {
     const at::Tensor rows = at::arange(10 * number, 10 * number + 2 + 3 * number);
     const Dataset dataset = Dataset::from_tensor_slices(rows);
@@ -205,7 +205,7 @@ TEST(MultiWorker, UnderOffEachRankMayHaveDataOfItsOwn) {
       "the ranks must agree on type of the elements");
 }
 
-TEST(MultiWorker, FilesMayLieInAnotherFolderOnEachMachine) {
+TEST(MultiWorker, FilesMayBeInAnotherFolderOnEachMachine) {
   const std::array<files_testing::Folder, 2> folders;
   for (const AutoShardPolicy policy : {AutoShardPolicy::kAuto, AutoShardPolicy::kData}) {
     const auto lines = [&](std::int64_t number) {
@@ -323,7 +323,7 @@ TEST(MultiWorker, TheErrorOfOneRankReachesTheOthersAtTheirNextStep) {
   EXPECT_NE(errors[0].find("row 42 is bad"), std::string::npos) << errors[0];
 }
 
-TEST(MultiWorker, ARankThatGoesOnAfterAnotherLeftIsToldWhoAndWhen) {
+TEST(MultiWorker, ARankThatContinuesAfterAnotherLeftGetsItsNameAndStep) {
   auto ranks = ranks_of(2);
   const auto errors = on_all(ranks, [](std::int64_t number, Rank& rank) {
     return peer_error([&] {
@@ -350,7 +350,7 @@ TEST(MultiWorker, RanksThatLeaveTogetherMayStartAgain) {
   EXPECT_EQ(errors, (std::vector<std::string>{"", ""}));
 }
 
-TEST(MultiWorker, WhatAnEarlierLifeOfTheGroupLeftBehindMeansNothing) {
+TEST(MultiWorker, TextsOfAnEarlierLifeOfTheGroupHaveNoEffect) {
   const auto board = in_memory_stores(2);
   for (int life = 0; life < 3; ++life) {
     std::vector<Rank> ranks;
@@ -358,7 +358,7 @@ TEST(MultiWorker, WhatAnEarlierLifeOfTheGroupLeftBehindMeansNothing) {
     const auto firsts = on_all(ranks, [](std::int64_t number, Rank& rank) {
       DistributedIterator iterator = rank.distribute_dataset(Dataset::range(20).batch(4)).iterate();
       const Rows first = rows(*iterator.next())[0];
-      if (number == 1) iterator.close();  // leaves a note for those who go on
+      if (number == 1) iterator.close();  // sets a text for ranks that continue
       return first;
     });
     EXPECT_EQ(firsts, (std::vector<Rows>{{0, 1}, {2, 3}}));

@@ -17,7 +17,7 @@ std::vector<std::int64_t> valid_of(const Round& round) {
   return rows;
 }
 
-TEST(RankStatus, SurvivesTheWayThroughAStore) {
+TEST(RankStatus, SurvivesEncodingAndDecoding) {
   for (const RankStatus& text : {RankStatus{}, RankStatus{{8, 0, 3}, After::kEnd},
                                  RankStatus{{1}, After::kFailure, "line one\nline two"}}) {
     const RankStatus back = RankStatus::decode(text.encode());
@@ -27,14 +27,14 @@ TEST(RankStatus, SurvivesTheWayThroughAStore) {
   }
 }
 
-TEST(Round, ReleasesWhatEveryRankThatGoesOnHasReady) {
+TEST(Round, ReleasesTheStepsThatEveryRankHasReady) {
   const Round round = decide_round({{{4, 4, 4}}, {{4, 4}}, {{4, 4, 4, 4}}}, false);
   EXPECT_EQ(valid_of(round), (std::vector<std::int64_t>{12, 12}));
   EXPECT_FALSE(round.released[1].last);
   EXPECT_FALSE(round.ended);
 }
 
-TEST(Round, RanksThatEndedDoNotHoldTheOthersBack) {
+TEST(Round, RanksThatHaveEndedDoNotDelayTheOthers) {
   const Round round = decide_round({{{4, 3}, After::kEnd}, {{4, 4, 4}}, {{}, After::kEnd}}, false);
   EXPECT_EQ(valid_of(round), (std::vector<std::int64_t>{8, 7, 4}));
   EXPECT_FALSE(round.released[0].complete);
@@ -76,7 +76,7 @@ TEST(Round, AFailureIsDueWhenTheStepsBeforeItAreReleased) {
   EXPECT_EQ(due.failed, 1);
 }
 
-TEST(Round, RanksOfOneStreamThatComeApartFailWhereTheyDo) {
+TEST(Round, RanksOfOneStreamFailWhereTheirPositionsDiffer) {
   const Round round = decide_round(
       {{{1, 1, 1}, After::kMore, "", {7, 8, 9}}, {{1, 1, 1}, After::kMore, "", {7, 5, 9}}}, false);
   EXPECT_EQ(round.released.size(), 1U);
@@ -85,14 +85,14 @@ TEST(Round, RanksOfOneStreamThatComeApartFailWhereTheyDo) {
   EXPECT_EQ(decide_round({{{1}, After::kEnd, "", {7}}, {{}, After::kEnd, ""}}, false).failed, 1);
 }
 
-TEST(Round, AFailureIsDueAlsoWhereTheOthersHaveEnded) {
+TEST(Round, AFailureIsDueEvenIfTheOthersHaveEnded) {
   const Round round = decide_round({{{4}, After::kEnd}, {{4, 4}, After::kFailure, "no"}}, false);
   EXPECT_EQ(round.released.size(), 2U);
   EXPECT_EQ(round.failed, 1);
   EXPECT_FALSE(round.ended);
 }
 
-/// Rounds over streams of known lengths, cut into portions at random, release exactly what lock-step would.
+/// Rounds over streams of known lengths, cut into random portions, release the same steps as lock-step.
 TEST(Round, AnyCutIntoRoundsReleasesTheSameSteps) {
   std::mt19937 random(11);
   for (int trial = 0; trial < 500; ++trial) {

@@ -14,7 +14,7 @@ SpecPtr bare(LeafSpec leaf) { return make(Structure::leaf(), {std::move(leaf)});
 
 const Dims& expected_of(const SpecPtr& spec) { return std::get<TensorSpec>(spec->leaves.at(0)).expected; }
 
-TEST(SharedSpec, ComesBackAsItWasWithEveryKindOfLeafAndNesting) {
+TEST(SharedSpec, SurvivesEncodingWithEveryKindOfLeafAndNesting) {
   const auto leaf = Structure::leaf();
   const auto structure =
       Structure::dict({"a b\n", "", "5 c"}, {Structure::tuple({leaf, Structure::none(), leaf}),
@@ -33,7 +33,7 @@ TEST(SharedSpec, ComesBackAsItWasWithEveryKindOfLeafAndNesting) {
   EXPECT_EQ(*decode_spec(encode_spec(object)), *object);
 }
 
-TEST(SharedSpec, WhatMeansNothingElsewhereIsNotSent) {
+TEST(SharedSpec, SpecsOfThisProcessOnlyAreNotSent) {
   EXPECT_EQ(encode_spec(nullptr), "");
   EXPECT_EQ(decode_spec(""), nullptr);
   EXPECT_EQ(encode_spec(bare(DatasetSpec{})), "");
@@ -41,7 +41,7 @@ TEST(SharedSpec, WhatMeansNothingElsewhereIsNotSent) {
   EXPECT_EQ(encode_spec(make(Structure::list({named}), {TensorSpec{}})), "");
 }
 
-TEST(SharedSpec, TheLowestRankThatKnowsDecides) {
+TEST(SharedSpec, TheLowestRankThatKnowsTheSpecDecides) {
   const SpecPtr known = bare(TensorSpec{Dims{kUnknownDim}, c10::ScalarType::Int, {}});
   const SpecPtr other = bare(TensorSpec{Dims{kUnknownDim}, c10::ScalarType::Float, {}});
   EXPECT_EQ(complete_spec(nullptr, {nullptr, known, other}), known);
@@ -49,7 +49,7 @@ TEST(SharedSpec, TheLowestRankThatKnowsDecides) {
   EXPECT_EQ(*complete_spec(other, {nullptr, known}), *other);
 }
 
-TEST(SharedSpec, OnlyDimsThatAreNotKnownAreLearned) {
+TEST(SharedSpec, OnlyUnknownDimsAreLearned) {
   const auto type = c10::ScalarType::Float;
   const SpecPtr probed = bare(TensorSpec{Dims{kUnknownDim, kUnknownDim}, type, {2, 5}});
   const SpecPtr open = bare(TensorSpec{Dims{kUnknownDim, kUnknownDim}, type, {}});

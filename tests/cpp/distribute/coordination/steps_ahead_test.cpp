@@ -39,7 +39,7 @@ TEST(StepsAhead, NativeStreamsFollowTheirBytes) {
   EXPECT_EQ(ahead.beside(64, std::int64_t{1} << 62), 3);
 }
 
-TEST(StepsAhead, BytesHoldUpNoMoreThanOneStepBeyondTheBudget) {
+TEST(StepsAhead, ReadAheadExceedsTheBudgetByAtMostOneStep) {
   const StepsAhead ahead = ahead_of(kNative.with_options({.prefetch_bytes = 1000}));
   std::mt19937 random(3);
   for (int trial = 0; trial < 1000; ++trial) {
@@ -56,7 +56,7 @@ TEST(StepsAhead, BytesHoldUpNoMoreThanOneStepBeyondTheBudget) {
   }
 }
 
-TEST(StepsAhead, WhereCodeOfTheUsersWouldRunOnlyWhatWasAskedForCounts) {
+TEST(StepsAhead, StreamsWithUsersCodeFollowTheOptionsOnly) {
   EXPECT_EQ(ahead_of(kForeign).beside(1, 8), 3);
   EXPECT_EQ(ahead_of(kForeign, 4).beside(1, 8), 9);
   EXPECT_EQ(ahead_of(kForeign.with_options({.prefetch = 16})).beside(1, 8), 16);
@@ -65,7 +65,7 @@ TEST(StepsAhead, WhereCodeOfTheUsersWouldRunOnlyWhatWasAskedForCounts) {
   for (const Dataset& dataset : {kForeign, kNative}) EXPECT_EQ(ahead_of(dataset, 0).beside(1, 8), 0);
 }
 
-TEST(StepsAhead, LooksAtEveryPipelineAndEveryInput) {
+TEST(StepsAhead, ChecksEveryPipelineAndEveryInput) {
   EXPECT_EQ(ahead_of(kForeign.unbatch().concatenate(kNative.unbatch()).batch(2)).beside(1, 8), 3);
   Distribution both = distribution_of(kNative);
   both.pipelines = {std::make_shared<Distribution>(distribution_of(kNative)),
@@ -73,23 +73,21 @@ TEST(StepsAhead, LooksAtEveryPipelineAndEveryInput) {
   EXPECT_EQ(StepsAhead(both).beside(1, 8), 3);
 }
 
-TEST(StepsAhead, SaysWhatItDoesAndWhatElseCouldBeAskedFor) {
+TEST(StepsAhead, DescribesTheNumberTheReasonAndTheOption) {
   EXPECT_EQ(ahead_of(kForeign).describe(),
-            "a round for about 2 steps, 3 ahead, as map(runs_user_code) would run early; `prefetch=64` lets "
-            "it, and "
-            "makes it "
-            "one for 32");
+            "a round for about 2 steps, 3 ahead, because map(runs_user_code) would run early; `prefetch=64` "
+            "allows that and makes it one for 32");
   EXPECT_EQ(ahead_of(kForeign, 0).describe(),
-            "a round for each step, none ahead, as `per_replica_buffer_size` is 0; `prefetch=64` makes it "
-            "one for 32");
+            "a round for each step, none ahead, because `per_replica_buffer_size` is 0; `prefetch=64` makes "
+            "it one for 32");
   EXPECT_EQ(ahead_of(kNative).describe(),
-            "a round for about 32 steps, 64 ahead, fewer where they take more than 67108864 bytes "
+            "a round for about 32 steps, 64 ahead, fewer if they take more than 67108864 bytes "
             "(`prefetch_bytes`)");
   EXPECT_EQ(ahead_of(kNative.with_options({.prefetch = 8})).describe(),
-            "a round for about 4 steps, 8 ahead, as `prefetch` says");
+            "a round for about 4 steps, 8 ahead, set by `prefetch`");
 }
 
-TEST(StepsAhead, ExplainTellsItWhereRanksAgree) {
+TEST(StepsAhead, ExplainContainsItIfRanksAgree) {
   auto ranks = ranks_of(2);
   const auto tells = [](const DistributedDataset& dataset) {
     return dataset.explain().find("\nagreement: a round for about 32 steps, 64 ahead") != std::string::npos;

@@ -22,7 +22,7 @@
 namespace torch_distinput::distribute_testing {
 namespace {
 
-/// What one rank saw of its steps.
+/// The steps that one rank took.
 struct Seen {
   Steps steps = {};
   std::vector<std::int64_t> global_valid = {};
@@ -104,7 +104,7 @@ TEST(SynchronizedStepSource, UnevenStreamsTakeTheSameStepsWithExactCounts) {
   }
 }
 
-/// Puts a pause, often none, before each call of another store, as a seed says: its own order of
+/// Makes a random pause, often none, before each call of another store, so that each seed is another order of
 /// events for the threads and ranks that use it.
 class Paced final : public KeyValueStore {
  public:
@@ -143,7 +143,7 @@ class Paced final : public KeyValueStore {
 
 enum class Fault { kNone, kRow, kLeave, kClose };
 
-/// One run of ranks whose streams, read-ahead, pace and fault a seed draws.
+/// One run of ranks whose streams, read-ahead, pace and fault are drawn from `seed`.
 void run_paced(std::uint32_t seed) {
   std::mt19937 random(seed);
   Streams lengths(2 + random() % 3);
@@ -234,7 +234,7 @@ std::int64_t rounds_of_tiny_steps(const Dataset& rows, InputOptions options = {}
 }
 
 TEST(SynchronizedStepSource, NativeStreamsAgreeOnAsManyStepsAsTheirBytesAllow) {
-  // Three steps ahead, which is the least, make 667 rounds or more.
+  // Three steps ahead, the default, need 667 rounds or more.
   const Dataset rows = Dataset::range(2000);
   EXPECT_LT(rounds_of_tiny_steps(rows), 400);
   EXPECT_LT(rounds_of_tiny_steps(rows.filter([](const Element&) { return true; })), 400);
@@ -242,7 +242,7 @@ TEST(SynchronizedStepSource, NativeStreamsAgreeOnAsManyStepsAsTheirBytesAllow) {
   EXPECT_GE(rounds_of_tiny_steps(rows.with_options({.prefetch = 3})), 667);
 }
 
-TEST(SynchronizedStepSource, CodeOfTheUsersIsNotRunFurtherAheadThanAsked) {
+TEST(SynchronizedStepSource, UsersCodeDoesNotRunFurtherAheadThanRequested) {
   for (const bool reads_rows : {false, true}) {
     const auto all = [](const Element&) { return Element(at::ones({}, at::kBool)); };
     const Dataset rows =
@@ -255,8 +255,8 @@ TEST(SynchronizedStepSource, CodeOfTheUsersIsNotRunFurtherAheadThanAsked) {
 
 struct Interrupt {};
 
-/// One rank's loop over 20 steps of its own stream, without read-ahead: the stream is read, and the rounds
-/// are held, in the thread that calls `next`, which goes on after every interrupt.
+/// One rank's loop over 20 steps of its own stream, without read-ahead: the thread that calls `next` reads
+/// the stream and takes part in rounds, and continues after every interrupt.
 class InterruptedLoop {
  public:
   Rows run(Rank& rank, const Dataset& stream, const std::function<void(std::size_t step)>& before_step) {
@@ -281,11 +281,11 @@ class InterruptedLoop {
   }
 
   std::atomic<int> interrupts{0};
-  int interrupts_at = 1;  // every so many looks
+  int interrupts_at = 1;  // interrupts every so many checks
 
  private:
   void look() {
-    if (std::chrono::steady_clock::now() > deadline_) throw std::runtime_error("it hangs");
+    if (std::chrono::steady_clock::now() > deadline_) throw std::runtime_error("the loop hangs");
     if (++looks_ % interrupts_at == 0) throw Interrupt();
   }
 
@@ -304,7 +304,7 @@ TEST(SynchronizedStepSource, AnInterruptInARoundLosesNothing) {
   auto ranks = ranks_of(2);
   InterruptedLoop loops[2];
   const auto all = on_all(ranks, [&](std::int64_t number, Rank& rank) {
-    // Rank 1 lets rank 0 wait in rounds until it was interrupted.
+    // Rank 1 makes rank 0 wait in rounds until rank 0 is interrupted.
     const auto before_step = [&](std::size_t step) {
       while (number == 1 && loops[0].interrupts < static_cast<int>(step / 8)) std::this_thread::yield();
     };
@@ -358,7 +358,8 @@ TEST(SynchronizedStepSource, AnErrorOfOneRankFailsAllAtTheSameStep) {
   EXPECT_EQ(all[0].error, all[2].error);
 }
 
-/// Rows 0 to 49 of one stream in batches of 6; those that are 3 mod 7 fail on the ranks that `fails` names.
+/// Three ranks read rows 0 to 49 of one stream in batches of 6; a row fails on a rank if `fails` returns
+/// true.
 std::vector<Seen> run_skipping(const std::function<bool(std::int64_t rank, std::int64_t row)>& fails) {
   auto ranks = ranks_of(3);
   return on_all(ranks, [&](std::int64_t number, Rank& rank) {
@@ -403,7 +404,7 @@ TEST(SynchronizedStepSource, RowsThatFailOnOneRankOnlyAreAnErrorOnAllAtThatStep)
   }
 }
 
-TEST(SynchronizedStepSource, ARankThatLeavesIsNamedToThoseThatWaitForIt) {
+TEST(SynchronizedStepSource, ARankThatLeavesIsNamedToTheRanksThatWaitForIt) {
   auto ranks = ranks_of(2);
   const auto all = on_all(ranks, [](std::int64_t number, Rank& rank) {
     DistributedIterator iterator = rank.distribute_datasets_from_function([](const InputContext&) {
@@ -431,7 +432,7 @@ TEST(SynchronizedStepSource, ARankWhoseRowsAreOfAnotherTypeIsAnErrorOnAll) {
       << all[0].error;
 }
 
-TEST(SynchronizedStepSource, RestoresOnEveryRankWhereItWasSaved) {
+TEST(SynchronizedStepSource, EveryRankRestoresItsSavedPosition) {
   const Streams lengths{10, 37, 0};
   const auto run = [&](Tail tail, const std::vector<State>& states, std::size_t most) {
     auto ranks = ranks_of(3);
@@ -478,7 +479,7 @@ TEST(SynchronizedStepSource, PaddedPartsOfAnEndedRankRepeatItsOwnLastRow) {
   }
 }
 
-/// Rank 0's stream ends first; the parts of its two replicas, and which of them were made up.
+/// The parts of rank 0's two replicas, and which of them have a value. Rank 0's stream ends first.
 std::vector<std::pair<std::vector<Rows>, std::vector<bool>>> ended(std::int64_t rows, std::int64_t batch,
                                                                    Tail tail) {
   auto ranks = ranks_of(2, 2);
@@ -494,7 +495,7 @@ std::vector<std::pair<std::vector<Rows>, std::vector<bool>>> ended(std::int64_t 
   return all[0];
 }
 
-// With fewer rows a batch than replicas, the sizes of parts go round: 1 1 | 1 0 | 1 1 | 1 0 ...
+// With fewer rows in a batch than replicas, the sizes of parts alternate: 1 1 | 1 0 | 1 1 | 1 0 ...
 TEST(SynchronizedStepSource, PaddedPartsOfAnEndedRankHaveTheSharesOfTheirStep) {
   const auto seen = ended(3, 3, Tail::kPadded);
   std::vector<std::vector<std::size_t>> sizes;
@@ -507,7 +508,7 @@ TEST(SynchronizedStepSource, PaddedPartsOfAnEndedRankHaveTheSharesOfTheirStep) {
   }
 }
 
-TEST(SynchronizedStepSource, ARankThatNeverSawARowHandsOutPartsOfTheTypeOfTheOthers) {
+TEST(SynchronizedStepSource, ARankWithoutRowsReturnsPartsOfTheTypeOfTheOthers) {
   for (const Tail tail : {Tail::kZeroRows, Tail::kPadded}) {
     auto ranks = ranks_of(2);
     const auto sizes = on_all(ranks, [tail](std::int64_t number, Rank& rank) {
@@ -530,8 +531,8 @@ TEST(SynchronizedStepSource, ARankThatNeverSawARowHandsOutPartsOfTheTypeOfTheOth
   }
 }
 
-// Batches after a mark may count as endless; then `next` ends at a step that lacks a part.
-TEST(SynchronizedStepSource, AllRanksEndTogetherWhereAStepLacksAPart) {
+// Batches after a SHARD_HINT may count as endless; then `next` ends at a step that lacks a part.
+TEST(SynchronizedStepSource, AllRanksEndTogetherAtAStepThatLacksAPart) {
   const Dataset dataset =
       with_policy(Dataset::range(11).shard(kShardHint, 0).batch(4), AutoShardPolicy::kHint);
   auto ranks = ranks_of(4, 2);

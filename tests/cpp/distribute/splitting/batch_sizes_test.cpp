@@ -12,7 +12,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-TEST(BatchSizes, AreTheRecordedOnes) {
+TEST(BatchSizes, MatchTheRecordedOnes) {
   EXPECT_EQ(batch_sizes_for_worker(7, 2, 2, 0), (Sizes{2, 2, 2, 1}));
   EXPECT_EQ(batch_sizes_for_worker(7, 2, 2, 1), (Sizes{2, 1, 2, 2}));
   EXPECT_EQ(batch_sizes_for_worker(4, 3, 1, 1), (Sizes{1, 1, 2}));
@@ -20,7 +20,7 @@ TEST(BatchSizes, AreTheRecordedOnes) {
   EXPECT_EQ(batch_sizes_for_worker(0, 1, 2, 0), (Sizes{0, 0}));
 }
 
-TEST(BatchSizes, OfOddArgumentsAreTheRecordedOnes) {
+TEST(BatchSizes, OfOddArgumentsMatchTheRecordedOnes) {
   EXPECT_EQ(batch_sizes_for_worker(-1, 2, 2, 1), (Sizes{0, -1, 0, 0}));
   EXPECT_EQ(batch_sizes_for_worker(-3, 1, 2, 0), (Sizes{-1, -2}));
   EXPECT_EQ(batch_sizes_for_worker(5, 2, 1, 5), (Sizes{3, 2}));

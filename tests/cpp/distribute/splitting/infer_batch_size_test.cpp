@@ -23,7 +23,7 @@ TEST(InferBatchSize, TakesStaticDimsFirst) {
             -1);
 }
 
-TEST(InferBatchSize, AsksTheGraphOtherwise) {
+TEST(InferBatchSize, UsesTheNodesBatchSizeOtherwise) {
   const Dataset batches = Dataset::range(12).batch(4);
   EXPECT_EQ(inferred(batches), 4);
   EXPECT_EQ(inferred(batches.take(2).repeat().prefetch(1)), 4);

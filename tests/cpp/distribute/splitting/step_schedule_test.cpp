@@ -46,7 +46,7 @@ std::vector<Rows> numbers(const VectorRows& rows, const PlannedStep& step) {
   return parts;
 }
 
-TEST(StepSchedule, SplitsAndEndsAsTheModelSays) {
+TEST(StepSchedule, SplitsAndEndsLikeTheModel) {
   std::mt19937 random(1);
   for (int i = 0; i < 4000; ++i) {
     const model::Case c = model::random_case(random);
@@ -69,7 +69,7 @@ TEST(StepSchedule, SplitsAndEndsAsTheModelSays) {
   }
 }
 
-TEST(StepSchedule, GoesOnBetweenThePartsOfAnotherSplitOrBatchBehindTheirRows) {
+TEST(StepSchedule, ContinuesAfterTheRowsOfPartsOfAnotherSplitOrBatch) {
   std::mt19937 random(2);
   const auto draw = [&](std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);
@@ -90,7 +90,7 @@ TEST(StepSchedule, GoesOnBetweenThePartsOfAnotherSplitOrBatchBehindTheirRows) {
     std::int64_t row = 0;
     for (const Part& part : splitter()->assign(split, before, draw(0, 12))) row += part.rows;
     VectorRows after = batches();
-    // The place counted from the start, as a path with other batches finds it.
+    // The position counted from the start, because the other batches have other elements.
     if (split.element > 0) {
       for (std::int64_t e = 0; e < split.element; ++e) split.row += *before.rows(e);
       split.element = 0;
@@ -108,7 +108,7 @@ TEST(StepSchedule, GoesOnBetweenThePartsOfAnotherSplitOrBatchBehindTheirRows) {
   }
 }
 
-TEST(StepSchedule, TheRestOfABatchOfAnotherSizeIsNotTheEndUntilTheFirst) {
+TEST(StepSchedule, TheRestOfABatchOfAnotherSizeIsNotTheEndUnderUntilFirst) {
   const ScheduleRules rules{
       .splitter = legacy_splitter(2), .width = 2, .tail = Tail::kUntilFirst, .batch = 7};
   // An earlier run delivered 20 rows in batches of another size.
@@ -121,11 +121,11 @@ TEST(StepSchedule, TheRestOfABatchOfAnotherSizeIsNotTheEndUntilTheFirst) {
     return sizes;
   };
   EXPECT_EQ(sizes_from({7, 7, 7, 7, 7, 1}, 6), (std::vector<std::int64_t>{1, 7, 7}));
-  // It may be the end, too.
+  // It may also be the end.
   EXPECT_EQ(sizes_from({7, 7, 7}, 6), std::vector<std::int64_t>{});
 }
 
-TEST(StepSchedule, GoesOnFromEveryPosition) {
+TEST(StepSchedule, ContinuesFromEveryPosition) {
   std::mt19937 random(2);
   for (int i = 0; i < 1000; ++i) {
     const model::Case c = model::random_case(random);
@@ -143,7 +143,7 @@ TEST(StepSchedule, GoesOnFromEveryPosition) {
   }
 }
 
-// Every row once, whatever the numbers of replicas before and after, and whatever the batches after.
+// Every row once, for any number of replicas before and after, and for any batches after.
 TEST(StepSchedule, DeliversEachRowOnceWhenResumedWithOtherReplicas) {
   std::mt19937 random(3);
   for (int i = 0; i < 2000; ++i) {
@@ -184,14 +184,14 @@ TEST(StepSchedule, KeepsEmptyStepsInTheMiddleAndDropsThemAtTheEnd) {
   EXPECT_TRUE(steps[2].last);
 }
 
-TEST(StepSchedule, EndlessDataHoldsNothingBack) {
+TEST(StepSchedule, EndlessDataHoldsNoStepBack) {
   VectorRows rows({2, 0, 0, 0});
   StepSchedule schedule({.splitter = legacy_splitter(2), .width = 2, .endless = true}, {});
   EXPECT_EQ(schedule.next(rows)->global_valid, 2);
   EXPECT_EQ(schedule.next(rows)->global_valid, 0);
 }
 
-TEST(StepSchedule, TellsTheLastCompleteStep) {
+TEST(StepSchedule, MarksTheLastCompleteStep) {
   VectorRows rows({2, 2, 1});
   const auto steps = run({.splitter = v2_splitter({1, 1}), .width = 2}, rows);
   ASSERT_EQ(steps.size(), 3U);
@@ -201,7 +201,7 @@ TEST(StepSchedule, TellsTheLastCompleteStep) {
   EXPECT_FALSE(steps[2].complete);
 }
 
-/// Rows that cannot be read from some element on.
+/// Row counts that throw from some element on.
 class FailingRows final : public RowCounts {
  public:
   std::optional<std::int64_t> rows(std::int64_t element) override {
@@ -210,7 +210,7 @@ class FailingRows final : public RowCounts {
   }
 };
 
-TEST(StepSchedule, HandsOutTheStepsBeforeAnErrorAndThenRaisesItAgainAndAgain) {
+TEST(StepSchedule, ReturnsTheStepsBeforeAnErrorAndThenThrowsItEveryTime) {
   FailingRows rows;
   StepSchedule schedule({.splitter = v2_splitter({2, 2}), .width = 2}, {});
   const auto first = schedule.next(rows);

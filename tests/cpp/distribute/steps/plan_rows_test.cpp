@@ -12,7 +12,7 @@
 namespace torch_distinput {
 namespace {
 
-/// A plan of elements with given numbers of rows.
+/// A plan whose elements have given numbers of rows.
 class RowsPlan final : public Plan {
  public:
   explicit RowsPlan(std::vector<std::int64_t> rows) : rows_(std::move(rows)) {}
@@ -45,7 +45,7 @@ TEST(PlanRows, LocatesRowsOfEndlessData) {
   EXPECT_EQ(rows.locate(25), (SplitPosition{.element = 7, .row = 1}));
 }
 
-TEST(PlanRows, IsNullWhereOnlyTheDataCanTell) {
+TEST(PlanRows, IsNullIfOnlyTheDataHasTheRowCounts) {
   const auto plan = op_testing::plan_of(Dataset::range(4).batch(2).map([](Element e) { return e; }));
   ASSERT_TRUE(plan);
   EXPECT_FALSE(PlanRows::make(plan, /*unbatched=*/false));
@@ -83,7 +83,7 @@ TEST(CountSteps, AgreesWithTheModel) {
   }
 }
 
-TEST(CountSteps, NeedsNoTimeForABillionRows) {
+TEST(CountSteps, IsFastForABillionRows) {
   PlanRows rows(op_testing::plan_of(Dataset::range(1'000'000'001).batch(64)), /*unbatched=*/false);
   EXPECT_EQ(count_steps({legacy_splitter(3), 3}, rows, false), 15'625'001);
   EXPECT_EQ(count_steps({v2_splitter({22, 21, 21}), 3, Tail::kDrop}, rows, false), 15'625'000);
