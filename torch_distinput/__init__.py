@@ -1,8 +1,10 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Exact distributed data loading for PyTorch.
 
-A `Dataset` describes where elements come from and what happens to them; a strategy's `distribute_dataset` deals the
-rows of each global batch out over replicas. Every row reaches one replica, once, at any world size.
+A `Dataset` describes where elements come from and what happens to them; a strategy's `distribute_dataset` assigns the
+rows of each global batch to replicas. Every row reaches exactly one replica, exactly once an epoch, at any world size.
+
+Examples in docstrings assume `import torch` and `import torch_distinput as tdi`.
 """
 
 from torch_distinput import _library

@@ -8,6 +8,7 @@ from torch_distinput import _build
 
 
 def main() -> None:
+    """Prints the fact that the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m torch_distinput")
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument(

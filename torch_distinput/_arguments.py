@@ -1,8 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Plain arguments as the native library takes them.
+"""Checks arguments and converts them to the types that the native library takes.
 
-It would refuse others too, but by a text that names neither the op nor the parameter nor the value. Each function
-raises TypeError for a value of another type and ValueError for a number that does not fit; both name all of them.
+pybind11 would refuse wrong types too, but its message names neither the op nor the parameter nor the value. Each
+function raises TypeError for a value of another type and ValueError for a value that does not fit; both name all three.
 """
 
 import operator
@@ -17,7 +17,7 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def integer(op: str, name: str, value: Any) -> int:
-    """An int, or what stands for one (`__index__`: numpy's integers); a bool does not."""
+    """An int, or a value with `__index__`, such as numpy's integers; a bool is refused."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -38,11 +38,12 @@ def count(op: str, name: str, value: Any, least: int = 0) -> int:
 
 
 def optional_integer(op: str, name: str, value: Any) -> int | None:
+    """As `integer`; None stays None."""
     return None if value is None else integer(op, name, value)
 
 
 def number(op: str, name: str, value: Any) -> float:
-    """A float, or what stands for one (`__float__` or `__index__`); strings and bools do not."""
+    """A float, or a value with `__float__` or `__index__`; strings and bools are refused."""
     try:
         if isinstance(value, (bool, str, bytes, bytearray)):
             raise TypeError
@@ -54,17 +55,19 @@ def number(op: str, name: str, value: Any) -> float:
 
 
 def is_flag(value: Any) -> bool:
-    """Whether it is a bool of Python's, or of any numpy's, without importing that."""
+    """Whether `value` is a Python bool or a numpy bool; compares names, so that numpy need not be imported."""
     return type(value).__name__ in ("bool", "bool_")
 
 
 def flag(op: str, name: str, value: Any) -> bool:
+    """A bool, of Python or numpy."""
     if not is_flag(value):
         raise _wrong_type(op, name, "a bool", value)
     return bool(value)
 
 
 def text(op: str, name: str, value: Any) -> str:
+    """A `str` that UTF-8 can hold (ValueError for one with lone surrogates)."""
     if not isinstance(value, str):
         raise _wrong_type(op, name, "a str", value)
     try:
@@ -75,25 +78,27 @@ def text(op: str, name: str, value: Any) -> str:
 
 
 def device(op: str, name: str, value: Any) -> str:
-    """The name of a device, such as "cuda:0", from one or from a torch.device."""
+    """The name of a device, such as "cuda:0", from a name or a torch.device."""
     if isinstance(value, torch.device):
         return str(value)
     return text(op, name, value)
 
 
 def devices(op: str, value: Any) -> list[str]:
-    """None and no device: those of the environment."""
+    """The names of devices, from a sequence of names and torch.devices. None gives an empty list: the strategy then
+    takes the devices of the environment."""
     if isinstance(value, (str, torch.device)):
         raise _wrong_type(op, "devices", "a list of devices", value)
     return [] if value is None else sequence(op, "devices", value, device)
 
 
 def optional_text(op: str, name: str, value: Any) -> str | None:
+    """As `text`; None stays None."""
     return None if value is None else text(op, name, value)
 
 
 def sequence(op: str, name: str, value: Any, check: Callable[[str, str, Any], T]) -> list[T]:
-    """What an iterable holds, each through `check`, for which entry 0 is `name[0]`."""
+    """The entries of an iterable, each converted by `check(op, "name[index]", entry)`; a `str` is refused."""
     try:
         if isinstance(value, str):
             raise TypeError
@@ -104,12 +109,14 @@ def sequence(op: str, name: str, value: Any, check: Callable[[str, str, Any], T]
 
 
 def instance(op: str, name: str, value: Any, kind: type[T]) -> T:
+    """`value`, which must be an instance of `kind`."""
     if not isinstance(value, kind):
         raise TypeError(f"{op}: `{name}` must be of type {kind.__name__}, but is a {type(value).__name__}.")
     return value
 
 
 def function(op: str, name: str, value: T) -> T:
+    """`value`, which must be callable."""
     if not callable(value):
         raise TypeError(f"{op}: `{name}` must be callable, but is a {type(value).__name__}.")
     return value

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Paths as the native library takes them."""
+"""Converts paths to the bytes that the native library takes."""
 
 import os
 from typing import Any
@@ -8,7 +8,7 @@ Path = str | bytes | os.PathLike
 
 
 def file_names(paths: Any, where: str) -> list[bytes]:
-    """A path or several as file names."""
+    """One path or several as file names in the file system's encoding. `where` begins the TypeError's message."""
     if isinstance(paths, (str, bytes, os.PathLike)):
         paths = [paths]
     try:

@@ -10,14 +10,14 @@ import os
 import sys
 from types import ModuleType
 
-# Imported first: it brings libtorch_cpu.so and libc10.so into the process, wherever they lie.
+# Imported first: it loads libtorch_cpu.so and libc10.so into the process, wherever they lie.
 import torch
 
 _TBB = "libtbb.so.12"
 
 
 def load() -> ModuleType:
-    """Returns `torch_distinput._C` after checking that it fits this torch and this oneTBB."""
+    """Returns `torch_distinput._C`; ImportError where it is not built or does not fit this torch and this oneTBB."""
     try:
         build = importlib.import_module("torch_distinput._build")
     except ModuleNotFoundError as error:
@@ -57,8 +57,8 @@ def _check_tbb(found: int, built: int) -> None:
 def _load_tbb() -> ctypes.CDLL | None:
     """The oneTBB of this process: one that is loaded already, else the one in the environment's prefix.
 
-    None leaves it to the library's own search path. An explicit load is what finds the environment's
-    oneTBB where the package lies outside of it, and keeps an older one of the system out.
+    None leaves the choice to the library's own search path. An explicit load finds the environment's oneTBB also where
+    the package lies outside the environment, and keeps an older oneTBB of the system out.
     """
     try:
         return ctypes.CDLL(_TBB, mode=os.RTLD_NOLOAD)

@@ -14,14 +14,18 @@ Axis = int | Sequence[int] | None
 
 
 class ReduceOp(enum.Enum):
-    """How `reduce` combines values. The strings "SUM" and "MEAN", in any case, mean the same."""
+    """How `reduce` and `all_reduce` combine values. The strings "SUM" and "MEAN", in any case, mean the same.
+
+    >>> tdi.ReduceOp.of("mean")
+    <ReduceOp.MEAN: 'MEAN'>
+    """
 
     SUM = "SUM"
     MEAN = "MEAN"
 
     @classmethod
     def of(cls, op: "ReduceOp | str") -> "ReduceOp":
-        """The operation that `op` names; raises ValueError for another name."""
+        """The member that `op` is or names; raises ValueError for anything else."""
         if isinstance(op, cls):
             return op
         try:
@@ -31,9 +35,9 @@ class ReduceOp(enum.Enum):
 
 
 def combine(op: ReduceOp, values: Sequence[Any], axis: Axis) -> Tensor:
-    """Reduces each value over `axis` (None: not at all), then over the replicas, on the first one's device.
+    """Reduces each value over `axis` (None: over no dim), then over the replicas, on the device of the first value.
 
-    MEAN divides by the number of items summed, so that short and empty values weigh what they hold.
+    MEAN divides by the number of items summed, so that a short or empty value weighs as many items as it holds.
     """
     check_tensors(values, "reduce")
     return _C.reduce(op is ReduceOp.MEAN, list(values), _axes(axis))
@@ -46,9 +50,9 @@ def combine_everywhere(op: ReduceOp, values: Sequence[Any], replicas: slice) -> 
 
 
 def concatenate(values: Sequence[Any], axis: int, call: str = "gather", device: torch.device | None = None) -> Any:
-    """The values along dimension `axis`, in replica order, on `device` (None: that of the first value).
+    """Concatenates `values` along dim `axis`, in replica order, on `device` (None: that of the first value).
 
-    One value is returned as it is. `call` begins the messages about values that are no tensors.
+    A single value is returned as it is. `call` begins the messages about values that are no tensors.
     """
     if isinstance(axis, bool) or not isinstance(axis, int):
         raise TypeError(f"{call}: `axis` must be an integer, but is {axis!r}.")
@@ -59,7 +63,7 @@ def concatenate(values: Sequence[Any], axis: int, call: str = "gather", device: 
 
 
 def check_tensors(values: Sequence[Any], call: str) -> None:
-    """Raises TypeError naming the first replica whose value is no tensor."""
+    """Raises TypeError that names the first replica whose value is no tensor."""
     for replica, value in enumerate(values):
         if not isinstance(value, Tensor):
             raise TypeError(

@@ -9,13 +9,13 @@ from torch import Tensor
 
 
 def children(value: Any) -> list[Any] | None:
-    """What lies directly inside `value`, or None for a leaf (torch.Size is one)."""
+    """The values directly inside `value`, or None for a leaf (a torch.Size is a leaf)."""
     kind = type(value)
     if kind is dict:
         return list(value.values())
     if kind is tuple or kind is list:
         return list(value)
-    if isinstance(value, Tensor):  # asking an ABC, as the next line does, costs ten times as much
+    if isinstance(value, Tensor):  # before the test for an ABC on the next line, which costs ten times as much
         return None
     if isinstance(value, Mapping):
         return list(value.values())
@@ -27,7 +27,7 @@ def children(value: Any) -> list[Any] | None:
 
 
 def rebuild(value: Any, parts: Iterable[Any]) -> Any:
-    """A structure like `value`, of the same type, with other children."""
+    """A structure of the type and keys of `value` with `parts` as its children."""
     if type(value) is dict:
         return dict(zip(value, parts))
     if isinstance(value, Mapping):
@@ -38,7 +38,7 @@ def rebuild(value: Any, parts: Iterable[Any]) -> Any:
 
 
 def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
-    """The structure of `value` with `function` of each leaf."""
+    """The structure of `value` with `function(leaf)` in place of each leaf."""
     parts = children(value)
     return function(value) if parts is None else rebuild(value, [map_leaves(function, part) for part in parts])
 

@@ -40,30 +40,35 @@ _FIXED = (
 class DataLoader(data.DataLoader[_Item]):
     """torch's `DataLoader` with the same arguments, attributes, errors and batches, only faster.
 
-    Rows of tensors, numpy arrays, memory maps, torch's wrappers of these, and datasets of this library are copied by
-    native code; `num_workers` then means threads. All others are read by Python as torch does it: in the caller's
-    thread, or in worker processes. `explain()` says which and why. Without workers rows are copied when they are asked
-    for, so that a batch shows what was written to the data before it; `num_workers` or `prefetch_bytes` lets threads
-    copy them ahead. A dataset of this library reads ahead by itself. With native rows `shuffle=True` takes torch's draws
-    from the generator, but gives another order than torch's.
+    Native code copies the rows of tensors, numpy arrays, memory maps, torch's wrappers of these, and datasets of this
+    library; `num_workers` then means threads. Python reads all other datasets as torch does: in the caller's thread, or
+    in worker processes. `explain()` says which and why. Without workers, rows are copied when they are asked for, so
+    that a batch shows what was written to the data before it; `num_workers` or `prefetch_bytes` lets threads copy rows
+    ahead. A dataset of this library always reads ahead. With native rows `shuffle=True` takes the same draws from the
+    generator as torch, but gives another order.
 
     Args:
         dataset: as in torch. A dataset of this library that is batched needs `batch_size=None`.
         distributed: True, a process group or a one-dimensional DeviceMesh: each rank passes the whole dataset, every
-            row reaches one rank, and all ranks take the same number of steps. A Python `IterableDataset` or a sampler
-            of yours is this rank's own stream; then only the end is agreed on.
-        global_batch_size: rows of a step over all ranks, instead of `batch_size` for each.
+            row reaches one rank, and all ranks take the same number of steps. A Python `IterableDataset`, or a sampler
+            of the user's, is a stream of this rank's own; the ranks then agree on the number of steps only.
+        global_batch_size: rows of a step over all ranks, instead of `batch_size` for each rank.
         device: where batches arrive; None: on the CPU.
-        split: "balanced" or "tf": how the rows of a step are assigned over the ranks.
-        tail: what a short last step and a rank without rows become: "zero_rows", "padded", "repeat", "drop" or
+        split: how the rows of a step are assigned to the ranks: "balanced" or "tf", as in `InputOptions`.
+        tail: what becomes of a short last step and of a rank without rows: "zero_rows", "padded", "repeat", "drop" or
             "until_first". `drop_last=True` means "drop".
         seed: makes the order of `shuffle=True`, or of a dataset of this library that shuffles, a function of this
             number and the epoch.
         with_info: yields `(batch, StepInfo)`; without it `last_info` has the info.
-        prefetch_bytes: bytes of native rows that may be read ahead, without workers too.
-        peer_timeout: seconds of silence after which another process counts as lost.
+        prefetch_bytes: bytes of native rows that may be read ahead, also without workers.
+        peer_timeout: seconds without any sign of life after which another process counts as lost.
 
-    The other arguments are torch's.
+    The other arguments are torch's. Raises ValueError or TypeError, naming the argument, for values that do not go
+    together. Use a loader and its iterators from one thread at a time.
+
+    >>> loader = tdi.DataLoader(torch.arange(5), batch_size=2)
+    >>> list(loader)
+    [tensor([0, 1]), tensor([2, 3]), tensor([4])]
     """
 
     def __init__(
@@ -96,7 +101,7 @@ class DataLoader(data.DataLoader[_Item]):
         prefetch_bytes: int | None = None,
         peer_timeout: float = 300.0,
     ):
-        if isinstance(sampler, ExactSampler):  # a framework makes the loader anew from its attributes
+        if isinstance(sampler, ExactSampler):  # a framework makes a new loader from the attributes of this one
             sampler, shuffle = None, sampler.shuffle
         self.distributed = distributed
         self.global_batch_size = global_batch_size
@@ -152,7 +157,7 @@ class DataLoader(data.DataLoader[_Item]):
         return self.batch_size * self._distributed_feed().strategy(self).num_replicas_in_sync
 
     def _show_sampler(self) -> None:
-        """Puts a sampler in the place of torch's that frameworks take for a DistributedSampler."""
+        """Replaces torch's sampler by one that frameworks take for a DistributedSampler."""
         if self._dataset_kind != _DatasetKind.Map or self._own_sampler:
             return
         world, rank = group_size_and_rank(self.distributed)
@@ -205,12 +210,17 @@ class DataLoader(data.DataLoader[_Item]):
         super().__setattr__(name, value)
 
     def set_epoch(self, epoch: int) -> None:
-        """Pins the epoch of the next iterator, also of a sampler or dataset that counts epochs itself. Never needed:
-        without it each iterator that handed anything out is followed by the next epoch."""
+        """Pins the epoch of the next iterator, also in a sampler or dataset that has `set_epoch`.
+
+        Not required: without it, the epoch goes up by one after each iterator that yielded at least one batch.
+
+        Args:
+            epoch: at least 0, else ValueError.
+        """
         epoch = count("set_epoch", "epoch", epoch)
         if stateful_sampler(self) is None:
             self._drop_pending()
-        elif self._memory.pending is not None:  # it may have taken indices, which cannot be given back
+        elif self._memory.pending is not None:  # it may have taken indices, which the sampler cannot take back
             self._memory.pending._start.epoch = self._memory.epoch = epoch
         self._memory.pinned = None if self._memory.pending is not None else epoch
         samplers = (self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None))
@@ -221,11 +231,17 @@ class DataLoader(data.DataLoader[_Item]):
     # States.
 
     def state_dict(self) -> dict[str, Any]:
-        """The position after the batch last handed out: plain values and tensors.
+        """The position after the batch last yielded: a dict of plain values and tensors. Never communicates.
 
-        Legal at any time. After the end of an epoch it is the start of the next one. It decides about later epochs,
-        too: from the first state on, a loader without a generator or seed draws their orders from a copy of torch's
-        generator, on which `torch.manual_seed` and what else a program draws have no influence.
+        Allowed at any time; after the end of an epoch it is the start of the next one. The state also decides the order
+        of later epochs: from the first state on, a loader without a generator or seed draws orders from a copy of
+        torch's generator, which `torch.manual_seed` and other draws of the program do not change.
+
+        >>> loader = tdi.DataLoader(torch.arange(5), batch_size=2)
+        >>> first, state = next(iter(loader)), loader.state_dict()
+        >>> loader.load_state_dict(state)
+        >>> list(loader)
+        [tensor([2, 3]), tensor([4])]
         """
         state = self._memory.state()
         if state is None:
@@ -234,10 +250,12 @@ class DataLoader(data.DataLoader[_Item]):
         return {STATE: {"version": VERSION} | state}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """The next iterator goes on from a saved position; `{}` starts afresh.
+        """Lets the next iterator continue from a saved position; `{}` starts again with epoch 0.
 
-        Other numbers of workers and other batch sizes are allowed, except for streams that worker processes read.
-        Raises ValueError for what is no state of this class.
+        The number of workers and the batch size may differ from those of the saved loader, except for streams that
+        worker processes read. With `distributed`, so may the number of ranks, except where ranks read streams of their
+        own. Raises ValueError, naming the field, for a state of another class, another kind of dataset or a newer
+        version.
         """
         self._drop_pending()
         if isinstance(state_dict, dict) and not state_dict:
@@ -247,7 +265,7 @@ class DataLoader(data.DataLoader[_Item]):
         self._memory.load(state)
 
     def _drop_persistent(self) -> None:
-        """Persistent workers keep their dataset, so that a state needs new ones."""
+        """Ends persistent workers: they keep their dataset as it is, so a loaded state needs new ones."""
         if self._iterator is not None:
             self._iterator.close()
             self._iterator = None
@@ -261,13 +279,17 @@ class DataLoader(data.DataLoader[_Item]):
 
     @property
     def last_info(self) -> _C.StepInfo | None:
-        """With `distributed`: what the step last handed out holds; None before the first."""
+        """With `distributed`: the `StepInfo` of the step last yielded; None before the first one."""
         return self._memory.info
 
     def global_valid(self, step: int, k: int = 1) -> int:
-        """With `distributed`: rows over all ranks in `k` steps of an epoch, from step `step` on.
+        """With `distributed`: the number of rows, over all ranks, in steps [step, step + k) of an epoch.
 
-        What a mean over accumulated gradients divides by. Raises ValueError where only the data knows.
+        A mean over accumulated gradients divides by it. Raises ValueError without `distributed`, and where the number
+        is unknown before reading (anything but a map-style dataset).
+
+        >>> tdi.DataLoader(torch.arange(5), batch_size=2, distributed=True).global_valid(1, k=2)
+        3
         """
         if not self.distributed:
             raise ValueError("global_valid: is for `distributed=True`.")
@@ -275,7 +297,11 @@ class DataLoader(data.DataLoader[_Item]):
         return self._distributed_feed().global_valid(self, step, k)
 
     def cardinality(self) -> int:
-        """The number of batches of an epoch, `INFINITE` (-1) or `UNKNOWN` (-2)."""
+        """The number of batches of an epoch, `INFINITE` (-1) or `UNKNOWN` (-2).
+
+        >>> tdi.DataLoader(torch.arange(5), batch_size=2).cardinality()
+        3
+        """
         if not self.distributed and isinstance(self.dataset, Dataset) and self.dataset.cardinality() < 0:
             return self.dataset.cardinality()
         try:
@@ -284,21 +310,26 @@ class DataLoader(data.DataLoader[_Item]):
             return _C.UNKNOWN
 
     def explain(self) -> str:
-        """Which path the next iterator takes, and why."""
+        """A report on which path the next iterator takes, and why.
+
+        >>> print(tdi.DataLoader(range(5), batch_size=2).explain())
+        path: native
+        why: rows of a range are copied ahead by threads
+        """
         if self.distributed:
             return self._distributed_feed().explain(self)
         path = self._path()
         return f"path: {path.name}\nwhy: {path.why}"
 
     def stats(self) -> dict[str, Any]:
-        """Counters of the iterator made last; empty before the first and after its end."""
+        """Counters of the iterator made last, by name; empty before the first one and after that one is gone."""
         latest = self._memory.latest()
         return {} if latest is None else latest.stats()
 
     # The end.
 
     def close(self) -> None:
-        """Ends all iterators and their workers. Optional: they end with their last reference."""
+        """Ends all iterators and their workers. Not required: each ends with its last reference."""
         self._drop_pending()
         for iterator in list(self._memory.live):
             iterator.close()
@@ -311,5 +342,5 @@ class DataLoader(data.DataLoader[_Item]):
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles have the same arguments, the same epoch next, and no iterators."""
+        """A copy or pickle has the same arguments, continues with the same epoch, and has no iterators."""
         return self.__dict__ | {"_iterator": None, "_feed": None, "_memory": self._memory.for_copy()}

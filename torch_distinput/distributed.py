@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`DistributedDataset` and its iterator: a dataset after a strategy decided who gets which rows."""
+"""`DistributedDataset` and its iterator: a dataset after a strategy assigned its rows to replicas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 
 class Optional:
-    """A step that may be absent: at the end of the data it is."""
+    """A step, or nothing at the end of the data. Returned by `DistributedIterator.get_next_as_optional`.
+
+    >>> tdi.Optional(True, 5).get_value(), tdi.Optional(False).has_value()
+    (5, False)
+    """
 
     __slots__ = ("_has_value", "_value")
 
@@ -31,7 +35,7 @@ class Optional:
         return self._has_value
 
     def get_value(self) -> Any:
-        """The step; raises InvalidArgumentError when there is none."""
+        """The step; raises InvalidArgumentError where there is none."""
         if not self._has_value:
             raise _C.InvalidArgumentError("get_value: the given optional does not have a value.")
         return self._value
@@ -41,10 +45,15 @@ class Optional:
 
 
 class DistributedIterator:
-    """An iterator over the steps of a distributed dataset. One thread at a time.
+    """An iterator over the steps of a distributed dataset. Use it from one thread at a time.
 
-    A step is one value for each replica: `PerReplica` at the leaves where the strategy has several replicas, plain
-    tensors otherwise. An error of the pipeline is raised again at each call.
+    A step holds one value for each replica of this process: `PerReplica` at the leaves where the strategy has several
+    replicas, plain values otherwise. After an error of the pipeline each call raises it again. Calls inside the
+    function of `strategy.run` raise ValueError, calls in the scope of another strategy RuntimeError.
+
+    >>> steps = iter(tdi.MirroredStrategy(["cpu", "cpu"]).distribute_dataset(tdi.Dataset.range(3).batch(2)))
+    >>> next(steps).values, steps.step_info.global_valid
+    ((tensor([0]), tensor([1])), 2)
     """
 
     def __init__(self, native: _C.DistributedIterator, dataset: DistributedDataset):
@@ -64,12 +73,16 @@ class DistributedIterator:
         return self._value(step)
 
     def get_next(self) -> Any:
-        """The next step; raises OutOfRangeError at the end."""
+        """The next step, as `next` returns it; raises OutOfRangeError at the end."""
         self._check_frame("iterator.get_next()")
         return self._value(self._native.get_next(self._wrap))
 
     def get_next_as_optional(self) -> Optional:
-        """Every step, also an incomplete one that `next` does not deliver with partial-batch handling off."""
+        """The next step as an `Optional`, which is empty at the end.
+
+        Also returns a last step in which some replicas have no part, which `next` does not deliver where partial-batch
+        handling is off.
+        """
         self._check_frame("iterator.get_next_as_optional()")
         step = self._native.get_next_as_optional(self._wrap)
         return Optional(False) if step is None else Optional(True, self._value(step))
@@ -81,12 +94,18 @@ class DistributedIterator:
 
     @property
     def step_info(self) -> _C.StepInfo:
-        """What the step last handed out holds; raises FailedPreconditionError before the first. Any thread may read
-        it, above all the replicas' inside `run`."""
+        """The `StepInfo` of the step last returned; raises FailedPreconditionError before the first one.
+
+        Safe from any thread, so that replicas can read it inside `run`.
+        """
         return self._native.step_info if self._step_info is None else self._step_info
 
     def state_dict(self) -> dict[str, Any]:
-        """The position: plain values, valid for any number of replicas where the pipeline has a plan."""
+        """The position after the step last returned, as plain values that JSON can hold. Never communicates.
+
+        Where all processes read one stream, every process has the same state, and it restores on any number of
+        replicas. Where processes read streams of their own, each state is local; see `load_state_dict`.
+        """
         return self._native.state_dict()
 
     def load_state_dict(self, state: dict[str, Any] | list[dict[str, Any]]) -> None:
@@ -94,21 +113,24 @@ class DistributedIterator:
 
         Args:
             state: one that this process saved. Where processes read streams of their own (files under policy FILE),
-                another number of processes needs the states of all of them, saved after the same step, as a list: they
-                read what each of those streams has left.
+                another number of processes needs a list of the states of all of them, saved after the same step; the
+                processes then read what each of those streams has left.
 
         Raises ValueError for the state of another pipeline, and for another number of processes where only the user's
-        code knows who read which rows (policies OFF and HINT, datasets from a function).
+        code knows which process read which rows (policies OFF and HINT, datasets from a function).
         """
         self._native.load_state_dict(state)
         self._step_info = None
 
     def stats(self) -> dict[str, Any]:
-        """Counters of this iterator."""
+        """Counters since this iterator was made, by name."""
         return self._native.stats()
 
     def close(self) -> None:
-        """Stops reading ahead and frees what was read."""
+        """Stops reading ahead, frees what was read, and reports to the other processes that this one left.
+
+        `next` then raises.
+        """
         self._native.close()
 
     def _value(self, step: tuple[Any, _C.StepInfo]) -> Any:
@@ -130,7 +152,14 @@ class DistributedIterator:
 
 
 class DistributedDataset:
-    """A dataset whose global batches a strategy assigns over its replicas. Made by `distribute_dataset`."""
+    """A dataset whose global batches a strategy assigns to its replicas. Made by `Strategy.distribute_dataset`.
+
+    `iter` opens an epoch. `len` is the number of steps; TypeError where that is infinite or unknown before iterating.
+
+    >>> distributed = tdi.MirroredStrategy(["cpu", "cpu"]).distribute_dataset(tdi.Dataset.range(6).batch(4))
+    >>> len(distributed)
+    2
+    """
 
     def __init__(self, native: _C.DistributedDataset, strategy: Strategy, wraps: bool, num_local_replicas: int):
         self._native = native
@@ -161,25 +190,30 @@ class DistributedDataset:
 
     @property
     def cardinality(self) -> int:
-        """Global batches in the dataset: a number, `INFINITE` (-1) or `UNKNOWN` (-2)."""
+        """The number of global batches, `INFINITE` (-1) or `UNKNOWN` (-2)."""
         return self._native.cardinality
 
     @property
     def partial_batch_handling(self) -> bool:
-        """Whether a step that lacks a replica's part is completed with zero-row ones."""
+        """Whether a step in which a replica has no part is completed with a zero-row part."""
         return self._native.partial_batch_handling
 
     def set_epoch(self, epoch: int) -> None:
-        """Pins the epoch of the next iterator."""
+        """Pins the epoch of the next iterator, at least 0 (else ValueError). All processes must pin the same one."""
         self._native.set_epoch(count("set_epoch", "epoch", epoch))
 
     def reduce(self, initial: Any, fn: Callable[[Any, Any], Any]) -> Any:
-        """`state = fn(state, step)` over all steps, from `initial`; the last state."""
+        """Runs `state = fn(state, step)` over all steps of an epoch, from `initial`; returns the last state.
+
+        >>> distributed = tdi.OneDeviceStrategy("cpu").distribute_dataset(tdi.Dataset.range(6).batch(4))
+        >>> distributed.reduce(0, lambda total, batch: total + int(batch.sum()))
+        15
+        """
         state, fn = initial, function("reduce", "fn", fn)
         for step in self:
             state = fn(state, step)
         return state
 
     def explain(self) -> str:
-        """Policy, splitter, path and sizes, and why."""
+        """A report: auto-shard policy, splitter, path and sizes, each with the reason."""
         return self._native.explain()

@@ -14,20 +14,26 @@ from torch_distinput.dataset import Dataset
 
 
 class TextLineDataset(Dataset):
-    r"""The lines of text files, as `str` without their ends; carriage returns are dropped, as in tf.data.
+    r"""The lines of text files, as `str` without line ends; carriage returns are dropped, as in tf.data.
 
     Args:
         files: a path, paths, or a dataset of paths (`Dataset.list_files`); they are read in that order.
         compression_type: None, "GZIP" or "ZLIB".
         index: whether an index of the lines is made when it is first needed: one pass over the files, on all cores,
-            that gives random access, an exact length, a full shuffle and O(1) resume. It is stored in a hidden file
-            beside each file (from 256 KiB on), or else in the user's cache folder, and made anew when the file
-            changes. False reads one line after the other; "auto" indexes where that is possible, which is for
+            that gives random access, an exact length, a full shuffle and O(1) resume. For files of 256 KiB or more it
+            is stored in a hidden file beside the file, or else in the user's cache folder, and made again when the file
+            changes. False reads one line after the other. "auto" makes an index where that is possible: for
             uncompressed regular files whose number is known.
 
-    Raises, when elements are read, NotFoundError for a missing file, an OSError for one that cannot be read, and
+    Raises, when elements are read, NotFoundError for a missing file, OSError for one that cannot be read, and
     InvalidArgumentError, naming file and byte, for text that is not UTF-8 and for a file that changes meanwhile.
-    With `on_error="skip"` such a line (or the file, where nothing more can be read of it) is left out and counted.
+    With `on_error="skip"` such a line (or the rest of the file, where no more can be read of it) is skipped and
+    counted.
+
+    >>> import pathlib
+    >>> _ = pathlib.Path("lines.txt").write_text("one\ntwo\n")
+    >>> list(tdi.TextLineDataset("lines.txt"))
+    ['one', 'two']
     """
 
     def __init__(
@@ -40,8 +46,8 @@ class TextLineDataset(Dataset):
 class TFRecordDataset(Dataset):
     """The records of TFRecord files, as `bytes`; all checksums are checked. Arguments and errors: `TextLineDataset`.
 
-    A record with a wrong checksum, a length that cannot be and a file that ends inside a record are
-    InvalidArgumentErrors that name file and byte.
+    Raises InvalidArgumentError, naming file and byte, also for a record with a wrong checksum or an impossible length,
+    and for a file that ends inside a record.
     """
 
     def __init__(
@@ -54,8 +60,13 @@ class TFRecordDataset(Dataset):
 class FixedLengthRecordDataset(Dataset):
     """The records of files whose records all have `record_bytes` bytes, as `bytes`.
 
-    Each file is a header of `header_bytes`, records, and a footer of `footer_bytes`; another length is an
-    InvalidArgumentError. Other arguments and errors: `TextLineDataset`.
+    Each file is a header of `header_bytes`, records, and a footer of `footer_bytes`; a file of another length raises
+    InvalidArgumentError when it is read. Other arguments and errors: `TextLineDataset`.
+
+    >>> import pathlib
+    >>> _ = pathlib.Path("records.bin").write_bytes(b"aabb")
+    >>> list(tdi.FixedLengthRecordDataset("records.bin", record_bytes=2))
+    [b'aa', b'bb']
     """
 
     def __init__(
@@ -93,7 +104,7 @@ def _index(index: Any, name: str) -> bool | None:
 
 
 class _Progress:
-    """A line on stderr about files that are being indexed: tqdm's where there is tqdm."""
+    """Shows on stderr how far the indexing of files is: a tqdm bar where tqdm is installed, else a line."""
 
     def __init__(self) -> None:
         self.shown = False

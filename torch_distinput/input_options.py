@@ -15,23 +15,32 @@ TAILS = ("zero_rows", "padded", "repeat", "drop", "until_first")
 
 @dataclass(frozen=True, init=False)
 class InputOptions:
-    """How `distribute_dataset` assigns rows, and `distribute_datasets_from_function` elements. Immutable.
+    """How `distribute_dataset` assigns rows, and `distribute_datasets_from_function` elements. Immutable, comparable.
 
     Args:
-        fetch_to_device: deliver on the replicas' devices; False leaves values on the CPU. None means True.
+        fetch_to_device: whether values arrive on the replicas' devices; False leaves them on the CPU. None means True.
         replication_mode: an `InputReplicationMode` or its name. PER_REPLICA, a pipeline for each replica, is for
-            `distribute_datasets_from_function` of MirroredStrategy.
+            `distribute_datasets_from_function` of MirroredStrategy only.
         place_dataset_on_device: for `PER_REPLICA` pipelines, with `fetch_to_device=False`; `distribute_dataset`
             ignores it, as its `explain()` says.
-        per_replica_buffer_size: steps read ahead; 0 reads none.
+        per_replica_buffer_size: steps read ahead, at least 0.
         split: "tf" cuts a global batch as tf.distribute would; "balanced" cuts it into contiguous parts, in order,
-            whose sizes differ by at most one row.
-        tail: what a short last batch and a replica without rows become: "zero_rows", "padded", "repeat", "drop" or
-            "until_first".
-        weights: relative share of each replica; needs the balanced split.
-        peer_timeout: seconds of silence after which another process counts as lost.
+            whose sizes differ by at most one row: with n rows and N replicas, replica g gets the rows from
+            g * (n // N) + min(g, n % N) on.
+        tail: what becomes of a short last global batch, and of a replica without rows. "zero_rows": the batch is split
+            as it is, a replica may get zero rows. "padded": each replica's part is filled to its full size with its own
+            last row; `StepInfo.valid` says how many rows count. "repeat": the batch is filled with the first rows of
+            the epoch, which count. "drop": it is not delivered. "until_first": every replica stops before the first
+            step in which one has no row.
+        weights: relative share of each replica, one positive number for each replica of all processes; needs
+            `split="balanced"`.
+        peer_timeout: seconds without any sign of life after which another process counts as lost.
 
-    The fields that tf.distribute has can also be given with its prefix `experimental_`.
+    The fields that tf.distribute has can also be given with its prefix `experimental_`. Raises TypeError or ValueError
+    that names the field.
+
+    >>> tdi.InputOptions(tail="padded").tail
+    'padded'
     """
 
     fetch_to_device: bool
@@ -79,18 +88,22 @@ class InputOptions:
 
     @property
     def experimental_fetch_to_device(self) -> bool:
+        """tf.distribute's name for `fetch_to_device`."""
         return self.fetch_to_device
 
     @property
     def experimental_replication_mode(self) -> InputReplicationMode:
+        """tf.distribute's name for `replication_mode`."""
         return self.replication_mode
 
     @property
     def experimental_place_dataset_on_device(self) -> bool:
+        """tf.distribute's name for `place_dataset_on_device`."""
         return self.place_dataset_on_device
 
     @property
     def experimental_per_replica_buffer_size(self) -> int:
+        """tf.distribute's name for `per_replica_buffer_size`."""
         return self.per_replica_buffer_size
 
 

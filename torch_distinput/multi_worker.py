@@ -23,35 +23,40 @@ from torch_distinput.strategy import _NativeStrategy
 
 _logger = logging.getLogger("torch_distinput")
 
-# Strategies made so far over a group, by the group's name: what keeps their keys in the store apart.
+# How many strategies were made over a group, by the group's name: the number keeps their keys in the store apart.
 _made: collections.Counter[str] = collections.Counter()
 
 
-# Processes up to which rounds go over the store. It was faster for 2 to 32 of them on one machine, with 16 and 32 by five to six
-# times (benchmarks/results/agreement.json); each round costs its host answers that grow with their square.
+# Up to this number of processes, rounds go over the store. On one machine the store was faster than gloo for 2 to 32
+# processes, five to six times so with 16 and 32 (benchmarks/results/agreement.json). The answers that the store's host
+# sends in a round grow with the square of the number.
 STORE_UP_TO = 32
 
 
 class MultiWorkerMirroredStrategy(_NativeStrategy):
-    """Several processes, each with the same number of replicas; global batches are assigned over all of them.
+    """Several processes, each with the same number of replicas; global batches are assigned over all replicas.
 
-    Every process makes the same datasets in the same order and takes the same steps. Where all of them read one
-    stream, who gets which rows is arithmetic: they talk to each other when an iterator takes its first step, and not
-    afterwards. Rank 0 tells the logger "torch_distinput" at level INFO how each dataset is assigned, and why.
+    Every process must make the same strategies and datasets in the same order and take the same steps. Where all
+    processes read one stream, the assignment of rows is arithmetic: processes exchange data at the first step of an
+    iterator and not afterwards. Rank 0 logs with logger "torch_distinput", at level INFO, how each dataset is assigned
+    and why.
 
     Args:
         process_group: a group of torch.distributed, or a one-dimensional DeviceMesh. None: the default group, or one
             process where there is none. Ranks that work on one replica together (tensor, context and pipeline
-            parallelism) get the same rows: pass the group of the data-parallel dimension.
+            parallelism) need the same rows: pass the group of the data-parallel dimension.
         devices: of this process's replicas, such as `["cuda:0", "cuda:1"]` or `["cpu", "cpu"]`. None: the accelerator
             of the environment's LOCAL_RANK, or the only one that this process sees, else one CPU.
-        rounds: what carries the agreement on the end of streams that differ: "store", the group's store, or "gloo", a
-            group of the library's own, whose cost for the store does not grow with the number of processes. None: the
-            store up to 32 processes, gloo above.
+        rounds: what carries the rounds in which processes agree on the end of streams of different length: "store", the
+            group's store, or "gloo", a group of the library's own, whose load on the store does not grow with the
+            number of processes. None: the store up to 32 processes, gloo above.
 
-    Raises RuntimeError where the environment says that there are several processes, but no group is initialised,
-    and ValueError for a device that does not exist, a mesh of several dimensions, a group without this process, or
-    another value of `rounds`.
+    Raises RuntimeError where the environment says that there are several processes, but no group is initialised;
+    ValueError for a device that does not exist, a mesh of several dims, a group without this process, or another value
+    of `rounds`; TypeError for another type of `process_group`.
+
+    >>> tdi.MultiWorkerMirroredStrategy(devices=["cpu", "cpu"])
+    MultiWorkerMirroredStrategy('cpu', 'cpu')
     """
 
     def __init__(
@@ -62,7 +67,9 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
         rounds: str | None = None,
     ):
         if rounds not in (None, "store", "gloo"):
-            raise ValueError(f"MultiWorkerMirroredStrategy: `rounds` must be None, 'store' or 'gloo', but is {rounds!r}.")
+            raise ValueError(
+                f"MultiWorkerMirroredStrategy: `rounds` must be None, 'store' or 'gloo', but is {rounds!r}."
+            )
         group = _group_of(process_group)
         names = _arguments.devices("MultiWorkerMirroredStrategy", devices)
         self._group = group
@@ -79,7 +86,7 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
         super().__init__(native)
 
     def reduce(self, op, value, axis=None):
-        """As in every strategy; a plain tensor counts once for each process."""
+        """As `Strategy.reduce`, but a plain tensor counts once for each process."""
         if isinstance(value, torch.Tensor) and axis is None:
             self._check_cross_replica("reduce")
             return combine(ReduceOp.of(op), self._all_values([value]), None)
@@ -91,14 +98,14 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
         return super()._distributed(native)
 
     def _example_board(self) -> dist.Store | None:
-        """Where processes leave plain things for each other, under this strategy's name; None for one process."""
+        """The part of the group's store in which a rank posts an example batch for the others; None for one process."""
         if self._group is None or self._group.size() == 1:
             return None
         return dist.PrefixStore(f"tdi/{self._name}", dist.distributed_c10d._get_process_group_store(self._group))
 
     def _all_values(self, values):
-        """Called by the user's thread on every process: a collective of the group. Gradients flow into this
-        process's values only."""
+        """A collective of the group: the user's thread calls it on every process. Gradients flow into the values of
+        this process only."""
         if self._group is None or self._group.size() == 1:
             return values
         mine = pickle.dumps(map_leaves(_for_sending, list(values)), protocol=pickle.HIGHEST_PROTOCOL)
@@ -108,7 +115,8 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
 
 
 def _make_gloo(store: dist.Store, rank: int, size: int, name: str, seconds: float) -> dist.ProcessGroup:
-    """A group over `store` that the default group knows nothing of; the ranks need not make it in any order."""
+    """A gloo group over `store`, made without `new_group`: the ranks of other groups take no part, and ranks may make
+    several such groups in different orders."""
     own = dist.PrefixStore(f"torch_distinput/gloo/{name}", store)
     cpu, gloo = torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO
     group = dist.ProcessGroup(own, rank, size)
@@ -118,12 +126,12 @@ def _make_gloo(store: dist.Store, rank: int, size: int, name: str, seconds: floa
 
 
 def _for_sending(leaf: Any) -> Any:
-    """A tensor's own elements on the CPU: what is pickled is all memory that it is a view of."""
+    """A tensor's own elements on the CPU: pickling a view would send all of the memory below it."""
     return leaf.detach().cpu().clone() if isinstance(leaf, torch.Tensor) else leaf
 
 
 def _group_of(given: Any) -> dist.ProcessGroup | None:
-    """The group that is meant; None: this process is alone."""
+    """The process group that `given` stands for; None where this process is the only one."""
     if isinstance(given, dist.DeviceMesh):
         if given.ndim != 1:
             raise ValueError(
@@ -152,9 +160,12 @@ def _group_of(given: Any) -> dist.ProcessGroup | None:
 
 
 def _name_of(group: dist.ProcessGroup) -> str:
-    """Equal in all processes of the group, and not used by other groups, nor by other strategies over this group. What
-    processes left behind that had it before a restart is told apart by the library: torchrun's restart count would not
-    do, as agents count for themselves."""
+    """A name that is equal in all processes of the group and differs from those of other groups and of other strategies
+    over this group.
+
+    The rendezvous, not this name, tells keys that processes set before a restart from new ones: torchrun's restart
+    count cannot do it, because each agent counts its own restarts.
+    """
     ranks = ",".join(map(str, dist.get_process_group_ranks(group)))
     name = f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}/{hashlib.sha1(ranks.encode()).hexdigest()[:16]}"
     _made[name] += 1

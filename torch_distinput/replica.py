@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Where a call stands: strategy scope, replica."""
+"""The strategy and the replica that a call belongs to: scopes, frames, `get_replica_context`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 
 class ReplicaContext:
-    """Which replica a function runs as. Obtained from `get_replica_context()` inside `strategy.run`."""
+    """The replica that a function runs as. `get_replica_context()` inside `strategy.run` returns it.
+
+    >>> strategy = tdi.MirroredStrategy(["cpu", "cpu"])
+    >>> strategy.run(lambda: tdi.get_replica_context().all_reduce("SUM", torch.ones(2))).values
+    (tensor([2., 2.]), tensor([2., 2.]))
+    """
 
     def __init__(
         self,
@@ -36,7 +41,7 @@ class ReplicaContext:
 
     @property
     def replica_id_in_sync_group(self) -> int:
-        """This replica's index, from 0."""
+        """The index of this replica over all processes, from 0."""
         return self._replica_id
 
     @property
@@ -47,11 +52,15 @@ class ReplicaContext:
     def all_reduce(self, op: ReduceOp | str, value: Any) -> Any:
         """Combines the replicas' values item by item; every replica gets the result, on its own device.
 
-        All replicas must call it, in the same order as their other `all_` calls.
+        All replicas must call it, in the same order as their other `all_` calls. Gradients flow to the values of the
+        replicas of this process.
 
         Args:
             op: `ReduceOp.SUM`, `ReduceOp.MEAN`, or their names in any case.
             value: a tensor, or a structure of tensors; the same structure and shapes on every replica.
+
+        Raises, on every replica, ValueError where replicas make different calls, TypeError for values that are no
+        tensors, and RuntimeError where a replica returned or raised while others wait for it.
         """
         op = ReduceOp.of(op)
         return self._together(f"all_reduce({op.value})", value, functools.partial(combine_everywhere, op))
@@ -59,11 +68,11 @@ class ReplicaContext:
     def all_gather(self, value: Any, axis: int) -> Any:
         """Concatenates the replicas' values in replica order; every replica gets the result, on its own device.
 
-        All replicas must call it, in the same order as their other `all_` calls.
+        All replicas must call it, in the same order as their other `all_` calls. Errors as in `all_reduce`.
 
         Args:
-            value: a tensor, or a structure of tensors, that may differ between replicas in dimension `axis` alone.
-            axis: a dimension; negative ones count from the last.
+            value: a tensor, or a structure of tensors, whose shapes differ between replicas in dim `axis` at most.
+            axis: a dim; negative ones count from the last.
         """
 
         def concatenate_everywhere(values: Sequence[Any], replicas: slice) -> list[Any]:
@@ -73,7 +82,11 @@ class ReplicaContext:
         return self._together(f"all_gather(axis={axis})", value, concatenate_everywhere)
 
     def _together(self, call: str, value: Any, join: Callable[[Sequence[Any], slice], list[Any]]) -> Any:
-        """`join(values, replicas)`, from one leaf's values of all replicas, makes one for each of this process's."""
+        """Exchanges `value` and returns what `join` made of it for this replica.
+
+        `join(values, replicas)` gets the values of one leaf from all replicas everywhere, and makes one result for each
+        replica in the slice `replicas`, which are those of this process.
+        """
         if self._exchange is None:
             return value
         count = self._exchange.num_replicas
@@ -95,7 +108,7 @@ class ReplicaContext:
 
 @dataclass(frozen=True)
 class Frame:
-    """The strategy whose scope or `run` encloses a call, and inside `run` the replica."""
+    """The strategy whose scope or `run` encloses a call, and inside `run` also the replica."""
 
     strategy: Strategy
     replica: ReplicaContext | None = None
@@ -106,13 +119,13 @@ _default_context = ReplicaContext(0, 1)
 
 
 def current_frame() -> Frame | None:
-    """The innermost frame, or None outside every scope and `run`."""
+    """The innermost frame; None outside every scope and `run`."""
     return _frame.get()
 
 
 @contextlib.contextmanager
 def enter_frame(frame: Frame):
-    """Makes `frame` the current one in this context."""
+    """Makes `frame` the current one in this context until the block ends."""
     token = _frame.set(frame)
     try:
         yield
@@ -121,6 +134,11 @@ def enter_frame(frame: Frame):
 
 
 def get_replica_context() -> ReplicaContext | None:
-    """The replica that calls. None inside a strategy's scope but outside `run`; the only replica elsewhere."""
+    """The `ReplicaContext` of the caller. As in tf.distribute: None inside a strategy's scope but outside `run`, and
+    outside every scope the context of the only replica.
+
+    >>> tdi.get_replica_context()
+    ReplicaContext(replica 0 of 1)
+    """
     frame = _frame.get()
     return _default_context if frame is None else frame.replica

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Where the replicas of one process meet to exchange values."""
+"""Exchange of values between the replicas of one process."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from torch_distinput._structure import map_leaves
 
 
 class ExchangeBroken(RuntimeError):
-    """A replica waits for others of which one raised or returned."""
+    """A replica waits for a value of another one that has raised or returned."""
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """What a replica brings to a meeting."""
+    """What a replica gives to an exchange: its value, whether it records gradients, its current stream."""
 
     value: Any
     grad: bool
@@ -29,13 +29,13 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the replicas of this process take from a meeting."""
+    """What the replicas of this process get from an exchange."""
 
     results: list[Any]
     error: Exception | None = None
 
     def of(self, replica: int) -> Any:
-        """The result of `replica`; raises the error that all share."""
+        """The result of `replica`; raises the exchange's error, which is the same for all replicas."""
         if self.error is not None:
             raise self.error
         return self.results[replica]
@@ -69,11 +69,11 @@ def _current_streams(streams: Sequence[torch.Stream]):
 
 
 class ReplicaExchange:
-    """Where the replicas of one `run` meet to exchange values. Each replica calls from its own thread.
+    """Exchanges values between the replicas of one `run`. Each replica calls from its own thread.
 
     Args:
         devices: of the replicas of this process.
-        across: makes the values of all processes' replicas from those of this process's; called once a meeting.
+        across: makes the values of the replicas of all processes from those of this process; called once an exchange.
     """
 
     def __init__(self, devices: Sequence[torch.device], across: Callable[[list[Any]], list[Any]]):
@@ -87,15 +87,15 @@ class ReplicaExchange:
 
     @property
     def num_replicas(self) -> int:
-        """The replicas of this process."""
+        """How many replicas this process has."""
         return len(self._devices)
 
     def exchange(self, replica: int, value: Any, join: Callable[[Sequence[Any]], list[Any]]) -> Any:
         """Waits until every replica has called, then returns what `join` made for this one.
 
-        The last to come calls its `join` with the values of all replicas everywhere, on the streams that are current in
-        the replicas' threads; it returns one result for each replica of this process. What it raises is raised in all.
-        Raises ExchangeBroken when a replica has left: its value would never come.
+        The last caller runs its `join` with the values of all replicas everywhere, on the streams that are current in
+        the replicas' threads. `join` returns one result for each replica of this process; an exception that it raises
+        is raised in all of them. Raises ExchangeBroken when a replica has left, because its value will never arrive.
         """
         with self._changed:
             self._check()
@@ -121,13 +121,13 @@ class ReplicaExchange:
                 results = join(values)
         except Exception as error:
             return Outcome([], error)
-        # A replica that records no gradients gets none from the others.
+        # A replica that records no gradients must not get a result that requires them because others do.
         return Outcome([
             result if arrival.grad else map_leaves(_detached, result) for arrival, result in zip(arrivals, results)
         ])
 
     def leave(self, replica: int) -> None:
-        """Says that `replica` returned or raised and will not call `exchange` again."""
+        """Notes that `replica` returned or raised and will not call `exchange` again; wakes those that wait."""
         with self._changed:
             if self._left is None:
                 self._left = replica

@@ -18,7 +18,7 @@ from torch_distinput.replica_exchange import ReplicaExchange, ExchangeBroken
 
 
 class ReplicaThreads:
-    """One thread for each replica, kept between calls and started anew in a forked child."""
+    """One thread for each replica, kept between calls and started again in a forked child."""
 
     def __init__(self, devices: Sequence[torch.device]):
         self._devices = list(devices)
@@ -29,8 +29,8 @@ class ReplicaThreads:
     def run(self, calls: Sequence[Callable[[], Any]], exchange: ReplicaExchange) -> list[Any]:
         """Runs `calls[r]` as replica r with this thread's torch state and context variables.
 
-        Returns the results when all are done. The error of the lowest replica that failed is raised; replicas
-        that wait in `exchange` are woken by it.
+        Returns the results when all calls are done. Raises the error of the lowest replica that failed; a failure wakes
+        the replicas that wait in `exchange`.
         """
         state = ThreadState.capture(self._devices)
         with self._lock:
@@ -70,7 +70,7 @@ def _results(futures: Sequence[Future]) -> list[Any]:
     try:
         raise error
     finally:
-        del errors, error, futures  # else error -> traceback -> this frame -> error keeps tensors alive
+        del errors, error, futures  # else the cycle error -> traceback -> this frame -> error keeps tensors alive
 
 
 class ThreadState:
@@ -103,7 +103,8 @@ class ThreadState:
 
     @contextlib.contextmanager
     def applied(self, replica: int):
-        """Gives this thread the captured state until the block ends; sets the replica's device and stream."""
+        """Gives this thread the captured state until the block ends. The replica's device and stream stay set after it:
+        the thread serves this replica only."""
         with contextlib.ExitStack() as stack:
             if self._streams:
                 torch.accelerator.set_stream(self._streams[replica])

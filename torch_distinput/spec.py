@@ -17,7 +17,11 @@ __all__ = [
 
 
 class PerReplicaSpec:
-    """The type of a `PerReplica`: one spec for each local replica."""
+    """The type of a `PerReplica`: one spec for each replica of this process. Comparable, hashable, picklable.
+
+    >>> tdi.PerReplicaSpec(tdi.TensorSpec((2,)), tdi.TensorSpec((1,))).specs[1].shape
+    (1,)
+    """
 
     __slots__ = ("specs",)
 

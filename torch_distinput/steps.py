@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Losses and predictions of ragged steps: means over the global batch, rows back in the pipeline's order."""
+"""Losses and predictions of steps whose parts differ in size: means over the global batch, rows in pipeline order."""
 
 from typing import Any
 
@@ -13,34 +13,57 @@ from torch_distinput.replica import current_frame
 
 
 def scaled_mean(loss: Tensor, info: StepInfo, anchor: Tensor) -> Tensor:
-    """Scales this replica's mean loss so that the average over the replicas is the global batch's mean.
+    """Scales this replica's mean loss so that the average over the replicas is the mean over the global batch.
+
+    Multiplies by `info.loss_scale` = num_replicas * valid / global_valid.
 
     Args:
-        loss: the mean over this replica's valid rows; NaN is fine where it has none.
-        info: the step's `step_info`. Inside `strategy.run` this replica's entry counts.
-        anchor: a tensor of the replica's graph, such as the model's output. A replica without rows returns a zero
-            that hangs on it, so that `backward` works there too.
+        loss: the mean over this replica's valid rows; may be NaN where it has none.
+        info: the `step_info` of the step. Inside `strategy.run` the entry of this replica is used; outside it, `info`
+            must have one entry (else ValueError).
+        anchor: a tensor of the replica's graph, such as the model's output. A replica without rows returns a zero that
+            depends on it, so that `backward` works and gives zero gradients.
+
+    >>> steps = iter(tdi.OneDeviceStrategy("cpu").distribute_dataset(tdi.Dataset.range(4).batch(4)))
+    >>> output = next(steps) * 1.0
+    >>> tdi.scaled_mean(output.mean(), steps.step_info, anchor=output)
+    tensor(1.5000)
     """
     info = instance("scaled_mean", "info", info, StepInfo)
     return _C.scaled_mean(loss, info, anchor, _replica(info, "scaled_mean"))
 
 
 def distributed_mean(loss_sum: Tensor, info: StepInfo) -> Tensor:
-    """Scales this replica's summed loss so that the average over the replicas is the global batch's mean.
+    """Scales this replica's summed loss so that the average over the replicas is the mean over the global batch.
+
+    Multiplies by num_replicas / global_valid.
 
     Args:
-        loss_sum: the sum over this replica's valid rows (0 where it has none).
-        info: the step's `step_info`.
+        loss_sum: the sum over this replica's valid rows; 0 where it has none.
+        info: the `step_info` of the step.
+
+    >>> steps = iter(tdi.OneDeviceStrategy("cpu").distribute_dataset(tdi.Dataset.range(4).batch(4)))
+    >>> tdi.distributed_mean(next(steps).sum() * 1.0, steps.step_info)
+    tensor(1.5000)
     """
     return _C.distributed_mean(loss_sum, instance("distributed_mean", "info", info, StepInfo))
 
 
 def restore_order(rows: Any, info: StepInfo) -> Any:
-    """Puts one step's gathered rows back into the order of the pipeline and leaves padding out.
+    """Puts the gathered rows of one step back into the order of the pipeline and removes padding.
 
     Args:
-        rows: what `strategy.gather(value, axis=0)` returned for the step; or a structure of such tensors.
-        info: the step's `step_info`.
+        rows: a tensor [n, ...] that `strategy.gather(value, axis=0)` returned for the step, or a structure of such
+            tensors.
+        info: the `step_info` of the step.
+
+    Returns rows [global_valid, ...].
+
+    >>> strategy = tdi.MirroredStrategy(["cpu", "cpu"])
+    >>> steps = iter(strategy.distribute_dataset(tdi.Dataset.range(3).batch(4), tdi.InputOptions(tail="padded")))
+    >>> gathered = strategy.gather(next(steps), axis=0)
+    >>> gathered, tdi.restore_order(gathered, steps.step_info)
+    (tensor([0, 1, 2, 2]), tensor([0, 1, 2]))
     """
     info = instance("restore_order", "info", info, StepInfo)
     return map_leaves(lambda leaf: _C.restore_order(leaf, info), rows)

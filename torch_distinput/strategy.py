@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Strategies: which replicas there are, and how values reach them and come back."""
+"""Strategies: which replicas there are, and how values are distributed to them and combined again."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from torch_distinput.replica_threads import ReplicaThreads
 from torch_distinput.values import PerReplica, local_results, regroup, select
 
 if torch.backends.cuda.is_built():
-    # Without the driver where NVML is there: a process that has asked the driver cannot fork others that use it.
+    # torch counts through NVML where that is installed, without the driver: after a process has called the driver, the
+    # children that it forks cannot use CUDA.
     _C.count_devices_with("cuda", torch.cuda.device_count)
 
 
 class DefaultStrategy(Strategy):
-    """The strategy where no scope was entered: one replica, nothing is distributed. Made by `get_strategy()`."""
+    """The strategy outside every scope: one replica, nothing is distributed. Returned by `get_strategy()`."""
 
     @contextlib.contextmanager
     def scope(self):
@@ -96,7 +97,7 @@ class _NativeStrategy(Strategy):
     @contextlib.contextmanager
     def scope(self):
         _check_not_mixed(self)
-        # Entered again, also inside `run`, the scope changes nothing.
+        # A scope that is entered again, also inside `run`, changes nothing.
         with contextlib.nullcontext() if current_frame() else enter_frame(Frame(self)):
             yield self
 
@@ -139,7 +140,7 @@ class _NativeStrategy(Strategy):
         native_options = _input_options("distribute_datasets_from_function", options)
         _check_callable("distribute_datasets_from_function", "dataset_fn", dataset_fn)
 
-        made = []  # so that the garbage collector sees what they call until the distributed dataset is there
+        made = []  # lets the garbage collector see the functions of these datasets until the distributed dataset exists
 
         def make(context: InputContext) -> _C.Dataset:
             made.append(_call_dataset_fn(dataset_fn, context)._native)
@@ -180,7 +181,7 @@ class _NativeStrategy(Strategy):
         return DistributedDataset(native, self, self._wraps, self._num_local_replicas)
 
     def _all_values(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The values of all replicas everywhere, given those of this process's replicas."""
+        """The values of all replicas over all processes, given those of this process."""
         return values
 
     def _input_context(self) -> InputContext:
@@ -202,9 +203,12 @@ class _NativeStrategy(Strategy):
 
 
 class OneDeviceStrategy(_NativeStrategy):
-    """One replica on `device`. Batches are not split, and values come plain.
+    """One replica on `device`. Batches are not split, and values are plain instead of `PerReplica`.
 
     Raises ValueError for a device that does not exist.
+
+    >>> [batch for batch in tdi.OneDeviceStrategy("cpu").distribute_dataset(tdi.Dataset.range(3).batch(2))]
+    [tensor([0, 1]), tensor([2])]
     """
 
     def __init__(self, device: str | torch.device):
@@ -225,10 +229,14 @@ class MirroredStrategy(_NativeStrategy):
     """Several replicas in this process, one for each device; global batches are split over them.
 
     Args:
-        devices: such as `["cuda:0", "cuda:1"]`; `["cpu", "cpu"]` is legal. None: every accelerator that torch sees,
-            else one CPU.
+        devices: such as `["cuda:0", "cuda:1"]`, or `["cpu", "cpu"]` for two CPU replicas. None: every accelerator that
+            torch sees, else one CPU.
 
     Raises ValueError for a device that does not exist.
+
+    >>> strategy = tdi.MirroredStrategy(["cpu", "cpu"])
+    >>> [batch.values for batch in strategy.distribute_dataset(tdi.Dataset.range(3).batch(4))]
+    [(tensor([0, 1]), tensor([2]))]
     """
 
     def __init__(self, devices: Sequence[str | torch.device] | None = None):
@@ -236,7 +244,11 @@ class MirroredStrategy(_NativeStrategy):
 
 
 def get_strategy() -> Strategy:
-    """The strategy whose scope or `run` encloses the call, else the default one."""
+    """The strategy whose scope or `run` encloses the call, else the default strategy of one replica.
+
+    >>> tdi.get_strategy().num_replicas_in_sync
+    1
+    """
     frame = current_frame()
     return _default_strategy if frame is None else frame.strategy
 

@@ -1,5 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Laws that every pipeline obeys, and the building blocks of distribution, for tests."""
+"""Checks of the laws that every pipeline obeys, and the building blocks of distribution, for tests.
+
+Each function raises TypeError for an argument of the wrong type and ValueError for one out of range.
+"""
 
 from torch_distinput import _C
 from torch_distinput._arguments import flag, instance, integer
@@ -18,10 +21,16 @@ __all__ = [
 
 
 def assert_resumable(dataset: Dataset, ordered: bool = True, max_elements: int = 200) -> None:
-    """Runs one epoch, saves after every element, restores each save in a fresh iterator and compares the rest.
+    """Checks the resume law: saves after every element, restores each save in a fresh iterator, compares the rest.
 
-    Raises AssertionError at the first position that differs. Order matters unless `ordered` is False; at most
-    `max_elements` are looked at.
+    Args:
+        dataset: read several times.
+        ordered: whether the order counts; False compares the rest as a multiset.
+        max_elements: how many elements of the epoch are read at most.
+
+    Raises AssertionError that names the first position after which the rest differs.
+
+    >>> tdi.testing.assert_resumable(tdi.Dataset.range(5).shuffle(seed=7).batch(2))
     """
     op = "assert_resumable"
     ordered, most = flag(op, "ordered", ordered), integer(op, "max_elements", max_elements)
@@ -29,7 +38,12 @@ def assert_resumable(dataset: Dataset, ordered: bool = True, max_elements: int =
 
 
 def assert_paths_agree(dataset: Dataset, max_elements: int = 200) -> None:
-    """Random access and reading element by element give identical elements; raises AssertionError if not."""
+    """Checks that random access and the sequential path yield identical elements, of which `max_elements` are compared.
+
+    Raises AssertionError at the first difference.
+
+    >>> tdi.testing.assert_paths_agree(tdi.Dataset.range(5).shuffle(seed=7).batch(2))
+    """
     op = "assert_paths_agree"
     _C.testing.assert_paths_agree(_native(op, dataset), integer(op, "max_elements", max_elements))
 
@@ -37,7 +51,13 @@ def assert_paths_agree(dataset: Dataset, max_elements: int = 200) -> None:
 def batch_sizes_for_worker(
     global_batch_size: int, num_workers: int, num_replicas_per_worker: int, worker_index: int
 ) -> list[int]:
-    """The sizes that a worker cuts global batches into, taken in turn."""
+    """The sizes, taken in turn, into which a worker cuts its rows for its replicas.
+
+    As tf.distribute's `batch_sizes_for_worker` (`tensorflow/python/data/experimental/ops/distribute.py`).
+
+    >>> tdi.testing.batch_sizes_for_worker(5, num_workers=1, num_replicas_per_worker=2, worker_index=0)
+    [3, 2]
+    """
     op = "batch_sizes_for_worker"
     return _C.testing.batch_sizes_for_worker(
         integer(op, "global_batch_size", global_batch_size),
@@ -48,12 +68,22 @@ def batch_sizes_for_worker(
 
 
 def infer_batch_size(dataset: Dataset) -> int:
-    """The global batch size as tf.distribute infers it, or -1."""
+    """The global batch size as tf.distribute infers it from the ops of `dataset`; -1 where the ops do not tell.
+
+    Raises ValueError for elements without rows.
+
+    >>> tdi.testing.infer_batch_size(tdi.Dataset.range(5).batch(2))
+    2
+    """
     return _C.testing.infer_batch_size(_native("infer_batch_size", dataset))
 
 
 def legacy_rebatch(dataset: Dataset, num_replicas: int) -> Dataset:
-    """Every batch cut into `num_replicas` parts of ceil(rows / num_replicas)."""
+    """Each batch cut into `num_replicas` parts of ceil(rows / num_replicas), as tf.distribute's legacy splitter does.
+
+    >>> list(tdi.testing.legacy_rebatch(tdi.Dataset.range(3).batch(3), 2))
+    [tensor([0, 1]), tensor([2])]
+    """
     op = "legacy_rebatch"
     return Dataset(_C.testing.legacy_rebatch(_native(op, dataset), integer(op, "num_replicas", num_replicas)))
 
@@ -61,7 +91,11 @@ def legacy_rebatch(dataset: Dataset, num_replicas: int) -> Dataset:
 def auto_shard(
     dataset: Dataset, num_workers: int, worker_index: int, policy: AutoShardPolicy = AutoShardPolicy.AUTO
 ) -> Dataset:
-    """What a worker reads under `policy`, without splitting batches over its replicas."""
+    """The elements that a worker reads under `policy`, before batches are split over its replicas.
+
+    >>> list(tdi.testing.auto_shard(tdi.Dataset.range(4), num_workers=2, worker_index=1))
+    [tensor(1), tensor(3)]
+    """
     op = "auto_shard"
     workers, worker = integer(op, "num_workers", num_workers), integer(op, "worker_index", worker_index)
     return Dataset(_C.testing.auto_shard(_native(op, dataset), workers, worker, AutoShardPolicy(policy)))
@@ -74,7 +108,11 @@ def worker_stream(
     worker_index: int,
     policy: AutoShardPolicy = AutoShardPolicy.AUTO,
 ) -> Dataset:
-    """The stream of parts of a worker of R replicas: part k goes to local replica k mod R at step k div R."""
+    """The stream of parts of a worker with R replicas: part k goes to local replica k mod R at step k div R.
+
+    >>> list(tdi.testing.worker_stream(tdi.Dataset.range(4).batch(4), 1, num_replicas_per_worker=2, worker_index=0))
+    [tensor([0, 1]), tensor([2, 3])]
+    """
     op = "worker_stream"
     parts = _C.testing.worker_stream(
         _native(op, dataset),

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Datasets of torch as sources."""
+"""torch datasets as sources."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from torch_distinput import _C
 
 
 def native_dataset(dataset: Any) -> _C.Dataset:
-    """The samples of `dataset`, which is map-style or an `IterableDataset`."""
+    """The samples of `dataset`; raises TypeError unless it is map-style or an `IterableDataset`."""
     name = type(dataset).__name__
     if isinstance(dataset, IterableDataset):
         return _C.Dataset.from_generator(lambda: iter(dataset), None, name, lists_are_structure=True)
@@ -22,8 +22,8 @@ def native_dataset(dataset: Any) -> _C.Dataset:
 
 
 def _rows_function(dataset: Any, name: str):
-    """A function from a list of positions to their samples."""
-    # As torch's own fetcher does, None counts as "not there".
+    """A function that maps a list of positions to their samples."""
+    # As in torch's own fetcher, a `__getitems__` that is None counts as absent.
     if getattr(dataset, "__getitems__", None):
         return dataset.__getitems__
 

@@ -17,10 +17,13 @@ _OPERATORS = (
 
 
 class PerReplica:
-    """One value for each replica of this process, in replica order.
+    """One value for each replica of this process, in replica order. Immutable.
 
-    Structures hold their `PerReplica` at the leaves. Outside `strategy.run` it is no tensor: operators raise
-    TypeError, torch functions ValueError.
+    Structures hold `PerReplica` at their leaves. Outside `strategy.run` a PerReplica is no tensor: operators raise
+    TypeError, torch functions raise ValueError.
+
+    >>> tdi.PerReplica([torch.tensor([0, 1]), torch.tensor([2])]).values[1]
+    tensor([2])
     """
 
     __slots__ = ("_values",)
@@ -33,7 +36,7 @@ class PerReplica:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The values, one for each local replica."""
+        """The values, one for each replica of this process."""
         return self._values
 
     def __repr__(self) -> str:
@@ -71,7 +74,8 @@ for _operator in _OPERATORS.split():
 
 
 def wrap(values: Sequence[Any]) -> Any:
-    """Turns one element for each replica, all of one structure, into that structure with `PerReplica` leaves."""
+    """Turns a list of elements, one for each replica and all of one structure, into that structure with `PerReplica`
+    leaves."""
     first = values[0]
     if type(first) is dict:
         return {key: wrap([value[key] for value in values]) for key in first}
@@ -84,8 +88,8 @@ def wrap(values: Sequence[Any]) -> Any:
 def regroup(values: Sequence[Any], always_wrap: bool = False) -> Any:
     """Turns the replicas' results into one structure with `PerReplica` leaves.
 
-    Unless `always_wrap`, a leaf that is the very same Python object on every replica stays itself. Raises ValueError
-    where the replicas' structures differ.
+    Unless `always_wrap`, a leaf that is the same Python object on every replica is not wrapped. Raises ValueError where
+    the replicas' structures differ.
     """
     first = values[0]
     parts = children(first)
@@ -118,9 +122,9 @@ def _describe(value: Any) -> str:
 
 
 def select(value: Any, replica: int, num_replicas: int) -> Any:
-    """`value` as `replica` sees it: each `PerReplica` inside gives way to that replica's component.
+    """`value` with each `PerReplica` inside replaced by the component of `replica`.
 
-    What holds no `PerReplica` is returned as it is, not copied.
+    A value without `PerReplica` is returned as it is, not copied.
     """
     if isinstance(value, PerReplica):
         return local_results(value, num_replicas)[replica]
@@ -134,7 +138,7 @@ def select(value: Any, replica: int, num_replicas: int) -> Any:
 
 
 def local_results(value: Any, num_replicas: int) -> tuple[Any, ...]:
-    """What each local replica holds of `value`; a plain leaf is one result."""
+    """The components of `value`, one for each replica of this process; a plain leaf gives a tuple of one."""
     if isinstance(value, PerReplica):
         if len(value.values) != num_replicas:
             raise ValueError(

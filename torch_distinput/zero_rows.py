@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Whether a model can take a batch of zero rows, which replicas get that have no data in a step."""
+"""Checks whether a model can take a batch of zero rows, which a replica without data in a step gets."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ _ADVICE = (
 
 
 def check_zero_rows(model: Callable, spec: Any) -> None:
-    """Runs `model` forward and backward on zero rows, as a replica without data would. Changes nothing of it.
+    """Runs `model` forward and backward on zero rows, as a replica without data would. Does not change the model.
 
     Args:
         model: a module, on the device and in the mode (`train`, `eval`) in which it will be used; or any callable.
-        spec: of the model's input, such as a dataset's or a distributed dataset's `element_spec` or a part of it. A
-            tuple's parts are several arguments. Unknown inner dimensions count as 0, so declare them.
+        spec: of the model's input, such as the `element_spec` of a dataset or a distributed dataset, or a part of it.
+            The parts of a tuple are several arguments. Unknown inner dims count as 0, so declare them.
 
-    Raises ValueError that names the first layer that fails, or whose parameters or buffers become NaN.
+    Raises ValueError that names the layer that fails, or the parameter or buffer that is no longer finite; TypeError
+    where `spec` holds anything but TensorSpecs.
+
+    >>> tdi.check_zero_rows(torch.nn.Linear(20, 2), tdi.TensorSpec([None, 20]))
     """
     function("check_zero_rows", "model", model)
     arguments = map_leaves(lambda leaf: _zero_rows(leaf, _device_of(model)), spec)
@@ -72,7 +75,7 @@ def _is_tuple(value: Any) -> bool:
 
 
 class _Watch:
-    """Remembers which layer was entered last and not left."""
+    """Knows which layer of a module is running: the one entered last and not left."""
 
     def __init__(self, module: torch.nn.Module | None):
         self._inside: list[str] = []

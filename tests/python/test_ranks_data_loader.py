@@ -337,7 +337,7 @@ def test_a_rank_that_breaks_is_named():
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"distributed": True, "sampler": "DistributedSampler"}, "share them twice; leave `sampler` out"),
+        ({"distributed": True, "sampler": "DistributedSampler"}, "shard them a second time; leave `sampler` out"),
         ({"distributed": True, "drop_last": True, "tail": "padded"}, '`drop_last=True` means `tail="drop"`'),
         ({"distributed": True, "global_batch_size": 8, "batch_size": 2}, "exclude each other, but are 8 and 2"),
         ({"distributed": True, "global_batch_size": 0}, "must be a positive integer, but is 0"),
@@ -387,7 +387,7 @@ def test_an_environment_without_its_group_is_an_error_of_the_first_iterator(monk
 
 def test_states_with_and_without_distribution_differ():
     state = tdi.DataLoader(range(9), distributed=True).state_dict()
-    with pytest.raises(ValueError, match="one without have no states in common"):
+    with pytest.raises(ValueError, match="with `distributed` cannot load the state of one without"):
         tdi.DataLoader(range(9)).load_state_dict(state)
 
 

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Names of earlier interfaces."""
+"""Interfaces of earlier versions of tf.distribute."""
 
 from torch_distinput.compat import v1
 

@@ -15,24 +15,31 @@ __all__ = ["InputIterator", "InputReplicationMode", "Strategy"]
 
 
 class InputIterator:
-    """The steps of some input, which can be started anew. Made by `Strategy.make_dataset_iterator` and
-    `make_input_fn_iterator`; it may be used at once, without `initialize`."""
+    """An iterator over the steps of some input, which can be started again.
+
+    Made by `Strategy.make_dataset_iterator` and `Strategy.make_input_fn_iterator`. It may be used at once, without
+    `initialize`.
+
+    >>> strategy = tdi.compat.v1.Strategy(tdi.MirroredStrategy(["cpu", "cpu"]))
+    >>> strategy.make_dataset_iterator(tdi.Dataset.range(4).batch(4)).get_next().values
+    (tensor([0, 1]), tensor([2, 3]))
+    """
 
     def __init__(self, open_steps: Callable[[], Iterator[Any]]):
         self._open_steps = open_steps
         self._steps = open_steps()
 
     def initialize(self) -> None:
-        """Starts again from the first step: a new epoch. Values of a callable go on where they were."""
+        """Starts again from the first step of a new epoch. The values of a callable continue instead."""
         self._steps = self._open_steps()
 
     @property
     def initializer(self) -> None:
-        """The same as calling `initialize`, which happens when this is read."""
+        """Reading this property calls `initialize`."""
         return self.initialize()
 
     def get_next(self) -> Any:
-        """The next step, one value for each replica; raises OutOfRangeError at the end."""
+        """The next step, with one value for each replica; raises OutOfRangeError at the end."""
         try:
             return next(self._steps)
         except StopIteration:
@@ -40,7 +47,7 @@ class InputIterator:
 
 
 class _CallableSteps:
-    """Values of a callable as steps. A value that was taken is kept for the next try when a later one fails."""
+    """Values of a callable as steps. If a call fails, the values taken before it are kept for the next try."""
 
     def __init__(self, source: Callable[[], Any], strategy: _strategy.Strategy):
         self._source = source
@@ -58,7 +65,7 @@ class Strategy:
     """A strategy with the calls of TensorFlow 1. All other attributes are those of `strategy`.
 
     Args:
-        strategy: such as `MirroredStrategy(["cpu", "cpu"])`.
+        strategy: such as `MirroredStrategy(["cpu", "cpu"])`; TypeError for anything but a Strategy.
     """
 
     def __init__(self, strategy: _strategy.Strategy):
@@ -79,7 +86,7 @@ class Strategy:
         return f"compat.v1.Strategy({self._wrapped!r})"
 
     def make_dataset_iterator(self, dataset: Dataset) -> InputIterator:
-        """Deals out the global batches of `dataset` as `distribute_dataset` does."""
+        """An iterator over the steps of `dataset`, assigned as by `Strategy.distribute_dataset`."""
         distributed = self._wrapped.distribute_dataset(dataset)
         return InputIterator(lambda: iter(distributed))
 
@@ -88,12 +95,14 @@ class Strategy:
         input_fn: Callable[[InputContext], Dataset | Callable[[], Any]],
         replication_mode: InputReplicationMode = InputReplicationMode.PER_WORKER,
     ) -> InputIterator:
-        """Hands out what `input_fn` returns, one value for each replica in turn; an incomplete last step is left out.
+        """An iterator that gives each replica in turn a value of what `input_fn` returns.
+
+        An incomplete last step is left out.
 
         Args:
-            input_fn: called now, once. It returns a dataset, batched for one replica; or a callable, called for each
-                value, which raises OutOfRangeError or StopIteration at the end.
-            replication_mode: PER_WORKER.
+            input_fn: called at once, one time, with an `InputContext`. It returns a dataset, batched for one replica;
+                or a callable that returns one value a call and raises OutOfRangeError or StopIteration at the end.
+            replication_mode: PER_WORKER; else ValueError.
         """
         if replication_mode is not InputReplicationMode.PER_WORKER:
             raise ValueError(f"Input replication mode not supported: {replication_mode!r}")
@@ -114,7 +123,8 @@ class Strategy:
         return InputIterator(lambda: steps)
 
     def experimental_run(self, fn: Callable, input_iterator: InputIterator | None = None) -> Any:
-        """`run` of `fn` on the next step of `input_iterator`, or without arguments."""
+        """Runs `fn` on the next step of `input_iterator`, or without arguments where that is None; returns what `run`
+        returns."""
         with self._wrapped.scope():
             args = () if input_iterator is None else (input_iterator.get_next(),)
             return self._wrapped.run(fn, args)
@@ -122,5 +132,5 @@ class Strategy:
     def experimental_run_v2(
         self, fn: Callable, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """The name that `run` had at first."""
+        """TensorFlow 1's name for `run`."""
         return self._wrapped.run(fn, args, kwargs)

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The arguments of a DataLoader that torch does not have."""
+"""Checks the arguments of a DataLoader that torch does not have."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ _DEFAULTS = {"global_batch_size": None, "split": "balanced", "tail": "zero_rows"
 
 
 def is_own_stream(loader: DataLoader) -> bool:
-    """Whether each rank reads for itself: a stream of Python's, or a sampler that the user gave."""
+    """Whether each rank reads a stream of its own: a Python `IterableDataset`, or a sampler that the user gave."""
     if isinstance(loader.dataset, Dataset):
         return False
     return loader._dataset_kind == _DatasetKind.Iterable or loader._own_sampler
 
 
 def check_arguments(loader: DataLoader) -> None:
-    """Raises ValueError or TypeError for what cannot be honoured. torch has checked its own arguments before."""
+    """Raises ValueError or TypeError for arguments that are wrong or do not go together.
+
+    torch's constructor has checked its own arguments before.
+    """
     if device_of(loader.device).type != "cpu":
         OneDeviceStrategy(device_of(loader.device))  # raises where there is no such device
     InputOptions(split=loader.split, tail=loader.tail, peer_timeout=loader.peer_timeout)
@@ -66,8 +69,8 @@ def _check_distributed(loader: DataLoader) -> None:
     given = (loader._user_sampler, getattr(loader._user_batch_sampler, "sampler", None))
     if any(isinstance(sampler, DistributedSampler) for sampler in given):
         raise ValueError(
-            "DataLoader: with `distributed`, the loader itself deals the rows out, so that a DistributedSampler would "
-            "share them twice; leave `sampler` out (and pass `shuffle=True` if it shuffled), or leave "
+            "DataLoader: with `distributed`, the loader itself assigns the rows to ranks, so that a DistributedSampler "
+            "would shard them a second time; leave `sampler` out (and pass `shuffle=True` if it shuffled), or leave "
             "`distributed=None`."
         )
     if not loader.in_order:
@@ -85,7 +88,8 @@ def _check_global_batch_size(loader: DataLoader) -> None:
     size = loader.global_batch_size
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise ValueError(f"DataLoader: `global_batch_size` must be a positive integer, but is {size!r}.")
-    share = -(-size // group_size_and_rank(loader.distributed)[0])  # the attribute, where a framework passes it on
+    # `batch_size` is this share where a framework makes a new loader from the attributes of an old one.
+    share = -(-size // group_size_and_rank(loader.distributed)[0])
     if loader.batch_size not in (1, share):
         raise ValueError(
             f"DataLoader: `global_batch_size` and `batch_size` exclude each other, but are {size} and "

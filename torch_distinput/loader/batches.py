@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Batches that Python made: how many rows they have, and the same with none or with more rows."""
+"""Batches that Python made: how many rows they have, how to cut or pad their rows, how to copy them to a device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch_distinput._structure import children, rebuild
 
 
 def rows_of(batch: Any) -> int:
-    """The size of the first tensor's dim 0, else the length of the first list of other things; 1 without both."""
+    """Rows of `batch`: the size of the first tensor's dim 0, else the length of the first list of values, else 1."""
     rows = _rows_of(batch)
     return 1 if rows is None else rows
 
@@ -28,12 +28,12 @@ def _rows_of(value: Any) -> int | None:
 
 
 def without_rows(batch: Any) -> Any:
-    """`batch` with no rows: a part for a replica without data. Raises ValueError where it cannot be cut."""
+    """`batch` cut to zero rows: a part for a replica without data. Raises ValueError where it cannot be cut."""
     return _map_rows(batch, lambda tensor: tensor[:0], lambda rows: rows[:0])
 
 
 def padded(batch: Any, rows: int) -> Any:
-    """`batch` with its last row repeated until it has `rows` rows; zeros where it has none."""
+    """`batch` with its last row repeated until it has `rows` rows; rows of zeros where it has none."""
 
     def tensor(value: torch.Tensor) -> torch.Tensor:
         if len(value) == 0:
@@ -44,13 +44,13 @@ def padded(batch: Any, rows: int) -> Any:
 
 
 def repeated(batch: Any, rows: int) -> Any:
-    """`rows` times the last row of `batch`."""
+    """A batch of `rows` rows, each of them the last row of `batch`."""
     last = _map_rows(batch, lambda tensor: tensor[-1:], lambda values: values[-1:])
     return padded(last, rows)
 
 
 def _is_rows(value: Any) -> bool:
-    """Whether a list or tuple holds one thing a row, such as strings, instead of being a structure."""
+    """Whether a list or tuple holds one value for each row, such as strings, instead of being a structure."""
     if not isinstance(value, (list, tuple)) or hasattr(value, "_fields"):
         return False
     return not any(isinstance(part, torch.Tensor) or children(part) is not None for part in value)
@@ -64,14 +64,17 @@ def _map_rows(value: Any, tensor: Any, rows: Any) -> Any:
     parts = children(value)
     if parts is None:
         raise ValueError(
-            f"DataLoader: a replica without rows needs a batch of none, but a {type(value).__name__} in the batches "
+            f"DataLoader: a replica without rows needs a zero-row batch, but a {type(value).__name__} in the batches "
             'cannot be cut to 0 rows; use tail="padded", or a collate_fn that makes tensors and lists.'
         )
     return rebuild(value, [_map_rows(part, tensor, rows) for part in parts])
 
 
 def device_of(device: Any) -> torch.device:
-    """A bare accelerator is that of LOCAL_RANK, or the only one that this process sees."""
+    """The device that the argument `device` means; raises ValueError for a name that torch does not know.
+
+    An accelerator without an index is the one of LOCAL_RANK, or the only one that this process sees.
+    """
     try:
         device = torch.device("cpu" if device is None else device)
     except RuntimeError as error:
@@ -83,20 +86,20 @@ def device_of(device: Any) -> torch.device:
 
 
 def accelerator_of(device: Any) -> torch.device | None:
-    """None: batches stay on the CPU."""
+    """The accelerator that the argument `device` means; None where batches stay on the CPU."""
     found = device_of(device)
     return None if found.type == "cpu" else found
 
 
 class DeviceMover:
-    """Brings batches that Python made to an accelerator."""
+    """Copies batches that Python made to an accelerator."""
 
     def __init__(self, device: torch.device):
         self._device = device
         self._copies = _C.DeviceCopies(str(device))
 
     def __call__(self, batch: Any) -> Any:
-        """`batch` with everything that has a `to` on the device, plain tensors in as few copies as possible."""
+        """`batch` with every value that has a method `to` on the device; plain tensors need as few copies as possible."""
         plain: list[torch.Tensor] = []
         self._collect(batch, plain)
         return self._moved(batch, iter(self._copies.bring(plain)) if plain else iter(()))
@@ -118,7 +121,7 @@ class DeviceMover:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether nothing is lost when the bytes of `value` alone are copied."""
+    """Whether a copy of its bytes is all that there is to `value`."""
     return (
         type(value) is torch.Tensor
         and value.device.type == "cpu"

@@ -1,7 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Whether a collate_fn is torch's own, and what it makes of the structure of native elements.
+"""Whether a collate_fn is torch's own, and what it does to the structure of native elements.
 
-Native batches come stacked already. What is left of `default_collate` is its habit to turn tuples into lists.
+Native batches are stacked already. What remains to be done of `default_collate` is to turn tuples into lists.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Convert = Callable[[Any], Any] | None
 
 
 def is_stock_collate(collate_fn: Any) -> bool:
-    """Whether `collate_fn` is torch's `default_collate`, and nobody has taught it other types."""
+    """Whether `collate_fn` is torch's `default_collate`, without types that were registered since this import."""
     return collate_fn is default_collate and default_collate_fn_map == _REGISTRY
 
 
 def is_stock_convert(collate_fn: Any) -> bool:
-    """Whether `collate_fn` is what torch does to samples that it does not batch."""
+    """Whether `collate_fn` is torch's `default_convert`, which torch applies to samples that it does not batch."""
     return collate_fn is default_convert
 
 
 def can_collate(spec: Any) -> bool:
-    """Whether a native batch of elements of `spec` holds what `default_collate` would make of them."""
+    """Whether a native batch of elements of `spec` has the values that `default_collate` would make."""
     parts = children(spec)
     if parts is not None:
         return all(map(can_collate, parts))
@@ -39,17 +39,17 @@ def can_collate(spec: Any) -> bool:
 
 
 def collated(spec: Any, in_sequence: bool = False) -> Convert:
-    """What turns a native batch of rows of `spec` into `default_collate`'s; None where there is nothing to do.
+    """A function that turns a native batch of rows of `spec` into that of `default_collate`; None where both are equal.
 
     A leaf that is no StringSpec counts as dense.
     """
     if isinstance(spec, StringSpec):
-        return tuple if in_sequence else None  # torch passes on what `zip` gave it
+        return tuple if in_sequence else None  # torch transposes sequences by `zip` and returns its tuples of strings
     return _rebuilt(spec, lambda part: collated(part, not isinstance(spec, dict)))
 
 
 def converted(spec: Any) -> Convert:
-    """What turns a native element of `spec` into what `default_convert` makes of it."""
+    """A function that turns a native element of `spec` into that of `default_convert`; None where both are equal."""
     if isinstance(spec, OpaqueSpec):
         return default_convert
     return _rebuilt(spec, converted)

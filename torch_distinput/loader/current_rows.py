@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Rows at indices, as the dataset is when they are asked for."""
+"""Rows at indices, as the dataset holds them at the time of the request."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ IN_CALLERS_THREAD = _C.Options(num_threads=0, prefetch=0)
 
 
 class CurrentRows:
-    """The source of a dataset, made anew when the dataset was given other rows; batches at indices.
+    """Batches at indices of a dataset, whose source is made again after the dataset was given other rows.
 
-    `source` is None from when native code cannot copy the rows any more.
+    `source` is None after a change by which native code can no longer copy the rows.
     """
 
     def __init__(self, dataset: Any, collate_fn: Any, source: Source):
@@ -28,7 +28,7 @@ class CurrentRows:
         self._convert = collated(source.spec)
 
     def look(self) -> bool:
-        """Makes the source current; whether it was not."""
+        """Makes the source current; returns whether it was outdated."""
         if self.source is None or self.source.is_current():
             return False
         try:
@@ -39,8 +39,8 @@ class CurrentRows:
         return True
 
     def batch(self, indices: Any, opened: Callable[[_C.Dataset], Any]) -> Any:
-        """The collated rows at `indices`, copied by an iterator that `opened` makes; None where torch has to read them, or
-        to say what is wrong with them."""
+        """The collated rows at `indices`, copied by an iterator that `opened` makes. None where native code cannot copy
+        them: torch then reads them, or raises its own error for them."""
         self.look()
         if self.source is None:
             return None
@@ -55,6 +55,6 @@ class CurrentRows:
         return batch if self._convert is None else self._convert(batch)
 
     def batch_of_torch(self, indices: Any) -> Any:
-        """What torch makes of `indices`."""
+        """The batch that torch's fetcher makes for `indices`."""
         fetcher = _DatasetKind.create_fetcher(_DatasetKind.Map, self._dataset, True, self._collate_fn, False)
         return fetcher.fetch(indices.tolist() if isinstance(indices, torch.Tensor) else indices)

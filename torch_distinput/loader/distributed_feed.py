@@ -1,9 +1,10 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`DataLoader(distributed=...)`: exact rows and equal steps over processes.
 
-Three kinds of data. Native rows and datasets of this library are assigned whole by the strategy. For a map-style
-dataset of Python's, indices are assigned, and each rank loads its own through a plain DataLoader. A stream or a
-sampler of the user's is this rank's own: a plain DataLoader reads it, and the ranks agree on steps only.
+There are three kinds of data. Native rows and datasets of this library are pipelines, whose batches the strategy
+assigns. Of a map-style dataset that Python reads, the strategy assigns indices, and each rank loads its rows through a
+plain DataLoader. A stream or a sampler of the user's belongs to one rank: a plain DataLoader reads it, and the ranks
+agree on steps only.
 """
 
 from __future__ import annotations
@@ -32,16 +33,18 @@ if TYPE_CHECKING:
 
 
 def strategy_of(loader: DataLoader) -> MultiWorkerMirroredStrategy:
-    """One replica a process, on the loader's device."""
+    """A strategy of one replica a process, on the loader's device."""
     group = None if loader.distributed is True else loader.distributed
     return MultiWorkerMirroredStrategy(group, [str(device_of(loader.device))])
 
 
 @dataclass
 class Plan:
-    """How a loader's data is assigned; made at its first iterator and kept, so that seed and epochs are one.
+    """How a loader's data is assigned. Made at the first iterator and kept: all iterators share seed and epochs.
 
-    `kind`: "native", "indices" or "stream". `inner`: the plain loader that makes batches of the last two.
+    `kind`: "native", "indices" or "stream". `why`: the reason, for `explain`. `dataset`: the distributed pipeline of
+    batches or indices; None for a stream. `convert`: turns a native batch into torch's. `inner`: the plain loader that
+    makes the batches of indices and streams. `feed`: the batch sampler of `inner` for indices.
     """
 
     kind: str
@@ -101,7 +104,7 @@ def _rows_plan(loader: DataLoader, strategy: Any) -> Plan:
 
 
 def _index_plan(loader: DataLoader, strategy: Any, why: str) -> Plan:
-    # The key lets the opening exchange compare the types of the ranks' datasets.
+    # As the key of a dict, the name is part of the element type, which the handshake compares between ranks.
     name = f"{type(loader.dataset).__module__}.{type(loader.dataset).__qualname__}"
     rows = _C.Dataset.zip({name: _C.Dataset.range(0, len(loader.dataset), 1)})
     if loader._shuffle:
@@ -126,56 +129,57 @@ ITERATORS = {"native": Steps, "indices": IndexSteps, "stream": StreamSteps}
 
 
 def _wait_for_batch(board: dist.Store, timeout: float) -> None:
-    """In short waits: one of the store's own hears no Ctrl-C."""
+    """Waits in short steps, because Ctrl-C does not interrupt a wait of the store."""
     deadline = time.monotonic() + timeout
     while not board.check(["batch"]):
         if time.monotonic() >= deadline:
             raise _C.DistributedDatasetError(
-                f"DataLoader: this rank has had no batch yet, and waited {timeout:g} s (`peer_timeout`) for another rank to "
-                "leave one like which a batch without rows can be made."
+                f"DataLoader: this rank has had no batch yet, and waited {timeout:g} s (`peer_timeout`) for another "
+                "rank to send an example from which a batch without rows can be made."
             )
         time.sleep(0.01)
 
 
 class DistributedFeed:
-    """The strategy of a loader with `distributed`, and how its data is assigned."""
+    """The strategy of a loader with `distributed`, and the plan by which its data is assigned."""
 
     def __init__(self, loader: DataLoader):
         self._strategy: MultiWorkerMirroredStrategy | None = None
         self._plan: Plan | None = None
         self._example: Any = None
-        # Strategies are told apart by their number, so they are made where all ranks pass in the same order. Without
-        # a group yet, that is the first iterator.
+        # The names of strategies are numbered, so all ranks must make them in the same order: here, or at the first
+        # iterator where there is no group yet.
         if loader.distributed is not True or dist.is_initialized():
             self.strategy(loader)
 
     def strategy(self, loader: DataLoader) -> MultiWorkerMirroredStrategy:
-        """Raises RuntimeError where the environment tells of processes without a group."""
+        """The strategy, made at the first call. RuntimeError where the environment says that there are several
+        processes, but no group is initialised."""
         if self._strategy is None:
             self._strategy = strategy_of(loader)
         return self._strategy
 
     def plan(self, loader: DataLoader) -> Plan:
-        """Made once, so that an order without a seed is drawn once."""
+        """The plan, made at the first call, so that an order without a seed is drawn once."""
         if self._plan is None:
             self._plan = plan_of(loader, self.strategy(loader))
         return self._plan
 
     def post_example(self, batch: Any) -> None:
-        """Leaves a batch without rows, like `batch`, for ranks that have none to make one of. The first one counts."""
+        """Posts `batch`, cut to zero rows, to the store for ranks that have had no batch. Only the first call posts."""
         if self._example is not None:
             return
         try:
             self._example = without_rows(batch)
             text = pickle.dumps(self._example)
-        except Exception:  # noqa: BLE001: whoever needs it says so
+        except Exception:  # noqa: BLE001: a rank that needs the example raises the error
             self._example, text = batch, b""
         board = self._strategy._example_board()
         if board is not None:
             board.set("batch", text)
 
     def example(self, loader: DataLoader) -> Any:
-        """The batch that another rank left; waits for it. ValueError where it cannot be had."""
+        """The example that another rank posted; waits for it. ValueError where no rank could cut or send one."""
         board = self._strategy._example_board()
         if self._example is None and board is not None:
             _wait_for_batch(board, loader.peer_timeout)
@@ -183,31 +187,31 @@ class DistributedFeed:
             self._example = pickle.loads(text) if text else None
         if self._example is None:
             raise ValueError(
-                "DataLoader: this rank has had no batch yet, and those of other ranks cannot be cut to 0 rows and sent; "
-                "use a collate_fn that makes tensors and lists."
+                "DataLoader: this rank has had no batch yet, and those of other ranks cannot be cut to 0 rows and "
+                "sent; use a collate_fn that makes tensors and lists."
             )
         return self._example
 
     def iterate(self, loader: DataLoader) -> Steps:
-        """A new iterator."""
+        """A new iterator over the steps of this rank."""
         plan = self.plan(loader)
         return ITERATORS[plan.kind](loader, plan)
 
     def explain(self, loader: DataLoader) -> str:
-        """The kind of data, and what the strategy says of it."""
+        """A report on the kind of data and its assignment."""
         plan = self.plan(loader)
         text = f"path: distributed, {plan.kind}\nwhy: {plan.why}"
         return text if plan.dataset is None else f"{text}\n{plan.dataset.explain()}"
 
     def length(self, loader: DataLoader) -> int:
-        """Steps of every rank; raises TypeError where only the data knows."""
+        """Steps of an epoch, equal on all ranks; raises TypeError where that is unknown before reading."""
         plan = self.plan(loader)
         if plan.dataset is None:
             raise TypeError("len: the number of steps is unknown where each rank reads a stream of its own.")
         return len(plan.dataset)
 
     def global_valid(self, loader: DataLoader, step: int, k: int) -> int:
-        """Rows of steps [step, step + k); raises ValueError where only the data knows."""
+        """Rows over all ranks in steps [step, step + k); raises ValueError where that is unknown before reading."""
         plan = self.plan(loader)
         if plan.dataset is None or isinstance(loader.dataset, Dataset):
             raise ValueError("global_valid: the rows of coming steps are known for map-style datasets only.")

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The generators that an order may be drawn from, and a copy of torch's own for loaders that have states."""
+"""The generators from which an order may be drawn, and a copy of torch's own for loaders whose state was saved."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Drawn:
-    """States of the generators at one moment; None where an order is not drawn from such a generator.
+    """States of the generators at one moment; None for a generator from which the order is not drawn.
 
-    `rng`: torch's own, or the loader's copy of it. `generator`: the loader's. `sampler`: the sampler's, where that is
-    another one.
+    `rng`: torch's own generator, or the loader's copy of it. `generator`: the loader's. `sampler`: the sampler's, where
+    that is a different one.
     """
 
     rng: torch.Tensor | None = None
@@ -32,13 +32,13 @@ class Drawn:
     sampler: torch.Tensor | None = None
 
     def opened(self) -> Drawn:
-        """The states after an iterator was made: torch draws a seed for workers, there are any or not."""
+        """The states after an iterator was made: torch draws a seed for workers, also where there are none."""
         if self.generator is not None:
             return Drawn(self.rng, _after_a_seed(self.generator), self.sampler)
         return Drawn(None if self.rng is None else _after_a_seed(self.rng), None, self.sampler)
 
     def equals(self, other: Drawn) -> bool:
-        """Whether all states are the same."""
+        """Whether all states are equal."""
         mine, others = (self.rng, self.generator, self.sampler), (other.rng, other.generator, other.sampler)
         return all(a is b or (None not in (a, b) and torch.equal(a, b)) for a, b in zip(mine, others))
 
@@ -46,9 +46,10 @@ class Drawn:
 class Draws:
     """The random numbers of a loader.
 
-    Where the user gave no generator they come from torch's own, as in torch. All of a program draws from that, so that
-    no state could tell what later epochs will draw. From the first state on that is saved or loaded, they come from a
-    copy of it instead; torch's own still gives up the seeds that it would have given.
+    Where the user gave no generator they come from torch's own, as in torch. The whole program draws from that one, so
+    no state could say what later epochs will draw. After the first state is saved or loaded, they come from a copy of
+    it instead; the seeds that torch would have drawn are still drawn from torch's own, so that the rest of the program
+    gets the same numbers.
     """
 
     def __init__(self) -> None:
@@ -60,17 +61,17 @@ class Draws:
         self._sampler_generator: torch.Generator | None = None
 
     def begin(self, loader: DataLoader) -> None:
-        """An iterator of `loader` is about to be made."""
+        """Notes the generators of `loader`, of which an iterator is about to be made."""
         self._from_torch = draws_from_torch(loader)
         self._generator, self._sampler_generator = loader.generator, sampler_generator(loader)
 
     def snapshot(self) -> Drawn:
-        """The states of now."""
+        """The current states of the generators."""
         rng = self._source().get_state() if self._from_torch else None
         return Drawn(rng, _state_of(self._generator), _state_of(self._sampler_generator))
 
     def restore(self, drawn: Drawn) -> None:
-        """Goes back to `drawn`. Generators of which it holds no state stay as they are."""
+        """Sets the generators to the states of `drawn`; a generator without a state there keeps its own."""
         if drawn.rng is not None:
             if self._copy is None:
                 self._copy = torch.Generator()
@@ -80,25 +81,26 @@ class Draws:
                 generator.set_state(state)
 
     def before_first(self, start: Start) -> None:
-        """The order of an epoch is about to be drawn: from where it was drawn when `start` was saved."""
+        """Called when the order of an epoch is about to be drawn: sets the generators to where they were at that point
+        when `start` was saved, or notes where they are now."""
         if start.first is None:
             start.first = self.snapshot()
         else:
             self.restore(start.first)
 
     def keep(self, start: Start) -> None:
-        """A state of `start`'s iterator is about to be saved: what comes after it is drawn from a copy."""
+        """Called when a state of `start`'s iterator is about to be saved: later orders are drawn from a copy."""
         if self._from_torch and self._copy is None:
             self._copy = torch.Generator()
             self._copy.set_state(start.after)
 
     def note(self, start: Start) -> None:
-        """Something was drawn."""
+        """Called after a draw: notes the state of torch's own generator."""
         if self._from_torch and self._copy is None:
             start.after = torch.default_generator.get_state()
 
     def seed(self, start: Start) -> int:
-        """The seed that torch's RandomSampler draws where it has no generator."""
+        """Draws the seed that torch's RandomSampler draws where it has no generator."""
         seed = draw_seed()
         if self._lent:
             self._seeds_given += 1
@@ -108,7 +110,7 @@ class Draws:
         return seed
 
     def call(self, function: Callable[[], Any], start: Start) -> Any:
-        """What `function` returns, which may draw from torch's own generator."""
+        """Calls `function`, which may draw from torch's own generator, and returns its result."""
         if self._copy is not None:
             with self.lent():
                 return function()
@@ -119,7 +121,7 @@ class Draws:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """The copy stands in the place of torch's own generator, for code that knows only that."""
+        """Gives torch's own generator the state of the copy until the block ends, for code that draws from torch's."""
         if self._copy is None or self._lent or not self._from_torch:
             yield
             return
@@ -137,7 +139,7 @@ class Draws:
                 draw_seed()
 
     def opened(self, loader: DataLoader) -> None:
-        """Torch's iterator was made, which drew a seed for workers."""
+        """Called after torch's iterator was made, which drew a seed for workers."""
         if self._lent and loader.generator is None:
             self._seeds_given += 1
 
@@ -146,13 +148,13 @@ class Draws:
 
 
 def draw_seed(generator: torch.Generator | None = None) -> int:
-    """The draw with which torch seeds something."""
+    """Draws a seed as torch draws its own seeds: one int64 from `generator` (None: torch's own)."""
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
 
 
 def draws_from_torch(loader: DataLoader) -> bool:
-    """Whether what `loader` yields may be drawn from torch's own generator: not where the types of dataset and sampler
-    tell that it is not."""
+    """Whether the batches of `loader` may depend on torch's own generator: True unless the types of dataset and sampler
+    rule it out."""
     if isinstance(loader.dataset, Dataset):
         return False
     if loader._dataset_kind == _DatasetKind.Iterable:
@@ -164,13 +166,13 @@ def draws_from_torch(loader: DataLoader) -> bool:
 
 
 def samplers_of(loader: DataLoader) -> tuple[Any, ...]:
-    """What makes the indices: the sampler, or the batch sampler and, below torch's own, the sampler."""
+    """The objects that make the indices: the sampler; or the batch sampler, and its sampler where it is torch's own."""
     sampler = loader._index_sampler
     return (sampler, sampler.sampler) if type(sampler) is BatchSampler else (sampler,)
 
 
 def sampler_generator(loader: DataLoader) -> torch.Generator | None:
-    """The samplers' generator, where it is not the loader's."""
+    """The generator of the samplers, where it is not the loader's."""
     for sampler in samplers_of(loader):
         generator = getattr(sampler, "generator", None)
         if isinstance(generator, torch.Generator):
@@ -186,7 +188,7 @@ def _after_a_seed(state: torch.Tensor) -> torch.Tensor:
     generator = torch.Generator()
     try:
         generator.set_state(state)
-    except RuntimeError:  # of another device's generator
+    except RuntimeError:  # the state of a generator of another device
         return state
     draw_seed(generator)
     return generator.get_state()

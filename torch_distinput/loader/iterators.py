@@ -1,8 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The iterators of a DataLoader: what all share, and the two whose rows Python makes.
+"""The iterators of a DataLoader: the common base, and the two whose rows Python makes.
 
-They are torch's own iterators with three things changed: indices come in the same order with the same draws, but
-faster; a profiler costs nothing unless one runs; and they know their position.
+They are torch's own iterators with three changes: the same indices with the same draws are made faster; profiling costs
+nothing unless a profiler runs; and they know their position.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ profiler_enabled = torch.autograd._profiler_enabled
 
 
 class LoaderIter(_BaseDataLoaderIter):
-    """What the iterators of all paths share: the order of the epoch and the position in it."""
+    """The base of the iterators of all paths: the order of the epoch and the position in it."""
 
     _workers: Any = ()
 
@@ -57,7 +57,7 @@ class LoaderIter(_BaseDataLoaderIter):
     def __next__(self) -> Any:
         try:
             if self._dataset_kind == _DatasetKind.Iterable:
-                data = super().__next__()  # warns where a dataset is longer than its length
+                data = super().__next__()  # torch's, which warns where a dataset is longer than its `len`
             elif profiler_enabled():
                 with record_function(self._profile_name):
                     data = self._next_data()
@@ -76,7 +76,7 @@ class LoaderIter(_BaseDataLoaderIter):
         return data if self._device is None else self._moved(data)
 
     def _moved(self, batch: Any) -> Any:
-        """`batch`, which Python made, where the loader's batches arrive."""
+        """`batch`, which Python made, on the loader's device."""
         return batch if self._device is None else self._mover(batch)
 
     @functools.cached_property
@@ -123,13 +123,13 @@ class LoaderIter(_BaseDataLoaderIter):
         return {"batches": self._num_yielded}
 
     def close(self) -> None:
-        """Ends the iteration; its position stays."""
+        """Ends the iteration; the loader keeps its position."""
         self._let_go()
         self._sampler_iter = iter(())
-        self._position = copy.copy(self._position)  # which ends here, unlike the one that the loader knows
+        self._position = copy.copy(self._position)  # `next` marks the copy as finished, not the loader's position
 
     def _let_go(self) -> None:
-        with contextlib.suppress(Exception):  # half made, or the interpreter is going too
+        with contextlib.suppress(Exception):  # the iterator may be half made, or the interpreter may be exiting
             self._position.let_go()
 
     def __del__(self) -> None:
@@ -137,7 +137,7 @@ class LoaderIter(_BaseDataLoaderIter):
 
 
 class CallerIter(_SingleProcessDataLoaderIter, LoaderIter):
-    """Python makes the rows, in the caller's thread, when they are asked for."""
+    """Python makes the rows, in the caller's thread, at the time of the request."""
 
     def __init__(self, loader: DataLoader):
         super().__init__(loader)
@@ -164,7 +164,7 @@ class CallerIter(_SingleProcessDataLoaderIter, LoaderIter):
         except StopIteration:
             if not self._start.at_end:
                 raise
-        # What was left of the epoch before; here is the next one.
+        # That was the rest of the epoch before; the next one follows.
         self._dataset_fetcher = _DatasetKind.create_fetcher(
             self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
         )
@@ -179,7 +179,7 @@ class CallerIter(_SingleProcessDataLoaderIter, LoaderIter):
         return data
 
     def _shorter(self, indices: Iterator[Any]) -> Callable[[], Any]:
-        """What `_next_data` does, in half the time."""
+        """A function that does what `_next_data` does, in half the time."""
         rows, collate, fetch = None, self._collate_fn, self._dataset_fetcher.fetch
         if self._auto_collation:
             rows = getattr(self._dataset, "__getitems__", None)
@@ -218,13 +218,13 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
             self._skip_batches()
 
     def _try_put_index(self) -> None:
-        for _ in range(self._passed_over):  # the workers whose turn it was before the position
+        for _ in range(self._passed_over):  # workers that made the batches before the position in this round
             next(self._worker_queue_idx_cycle)
         self._passed_over = 0
         super()._try_put_index()
 
     def _skip_batches(self) -> None:
-        """Workers read a stream again that cannot be told where to start."""
+        """Reads and drops the batches before the position: workers must read a stream without a state again."""
         if self._dataset_kind == _DatasetKind.Iterable and self._states is None:
             with contextlib.suppress(StopIteration):
                 for _ in range(self._start.batches):
@@ -244,12 +244,12 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
 
 
 def given_seed(loader: DataLoader) -> int | None:
-    """The seed that the user gave for random ops of a dataset of this library that have none."""
+    """The seed that the user gave for those random ops of a dataset of this library that have none of their own."""
     return loader.dataset._native.options().seed if loader.seed is None else loader.seed
 
 
 def _for_workers(loader: DataLoader, epoch: int) -> Dataset:
-    """The dataset as workers read it, each its share: in one order, and counting epochs from this one on."""
+    """The dataset for workers, each of which reads its share: one seed for all, epochs counted from `epoch` on."""
     drawn = peek_seed(torch.default_generator if loader.generator is None else loader.generator)
     seed = loader._memory.seed_of(given_seed(loader), drawn)
     signed = seed if seed < 2**63 else seed - 2**64

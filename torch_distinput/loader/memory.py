@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What a DataLoader remembers between its iterators."""
+"""What a DataLoader keeps between its iterators."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 
 class Memory:
-    """Counts epochs, and knows the position of the iterator made last, also when that is gone.
+    """Counts epochs, and knows the position of the iterator made last, also when that iterator is gone.
 
-    The epoch goes up with an iterator if the one before handed anything out. `seed`: of a native dataset's random ops
-    that have none. `draws`: what orders are drawn from. `info`: of the step last handed out over processes. `loaded`: a
-    state that the next iterator begins with. `pending`: an iterator that was made before it was asked for. `start`:
-    where the iterator made last begins. `position`: where it stands.
+    `epoch`: of the iterator made last. `used`: whether that yielded a batch; then the next iterator has the next epoch.
+    `pinned`: the epoch that `set_epoch` gave to the next iterator. `seed`: for those random ops of a native dataset
+    that have none. `draws`: the generators from which orders are drawn. `info`: of the step last yielded over
+    processes. `loaded`: a state with which the next iterator begins. `pending`: an iterator that `state_dict` made for
+    the next `iter`. `start`: where the iterator made last begins. `position`: where it stands. `live`: all iterators
+    that exist.
     """
 
     def __init__(self) -> None:
@@ -41,11 +43,11 @@ class Memory:
         self.position: Position | StepPosition | None = None
         self.live: weakref.WeakSet[LoaderIter] = weakref.WeakSet()
         self._latest: weakref.ref[LoaderIter] | None = None
-        self._ended = False  # the epoch was over when its state was saved
+        self._ended = False  # whether the epoch had ended when its state was saved
 
     @contextlib.contextmanager
     def opening(self, loader: DataLoader) -> Iterator[None]:
-        """An iterator of `loader` is made now. A state that it cannot begin with is still there for the next one."""
+        """The block makes an iterator of `loader`. If it raises, all fields are restored, also a loaded state."""
         loaded, before = self.loaded, (self.epoch, self.used, self.pinned, self.start, self.position, self._ended)
         try:
             self._begin(loader)
@@ -80,36 +82,36 @@ class Memory:
         return Start(state["epoch"], state["batches"], saved=state, state=state)
 
     def attach(self, iterator: LoaderIter, position: Position | StepPosition) -> None:
-        """`iterator`, which is the latest from now on, was made."""
+        """Notes `iterator` as the one made last, with its position."""
         self.position, self._latest = position, weakref.ref(iterator)
         self.live.add(iterator)
 
     def seed_of(self, given: int | None, drawn: int) -> int:
-        """The seed of a native dataset's random ops that have none: the user's, else `drawn`, so that torch.manual_seed
-        decides about them as it does about torch's samplers. That is drawn once."""
+        """The seed, modulo 2**64, for those random ops of a native dataset that have none: the user's, else the first
+        `drawn`, so that `torch.manual_seed` decides about them as about torch's samplers."""
         if given is not None or self.seed is None:
             self.seed = (drawn if given is None else given) % 2**64
         return self.seed
 
     def for_copy(self) -> Memory:
-        """What a copy of the loader begins with."""
+        """The memory of a copy of the loader: epoch, pinned epoch and seed only."""
         return _memory_of(self.epoch + self.used, self.pinned, self.seed)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _memory_of, (self.epoch + self.used, self.pinned, self.seed)
 
     def latest(self) -> LoaderIter | None:
-        """The iterator made last, while it lives."""
+        """The iterator made last; None before the first one and after it is gone."""
         return None if self._latest is None else self._latest()
 
     def state(self) -> dict[str, Any] | None:
-        """The position of the latest iterator; None before the first."""
+        """The position of the iterator made last, or the state loaded after it; None before the first one."""
         if self.loaded is not None:
             return self.loaded
         return None if self.position is None else self.position.state()
 
     def load(self, state: dict[str, Any] | None) -> None:
-        """The next iterator begins with `state`; None: with a fresh epoch 0."""
+        """Lets the next iterator begin with `state`; None: with epoch 0. Forgets everything else."""
         fresh = Memory()
         fresh.live = self.live
         self.__dict__.update(fresh.__dict__)

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The iterators of the native path: rows are copied by native threads, or natively in the caller's thread."""
+"""The iterators of the native path: native code copies the rows, in threads of its own or in the caller's thread."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ if TYPE_CHECKING:
 
 
 def reads_ahead(loader: DataLoader) -> bool:
-    """Whether the user said that data which can be written to may be read ahead."""
+    """Whether the user allowed read-ahead of data that can be written to."""
     return loader.num_workers > 0 or loader.prefetch_bytes is not None
 
 
 def options_of(loader: DataLoader) -> _C.Options:
-    """Threads and read-ahead: with workers, so many threads and as many batches as torch would have on the way."""
+    """Threads and read-ahead of a native pipeline: with workers, as many threads as workers (at most one a CPU), and as
+    many batches ahead as torch's workers would have."""
     if loader.num_workers == 0:
         return _C.Options(prefetch_bytes=loader.prefetch_bytes)
     return _C.Options(
@@ -50,13 +51,13 @@ def options_of(loader: DataLoader) -> _C.Options:
 
 
 def row_options(source: Source, options: _C.Options, ahead: bool) -> _C.Options:
-    """`options` for rows: they are copied when they are asked for, unless nobody can write to them or the user said
-    that they may be read ahead."""
+    """`options` where rows may be copied ahead: nobody can write to them, or the user allowed it. Else options to copy
+    them in the caller's thread, at the time of the request."""
     return options if source.steady or ahead else IN_CALLERS_THREAD
 
 
 class OnDevice:
-    """Batches of a native pipeline as they arrive on an accelerator."""
+    """An iterator over the batches of a native pipeline that copies them to an accelerator."""
 
     def __init__(self, batches: _C.Dataset, device: torch.device, epoch: int, seed: int | None):
         assigned = OneDeviceStrategy(device).distribute_dataset(Dataset(batches))
@@ -74,15 +75,19 @@ class OnDevice:
 def open_batches(
     batches: _C.Dataset, device: torch.device | None, epoch: int, seed: int | None = None, pin_memory: bool = False
 ) -> _C.DatasetIterator | OnDevice:
-    """An iterator over `batches`, on `device` where that is an accelerator, else perhaps in page-locked memory."""
+    """An iterator over `batches`: on the accelerator `device`; or, where that is None, on the CPU, with `pin_memory` in
+    page-locked memory."""
     if device is None:
         return batches.iterate(epoch=epoch, seed=seed, pin_memory=bool(pin_memory))
     return OnDevice(batches, device, epoch, seed)
 
 
 class NativeIter(LoaderIter):
-    """Batches of a native pipeline. `_take` returns the next one. It stands for a method of the native iterator once
-    there is one; a method of this object in its place would be a cycle, which only the collector ends."""
+    """Batches of a native pipeline. `_take` returns the next one.
+
+    An attribute `_take` replaces the method once a native iterator exists. It is a method of that iterator: a bound
+    method of this object would be a reference cycle, which only the garbage collector frees.
+    """
 
     _convert: Convert = None
     _native: _C.DatasetIterator | OnDevice | None = None
@@ -106,7 +111,7 @@ class NativeIter(LoaderIter):
         return pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
 
     def _opened(self, rows: _C.Dataset, epoch: int) -> _C.DatasetIterator | OnDevice:
-        """An iterator over batches of rows, which are gathered where they have to be in the end."""
+        """An iterator over batches of rows, gathered in the memory of the loader: a device, page-locked, or plain."""
         return open_batches(rows, self._device, epoch, pin_memory=self._pin_memory)
 
     def _open_order(self) -> None:
@@ -117,7 +122,7 @@ class NativeIter(LoaderIter):
         return self._open()
 
     def _open(self) -> Any:
-        """Opens the pipeline; its first batch."""
+        """Opens the pipeline and returns its first batch."""
         raise NotImplementedError
 
     def _end(self) -> None:
@@ -133,15 +138,15 @@ class NativeIter(LoaderIter):
         self._take = self._sampler_iter.__next__
 
     def _shutdown_workers(self) -> None:
-        """What torch's iterators with workers have."""
+        """torch's name, on iterators with workers, for `close`."""
         self.close()
 
 
 class RowsIter(NativeIter):
-    """Rows of a map-style dataset in the order of torch's own samplers: in turn, or shuffled by a permutation that is
-    computed, not stored.
+    """Rows of a map-style dataset in the order of torch's own samplers: in sequence, or shuffled by a permutation that
+    is computed, not stored.
 
-    Another batch size, and other tensors or indices in the dataset, count from the next batch on, as in torch.
+    A new batch size, and new tensors or indices in the dataset, take effect at the next batch, as in torch.
     """
 
     def __init__(self, loader: DataLoader, source: Source, order: StockOrder):
@@ -158,10 +163,10 @@ class RowsIter(NativeIter):
         self._indices: _C.DatasetIterator | None = None
         self._row = self._start.rows
         if self._num_workers > 0:
-            self._draw()  # torch's workers are sent their first indices now
+            self._draw()  # torch draws now too, because it sends its workers their first indices
 
     def _draw(self) -> None:
-        """Takes the draws that torch's RandomSampler takes."""
+        """Takes the same draws from the generators as torch's RandomSampler."""
         order = self._order
         if not order.shuffle or self._permutation is not None:
             return
@@ -176,7 +181,7 @@ class RowsIter(NativeIter):
             self._owes_permutation = True
 
     def _draw_end(self) -> None:
-        """torch draws another order where it finds that the first one has ended."""
+        """Takes the draws of an epoch's end: torch's sampler draws another order to find that the first has ended."""
         if self._owes_permutation:
             self._owes_permutation = False
             burn_permutation(self._order.generator, self._order.size)
@@ -193,7 +198,7 @@ class RowsIter(NativeIter):
         return self._open() if self._indices is None else self._take_at_indices()
 
     def _open_rows(self) -> None:
-        """From `_row` on: all in one pipeline, or batch by batch at their indices where these, too, may change."""
+        """Opens the rows from `_row` on: in one pipeline, or batch by batch where indices in the dataset may change."""
         source, order = self._rows.source, self._order
         epoch = self._start.epoch if self._seed is not None else 0
         fixed = source is not None and source.native.cardinality() == order.size
@@ -255,7 +260,7 @@ class SampledRowsIter(NativeIter):
 
     def __init__(self, loader: DataLoader, source: Source):
         self._rows = CurrentRows(loader.dataset, loader.collate_fn, source)
-        # torch's workers are sent so many batches of indices at once.
+        # As many batches of indices as torch sends to its workers at once.
         self._lead = loader.num_workers * (loader.prefetch_factor or 0)
         super().__init__(loader)
 
@@ -277,14 +282,14 @@ class SampledRowsIter(NativeIter):
             batch = self._rows.batch(indices, lambda rows: self._opened(rows, epoch=0))
             if batch is None:
                 batch = self._moved(self._rows.batch_of_torch(indices))
-        finally:  # a batch that fails is over, as in torch
+        finally:  # the position moves past a batch that fails, as in torch
             self._position.passed()
         self._memory.used = True
         return batch
 
 
 class PipelineIter(NativeIter):
-    """A dataset of this library, batched by it."""
+    """Batches of a dataset of this library."""
 
     def __init__(self, loader: DataLoader, batches: _C.Dataset, convert: Convert):
         self._batches = batches

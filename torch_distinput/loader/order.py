@@ -17,22 +17,23 @@ from torch_distinput import _C
 from torch_distinput.loader.draws import Drawn, Draws, draw_seed
 from torch_distinput.loader.stateful import has_state
 
-# Up to here torch.randperm takes 32 random bits for an element, from there on 64.
+# Below this size torch.randperm takes 32 random bits for each element, from it on 64.
 _SMALL_PERMUTATION = (2**32 - 1) // 20
 _BURN = 1 << 16
 
 
 @dataclass
 class Start:
-    """Where an iterator begins: an epoch, and what was handed out of it before.
+    """Where an iterator begins: an epoch, and the batches and rows of it that were yielded before.
 
-    `begin`, `first`: the generators before the iterator was made, and before its order was drawn. `after`: torch's own
-    after the last draw. `base_seed`: of the workers, where that is known. `saved`: the state that was loaded, if any.
-    `state`: the same if the epoch goes on in it. `at_end`: a state of the dataset or the sampler was loaded that was
-    saved when an epoch had ended, or before it began. Some then stand at the end, and have one more iteration without
-    anything. `reuses`: the sampler is iterated as by an iterator that is used again, which torch does once and without
-    drawing a seed for workers before; a sampler may draw right then. `resized`: for each change of the batch size, the
-    batches of the iterator before it, the row after them and the new size.
+    `begin`, `first`: the states of the generators before the iterator was made, and before its order was drawn.
+    `after`: the state of torch's own generator after the last draw. `base_seed`: of the workers, where that is known.
+    `saved`: the state that was loaded, if any. `state`: the same, if the epoch continues from it. `at_end`: a state of
+    the dataset or the sampler was loaded that was saved when an epoch had ended, or before it began; some objects are
+    then at their end and need one empty iteration first. `reuses`: the sampler is iterated as by an iterator that is
+    used again: torch iterates it once then, without drawing a seed for workers before, and a sampler may draw at that
+    moment. `resized`: for each change of the batch size: the batches of the iterator before it, the row after them, the
+    new size.
     """
 
     epoch: int = 0
@@ -49,7 +50,7 @@ class Start:
     resized: list[tuple[int, int, int]] = field(default_factory=list)
 
     def row_after(self, batches: int, batch_size: int) -> int:
-        """Rows handed out once the iterator, which began with `batch_size`, has yielded `batches`."""
+        """Rows of the epoch yielded after `batches` batches of the iterator, which began with `batch_size`."""
         before, row = 0, self.rows
         for change, first, size in self.resized:
             if change <= batches:
@@ -59,7 +60,7 @@ class Start:
 
 @dataclass(frozen=True)
 class StockOrder:
-    """What torch's own BatchSampler over its own SequentialSampler or RandomSampler stands for."""
+    """The order of torch's own BatchSampler over its own SequentialSampler or RandomSampler, in numbers."""
 
     size: int
     batch_size: int
@@ -69,11 +70,12 @@ class StockOrder:
 
     @property
     def batches(self) -> int:
+        """Batches of an epoch."""
         return self.size // self.batch_size if self.drop_last else -(-self.size // self.batch_size)
 
 
 def stock_order(index_sampler: Any) -> StockOrder | None:
-    """`index_sampler` in numbers; None for samplers of other types."""
+    """The order of `index_sampler`; None for samplers of other types or with other options."""
     if type(index_sampler) is not BatchSampler:
         return None
     sampler = index_sampler.sampler
@@ -88,7 +90,7 @@ def stock_order(index_sampler: Any) -> StockOrder | None:
 
 
 def peek_seed(generator: torch.Generator) -> int:
-    """What `draw_seed` would draw; `generator` stays as it is."""
+    """The seed that `draw_seed` would draw; does not advance `generator`."""
     other = torch.Generator(generator.device)
     other.set_state(generator.get_state())
     return draw_seed(other)
@@ -107,11 +109,11 @@ def burn_permutation(generator: torch.Generator, size: int) -> None:
 def open_indices(
     index_sampler: Any, sampler_iter: Iterator, start: Start, draws: Draws, seed: int | None
 ) -> Iterator[Any]:
-    """What torch would get from `iter(index_sampler)`, from `start` on, with the same draws at the same time.
+    """The indices that torch would get from `iter(index_sampler)`, from `start` on, with the same draws as there.
 
     Args:
-        sampler_iter: `iter(index_sampler)`, fresh.
-        seed: the loader's own; orders the rows of a RandomSampler instead of a generator.
+        sampler_iter: a new `iter(index_sampler)`.
+        seed: the loader's own; decides the order of a RandomSampler instead of a generator.
     """
     order = stock_order(index_sampler)
     if order is None:
@@ -126,7 +128,7 @@ def open_indices(
 
 
 def native_indices(order: StockOrder, seed: int | None, rows: int) -> _C.Dataset:
-    """The indices of an epoch from row `rows` on, shuffled in the native order if `order` is."""
+    """The indices of an epoch from row `rows` on; where `order` shuffles, in the order of the native shuffle."""
     indices = _C.Dataset.range(0, order.size)
     return (indices.shuffle(None, seed, True) if order.shuffle else indices).skip(rows)
 
@@ -134,12 +136,12 @@ def native_indices(order: StockOrder, seed: int | None, rows: int) -> _C.Dataset
 def _shuffled(
     order: StockOrder, start: Start, draws: Draws, bounds: Iterator[tuple[int, int, int]]
 ) -> Iterator[list[int]]:
-    """As RandomSampler, but batches are cut from a tensor."""
+    """The batches of a RandomSampler, cut from one array."""
     draws.before_first(start)
     generator = order.generator
     if generator is None:
         generator = torch.Generator().manual_seed(draws.seed(start))
-    permutation = torch.randperm(order.size, generator=generator).numpy()  # faster to cut
+    permutation = torch.randperm(order.size, generator=generator).numpy()  # slices of numpy arrays are faster
     whole = True
     for begin, end, size in bounds:
         if end - begin < size:
@@ -151,7 +153,7 @@ def _shuffled(
 
 
 def _end_permutation(order: StockOrder) -> None:
-    """torch's sampler draws another order to find that it has ended."""
+    """Takes the draws of torch's sampler at its end, where it draws another order to find that it has ended."""
     if order.generator is not None:
         burn_permutation(order.generator, order.size)
 
@@ -168,8 +170,8 @@ def _seeded(
 
 
 def _bounds(index_sampler: BatchSampler, order: StockOrder, start: Start) -> Iterator[tuple[int, int, int]]:
-    """Where the batches begin and end, with their batch size. torch's sampler looks at its batch size for each of them,
-    or for the first one only where it drops the last batch."""
+    """The first row, end and batch size of each batch. torch's sampler reads its batch size for each batch; where it
+    drops the last one, for the first batch only."""
     size, begin, batches = order.batch_size, start.rows, 0
     while begin < order.size:
         if index_sampler.batch_size != size and not (order.drop_last and batches):
@@ -185,7 +187,7 @@ def _bounds(index_sampler: BatchSampler, order: StockOrder, start: Start) -> Ite
 
 
 def checked_batch_size(size: Any) -> int:
-    """A batch size that was set while a sampler was in use. Raises ValueError where it is none."""
+    """A batch size that was set while a sampler was in use; raises torch's ValueError where it is no positive int."""
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         raise ValueError(f"batch_size should be a positive integer value, but got batch_size={size}")
     return size
@@ -194,7 +196,7 @@ def checked_batch_size(size: Any) -> int:
 def _noting_sizes(
     index_sampler: BatchSampler, size: int, indices: Iterator[list], start: Start
 ) -> Iterator[list]:
-    """`indices` of a sampler whose batch size, at first `size`, may be set meanwhile; the position has to know it."""
+    """Passes on `indices` of a sampler and notes in `start` each change of its batch size, which begins with `size`."""
     row, drop_last = start.rows, index_sampler.drop_last
     for batches, batch in enumerate(indices):
         if index_sampler.batch_size != size and not (drop_last and batches):
@@ -205,7 +207,7 @@ def _noting_sizes(
 
 
 def _sampled(index_sampler: Any, sampler_iter: Iterator, start: Start, draws: Draws) -> Iterator[Any]:
-    """Any sampler. One without a state of its own is asked again for what was handed out before."""
+    """The indices of any sampler. One without a state is iterated again past the indices that were yielded before."""
     stateful = has_state(index_sampler) or has_state(getattr(index_sampler, "sampler", None))
     if stateful:
         if start.state is not None and start.state["ended"]:
@@ -234,12 +236,12 @@ def _sampled(index_sampler: Any, sampler_iter: Iterator, start: Start, draws: Dr
 
 
 def _after_the_end(drawn: Drawn, start: Start) -> Drawn:
-    """Where the next epoch draws from, after what was left of the one before was asked for in vain."""
+    """The generator states for the next epoch, after the rest of the one before turned out to be empty."""
     return drawn if start.saved is None else dataclasses.replace(drawn, sampler=start.saved["sampler_generator"])
 
 
 def _with_drawn_generator(index_sampler: Any, start: Start, draws: Draws) -> Any:
-    """A RandomSampler without a generator gets the one that it would make for itself."""
+    """`index_sampler` where a RandomSampler without a generator has the one that it would make for itself."""
     batched = type(index_sampler) is BatchSampler
     sampler = index_sampler.sampler if batched else index_sampler
     if type(sampler) is not RandomSampler or sampler.generator is not None:
@@ -250,7 +252,7 @@ def _with_drawn_generator(index_sampler: Any, start: Start, draws: Draws) -> Any
 
 
 def _skipped(index_sampler: Any, sampler_iter: Iterator, start: Start) -> Iterator[Any]:
-    """Lazily, because a sampler may draw when its iterator is made."""
+    """The indices after those that were yielded before. A generator, because a sampler may draw when it is iterated."""
     if isinstance(index_sampler, _Batches) or type(index_sampler) is BatchSampler:
         yield from _Batches(index_sampler, itertools.islice(iter(index_sampler.sampler), start.rows, None))
     else:
@@ -258,7 +260,7 @@ def _skipped(index_sampler: Any, sampler_iter: Iterator, start: Start) -> Iterat
 
 
 class _Batches(BatchSampler):
-    """As another batch sampler, whatever its batch size is at the time, over other rows."""
+    """A batch sampler over the rows of `sampler` with the current batch size and `drop_last` of `settings`."""
 
     def __init__(self, settings: BatchSampler, sampler: Any):
         self._settings, self.sampler = settings, sampler

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Which of the paths serves a DataLoader, and why."""
+"""Chooses which path serves a DataLoader, and says why."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LoaderPath:
-    """A path for one iterator: its name, why it is this one, and what opens it."""
+    """The path of one iterator: its name, why it was chosen, and the function that opens the iterator."""
 
     name: str
     why: str
@@ -31,7 +31,10 @@ class LoaderPath:
 
 
 def choose_path(loader: DataLoader) -> LoaderPath:
-    """The native path where everything about the loader allows it, else Python's."""
+    """The native path where dataset and arguments of the loader allow it, else a path of torch's own iterators.
+
+    Raises ValueError where an argument needs the native path and it cannot be taken.
+    """
     try:
         _check_options(loader)
         if isinstance(loader.dataset, Dataset):

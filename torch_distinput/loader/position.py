@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Where an iterator of a DataLoader stands, as plain values, and how another one goes on from there."""
+"""The position of a DataLoader's iterator as plain values, and how another iterator continues from it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 
 class Position:
-    """The position of one iterator, and of the dataset and the sampler where these have states.
+    """The position of one iterator, with the states of dataset and sampler where these have any.
 
-    It outlives the iterator, so that this needs no last word: a finalizer may run anywhere, also while torch holds the
-    lock of a generator. `yielded`: batches handed out. `ended`: a stream or a sampler has nothing behind them.
-    `native`: what tells the position of a native iterator. `seed`: what an order is a function of, with the epoch.
-    `base_seed`: of the workers, where there are any. `reused`: the iterator had an epoch before.
+    It outlives the iterator, whose finalizer therefore need not save anything: a finalizer may run at any point, also
+    while torch holds the lock of a generator. `yielded`: batches yielded. `finished`: the iterator has raised
+    StopIteration. `ended`: nothing comes after these batches in the stream or the sampler. `native`: returns the
+    position of a native iterator. `seed`: the order is a function of it and the epoch. `base_seed`: of the workers,
+    where there are any. `reused`: the iterator had an epoch before. `workers`: the states of the dataset in workers.
     """
 
     def __init__(self, loader: DataLoader, start: Start, draws: Draws, reads_ahead: bool):
@@ -42,7 +43,7 @@ class Position:
         self._dataset = loader.dataset if has_state(loader.dataset) else None
         self._stream: Any = None
         self._sampler = stateful_sampler(loader)
-        # The sampler's state and whether it ended, after the batch last handed out and each that was pulled ahead.
+        # The sampler's state, and whether it ended, after the batch last yielded and after each one pulled ahead.
         self._sampler_states: deque[tuple[Taken | Failed, bool]] = deque()
         self._reads_ahead = reads_ahead
         if self._sampler is not None and reads_ahead:
@@ -58,8 +59,10 @@ class Position:
         self._size = size_of(loader)
 
     def follow(self, stream: Any) -> None:
-        """`stream` is read in the caller's thread: brings it to the start, by a state where there is one, else by
-        reading it again. Raises ValueError where only one of the two has a state."""
+        """Brings `stream`, which the caller's thread reads, to the start: by the saved state, else by reading it again.
+
+        Raises ValueError where the state holds one of a stream and `stream` has none, or the other way round.
+        """
         start, state = self._start, self._start.state
         self.watch(stream)
         if state is None:
@@ -76,19 +79,19 @@ class Position:
             next(itertools.islice(stream, start.rows, start.rows), None)
 
     def watch(self, stream: Any) -> None:
-        """`stream` is read in the caller's thread."""
+        """Notes `stream`, which the caller's thread reads, for its state."""
         self._stream = stream if has_state(stream) else None
 
     @property
     def follows_sampler(self) -> bool:
-        """Whether it wants to know what is taken from the sampler."""
+        """Whether `pulled` must be called for all indices taken from the sampler, because that has a state."""
         return self._sampler is not None
 
     def pulled(self, indices: Any) -> None:
-        """`indices` were taken from the sampler, perhaps long before their batch is handed out."""
+        """Notes that `indices` were taken from the sampler, which may be long before their batch is yielded."""
         if self._sampler is None:
             return
-        # Its batch size may have been set since; one that drops the last batch has none that is short.
+        # The batch size may have been set since the start. A sampler that drops the last batch yields no short one.
         cutter = self._cutter
         short = cutter is not None and not cutter.drop_last and len(indices) < cutter.batch_size
         if self._reads_ahead:
@@ -97,25 +100,26 @@ class Position:
             self.ended = short
 
     def handed_out(self) -> None:
-        """One more batch was handed out."""
+        """Counts one more yielded batch."""
         self.yielded += 1
         self.passed()
 
     def passed(self) -> None:
-        """The next batch at indices is behind the position, be it because it failed."""
+        """Moves past the next batch of pulled indices, which was yielded or failed."""
         if self._sampler_states:
             self._sampler_states.popleft()
             self.ended = self._sampler_states[0][1]
 
     def let_go(self) -> None:
-        """The iterator is about to go: native iterators, which hold threads, are not kept. Nobody else's code runs."""
+        """Called when the iterator is about to be freed: replaces native iterators, which hold threads, by their
+        states. Calls no code of the user's, which a finalizer must not run."""
         if self.native is not None:
             self.native = Taken(self.native())
         if isinstance(self._stream, _C.DatasetIterator):
             self._stream = SimpleNamespace(state_dict=Taken(self._stream.state_dict()))
 
     def state(self) -> dict[str, Any]:
-        """As plain values."""
+        """The position as plain values and tensors."""
         start = self._start
         begin, first = self._drawn()
         rows = start.row_after(self.yielded, self._batch_size or 1)
@@ -143,15 +147,15 @@ class Position:
         }
 
     def _drawn(self) -> tuple[Drawn, Drawn | None]:
-        """What the generators were before the iterator was made, and before its order was drawn if that does not
-        follow. Where nothing is left to be drawn: what they are now, for the next iterator."""
+        """The states of the generators before the iterator was made, and before its order was drawn (None where these
+        follow from the former). Where nothing is left to be drawn: the current states, for the next iterator."""
         start = self._start
         self._draws.keep(start)
         if not self.finished and not self.ended:
             same = start.first is None or start.first.equals(start.begin.opened())
             return start.begin, None if same else start.first
         now = self._draws.snapshot()
-        # The rest of an epoch, and an iterator that is used again, draw no other seed for workers.
+        # The rest of an epoch, and an iterator that is used again, draw no further seed for workers.
         return now, None if self.finished and not self._persistent else now
 
     def _sampler_state(self) -> Any:
@@ -163,7 +167,7 @@ class Position:
 
 
 def restore(loader: DataLoader, state: dict[str, Any], draws: Draws) -> Start:
-    """Gives generators, dataset and sampler of `loader` what `state` holds for them; where to begin."""
+    """Loads the states in `state` into generators, dataset and sampler of `loader`; returns where to begin."""
     finished, first = state["finished"], state["first"]
     draws.restore(Drawn(state["rng"], state["generator"], state["sampler_generator"]))
     if state["dataset"] is not None:
@@ -175,19 +179,19 @@ def restore(loader: DataLoader, state: dict[str, Any], draws: Draws) -> Start:
         start = Start(state["epoch"] + 1)
     start.at_end = finished or not state["batches"]
     start.saved, start.reuses = state, state["reused"]
-    # Workers of a loader are made anew for each epoch, unless they are persistent.
+    # The workers of a loader are made again for each epoch, unless they are persistent.
     start.base_seed = None if finished and not loader.persistent_workers else state["base_seed"]
     start.first = None if first is None else Drawn(*first)
     return start
 
 
 def size_of(loader: DataLoader) -> int | None:
-    """Samples of a map-style dataset."""
+    """The number of samples of a map-style dataset; None where it has no `len`, and for a stream."""
     if loader._dataset_kind == _DatasetKind.Map and hasattr(loader.dataset, "__len__"):
         return len(loader.dataset)
     return None
 
 
 def stateful_sampler(loader: DataLoader) -> Any:
-    """The batch sampler or sampler that has a state; None without one."""
+    """The batch sampler or sampler that has a state; None where none has."""
     return next(filter(has_state, samplers_of(loader)), None)

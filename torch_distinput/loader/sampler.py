@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The sampler that an exact DataLoader shows to frameworks."""
+"""The sampler that a DataLoader with `distributed` shows to frameworks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class ExactSampler(DistributedSampler):
-    """Looks like a DistributedSampler, so that frameworks leave the loader alone, but repeats and drops no row.
+    """A DistributedSampler that repeats and drops no row. Frameworks that find one do not replace the loader's sampler.
 
-    The loader does not read it: rows are assigned natively. Iterating it yields the indices of this rank's rows.
+    The loader does not read it, because the strategy assigns rows. Iterating it yields the indices of this rank's rows.
     """
 
     def __init__(
@@ -53,7 +53,8 @@ class ExactSampler(DistributedSampler):
 
 
 def group_size_and_rank(group: Any) -> tuple[int, int]:
-    """Of a process group, a one-dimensional mesh, or True for the default group; one process where there is none."""
+    """Size and rank of a process group, a one-dimensional mesh, or True for the default group (one process without
+    one)."""
     if isinstance(group, dist.DeviceMesh):
         group = group.get_group()
     if group is True:

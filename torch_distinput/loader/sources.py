@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Datasets whose rows native code can copy by itself: tensors, numpy arrays and torch's wrappers of them."""
+"""Datasets whose rows native code can copy: tensors, numpy arrays and torch's wrappers of them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ Check = Callable[[], bool]
 
 @dataclass(frozen=True)
 class Source:
-    """The rows of a dataset, as it is now.
+    """The rows of a dataset at one moment.
 
-    `is_current`: whether `native` still stands for the dataset; asked for each batch, so that tensors and indices may
-    be exchanged at any time. `steady`: nobody can write to the rows, nor to which is where. `choose`: the rows at
-    positions, where native code keeps a copy of indices that can be written to; None where `native.select` is that.
+    `native`: the rows as a native dataset of elements of `spec`. `is_current`: whether `native` still describes the
+    dataset; called for each batch, so that tensors and indices may be replaced at any time. `steady`: nobody can write
+    to the rows or to their order. `choose`: returns the rows at positions where `native` holds a copy of indices that
+    can be written to; None where `native.select` does.
     """
 
     native: _C.Dataset
@@ -37,7 +38,7 @@ class Source:
     choose: Callable[[torch.Tensor], _C.Dataset] | None = None
 
     def at(self, positions: torch.Tensor) -> _C.Dataset:
-        """The rows at `positions` now. Raises IndexError, TypeError or ValueError where there are none."""
+        """The current rows at `positions`. Raises IndexError, TypeError or ValueError where there are none."""
         return self.native.select(positions) if self.choose is None else self.choose(positions)
 
 
@@ -46,7 +47,10 @@ class NotNative(Exception):
 
 
 def source_of(dataset: Any) -> Source:
-    """The rows of `dataset`; raises NotNative that says why not. Only exact types count: subclasses may do anything."""
+    """The rows of `dataset`. Raises NotNative with the reason where native code cannot copy them.
+
+    Only exact types are accepted, because a subclass may override anything.
+    """
     kind = type(dataset)
     make = _MAKERS.get(kind)
     if make is None:
@@ -97,8 +101,8 @@ def _tensor_dataset(dataset: TensorDataset) -> Source:
 
 
 def _keep_their_memory(tensors: Iterable[torch.Tensor]) -> Check:
-    """Whether the tensors have the storages and the shapes that they have now: `set_`, `.data =` and `resize_` change
-    that. A storage that moves takes its other tensors along, which tell its address."""
+    """A check whether the tensors still have the storages and shapes of this call: `set_`, `.data =` and `resize_`
+    change them. A detached tensor shares the storage: its address follows a move of the storage, but not `set_`."""
     seen = [(tensor, tensor.detach(), tensor.shape, tensor.stride()) for tensor in tensors]
 
     def is_current() -> bool:
@@ -122,7 +126,7 @@ def _array(array: np.ndarray) -> Source:
 
 
 def _place_of(array: np.ndarray) -> tuple[Any, ...]:
-    """Where an array lies and in which form. Only one that owns its memory can move."""
+    """Address, shape, strides and dtype of an array. Only an array that owns its memory can move; others get None."""
     address = array.__array_interface__["data"] if array.flags.owndata else None
     return address, array.shape, array.strides, array.dtype
 
@@ -153,7 +157,7 @@ def _subset(subset: Subset) -> Source:
 
 
 def _indices(indices: Any, size: int) -> torch.Tensor:
-    """As a tensor of numbers from 0 on. Raises TypeError and what torch and numpy raise."""
+    """`indices` as an int64 tensor without negative ones. Raises TypeError, or the errors of torch and numpy."""
     indices = tensor_of(indices)
     if len(indices) == 0:
         indices = indices.long()
@@ -163,7 +167,7 @@ def _indices(indices: Any, size: int) -> torch.Tensor:
 
 
 def tensor_of(indices: Any) -> torch.Tensor:
-    """`indices` as a tensor; from a list in a fifth of torch's time."""
+    """`indices` as a tensor; through numpy for a list, which takes a fifth of torch's time."""
     return torch.from_numpy(np.array(indices)) if isinstance(indices, (list, tuple)) else torch.as_tensor(indices)
 
 
@@ -199,7 +203,7 @@ def _concatenated(dataset: ConcatDataset) -> Source:
 
 
 def _of_parts(sources: list[Source], ends: list[int], positions: torch.Tensor) -> _C.Dataset:
-    """The rows at `positions` of the sources one after the other, which end at `ends`."""
+    """The rows at `positions` of the concatenated sources, which end at `ends`."""
     positions = torch.where(positions < 0, positions + ends[-1], positions)
     if (positions < 0).any():
         raise IndexError("positions before the first row")
@@ -261,5 +265,5 @@ _MAKERS = {
     ConcatDataset: _concatenated,
     StackDataset: _stacked,
 }
-# As torch wrote them; somebody may replace them later.
+# The functions as torch defines them; a program may replace them later.
 _STOCK = {kind: _functions_of(kind) for kind in (TensorDataset, Subset, ConcatDataset, StackDataset)}

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What a state of a DataLoader must hold: each field is checked before anything is done with one."""
+"""Checks a state of a DataLoader: all fields, before any of them is used."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Rule = tuple[str, Callable[[Any], bool]]
 
 
 def state_of(state_dict: Any, op: str = "load_state_dict") -> dict[str, Any]:
-    """What a `state_dict` of ours holds under our key; raises ValueError for another one, or a newer one."""
+    """The state inside a `state_dict` of this class, without its version; ValueError for another one or a newer one."""
     state = state_dict.get(STATE) if isinstance(state_dict, dict) else None
     if not isinstance(state, dict):
         raise ValueError(
@@ -41,9 +41,11 @@ def state_of(state_dict: Any, op: str = "load_state_dict") -> dict[str, Any]:
 
 
 def check(loader: DataLoader, state: dict[str, Any]) -> dict[str, Any]:
-    """`state`, if it can be one of this loader; raises ValueError that names the field, the rule and the value."""
+    """A copy of `state`, which must fit this loader; raises ValueError that names the field, the rule and the value."""
     if ("distributed" in state) != bool(loader.distributed):
-        raise ValueError("load_state_dict: a loader with `distributed` and one without have no states in common.")
+        raise ValueError(
+            "load_state_dict: a loader with `distributed` cannot load the state of one without it, and vice versa."
+        )
     if "distributed" in state:
         _check_distributed(loader, state)
     else:
@@ -67,7 +69,8 @@ def _check_plain(loader: DataLoader, state: dict[str, Any]) -> None:
     if loader._dataset_kind == _DatasetKind.Iterable and state["native"] is None and workers != loader.num_workers:
         raise ValueError(
             f"load_state_dict: the state is of a stream in {workers} worker processes, but the loader has "
-            f"num_workers={loader.num_workers}: another number deals the stream out otherwise."
+            f"num_workers={loader.num_workers}, with which each worker reads another share of the stream; use "
+            f"num_workers={workers}."
         )
     if state["workers"] is not None and workers != loader.num_workers:
         raise ValueError(
@@ -86,7 +89,7 @@ def _plain_rules(loader: DataLoader) -> dict[str, Rule]:
         "batches": _whole(0),
         "rows": _whole(0, None if order is None else order.size),
         "num_workers": _whole(0),
-        "size": _ANY,  # was compared
+        "size": _ANY,  # compared above
         "seed": _optional(_whole(0, 2**64 - 1)),
         "base_seed": _optional(_whole(-(2**63))),
         "reused": _FLAG,
@@ -109,12 +112,16 @@ def _size_rule(loader: DataLoader) -> Rule:
 
 
 def _check_parts(loader: DataLoader, state: dict[str, Any]) -> None:
-    """The states of dataset, stream, sampler, workers and pipeline, of which a loader has some."""
+    """Checks that of the states of dataset, stream, sampler, workers and pipeline there are those that the loader
+    needs."""
     if state["workers"] is not None:
         count = state["num_workers"]
         _check_fields(state["workers"], _workers_rules(count), "workers.")
     if (state["native"] is None) == (isinstance(loader.dataset, Dataset) and loader._path().name == "native"):
-        raise ValueError("load_state_dict: a pipeline of torch_distinput and other data have no states in common.")
+        raise ValueError(
+            "load_state_dict: a loader over a pipeline of torch_distinput cannot load the state of one over other "
+            "data, and vice versa."
+        )
     reads_stream = loader._dataset_kind == _DatasetKind.Iterable and state["native"] is None
     if state["stream"] is not None and (not reads_stream or state["num_workers"] > 0):
         raise _unfit("stream", "", False, state["stream"])
@@ -172,7 +179,7 @@ def _check_distributed(loader: DataLoader, state: dict[str, Any]) -> None:
     _check_plain(loader, state_of(position["inner"]))
 
 
-# Rules: what a value must be, in words and as a function.
+# A rule is what a value must be: in words, for messages, and as a predicate.
 
 _ANY: Rule = ("anything", lambda value: True)
 _FLAG: Rule = ("a bool", lambda value: type(value) is bool)
@@ -196,7 +203,7 @@ def _generator_rule(whose: str, generator: torch.Generator | None) -> Rule:
 
 
 def _is_state(value: Any, generator: torch.Generator | None) -> bool:
-    """Whether `generator` would take it."""
+    """Whether `value` is a state that `generator` accepts; None for no generator."""
     if generator is None or value is None:
         return generator is None and value is None
     try:

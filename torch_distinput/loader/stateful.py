@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Datasets, samplers and iterators of the user's that follow the `Stateful` protocol."""
+"""States of the user's datasets, samplers and iterators: the protocol `Stateful` of torch.distributed.checkpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def has_state(value: Any) -> bool:
 
 
 class Failed:
-    """Stands for a state that could not be had. The error is raised when somebody asks for it: a loop does not."""
+    """A state that could not be taken. Calling it raises the error, so that a loop which never saves does not fail."""
 
     def __init__(self, error: Exception):
         self.error = error
@@ -24,7 +24,7 @@ class Failed:
 
 
 class Taken:
-    """A state that may not change any more."""
+    """A state that was taken. Calling it returns it; it must not be changed any more."""
 
     def __init__(self, state: Any):
         self._state = state
@@ -34,13 +34,13 @@ class Taken:
 
 
 def take_state(stateful: Any) -> Taken | Failed:
-    """The state of now, for later; what the user hands out may be what he goes on to write to."""
+    """The current state, copied, because the object that `state_dict` returns may change with its owner."""
     return attempt(lambda: copy.deepcopy(stateful.state_dict()))
 
 
 def attempt(ask: Callable[[], Any]) -> Taken | Failed:
-    """What `ask` returns or raises, for later."""
+    """The result or the error of `ask`, for later."""
     try:
         return Taken(ask())
-    except Exception as error:  # noqa: BLE001: anything may be raised by a function of the user's
+    except Exception as error:  # noqa: BLE001: a function of the user's may raise anything
         return Failed(error)

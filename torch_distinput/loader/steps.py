@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Iterators of a DataLoader with `distributed`: as many steps as on every other rank."""
+"""Iterators of a DataLoader with `distributed`: each takes the same number of steps on all ranks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TOKENS = _C.TensorSpec([None], torch.int8)
 
 
 class StepPosition:
-    """Where an iterator of steps stands; outlives it. `native`: what tells the strategy's position."""
+    """The position of an iterator of steps, which it outlives. `native`: returns that of the native iterator."""
 
     native: Callable[[], Any]
 
@@ -42,7 +42,7 @@ class StepPosition:
         self.yielded = 0
 
     def state(self) -> dict[str, Any]:
-        """After the step last handed out, as plain values."""
+        """The position after the step last yielded, as plain values."""
         native = self.native()
         seed = native.get("seed")
         return {
@@ -56,7 +56,7 @@ class StepPosition:
 
 
 class Steps:
-    """An iterator over the steps of this rank, as many as on every other rank."""
+    """An iterator over the steps of this rank. All ranks have the same number of steps."""
 
     _workers: Any = ()
 
@@ -78,7 +78,7 @@ class Steps:
             self._memory.attach(self, self._position)
 
     def _take_pinned_epoch(self, loader: DataLoader) -> None:
-        """`set_epoch` of a dataset of this library counts too."""
+        """Takes an epoch that `set_epoch` of a dataset of this library has pinned."""
         epoch = loader.dataset._pop_pinned_epoch() if isinstance(loader.dataset, Dataset) else None
         if epoch is not None:
             self._start.epoch = self._memory.epoch = epoch
@@ -115,7 +115,7 @@ class Steps:
         self._position.finished = True
 
     def _open(self) -> _C.DistributedIterator:
-        # Without a seed of the user's, the one that a state was saved under orders all later epochs.
+        # Where the user gave no seed, the seed of a loaded state decides the order of all later epochs.
         seed = self._memory.seed if self._loader.seed is None else None
         native = self._plan.dataset._native.iterate(epoch=self._start.epoch, seed=seed)
         if self._start.state is not None:
@@ -137,7 +137,7 @@ class Steps:
         return self._native.stats()
 
     def close(self) -> None:
-        """Ends the iteration; other ranks are told."""
+        """Ends the iteration and reports it to the other ranks."""
         self._let_go()
 
     def _let_go(self) -> None:
@@ -145,23 +145,24 @@ class Steps:
         self._native.close()
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # half made, or this is a forked child's copy, or the interpreter is going
+        # The iterator may be half made or a forked child's copy, or the interpreter may be exiting.
+        with contextlib.suppress(Exception):
             self._let_go()
 
 
 class _MadeByPython(Steps):
-    """Steps whose batches an inner loader makes: what remains to be done to them."""
+    """Steps whose batches an inner loader makes: zero-row parts, padding, copies to the device."""
 
     _last: Any = None
 
     def _dummy(self, rows: int) -> Any:
-        """For a step in which this rank has no rows; `rows` that it gets all the same, to be padding."""
+        """The batch for a step in which this rank has no rows: `rows` rows of padding, or zero rows."""
         if self._last is None:
             self._last = self._example()
         return self._moved(repeated(self._last, rows) if rows else without_rows(self._last))
 
     def _example(self) -> Any:
-        """A batch to cut, for a rank that has had none."""
+        """A batch from which to cut a zero-row one, for a rank that has had none."""
         raise NotImplementedError
 
     def _kept(self, batch: Any) -> Any:
@@ -182,15 +183,17 @@ class _MadeByPython(Steps):
 
 
 class IndexQueue:
-    """Steps of indices between the strategy that assigns them, the inner loader and the consumer."""
+    """Steps of indices on their way from the strategy, which assigns them, to the inner loader and the consumer."""
 
     def __init__(self, native: _C.DistributedIterator):
         self._native = native
-        self.pulled: deque[tuple[int, _C.StepInfo, Any]] = deque()  # not handed out: rows, info, position after it
-        self.indices: deque[list[int]] = deque()  # of those that have rows and were not sent to the inner loader
+        # Steps that the consumer has not got yet: rows, info, position after the step.
+        self.pulled: deque[tuple[int, _C.StepInfo, Any]] = deque()
+        # Indices of the steps with rows that the inner loader has not got yet.
+        self.indices: deque[list[int]] = deque()
 
     def pull(self) -> bool:
-        """One more step; False at the end."""
+        """Pulls one more step from the strategy; returns False at the end."""
         step = self._native.next(None)
         if step is None:
             return False
@@ -207,7 +210,7 @@ class IndexQueue:
 
 
 class Feed:
-    """A batch sampler that yields what the steps of the iterator made last have for this rank."""
+    """A batch sampler that yields the indices of this rank in the steps of the iterator made last."""
 
     queue: IndexQueue | None = None
 
@@ -216,7 +219,7 @@ class Feed:
 
 
 class IndexSteps(_MadeByPython):
-    """Steps of indices that were assigned; Python loads the rows."""
+    """Steps whose indices the strategy assigns and whose rows Python loads."""
 
     def _open(self) -> _C.DistributedIterator:
         native = super()._open()
@@ -231,7 +234,7 @@ class IndexSteps(_MadeByPython):
         pulled = self._queue.pulled
         if not pulled and not self._queue.pull():
             return None
-        rows, info, after = pulled.popleft()  # a step whose rows fail is over, as in torch
+        rows, info, after = pulled.popleft()  # before the rows are loaded: as in torch, a step that fails is over
         batch = self._kept(self._load()) if rows else self._dummy(0)
         self._position.native = Taken(after)
         return batch, info
@@ -251,7 +254,7 @@ class IndexSteps(_MadeByPython):
 
 @dataclass
 class _Place:
-    """A position in streams of the ranks' own. `after`: the inner loader's state."""
+    """A position where each rank reads its own stream. `row`: over all ranks. `after`: the inner loader's state."""
 
     step: int
     row: int
@@ -263,16 +266,16 @@ class _Place:
 
 
 class StreamSteps(_MadeByPython):
-    """Steps of streams that each rank reads for itself.
+    """Steps where each rank reads a stream of its own.
 
-    The strategy sees tokens: as many numbers as a batch has rows.
+    The strategy gets tokens instead of batches: a tensor with as many entries as the batch has rows.
     """
 
     def _open(self) -> _C.DistributedIterator:
         self._feed = self._loader._distributed_feed()
         strategy = self._feed.strategy(self._loader)
         self._pads = self._loader.tail == "padded"
-        self._full = self._loader.batch_size or 0  # rows of a whole batch, as far as is known
+        self._full = self._loader.batch_size or 0  # rows of a full batch; without a batch size, the most seen
         self._first_step, self._first_row = self._restore(strategy.num_replicas_in_sync)
         self._inner = iter(self._plan.inner)
         self._workers = self._inner._workers
@@ -284,7 +287,7 @@ class StreamSteps(_MadeByPython):
         tokens = Dataset(_C.Dataset.from_generator(open_tokens, _TOKENS, "DataLoader", lists_are_structure=False))
         options = InputOptions(
             per_replica_buffer_size=1 if self._loader.num_workers else 0,  # 0 reads in the caller's thread
-            # The strategy does not know how many rows a batch should have.
+            # Padding is done here, because the strategy does not know how many rows a full batch has.
             tail="zero_rows" if self._pads or self._loader.drop_last else self._loader.tail,
             peer_timeout=self._loader.peer_timeout,
         )
@@ -292,20 +295,21 @@ class StreamSteps(_MadeByPython):
         return assigned._native.iterate(epoch=self._start.epoch)
 
     def _restore(self, world: int) -> tuple[int, int]:
-        """Gives the inner loader its state, also after the end of an epoch; steps and rows before this iterator."""
+        """Loads the state of the inner loader, also that of a finished epoch; returns steps and rows before this
+        iterator."""
         if self._start.saved is None:
             return 0, 0
         saved = self._start.saved["distributed"]
         if self._start.state is not None and saved["world"] != world:
             raise ValueError(
                 f"load_state_dict: the state is of {saved['world']} ranks that read streams of their own, but "
-                f"there are {world}."
+                f"there are {world} ranks."
             )
         self._plan.inner.load_state_dict(saved["inner"])
         return (0, 0) if self._start.state is None else (saved["step"], saved["row"])
 
     def _finish(self) -> None:
-        # The others may have ended before this rank's stream did.
+        # The epoch may end before this rank's stream does, as with tail="until_first".
         self._inner._position.finished = True
         self._place.after = attempt(self._plan.inner.state_dict)
         super()._finish()
@@ -330,7 +334,7 @@ class StreamSteps(_MadeByPython):
         return self._feed.example(self._loader)
 
     def _placed(self, info: _C.StepInfo) -> _C.StepInfo:
-        """`info` as in an epoch that was not interrupted."""
+        """`info` with step and row counted from the beginning of the epoch, not from the restored position."""
         if not self._first_step:
             return info
         return _C.StepInfo(
@@ -353,7 +357,7 @@ def _tokens_of(inner: Any, loader: Any, batches: queue.SimpleQueue) -> Iterator[
 
 
 def explained(error: _C.DistributedDatasetError) -> _C.DistributedDatasetError:
-    """`error`, with what it means for a DataLoader."""
+    """`error`, with advice where ranks passed different datasets to a DataLoader."""
     text = str(error)
     if not any(f"the ranks must agree on {fact}," in text for fact in _TWO_DATASETS):
         return error

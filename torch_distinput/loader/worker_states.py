@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""States of a dataset whose copies live in worker processes: they travel with the batches."""
+"""States of a dataset whose copies live in worker processes: they are sent along with the batches."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class WorkerStates:
-    """What the workers' datasets said of themselves after the batches that were handed out.
+    """The states of the workers' datasets after the batches that were yielded.
 
-    `last`: the worker that made the last one. `begun`: which of them made any in this epoch; of others the states are
-    of the epoch before. `ended`: which of them had no more samples then.
+    `last`: the worker that made the last batch. `begun`: for each worker, whether it made a batch in this epoch; the
+    state of another one is of the epoch before. `ended`: for each worker, whether it had no more samples then.
     """
 
     def __init__(self, loader: DataLoader, start: Start):
@@ -32,7 +32,7 @@ class WorkerStates:
         self.ended = [False] * workers
         self.next_epoch()
         saved = None if start.saved is None else start.saved["workers"]
-        # Workers of a loader are made anew for each epoch, unless they are persistent.
+        # The workers of a loader are made again for each epoch, unless they are persistent.
         if saved is None or (start.state is None and not loader.persistent_workers):
             return
         self._states, self.ended = [Taken(state) for state in saved["states"]], list(saved["ended"])
@@ -40,16 +40,16 @@ class WorkerStates:
             self.begun, self.last = list(saved["begun"]), saved["last"]
 
     def next_epoch(self) -> None:
-        """The workers, which stay, begin again."""
+        """Called when persistent workers begin another epoch."""
         self.begun, self.last = [False] * len(self._states), len(self._states) - 1
 
     def state(self) -> dict[str, Any]:
-        """As plain values."""
+        """The states and fields as plain values; raises where a worker's state could not be taken."""
         states = [state() for state in self._states]
         return {"states": states, "begun": list(self.begun), "ended": list(self.ended), "last": self.last}
 
     def view(self, loader: DataLoader) -> View:
-        """`loader` with functions that bring the states here and there."""
+        """`loader` with functions that send the states to workers and back."""
         states = [state() for state in self._states]
         changes: dict[str, Any] = {
             "collate_fn": _Tagging(loader.collate_fn, loader.batch_size if self._is_stream else None),
@@ -61,7 +61,7 @@ class WorkerStates:
         return View(loader, **changes)
 
     def unwrap(self, tagged: _Tagged) -> Any:
-        """The batch."""
+        """The batch that a worker made; notes the state that came with it."""
         worker = tagged.worker
         self._states[worker], self.begun[worker], self.ended[worker] = tagged.state, True, tagged.ended
         self.last = worker
@@ -69,7 +69,7 @@ class WorkerStates:
 
 
 class _RestoredStream(IterableDataset):
-    """A stream that was given the states of streams in workers, some of which had ended, or not begun again."""
+    """A stream whose copies in workers were given states: some had ended, or had not begun the epoch."""
 
     def __init__(self, stream: IterableDataset, fresh: list[bool], begun: list[bool], ended: list[bool]):
         self.__dict__.update(_stream=stream, _fresh=fresh, _begun=begun, _ended=ended)
@@ -86,13 +86,13 @@ class _RestoredStream(IterableDataset):
             return iter(self._stream)
         self._fresh[worker] = True
         if not self._ended[worker]:
-            for _ in self._stream:  # what was left, less than a batch, was dropped
+            for _ in self._stream:  # the rest, less than a batch, was dropped in the saved epoch too
                 pass
             return iter(self._stream)
         return self._after_the_end()
 
     def _after_the_end(self) -> Iterator[Any]:
-        """What stood at the end of an epoch may have one more iteration without anything."""
+        """A stream restored at the end of an epoch may need one empty iteration first; then it is iterated again."""
         empty = True
         for sample in self._stream:
             empty = False
@@ -108,7 +108,7 @@ class _RestoredStream(IterableDataset):
 
 
 class View:
-    """Another object with a few attributes of its own."""
+    """Another object, with some of its attributes replaced."""
 
     def __init__(self, other: Any, **changed: Any):
         self.__dict__.update(changed, _other=other)
@@ -129,6 +129,7 @@ class _Tagged:
 
 
 class _Tagging:
+    """A collate_fn that adds the state of the worker's dataset. `batch_size`: of a stream, shows its end; else None."""
     def __init__(self, collate_fn: Callable, batch_size: int | None):
         self._collate_fn, self._batch_size = collate_fn, batch_size
 
@@ -144,7 +145,7 @@ class _Tagging:
 
 
 class _FailedInWorker(Failed):
-    """The error travels as those of torch's workers do: its class may not be one that can be pickled."""
+    """A failed state on its way from a worker: wrapped as torch wraps errors, because some cannot be pickled."""
 
     def __init__(self, failed: Failed, worker: int):
         error = failed.error
@@ -155,6 +156,7 @@ class _FailedInWorker(Failed):
 
 
 class _Restoring:
+    """A worker_init_fn that calls the user's and then loads the state of the worker's dataset."""
     def __init__(self, worker_init_fn: Callable | None, states: list[Any]):
         self._worker_init_fn, self._states = worker_init_fn, states
 
