@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Values of several CUDA devices of one process: added up and gathered by NCCL, the same as by copies."""
+"""Values on several CUDA devices of one process: NCCL reduces and gathers them to the same results as copies do."""
 
 import pytest
 import torch
@@ -52,7 +52,7 @@ def test_gather_brings_parts_of_different_sizes(strategy, axis):
 
 def test_nccl_does_it(strategy):
     values = spread([torch.rand(1 << 20) for _ in strategy.devices])
-    strategy.reduce("SUM", values)  # the devices have met
+    strategy.reduce("SUM", values)  # the first call sets NCCL up
     assert any("nccl" in name.lower() for name in kernels(lambda: strategy.reduce("SUM", values)))
 
 

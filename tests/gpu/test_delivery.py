@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Batches on a CUDA device: right, without waits, beside the consumer's own work, and without leftovers."""
+"""Batches on a CUDA device: right values, no waits, copies beside the consumer's own work, no memory left behind."""
 
 import os
 import shutil
@@ -34,12 +34,12 @@ def run_at(folder: Path | None, program: str, **environment: str) -> subprocess.
 
 
 def run(program: str, **environment: str) -> str:
-    """What `program` prints in a process of its own."""
+    """The output of `program`, run in a process of its own."""
     return run_at(None, program, **environment).stdout.strip()
 
 
 def work(step: int) -> torch.Tensor:
-    """A kernel or two on the current stream, some milliseconds."""
+    """Some milliseconds of kernels on the current stream."""
     a = torch.randn(4096, 4096, device="cuda:0", generator=torch.Generator("cuda:0").manual_seed(step))
     return a @ a
 
@@ -93,7 +93,7 @@ def test_pin_memory_without_a_device_gathers_into_page_locked_memory():
     arrived = []
     for (batch,) in loader:
         assert batch.is_pinned()
-        arrived.append(batch.to("cuda:0", non_blocking=True))  # and let go of while the copy runs
+        arrived.append(batch.to("cuda:0", non_blocking=True))  # the page-locked batch is freed while the copy runs
     assert torch.equal(torch.cat(arrived).cpu(), rows)
 
 
@@ -160,7 +160,7 @@ def test_copies_have_a_stream_of_their_own():
     dataset = on_gpu(images(4))
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         list(dataset)
-        for _ in range(64):  # more than torch's pool has
+        for _ in range(64):  # more streams than torch's pool has
             with torch.cuda.stream(torch.cuda.Stream()):
                 torch.zeros(1000, device="cuda:0").add_(1)
         torch.cuda.synchronize()
@@ -193,7 +193,7 @@ def test_a_graph_on_the_stream_of_the_last_step_stays_the_users():
 def test_batches_are_gathered_into_new_memory_while_a_graph_is_recorded():
     static = torch.zeros(1 << 16, device="cuda:0")
     iterators = [iter(on_gpu(images(60))) for _ in range(4)]
-    for iterator in iterators:  # each takes page-locked and device memory of its own at its first steps
+    for iterator in iterators:  # each allocates page-locked and device memory of its own in its first steps
         graph = torch.cuda.CUDAGraph()
         started = threading.Thread(target=lambda it=iterator: [next(it) for _ in range(20)])
         with torch.cuda.graph(graph):
@@ -205,10 +205,10 @@ def test_batches_are_gathered_into_new_memory_while_a_graph_is_recorded():
     torch.cuda.synchronize()
 
 
-def test_less_memory_than_for_all_batches_will_do():
+def test_less_memory_than_for_all_batches_is_enough():
     program = (
         "import torch, torch_distinput as tdi\n"
-        "rows = torch.zeros(4096, 1 << 16)\n"  # batches of 16 MiB, ten of which would be reserved
+        "rows = torch.zeros(4096, 1 << 16)\n"  # batches of 16 MiB; read-ahead would hold ten of them
         "torch.cuda.set_per_process_memory_fraction(100e6 / torch.cuda.get_device_properties(0).total_memory)\n"
         "d = tdi.OneDeviceStrategy('cuda:0').distribute_dataset(tdi.Dataset.from_tensor_slices(rows).batch(64))\n"
         "print(sum(int(batch.size(0)) for batch in d))\n"
@@ -216,12 +216,12 @@ def test_less_memory_than_for_all_batches_will_do():
     assert run(program) == "4096"
 
 
-def test_nothing_is_missing_on_the_way():
+def test_explain_reports_nothing_missing_for_delivery():
     told = on_gpu(images(1)).explain()
     assert "delivery:" not in told, told
 
 
-def test_a_library_that_does_not_load_is_told_once(tmp_path):
+def test_a_library_that_does_not_load_is_reported_once(tmp_path):
     package = Path(tdi.__file__).parent
     copy = tmp_path / package.name
     shutil.copytree(package, copy)

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The CUDA kernel that unpacks images gives the bits of the CPU."""
+"""The CUDA kernel that unpacks images gives the same bits as the CPU code."""
 
 import ctypes
 import itertools

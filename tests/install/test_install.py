@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The installed package serves Python and plain C++ programs; nothing here uses the source tree's copy."""
+"""The installed package works in Python and in plain C++ programs; nothing here uses the copy in the source tree."""
 
 import os
 import re
@@ -22,7 +22,7 @@ TOOLS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH"
 
 
 def run(*command: object, timeout: float, env: dict[str, str] | None = None, cwd: Path = WORK) -> str:
-    """Output of the command; a failure shows all of it."""
+    """The output of the command; a failure shows all of it."""
     environment = {**os.environ, "PATH": TOOLS, **(env or {})}
     result = subprocess.run(
         [str(part) for part in command],
@@ -39,7 +39,7 @@ def run(*command: object, timeout: float, env: dict[str, str] | None = None, cwd
 
 @pytest.fixture(scope="session")
 def site() -> Path:
-    """A folder that the package was installed into, away from the source tree and from torch."""
+    """A folder with the installed package, away from the source tree and from torch."""
     folder = WORK / "site"
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
@@ -50,7 +50,7 @@ def site() -> Path:
 
 @pytest.fixture(scope="session")
 def prefix(site: Path) -> Path:
-    """What the package itself names as CMAKE_PREFIX_PATH."""
+    """The CMAKE_PREFIX_PATH that the installed package prints."""
     ask = [sys.executable, "-m", "torch_distinput", "--cmake-prefix-path"]
     return Path(run(*ask, env={"PYTHONPATH": str(site)}, timeout=120).strip())
 
@@ -86,7 +86,7 @@ def test_the_version_names_the_torch_it_was_built_for(site: Path):
 
 @pytest.fixture(scope="module")
 def built(prefix: Path) -> dict[str, Future[Path]]:
-    """All programs, built side by side: each has one file that takes long."""
+    """All programs, built in parallel, because each has one file that takes long."""
     with ThreadPoolExecutor() as pool:
         return {project: pool.submit(build, project, prefix) for project in ("consumer", "headers", "processes")}
 

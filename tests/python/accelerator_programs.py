@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Programs on the fake accelerator, run by test_devices.py in a process of their own: a process keeps its accelerator.
+"""Programs on the fake accelerator, run by test_devices.py in a process of their own: an accelerator stays registered.
 
     python accelerator_programs.py FOLDER      # FOLDER holds the module _fake_accelerator
 
@@ -21,7 +21,7 @@ import torch_distinput as tdi
 from torch_distinput import _C
 from torch_distinput.loader import native
 
-# What a backend brings as `torch.fake`, as far as torch's own Python asks for it.
+# The parts of a backend's module `torch.fake` that torch's own Python calls.
 torch._register_device_module(
     "fake", types.SimpleNamespace(is_available=lambda: True, current_device=lambda: 0, _is_in_bad_fork=lambda: False)
 )
@@ -57,7 +57,7 @@ def in_steady_state_a_batch_is_one_copy_without_a_wait_or_an_allocation():
     assert str(batch["f0"].device) == "fake:1"
 
 
-def batches_hold_the_right_data_though_nobody_waited():
+def batches_hold_the_right_data_without_a_wait():
     fake.set_delay(200)
     expected = [batch["f3"] for batch in many_fields(20)]
     seen = [
@@ -96,7 +96,7 @@ def epochs_left_early_leave_nothing_behind():
     assert after["device_allocations"] <= before["device_allocations"] + 20, (before, after)
 
 
-def a_python_map_and_a_generator_are_brought_too():
+def batches_of_a_python_map_and_a_generator_arrive_too():
     def numbers():
         yield from range(10)
 
@@ -144,8 +144,8 @@ def next_raises_inside_a_graph_capture_and_loses_nothing():
     assert next(iterator).cpu().tolist() == [4, 5, 6, 7]
 
 
-def tensors_are_as_the_mode_that_they_are_handed_out_in():
-    """Also those that were sent off in the other mode."""
+def tensors_follow_the_inference_mode_at_delivery():
+    """Also tensors whose copies were queued in the other mode."""
     steps = iter(tdi.OneDeviceStrategy("fake:1").distribute_dataset(tdi.Dataset.range(24).batch(4)))
     for step, inference in enumerate([True, False, False, True, True, False]):
         with torch.inference_mode(inference):
@@ -169,7 +169,7 @@ def a_users_record_stream_protects_a_batch():
     assert [s.bytes() for s in seen] == expected
 
 
-def images_are_normalized_behind_the_copy():
+def images_are_normalized_after_the_copy():
     images = torch.arange(24 * 8 * 8 * 3, dtype=torch.int64).remainder(253).to(torch.uint8).view(24, 8, 8, 3)
     dataset = tdi.Dataset.from_tensor_slices(images).batch(8).normalize_images([0.5, 0.4, 0.3], [0.2, 0.3, 0.4])
     expected = list(dataset)
@@ -192,7 +192,7 @@ def batches_of_a_loader_without_a_device_are_gathered_into_page_locked_memory():
             torch.utils.data.TensorDataset(*fields), 8, sampler=list(range(96)), pin_memory=True
         ),
     }
-    pin, native.pin_memory = native.pin_memory, lambda batch, device: batch  # torch's copy would hide a missing gather
+    pin, native.pin_memory = native.pin_memory, lambda batch, device: batch  # torch would hide a missing gather
     try:
         for name, loader in loaders.items():
             rows = []
@@ -250,7 +250,7 @@ def a_loader_takes_the_device_of_its_rank_or_the_only_one():
     assert seen == ["fake:1", "fake:1", "fake:0", "fake:0"]
 
 
-def what_has_more_than_bytes_goes_by_its_own_to():
+def values_with_more_than_bytes_use_their_own_to():
     weight, strided = torch.ones(2, 3, requires_grad=True), torch.arange(12).view(2, 6)[:, ::2]
     loader = tdi.DataLoader(range(2), 2, device="fake:1", collate_fn=lambda rows: {"w": weight * 2, "s": strided})
     batch = next(iter(loader))
@@ -259,7 +259,7 @@ def what_has_more_than_bytes_goes_by_its_own_to():
     assert torch.equal(batch["s"].cpu(), strided)
 
 
-def replicas_add_up_and_gather_among_their_devices():
+def replicas_reduce_and_gather_over_their_devices():
     two = tdi.MirroredStrategy(["fake:0", "fake:1"])
     rows = [torch.randn(5, 3), torch.randn(2, 3)]
     values = tdi.PerReplica([part.to(f"fake:{i}") for i, part in enumerate(rows)])
@@ -286,7 +286,7 @@ def replicas_add_up_and_gather_among_their_devices():
     assert torch.equal(total.cpu(), rows[0][:1] + rows[1][:1])
 
 
-def replicas_meet_on_the_streams_that_their_functions_use():
+def replicas_exchange_values_on_the_streams_of_their_functions():
     two = tdi.MirroredStrategy(["fake:0", "fake:1"])
     on_host = [torch.full((1000,), float(i + 1)).pin_memory() for i in range(2)]
     fake.set_delay(1, 20_000)
@@ -295,7 +295,7 @@ def replicas_meet_on_the_streams_that_their_functions_use():
         device = torch.accelerator.current_stream().device
         torch.accelerator.set_stream(torch.Stream(device))
         mine = torch.empty(1000, device=device)
-        mine.copy_(source, non_blocking=True)  # slow on device 1, and on a stream that only this replica knows
+        mine.copy_(source, non_blocking=True)  # slow on device 1, and on a stream that no other replica uses
         return tdi.get_replica_context().all_reduce("SUM", mine)
 
     for total in two.run(step, (tdi.PerReplica(on_host),)).values:

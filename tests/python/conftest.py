@@ -9,10 +9,10 @@ from hypothesis import settings
 
 torch.set_num_threads(1)
 
-# A shell's background job ignores Ctrl-C, and so would all processes that tests start and interrupt.
+# A background job of a shell ignores Ctrl-C, and so would the processes that tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# CI must not depend on luck; `HYPOTHESIS_PROFILE=search` looks for new examples.
+# Examples are fixed, so that CI gives the same result each time; `HYPOTHESIS_PROFILE=search` looks for new ones.
 settings.register_profile("fixed", max_examples=40, deadline=None, derandomize=True, database=None)
 settings.register_profile("search", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Random pipelines for the law tests, and what to do with their elements."""
+"""Random pipelines for the tests of laws, and helpers for their elements."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch_distinput as tdi
 
 
 class Rows(torch.utils.data.Dataset):
-    """A map-style dataset of Python; row i is (i, [i, i])."""
+    """A map-style dataset in Python; row i is (i, [i, i])."""
 
     def __init__(self, count: int):
         self.count = count
@@ -45,7 +45,7 @@ def keep_some(element: dict) -> torch.Tensor:
 
 
 def shuffle(dataset: tdi.Dataset, seed: int) -> tdi.Dataset:
-    """A full shuffle; windowed where there is no random access, which a full one needs."""
+    """A full shuffle; without random access, which that needs, a windowed one."""
     streams = dataset.cardinality() == tdi.UNKNOWN or "sample_from_datasets" in repr(dataset)
     return dataset.shuffle(6 if streams else None, seed=seed)
 
@@ -67,7 +67,7 @@ def flat_windows(dataset: tdi.Dataset, size: int) -> tdi.Dataset:
 
 
 def asserted(dataset: tdi.Dataset) -> tdi.Dataset:
-    """Says the cardinality where it is known and one more op is of use."""
+    """Asserts the cardinality of a dataset whose cardinality is known; else returns it as it is."""
     return dataset if dataset.cardinality() == tdi.UNKNOWN else dataset.assert_cardinality(dataset.cardinality())
 
 
@@ -124,7 +124,7 @@ Chain = tuple[str, int, list[tuple[str, int]], int, bool, tuple[str, int]]
 
 
 def chains(with_stream_ops: bool = True) -> st.SearchStrategy[Chain]:
-    """Names and numbers that `build` makes a batched pipeline from."""
+    """Names and numbers from which `build` makes a batched pipeline."""
     row_ops = [*ROW_OPS, *(STREAM_OPS if with_stream_ops else {})]
     number = st.integers(0, 4)
     return st.tuples(

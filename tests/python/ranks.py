@@ -2,10 +2,10 @@
 """Real processes with a gloo group, for tests: `run_ranks(function, world)`.
 
 Processes are forked from a server that has imported torch once, so that a group of them starts in a tenth of a second.
-They meet in a file: no ports are chosen, and no process has to live longer than others. A frozen process may hold the
-file's lock, and a killed one may leave half a record in it, at which torch's readers never end: whoever does that to one
-asks for a store in this process, as torchrun's agent has one, and whoever wants the store to end for one in rank 0; at a
-port that the system chooses.
+Their store is a file: no ports are chosen, and no process has to live longer than others. A frozen process may hold
+the lock of the file, and a killed one may leave half a record in it, which torch's readers never finish. A test that
+freezes or kills a process therefore asks for a store in this process, as torchrun's agent has one; a test in which the
+store must end asks for one in rank 0. Both are at a port that the system chooses.
 """
 
 import contextlib
@@ -24,9 +24,9 @@ import torch.distributed as dist
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["torch.distributed", "torch_distinput"])
 
-# A process that ends without a word, because a test killed it or it crashed.
+# The result of a process that ended without one, because a test killed it or it crashed.
 GONE = "gone"
-# One that had to be killed.
+# The result of a process that was killed at the time limit.
 LATE = "late"
 
 
@@ -109,7 +109,7 @@ def _main(pipe: Any, setting: tuple, function: Callable, args: tuple) -> None:
 
 
 def _store_in_rank_0(file: str, rank: int) -> dist.TCPStore:
-    """The port is told through a file, which FileStore makes safe to wait for."""
+    """A store in rank 0. A FileStore tells the other ranks its port, and lets them wait for it."""
     ports = dist.FileStore(file, -1)
     if rank == 0:
         store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -119,7 +119,7 @@ def _store_in_rank_0(file: str, rank: int) -> dist.TCPStore:
 
 
 def _picklable(error: Exception, note: str) -> Exception:
-    """The error without what only its process knows: type, text and notes stay."""
+    """The error without objects that only its process has: type, text and notes remain."""
     plain = type(error)(str(error))
     plain.__notes__ = [*getattr(error, "__notes__", ()), note]  # add_note came with Python 3.11
     return plain

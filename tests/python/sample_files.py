@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Files of records for tests, written without the library."""
+"""Files of records for tests, written without this library."""
 
 import atexit
 import contextlib
@@ -84,7 +84,7 @@ def _folder(name: str) -> Path:
 
 
 def _write_once(path: Path, content: bytes) -> None:
-    """Nobody sees a half-written file, nor one that changes."""
+    """Writes a file under another name and renames it, so that no reader sees a part of it or a change."""
     part = path.parent.with_name(f"{path.parent.name}-{os.getpid()}")
     part.write_bytes(content)
     with contextlib.suppress(FileExistsError):

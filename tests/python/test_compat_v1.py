@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`compat.v1` beyond the recordings."""
+"""`compat.v1`, in what the recordings do not cover."""
 
 import pickle
 
@@ -63,8 +63,8 @@ def test_initialize_begins_a_new_epoch(mirrored):
     assert sorted(sum(first, [])) == sorted(sum(second, [])) == list(range(64))
 
 
-def test_the_seeds_program(mirrored):
-    """The example of make_input_fn_iterator's documentation, with a global batch of 4."""
+def test_the_program_of_the_documentation(mirrored):
+    """The example in tf.distribute's documentation of make_input_fn_iterator, with a global batch of 4."""
 
     def input_fn(input_context):
         batch_size = input_context.get_per_replica_batch_size(4)

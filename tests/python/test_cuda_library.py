@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The optional CUDA library stands apart: the main one needs no CUDA, and it loads where there is no driver."""
+"""The optional CUDA library is separate: the main library needs no CUDA, the CUDA library loads without a driver."""
 
 import ctypes
 import os

@@ -85,7 +85,7 @@ def test_what_is_fixed_cannot_be_set_later(name):
         (ConcatDataset([pairs(), torch.arange(3)]), "per-sample Python", "of several types"),
     ],
 )
-def test_the_path_is_told(dataset, path, why):
+def test_explain_names_the_path(dataset, path, why):
     text = tdi.DataLoader(dataset).explain()
     assert f"path: {path}\n" in text and why in text
 
@@ -159,7 +159,7 @@ def test_writes_to_an_array_are_seen_by_the_next_batch():
         rows += 1
 
 
-def test_tensors_that_were_exchanged_are_read_in_the_next_epoch():
+def test_replaced_tensors_are_read_in_the_next_epoch():
     dataset = pairs()
     loader = tdi.DataLoader(dataset, 5)
     assert numbers(loader) == list(range(10))
@@ -288,7 +288,7 @@ def test_close_and_the_context_manager(dataset, arguments):
 
 
 def test_batches_can_go_through_a_device():
-    """What accelerators take, on the one device that every machine has."""
+    """The path of accelerators, on the CPU, the one device that every machine has."""
     source = tdi._C.Dataset.from_tensor_slices((torch.arange(10),)).batch(4)
     steps = OnDevice(source, torch.device("cpu"), epoch=0, seed=None)
     assert [next(steps)[0].tolist() for _ in range(3)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Data and samplers that change while a `DataLoader` is in use: the next batch shows it, as torch's does."""
+"""Data and samplers that change while a `DataLoader` is in use: the next batch shows the change, as torch's does."""
 
 import itertools
 import random
@@ -27,7 +27,7 @@ class Numbers(data.Dataset):
 
 
 class World:
-    """A dataset with all that somebody may change below it."""
+    """A dataset with all the parts that a program may change while a loader reads it."""
 
     def __init__(self, kind):
         self.tensor = torch.arange(ROWS * 2.0).reshape(ROWS, 2)
@@ -81,7 +81,7 @@ def other_memory(world, rng):
 
 
 def resize(world, rng):
-    if not world.tensor.is_shared():  # torch crashes
+    if not world.tensor.is_shared():  # there torch itself crashes
         world.tensor.resize_(ROWS * 2, 2)[ROWS:] = 0
 
 
@@ -137,7 +137,7 @@ def run(cls, kind, seed, options, sampler=None):
                 changes.append(rng.choice(sorted(CHANGES)))
                 extra = (loader,) if changes[-1] == "set the batch size" else ()
                 CHANGES[changes[-1]](world, rng, *extra)
-    except Exception as error:  # noqa: BLE001: torch's has to be the same
+    except Exception as error:  # noqa: BLE001: torch's error must be the same
         return batches, changes, type(error)
     return batches, changes, None
 
@@ -175,7 +175,7 @@ def test_an_array_that_is_resized_by_force_is_read_where_it_is(sampler):
     assert torch.cat([first, *batches]).tolist() == list(range(ROWS))
 
 
-def test_writes_of_another_process_are_seen():
+def test_writes_of_another_process_show_in_the_next_batch():
     rows = torch.zeros(200).share_memory_()
     batches = iter(tdi.DataLoader(TensorDataset(rows), BATCH))
     for _ in range(5):
@@ -186,7 +186,7 @@ def test_writes_of_another_process_are_seen():
     assert all(batch[0].eq(5).all() for batch in batches)
 
 
-def test_writes_are_seen_in_the_next_step_of_a_distributed_loader():
+def test_writes_show_in_the_next_step_of_a_distributed_loader():
     rows = torch.zeros(4000)
     for step, (batch,) in enumerate(tdi.DataLoader(TensorDataset(rows), BATCH, distributed=True)):
         assert batch.eq(step).all()
@@ -195,7 +195,7 @@ def test_writes_are_seen_in_the_next_step_of_a_distributed_loader():
 
 @pytest.mark.parametrize("options", [{"num_workers": 1}, {"prefetch_bytes": 1 << 20}])
 def test_rows_are_read_ahead_where_the_user_allows_it(options):
-    """What was exchanged is seen all the same."""
+    """Replaced tensors and indices show in the next batch nevertheless."""
     rows = torch.zeros(20_000)
     dataset = TensorDataset(rows)
     loader = tdi.DataLoader(dataset, BATCH, **options)
@@ -241,7 +241,7 @@ def test_a_state_knows_the_rows_before_and_after_a_change_of_the_batch_size(kind
 
 
 class Counting(data.Sampler):
-    """Goes on from its state."""
+    """A sampler that continues from its state."""
 
     at = 0
 

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""States of a `DataLoader` that are damaged, or those of another one: errors that name the field, never other rows."""
+"""Damaged states of a `DataLoader`, and states of another one: errors that name the field, never wrong rows."""
 
 import copy
 import functools
@@ -54,7 +54,7 @@ def saved(name, steps=2):
 
 
 def fields(state, path=()):
-    """The paths of all fields that are this library's own Python's."""
+    """The paths of all fields that the Python code of this library writes."""
     for name, value in state.items():
         yield (*path, name)
         if isinstance(value, dict) and name in ("distributed", "inner", KEY) and "kind" not in value:
@@ -70,8 +70,8 @@ def check_refused(name, state, path, value):
 
 
 def may_be(name, old, value):
-    """Whether a field that holds `old` may as well hold `value`, for all that is known when a state is loaded."""
-    if name in ("dataset", "sampler", "stream", "native", "distributed", "workers"):  # what others say of themselves
+    """Whether a loader must accept `value` for a field that holds `old`, because it cannot know that it is wrong."""
+    if name in ("dataset", "sampler", "stream", "native", "distributed", "workers"):  # states of other objects
         return value is not LACKS and (old is None) == (value is None)
     if name in ("seed", "base_seed"):
         return value is None or (name == "base_seed" and type(value) is int and value == -1)
@@ -163,7 +163,7 @@ def test_only_an_empty_dict_starts_afresh(state):
 
 
 class Refuses:
-    """Has a state that cannot be had."""
+    """An object whose state cannot be taken."""
 
     def state_dict(self):
         raise RuntimeError("no state now")
@@ -198,7 +198,7 @@ class RefusesOddly(RefusingStream):
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("distributed", [None, True])
 @pytest.mark.parametrize("kind", ["rows", "stream", "odd stream", "sampler", "native sampler"])
-def test_a_state_that_cannot_be_had_is_an_error_where_it_is_asked_for(kind, workers, distributed):
+def test_a_state_that_cannot_be_taken_is_an_error_when_it_is_saved(kind, workers, distributed):
     arguments = {"num_workers": workers, "distributed": distributed}
     loader = {
         "rows": lambda: tdi.DataLoader(RefusingRows(), 2, **arguments),

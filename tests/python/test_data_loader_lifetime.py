@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Iterators of a `DataLoader` that come and go: nothing is shared, kept, leaked or left hanging."""
+"""Lifetimes of a `DataLoader`'s iterators: nothing is shared between them, kept, leaked or left running."""
 
 import gc
 import os
@@ -87,7 +87,7 @@ def test_an_exception_does_not_end_the_loader(workers):
         count += 1
     with pytest.raises(ValueError, match="bad row"):
         next(iterator)
-    assert len(list(iterator)) == 4  # as in torch, the batches after it are still there
+    assert len(list(iterator)) == 4  # as in torch, the batches after the failed one are still yielded
     loader.close()
 
 
@@ -99,7 +99,7 @@ def usage():
 
 
 def left_behind(before):
-    """Threads and files beyond those of `before`. The system keeps a thread for a moment after Python has joined it."""
+    """Threads and files that were not there `before`. The system lists a thread for a moment after it was joined."""
     deadline = time.monotonic() + 10
     while True:
         more = [max(0, now - then) for now, then in zip(usage()[:3], before[:3], strict=True)]
@@ -162,7 +162,7 @@ def test_forked_workers_may_start_at_any_time():
 
 
 class Nested(Rows):
-    """Reads rows through a loader of the parent's, in the worker."""
+    """A dataset that reads its rows, in a worker, through a loader that the parent made."""
 
     loader = tdi.DataLoader(torch.arange(50), 5)
     whole = tdi.DataLoader(tdi.Dataset.range(50), 50)
@@ -248,7 +248,7 @@ KEPT = LOADERS | {
 
 @pytest.mark.parametrize("name", KEPT)
 @pytest.mark.parametrize("taken", [0, 1, 10, 11])
-def test_iterators_go_with_their_last_reference(name, taken):
+def test_iterators_are_freed_with_their_last_reference(name, taken):
     if name == "workers" and taken != 1:
         return
     loader = KEPT[name]()
@@ -269,7 +269,7 @@ def test_iterators_go_with_their_last_reference(name, taken):
 
 
 def test_a_finalizer_leaves_torchs_generators_alone():
-    """torch.get_rng_state holds a lock while it makes its result; the collector may run there."""
+    """torch.get_rng_state holds a lock while it makes its result, and the garbage collector may run at that point."""
     result = run_script("""
         import faulthandler, gc, torch
         from torch.utils import data

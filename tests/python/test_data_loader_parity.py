@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`torch_distinput.DataLoader` beside torch's own, for random arguments and datasets: batches, errors and draws."""
+"""`torch_distinput.DataLoader` compared with torch's, for random arguments and datasets: batches, errors and draws."""
 
 import collections
 import random
@@ -17,7 +17,7 @@ Pair = collections.namedtuple("Pair", ["left", "right"])
 
 
 class Samples(data.Dataset):
-    """Samples of many types that Python makes."""
+    """Samples of many types, made by Python."""
 
     def __init__(self, size, kind):
         self.size, self.kind = size, kind
@@ -149,7 +149,7 @@ def arguments(rng, source):
 
 
 def run(cls, source, chosen):
-    """An epoch, the beginning of another, and all else that can be seen: length, error, draws that come next."""
+    """One epoch, the beginning of another, and everything else that is visible: length, error, the next draws."""
     torch.manual_seed(3)
     chosen = {name: value() if name == "generator" else value for name, value in chosen.items()}
     generator = chosen.get("generator")
@@ -172,7 +172,7 @@ def run(cls, source, chosen):
 
 
 def plain(value, values=True):
-    """Everything that can be seen of a batch, or all but its values, in comparable form."""
+    """Everything that is visible of a batch, or all but its values, in comparable form."""
     if isinstance(value, torch.Tensor):
         kind = (value.dtype, tuple(value.shape), value.requires_grad, value.is_contiguous(), value.device.type)
         return ("tensor", *kind, str(value.detach().tolist()) if values else "")
@@ -192,7 +192,7 @@ def rows(value):
 
 
 def compare(source, chosen):
-    """Whether our path was native."""
+    """Compares one epoch of torch's class with ours; returns whether the path was native."""
     ours, our_more, we_saw, native = run(tdi.DataLoader, source, chosen)
     theirs, their_more, they_saw, _ = run(data.DataLoader, source, chosen)
     assert we_saw == they_saw

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""A run of a `DataLoader` that was interrupted is the run that was not: what was left of the epoch, and later ones."""
+"""An interrupted run of a `DataLoader` yields what an uninterrupted one does: the rest of the epoch and later ones."""
 
 import dataclasses
 import itertools
@@ -33,7 +33,7 @@ class Batched(Rows):
 
 
 class StatefulRows(Rows):
-    """Counts what it was asked for."""
+    """A map-style dataset that counts the requests; the count is its state."""
 
     count = 0
 
@@ -56,7 +56,7 @@ class Stream(data.IterableDataset):
 
 
 class ShuffledStream(data.IterableDataset):
-    """In another order each time; workers share one."""
+    """A stream in another order each time; all workers have the same one."""
 
     def __iter__(self):
         info = data.get_worker_info()
@@ -66,7 +66,7 @@ class ShuffledStream(data.IterableDataset):
 
 
 class ResumingStream(data.IterableDataset):
-    """Goes on at its next `__iter__`, then begins at the start."""
+    """A stream that continues from its state at the next `__iter__`, and begins at the start at later ones."""
 
     at, resume = 0, None
 
@@ -86,7 +86,7 @@ class ResumingStream(data.IterableDataset):
 
 
 class CountingStream(data.IterableDataset):
-    """Goes on wherever it is; each epoch is told from the others."""
+    """A stream that continues from where it is; its numbers differ between epochs."""
 
     at = epoch = 0
 
@@ -107,7 +107,7 @@ class CountingStream(data.IterableDataset):
 
 
 class ResumingSampler(data.Sampler):
-    """As torchdata's StatefulDistributedSampler: goes on at its next `__iter__`, then begins at the start."""
+    """As torchdata's StatefulDistributedSampler: the next `__iter__` continues, later ones begin at the start."""
 
     yielded, resume = 0, None
 
@@ -128,7 +128,7 @@ class ResumingSampler(data.Sampler):
 
 
 class CountingSampler(data.Sampler):
-    """Goes on wherever it is, in another order each epoch. Its state is the object that it writes to."""
+    """A sampler that continues from where it is, in another order each epoch. It keeps writing to its state object."""
 
     def __init__(self):
         self.state = {"at": 0, "epoch": 0}
@@ -152,7 +152,7 @@ class CountingSampler(data.Sampler):
 
 
 class LazySampler(data.Sampler):
-    """Draws each index when it is asked for it."""
+    """A sampler that draws each index at the time of the request."""
 
     def __len__(self):
         return SIZE
@@ -162,7 +162,7 @@ class LazySampler(data.Sampler):
 
 
 class EagerBatches:
-    """Draws the whole order when it is iterated, not when it is first asked."""
+    """A batch sampler that draws the whole order at `__iter__`, before the first request."""
 
     def __len__(self):
         return 4
@@ -211,7 +211,7 @@ class Case:
     dataset: str
     sampler: str
     batch_size: int
-    source: str  # of randomness: "torch", "seed", "generator"
+    source: str  # where random numbers come from: "torch", "seed", "generator"
     drop_last: bool = False
     workers: int = 0
     persistent: bool = False
@@ -274,7 +274,7 @@ def check_case(case, rng):
     if rng.random() < 0.2:
         loader.state_dict()
     seen = epochs(loader, before)
-    steps = rng.randrange(len(whole[before]) + 2)  # as many as there are, and the one more that finds the end
+    steps = rng.randrange(len(whole[before]) + 2)  # all steps, and the one more that finds the end, included
     iterator = iter(loader)
     taken = [values(batch) for batch in itertools.islice(iterator, steps)]
     state = loader.state_dict()
@@ -294,7 +294,7 @@ def check_case(case, rng):
     resumed.close()
     assert again == [*([] if ended else [rest]), *later]
     if not (case.distributed and (case.sampler == "shuffle" or case.dataset in PIPELINES)):
-        # There another seed is drawn for each loader, of which torch.manual_seed knows nothing.
+        # In that case each loader draws a seed of its own, on which torch.manual_seed has no influence.
         assert [*seen, taken + rest, *later] == whole
 
 

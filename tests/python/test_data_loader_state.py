@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`DataLoader.state_dict` in every path: a loader that goes on yields what the first one had left."""
+"""`DataLoader.state_dict` on every path: a loader that continues yields the batches that the first one had left."""
 
 import io
 import itertools
@@ -37,7 +37,7 @@ class Stream(data.IterableDataset):
 
 
 class StatefulStream(data.IterableDataset):
-    """Knows where it is; each epoch counts on from another number."""
+    """A stream with a state; each epoch begins with another number."""
 
     def __init__(self, size=23):
         self.size, self.at, self.epoch = size, 0, 0
@@ -129,7 +129,7 @@ def through_a_file(state):
 
 
 def check_resume(make, **kw):
-    """Saves before the first batch and after each, and restores each save in a loader of its own."""
+    """Saves before the first batch and after each one, and restores each save in a new loader."""
     torch.manual_seed(5)
     loader = make(**kw)
     states, batches = [loader.state_dict()], []
@@ -311,7 +311,7 @@ def test_a_seed_orders_a_dataset_of_this_library(make, manual):
     loader = make(seed=5)
     orders = [[row for batch in loader for row in values(batch)] for _ in range(2)]
     rows = tdi.Dataset.range(23).shuffle()
-    pipeline = rows if loader.collate_fn is torch.stack else rows.batch(4)  # an op's place has a part in its order
+    pipeline = rows if loader.collate_fn is torch.stack else rows.batch(4)  # an order depends on the op's place
     orders_of_5 = [list(pipeline._native.iterate(epoch=epoch, seed=5)) for epoch in range(2)]
     assert orders == [torch.hstack(order).tolist() for order in orders_of_5]
 

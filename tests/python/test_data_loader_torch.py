@@ -1,7 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What PyTorch's own tests of its DataLoader look at, in short: each scenario runs with torch's class and with ours.
+"""The behaviour that PyTorch's own tests of DataLoader check, in short: each scenario runs with torch's class and ours.
 
-They differ on purpose in this:
+The two classes differ on purpose in three points:
 - a shuffled native dataset has an order of its own (compared as a set);
 - with native rows there are no worker processes: `iter(loader)._workers` is empty, and the error about an index of a
   sampler names no worker;
@@ -144,7 +144,7 @@ def plain(value):
 
 
 def with_errors(iterator):
-    """All batches; an error in the place of a batch that failed."""
+    """All batches, with an error in place of each batch that failed."""
     seen = []
     while len(seen) < 50:
         try:

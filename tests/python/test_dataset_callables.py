@@ -84,7 +84,7 @@ def test_an_escaping_stop_iteration_is_an_error(op):
     assert isinstance(caught.value.__cause__, StopIteration)
 
 
-def test_an_exception_that_is_no_exception_passes_skipping():
+def test_a_system_exit_is_not_skipped():
     def leave(x):
         raise SystemExit(3)
 
@@ -147,7 +147,7 @@ def test_the_gil_is_taken_once_for_each_batch(prefetch):
     for _ in range(rows // batch):
         next(iterator)
     assert len(calls) == rows
-    # A wait that lasts looks for signals, which is a turn too.
+    # A long wait looks for signals, for which it takes the GIL once more.
     assert rows // batch <= _C.testing.gil_turns() - before < rows
 
 
@@ -171,7 +171,7 @@ def test_parallel_calls_run_side_by_side(stream):
     together = threading.Barrier(3, timeout=20)
 
     def meet(x):
-        # The first element may be made alone, to learn how much work one is.
+        # The first element may be made alone, to measure its cost.
         if x.item() > 0:
             together.wait()
         return x

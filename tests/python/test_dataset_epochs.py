@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The handle: iterating twice, epochs, questions, printing, copying."""
+"""The handle `Dataset`: iterating twice, epochs, cardinality and spec, printing, copying."""
 
 import pickle
 

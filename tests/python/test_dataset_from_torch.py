@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Datasets of torch as sources."""
+"""torch datasets as sources."""
 
 import sys
 
@@ -46,7 +46,7 @@ def test_getitems_is_called_once_for_each_batch():
     assert batches[1]["y"].tolist() == [16, 25]
 
 
-def test_rows_that_nobody_wants_are_not_read():
+def test_rows_that_are_not_needed_are_not_read():
     source = Squares()
     list(tdi.Dataset.from_torch(source).shard(3, 1).take(1))
     assert source.calls == [1]

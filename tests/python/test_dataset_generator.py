@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""from_generator: a fresh run for each iterator, checks of what it yields, and its end."""
+"""from_generator: a new run for each iterator, checks of the elements, and the end."""
 
 import gc
 

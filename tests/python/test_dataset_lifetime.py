@@ -21,7 +21,7 @@ SCALAR = tdi.TensorSpec((), torch.int64)
 def library_threads():
     """The library's threads that run Python; those of the arena stay for the life of the process.
 
-    The system lists a thread for a moment after it was joined, on its way out (the kernel's PF_EXITING).
+    The system lists a thread for a moment after it was joined, while it exits (the kernel's PF_EXITING).
     """
     names = []
     for task in os.listdir("/proc/self/task"):
@@ -57,7 +57,7 @@ PIPELINES = {
 
 
 @pytest.mark.parametrize("make", PIPELINES.values(), ids=PIPELINES.keys())
-def test_callables_and_threads_are_let_go_of_midway(make):
+def test_callables_and_threads_are_released_midway(make):
     callable = Callable()
     alive = weakref.ref(callable)
     dataset = make(callable)
@@ -132,7 +132,7 @@ def test_an_exception_that_holds_its_iterator_is_collected():
 
 
 def in_child(body):
-    """Runs `body` in a forked child; what it returns as text."""
+    """Runs `body` in a forked child; returns its result as text."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -230,7 +230,7 @@ def test_ctrl_c_ends_a_wait():
     assert result.returncode == 0, result.stderr
     latencies = {name: float(seconds) for name, _, seconds in (line.rpartition(" ") for line in result.stdout.splitlines())}
     assert len(latencies) == 5
-    # A wait looks for signals every 50 ms; the rest is room for a busy machine.
+    # A wait looks for signals every 50 ms; the rest is a margin for a busy machine.
     assert max(latencies.values()) < 1.0, latencies
 
 
@@ -270,7 +270,7 @@ def test_the_interpreter_exits_in_the_middle_of_an_epoch(blocked):
 @pytest.mark.parametrize("daemon", [False, True])
 @pytest.mark.parametrize("distributed", [False, True])
 def test_the_interpreter_exits_while_another_thread_drops_an_iterator(distributed, daemon):
-    """The drop waits a second for the function, without the GIL."""
+    """Dropping the iterator waits a second for the function, without the GIL."""
     result = run_script(
         f"""
         import threading
@@ -303,7 +303,7 @@ def test_the_interpreter_exits_while_another_thread_drops_an_iterator(distribute
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_dropping_an_iterator_does_not_wait_for_ever():
+def test_dropping_an_iterator_does_not_hang():
     go_on = threading.Event()
     started = threading.Event()
 

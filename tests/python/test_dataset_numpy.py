@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""numpy arrays as data: shared, kept alive, and copied only where torch cannot share them."""
+"""numpy arrays as data: shared, kept alive, and copied only where torch cannot share their memory."""
 
 import gc
 import weakref

@@ -14,7 +14,7 @@ ROWS = st.lists(st.lists(st.integers(-9, 9), max_size=5), max_size=9)
 
 
 def from_rows(rows: Ragged, stream: bool = False) -> tdi.Dataset:
-    """Element i is row i as an int64 vector; from a source with random access or without."""
+    """Element i is row i as an int64 vector, from a source with or without random access."""
     tensors = [torch.tensor(row, dtype=torch.int64) for row in rows]
     if stream:
         return tdi.Dataset.from_generator(lambda: iter(tensors), tdi.TensorSpec((None,), torch.int64))

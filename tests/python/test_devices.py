@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Batches on an accelerator that is no hardware: `tests/fake_accelerator`, built by the C++ tests."""
+"""Batches on an accelerator in software: `tests/fake_accelerator`, built by the C++ tests."""
 
 import ast
 import json

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Training under torchrun goes on when a process was killed: the elastic example, on one node and on two."""
+"""Training under torchrun continues after a process was killed: the elastic example, on one node and on two."""
 
 import contextlib
 import os
@@ -15,12 +15,12 @@ import torch_distinput as tdi
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "python" / "04_elastic_resume.py"
 LIMIT = 150
 
-# Without it torch's restarted processes may look for those that died (see the example).
+# Without it, torch's restarted processes may wait for processes that died (see the example).
 OWN_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 
 def run_agents(folder: Path, *agents: tuple[str, ...]) -> str:
-    """Runs one torchrun for each tuple of options, side by side; what they printed."""
+    """Runs one torchrun for each tuple of options, in parallel; returns what they printed."""
     path = [str(Path(tdi.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | OWN_STORE | {"PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1"}
     training = [str(EXAMPLE), "--folder", str(folder / "run"), "--crash-at", "9"]

@@ -15,7 +15,7 @@ LOADER = tdi.DataLoader(torch.arange(6), batch_size=2, distributed=True)
 
 
 def refused(kind, *words):
-    """`pytest.raises` of exactly `kind` (or a subclass), whose text holds all `words` in any order."""
+    """`pytest.raises(kind)` for an error whose text has all `words`, in any order."""
     return pytest.raises(kind, match="(?s)" + "".join(f"(?=.*{re.escape(word)})" for word in words))
 
 
@@ -80,7 +80,7 @@ def test_a_wrong_type_is_named(call):
 
 
 class Thing:
-    """What no parameter takes."""
+    """An object of a type that no parameter accepts."""
 
     def __repr__(self):
         return "<a thing>"

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The examples run as a user would run them, and keep their promises."""
+"""The examples run as a user would run them, and do what their docs say."""
 
 import os
 import re
@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
 
 
 def run(name: str, *arguments: str, launcher: tuple[str, ...] = ()) -> str:
-    # The package that is tested, also where it is not installed.
+    # The package under test, also where it is not installed.
     path = [str(Path(tdi.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     result = subprocess.run(
         [sys.executable, *launcher, str(EXAMPLES / name), *arguments],
@@ -35,7 +35,7 @@ def test_the_digits_example_learns_and_sees_every_row_once():
 
 
 def test_the_tutorial_runs_from_end_to_end():
-    """tests/python/test_tutorial.py looks at what its sections print."""
+    """tests/python/test_tutorial.py checks what its sections print."""
     output = run("02_tutorial.py")
     assert len(re.findall(r"^== ", output, re.MULTILINE)) == 14
     assert "[8] | [] | [] | []" in output

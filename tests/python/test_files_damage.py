@@ -113,7 +113,7 @@ def test_a_file_that_changes_during_an_epoch_is_an_error(tmp_path):
         iterator = iter(dataset)
         next(iterator)
         change()
-        if change == path.unlink:  # what is open stays readable
+        if change == path.unlink:  # an open file stays readable
             assert len(list(iterator)) == 2
         else:
             with pytest.raises(tdi.InvalidArgumentError, match="lines: the file changed since it was indexed"):
@@ -148,7 +148,7 @@ def test_a_file_that_refuses_its_index_can_be_skipped_everywhere(tmp_path, damag
     iterator = iter(skipping)
     assert list(iterator) == want and iterator.stats()["skipped"] == 1
 
-    # Without skipping whoever asks for the length hears of the file before anything is read.
+    # Without skipping, the question for the length raises the file's error before anything is read.
     early = (
         lambda: len(dataset),
         lambda: dataset.shuffle(),
@@ -182,7 +182,7 @@ def test_a_file_that_shrinks_while_it_is_streamed_is_an_error(tmp_path, index):
     assert iterator.stats()["skipped"] == 1
 
 
-def test_a_position_behind_the_end_of_a_file_is_an_error(tmp_path):
+def test_a_position_beyond_the_end_of_a_file_is_an_error(tmp_path):
     path = tmp_path / "lines"
     path.write_text("one\ntwo\n")
     dataset = tdi.TextLineDataset(path, index=False)
@@ -270,7 +270,7 @@ def test_a_pipe_in_the_place_of_an_index_is_replaced(tmp_path, large_file):
 
 def test_an_index_of_a_read_only_folder_goes_to_the_cache(tmp_path, large_file, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    # Root may write everywhere: a folder in the place of the index stands in the way as well.
+    # Root may write everywhere, so a folder with the name of the index prevents writing instead.
     (tmp_path / f".{large_file.name}.records.tdi-index").mkdir()
     assert len(tdi.TFRecordDataset(large_file)) == 1000
     assert len(list((tmp_path / "cache" / "torch_distinput").iterdir())) == 1

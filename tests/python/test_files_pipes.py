@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Named pipes: they are waited for, and Ctrl-C, leaving a loop and `close` end the wait."""
+"""Named pipes: readers wait for data, and Ctrl-C, leaving the loop and `close` end the wait."""
 
 import contextlib
 import fcntl
@@ -59,7 +59,7 @@ def unread(descriptor):
 
 @contextlib.contextmanager
 def writer_of(pipe, text):
-    """Somebody who has written `text` and says nothing more, until the end."""
+    """A writer that has written `text` and keeps the pipe open without writing more, until the block ends."""
     descriptor = os.open(pipe, os.O_RDWR)
     try:
         os.write(descriptor, text)
@@ -70,7 +70,7 @@ def writer_of(pipe, text):
 
 @contextlib.contextmanager
 def ctrl_c(pipe, when):
-    """Interrupts this thread as soon as `when` holds; frees it, by the pipe's end, where that does nothing."""
+    """Interrupts this thread as soon as `when` holds; if that has no effect, ends its wait by closing the pipe."""
     main, done = threading.get_ident(), threading.Event()
 
     def interrupt():
@@ -98,7 +98,7 @@ def test_ctrl_c_ends_the_wait_for_somebody_who_writes(pipe, name):
 def test_ctrl_c_ends_the_wait_for_a_silent_writer(pipe, name):
     lines = []
     with writer_of(pipe, b"one\n") as writer, pytest.raises(KeyboardInterrupt):
-        # Where nothing reads ahead, the first look at an empty pipe is the consumer's second one.
+        # Where nothing reads ahead, the consumer finds the pipe empty at its second call.
         with ctrl_c(pipe, lambda: unread(writer) == 0 and (lines or name in AHEAD)):
             lines.extend(DATASETS[name](pipe))
 

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Datasets of records in files: values, laws and arguments."""
+"""Datasets of the records in files: values, laws and arguments."""
 
 import gzip
 import os

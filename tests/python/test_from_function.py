@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`distribute_datasets_from_function` and `distribute_values_from_function` beyond the recordings."""
+"""`distribute_datasets_from_function` and `distribute_values_from_function`, in what the recordings do not cover."""
 
 import hypothesis.strategies as st
 import pytest
@@ -16,7 +16,7 @@ def mirrored(count: int) -> tdi.MirroredStrategy:
 
 
 def batches(rows: int, batch: int, kind: str, first: int = 0) -> tdi.Dataset:
-    """Batches of a range: by plan, through a function that hides their rows, or without a plan."""
+    """Batches of a range: as a plan, through a function that hides their rows, or without a plan."""
     dataset = tdi.Dataset.range(first, first + rows)
     if kind == "filter":
         dataset = dataset.filter(lambda x: x >= 0)
@@ -25,12 +25,12 @@ def batches(rows: int, batch: int, kind: str, first: int = 0) -> tdi.Dataset:
 
 
 def steps_of(strategy, iterator) -> list:
-    """The rows of each replica's part, step by step, from where the iterator stands."""
+    """The rows of each replica's part, step by step, from the iterator's position on."""
     return [[part.tolist() for part in strategy.local_results(step)] for step in iterator]
 
 
 def reference(streams: list[list[list[int]]]) -> list:
-    """Step t has element t of every stream, nothing where a stream has ended."""
+    """The reference: step t has element t of every stream, and nothing of a stream that has ended."""
     steps = max(map(len, streams), default=0)
     return [[stream[t] if t < len(stream) else [] for stream in streams] for t in range(steps)]
 
@@ -157,7 +157,7 @@ def test_options_do_not_change_the_strategy():
 
 
 def test_elements_without_rows_are_data_too():
-    """A function's elements need not be batches: one of length 0 is an element like others."""
+    """The elements of a function's dataset need not be batches: one of length 0 is an element like others."""
     strategy = mirrored(1)
     dataset = tdi.Dataset.range(5).map(lambda x: x.repeat(int(x) % 4))
     distributed = strategy.distribute_datasets_from_function(lambda context: dataset)
@@ -201,7 +201,7 @@ def test_explain_says_who_batches():
         ({"tail": "padded", **PER_REPLICA}, ValueError, "`tail` must be"),
     ],
 )
-def test_options_that_mean_nothing_here(options, kind, text):
+def test_options_without_a_meaning_here_are_refused(options, kind, text):
     called = []
     with pytest.raises(kind, match=text):
         mirrored(2).distribute_datasets_from_function(called.append, tdi.InputOptions(**options))
@@ -281,7 +281,7 @@ def test_values_of_different_structures_are_refused():
 
 
 class Counted:
-    """A generator that counts how many of its rows were taken."""
+    """A generator that counts how many of its rows were read."""
 
     def __init__(self):
         self.taken = 0
@@ -295,7 +295,7 @@ class Counted:
 @pytest.mark.parametrize("buffer", [0, 1, 3])
 @pytest.mark.parametrize("mode", ["PER_WORKER", "PER_REPLICA"])
 def test_the_buffer_size_bounds_what_is_read_ahead(buffer, mode):
-    """Steps read beyond those consumed: at most 1 + 2k, as recorded, and one that shows whether it is the last."""
+    """Steps read beyond those consumed: at most 1 + 2k, as recorded, and one more to know which step is the last."""
     source = Counted()
     dataset = tdi.Dataset.from_generator(source.rows, tdi.TensorSpec([], torch.int64)).batch(2)
     strategy = mirrored(2)

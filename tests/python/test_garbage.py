@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The garbage collector sees through pipelines: what only they and itself refer to is freed, and nothing else."""
+"""The garbage collector sees through pipelines: objects that only garbage refers to are freed, and no others."""
 
 import gc
 import threading
@@ -19,7 +19,7 @@ SCALARS = {"element_spec": SCALAR}
 
 @pytest.fixture(autouse=True, scope="module")
 def only_what_is_made_here():
-    """So that the collector need not look at all of torch each time."""
+    """Freezes the objects of torch, so that each collection in this module is fast."""
     gc.collect()
     gc.freeze()
     yield
@@ -27,7 +27,7 @@ def only_what_is_made_here():
 
 
 class Owner(torch.utils.data.Dataset):
-    """Something whose methods its own pipelines call."""
+    """An object that holds pipelines which call its own methods."""
 
     def __len__(self):
         return 8
@@ -72,7 +72,7 @@ def closed(iterator):
 
 
 def collected(alive):
-    """A call that is under way on another thread is a reference from outside: it may take another look."""
+    """Whether `alive` is freed. A call that runs on another thread is a reference, so this may take more collections."""
     deadline = time.monotonic() + 10
     while alive() is not None and time.monotonic() < deadline:
         gc.collect()
@@ -114,7 +114,7 @@ CYCLES = {
 
 
 @pytest.mark.parametrize("make", CYCLES.values(), ids=CYCLES.keys())
-def test_a_pipeline_that_calls_its_owner_goes_with_it(make):
+def test_a_pipeline_that_calls_its_owner_is_freed_with_it(make):
     alive = []
     for _ in range(3):
         owner = Owner()
@@ -160,7 +160,7 @@ def test_any_handle_keeps_any_pipeline_whole_and_none_keeps_it_alive(steps, data
     expected = [row.item() for row in handles[-1]]
     iterator = iter(handles[-1])
     seen = [next(iterator).item() for _ in range(data.draw(strategies.integers(0, len(expected))))]
-    # Garbage but for what is drawn.
+    # Everything is garbage except the handle that is drawn.
     owner.handles = [*handles, iterator]
     kept = data.draw(strategies.sampled_from([handles[-1], iterator]))
     del owner, handles, iterator
@@ -254,7 +254,7 @@ def test_collecting_while_threads_call_loses_nothing():
         collector.join()
 
 
-def test_a_finalizer_may_still_read_what_is_about_to_go():
+def test_a_finalizer_may_still_read_a_pipeline_that_is_about_to_be_freed():
     class Reader(Owner):
         def __init__(self):
             self.dataset = tdi.Dataset.range(3).map(self.augment)

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`gather`, `all_gather` and `all_reduce` beyond the recordings."""
+"""`gather`, `all_gather` and `all_reduce`, in what the recordings do not cover."""
 
 import hypothesis.strategies as st
 import pytest
@@ -81,7 +81,7 @@ def test_gather_wants_leaves(strategy):
 
 
 def test_all_reduce_of_a_structure(strategy):
-    """Numbers of the original's own test: 1, [39, 2] and 3, [3, 41]."""
+    """With the numbers of tf.distribute's own test: 1, [39, 2] and 3, [3, 41]."""
     two = tdi.MirroredStrategy(["cpu", "cpu"])
     value = (tdi.PerReplica([torch.tensor(1.0), torch.tensor(3.0)]),)
     value += ({"v": tdi.PerReplica([torch.tensor([39.0, 2.0]), torch.tensor([3.0, 41.0])])},)
@@ -120,7 +120,7 @@ def test_one_replica_gathers_and_reduces_itself():
     assert one.run(lambda: tdi.get_replica_context().all_reduce("MEAN", torch.tensor([1, 3]))).tolist() == [1, 3]
 
 
-def test_replicas_that_call_different_things_are_told(strategy):
+def test_different_calls_of_replicas_are_an_error(strategy):
     def differ():
         context = tdi.get_replica_context()
         return context.all_reduce("MEAN" if replica_id() == 2 else "SUM", torch.ones(1))
@@ -129,7 +129,7 @@ def test_replicas_that_call_different_things_are_told(strategy):
         strategy.run(differ)
 
 
-def test_replicas_with_different_structures_are_told(strategy):
+def test_different_structures_of_replicas_are_an_error(strategy):
     def differ():
         value = torch.ones(1)
         return tdi.get_replica_context().all_reduce("SUM", value if replica_id() == 1 else [value])

@@ -15,7 +15,7 @@ MAJOR, MINOR = map(int, torch.__version__.split(".")[:2])
 
 
 def error_of_import(folder: Path, built_for: str) -> str:
-    """What is said by a copy of the package that was built for such a torch, and whose native module fails."""
+    """The error of a copy of the package that was built for another torch, and whose native module cannot be loaded."""
     package = folder / "torch_distinput"
     not_native = shutil.ignore_patterns("*.so*", "lib", "include", "__pycache__")
     shutil.copytree(Path(torch_distinput.__file__).parent, package, ignore=not_native)

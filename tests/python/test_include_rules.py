@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The borders between the rooms of csrc/ hold, and the script that guards them can fail."""
+"""The include rules between the rooms of csrc/ hold, and the script that checks them can fail."""
 
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Batches are inference tensors where they are handed out within `torch.inference_mode`, as torch's are, and only there."""
+"""As with torch, batches are inference tensors where they are delivered in `torch.inference_mode`, and only there."""
 
 import contextlib
 
@@ -80,8 +80,8 @@ def test_a_loader_gives_what_torchs_gives(make):
 
 @pytest.mark.parametrize("made_in", [False, True])
 @pytest.mark.parametrize("make", PIPELINES.values(), ids=PIPELINES.keys())
-def test_each_step_is_as_the_consumer_is(make, made_in):
-    """Also steps that were read ahead while the consumer was in the other mode."""
+def test_each_step_follows_the_mode_of_the_consumer(make, made_in):
+    """Also a step that was read ahead while the consumer was in the other mode."""
     with torch.inference_mode() if made_in else contextlib.nullcontext():
         iterator = iter(make())
     for step in range(8):

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C in a function that runs in the consumer's thread ends one call: nothing is lost, and the next call goes on."""
+"""Ctrl-C in a function that runs in the consumer's thread ends one call: no row is lost, the next call continues."""
 
 import signal
 
@@ -13,7 +13,7 @@ INLINE = tdi.InputOptions(per_replica_buffer_size=0)
 
 
 class Function:
-    """Passes rows on. Ctrl-C strikes in call `struck`, as the interpreter sees it: between two of its instructions."""
+    """Returns its argument. In call number `struck` Ctrl-C arrives, between two instructions of the interpreter."""
 
     def __init__(self, struck):
         self.struck = struck
@@ -65,7 +65,7 @@ def plain(element):
 
 
 def read(iterator):
-    """What the iterator yields, and how often Ctrl-C came out of it."""
+    """The elements that the iterator yields, and how often it raised KeyboardInterrupt."""
     seen, interrupts = [], 0
     while interrupts < 3:
         try:

@@ -31,7 +31,7 @@ class Setting:
         if self.shuffle:
             dataset = dataset.shuffle(seed=11)
         dataset = dataset.batch(self.batch, drop_remainder=self.drop)
-        if self.stream:  # a filter has no plan
+        if self.stream:  # a filter takes the pipeline off the random-access path
             dataset = dataset.filter(lambda element: element["id"].sum() >= 0)
         return dataset.with_options(tdi.Options(auto_shard_policy=tdi.AutoShardPolicy[self.policy]))
 
@@ -127,7 +127,7 @@ def test_every_row_once_also_over_restarts_with_other_batch_sizes(setting, legs)
 
 
 @given(settings(["zero_rows", "padded", "repeat", "drop", "until_first"], stream=True), REPLICAS)
-def test_step_info_tells_the_truth(setting, replicas):
+def test_step_info_is_true(setting, replicas):
     dataset = setting.distributed(replicas)
     ids, infos = take(iter(dataset), dataset, None)
     before = 0

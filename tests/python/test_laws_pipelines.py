@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Laws of every pipeline: plan = stream, resume, thread counts, retained batches, epochs and seeds."""
+"""Laws of every pipeline: both paths agree, resume, thread counts, retained batches, epochs and seeds."""
 
 import copy
 
@@ -115,7 +115,7 @@ def test_set_epoch_pins_the_next_epoch():
     assert [order(dataset), order(dataset)] == epochs[1:]
 
 
-def test_an_iterator_that_hands_out_nothing_uses_up_no_epoch():
+def test_an_iterator_that_yields_nothing_uses_up_no_epoch():
     dataset = shuffled(seed=7)
     iter(dataset)
     other = shuffled(seed=7)

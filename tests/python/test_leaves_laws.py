@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Laws of rows that are not dense: nothing lost, whatever regroups, splits or resumes them."""
+"""Laws of rows that are not dense: no row is lost when they are regrouped, split or resumed."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ def jagged(rows):
 
 
 class Kind:
-    """How rows of one kind come into a pipeline, are batched, and are read back as plain lists."""
+    """One kind of rows: how they get into a pipeline, are batched, and are read back as plain lists."""
 
     def __init__(self, name, values):
         self.name, self.values = name, values
@@ -120,7 +120,7 @@ def values_of(kind, step) -> list:
 
 @pytest.mark.parametrize("tail", ["zero_rows", "padded", "repeat", "drop", "until_first"])
 @pytest.mark.parametrize("name", ["text", "ragged", "sparse"])
-def test_every_tail_deals_out_rows_of_every_kind(name, tail):
+def test_every_tail_assigns_rows_of_every_kind(name, tail):
     values = {"text": list("abcde"), "ragged": [[1], [], [2, 3], [4], [5]], "sparse": [[i, 0] for i in range(5)]}
     kind = Kind(name, values[name])
     strategy = tdi.MirroredStrategy(["cpu"] * 2)

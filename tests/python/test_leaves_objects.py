@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Objects that are no tensors: carried through a pipeline and never looked into."""
+"""Objects that are no tensors: a pipeline carries them and never looks inside."""
 
 import gc
 import weakref
@@ -61,7 +61,7 @@ def test_replicas_without_rows_get_empty_lists():
     assert [[numbers(part) for part in step.values] for step in steps] == [[[0, 1], [2, 3], []], [[4], [], []]]
 
 
-def test_objects_are_let_go_of():
+def test_objects_are_released():
     alive = []
 
     def make(x):

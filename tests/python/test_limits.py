@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""docs/limits.md names every limit and behaviour once, and tests that exist."""
+"""docs/limits.md names every limit and behaviour once, with tests that exist."""
 
 import ast
 import re

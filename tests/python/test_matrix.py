@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`make matrix` covers the versions that are declared, and keeps one row for each combination."""
+"""`make matrix` covers the declared versions and keeps one row for each combination."""
 
 import re
 import subprocess

@@ -64,7 +64,7 @@ def test_offsets_of_a_ragged_leaf_are_the_librarys_own():
 
 
 def test_rows_may_move_from_another_thread_while_they_are_gathered():
-    """Whoever moves them waits with freeing what is being read."""
+    """The thread that moves them frees the old memory after the reads on it."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:

@@ -1,8 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What TensorFlow does badly (rows lost or mixed up without a word, crashes, wrong errors) and what happens here.
+"""Known failures of TensorFlow (rows lost or mixed up silently, crashes, wrong errors) and what happens here.
 
-In the order in which the behaviours were recorded. What needs several processes or files is tested where those are;
-docs/limits.md says which test shows what.
+In the order in which the behaviours were recorded. Those that need several processes or files are tested with these;
+docs/limits.md names the test for each.
 """
 
 import concurrent.futures
@@ -64,7 +64,7 @@ def test_gather_of_nothing_is_nothing(two, dtype):
 
 
 @pytest.mark.parametrize("sizes", [[-1], [], [0], [0, 0]])
-def test_sizes_that_mean_nothing_are_refused(sizes):
+def test_sizes_below_one_are_refused(sizes):
     with pytest.raises(ValueError, match="rebatch: `batch_sizes` must"):
         tdi.Dataset.range(4).batch(2).rebatch(sizes)
 
@@ -107,7 +107,7 @@ def test_none_leaves_work_where_a_replica_has_no_rows(replicas, policy):
 
 
 @pytest.mark.parametrize(("replicas", "rows", "delivered"), [(2, 3, 1), (4, 2, 0)])
-def test_a_last_step_that_next_leaves_out_can_still_be_had(replicas, rows, delivered):
+def test_a_last_step_that_next_leaves_out_can_still_be_read(replicas, rows, delivered):
     strategy = mirrored(replicas)
     distributed = strategy.distribute_datasets_from_function(lambda context: tdi.Dataset.range(rows))
     assert len(distributed) == delivered
@@ -168,7 +168,7 @@ def test_rows_are_shared_as_evenly_as_they_can_be():
 # --- 10: the same data, other steps
 
 
-def test_one_rule_for_all_policies_can_be_had():
+def test_one_split_rule_for_all_policies_is_available():
     dataset = tdi.Dataset.range(6).batch(4)
     assert distributed_steps(2, with_policy(dataset, AUTO)) == [[[0, 1], [2, 3]], [[4], [5]]]
     assert distributed_steps(2, with_policy(dataset, OFF)) == [[[0, 1], [2, 3]], [[4, 5], []]]
@@ -179,7 +179,7 @@ def test_one_rule_for_all_policies_can_be_had():
             assert got == [[[0, 1], [2, 3]], [[4], [5]]]
 
 
-# --- 12: wrong words in errors
+# --- 12: errors that name the wrong thing
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_errors_name_what_is_wrong(call, kind, words):
 # --- 13: hangs where there are more replicas than processors
 
 
-def test_more_replicas_than_processors_do_not_wait_for_ever():
+def test_more_replicas_than_processors_do_not_hang():
     strategy = mirrored(16)
     distributed = strategy.distribute_dataset(tdi.Dataset.range(160).batch(32))
 
@@ -308,7 +308,7 @@ def test_planned_steps_need_no_agreement(two):
 
 
 class CountedRows:
-    """Rows by index that remember which of them were read."""
+    """A map-style dataset that notes which rows were read."""
 
     def __init__(self):
         self.read = []
@@ -364,7 +364,7 @@ def test_a_program_for_many_replicas_runs_on_one_as_it_is():
     assert total(tdi.OneDeviceStrategy("cpu")) == total(mirrored(1)) == total(mirrored(3)) == 42
 
 
-def test_a_placement_that_has_no_effect_is_told(two):
+def test_a_placement_that_has_no_effect_is_reported(two):
     options = tdi.InputOptions(place_dataset_on_device=True)
     distributed = two.distribute_dataset(tdi.Dataset.range(4).batch(2), options)
     assert "place_dataset_on_device: ignored" in distributed.explain()

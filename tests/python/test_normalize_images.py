@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`normalize_images` against a plain reference, in all its forms."""
+"""`normalize_images` against a plain reference, for all dtypes and layouts."""
 
 import numpy as np
 import pytest
@@ -14,8 +14,8 @@ MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
 def reference(images: torch.Tensor, mean: list[float], std: list[float]) -> torch.Tensor:
-    """Of [..., height, width, channels], channels first. Products and sums of so few bits are exact in float64, so that
-    the only rounding is the one at the end, as in a fused multiply-add."""
+    """Images [..., height, width, channels] normalized, channels first. Products and sums of so few bits are exact in
+    float64, so that the only rounding is the one at the end, as in a fused multiply-add."""
     scale = np.array([np.float32(1 / (255 * s)) for s in std], dtype=np.float64)
     shift = np.array([np.float32(-m / s) for m, s in zip(mean, std, strict=True)], dtype=np.float64)
     values = (images.numpy().astype(np.float64) * scale + shift).astype(np.float32)
@@ -98,7 +98,7 @@ def test_wrong_arguments_are_refused(arguments, message):
     assert str(error.value) == message
 
 
-def test_images_of_other_channels_are_refused_when_they_come():
+def test_images_of_other_channels_are_refused_when_they_are_read():
     images = iter([torch.zeros(4, 5, 2, dtype=torch.uint8)])
     spec = tdi.TensorSpec((None, None, None), torch.uint8)
     dataset = tdi.Dataset.from_generator(lambda: images, spec).normalize_images(MEAN, STD)

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""tdi.random(): the numbers of a row depend on seed, epoch, op and row, on nothing else."""
+"""tdi.random(): the numbers of a row depend on seed, epoch, row and op, and on nothing else."""
 
 import threading
 
@@ -21,7 +21,7 @@ def with_draw(row: torch.Tensor) -> dict:
 
 
 def drawn(dataset: tdi.Dataset, epoch: int = 0, seed: int = 5, stream_only: bool = False) -> dict[int, int]:
-    """What each row drew."""
+    """The number that each row drew."""
     rows = dataset._native.iterate(epoch=epoch, seed=seed, stream_only=stream_only)
     return {int(element["row"]): int(element["drawn"]) for element in rows}
 
@@ -36,8 +36,8 @@ REFERENCE = {}
     st.booleans(),
     st.booleans(),
 )
-def test_a_row_draws_the_same_whoever_computes_it(after, calls, deterministic, stream_only):
-    # Random numbers are told apart by the op's place, counted from the end: all pipelines have two ops after it.
+def test_a_row_draws_the_same_on_every_path_and_thread(after, calls, deterministic, stream_only):
+    # The op's place in the pipeline, counted from the end, is part of the key: all pipelines have two ops after it.
     ops = {
         "none": lambda ds: ds.take(-1).skip(0),
         "shuffle": lambda ds: ds.shuffle(seed=1).skip(0),

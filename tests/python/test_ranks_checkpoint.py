@@ -15,7 +15,7 @@ N = 1009
 
 
 class Position:
-    """An iterator as torch.distributed.checkpoint wants it."""
+    """An iterator as torch.distributed.checkpoint needs it."""
 
     def __init__(self, iterator):
         self.iterator = iterator
@@ -28,7 +28,7 @@ class Position:
 
 
 def run_part(rank, folder, batch, resume, steps, replicas=1, threads=None):
-    """Goes on from the checkpoint for `steps` steps, and writes another one."""
+    """Continues from the checkpoint for `steps` steps, and writes another one."""
     strategy = tdi.MultiWorkerMirroredStrategy(devices=["cpu"] * replicas)
     dataset = tdi.Dataset.range(N).shuffle().batch(batch).with_options(tdi.Options(num_threads=threads))
     iterator = iter(strategy.distribute_dataset(dataset, tdi.InputOptions(per_replica_buffer_size=batch % 3)))
@@ -55,7 +55,7 @@ def test_a_distributed_checkpoint_restores_on_another_number_of_processes(tmp_pa
 
 
 class PositionsOfAll:
-    """Iterators over files that each process reads for itself: the checkpoint holds one list, the same on every rank."""
+    """Iterators over files of each process's own: the checkpoint holds one list of states, the same on every rank."""
 
     def __init__(self, iterator):
         self.iterator = iterator

@@ -248,7 +248,7 @@ def disagree(rank, what):
 
 
 @pytest.mark.parametrize("what", ["length", "content", "type"])
-def test_ranks_with_other_datasets_are_told(what):
+def test_different_datasets_on_ranks_are_an_error(what):
     errors = run_ranks(disagree, 3, what)
     assert all(isinstance(error, tdi.DistributedDatasetError) for error in errors)
     text = "each rank passed another dataset: pass the whole one on every rank, or leave `distributed=None`"
@@ -302,7 +302,7 @@ def test_metrics_over_uneven_data_are_those_of_one_process():
     for sums, _ in four:
         assert (sums[1], sums[2]) == (right, rows)
         assert sums[0].item() == pytest.approx(loss.item(), rel=1e-6)
-    # Steps differ, because a batch is one rank's: only the metrics are exact.
+    # Steps differ from those of one process, because each batch belongs to one rank: only the metrics are exact.
     assert all(torch.allclose(other, four[0][1]) for _, other in four)
 
 
@@ -361,7 +361,7 @@ def test_distributed_is_true_or_a_group():
         tdi.DataLoader(range(9), distributed=4)
 
 
-def test_a_framework_can_make_the_loader_anew_from_its_attributes():
+def test_a_framework_can_make_a_new_loader_from_the_attributes():
     for arguments in ({"batch_size": 3}, {"global_batch_size": 4}):
         loader = tdi.DataLoader(Squares(10), shuffle=True, seed=2, distributed=True, **arguments)
         names = inspect.signature(tdi.DataLoader.__init__).parameters.keys() & vars(loader).keys()

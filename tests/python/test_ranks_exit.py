@@ -1,13 +1,13 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Processes that end right behind a collective of the library."""
+"""Processes that exit right after a collective of the library."""
 
 import subprocess
 import sys
 
 import pytest
 
-# Forked, so that a job starts fast and its interpreters shut down as scripts' do. Threads of gloo that hold on to tensors
-# of Python while the interpreter goes end the process, when they are late: here they get the processor last.
+# Forked, so that a job starts fast and its interpreters exit as scripts do. A thread of gloo that frees a tensor of
+# Python while the interpreter exits aborts the process; to provoke it, these threads get the processor last.
 JOBS = """\
 import os, sys, tempfile
 import torch, torch.distributed as dist
@@ -39,7 +39,7 @@ for job in range(40):
 
 
 @pytest.mark.slow
-def test_no_thread_of_the_group_needs_python_when_the_interpreter_goes():
-    """With tensors of Python (torch.distributed.all_gather_object) one job in five aborted."""
+def test_no_thread_of_the_group_needs_python_when_the_interpreter_exits():
+    """With tensors of Python (torch.distributed.all_gather_object), one job in five aborted."""
     result = subprocess.run([sys.executable, "-c", JOBS], capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stdout + result.stderr

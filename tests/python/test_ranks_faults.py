@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What several real processes make of differences between them, and of one that fails, leaves, dies or freezes."""
+"""Several real processes that differ from each other, or of which one fails, leaves, dies or freezes."""
 
 import os
 import signal
@@ -81,7 +81,7 @@ DIFFERENCES = {
 
 
 def disagree(rank):
-    """Rank 1 differs from the others in one thing after the other; the error of each."""
+    """Rank 1 differs from the others in one fact after the other; returns the error for each."""
     strategy = tdi.MultiWorkerMirroredStrategy()
     errors = []
     for what in DIFFERENCES:
@@ -120,7 +120,7 @@ def test_what_differs_between_ranks_is_the_same_error_on_all():
 
 
 def fails_to_make(rank):
-    """A dataset whose first row fails on one rank, and then one that all can make."""
+    """First a dataset whose first row fails on one rank, then one that all ranks can make."""
     strategy = tdi.MultiWorkerMirroredStrategy()
 
     def fail_first(row):
@@ -145,7 +145,7 @@ def test_a_rank_that_cannot_make_its_dataset_says_why_to_all():
 
 
 def asks_again(rank):
-    """Rank 1 asks twice more where there is no step any more."""
+    """Rank 1 calls `next` twice more after the last step."""
     strategy = tdi.MultiWorkerMirroredStrategy()
     options = tdi.InputOptions(peer_timeout=5)
     seen = []
@@ -158,7 +158,7 @@ def asks_again(rank):
     return seen
 
 
-def test_who_asks_behind_the_end_hears_of_the_end():
+def test_a_call_after_the_end_finds_the_end():
     assert returned(run_ranks(asks_again, 2)) == [[3, 3], [3, 3]]
 
 

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Several real processes that assign one stream: who gets which rows, and where a run goes on."""
+"""Several real processes over one stream: which rank gets which rows, and where a resumed run continues."""
 
 import logging
 import random
@@ -72,7 +72,7 @@ def test_a_run_goes_on_exactly_once_on_another_number_of_processes():
 
 
 def two_groups(rank):
-    """Ranks 0, 1 and 2, 3 read for themselves; 0, 2 and 1, 3 work on one replica each."""
+    """Ranks 0 and 1, and 2 and 3, are data-parallel groups; ranks 0 and 2, and 1 and 3, work on one replica each."""
     mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("tp", "dp"))
     strategy = tdi.MultiWorkerMirroredStrategy(mesh["dp"])
     with pytest.raises(ValueError, match="mesh of 2"):
@@ -102,7 +102,7 @@ def test_without_a_group_there_is_one_process(monkeypatch):
 
 
 def restarted(rank):
-    """An earlier life of the group left its keys in the store."""
+    """An earlier run of the group left its keys in the store."""
     seen = []
     for life in range(2):
         multi_worker._made.clear()  # as in a new process
@@ -110,11 +110,11 @@ def restarted(rank):
         iterator = iter(strategy.distribute_dataset(tdi.Dataset.range(20).batch(4)))
         seen.append(rows_of(strategy, next(iterator)))
         if life == 0 and rank == 1:
-            iterator.close()  # leaves a note for those who go on
+            iterator.close()  # reports to the other ranks that this one left
     return seen
 
 
-def test_keys_of_an_earlier_life_of_the_group_mean_nothing():
+def test_keys_of_an_earlier_run_of_the_group_are_ignored():
     assert returned(run_ranks(restarted, 2)) == [[[0, 1], [0, 1]], [[2, 3], [2, 3]]]
 
 
@@ -147,7 +147,7 @@ def any_order(rank, make):
 
 
 def delayed(pauses):
-    """A function whose calls end in another order on every rank."""
+    """A function whose parallel calls end in a different order on every rank."""
 
     def wait(row):
         time.sleep(pauses.random() * 0.003)
@@ -174,7 +174,7 @@ ANY_ORDER = {
 
 
 @pytest.mark.parametrize("make", ANY_ORDER)
-def test_a_stream_that_ranks_share_has_one_order_whatever_is_allowed(make):
+def test_a_stream_that_ranks_share_has_one_order_also_without_determinism(make):
     here, there = returned(run_ranks(any_order, 2, make))
     assert sorted(here + there) == list(range(60))
 
@@ -195,7 +195,7 @@ def test_states_are_the_same_on_every_rank_before_the_first_step_too():
 
 
 def draws(rank, folder):
-    """What each row draws, where every rank reads files of its own."""
+    """The number that each row draws, where every rank reads files of its own."""
 
     def draw(line):
         return line, torch.rand((), generator=tdi.random())

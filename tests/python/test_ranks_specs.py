@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""A process without a single row knows from the others what its empty parts look like."""
+"""A process without a single row learns the type of its zero-row parts from the others."""
 
 import collections
 
@@ -17,7 +17,7 @@ def structured(row):
 
 
 class Stream(torch.utils.data.IterableDataset):
-    """`rows` vectors, whose type nobody declares."""
+    """A stream of `rows` vectors without a declared type."""
 
     def __init__(self, rows):
         self.rows = rows

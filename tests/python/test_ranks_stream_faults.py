@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Faults on cue in several real processes that read streams of their own: equal steps, or one named error on all."""
+"""Faults at known steps in several processes that read streams of their own: equal steps, or one error on all."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from sample_files import tf_records
 import torch_distinput as tdi
 
 STEPS = 60
-# What carries the rounds in this process.
+# The argument `rounds` of this process's strategies.
 ROUNDS = None
 
 
@@ -27,14 +27,14 @@ def stream(rank, rows=STEPS):
 
 
 def opened(make, strategy=None, **options):
-    """Rank r's stream is `make(r)`."""
+    """An iterator where rank r reads the stream `make(r)`."""
     return (strategy or tdi.MultiWorkerMirroredStrategy(rounds=ROUNDS)).distribute_datasets_from_function(
         lambda context: make(context.input_pipeline_id), tdi.InputOptions(**{"peer_timeout": 20, **options})
     )
 
 
 def outcome(steps):
-    """How a loop over `steps` ended: how many there were, the error's type, and the texts of it and of its cause."""
+    """How a loop over `steps` ended: the number of steps, the type of the error, its text and that of its cause."""
     count = 0
     try:
         for _ in steps:
@@ -65,7 +65,7 @@ def callable_fails(rank, folder):
 
 
 def op_fails(rank, folder):
-    """Rows of two shapes do not fit into one batch."""
+    """Rows of two shapes do not fit in one batch."""
 
     def widen(row):
         return row.new_zeros(1 + int(row == 1030))
@@ -83,7 +83,7 @@ def record_is_corrupt(rank, folder):
 
 
 def fails_at_length(rank, folder):
-    """With a text that does not fit into a collective."""
+    """Fails with a text that is too long for a round."""
 
     def fail(row):
         if row == 1030:
@@ -103,7 +103,7 @@ def rank_is_slow(rank, folder):
 
 
 def rank_evaluates(rank, folder):
-    """Alive for longer than `peer_timeout`, and not consuming."""
+    """A rank that does not call `next` for longer than `peer_timeout`, but is alive."""
 
     def steps():
         for number, step in enumerate(opened(stream, peer_timeout=2)):
@@ -135,14 +135,14 @@ def loop_raises(rank, folder):
 
 
 def loaders_in_opposite_order(rank, folder):
-    """Loaders whose rows look alike cannot be told apart: here one is wider."""
+    """Loaders whose rows have the same type cannot be distinguished: here one has wider rows."""
     strategy = tdi.MultiWorkerMirroredStrategy(rounds=ROUNDS)
     loaders = [opened(make, strategy) for make in (stream, lambda id: stream(id).map(lambda row: (row, row)))]
     return outcome(step for loader in (loaders if rank == 1 else loaders[::-1]) for step in loader)
 
 
 def several_iterators(rank, folder):
-    """Two over one dataset, whose steps take turns."""
+    """Two iterators over one dataset, whose steps take turns."""
     dataset = opened(stream)
     first, second = iter(dataset), iter(dataset)
     rows = []
@@ -196,7 +196,7 @@ FAULTS = [
     endless_and_not,
 ]
 
-# Fault: steps on every rank, what the error of all says, and its cause on rank 1, which failed.
+# By fault: the steps on every rank, the text of the error on all, and its cause on rank 1, which failed.
 ALL_STEPS = (STEPS, "", None)
 WANTED = {
     "source_fails": (30, "rank 1 failed: at step 30: OSError: the disk is gone", "OSError('the disk is gone')"),
@@ -231,7 +231,7 @@ def test_every_fault_is_equal_steps_or_one_named_error_on_all(world, rounds, tmp
         assert says in text, (fault, text)
         for rank, (*_, (_, own)) in enumerate(results):
             assert own.startswith(cause if cause and rank == 1 else ("None" if cause else "")), (fault, rank, own)
-    # A rank that leaves is named to all others; how far they had come by then is theirs.
+    # The others get an error that names the rank that left; each may have taken another number of steps by then.
     for fault, own in (("loop_breaks", None), ("loop_raises", "ValueError"), ("one_step_more", None)):
         results = [one[fault] for one in seen]
         leavers = range(1, world) if fault == "one_step_more" else [1]
@@ -252,7 +252,7 @@ def test_every_fault_is_equal_steps_or_one_named_error_on_all(world, rounds, tmp
 
 
 def waits_for_its_own_rows(rank, rounds):
-    """Rank 0 leaves when all that is known of rank 1 was handed out: it has nothing to say in a round."""
+    """Rank 0 leaves after all released steps, while rank 1 waits for its source and has nothing to post in a round."""
     global ROUNDS
     ROUNDS = rounds
     blocked = threading.Event()
@@ -275,7 +275,7 @@ def waits_for_its_own_rows(rank, rounds):
 
 
 @pytest.mark.parametrize("rounds", ["store", "gloo"])
-def test_a_rank_that_waits_for_its_own_source_hears_of_the_others(rounds):
+def test_a_rank_that_waits_for_its_own_source_learns_of_the_others(rounds):
     here, there = run_ranks(waits_for_its_own_rows, 2, rounds)
     assert here == "left"
     assert isinstance(there, tdi.DistributedDatasetError) and "rank 0 left its loop after 29 steps" in str(there)
@@ -288,7 +288,7 @@ def dies(rank, how, rounds="store"):
     for number, _ in enumerate(iterator):
         if rank == 1 and number == 10:
             if how == "exit":
-                return "left"  # with a round under way
+                return "left"  # while a round runs
             os.kill(os.getpid(), how)
         time.sleep(0.001)  # the training step
     return "ended"
@@ -320,7 +320,7 @@ def test_a_frozen_rank_is_named_to_all_that_wait_for_it(world):
 
 
 def pauses(rank):
-    """Stopped for less than `peer_timeout`, by a child that wakes it again."""
+    """A rank that a child process stops, and wakes again after less than `peer_timeout`."""
     count = 0
     for number, _ in enumerate(opened(stream, peer_timeout=30)):
         if rank == 1 and number == 10:
@@ -367,7 +367,7 @@ def test_a_frozen_host_of_the_store_is_an_error_on_all_others(world, rounds):
 
 
 def interrupted(rank, buffer):
-    """Rank 0 hosts the store and is frozen; rank 1 is told to end. How long that took, and letting go of everything."""
+    """Rank 0 hosts the store and is frozen; rank 1 gets Ctrl-C. Returns how long rank 1 took, clean-up included."""
     iterator = iter(opened(stream_of(100_000), peer_timeout=60, per_replica_buffer_size=buffer))
     for _ in range(10):
         next(iterator)
@@ -384,14 +384,14 @@ def interrupted(rank, buffer):
 
 
 @pytest.mark.parametrize("buffer", [0, 1])
-def test_ctrl_c_is_heard_while_the_stores_host_is_frozen(buffer):
+def test_ctrl_c_works_while_the_stores_host_is_frozen(buffer):
     results = run_ranks(interrupted, 2, buffer, limit=50, may_hang=(0,), store="rank 0")
     assert results[0] == LATE
     assert results[1] < 20, results[1]
 
 
 def host_stops(rank, how, rounds="store"):
-    """`rounds`: None for one stream, which needs none."""
+    """`rounds`: None for one stream that all ranks read, which needs no rounds."""
     global ROUNDS
     ROUNDS = rounds
     strategy = tdi.MultiWorkerMirroredStrategy(rounds=rounds)

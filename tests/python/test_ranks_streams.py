@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Several real processes that read streams of their own, files of uneven sizes: what they learn, and how they go on."""
+"""Several real processes that read files of uneven sizes as streams of their own: training and resuming."""
 
 import os
 import time
@@ -18,7 +18,7 @@ ROWS = sum(SIZES)
 
 @pytest.fixture(name="files")
 def fixture_files(tmp_path):
-    """Text files of uneven sizes, whose numbers run through all of them."""
+    """Text files of uneven sizes; their numbers count on from file to file."""
     numbers = iter(range(ROWS))
     paths = [tmp_path / str(i) for i in range(len(SIZES))]
     for path, size in zip(paths, SIZES, strict=True):
@@ -63,7 +63,7 @@ def test_the_rest_of_an_epoch_is_read_once_by_another_number_of_processes(files,
 
 
 def data(rows):
-    """The features and the target that belong to a row's number."""
+    """The features and the target of the row with a number."""
     x = torch.stack([torch.sin(rows * 1.7), torch.cos(rows * 0.3), rows * 0.01], dim=1)
     return x, x.sum(dim=1, keepdim=True) * 2 + 1
 
@@ -119,14 +119,14 @@ def threads():
 
 
 def break_off(rank, rounds):
-    """Threads before, in the middle of, and after many loops that all ranks leave together."""
+    """The threads before, during and after many loops that all ranks leave at the same step."""
     made = []
     original = multi_worker._make_gloo
     multi_worker._make_gloo = lambda *args: made.append(args) or original(*args)
     strategy = tdi.MultiWorkerMirroredStrategy(rounds=rounds)
     rows = tdi.Dataset.range(100).batch(1)
     dataset = strategy.distribute_datasets_from_function(lambda context: rows)
-    next(iter(dataset))  # what lives as long as the strategy
+    next(iter(dataset))  # starts the threads that live as long as the strategy
     deadline = time.monotonic() + 20
     before = threads()
     for epoch in range(12):

@@ -13,7 +13,7 @@ def values(rank, per_worker):
     assert strategy.num_replicas_in_sync == 2 * per_worker
 
     def rows(context):
-        """As many rows as the replica's number."""
+        """A tensor with as many rows as the number of the replica."""
         number = context.replica_id_in_sync_group
         return torch.full((number, 2), float(number))
 

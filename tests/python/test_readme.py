@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What README.md shows is what works."""
+"""The programs in README.md run."""
 
 import re
 from pathlib import Path

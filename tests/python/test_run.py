@@ -146,7 +146,7 @@ def meet(value):
 
 def test_replicas_exchange_values_round_after_round(strategy):
     got = strategy.run(lambda: [meet(10 * step + replica_id()) for step in range(50)])
-    # Every replica got the same objects, so nothing is wrapped.
+    # Every replica returned the same object, so it is not wrapped.
     assert got == [[10 * step + replica for replica in range(3)] for step in range(50)]
 
 

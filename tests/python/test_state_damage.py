@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Damaged states, of every op: refused by the name of a field, or a position that gives no row too many."""
+"""Damaged states of every op: an error that names a field, or a position from which no surplus row is read."""
 
 import copy
 import math
@@ -20,7 +20,7 @@ def rows(count=ROWS):
 
 
 def stream(count=ROWS):
-    """Rows that only the sequential path has."""
+    """Rows on the sequential path only."""
     return rows(count).filter(lambda x: True)
 
 
@@ -143,11 +143,11 @@ def itself():
     return value
 
 
-# What errors call some fields.
+# The words for some fields in error messages.
 PHRASES = {
     "kind": "a state of",
     "permutation": "of the shuffle order",
-    "offset": "at byte",  # where no record begins
+    "offset": "at byte",  # a byte at which no record begins
     "input": "the dataset must have 12 elements",  # assert_cardinality's own error
 }
 DEEP = [deep(50_000), deep(900), itself()]
@@ -171,7 +171,7 @@ def lookup(state, path):
 
 
 def mutate(draw, state):
-    """A damaged copy, and the fields of which an error may speak."""
+    """A damaged copy of `state`, and the fields that an error may name."""
     state = copy.deepcopy(state)
     paths = [path for path in places(state) if path[0] != "pipeline"]
     path = draw.choice(paths)
@@ -201,7 +201,7 @@ def numbers(value):
 
 
 def count(iterator, most):
-    """The numbers left, or the first count beyond `most`."""
+    """How many numbers are left; stops counting beyond `most`."""
     left = 0
     for element in iterator:
         left += numbers(element)
@@ -211,7 +211,7 @@ def count(iterator, most):
 
 
 def check(draw, fresh, most):
-    """Loads damaged states: each is refused, by name, or gives at most `most` numbers."""
+    """Loads damaged states: each is refused with an error that names a field, or yields at most `most` numbers."""
     states = [iter_state(fresh(), steps) for steps in range(5)]
     iterator = fresh()
     refused = 0
@@ -227,7 +227,7 @@ def check(draw, fresh, most):
         else:
             assert left <= most, state
     assert refused > MUTATIONS / 4
-    # What was refused leaves nothing behind.
+    # Refused states have changed nothing.
     for step, state in enumerate(states):
         iterator.load_state_dict(state)
         assert iterator.state_dict() == state, step
@@ -243,7 +243,7 @@ def iter_state(iterator, steps):
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_damaged_state_of_an_iterator(name):
     dataset = PIPELINES[name]()
-    # An input that was moved back gives what the open datasets of an interleave hold once more.
+    # If the input is moved back, the elements of the open datasets of an interleave come a second time.
     twice = 2 if "interleave" in name or "map" in name else 1
     check(random.Random(name), lambda: iter(dataset), twice * ROWS)
 

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The type stub of the native module has the live module's names and parameters."""
+"""The type stub of the native module has the names and parameters of the module."""
 
 import ast
 import enum
@@ -14,7 +14,7 @@ STUB = Path(torch_distinput.__file__).with_name("_C.pyi")
 
 
 def live_parameters(doc):
-    """Parameter names in the signature with which pybind11 begins a docstring."""
+    """The parameter names in the signature, which pybind11 puts at the beginning of a docstring."""
     arguments = doc.partition("\n")[0].partition("(")[2].rpartition(") ->")[0]
     while re.search(r"\[[^\[\]]*\]|\([^()]*\)", arguments):
         arguments = re.sub(r"\[[^\[\]]*\]|\([^()]*\)", "", arguments)

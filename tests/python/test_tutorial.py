@@ -1,8 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The programs of tf.distribute's pages on distributed input give the numbers that those pages print.
+"""The programs of tf.distribute's pages on distributed input print the numbers that those pages show.
 
-The tutorial's own programs are in examples/python/02_tutorial.py; its sections are run here one by one. Where a page's
-printed output is wrong (DistributedIterator.get_next_as_optional), the recorded one counts.
+The tutorial's own programs are in examples/python/02_tutorial.py; its sections are run here one by one. Where the
+output on a page is wrong (DistributedIterator.get_next_as_optional), the recorded one is expected.
 """
 
 import importlib.util
@@ -163,7 +163,7 @@ def test_rows_from_a_generator(tutorial, four, capsys):
 
 
 def test_random_maps_draw_per_row_and_not_per_process():
-    """The tutorial: "stateful dataset transformations are currently not supported". Here a row's draw is its own."""
+    """The tutorial: "stateful dataset transformations are currently not supported". Here each row draws its number."""
 
     def noisy(x):
         return x + torch.rand((), generator=tdi.random())
@@ -201,7 +201,7 @@ def test_get_next(two):
 
 
 def test_get_next_as_optional(two):
-    """The page prints ([0 1], [2 3]) and ([4], []); recorded was what the definition of a global batch of 2 says."""
+    """The page prints ([0 1], [2 3]) and ([4], []); the recording agrees with the definition of a global batch of 2."""
     iterator = iter(two.experimental_distribute_dataset(tdi.Dataset.range(10).batch(2)))
     seen = []
     while (step := iterator.get_next_as_optional()).has_value():

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""PerReplica, InputOptions, `reduce` beyond the recordings, and the loss helpers."""
+"""PerReplica, InputOptions, `reduce` in what the recordings do not cover, and the loss helpers."""
 
 import copy
 import operator

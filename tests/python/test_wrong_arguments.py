@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Every public call with wrong arguments: refused by a TypeError or ValueError in our own words."""
+"""Every public call with wrong arguments raises a TypeError or ValueError with a message of this library."""
 
 import math
 
@@ -47,11 +47,11 @@ def method(name, make=rows):
 
 
 def not_read(call):
-    """What functions that are called later do is their own affair."""
+    """A function that accepts any arguments: those that a pipeline calls later are not under test."""
     return lambda *arguments: call(*arguments) and None
 
 
-# The call, and arguments that it takes.
+# Each call with valid arguments.
 CALLS = {
     "range": (tdi.Dataset.range, (3, 9, 2)),
     "from_generator": (not_read(tdi.Dataset.from_generator), (lambda *args: iter([1, 2]), None, ())),
@@ -154,7 +154,7 @@ OTHERS_WORDS = (
 
 
 def look(value):
-    """Asks a dataset everything that takes no reading, and reads a little."""
+    """Calls everything on a dataset that needs no reading, and reads a few elements."""
     if isinstance(value, tdi.Dataset):
         value.cardinality(), value.explain(), value.element_spec
         for _ in zip(range(3), value):

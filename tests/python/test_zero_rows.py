@@ -61,7 +61,7 @@ def test_gradients_that_are_nan():
         tdi.check_zero_rows(Mean(), SPEC)
 
 
-def test_buffers_that_become_nan_are_told_and_put_back():
+def test_buffers_that_become_nan_are_named_and_restored():
     class Running(nn.Module):
         def __init__(self):
             super().__init__()
@@ -99,13 +99,13 @@ def test_specs_of_datasets_serve():
         (torch.float32, TypeError, "must hold TensorSpecs"),
     ],
 )
-def test_specs_that_say_nothing(spec, kind, text):
+def test_specs_of_wrong_types_or_without_rows_are_refused(spec, kind, text):
     with pytest.raises(kind, match=text):
         tdi.check_zero_rows(nn.Identity(), spec)
 
 
 def test_batch_norm_refuses_one_row_not_none():
-    """What docs/zero_rows.md says beside its table."""
+    """A statement of docs/zero_rows.md outside its table."""
     layer = nn.BatchNorm1d(3)
     assert layer(torch.zeros(0, 3)).shape == (0, 3)
     with pytest.raises(ValueError, match="more than 1 value per channel"):

@@ -10,7 +10,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "goldens"
 
 
 class Mismatch(AssertionError):
-    """A case whose outcome is not the wanted one."""
+    """The outcome of a case differs from the wanted one."""
 
 
 @functools.cache
@@ -21,7 +21,7 @@ def cases_of(topic: str) -> list[dict]:
 
 @functools.cache
 def pending() -> dict[str, str]:
-    """Case id -> the missing thing, for the cases that need something that comes later."""
+    """Case id -> what is missing, for the cases that need something that is not built yet."""
     listed = json.loads((Path(__file__).parent / "pending.json").read_text())
     return {case_id: missing for missing, ids in listed.items() for case_id in ids}
 

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Renders our values in the format of the recordings, and compares."""
+"""Renders values of this library in the format of the recordings, and compares them."""
 
 import json
 import math
@@ -83,7 +83,7 @@ def _render_leaf_spec(spec: Any) -> dict:
     return {"kind": "sparse", **plain} if isinstance(spec, tdi.SparseTensorSpec) else plain
 
 
-# Our class for a recorded one. Texts are ours everywhere.
+# Our error class for a recorded one. Texts are never compared.
 _ERRORS: dict[str, type[BaseException]] = {
     "AttributeError": TypeError,
     "FailedPreconditionError": tdi.FailedPreconditionError,
@@ -99,7 +99,7 @@ _ERRORS: dict[str, type[BaseException]] = {
 
 
 def expect_error(recorded: dict, call) -> None:
-    """`call` must raise our error for the recorded one."""
+    """`call` must raise the error of this library that stands for the recorded one."""
     wanted = _ERRORS[recorded["error"]]
     try:
         value = call()

@@ -1,7 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Applies tests/goldens/deliberate_differences.json: what is wanted where it is not what was recorded.
+"""Applies tests/goldens/deliberate_differences.json: the wanted outcome where it differs from the recorded one.
 
-A rule takes a case's `out` (a copy) and returns the wanted one. Rules are keyed by the entry's first id pattern.
+A rule takes a copy of a case's `out` and returns the wanted one. Rules are keyed by the first id pattern of an entry.
 """
 
 import copy
@@ -23,7 +23,7 @@ def entries() -> list[dict]:
 
 
 def wanted(case: dict) -> dict:
-    """The case's `out` with every rule applied that its id calls for."""
+    """The case's `out` after every rule whose pattern matches its id."""
     out = copy.deepcopy(case["out"])
     for entry in entries():
         rule = RULES.get(entry["ids"][0])
@@ -37,7 +37,7 @@ def wanted(case: dict) -> dict:
 
 
 def rows_of(value: Any) -> int:
-    """Rows of a rendered part: dim 0 of its first leaf."""
+    """The number of rows of a rendered part: dim 0 of its first leaf."""
     if isinstance(value, list):
         return len(value)
     if isinstance(value, dict):
@@ -51,7 +51,7 @@ def rows_of(value: Any) -> int:
 
 
 def _mixed_sources(case: dict, out: dict) -> dict:
-    """L8: what policy DATA gives; recorded for the zip, worked out for the rest."""
+    """L8: the outcome of policy DATA; recorded for the zip, computed for the rest."""
     for twin in cases_of("op_autoshard"):
         same = {key: value for key, value in twin["in"].items() if key != "policy"}
         if twin["in"]["policy"] == "DATA" and same == {k: v for k, v in case["in"].items() if k != "policy"}:
@@ -86,7 +86,7 @@ def _rows_of_recipe(recipe: dict) -> list:
 
 
 def _indexed_files(case: dict, out: dict) -> dict:
-    """L26: the exact number where files are indexed and every op keeps count."""
+    """L26: the exact number where files are indexed and every op knows its cardinality."""
     count = _count(case["in"]["dataset"]) if out.get("cardinality") == -2 else None
     return out if count is None else {**out, "cardinality": count}
 
@@ -110,7 +110,7 @@ def _count(recipe: dict) -> int | None:
 
 
 def trim_steps(case: dict, out: dict) -> dict:
-    """L7: no all-empty steps at the end, neither of a step table nor of the workers' streams together."""
+    """L7: no steps without rows at the end, of a step table or of the workers' streams taken together."""
     for key in ("steps", "optional_steps", "get_next_steps"):
         while isinstance(out.get(key), list) and out[key] and not any(map(rows_of, out[key][-1])):
             out[key].pop()
@@ -123,7 +123,7 @@ def trim_steps(case: dict, out: dict) -> dict:
 
 
 def trim_streams(streams: list[list], replicas: int) -> list[list]:
-    """Cuts the workers' streams where no later step has a row on any worker."""
+    """Cuts the workers' streams after the last step in which a worker has a row."""
     last = max((k // replicas for stream in streams for k, part in enumerate(stream) if rows_of(part)), default=-1)
     return [stream[: (last + 1) * replicas] for stream in streams]
 
@@ -138,7 +138,7 @@ def _scalars(case: dict, out: dict) -> dict:
 
 
 def _none_leaf(case: dict, out: dict) -> dict:
-    """No driver fails; the one that did has the steps of the others."""
+    """No driver fails; the one that failed gets the steps of the others."""
     failed = {key for key, end in out.items() if key in NO_END and end != NO_END[key] and isinstance(end, dict)}
     steps = out["steps"] + _lost_steps(case, out)
     again = {"optional_steps": steps} if "optional_end" in failed else {}
@@ -146,7 +146,7 @@ def _none_leaf(case: dict, out: dict) -> dict:
 
 
 def _lost_steps(case: dict, out: dict) -> list:
-    """The steps that every driver failed to deliver: whole batches of a range, as from_function hands them out."""
+    """The steps that every driver failed to deliver: whole batches of a range, as from_function yields them."""
     if len(out["steps"]) == len(out["present"]) or case["in"].get("api") != "distribute_datasets_from_function":
         return []
     rows, batch = case["in"]["dataset"]["n"], case["in"]["dataset"]["ops"][-1][1]["n"]
@@ -157,7 +157,7 @@ def _lost_steps(case: dict, out: dict) -> list:
 
 
 def _known_inner_dims(case: dict, out: dict) -> dict:
-    """L14: a made-up part has the inner dims of the parts that hold data."""
+    """L14: a dummy part has the inner dims of the parts that hold data."""
     if case["id"] != "from_function/mat_partly_known_dummy":
         return out
     inner = torch.tensor(out["steps"][0][0]).shape[1:]
@@ -167,7 +167,7 @@ def _known_inner_dims(case: dict, out: dict) -> dict:
 
 
 def _killed(case: dict, out: dict) -> dict:
-    """The case of a process that died, and sizes that are all 0 and never end."""
+    """The case whose process died, and sizes that are all 0, with which the original never ends."""
     if case["in"].get("call") == "gather" and "process_killed_by_signal" in out:
         return {"value": {"shape": [0]}, "shape": [0], "dtype": case["in"]["dtype"]}
     out = _poisoned(case, out)
@@ -179,7 +179,7 @@ def _poisoned(case: dict, out: dict) -> dict:
     """Gathers that the recorder ran in a process which an earlier case had broken.
 
     TensorFlow reports that error for every later collective of the process, valid or not: "The error could be from a
-    previous operation. Restart your program to reset." What the call does by itself is what concatenation does.
+    previous operation. Restart your program to reset." In a process of its own the call does what concatenation does.
     """
     if "could be from a previous operation" not in out.get("message", ""):
         return out
@@ -187,7 +187,7 @@ def _poisoned(case: dict, out: dict) -> dict:
 
 
 def _concatenated(case: dict) -> dict:
-    """What a gather of the case's values gives by itself."""
+    """The result of gathering the case's values in a process of its own."""
     given, dtype = _numbers(case["in"]["values"]), getattr(torch, case["in"]["dtype"])
     values = [torch.tensor(one) if isinstance(one, list) else torch.zeros(one["shape"]) for one in given]
     try:
@@ -242,7 +242,7 @@ def _sparse_rows(strings: Any) -> dict:
 
 
 def _one_ragged_dim(case: dict, out: dict) -> dict:
-    """A batch of ragged rows would have two ragged dims."""
+    """A batch of ragged rows would have two ragged dims, which is an error here."""
     return {**out, "stream": [], "end": {"error": "ValueError"}}
 
 
@@ -255,7 +255,7 @@ def _negative_axis(case: dict, out: dict) -> dict:
 RULES = {
     "mw/*": trim_steps,
     "protocol/card_*": _indexed_files,
-    "mw/zip_file_range_*": _mixed_sources,  # of the other patterns; OURS has the rule for processes
+    "mw/zip_file_range_*": _mixed_sources,  # for the entry's other patterns; OURS has the rule for processes
     "named/scalars*": _scalars,
     "named/with_none*": _none_leaf,
     "reduce/*": _killed,
@@ -264,7 +264,7 @@ RULES = {
     "named/sparse_empty_*": _sparse_empty,
 }
 
-# Limits and wishes of our own, which the list does not name.
+# Differences of our own that the list does not name.
 OURS = {
     "v2_special/ragged*": _one_ragged_dim,
     "mw/zip_file_range_*": _zipped_over_processes,

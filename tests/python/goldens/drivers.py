@@ -33,7 +33,7 @@ def parts_of(strategy: tdi.Strategy, step: Any) -> list:
 
 
 class Run:
-    """What one driver saw: the steps, which parts were produced (1) or made up (0), and how it ended."""
+    """What one driver saw: the steps, which parts hold data (1) or are dummies (0), and how it ended."""
 
     def __init__(self, strategy: tdi.Strategy, call: Callable[[Any], tuple[bool, Any]], limit: int | None):
         self.strategy = strategy
@@ -57,7 +57,7 @@ class Run:
             found, step = self.call(iterator)
         except StopIteration:
             self.end = "StopIteration"
-        except Exception as error:  # noqa: BLE001: how a driver ends is what is recorded
+        except Exception as error:  # noqa: BLE001: the recording holds how a driver ends
             self.end = error
         else:
             if not found:
@@ -122,7 +122,7 @@ def _check_facts(dataset: tdi.Dataset, distributed: tdi.DistributedDataset, out:
 
 
 def check_facts(distributed: tdi.DistributedDataset, out: dict) -> None:
-    """What a distributed dataset says of itself before it is read."""
+    """The facts that a distributed dataset tells before it is read."""
     compare.expect_equal("partial", distributed.partial_batch_handling, out["partial_batch_handling"])
     compare.expect_equal("cardinality", distributed.cardinality, out["cardinality"])
     compare.expect_equal("element_spec", compare.render_spec(distributed.element_spec), out["element_spec"])

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Builds our Dataset from a recorded recipe: a source, and ops applied from left to right."""
+"""Builds a Dataset of this library from a recorded recipe: a source, then ops applied from left to right."""
 
 import functools
 import os
@@ -13,11 +13,11 @@ import torch_distinput as tdi
 
 
 class Missing(Exception):
-    """The library does not have yet what a recipe needs."""
+    """A recipe needs something that the library does not have yet."""
 
 
 def build(recipe: dict) -> tdi.Dataset:
-    """The dataset of `recipe`; raises Missing(name) where it needs something that comes later."""
+    """The dataset of `recipe`; raises Missing(name) where it needs something that is not built yet."""
     dataset = _SOURCES[recipe["src"]](recipe)
     for op in recipe.get("ops", []):
         name, arguments = op[0], (op[1] if len(op) > 1 else {})
@@ -170,7 +170,7 @@ PREDICATES: dict[str, Callable] = {
 }
 
 def declared_spec(fn: str, dataset: tdi.Dataset) -> Any:
-    """What TensorFlow knows of fn's result by tracing it; None where our probe sees as much."""
+    """The spec that TensorFlow gets by tracing `fn`; None where our probe of the first element finds the same."""
     if fn in ("pair", "dict", "string", "sparse"):
         return None
     x = dataset.element_spec

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What each worker reads of files, under every auto-shard policy, against the recordings."""
+"""The rows of files that each worker reads, under every auto-shard policy, against the recordings."""
 
 import itertools
 
@@ -28,7 +28,7 @@ def _elements(stream: tdi.Dataset) -> list:
 
 
 def _rows(rendered: list) -> list:
-    """The rows of parts, or the elements where they are no batches."""
+    """The rows of the parts; where these are no batches, the elements."""
     parts = (part if isinstance(part, list) else [] if isinstance(part, dict) else [part] for part in rendered)
     return sorted(itertools.chain.from_iterable(parts))
 

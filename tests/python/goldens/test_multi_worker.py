@@ -1,8 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Real processes against the recordings of MultiWorkerMirroredStrategy. One group of processes runs all the cases of its
-size one after the other, and what its ranks saw is put together here.
+"""Real processes against the recordings of MultiWorkerMirroredStrategy.
 
-Batches with num_parallel_calls (limit L17) have to be assigned like those without, of which none was recorded."""
+One group of processes runs all the cases of its size one after the other; their results are combined here. Batches with
+num_parallel_calls (limit L17) must be assigned like those without, of which none was recorded."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ CONTEXT = ("num_input_pipelines", "input_pipeline_id", "num_replicas_in_sync")
 
 
 def play(rank: int, cases: list[dict]) -> list[dict]:
-    """What this rank saw of each case; an exception as the text of its type."""
+    """The outcome of each case on this rank; an exception as the name of its type."""
     return [_play_one(rank, case) for case in cases]
 
 
@@ -111,7 +111,7 @@ def _name(end) -> str:
 
 
 def check(case: dict, saw: list[dict]) -> None:
-    """Compares what the ranks saw with what is wanted."""
+    """Compares the outcomes of the ranks with the wanted one."""
     out = differences.wanted(case)
     failed = [one for one in saw if "error" in one]
     if "distribute_error" in out:

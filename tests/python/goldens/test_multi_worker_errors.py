@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Real processes in the situations in which the original hangs, dies or says nothing: here each ends in the error that
-is wanted, on every rank, or in the rows that are wanted."""
+"""Real processes in situations in which the original hangs, dies or fails silently.
+
+Here each ends with the wanted error on every rank, or with the wanted rows."""
 
 import fnmatch
 
@@ -11,7 +12,7 @@ from goldens.test_multi_worker import play
 
 
 def refused(*says):
-    """Every rank raises before its first step: the error's type, and what its text says."""
+    """Every rank raises before its first step an error of this type with these words."""
 
     def check(case, saw):
         errors = [one.get("error") for one in saw]

@@ -31,7 +31,7 @@ def check_stream(make, out: dict) -> None:
     elements, iterator = [], iter(stream)
     end = None
     try:
-        # A stream that should end soon must not run on for ever.
+        # A stream that should end soon must not keep the test from ending.
         elements = [compare.render(element) for element in itertools.islice(iterator, len(out["stream"]) + 5)]
     except Exception as error:  # noqa: BLE001
         end = error

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""pending.json and the list of differences stay true: nothing is left out silently."""
+"""pending.json and the list of differences stay true: no case is left out silently."""
 
 import json
 
@@ -24,7 +24,7 @@ def test_pending_names_only_cases_that_exist():
 
 
 def attempt(case: dict) -> None:
-    """Does what the case needs first; raises Missing while the library cannot."""
+    """Makes the first part of a case; raises Missing while the library lacks what it needs."""
     recipes.build(case["in"]["dataset"])
 
 

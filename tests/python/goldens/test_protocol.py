@@ -206,7 +206,7 @@ def test_a_loop_past_the_end(strategy):
 
 
 @pytest.mark.parametrize("name", ["error_in_pipeline_row0", "error_in_pipeline_row3"])
-def test_an_error_repeats_and_the_good_rows_around_it_can_be_had(strategy, name):
+def test_an_error_repeats_and_the_good_rows_around_it_can_be_read(strategy, name):
     given = protocol(name)["in"]
 
     def check(x):

@@ -10,8 +10,8 @@ import torch_distinput as tdi
 from goldens import cases_of, check_all, compare, drivers, recipes
 from torch_distinput.compat import v1
 
-# Recorded in graph mode with sessions, which is out of scope. What their eager twins must do is run below; what is
-# not is that an iterator fails before it is initialized (here it may be used at once).
+# Recorded in graph mode with sessions, which is out of scope. Their eager twins are run below. Not run: that an
+# iterator fails before it is initialized; here it may be used at once.
 GRAPH = {case["id"] for case in cases_of("v1_strategy") if case["in"].get("mode") == "graph+session"}
 ONLY_GRAPH = {"v1/dataset_v1_one_shot_graph", "v1/dataset_v1_initializable_graph"}
 
