@@ -13,8 +13,8 @@ from pathlib import Path
 
 BASICS = ("include", "base", "runtime", "core", "kernels", "execution")
 
-# A room is a folder of csrc/ without its subfolders. What each may include besides itself, from the bottom to the top:
-# every line names only rooms that stand above it.
+# A room is a folder of csrc/ without its subfolders. Each line says what a room may include besides itself, from the
+# bottom to the top: a line names only rooms of lines above it.
 ROOMS = {
     "include": (),
     "base": ("include/torch_distinput/api.h",),
@@ -53,13 +53,13 @@ ROOMS = {
     "bindings": ("include", "base", "device", "bindings/interpreter", "bindings/leaves"),
 }
 
-# Includes against the table: (file, header): why.
+# Exceptions from the table: (file, header): why.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("bindings/bind_device.cpp", "device/transfer/device_stager.h"): "shows the tests what lies in the staging memory",
     ("bindings/gather_bytes.cpp", "runtime/worker_thread.h"): "waits for a collective on a thread without the GIL",
 }
 
-# Libraries that only some rooms may see: pattern, rooms, rule. A name stands for its subfolders, too.
+# Libraries that only some rooms may include: pattern, rooms, rule. The name of a room includes its subfolders.
 EVERYWHERE = ("include", "base", "runtime", "core", "kernels", "io", "execution", "sources", "ops", "device", "comm",
               "distribute", "api", "bindings")
 LIBRARIES = (
@@ -103,7 +103,7 @@ def violated_rule(name: str, path: str, target: str | None) -> str | None:
 
 
 def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
-    """The groups of nodes from which a way leads back to themselves (Tarjan's strongly connected components)."""
+    """The groups of nodes that lie on a cycle (Tarjan's strongly connected components)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -136,7 +136,7 @@ def violations(root: Path) -> tuple[int, list[str]]:
     csrc = (root / "csrc").resolve()
     files = sorted(f for f in csrc.rglob("*") if f.suffix in SUFFIXES)
     found = []
-    edges: dict[str, set[str]] = {}  # between pairs of header and source, by their names without suffix
+    edges: dict[str, set[str]] = {}  # between pairs of header and source, named without suffix
     for file in files:
         name = file.relative_to(csrc).as_posix()
         if room_of(name) not in ROOMS:

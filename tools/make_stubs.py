@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Writes torch_distinput/_C.pyi from the signatures and docstrings of the live native module.
+"""Writes torch_distinput/_C.pyi from the signatures and docstrings of the native module.
 
 `tools/make_stubs.py` writes the file, `tools/make_stubs.py --check` fails if it is out of date.
 """
@@ -29,7 +29,7 @@ INDENT = "    "
 
 
 def short(text: str) -> str:
-    """Types as they are named inside the stub."""
+    """A signature with the types named as inside the stub."""
     text = re.sub(r"\btorch_distinput\._C\.(testing\.)?", "", text)
     text = text.replace("torch_distinput.", "")
     text = re.sub(r"<(InputReplicationMode|AutoShardPolicy)\.(\w+): [^>]*>", r"\1.\2", text)
@@ -50,7 +50,7 @@ def definition(heading: str, text: str | None, indent: str) -> list[str]:
 
 
 def function(name: str, doc: str, indent: str, static: bool = False) -> list[str]:
-    """A function whose docstring begins with its signature, as pybind11 writes it."""
+    """The stub of a function, whose docstring begins with its signature, as pybind11 writes it."""
     signature, _, text = doc.partition("\n")
     signature = short(signature.replace(f"{name}(", "(", 1)).replace("self: object", "self")
     signature = re.sub(r"^\(self: [\w.\[\]]+", "(self", signature)
@@ -92,7 +92,7 @@ def class_lines(name: str, cls: type) -> list[str]:
 def namespace(module, indent: str = "") -> list[str]:
     public = {name: value for name, value in vars(module).items() if not name.startswith("_")}
     constants = [f"{indent}{name}: {type(value).__name__}" for name, value in public.items() if isinstance(value, int)]
-    # Bases come before the classes that are derived from them.
+    # A base class comes before the classes derived from it.
     classes = [(name, value) for name, value in public.items() if isinstance(value, type)]
     lines = ["", *constants] if constants else []
     for name, cls in sorted(classes, key=lambda item: len(item[1].__mro__)):

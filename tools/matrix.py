@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""One wheel, one fresh environment and the fast Python tests for each combination of Python and torch.
+"""A wheel, a new environment and the fast Python tests, for each combination of Python and torch.
 
     tools/matrix.py --pythons "python3.10 python3.11 python3.12 python3.13" [combination ...]
 
 A combination is PYTHON:TORCH:BUILD, as in 3.12:2.13.0:cuda. `cuda` is the registry's plain build of torch, `cpu` the
-one that PyTorch's CPU index serves (TORCH_INDEX_URL, else what pip is configured to look at). The rows of
-docs/versions.md are replaced by what was seen. An environment with a CUDA build takes 5 GB; it is removed again if all
-tests passed.
+one of PyTorch's CPU index (TORCH_INDEX_URL, else the indexes in pip's configuration). The results replace the rows of
+docs/versions.md. An environment with a CUDA build takes 5 GB; it is removed again if all tests passed.
 """
 
 import argparse
@@ -35,7 +34,7 @@ DEFAULT = ("3.10:2.11.0:cuda", "3.11:2.13.0:cpu", "3.12:2.12.1:cuda", "3.12:2.13
 TEST_TOOLS = ("numpy", "pytest", "hypothesis", "scikit-learn", "tqdm")
 BUILD_TOOLS = ("setuptools>=77", "wheel", "cmake", "ninja", "tbb-devel")
 BUILD_LIMIT = TEST_LIMIT = 2 * 3600  # seconds
-# What the caller's environment would add to the search path stays outside.
+# Variables of the caller's environment that would add to the search path are left out.
 OUTSIDE = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
 
 FACTS = f"""
@@ -74,13 +73,13 @@ class Combination:
 
     @property
     def requirement(self) -> str:
-        """`===` compares texts: `==2.13.0` would take 2.13.0+cpu as well."""
+        """The requirement of torch. `===` compares texts: `==2.13.0` would accept 2.13.0+cpu too."""
         return f"torch==={self.torch}" + ("+cpu" if self.build == "cpu" else "")
 
 
 # --- the steps -------------------------------------------------------------------------------------------
 def run(command: list[object], log: Path, limit: float | None = None, **options: object) -> None:
-    """Appends what the command says to the log; nothing of it runs on afterwards."""
+    """Runs a command and appends its output to the log; ends all processes that it started. Raises Failure."""
     command, options = [str(part) for part in command], {"env": OUTSIDE} | options
     with log.open("a") as output:
         print("$", shlex.join(command), file=output, flush=True)
@@ -98,7 +97,7 @@ def run(command: list[object], log: Path, limit: float | None = None, **options:
 
 
 def interpreters(pythons: list[str]) -> dict[str, str]:
-    """The given interpreters that are there, by their version as in 3.12."""
+    """Those of the given interpreters that exist, by version, such as 3.12."""
     found = {}
     for python in filter(shutil.which, pythons):
         ask = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
@@ -107,7 +106,7 @@ def interpreters(pythons: list[str]) -> dict[str, str]:
 
 
 def copy_source(folder: Path) -> None:
-    """The working tree without what git ignores: no library that was built in it comes along."""
+    """Copies the working tree without ignored files, so that no library that was built in it is copied."""
     shutil.rmtree(folder, ignore_errors=True)
     listed = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     for name in filter(None, subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split("\0")):
@@ -141,7 +140,7 @@ class Environment:
 
 
 def builder_beside(environment: Environment, interpreter: str, folder: Path) -> Environment:
-    """Has the tools that the environment lacks, and the torch of the environment."""
+    """An environment with the build tools, in which the torch of `environment` is importable."""
     builder = Environment(interpreter, folder, environment.log)
     builder.install(*BUILD_TOOLS)
     (builder.packages() / "torch.pth").write_text(f"{environment.packages()}\n")
@@ -163,11 +162,11 @@ def compiler_of(source: Path) -> str:
 
 
 def run_tests(folder: Path, source: Path, environment: Environment, row: Row) -> list[str]:
-    """The names of the tests that failed, in a copy of the tree that has no package."""
+    """The names of the tests that failed, run in a copy of the tree without the package."""
     tree, report = folder / "tree", folder / "tests.xml"
     shutil.copytree(source, tree, ignore=lambda place, names: {PACKAGE, "build"} if Path(place) == source else set())
     command = [environment.python, "-m", "pytest", "tests/python", "-m", "not slow", f"--junitxml={report}"]
-    # It asks for the results of the run that it would be part of.
+    # This test checks the results of the run that it would be part of.
     command.append("--ignore=tests/python/test_matrix.py")
     failures: list[str] = []
     try:
@@ -184,7 +183,7 @@ def run_tests(folder: Path, source: Path, environment: Environment, row: Row) ->
 
 
 def refuse(wheels: list[Path], torch: str, folder: Path, environment: Environment) -> None:
-    """Wheels that were built for another minor release of torch say so in one line."""
+    """Checks that a wheel built for another minor release of torch refuses to load, in one line."""
     for wheel in wheels:
         place = folder / "unfit"
         shutil.rmtree(place, ignore_errors=True)
@@ -202,7 +201,7 @@ def refuse(wheels: list[Path], torch: str, folder: Path, environment: Environmen
 
 # --- one combination -------------------------------------------------------------------------------------
 def examine(combination: Combination, interpreter: str, folder: Path, source: Path, row: Row) -> list[str]:
-    """Fills the row in as far as it gets; what failed."""
+    """Runs one combination and fills `row` as far as it gets; returns what failed."""
     environment = Environment(interpreter, folder / "env", folder / "install.log")
     index = os.environ.get("TORCH_INDEX_URL") if combination.build == "cpu" else None
     environment.install(combination.requirement, index=index or None)
@@ -233,7 +232,7 @@ def examine(combination: Combination, interpreter: str, folder: Path, source: Pa
 
 
 def attempt(combination: Combination, interpreter: str, base: Path) -> bool:
-    """Whether all went well; writes the row either way. A folder in which something failed stays as it is."""
+    """Runs one combination and writes its row; returns whether all passed. The folder of a failed one is kept."""
     folder = base / str(combination).replace(":", "-")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

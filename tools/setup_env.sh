@@ -8,7 +8,7 @@ set -euo pipefail
 
 fail() { echo "setup: $*" >&2; exit 1; }
 
-# --- system packages, where we may install them -------------------------------------------------
+# --- system packages, where this user may install them ------------------------------------------
 apt_install() {
   [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null || return 1
   export DEBIAN_FRONTEND=noninteractive
@@ -38,7 +38,7 @@ if [ ! -x "$python" ]; then
   "$PYTHON" -m venv "$VENV"
   if [ -n "$SYSTEM_SITE" ]; then
     # --system-site-packages would skip PYTHON's own packages where PYTHON is a virtual environment.
-    # The old setuptools that venv may bring would hide PYTHON's.
+    # An old setuptools installed by venv would hide the one of PYTHON.
     "$python" -m pip uninstall --quiet --yes setuptools
     "$PYTHON" -c 'import site; print(*site.getsitepackages(), site.getusersitepackages(), sep="\n")' \
       > "$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/system_site.pth"
@@ -46,8 +46,7 @@ if [ ! -x "$python" ]; then
 fi
 
 # --- Python packages -----------------------------------------------------------------------------
-# Prints those of the given requirements that are not met. Where the user asked for the machine's own
-# packages, torch may have any version.
+# Prints those of the given requirements that are not met. With SYSTEM_SITE, torch may have any version.
 missing() {
   "$python" - "$@" <<'PY'
 import importlib.metadata, os, shutil, sys

@@ -11,7 +11,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "versions.md"
 
 @dataclasses.dataclass
 class Row:
-    """A line of the table. The cells that have no default say which combination it is about."""
+    """A row of the table. The cells without a default identify the combination."""
 
     python: str
     torch: str
@@ -29,7 +29,7 @@ class Row:
 
     @property
     def key(self) -> tuple[tuple[int, ...], tuple[int, ...], str]:
-        """The order in the table; a new patch release of Python takes the place of the old one."""
+        """The sort key. It leaves out Python's patch release, so that a new one replaces the row of the old one."""
         python, torch = (tuple(map(int, text.split("+")[0].split("."))) for text in (self.python, self.torch))
         return python[:2], torch, self.build.split()[0]
 
@@ -51,6 +51,6 @@ def rows_of(page: str) -> list[Row]:
 
 
 def page_with(page: str, *rows: Row) -> str:
-    """The page with these rows in the places of those about the same combinations."""
+    """The page in which these rows replace those of the same combinations."""
     latest = {row.key: row for row in (*rows_of(page), *rows)}
     return HEAD + "".join(f"| {' | '.join(dataclasses.astuple(latest[key]))} |\n" for key in sorted(latest))

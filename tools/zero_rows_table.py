@@ -85,8 +85,8 @@ LOSSES: dict[str, tuple[Callable[[str], nn.Module], tuple[torch.Tensor, ...]]] =
 
 
 def writes_a_sum(make: Callable[[str], nn.Module], inputs: tuple[torch.Tensor, ...]) -> bool:
-    """Whether the sum is written at all, and not what its memory held: here, memory that is not written holds NaN."""
-    torch.use_deterministic_algorithms(True)  # so that torch.utils.deterministic.fill_uninitialized_memory counts
+    """Whether the loss writes its sum at all. Memory that is not written holds NaN here."""
+    torch.use_deterministic_algorithms(True)  # else torch.utils.deterministic.fill_uninitialized_memory is ignored
     try:
         return not torch.isnan(make("sum")(*inputs))
     finally:
@@ -94,11 +94,11 @@ def writes_a_sum(make: Callable[[str], nn.Module], inputs: tuple[torch.Tensor, .
 
 
 def outcome(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[str, str]:
-    """What forward and backward do: a shape or a number, "zero" or "none" gradients, or an error."""
+    """The results of forward and backward: a shape or a number, "zero" or "none" gradients, or an error."""
     buffers = {name: value.clone() for name, value in module.named_buffers()}
     try:
         result = module(*inputs)
-    except Exception as error:  # noqa: BLE001: what happens is what is measured
+    except Exception as error:  # noqa: BLE001: the error is the measurement
         return f"{type(error).__name__}: {str(error).splitlines()[0][:60].strip()}", "–"
     first = result[0] if isinstance(result, tuple) else result
     forward = str(first.item()) if first.dim() == 0 else str(list(first.shape))
@@ -134,7 +134,7 @@ def table() -> str:
 
 
 def page(old: str) -> str:
-    """`old` with the measured part renewed."""
+    """`old` with the measured part replaced."""
     before, _, rest = old.partition(BEGIN)
     _, _, after = rest.partition(END)
     version = torch.__version__.partition("+")[0]

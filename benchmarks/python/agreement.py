@@ -1,12 +1,12 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What it costs to keep processes together whose streams may end at different steps.
+"""The cost of keeping processes in step whose streams may end at different steps.
 
     python benchmarks/python/agreement.py --json benchmarks/results/agreement.json
 
-2, 4 and 8 processes on this machine take the same tiny steps (one int64 row each), so that nearly all of a step is what
-it costs to agree: with this library, by default and at three depths of read-ahead, with a vote (`all_reduce` of one
+2, 4 and 8 processes on this machine take the same tiny steps (one int64 row each), so that nearly all of a step is the
+cost of agreement: with this library, by default and at three depths of read-ahead, with a vote (`all_reduce` of one
 number) before each step, with torch's `Join`, and with Accelerate's dispatcher, where rank 0 reads for all (`pip
-install accelerate`; left out where it is not there). All processes meet in a store of this process, as under torchrun.
+install accelerate`; left out where it is missing). All processes use a store in this process, as under torchrun.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def step_times(steps: Iterator, count: int) -> float:
 
 
 def one_stream() -> tuple[Callable[[], Iterator], int]:
-    """Dealt out by arithmetic: nothing to agree on."""
+    """One stream for all, assigned by arithmetic: no agreement is needed."""
     import torch_distinput as tdi
 
     strategy = tdi.MultiWorkerMirroredStrategy()
@@ -46,7 +46,7 @@ def one_stream() -> tuple[Callable[[], Iterator], int]:
 
 
 def ours(depth: int | None = None, rounds: str = "store") -> tuple[Callable[[], Iterator], int]:
-    """Streams of the processes' own. `depth`: the option `prefetch`; None: default options."""
+    """A stream of each process's own. `depth`: the option `prefetch`; None: default options."""
     import torch_distinput as tdi
 
     strategy = tdi.MultiWorkerMirroredStrategy(rounds=rounds)
@@ -56,7 +56,7 @@ def ours(depth: int | None = None, rounds: str = "store") -> tuple[Callable[[], 
 
 
 def vote() -> tuple[Callable[[], Iterator], int]:
-    """A vote before each step: the plain way to find out whether every process has one."""
+    """A vote before each step: the simplest way to find out whether every process has one."""
     import torch
     import torch.distributed as dist
 
@@ -72,7 +72,7 @@ def vote() -> tuple[Callable[[], Iterator], int]:
 
 
 def join() -> tuple[Callable[[], Iterator], int]:
-    """torch's Join around a model of one number; what the same steps cost without it is taken off."""
+    """torch's Join around a model of one number; the cost of the same steps without Join is subtracted later."""
     import torch
     from torch.distributed.algorithms.join import Join
 
@@ -90,7 +90,7 @@ def join() -> tuple[Callable[[], Iterator], int]:
 
 
 def without_join() -> tuple[Callable[[], Iterator], int]:
-    """What `join` does, without Join."""
+    """The steps of `join` without Join."""
     import torch
 
     import torch_distinput as tdi
@@ -131,13 +131,14 @@ KINDS: dict[str, Callable[[], tuple[Callable[[], Iterator], int]]] = {
     "Accelerate's dispatcher": dispatcher,
 }
 
-# What decides which transport is taken for how many processes.
+# For the choice of a transport by the number of processes.
 TRANSPORTS = ["random-access path", "agreement, prefetch 64", "agreement over gloo, prefetch 64"]
 
 
 def agreement_cpu(count: int = 400) -> dict[str, float]:
-    """Share of a core that the thread of the rounds and the one that calls the store take while steps last 10 ms, and
-    rounds a step. All processes take `count` steps: one that left earlier would be an error of the others."""
+    """The share of a core that the threads of rounds and store calls take while steps last 10 ms, and rounds a step.
+
+    All processes take `count` steps: one that left earlier would be an error on the others."""
     steps, _ = ours(64)
     iterator = steps()
     next(iterator)
@@ -163,7 +164,7 @@ def agreement_cpu(count: int = 400) -> dict[str, float]:
 
 
 def run_rank(rank: int, world: int, port: int, kinds: list[str], results: multiprocessing.Queue) -> None:
-    """One process: all kinds one after the other, several times, in step with the others."""
+    """One process: measures all kinds one after the other, several times, together with the others."""
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
     import torch
@@ -196,7 +197,7 @@ def run_rank(rank: int, world: int, port: int, kinds: list[str], results: multip
 
 
 def run_world(world: int, kinds: list[str]) -> dict:
-    """The medians of one number of processes; the slowest rank counts."""
+    """The medians for one number of processes, of the slowest rank in each repeat."""
     import torch.distributed as dist
 
     context = multiprocessing.get_context("spawn")

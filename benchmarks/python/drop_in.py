@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`torch_distinput.DataLoader` in the place of torch's: the same arguments, datasets and consumers.
+"""`torch_distinput.DataLoader` in place of torch's: the same arguments, datasets and consumers.
 
     python benchmarks/python/drop_in.py [--quick] [--json FILE]
 
@@ -31,7 +31,7 @@ from works import rows_128
 
 BATCH = 256
 UDF_SECONDS = 50e-6
-AHEAD = 64 << 20  # bytes that may be read ahead, as many as in a pipeline of ours
+AHEAD = 64 << 20  # bytes that may be read ahead: the default of a pipeline of this library
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Case:
-    """Loaders of one kind of data. A series opens an iterator; a number in its place is timed by itself."""
+    """Loaders of one kind of data. A series is a function that opens an iterator, or a figure measured by itself."""
 
     name: str
     title: str
@@ -52,7 +52,7 @@ class Case:
 
 
 class PythonRows(data.Dataset):
-    """Rows that take a while: arithmetic in Python, as tokenizers and augmentations are."""
+    """Rows that take time to make: arithmetic in Python, as in tokenizers and augmentations."""
 
     def __init__(self, size: int, seconds: float) -> None:
         self.size, self.seconds = size, seconds
@@ -68,7 +68,7 @@ class PythonRows(data.Dataset):
 
 
 class Numbers(data.Dataset):
-    """The trivial dataset as torch's users write it."""
+    """The trivial dataset as users of torch write it."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -81,7 +81,7 @@ class Numbers(data.Dataset):
 
 
 def both(arguments: Callable[[], tuple], **keywords) -> dict[str, Callable[[], Iterator]]:
-    """The same call of torch's class and of ours."""
+    """The same call of torch's class and of this library's."""
     return {
         "torch": lambda: iter(data.DataLoader(*arguments(), **keywords)),
         "torch_distinput": lambda: iter(tdi.DataLoader(*arguments(), **keywords)),
@@ -110,7 +110,7 @@ def memory_map(folder: str) -> Case:
     tensor = torch.from_numpy(np.load(path, mmap_mode="c"))
 
     def bare() -> Iterator:
-        """One thread copies rows in an order that is there into memory that is touched."""
+        """The limit: one thread copies rows in a precomputed order into warm memory."""
         while True:
             order = torch.randperm(rows)
             cost = limit.gather((tensor,), order, 64, 1, 1)
@@ -126,7 +126,7 @@ def getitems() -> Case:
     dataset = BatchedTensors(*rows_128().tensors)
 
     def direct() -> Iterator:
-        """The dataset's function alone, with lists of indices that are there."""
+        """The dataset's function alone, with precomputed lists of indices."""
         order = torch.randperm(len(dataset))
         lists = [indices.tolist() for indices in order[: 2200 * BATCH].split(BATCH)]
         return (dataset.__getitems__(indices) for indices in lists)
@@ -173,7 +173,7 @@ def run_case(case: Case, effort: Effort) -> dict:
     neighbours = machine.Neighbours()
     samples: dict[str, list[float]] = {name: [] for name in case.series}
     for repeat in range(effort.repeats):
-        # There and back again: what comes before A in one repeat comes after it in the next.
+        # The order is reversed in every second repeat: what runs before A in one repeat runs after it in the next.
         for name in list(case.series)[:: 1 if repeat % 2 == 0 else -1]:
             samples[name].append(microseconds(case, name, max(20, case.batches // effort.scale)))
     gc.collect()
@@ -186,7 +186,7 @@ def run_case(case: Case, effort: Effort) -> dict:
 
 
 def times(case: dict, slower: str, faster: str = "torch_distinput") -> float:
-    """The median over the repeats of how often `faster` fits into `slower`."""
+    """The median over the repeats of `slower` / `faster`."""
     pairs = zip(case["series"][slower]["samples_us"], case["series"][faster]["samples_us"], strict=True)
     return statistics.median(slow / fast for slow, fast in pairs)
 
@@ -218,7 +218,7 @@ def first_batches(repeats: int) -> dict[str, float]:
 
 
 def resumes(repeats: int) -> dict[str, float]:
-    """From a state at half of an epoch to the next batch; everything constructed anew."""
+    """From a state at half of an epoch to the next batch, with everything constructed again."""
     rows = rows_128().tensors
     datasets = {"native": TensorDataset(*rows), "Python": Numbers(1_000_000)}
     found = {}
@@ -238,7 +238,7 @@ def resumes(repeats: int) -> dict[str, float]:
 
 
 def goals(cases: dict[str, dict], first: dict[str, float], resume: dict[str, float]) -> list[dict]:
-    """What was wanted and what was measured."""
+    """The goals and the measured values."""
     found = []
 
     def goal(what: str, value: float, *, least: float | None = None, most: float | None = None) -> None:

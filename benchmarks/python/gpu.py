@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The way to a CUDA device, beside bare copies and beside torch's DataLoader with a prefetcher.
+"""The path to a CUDA device, compared with bare copies and with torch's DataLoader plus a prefetcher.
 
     make bench-gpu       # python benchmarks/python/gpu.py --json benchmarks/results/gpu.json
 
@@ -51,7 +51,7 @@ def ours(dataset: tdi.Dataset) -> tdi.DistributedDataset:
 
 
 def prefetched(loader: Iterable) -> Iterator:
-    """What people write by hand: the next batch is copied on a stream of its own."""
+    """A prefetcher as people write it by hand: it copies the next batch on a stream of its own."""
     stream, ahead = torch.cuda.Stream(), None
     for batch in loader:
         with torch.cuda.stream(stream):
@@ -83,7 +83,7 @@ def bandwidth() -> dict:
 
 
 def many_fields() -> dict:
-    """64 fields of 4 kB a batch, beside `pin_memory` and `.to(non_blocking=True)` for each tensor."""
+    """64 fields of 4 kB a batch, compared with `pin_memory` and `.to(non_blocking=True)` for each tensor."""
     batches = 200
     fields = {f"f{i}": torch.randn(16 * batches, 64) for i in range(64)}
 
@@ -108,8 +108,8 @@ def copies_per_batch(run: Callable[[], None], batches: int) -> float:
 
 
 def unpacking() -> dict:
-    """The kernel that makes float32 of bytes, as a share of what a copy on the device moves in the same time, and
-    images a second with it behind the copy, beside floats that cross the bus."""
+    """The kernel from bytes to float32, as a share of the bytes that a copy on the device moves in the same time; and
+    images a second with the kernel after the copy, compared with floats that cross the bus."""
     rows = image_rows(2).view(-1, 224, 224, 3)
     there = rows[:IMAGES].cuda()
     out = torch.empty(IMAGES, 3, 224, 224, device="cuda")
@@ -135,7 +135,7 @@ def unpacking() -> dict:
 
 
 def exposed() -> dict:
-    """Load time that a step of 10 ms does not hide, as a share of the step."""
+    """The load time that a step of 10 ms does not hide, as a share of the step."""
     rows, steps = image_rows(4), 50
     side = torch.randn(2048, 2048, device="cuda")
     cycles = int(1e7 / (seconds(lambda: torch.cuda._sleep(10_000_000)) * 1e9) * 1e7)  # of 10 ms

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Shuffled batches of rows that lie in memory: torch_distinput, torch's DataLoader and the memory limit.
+"""Shuffled batches of rows in memory: torch_distinput, torch's DataLoader and the memory limit.
 
     python benchmarks/python/in_memory_rows.py [--quick] [--work NAME] [--json FILE]
 
@@ -28,7 +28,7 @@ from report import goals, print_goals, print_work
 from works import WORKS, Work
 
 CONSUMER_SECONDS = 1e-3
-# Threads, and warm batches of memory for each of them.
+# Threads, and how many warm batches of memory each has.
 LIMITS = {"limit": (1, 1), "limit 2 threads": (2, 1), "limit 4 buffers": (1, 4)}
 
 
@@ -116,7 +116,7 @@ class Consumed:
 
 
 def consume(batches: Iterator, rounds: int, workers: tuple[int, ...] = ()) -> Consumed:
-    """Works on each batch; the batch is held meanwhile."""
+    """Works on each batch and holds it meanwhile."""
     cpu, start = machine.cpu_seconds(workers), time.perf_counter()
     in_next, asked = 0.0, start
     while (batch := next(batches, None)) is not None:
@@ -153,10 +153,10 @@ def check_exactly_once(work: Work, name: str) -> None:
 
 
 def steady_allocations(work: Work, rounds: int) -> dict[str, int]:
-    """New blocks of batch memory after the warm-up, for a consumer that lets go of each batch."""
+    """New blocks of batch memory after the warm-up, for a consumer that drops each batch."""
     counts = {}
     iterator = ours(work, 1)
-    # A slow consumer finds everything read ahead, a fast one has most batches in the making.
+    # With a slow consumer everything is read ahead; with a fast one most batches are being built.
     consume(islice(iterator, work.warm_up), rounds)
     consume(islice(iterator, work.rows // work.batch // 4), 0)
     for consumer, batches, busy in (("working", 2 * work.warm_up, rounds), ("idle", work.rows, 0)):
@@ -167,10 +167,10 @@ def steady_allocations(work: Work, rounds: int) -> dict[str, int]:
 
 
 def measure_shuffle(repeats: int) -> dict[str, float]:
-    """A full shuffle of 10^9 rows: time to its first batch, and the most it adds to the resident memory."""
+    """A full shuffle of 10^9 rows: time to its first batch, and the peak that it adds to the resident memory."""
     milliseconds, grown = [], []
     for repeat in range(repeats + 1):
-        rows = 10**9 if repeat else 10**6  # the first turn starts threads and fills pools
+        rows = 10**9 if repeat else 10**6  # the first repeat starts threads and fills pools
         gc.collect()
         before = machine.reset_peak_memory()
         start = time.perf_counter()
@@ -193,14 +193,14 @@ def run_work(work: Work, effort: Effort, rounds: int, check_all: bool) -> dict:
     passes = {name: plan_passes(work, name, effort.seconds) for name in names}
     series = {name: Series() for name in names}
     for repeat in range(effort.repeats):
-        # There and back again: what comes before A in one repeat comes after it in the next.
+        # The order is reversed in every second repeat: what runs before A in one repeat runs after it in the next.
         step = 1 if repeat % 2 == 0 else -1
         for name in names[::step]:
             measure_idle(work, name, 1000 * repeat, *passes[name], series[name])
         for name in list(LOADERS)[::step]:
             measure_working(work, name, 1000 * repeat, effort.working_batches, rounds, series[name])
     allocations = steady_allocations(work, rounds)
-    gc.collect()  # ends the last workers, whose CPU time counts from then on
+    gc.collect()  # ends the last workers, so that their CPU time is counted
     return {
         "name": work.name,
         "title": work.title,

@@ -15,7 +15,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "cpp" / "limit.cpp"
 
 
 class Cost(ctypes.Structure):
-    """Seconds on the clock, and of CPU time."""
+    """Seconds of wall time and of CPU time."""
 
     _fields_ = [("wall", ctypes.c_double), ("cpu", ctypes.c_double)]
 
@@ -47,7 +47,7 @@ def gather(
 
 
 def rounds_for(seconds: float) -> int:
-    """How many rounds of `work` take `seconds` on this machine when it is quiet."""
+    """How many rounds of `work` take `seconds` on this machine when it is idle."""
     rounds, best = 1_000_000, float("inf")
     for _ in range(20):
         start = time.perf_counter()

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The loaders that are compared. Each opens one shuffled epoch of a work as an iterator of batches."""
+"""The loaders under comparison. Each opens one shuffled epoch of a work as an iterator of batches."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,7 +13,7 @@ Opener = Callable[[Work, int], Iterator]
 
 
 class BatchedTensors(Dataset):
-    """The best that torch can do: a dataset that looks up a whole batch at once."""
+    """The fastest form of torch's loader: a dataset that looks up a whole batch at once."""
 
     def __init__(self, *tensors: torch.Tensor) -> None:
         self.tensors = tensors

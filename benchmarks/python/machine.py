@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What a benchmark ran on, and how much of the machine it and others used. Linux only."""
+"""The machine that a benchmark ran on, and how much of it the benchmark and others used. Linux only."""
 
 import os
 import platform
@@ -21,7 +21,7 @@ def describe(packages: tuple[str, ...]) -> dict:
     model = {key.strip(): value.strip() for key, value in cpuinfo.items()}.get("model name", platform.machine())
     pages = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
     words = [os.path.relpath(word) if os.path.isabs(word) else word for word in sys.argv]
-    if "--tensorflow" in words:  # a file of this machine
+    if "--tensorflow" in words:  # the path of an interpreter on this machine
         words[words.index("--tensorflow") + 1] = "PYTHON"
     return {
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -45,7 +45,7 @@ def cpu_seconds(workers: tuple[int, ...] = ()) -> float:
 
 
 def process_seconds(pid: int) -> float:
-    """CPU time of process `pid`; 0 when it has ended, which it may do while it is looked at."""
+    """CPU time of process `pid`; 0 when it has ended, which may happen during this call."""
     try:
         threads = list(Path(f"/proc/{pid}/task").iterdir())
         return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
@@ -54,7 +54,7 @@ def process_seconds(pid: int) -> float:
 
 
 class Neighbours:
-    """How many cores others used, on average, since this was made; counted when all workers have ended."""
+    """How many cores other programs used, on average, since this object was made. Ask after all workers have ended."""
 
     def __init__(self) -> None:
         self.start = (time.perf_counter(), self.busy(), cpu_seconds())
@@ -71,12 +71,12 @@ class Neighbours:
 
 
 def reset_peak_memory() -> int:
-    """Resident bytes now; `peak_memory` counts from here."""
+    """Resets the peak; returns the bytes resident now."""
     Path("/proc/self/clear_refs").write_text("5")
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
 
 
 def peak_memory() -> int:
-    """The most bytes that were resident since `reset_peak_memory`."""
+    """The peak of resident bytes since `reset_peak_memory`."""
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024

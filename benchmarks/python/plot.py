@@ -18,7 +18,7 @@ def text(x: float, y: float, words: str, style: str = "") -> str:
 
 
 def loaders_of(work: dict) -> dict[str, dict]:
-    """The series that start up; the limits do not."""
+    """The series of loaders, which have a start-up time; limits have none."""
     return {name: one for name, one in work["series"].items() if "first_batch_ms" in one}
 
 

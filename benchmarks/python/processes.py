@@ -1,9 +1,10 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What a loader costs in jobs of several processes: its start, its steps, and going on in mid-epoch.
+"""What a loader costs in jobs of several processes: its start, its steps, and resuming in mid-epoch.
 
     python benchmarks/python/processes.py --json benchmarks/results/processes.json
 
-For each size of job this starts that many processes of itself. Where `accelerate` can be imported, its dispatcher runs too.
+For each size of job this program starts that many processes of itself. Where `accelerate` can be imported, its
+dispatcher runs too.
 """
 
 import argparse
@@ -31,13 +32,13 @@ BATCH = 256  # rows of each process
 MANY_ROWS = 10**8
 REPEATS = 12
 WARM_UP, STEPS = 40, 1500
-FEWER_STEPS = {"accelerate dispatcher": 150}  # of some milliseconds each
+FEWER_STEPS = {"accelerate dispatcher": 150}  # because each takes some milliseconds
 
 Opener = Callable[[], Iterator]
 
 
 def openers(rows: torch.Tensor) -> dict[str, Opener]:
-    """How each series opens a shuffled epoch of `rows`, of which this process gets BATCH a step."""
+    """For each series a function that opens a shuffled epoch of `rows`; this process gets BATCH rows a step."""
 
     def together() -> Iterator:
         strategy = tdi.MultiWorkerMirroredStrategy()
@@ -68,7 +69,7 @@ def openers(rows: torch.Tensor) -> dict[str, Opener]:
 
 
 def time_start(opener: Opener) -> float:
-    """Seconds from nothing to the first batch."""
+    """Seconds from the construction of everything to the first batch."""
     dist.barrier()
     start = time.perf_counter()
     next(opener())
@@ -76,8 +77,8 @@ def time_start(opener: Opener) -> float:
 
 
 def time_steps(opener: Opener, steps: int) -> dict[str, float]:
-    """Microseconds a step in mid-epoch: on the clock, of this process's CPU time on all its threads (on which oneTBB's
-    look for work for a while after each burst), and of the calling thread's."""
+    """Microseconds a step in mid-epoch: of wall time, of CPU time on all threads of this process (those of oneTBB look
+    for work for a while after each burst), and of CPU time of the calling thread."""
     batches = opener()
     for _ in range(WARM_UP):
         next(batches)
@@ -114,8 +115,8 @@ def time_resume(strategy: tdi.Strategy, processes: int) -> dict[str, float]:
 
 
 def run_rank() -> None:
-    """One process of a job. Series run there and back, again and again, so that what else the machine does hits them
-    alike, and so does what the one before left in its caches."""
+    """One process of a job. The order of the series is reversed in every second repeat, so that other work on the
+    machine, and the caches after the series before, affect all of them alike."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     torch.manual_seed(0)
@@ -137,7 +138,7 @@ def run_rank() -> None:
 
 
 def run_job(size: int) -> list[dict]:
-    """What each process of a job measured."""
+    """The measurements of each process of a job."""
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
         port = probe.getsockname()[1]
@@ -158,7 +159,7 @@ def run_job(size: int) -> list[dict]:
 
 
 def summarise(everyone: list[dict]) -> dict:
-    """A start is that of the slowest process, a step costs the mean over processes; then medians over the repeats."""
+    """Medians over the repeats: for a start, of the slowest process; for a step, of the mean over the processes."""
     found: dict = {"series": {}}
     for name in (name for name in everyone[0] if name != "resume"):
         runs = [one[name] for one in everyone]

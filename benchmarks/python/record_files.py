@@ -3,9 +3,9 @@
 
     python benchmarks/python/record_files.py --tensorflow PYTHON --json benchmarks/results/record_files.json
 
-PYTHON is an interpreter that can import tensorflow; both libraries would not live well in one process. All sides read the
-same kinds of files, 256 MiB each, in processes of their own, in turn and then again in the opposite order. The limit and
-the C++ face are measured by `bench_files` (build with -DTDI_BUILD_BENCHMARKS=ON).
+PYTHON is an interpreter that can import tensorflow; the two libraries disturb each other in one process. All sides read
+the same kinds of files, 256 MiB each, in processes of their own, in turn and then again in the opposite order.
+`bench_files` (build with -DTDI_BUILD_BENCHMARKS=ON) measures the limit and the C++ API.
 """
 
 import argparse
@@ -82,7 +82,7 @@ def tf_data(folder: Path) -> dict[str, Callable[[], Iterator]]:
 
 
 def by_hand(folder: Path) -> dict[str, Callable[[], Iterator]]:
-    """Batches as lists of bytes from a loop in Python that checks no checksums, which favours it."""
+    """Batches as lists of bytes from a loop in Python. It checks no checksums, which favours it."""
 
     def tf_records(path: Path, batch: int) -> Iterator[list[bytes]]:
         rows = []
@@ -119,7 +119,7 @@ SIDES = {"torch_distinput Python": ours, "tf.data": tf_data, "Python reader": by
 
 
 def measure(works: dict[str, Callable[[], Iterator]]) -> dict[str, float]:
-    """Gigabytes of records a second: the median of three passes after a warm-up."""
+    """Gigabytes of records a second: the median of three passes, after a warm-up."""
     found = {}
     for name, make in works.items():
         times = []
@@ -140,7 +140,7 @@ def run_side(python: str, side: str, folder: Path) -> dict[str, float]:
 
 
 def run_cpp(folder: Path) -> dict[str, dict[str, float]]:
-    """The limit and the C++ face, in one process, which writes the files if they are not there yet."""
+    """The limit and the C++ API, in one process, which writes the files if they do not exist yet."""
     names = [name for works in IN_CPP.values() for name in works.values()]
     command = [BENCH_FILES, f"--benchmark_filter=^({'|'.join(names)})/real_time$", "--benchmark_format=json"]
     result = subprocess.run(
@@ -159,7 +159,7 @@ def run_cpp(folder: Path) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    """Runs all sides there and back, and prints medians and shares of the limit."""
+    """Runs all sides in turn and in the opposite order, and prints medians and shares of the limit."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)

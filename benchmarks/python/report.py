@@ -18,7 +18,7 @@ COLUMNS = (
 
 
 def goals(works: list[dict], shuffle: dict[str, float]) -> list[dict]:
-    """What was wanted and what was measured."""
+    """The goals and the measured values."""
     found = []
 
     def goal(what: str, value: float, *, least: float | None = None, most: float | None = None) -> None:

@@ -1,11 +1,11 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What an element costs in ops of the sequential path, beside tf.data.
+"""What an element costs in ops of the sequential path, compared with tf.data.
 
     python benchmarks/python/stream_ops.py --tensorflow PYTHON --json benchmarks/results/stream_ops.json
 
-PYTHON is an interpreter that can import tensorflow; both libraries would not live well in one process. Each side runs in
-a process of its own, in the order A-B-A-B-A, with one thread where that can be asked for. Elements are delivered in
-batches, so that what a Python loop costs does not hide what an op costs.
+PYTHON is an interpreter that can import tensorflow; the two libraries disturb each other in one process. Each side runs
+in a process of its own, in the order A-B-A-B-A, with one thread where an option allows it. Elements are delivered in
+batches, so that the cost of a Python loop does not hide that of an op.
 """
 
 import argparse
@@ -23,7 +23,7 @@ LENGTHS = 8
 
 
 def ours() -> dict[str, Callable[[], Iterable]]:
-    """The works, as torch_distinput runs them."""
+    """The works in torch_distinput."""
     import torch
 
     import torch_distinput as tdi
@@ -64,7 +64,7 @@ def theirs() -> dict[str, Callable[[], Iterable]]:
 
 
 def measure(works: dict[str, Callable[[], Iterable]]) -> dict[str, float]:
-    """Microseconds an input element, the best of three runs after a warm-up."""
+    """Microseconds an input element: the best of three runs, after a warm-up."""
     found = {}
     for name, make in works.items():
         times = []

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Rows in memory whose contents tell their number, so that every batch can be checked."""
+"""Rows in memory whose contents give their number, so that every batch can be checked."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Leaves = tuple[torch.Tensor, ...]
 
 @dataclass(frozen=True)
 class Work:
-    """Rows and their batch size. `ids` reads the row numbers back out of a batch and checks its contents."""
+    """Rows and their batch size. `ids` reads the row numbers from a batch and checks its contents."""
 
     name: str
     title: str
@@ -35,7 +35,7 @@ def same(first: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
 
 
 def float_rows(rows: int, floats: int) -> torch.Tensor:
-    """The first and the last number of a row are its own number, exact in float32 up to 2^24 rows."""
+    """Rows whose first and last entries are the row's number, which float32 holds exactly up to 2^24 rows."""
     table = torch.full((rows, floats), 0.5)
     table[:, 0] = table[:, -1] = torch.arange(rows)
     return table

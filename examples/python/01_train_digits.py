@@ -2,8 +2,8 @@
 """Trains a digit classifier on three replicas that share one model, and stops and resumes in mid-epoch.
 
 The replicas are three threads on the CPU here; with MirroredStrategy(["cuda:0", "cuda:1", ...]) they would be GPUs.
-Watch three things: the loss is the mean over the global batch although its last batch is ragged, the resumed epoch
-sees every row once, and the evaluation counts every test row once.
+Watch three things: the loss is the mean over the global batch although the last batch is short, the resumed epoch sees
+every row once, and the evaluation counts every test row once.
 """
 
 import itertools
@@ -60,7 +60,7 @@ def train(strategy, model, optimizer, iterator, progress, steps: int | None = No
 
 
 def evaluate(strategy, model, rows: dict) -> tuple[int, int]:
-    """Right answers and rows counted, over the whole test set."""
+    """The number of right answers and of rows, over the whole test set."""
 
     def replica_counts(part):
         right = model(part["image"]).argmax(1) == part["label"]
@@ -91,7 +91,7 @@ def main() -> None:
         seen = []
         if epoch == INTERRUPTED_EPOCH:
             seen = train(strategy, model, optimizer, iterator, progress, steps=len(loader) // 2)
-            state = iterator.state_dict()  # plain data: torch.save it beside the model
+            state = iterator.state_dict()  # plain data: save it with the model by torch.save
             iterator.close()
             iterator = iter(loader)
             iterator.load_state_dict(state)

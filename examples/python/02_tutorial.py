@@ -2,7 +2,7 @@
 """The programs of TensorFlow's tutorial "Distributed Input", for one process, with this library's names.
 
 Each function below is one section of the tutorial. Where it had four GPUs, this one has four replicas on the CPU. Watch
-who gets which rows, above all in the last, short batch of each part.
+which replica gets which rows, above all in the last, short batch of each section.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ def heading(text: str) -> None:
 
 
 def show(strategy: tdi.Strategy, value) -> None:
-    """One line: what each replica has."""
+    """Prints one line with the value of each replica."""
     print(*[part.tolist() for part in strategy.local_results(value)], sep=" | ")
 
 
@@ -65,7 +65,7 @@ def distribute_from_a_function(strategy: tdi.Strategy) -> None:
         dataset = dataset.shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
         return dataset.batch(batch_size).prefetch(2)
 
-    # As in the tutorial the rows are batched twice: 4 batches of 16 are one element, so one replica gets all of them.
+    # As in the tutorial, rows are batched twice: 4 batches of 16 are one element, so one replica gets all of them.
     for features, _ in strategy.distribute_datasets_from_function(dataset_fn):
         print([tuple(part.shape) for part in features.values])
 
@@ -140,7 +140,7 @@ def order_predictions(strategy: tdi.Strategy) -> None:
     def predict(index, inputs):
         return index, 2 * inputs
 
-    # The tutorial's way: an index goes along with each row.
+    # The tutorial's way: an index travels with each row.
     result = {}
     for index, inputs in strategy.distribute_dataset(dataset):
         output_index, outputs = strategy.run(predict, args=(index, inputs))

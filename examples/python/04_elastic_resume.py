@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Training that survives the death of a process in mid-epoch, on as many processes as are left:
+"""Training that survives the death of a process in mid-epoch and continues on the processes that are left:
 
     export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
     torchrun --nproc-per-node=3 --max-restarts=3 examples/python/04_elastic_resume.py --folder run --crash-at 9
@@ -11,7 +11,7 @@ or on one to two machines that see the folder, with on each of them
 
 Every few steps rank 0 saves the model, the optimizer and the position of the data together. When a process dies,
 torchrun starts the group again, and all processes load what was saved. The rows that the saved model has seen are
-saved with it, so the end can tell: every row of the epoch exactly once, whatever happened on the way.
+saved with it, so that the program can check at the end that it saw every row of the epoch exactly once.
 
 Without the variable, torch 2.13 gives the processes of each start the same store, in which they find the addresses of
 those that died: about every fourth restart then hangs or fails in `init_process_group`.
@@ -33,7 +33,7 @@ SAVE_EVERY = 4
 
 
 def save(path: Path, content: dict) -> None:
-    """Replaces the file as a whole: a process that dies here leaves the one before."""
+    """Replaces the file as a whole: if the process dies here, the old file remains."""
     part = path.with_suffix(".part")
     torch.save(content, part)
     part.replace(path)
@@ -83,7 +83,7 @@ def main(folder: Path, crash_at: int) -> None:
 
 
 def seen_crash(folder: Path) -> bool:
-    """Whether the process has died before; it dies only once."""
+    """Whether the process has died before; it must die only once."""
     mark = folder / "crashed"
     crashed = mark.exists()
     mark.touch()
