@@ -292,7 +292,7 @@ class DataLoader(data.DataLoader[_Item]):
         3
         """
         if not self.distributed:
-            raise ValueError("global_valid: is for `distributed=True`.")
+            raise ValueError("global_valid: the loader must have `distributed=True`.")
         step, k = count("global_valid", "step", step), count("global_valid", "k", k, least=1)
         return self._distributed_feed().global_valid(self, step, k)
 

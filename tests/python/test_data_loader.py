@@ -70,9 +70,9 @@ def test_what_is_fixed_cannot_be_set_later(name):
 @pytest.mark.parametrize(
     ("dataset", "path", "why"),
     [
-        (pairs(), "native", "rows of a TensorDataset are copied when they are asked for"),
-        (torch.arange(3), "native", "because they can be written to unseen; `num_workers` or `prefetch_bytes` allows"),
-        (np.arange(3), "native", "when they are asked for, because they can be written to unseen"),
+        (pairs(), "native", "rows of a TensorDataset are copied at the time of the request"),
+        (torch.arange(3), "native", "because a write to them leaves no trace; with `num_workers` or `prefetch_bytes`"),
+        (np.arange(3), "native", "at the time of the request, because a write to them leaves no trace"),
         (Subset(pairs(), [1, 2]), "native", "rows of a Subset"),
         (ConcatDataset([pairs(), pairs()]), "native", "rows of a ConcatDataset"),
         (StackDataset(a=pairs(), b=torch.arange(10)), "native", "rows of a StackDataset"),

@@ -344,9 +344,9 @@ def test_a_rank_that_breaks_is_named():
         ({"distributed": True, "in_order": False}, "different orders"),
         ({"distributed": True, "batch_size": None}, "needs `batch_size`"),
         ({"distributed": True, "tail": "cut"}, "`tail` must be one of"),
-        ({"global_batch_size": 8}, "`global_batch_size` is for `distributed=True`"),
-        ({"tail": "drop"}, "`tail` is for `distributed=True`"),
-        ({"with_info": True}, "`with_info` is for `distributed=True`"),
+        ({"global_batch_size": 8}, "`global_batch_size` needs `distributed=True`, but is 8"),
+        ({"tail": "drop"}, "`tail` needs `distributed=True`, but is 'drop'"),
+        ({"with_info": True}, "`with_info` needs `distributed=True`"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused(arguments, text):

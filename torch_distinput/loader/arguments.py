@@ -57,7 +57,9 @@ def check_arguments(loader: DataLoader) -> None:
         return
     for name, default in _DEFAULTS.items():
         if getattr(loader, name) != default:
-            raise ValueError(f"DataLoader: `{name}` is for `distributed=True`.")
+            raise ValueError(
+                f"DataLoader: `{name}` needs `distributed=True`, but is {getattr(loader, name)!r} without it."
+            )
 
 
 def _check_distributed(loader: DataLoader) -> None:

@@ -92,9 +92,9 @@ def _pipeline_plan(loader: DataLoader, strategy: Any) -> Plan:
 
 def _rows_plan(loader: DataLoader, strategy: Any) -> Plan:
     if not is_stock_collate(loader.collate_fn):
-        raise NotNative("`collate_fn` is not torch's default, or types were added to that")
+        raise NotNative("`collate_fn` is not torch's default, or types were added to it")
     if loader.timeout or loader.worker_init_fn is not None or loader.multiprocessing_context is not None:
-        raise NotNative("there are options of worker processes")
+        raise NotNative("`timeout`, `worker_init_fn` or `multiprocessing_context` needs worker processes")
     source = source_of(loader.dataset)
     rows = source.native.shuffle(None, loader.seed, True) if loader._shuffle else source.native
     options = row_options(source, options_of(loader), reads_ahead(loader))
@@ -122,7 +122,7 @@ def _stream_plan(loader: DataLoader) -> Plan:
         inner = loader._plain(
             batch_size=loader.batch_size, drop_last=loader.drop_last, sampler=loader._user_sampler
         )
-    return Plan("stream", "each rank reads a stream of its own, and the end is agreed on", None, None, inner)
+    return Plan("stream", "each rank reads a stream of its own, and the ranks agree on the end", None, None, inner)
 
 
 ITERATORS = {"native": Steps, "indices": IndexSteps, "stream": StreamSteps}

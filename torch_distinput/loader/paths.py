@@ -58,11 +58,11 @@ def _check_options(loader: DataLoader) -> None:
 
 def _rows_path(loader: DataLoader) -> LoaderPath:
     if loader._dataset_kind != _DatasetKind.Map:
-        raise NotNative("the dataset is an iterable one of Python's")
+        raise NotNative("the dataset is a Python IterableDataset")
     if not loader._auto_collation:
         raise NotNative("samples are not batched")
     if not is_stock_collate(loader.collate_fn):
-        raise NotNative("`collate_fn` is not torch's default, or types were added to that")
+        raise NotNative("`collate_fn` is not torch's default, or types were added to it")
     source = source_of(loader.dataset)
     order = stock_order(loader.batch_sampler)
     rows = f"rows of a {type(loader.dataset).__name__} are copied"
@@ -72,8 +72,8 @@ def _rows_path(loader: DataLoader) -> LoaderPath:
         why = f"{rows} ahead by threads"
     else:
         why = (
-            f"{rows} when they are asked for, because they can be written to unseen; "
-            "`num_workers` or `prefetch_bytes` allows to copy them ahead"
+            f"{rows} at the time of the request, because a write to them leaves no trace; "
+            "with `num_workers` or `prefetch_bytes` threads copy them ahead"
         )
     return LoaderPath("native", why, lambda: RowsIter(loader, source, order))
 
@@ -85,9 +85,9 @@ def _pipeline_path(loader: DataLoader) -> LoaderPath:
     spec = pipeline.element_spec
     if loader._auto_collation:
         if not is_stock_collate(loader.collate_fn):
-            raise NotNative("`collate_fn` is not torch's default, or types were added to that")
+            raise NotNative("`collate_fn` is not torch's default, or types were added to it")
         if spec is None or not can_collate(spec):
-            raise NotNative(f"torch's default collate_fn may treat {spec} otherwise")
+            raise NotNative(f"torch's default collate_fn may return something else for {spec}")
         pipeline, convert = pipeline.batch(loader.batch_size, loader.drop_last), collated(spec)
     else:
         if not is_stock_convert(loader.collate_fn):
