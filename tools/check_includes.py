@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Checks who includes whom in csrc/: `tools/check_includes.py [root of the source tree]`.
+"""Checks which files of csrc/ include which: `tools/check_includes.py [root of the source tree]`.
 
 Three rules, each violation printed as `file:line: include: rule`; the script fails if there is one:
 a room includes only the rooms of its line in ROOMS; a library is seen only by the rooms of its line in LIBRARIES;

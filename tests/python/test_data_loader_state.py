@@ -273,7 +273,7 @@ def test_an_empty_state_starts_afresh():
 
 
 @pytest.mark.parametrize("state", [{"_num_yielded": 3}, 3, {"torch_distinput.DataLoader": 4}])
-def test_foreign_states_are_refused(state):
+def test_states_of_other_classes_are_refused(state):
     with pytest.raises(ValueError, match="not a state of torch_distinput.DataLoader"):
         LOADERS["native"]().load_state_dict(state)
 

@@ -91,7 +91,7 @@ def test_what_no_state_can_hold_is_named(entry, error, word):
 
 
 @pytest.mark.parametrize("state", [{}, [], None, "text", {"epoch": 1}])
-def test_a_foreign_state_is_refused(state):
+def test_a_state_of_another_class_is_refused(state):
     with pytest.raises(ValueError, match="state"):
         iter(pipeline()).load_state_dict(state)
 

@@ -404,7 +404,7 @@ def test_the_state_of_another_pipeline():
 
 
 @pytest.mark.parametrize("state", [{}, {"epoch": 1}, [], None, 3, "text", {"position": object()}])
-def test_a_foreign_state(state):
+def test_a_state_of_another_class(state):
     for iterator in (iter(RANGE), iter(two().distribute_dataset(RANGE.batch(2)))):
         with pytest.raises((TypeError, ValueError), match="state|saved position"):
             iterator.load_state_dict(state)

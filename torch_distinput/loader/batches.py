@@ -99,7 +99,7 @@ class DeviceMover:
         self._copies = _C.DeviceCopies(str(device))
 
     def __call__(self, batch: Any) -> Any:
-        """`batch` with all values that have a method `to` on the device; plain tensors share as few copies as possible."""
+        """`batch` on the device: all values with a method `to`; plain tensors share as few copies as possible."""
         plain: list[torch.Tensor] = []
         self._collect(batch, plain)
         return self._moved(batch, iter(self._copies.bring(plain)) if plain else iter(()))
