@@ -18,7 +18,7 @@
 namespace torch_distinput::ops {
 namespace {
 
-constexpr std::int64_t kEndless = -1;
+constexpr std::int64_t kUnlimited = -1;
 /// The number of rounds whose plans are kept. Read-ahead spans few rounds; a shuffle after `repeat` spans
 /// many.
 constexpr std::size_t kRoundsKept = 8;
@@ -116,7 +116,7 @@ class RepeatIterator final : public Iterator {
         return element;
       }
       // An endless repeat ends after an empty round, as in tf.data.
-      if (empty_ && count_ == kEndless) return std::nullopt;
+      if (empty_ && count_ == kUnlimited) return std::nullopt;
       input_.reset();
       empty_ = true;
       ++round_;
@@ -134,7 +134,7 @@ class RepeatIterator final : public Iterator {
 
   void load(const State& state) override {
     const StateReader saved(state, "repeat");
-    round_ = saved.count("round", count_ == kEndless ? kMaxCounted : count_);
+    round_ = saved.count("round", count_ == kUnlimited ? kMaxCounted : count_);
     empty_ = saved.flag("empty");
     input_.reset();
     const State& input = saved.at("input");
@@ -164,7 +164,7 @@ class RepeatNode final : public UnaryNode {
 
   std::string_view name() const override { return "repeat"; }
   std::string describe() const override {
-    return "repeat(count=" + (count_ == kEndless ? "None" : std::to_string(count_)) + ")";
+    return "repeat(count=" + (count_ == kUnlimited ? "None" : std::to_string(count_)) + ")";
   }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return repeat(std::move(inputs.at(0)), count_);
@@ -173,7 +173,7 @@ class RepeatNode final : public UnaryNode {
   std::int64_t cardinality() const override {
     const std::int64_t round = input().cardinality();
     if (count_ == 0 || round == 0) return 0;
-    if (count_ == kEndless) return kInfiniteCardinality;
+    if (count_ == kUnlimited) return kInfiniteCardinality;
     std::int64_t all = 0;
     if (round > 0 && __builtin_mul_overflow(round, count_, &all)) return kInfiniteCardinality;
     return round < 0 ? round : all;
@@ -195,7 +195,7 @@ class RepeatNode final : public UnaryNode {
   std::int64_t size_of_rounds(std::int64_t round) const {
     if (count_ == 0 || round == 0) return 0;
     std::int64_t all = 0;
-    const bool endless = count_ == kEndless || __builtin_mul_overflow(round, count_, &all);
+    const bool endless = count_ == kUnlimited || __builtin_mul_overflow(round, count_, &all);
     return endless ? kEndless : all;
   }
 
@@ -205,8 +205,8 @@ class RepeatNode final : public UnaryNode {
 }  // namespace
 
 NodePtr repeat(NodePtr input, std::optional<std::int64_t> count) {
-  const std::int64_t rounds = count.value_or(kEndless);
-  TORCH_CHECK_VALUE(rounds >= 0 || rounds == kEndless,
+  const std::int64_t rounds = count.value_or(kUnlimited);
+  TORCH_CHECK_VALUE(rounds >= 0 || rounds == kUnlimited,
                     "repeat: `count` must be at least 0, or None or -1 to repeat without end, but is ",
                     rounds, ".");
   return std::make_shared<RepeatNode>(std::move(input), rounds);
