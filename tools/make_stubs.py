@@ -23,13 +23,14 @@ import collections.abc
 import enum
 import typing
 
-import torch
+import torch\
 '''
 INDENT = "    "
 
 
 def short(text: str) -> str:
-    """A signature with the types named as inside the stub."""
+    """A signature with the types named as inside the stub; a value returned as some object has any type."""
+    text = re.sub(r"-> object$", "-> typing.Any", text)
     text = re.sub(r"\btorch_distinput\._C\.(testing\.)?", "", text)
     text = text.replace("torch_distinput.", "")
     text = re.sub(r"<(InputReplicationMode|AutoShardPolicy)\.(\w+): [^>]*>", r"\1.\2", text)
@@ -54,12 +55,14 @@ def function(name: str, doc: str, indent: str, static: bool = False) -> list[str
     signature, _, text = doc.partition("\n")
     signature = short(signature.replace(f"{name}(", "(", 1)).replace("self: object", "self")
     signature = re.sub(r"^\(self: [\w.\[\]]+", "(self", signature)
+    if name == "__eq__":  # pybind11 answers NotImplemented for an object of another type
+        signature = re.sub(r"other: [\w.]+", "other: object", signature)
     return [*([f"{indent}@staticmethod"] if static else []), *definition(f"def {name}{signature}:", text, indent)]
 
 
 def prop(name: str, value: property, indent: str) -> list[str]:
     returns = re.search(r"-> (.+)$", (value.fget.__doc__ or "").partition("\n")[0])
-    kind = short(returns[1]) if returns else "typing.Any"
+    kind = short(returns[0]).removeprefix("-> ") if returns else "typing.Any"
     lines = [f"{indent}@property", *definition(f"def {name}(self) -> {kind}:", value.__doc__, indent)]
     if value.fset is not None:
         lines += [f"{indent}@{name}.setter", f"{indent}def {name}(self, value: {kind}) -> None: ..."]

@@ -26,7 +26,7 @@ class ReduceOp(enum.Enum):
     @classmethod
     def of(cls, op: "ReduceOp | str") -> "ReduceOp":
         """The member that `op` is or names; raises ValueError for anything else."""
-        if isinstance(op, cls):
+        if isinstance(op, ReduceOp):
             return op
         try:
             return cls[op.upper()]
@@ -75,7 +75,7 @@ def check_tensors(values: Sequence[Any], call: str) -> None:
 def _axes(axis: Axis) -> list[int] | None:
     if axis is None:
         return None
-    axes = list(axis) if isinstance(axis, (list, tuple)) else [axis]
+    axes: list[Any] = list(axis) if isinstance(axis, (list, tuple)) else [axis]
     if not all(isinstance(one, int) and not isinstance(one, bool) for one in axes):
         raise TypeError(f"reduce: `axis` must be an integer, or a tuple or list of integers, but is {axis!r}.")
     return axes

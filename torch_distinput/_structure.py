@@ -43,7 +43,7 @@ def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
     return function(value) if parts is None else rebuild(value, [map_leaves(function, part) for part in parts])
 
 
-def _rebuild_mapping(value: Mapping, items: dict) -> Mapping:
+def _rebuild_mapping(value: Any, items: dict) -> Any:
     if not isinstance(value, MutableMapping):
         return type(value)(items)
     result = copy.copy(value)

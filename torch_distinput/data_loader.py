@@ -16,8 +16,9 @@ from torch_distinput._arguments import count, optional_integer
 from torch_distinput.dataset import Dataset
 from torch_distinput.loader.arguments import check_arguments
 from torch_distinput.loader.distributed_feed import DistributedFeed
-from torch_distinput.loader.paths import LoaderPath, choose_path
+from torch_distinput.loader.iterators import LoaderIter
 from torch_distinput.loader.memory import Memory
+from torch_distinput.loader.paths import LoaderPath, choose_path
 from torch_distinput.loader.position import stateful_sampler
 from torch_distinput.loader.sampler import ExactSampler, group_size_and_rank
 from torch_distinput.loader.state_check import STATE, VERSION, check, state_of
@@ -71,6 +72,11 @@ class DataLoader(data.DataLoader[_Item]):
     [tensor([0, 1]), tensor([2, 3]), tensor([4])]
     """
 
+    dataset: Any  # torch's, this library's, or what the user made
+    sampler: Any
+    batch_sampler: Any
+    _iterator: LoaderIter | None
+
     def __init__(
         self,
         dataset: Any,
@@ -102,7 +108,7 @@ class DataLoader(data.DataLoader[_Item]):
         peer_timeout: float = 300.0,
     ):
         if isinstance(sampler, ExactSampler):  # a framework makes a new loader from the attributes of this one
-            sampler, shuffle = None, sampler.shuffle
+            shuffle, sampler = sampler.shuffle, None
         self.distributed = distributed
         self.global_batch_size = global_batch_size
         self.device = device
@@ -154,6 +160,7 @@ class DataLoader(data.DataLoader[_Item]):
         """Rows of a step over all ranks."""
         if self.global_batch_size is not None:
             return self.global_batch_size
+        assert self.batch_size is not None, "check_arguments has seen to it"
         return self.batch_size * self._distributed_feed().strategy(self).num_replicas_in_sync
 
     def _show_sampler(self) -> None:
@@ -161,6 +168,7 @@ class DataLoader(data.DataLoader[_Item]):
         if self._dataset_kind != _DatasetKind.Map or self._own_sampler:
             return
         world, rank = group_size_and_rank(self.distributed)
+        assert self.batch_size is not None, "check_arguments has seen to it"
         batch = self.global_batch_size or self.batch_size * world
         sampler = ExactSampler(self.dataset, world, rank, batch, self._shuffle, self.seed, self._memory)
         share = -(-batch // world)
@@ -223,7 +231,7 @@ class DataLoader(data.DataLoader[_Item]):
         elif self._memory.pending is not None:  # it may have taken indices, which the sampler cannot take back
             self._memory.pending._start.epoch = self._memory.epoch = epoch
         self._memory.pinned = None if self._memory.pending is not None else epoch
-        samplers = (self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None))
+        samplers: tuple[Any, ...] = (self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None))
         for part in {id(part): part for part in (*samplers, self.dataset)}.values():
             if callable(getattr(part, "set_epoch", None)):
                 part.set_epoch(epoch)
@@ -247,6 +255,7 @@ class DataLoader(data.DataLoader[_Item]):
         if state is None:
             self._memory.pending = iter(self)
             state = self._memory.state()
+            assert state is not None, "there is an iterator now"
         return {STATE: {"version": VERSION} | state}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
 
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
@@ -668,7 +668,7 @@ def _native(op: str, name: str, value: Any) -> _C.Dataset:
     return instance(op, name, value, Dataset)._native
 
 
-def _has_entries(value: Any) -> bool:
+def _has_entries(value: Any) -> TypeGuard[Iterable[Any]]:
     """Whether `value` can be iterated. An array without dims has `__iter__`, but no entries."""
     return hasattr(value, "__iter__") and getattr(value, "ndim", 1) > 0
 

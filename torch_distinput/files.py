@@ -79,12 +79,12 @@ class FixedLengthRecordDataset(Dataset):
         index: bool | str = "auto",
     ):
         name = "FixedLengthRecordDataset"
-        sizes = {"record_bytes": record_bytes, "header_bytes": header_bytes, "footer_bytes": footer_bytes}
-        sizes = {field: integer(name, field, size) for field, size in sizes.items()}
-        compression, index = _options(compression_type, index, name)
-        super().__init__(
-            _C.fixed_records(_files(files, name), **sizes, compression_type=compression, index=index)
+        sizes = (
+            integer(name, "record_bytes", record_bytes),
+            integer(name, "header_bytes", header_bytes),
+            integer(name, "footer_bytes", footer_bytes),
         )
+        super().__init__(_C.fixed_records(_files(files, name), *sizes, *_options(compression_type, index, name)))
 
 
 def _files(files: Any, name: str) -> Any:
@@ -107,6 +107,9 @@ class _Progress:
     """Shows on stderr how far the indexing of files is: a tqdm bar where tqdm is installed, else a line."""
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self.shown = False
         self.bar: Any = None
         self.percent = -1
@@ -124,7 +127,7 @@ class _Progress:
             print(f"\rindexing {files} file(s): {self.percent} %", end="", file=sys.stderr, flush=True)
         if done:
             print(file=sys.stderr) if self.bar is None else self.bar.close()
-            self.__init__()
+            self._begin()
 
 
 def _tqdm_bar(files: int) -> Any:

@@ -4,6 +4,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 from torch_distinput import _C
 from torch_distinput._arguments import count, flag, number, sequence
@@ -64,7 +65,7 @@ class InputOptions:
         peer_timeout: float = 300.0,
         **experimental,
     ):
-        values = {
+        values: dict[str, Any] = {
             "fetch_to_device": fetch_to_device,
             "replication_mode": replication_mode,
             "place_dataset_on_device": place_dataset_on_device,

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from torch_distinput import _arguments, _C
+from torch_distinput import _C, _arguments
 from torch_distinput._reduce import ReduceOp, combine
 from torch_distinput._structure import map_leaves
 from torch_distinput.strategy import _NativeStrategy

@@ -119,7 +119,7 @@ class ReplicaExchange:
             values = self._across([arrival.value for arrival in arrivals])
             with torch.set_grad_enabled(any(arrival.grad for arrival in arrivals)), _current_streams(streams):
                 results = join(values)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - raised in all replicas
             return Outcome([], error)
         # A replica that records no gradients must not get a result that requires them because others do.
         return Outcome([

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from torch_distinput.replica_exchange import ReplicaExchange, ExchangeBroken
+from torch_distinput.replica_exchange import ExchangeBroken, ReplicaExchange
 
 
 class ReplicaThreads:

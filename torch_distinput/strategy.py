@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from torch_distinput import _arguments, _C
+from torch_distinput import _C, _arguments
 from torch_distinput._C import InputContext, ValueContext
 from torch_distinput._reduce import ReduceOp, combine, concatenate
 from torch_distinput._structure import children
@@ -19,8 +19,8 @@ from torch_distinput.base_strategy import Strategy
 from torch_distinput.dataset import Dataset
 from torch_distinput.distributed import DistributedDataset
 from torch_distinput.input_options import InputOptions
-from torch_distinput.replica_exchange import ReplicaExchange
 from torch_distinput.replica import Frame, ReplicaContext, current_frame, enter_frame
+from torch_distinput.replica_exchange import ReplicaExchange
 from torch_distinput.replica_threads import ReplicaThreads
 from torch_distinput.values import PerReplica, local_results, regroup, select
 
@@ -180,9 +180,9 @@ class _NativeStrategy(Strategy):
     def _distributed(self, native: _C.DistributedDataset) -> DistributedDataset:
         return DistributedDataset(native, self, self._wraps, self._num_local_replicas)
 
-    def _all_values(self, values: Sequence[Any]) -> Sequence[Any]:
+    def _all_values(self, values: Sequence[Any]) -> list[Any]:
         """The values of all replicas over all processes, given those of this process."""
-        return values
+        return list(values)
 
     def _input_context(self) -> InputContext:
         native = self._native

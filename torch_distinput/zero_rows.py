@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -46,8 +47,9 @@ def check_zero_rows(model: Callable, spec: Any) -> None:
     finally:
         watch.stop()
         with torch.no_grad():
-            for name, value in buffers.items():
-                module.get_buffer(name).copy_(value)
+            if module is not None:
+                for name, value in buffers.items():
+                    module.get_buffer(name).copy_(value)
 
 
 def _zero_rows(leaf: Any, device: torch.device) -> torch.Tensor | None:
@@ -111,7 +113,9 @@ def _check_gradients(module: torch.nn.Module | None, outputs: Any, watch: _Watch
     gradients = _run(
         "backward",
         watch,
-        lambda: torch.autograd.grad(sum(one.sum() for one in graph), [value for _, value in named], allow_unused=True),
+        lambda: torch.autograd.grad(
+            functools.reduce(torch.add, [one.sum() for one in graph]), [value for _, value in named], allow_unused=True
+        ),
     )
     named_gradients = [(name, value) for (name, _), value in zip(named, gradients) if value is not None]
     _check_finite("gradient of parameter", named_gradients, "after a backward pass of zero rows")

@@ -42,8 +42,9 @@ Dataset fixed_records(const py::object& files, std::int64_t record_bytes, std::i
   });
 }
 
-Dataset list_files(const Names& patterns, bool shuffle, std::optional<std::int64_t> seed) {
-  return without_gil([&] { return Dataset::list_files(patterns, {.shuffle = shuffle, .seed = seed}); });
+Dataset list_files(const py::object& patterns, bool shuffle, std::optional<std::int64_t> seed) {
+  const auto names = patterns.cast<Names>();
+  return without_gil([&] { return Dataset::list_files(names, {.shuffle = shuffle, .seed = seed}); });
 }
 
 /// Keeps `function` as long as the process, because the interpreter may end while files are indexed.

@@ -12,6 +12,7 @@ from torch.utils import data
 from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
 
 import torch_distinput as tdi
+from torch_distinput.loader.batches import rows_of
 from torch_distinput.loader.native import OnDevice
 
 
@@ -300,3 +301,9 @@ def test_a_device_that_does_not_exist_is_refused():
     assert tdi.DataLoader(pairs(), device="cpu").device == "cpu"
     with pytest.raises(ValueError, match="cuda:7"):
         tdi.DataLoader(pairs(), device="cuda:7")
+
+
+def test_the_rows_of_a_batch_without_tensors_are_those_of_its_first_list():
+    assert rows_of({"names": ["a", "b", "c"], "x": 1}) == 3
+    assert rows_of(torch.Size([2, 3])) == 2
+    assert rows_of("abc") == 1

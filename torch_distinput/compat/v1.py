@@ -54,6 +54,9 @@ class _CallableSteps:
         self._strategy = strategy
         self._taken: list[Any] = []
 
+    def __iter__(self) -> _CallableSteps:
+        return self
+
     def __next__(self) -> Any:
         while len(self._taken) < self._strategy._num_local_replicas:
             self._taken.append(self._source())

@@ -24,7 +24,7 @@ def _rows_of(value: Any) -> int | None:
         return value.size(0) if value.dim() else None
     parts = children(value)
     found = filter(lambda rows: rows is not None, map(_rows_of, parts or ()))
-    return next(found, len(parts) if _is_rows(value) else None)
+    return next(found, len(value) if _is_rows(value) else None)
 
 
 def without_rows(batch: Any) -> Any:

@@ -165,7 +165,7 @@ class DistributedFeed:
             self._plan = plan_of(loader, self.strategy(loader))
         return self._plan
 
-    def post_example(self, batch: Any) -> None:
+    def post_example(self, loader: DataLoader, batch: Any) -> None:
         """Posts `batch`, cut to zero rows, to the store for ranks that have had no batch. Only the first call posts."""
         if self._example is not None:
             return
@@ -174,13 +174,13 @@ class DistributedFeed:
             text = pickle.dumps(self._example)
         except Exception:  # noqa: BLE001: a rank that needs the example raises the error
             self._example, text = batch, b""
-        board = self._strategy._example_board()
+        board = self.strategy(loader)._example_board()
         if board is not None:
-            board.set("batch", text)
+            board.set("batch", text)  # type: ignore[arg-type]  # torch's stub knows only str
 
     def example(self, loader: DataLoader) -> Any:
         """The example that another rank posted; waits for it. ValueError where no rank could cut or send one."""
-        board = self._strategy._example_board()
+        board = self.strategy(loader)._example_board()
         if self._example is None and board is not None:
             _wait_for_batch(board, loader.peer_timeout)
             text = board.get("batch")

@@ -40,7 +40,7 @@ class Drawn:
     def equals(self, other: Drawn) -> bool:
         """Whether all states are equal."""
         mine, others = (self.rng, self.generator, self.sampler), (other.rng, other.generator, other.sampler)
-        return all(a is b or (None not in (a, b) and torch.equal(a, b)) for a, b in zip(mine, others))
+        return all(_same(a, b) for a, b in zip(mine, others))
 
 
 class Draws:
@@ -91,6 +91,7 @@ class Draws:
     def keep(self, start: Start) -> None:
         """Called when a state of `start`'s iterator is about to be saved: later orders are drawn from a copy."""
         if self._from_torch and self._copy is None:
+            assert start.after is not None, "noted since the iterator was made"
             self._copy = torch.Generator()
             self._copy.set_state(start.after)
 
@@ -182,6 +183,10 @@ def sampler_generator(loader: DataLoader) -> torch.Generator | None:
 
 def _state_of(generator: torch.Generator | None) -> torch.Tensor | None:
     return None if generator is None else generator.get_state()
+
+
+def _same(a: torch.Tensor | None, b: torch.Tensor | None) -> bool:
+    return a is b or (a is not None and b is not None and torch.equal(a, b))
 
 
 def _after_a_seed(state: torch.Tensor) -> torch.Tensor:

@@ -40,6 +40,7 @@ class LoaderIter(_BaseDataLoaderIter):
     """The base of the iterators of all paths: the order of the epoch and the position in it."""
 
     _workers: Any = ()
+    _base_seed: int
 
     def __init__(self, loader: DataLoader):
         self._seed = loader.seed
@@ -77,11 +78,11 @@ class LoaderIter(_BaseDataLoaderIter):
 
     def _moved(self, batch: Any) -> Any:
         """`batch`, which Python made, on the loader's device."""
-        return batch if self._device is None else self._mover(batch)
+        return batch if self._mover is None else self._mover(batch)
 
     @functools.cached_property
-    def _mover(self) -> DeviceMover:
-        return DeviceMover(self._device)
+    def _mover(self) -> DeviceMover | None:
+        return None if self._device is None else DeviceMover(self._device)
 
     def _next_index(self) -> Any:
         index = next(self._sampler_iter)
@@ -144,7 +145,7 @@ class CallerIter(_SingleProcessDataLoaderIter, LoaderIter):
         if self._dataset_kind == _DatasetKind.Iterable:
             self._open_stream(loader)
         elif not self._pin_memory and not self._position.follows_sampler:
-            self._next_data = self._shorter(self._sampler_iter)
+            self._fetch_by(self._shorter(self._sampler_iter))
 
     def _open_stream(self, loader: DataLoader) -> None:
         fetcher = self._dataset_fetcher
@@ -187,7 +188,10 @@ class CallerIter(_SingleProcessDataLoaderIter, LoaderIter):
 
     def close(self) -> None:
         super().close()
-        self._next_data = self._sampler_iter.__next__
+        self._fetch_by(self._sampler_iter.__next__)
+
+    def _fetch_by(self, fetch: Callable[[], Any]) -> None:
+        self._next_data = fetch  # type: ignore[method-assign]  # one call less for each batch
 
 
 class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):

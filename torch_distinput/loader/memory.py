@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch_distinput._C import StepInfo
     from torch_distinput.data_loader import DataLoader
     from torch_distinput.loader.iterators import LoaderIter
-    from torch_distinput.loader.steps import StepPosition
+    from torch_distinput.loader.steps import StepPosition, Steps
 
 
 class Memory:
@@ -38,11 +38,11 @@ class Memory:
         self.draws = Draws()
         self.info: StepInfo | None = None
         self.loaded: dict[str, Any] | None = None
-        self.pending: LoaderIter | None = None
+        self.pending: LoaderIter | Steps | None = None
         self.start = Start()
         self.position: Position | StepPosition | None = None
-        self.live: weakref.WeakSet[LoaderIter] = weakref.WeakSet()
-        self._latest: weakref.ref[LoaderIter] | None = None
+        self.live: weakref.WeakSet[LoaderIter | Steps] = weakref.WeakSet()
+        self._latest: weakref.ref[LoaderIter | Steps] | None = None
         self._ended = False  # whether the epoch had ended when its state was saved
 
     @contextlib.contextmanager
@@ -81,7 +81,7 @@ class Memory:
             return Start(state["epoch"] + 1, saved=state)
         return Start(state["epoch"], state["batches"], saved=state, state=state)
 
-    def attach(self, iterator: LoaderIter, position: Position | StepPosition) -> None:
+    def attach(self, iterator: LoaderIter | Steps, position: Position | StepPosition) -> None:
         """Notes `iterator` as the one made last, with its position."""
         self.position, self._latest = position, weakref.ref(iterator)
         self.live.add(iterator)
@@ -100,7 +100,7 @@ class Memory:
     def __reduce__(self) -> tuple[Any, ...]:
         return _memory_of, (self.epoch + self.used, self.pinned, self.seed)
 
-    def latest(self) -> LoaderIter | None:
+    def latest(self) -> LoaderIter | Steps | None:
         """The iterator made last; None before the first one and after it is gone."""
         return None if self._latest is None else self._latest()
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ def options_of(loader: DataLoader) -> _C.Options:
         return _C.Options(prefetch_bytes=loader.prefetch_bytes)
     return _C.Options(
         num_threads=min(loader.num_workers, len(os.sched_getaffinity(0))),
-        prefetch=loader.num_workers * loader.prefetch_factor,
+        prefetch=loader.num_workers * (loader.prefetch_factor or 0),
         prefetch_bytes=loader.prefetch_bytes,
     )
 
@@ -135,7 +136,10 @@ class NativeIter(LoaderIter):
         super().close()
         if self._native is not None:
             self._native.close()
-        self._take = self._sampler_iter.__next__
+        self._take_by(self._sampler_iter.__next__)
+
+    def _take_by(self, take: Callable[[], Any]) -> None:
+        self._take = take  # type: ignore[method-assign]  # as the class says
 
     def _shutdown_workers(self) -> None:
         """torch's name, on iterators with workers, for `close`."""
@@ -182,9 +186,10 @@ class RowsIter(NativeIter):
 
     def _draw_end(self) -> None:
         """Takes the draws of an epoch's end: torch's sampler draws another order to find that the first has ended."""
-        if self._owes_permutation:
+        generator = self._order.generator
+        if self._owes_permutation and generator is not None:
             self._owes_permutation = False
-            burn_permutation(self._order.generator, self._order.size)
+            burn_permutation(generator, self._order.size)
 
     def _open(self) -> Any:
         self._order = stock_order(self._index_sampler) or self._order
@@ -195,14 +200,14 @@ class RowsIter(NativeIter):
         return batch
 
     def _take(self) -> Any:
-        return self._open() if self._indices is None else self._take_at_indices()
+        return self._open() if self._indices is None else self._take_at(next(self._indices))
 
     def _open_rows(self) -> None:
         """Opens the rows from `_row` on: in one pipeline, or batch by batch where indices in the dataset may change."""
         source, order = self._rows.source, self._order
         epoch = self._start.epoch if self._seed is not None else 0
-        fixed = source is not None and source.native.cardinality() == order.size
-        if not fixed or not (self._ahead or source.choose is None):
+        changed = source is None or source.native.cardinality() != order.size
+        if source is None or changed or not (self._ahead or source.choose is None):
             indices = native_indices(order, self._permutation, self._row).batch(order.batch_size, order.drop_last)
             self._indices = indices.with_options(IN_CALLERS_THREAD).iterate(epoch=epoch)
             self._convert = None
@@ -216,11 +221,11 @@ class RowsIter(NativeIter):
             options = row_options(source, self._options, self._ahead)
             batches = rows.batch(order.batch_size, order.drop_last).with_options(options)
             self._native = self._opened(batches, epoch)
-            self._convert, self._take = collated(source.spec), self._native.__next__
+            self._convert = collated(source.spec)
+            self._take_by(self._native.__next__)
         self._is_open = True
 
-    def _take_at_indices(self) -> Any:
-        indices = next(self._indices)
+    def _take_at(self, indices: torch.Tensor) -> Any:
         batch = self._rows.batch(indices, lambda rows: self._opened(rows, epoch=0))
         return self._moved(self._rows.batch_of_torch(indices)) if batch is None else batch
 
@@ -312,7 +317,8 @@ class PipelineIter(NativeIter):
         self._position.native = self._native.state_dict
 
     def _open(self) -> Any:
-        self._take = self._native.__next__
+        assert self._native is not None, "opened with the order"
+        self._take_by(self._native.__next__)
         batch = self._take()
         self._memory.used = True
         return batch

@@ -78,7 +78,7 @@ def stock_order(index_sampler: Any) -> StockOrder | None:
     """The order of `index_sampler`; None for samplers of other types or with other options."""
     if type(index_sampler) is not BatchSampler:
         return None
-    sampler = index_sampler.sampler
+    sampler: Any = index_sampler.sampler
     shuffle = type(sampler) is RandomSampler
     if not shuffle and type(sampler) is not SequentialSampler:
         return None
@@ -163,7 +163,7 @@ def _seeded(
 ) -> Iterator[list[int]]:
     batches, batch_size = None, None
     for begin, _, size in bounds:
-        if size != batch_size:
+        if batches is None or size != batch_size:
             batch_size = size
             batches = native_indices(order, seed, begin).batch(size, order.drop_last).iterate(epoch=start.epoch)
         yield next(batches).tolist()
@@ -265,10 +265,11 @@ class _Batches(BatchSampler):
     def __init__(self, settings: BatchSampler, sampler: Any):
         self._settings, self.sampler = settings, sampler
 
+    # Attributes in torch's class; here they follow those of another object.
     @property
-    def batch_size(self) -> int:
+    def batch_size(self) -> int:  # type: ignore[override]
         return self._settings.batch_size
 
     @property
-    def drop_last(self) -> bool:
+    def drop_last(self) -> bool:  # type: ignore[override]
         return self._settings.drop_last

@@ -94,7 +94,7 @@ def _pipeline_path(loader: DataLoader) -> LoaderPath:
             raise NotNative("`collate_fn` is not torch's default")
         convert = converted(spec) if spec is not None else loader.collate_fn
     if loader.num_workers > 0:
-        pipeline = pipeline.prefetch(loader.num_workers * loader.prefetch_factor)
+        pipeline = pipeline.prefetch(loader.num_workers * (loader.prefetch_factor or 0))
     pipeline = pipeline.with_options(options_of(loader))
     return LoaderPath("native", "the dataset is a pipeline of this library", lambda: PipelineIter(loader, pipeline, convert))
 

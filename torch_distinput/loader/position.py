@@ -123,7 +123,6 @@ class Position:
         start = self._start
         begin, first = self._drawn()
         rows = start.row_after(self.yielded, self._batch_size or 1)
-        in_workers = self.workers is not None
         return {
             "epoch": start.epoch,
             "finished": self.finished,
@@ -138,11 +137,11 @@ class Position:
             "generator": begin.generator,
             "sampler_generator": begin.sampler,
             "first": None if first is None else [first.rng, first.generator, first.sampler],
-            "dataset": None if self._dataset is None or in_workers else take_state(self._dataset)(),
+            "dataset": None if self._dataset is None or self.workers is not None else take_state(self._dataset)(),
             "stream": None if self._stream is None else take_state(self._stream)(),
             "ended": self.ended,
             "sampler": self._sampler_state(),
-            "workers": self.workers.state() if in_workers else None,
+            "workers": None if self.workers is None else self.workers.state(),
             "native": None if self.native is None else self.native(),
         }
 

@@ -21,6 +21,8 @@ class ExactSampler(DistributedSampler):
     The loader does not read it, because the strategy assigns rows. Iterating it yields the indices of this rank's rows.
     """
 
+    dataset: Any  # of the user's
+
     def __init__(
         self, dataset: Any, world: int, rank: int, batch: int, shuffle: bool, seed: int | None, memory: Memory
     ):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterable
@@ -62,7 +63,7 @@ def source_of(dataset: Any) -> Source:
     return make(dataset)
 
 
-def _functions_of(kind: type) -> tuple[Any, Any]:
+def _functions_of(kind: Any) -> tuple[Any, Any]:
     return kind.__getitem__, getattr(kind, "__getitems__", None)
 
 
@@ -208,13 +209,12 @@ def _of_parts(sources: list[Source], ends: list[int], positions: torch.Tensor) -
     if (positions < 0).any():
         raise IndexError("positions before the first row")
     part_of = torch.bucketize(positions, torch.tensor(ends), right=True)
-    rows, order = None, []
+    found, order = [], []
     for part in part_of.unique().tolist():
         places = (part_of == part).nonzero()[:, 0]
-        found = sources[part].at(positions[places] - (ends[part - 1] if part else 0))
-        rows = found if rows is None else rows.concatenate(found)
+        found.append(sources[part].at(positions[places] - (ends[part - 1] if part else 0)))
         order.append(places)
-    return rows.select(torch.cat(order).argsort())
+    return functools.reduce(_C.Dataset.concatenate, found).select(torch.cat(order).argsort())
 
 
 def _stacked(dataset: StackDataset) -> Source:
@@ -255,7 +255,7 @@ def _all_steady(sources: list[Source]) -> bool:
     return all(source.steady for source in sources)
 
 
-_MAKERS = {
+_MAKERS: dict[type, Callable[[Any], Source]] = {
     torch.Tensor: _tensor,
     TensorDataset: _tensor_dataset,
     np.ndarray: _array,

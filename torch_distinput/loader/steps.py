@@ -117,6 +117,7 @@ class Steps:
     def _open(self) -> _C.DistributedIterator:
         # Where the user gave no seed, the seed of a loaded state decides the order of all later epochs.
         seed = self._memory.seed if self._loader.seed is None else None
+        assert self._plan.dataset is not None, "only a stream has none"
         native = self._plan.dataset._native.iterate(epoch=self._start.epoch, seed=seed)
         if self._start.state is not None:
             native.load_state_dict(self._start.state["distributed"])
@@ -322,7 +323,7 @@ class StreamSteps(_MadeByPython):
         if info.has_value[0]:
             batch, self._place.after = self._batches.get_nowait()
             self._full = max(self._full, len(token))
-            self._feed.post_example(batch)
+            self._feed.post_example(self._loader, batch)
             batch = self._kept(padded(batch, self._full) if self._pads and len(token) < self._full else batch)
         else:
             batch = self._dummy(self._full if self._pads else 0)

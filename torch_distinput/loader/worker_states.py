@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torch._utils import ExceptionWrapper
 from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils.pin_memory import pin_memory
+from torch.utils.data._utils.worker import WorkerInfo
 from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput.loader.stateful import Failed, Taken, take_state
@@ -75,7 +76,7 @@ class _RestoredStream(IterableDataset):
         self.__dict__.update(_stream=stream, _fresh=fresh, _begun=begun, _ended=ended)
 
     def __iter__(self) -> Iterator[Any]:
-        worker = get_worker_info().id
+        worker = _this_worker().id
         if self._fresh[worker]:
             return iter(self._stream)
         if self._begun[worker]:
@@ -135,7 +136,7 @@ class _Tagging:
 
     def __call__(self, samples: Any) -> _Tagged:
         batch = self._collate_fn(samples)
-        info = get_worker_info()
+        info = _this_worker()
         # torch cuts a short batch only from a stream that has ended.
         ended = self._batch_size is not None and len(samples) < self._batch_size
         state = take_state(info.dataset)
@@ -164,4 +165,11 @@ class _Restoring:
         if self._worker_init_fn is not None:
             self._worker_init_fn(worker)
         if self._states[worker] is not None:
-            get_worker_info().dataset.load_state_dict(self._states[worker])
+            dataset: Any = _this_worker().dataset
+            dataset.load_state_dict(self._states[worker])
+
+
+def _this_worker() -> WorkerInfo:
+    info = get_worker_info()
+    assert info is not None, "this runs in worker processes only"
+    return info
