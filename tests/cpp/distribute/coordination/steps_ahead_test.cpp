@@ -75,7 +75,7 @@ TEST(StepsAhead, ChecksEveryPipelineAndEveryInput) {
 
 TEST(StepsAhead, DescribesTheNumberTheReasonAndTheOption) {
   EXPECT_EQ(ahead_of(kForeign).describe(),
-            "a round for about 2 steps, 3 ahead, because map(runs_user_code) would run early; `prefetch=64` "
+            "a round for about 2 steps, 3 ahead, because map(user_function) would run early; `prefetch=64` "
             "allows that and makes it one for 32");
   EXPECT_EQ(ahead_of(kForeign, 0).describe(),
             "a round for each step, none ahead, because `per_replica_buffer_size` is 0; `prefetch=64` makes "
