@@ -98,7 +98,7 @@ def outcome(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[str, s
     buffers = {name: value.clone() for name, value in module.named_buffers()}
     try:
         result = module(*inputs)
-    except Exception as error:  # noqa: BLE001: the error is the measurement
+    except Exception as error:  # noqa: BLE001 - the error is the measurement
         return f"{type(error).__name__}: {str(error).splitlines()[0][:60].strip()}", "–"
     first = result[0] if isinstance(result, tuple) else result
     forward = str(first.item()) if first.dim() == 0 else str(list(first.shape))

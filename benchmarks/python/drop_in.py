@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-import torch
-from torch.utils import data
-from torch.utils.data import TensorDataset
-
 import limit
 import machine
-import torch_distinput as tdi
+import numpy as np
+import torch
 from loaders import BatchedTensors, identity
+from torch.utils import data
+from torch.utils.data import TensorDataset
 from works import rows_128
+
+import torch_distinput as tdi
 
 BATCH = 256
 UDF_SECONDS = 50e-6

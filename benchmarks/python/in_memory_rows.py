@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-import torch
-
 import limit
 import machine
-import torch_distinput as tdi
+import torch
 from loaders import LOADERS, leaves, ours, workers_of
 from report import goals, print_goals, print_work
 from works import WORKS, Work
+
+import torch_distinput as tdi
 
 CONSUMER_SECONDS = 1e-3
 # Threads, and how many warm batches of memory each has.

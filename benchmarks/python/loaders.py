@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 
 import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset
+from works import Leaves, Work
 
 import torch_distinput as tdi
-from works import Leaves, Work
 
 Opener = Callable[[Work, int], Iterator]
 

@@ -18,13 +18,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import machine
 import torch
 import torch.distributed as dist
+from loaders import BatchedTensors, identity
 from torch.utils.data import DataLoader, DistributedSampler
 
-import machine
 import torch_distinput as tdi
-from loaders import BatchedTensors, identity
 
 SIZES = (2, 4, 8)
 ROWS, COLUMNS = 4_000_000, 20

@@ -171,7 +171,7 @@ def main() -> None:
         return
     import machine
 
-    pythons = {name: sys.executable for name in SIDES} | {"tf.data": arguments.tensorflow}
+    pythons = dict.fromkeys(SIDES, sys.executable) | {"tf.data": arguments.tensorflow}
     sides = [name for name in SIDES if pythons[name]]
     neighbours = machine.Neighbours()
     runs: dict[str, list[dict[str, float]]] = {}

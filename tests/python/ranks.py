@@ -100,7 +100,7 @@ def _main(pipe: Any, setting: tuple, function: Callable, args: tuple) -> None:
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=timedelta(seconds=60))
     try:
         result = function(rank, *args)
-    except Exception as error:  # noqa: BLE001: it is the result
+    except Exception as error:  # noqa: BLE001 - it is the result
         result = _picklable(error, f"in rank {rank}:\n{traceback.format_exc()}")
     with contextlib.suppress(OSError):
         # multiprocessing itself would pass tensors in memory that ends with this process.

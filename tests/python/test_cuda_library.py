@@ -2,11 +2,9 @@
 """The optional CUDA library is separate: the main library needs no CUDA, the CUDA library loads without a driver."""
 
 import ctypes
-import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest

@@ -137,7 +137,7 @@ def run(cls, kind, seed, options, sampler=None):
                 changes.append(rng.choice(sorted(CHANGES)))
                 extra = (loader,) if changes[-1] == "set the batch size" else ()
                 CHANGES[changes[-1]](world, rng, *extra)
-    except Exception as error:  # noqa: BLE001: torch's error must be the same
+    except Exception as error:  # noqa: BLE001 - torch's error must be the same
         return batches, changes, type(error)
     return batches, changes, None
 

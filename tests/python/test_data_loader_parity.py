@@ -3,7 +3,6 @@
 
 import collections
 import random
-import warnings
 
 import numpy as np
 import pytest
@@ -165,7 +164,7 @@ def run(cls, source, chosen):
             epoch.append(batch)
         for _, batch in zip(range(2), loader):
             more.append(batch)
-    except Exception as error:  # noqa: BLE001: it is compared
+    except Exception as error:  # noqa: BLE001 - it is compared
         seen["error"] = type(error), str(error)
     seen["draws"] = torch.rand(3).tolist(), None if generator is None else torch.rand(3, generator=generator).tolist()
     return epoch, more, seen, native

@@ -151,7 +151,7 @@ def with_errors(iterator):
             seen.append(plain(next(iterator)))
         except StopIteration:
             return seen
-        except Exception as error:  # noqa: BLE001: it is compared
+        except Exception as error:  # noqa: BLE001 - it is compared
             first, *_ = str(error).split("Traceback")
             last = str(error).strip().splitlines()[-1:]
             seen.append((type(error).__name__, re.sub(r"\(pid.*?\)", "", first), last))

@@ -155,10 +155,10 @@ def test_threads_of_the_library_keep_their_thread_locals():
     local, starts = threading.local(), []
 
     def count(x):
-        if not hasattr(local, "seen"):
-            local.seen = 0
+        if not hasattr(local, "seen"):  # noqa: F821 - deleted below
+            local.seen = 0  # noqa: F821
             starts.append(threading.get_ident())
-        local.seen += 1
+        local.seen += 1  # noqa: F821
         return x
 
     list(tdi.Dataset.range(40).map(count).batch(2).prefetch(2))

@@ -138,7 +138,7 @@ def in_child(body):
     if pid == 0:
         try:
             text = str(body())
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - it is the result
             text = f"{type(error).__name__}: {error}"
         os.write(write, text.encode())
         os._exit(0)

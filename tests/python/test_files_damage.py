@@ -8,9 +8,9 @@ import subprocess
 import sys
 
 import pytest
+from sample_files import tf_record, tf_records
 
 import torch_distinput as tdi
-from sample_files import tf_record, tf_records
 
 SKIP = tdi.Options(on_error="skip")
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sample_files import tf_records
 
 import torch_distinput as tdi
-from sample_files import tf_records
 
 RECORDS = [b"one", b"", b"three \x00\xff", b"four" * 50]
 LINES = ["one", "", "thr\u00e9e \u20ac", "four" * 50]

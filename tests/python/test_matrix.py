@@ -36,7 +36,7 @@ def test_the_oldest_and_newest_declared_torch_are_covered_and_both_builds():
 
 def test_every_python_from_the_oldest_declared_one_is_covered():
     oldest = re.search(r'requires-python = ">=3\.(\d+)"', (ROOT / "pyproject.toml").read_text())[1]
-    assert PYTHONS == {f"3.{minor}" for minor in range(int(oldest), int(oldest) + len(PYTHONS))}
+    assert {f"3.{minor}" for minor in range(int(oldest), int(oldest) + len(PYTHONS))} == PYTHONS
 
 
 def test_a_row_takes_the_place_of_the_one_about_the_same_combination():

@@ -131,7 +131,7 @@ def fails_to_make(rank):
     started, said = time.monotonic(), None
     try:
         next(iter(strategy.distribute_dataset(tdi.Dataset.range(10).map(fail_first).batch(2))))
-    except Exception as error:  # noqa: BLE001: it is the result
+    except Exception as error:  # noqa: BLE001 - it is the result
         said = f"{type(error).__name__}: {error}"
     assert time.monotonic() - started < 30
     return said, sum(1 for _ in strategy.distribute_dataset(tdi.Dataset.range(10).batch(2)))

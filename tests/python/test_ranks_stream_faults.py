@@ -39,7 +39,7 @@ def outcome(steps):
     try:
         for _ in steps:
             count += 1
-    except Exception as error:  # noqa: BLE001: it is the result
+    except Exception as error:  # noqa: BLE001 - it is the result
         return count, type(error).__name__, (str(error), repr(error.__cause__))
     return count, None, ("", "")
 

@@ -172,7 +172,7 @@ class DistributedFeed:
         try:
             self._example = without_rows(batch)
             text = pickle.dumps(self._example)
-        except Exception:  # noqa: BLE001: a rank that needs the example raises the error
+        except Exception:  # noqa: BLE001 - a rank that needs the example raises the error
             self._example, text = batch, b""
         board = self.strategy(loader)._example_board()
         if board is not None:

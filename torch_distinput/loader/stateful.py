@@ -42,5 +42,5 @@ def attempt(ask: Callable[[], Any]) -> Taken | Failed:
     """The result or the error of `ask`, for later."""
     try:
         return Taken(ask())
-    except Exception as error:  # noqa: BLE001: a function of the user's may raise anything
+    except Exception as error:  # noqa: BLE001 - a function of the user's may raise anything
         return Failed(error)

@@ -38,7 +38,7 @@ def check_all(cases: Iterable[dict], check: Callable[[dict], None]) -> None:
     for count, case in enumerate(cases, start=1):
         try:
             check(case)
-        except Exception as error:  # noqa: BLE001: one broken case must not hide the others
+        except Exception as error:  # noqa: BLE001 - one broken case must not hide the others
             failures.append(f"{case['id']}: {type(error).__name__}: {error}")
     assert count > 0, "no case was run"
     shown = "\n".join(failures[:30])

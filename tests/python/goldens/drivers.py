@@ -57,7 +57,7 @@ class Run:
             found, step = self.call(iterator)
         except StopIteration:
             self.end = "StopIteration"
-        except Exception as error:  # noqa: BLE001: the recording holds how a driver ends
+        except Exception as error:  # noqa: BLE001 - the recording holds how a driver ends
             self.end = error
         else:
             if not found:

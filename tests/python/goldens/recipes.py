@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import sample_files
 import torch
 
-import sample_files
 import torch_distinput as tdi
 
 
@@ -61,7 +61,7 @@ def _reader(fmt: str) -> Callable[[Any], tdi.Dataset]:
 
 
 def _parsed(records: tdi.Dataset) -> tdi.Dataset:
-    parse = lambda record: torch.tensor(int(record))  # noqa: E731: a name would say no more
+    parse = lambda record: torch.tensor(int(record))  # noqa: E731 - a name would say no more
     return records.map(parse, element_spec=tdi.TensorSpec([], torch.int64))
 
 

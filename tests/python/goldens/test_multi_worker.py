@@ -29,7 +29,7 @@ def _play_one(rank: int, case: dict) -> dict:
     }
     try:
         return calls.get(given["api"], _play_combine)(rank, strategy, given)
-    except Exception as error:  # noqa: BLE001: it may be what was recorded
+    except Exception as error:  # noqa: BLE001 - it may be what was recorded
         return {"error": type(error).__name__, "text": str(error)}
 
 
