@@ -177,9 +177,7 @@ Dataset Dataset::normalize_images(std::vector<double> mean, std::vector<double> 
                                   ImageOptions options) const {
   return Dataset(ops::normalize_images(node_, std::move(mean), std::move(std), options));
 }
-Dataset Dataset::with_options(Options options) const {
-  return Dataset(ops::with_options(node_, std::move(options)));
-}
+Dataset Dataset::with_options(Options options) const { return Dataset(ops::with_options(node_, options)); }
 
 std::int64_t Dataset::cardinality() const {
   // Rows that fail are left out, and only reading them shows which.

@@ -18,7 +18,7 @@ T& collectable(std::unique_ptr<T>& holder) {
 /// `Holder`.
 template <class Holder>
 py::custom_type_setup collected() {
-  static constexpr auto inside = [](PyObject* self) -> auto& {
+  static constexpr auto kInside = [](PyObject* self) -> auto& {
     auto* const instance = reinterpret_cast<py::detail::instance*>(self);
     return collectable(instance->get_value_and_holder().template holder<Holder>());
   };
@@ -27,10 +27,10 @@ py::custom_type_setup collected() {
     type.tp_flags |= Py_TPFLAGS_HAVE_GC;
     type.tp_traverse = [](PyObject* self, visitproc visit, void* arg) {
       Py_VISIT(Py_TYPE(self));
-      return py::detail::is_holder_constructed(self) ? inside(self).traverse(visit, arg) : 0;
+      return py::detail::is_holder_constructed(self) ? kInside(self).traverse(visit, arg) : 0;
     };
     type.tp_clear = [](PyObject* self) {
-      if (py::detail::is_holder_constructed(self)) inside(self).clear();
+      if (py::detail::is_holder_constructed(self)) kInside(self).clear();
       return 0;
     };
   });

@@ -37,7 +37,7 @@ std::optional<std::string> Rendezvous::step() {
   if (!std::exchange(posted_, true)) kv_store_->set(numbers_[rank], number_);
   const auto numbers = kv_store_->multi_get(numbers_);
   if (!numbers) return std::nullopt;
-  const std::string name = name_of(*numbers);
+  std::string name = name_of(*numbers);
   if (std::exchange(name_, name) != name) kv_store_->set(names_[rank], name);
   const auto names = kv_store_->multi_get(names_);
   if (!names || std::any_of(names->begin(), names->end(), [&](const auto& one) { return one != name; }))

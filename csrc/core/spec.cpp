@@ -176,7 +176,7 @@ void append_spec(const Structure& structure, const std::vector<LeafSpec>& leaves
     if (structure.kind() == Kind::kNamedTuple) out += structure.keys()[i] + "=";
     append_spec(*children[i], leaves, next, out);
   }
-  if (structure.kind() == Kind::kTuple && children.size() == 1) out += ",";
+  if (structure.kind() == Kind::kTuple && children.size() == 1) out += ',';
   out += dict ? "}" : list ? "]" : ")";
 }
 

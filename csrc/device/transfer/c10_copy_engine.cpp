@@ -103,9 +103,8 @@ class C10CopyEngine final : public CopyEngine {
     const CaptureGuard capture;
     const PlainMode plain;
     const c10::StreamGuard guard(stream_);
-    at::Tensor target = to;
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): read only
-    target.copy_(at::from_blob(const_cast<void*>(from), to.sizes(), at::kByte), /*non_blocking=*/true);
+    to.copy_(at::from_blob(const_cast<void*>(from), to.sizes(), at::kByte), /*non_blocking=*/true);
   }
 
   void unpack(const at::Tensor& from, ChannelDim channels, const ImageScaling& scaling,

@@ -13,7 +13,7 @@ namespace {
 /// context, so that the op changes neither positions nor random keys.
 class OptionsNode final : public UnaryNode {
  public:
-  OptionsNode(NodePtr input, Options options) : UnaryNode(std::move(input)), options_(std::move(options)) {}
+  OptionsNode(NodePtr input, Options options) : UnaryNode(std::move(input)), options_(options) {}
 
   std::string_view name() const override { return "with_options"; }
   std::string describe() const override { return "with_options(" + options_.str() + ")"; }
@@ -36,7 +36,7 @@ class OptionsNode final : public UnaryNode {
 
 NodePtr with_options(NodePtr input, Options options) {
   options.validate();
-  return std::make_shared<OptionsNode>(std::move(input), std::move(options));
+  return std::make_shared<OptionsNode>(std::move(input), options);
 }
 
 }  // namespace torch_distinput::ops

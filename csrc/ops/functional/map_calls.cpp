@@ -75,7 +75,7 @@ MapCallPtr MapRunner::finish_any(const std::deque<MapCallPtr>& calls) {
   };
   std::unique_lock lock(shared_->mutex);
   MapCallPtr done = find(MapCall::Phase::kDone);
-  const MapCallPtr waiting = done == nullptr && helps_ ? find(MapCall::Phase::kWaiting) : nullptr;
+  MapCallPtr waiting = done == nullptr && helps_ ? find(MapCall::Phase::kWaiting) : nullptr;
   if (waiting != nullptr) {
     lock.unlock();
     finish(*waiting);
