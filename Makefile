@@ -13,7 +13,7 @@
 #   make test-gpu    what only a CUDA device can show; skipped, with a reason, where there is none
 #   make bench       C++ benchmarks
 #   make bench-gpu   the way to a CUDA device; writes benchmarks/results/gpu.json
-#   make lint        formatting and include rules
+#   make lint        formatting, Python's types, include rules, and clang-tidy over the library and the module
 #   make clean       remove what was built; .venv stays
 
 # The interpreter that .venv is made from.
@@ -109,16 +109,27 @@ bench: build
 	@cmake --build $(BUILD) --target tdi_benchmarks --parallel $(JOBS)
 	set -e; for program in $(BUILD)/bench_*; do "$$program"; done
 
+# A tool that could not be installed is named, and what it checks is left out.
 lint: $(SETUP_STAMP)
 	$(PY) tools/check_includes.py
-	find csrc tests/cpp benchmarks/cpp -name '*.h' -o -name '*.cpp' -o -name '*.cu' \
-	  | xargs clang-format --dry-run -Werror
+	$(call with_tool,clang-format,find csrc tests/cpp tests/fake_* benchmarks/cpp examples \
+	  -name '*.h' -o -name '*.cpp' -o -name '*.cu' | xargs clang-format --dry-run -Werror)
+	$(call with_tool,ruff,ruff format --check . && ruff check .)
+	$(call with_tool,mypy,mypy --python-executable $(PY))
+	$(call with_tool,clang-tidy,$(tidy))
 
 clean:
 	rm -rf build dist *.egg-info
 	rm -rf torch_distinput/lib torch_distinput/include torch_distinput/_C*.so torch_distinput/_build.py
 
 comma := ,
+# $(1) program, $(2) command that needs it
+with_tool = @if command -v $(1) > /dev/null; then echo "lint: $(1)"; $(2); \
+  else echo "lint: $(1) is not installed, so that what it checks is left out" >&2; fi
+# clang reads no precompiled headers of gcc's.
+tidy = cmake -S . -B build/tidy -G Ninja -DPython_EXECUTABLE=$(abspath $(PY)) -DTDI_PCH=OFF -DTDI_CUDA=OFF \
+  > /dev/null && sed -n 's/.*"file": "\(.*\)".*/\1/p' build/tidy/compile_commands.json \
+  | xargs -n 1 -P $(JOBS) clang-tidy -p build/tidy --quiet
 # $(1) folder below build/, $(2) sanitizers, $(3) targets, $(4) tests
 define sanitized
 	@cmake -S . -B build/$(1) -G Ninja -DPython_EXECUTABLE=$(abspath $(PY)) -DTDI_SANITIZE=$(2) \

@@ -56,7 +56,7 @@ for text in sys.argv[1:]:
     try:
         found = importlib.metadata.version(wanted.name)
     except importlib.metadata.PackageNotFoundError:
-        if wanted.name not in ("cmake", "ninja", "clang-format") or not shutil.which(wanted.name):
+        if wanted.name not in ("cmake", "ninja") or not shutil.which(wanted.name):
             print(text)
         continue
     any_version = wanted.name == "torch" and os.environ["SYSTEM_SITE"]
@@ -79,7 +79,8 @@ fi
 pip_install "torch==$TORCH_VERSION" numpy "setuptools>=77" wheel cmake ninja pytest
 [ -n "${TBB_DIR:-}" ] || pip_install tbb-devel || have_header oneapi/tbb/version.h ||
   fail "oneTBB could not be installed; hand over its wheels with WHEELS=folder, or install libtbb-dev"
-tools=(hypothesis scikit-learn tqdm clang-format)
+# Those of `make lint` are pinned: another version formats, and finds, something else.
+tools=(hypothesis scikit-learn tqdm clang-format==23.1.5 clang-tidy==23.1.4 mypy==2.4.1 ruff==0.17.6)
 if [ -z "$WHEELS" ]; then
   pip_install "${tools[@]}"
 else
