@@ -17,11 +17,11 @@ BASICS = ("include", "base", "runtime", "core", "kernels", "execution")
 # bottom to the top: a line names only rooms of lines above it.
 ROOMS = {
     "include": (),
-    "base": ("include/torch_distinput/api.h",),
+    "base": ("include/torch_distinput/api.h", "include/torch_distinput/stats.h"),
     "runtime": ("base", "include/torch_distinput/api.h"),
     "core": ("include", "base"),
     "kernels": ("include", "base", "runtime", "core"),
-    "io": ("base", "runtime"),
+    "io": ("base", "runtime", "include/torch_distinput/indexing_progress.h"),
     "execution": ("include", "base", "runtime", "core", "kernels"),
     "sources": BASICS,
     "sources/records": (*BASICS, "io", "sources"),

@@ -6,8 +6,6 @@
 
 #include <c10/util/Exception.h>
 
-#include "base/counters.h"
-#include "base/fork_count.h"
 #include "core/interrupt_watch.h"
 #include "core/state_reader.h"
 #include "device/transfer/page_locked.h"
@@ -51,35 +49,25 @@ std::shared_ptr<ExecutionContext> execution_context_for(const EpochRun& run) {
 
 DatasetIterator::Impl::Impl(EpochRun run, std::shared_ptr<EpochCount> epochs)
     : run_(std::move(run)),
-      epochs_(std::move(epochs)),
-      execution_(execution_context_for(run_)),
-      batched_(yields_batches(*run_.node)),
-      allocations_before_(execution_->pool->stats().allocations),
-      fork_count_(fork_count()) {
+      shell_("DatasetIterator", execution_context_for(run_), std::move(epochs)),
+      batched_(yields_batches(*run_.node)) {
   open();
 }
 
 void DatasetIterator::Impl::open() {
-  iterator_ = open_input(run_.node, epoch_context(execution_, run_.seed, run_.epoch, run_.stream_only));
+  iterator_ =
+      open_input(run_.node, epoch_context(shell_.execution(), run_.seed, run_.epoch, run_.stream_only));
   checkpoint_ = {};
   if (!iterator_.runs_plan) checkpoint_.position = iterator_.iterator->save();
   suspect_ = false;
-  error_ = nullptr;
-}
-
-void DatasetIterator::Impl::check_usable() const {
-  if (!closed_at_.is_null()) throw FailedPreconditionError("DatasetIterator: the iterator is closed.");
-  if (fork_count_ != fork_count()) {
-    throw FailedPreconditionError(
-        "DatasetIterator: the iterator was made before this process forked; make a new one in the child.");
-  }
+  shell_.forget_error();
 }
 
 std::optional<Element> DatasetIterator::Impl::next() {
-  check_usable();
-  if (error_) std::rethrow_exception(error_);
+  shell_.check_usable();
+  shell_.rethrow_error();
   std::optional<Element> element = iterator_.runs_plan ? iterator_.iterator->next() : next_of_stream();
-  if (element) count(*element);
+  if (element) shell_.count(run_.epoch, batched_ ? element->rows().value_or(1) : 1, element->bytes());
   return element;
 }
 
@@ -96,7 +84,7 @@ std::optional<Element> DatasetIterator::Impl::next_of_stream() {
     return element;
   } catch (...) {
     suspect_ = true;
-    if (!watch.interrupt()) error_ = std::current_exception();
+    if (!watch.interrupt()) shell_.keep_error();
     throw;
   }
 }
@@ -111,18 +99,8 @@ void DatasetIterator::Impl::recover() {
   suspect_ = false;
 }
 
-void DatasetIterator::Impl::count(const Element& element) {
-  Counters& counters = *execution_->counters;
-  counters.batches.add();
-  counters.rows.add(batched_ ? element.rows().value_or(1) : 1);
-  counters.bytes.add(element.bytes());
-  if (used_) return;
-  used_ = true;
-  if (epochs_ != nullptr) epochs_->mark_used(run_.epoch);
-}
-
 State DatasetIterator::Impl::save() const {
-  if (!closed_at_.is_null()) return closed_at_;
+  if (shell_.closed()) return closed_at_;
   State state;
   state.set("version", kVersion);
   state.set("kind", kKind);
@@ -130,14 +108,14 @@ State DatasetIterator::Impl::save() const {
   state.set("pipeline", pipeline_identity(run_.node));
   state.set("epoch", run_.epoch);
   state.set("seed", State::key(run_.seed));
-  state.set("used", used_);
+  state.set("used", shell_.used());
   state.set("position", suspect_ ? checkpoint_.position : iterator_.iterator->save());
   state.set("elements_since", suspect_ ? checkpoint_.elements_since : 0);
   return state;
 }
 
 void DatasetIterator::Impl::load(const State& state) {
-  check_usable();
+  shell_.check_usable();
   check_header(state);
   const StateReader saved(state, "state");
   check_identity(saved.at("pipeline"), pipeline_identity(run_.node));
@@ -153,7 +131,7 @@ void DatasetIterator::Impl::load(const State& state) {
   const std::int64_t elements_since = saved.count("elements_since", iterator_.runs_plan ? 0 : kMaxSince);
   run_.epoch = epoch;
   run_.seed = seed;
-  used_ = used;
+  shell_.set_used(used);
   open();
   checkpoint_ = {position, elements_since, {}};
   suspect_ = true;
@@ -161,26 +139,16 @@ void DatasetIterator::Impl::load(const State& state) {
   try {
     recover();
   } catch (...) {
-    if (!watch.interrupt()) error_ = std::current_exception();
+    if (!watch.interrupt()) shell_.keep_error();
     throw;
   }
-  if (epochs_ != nullptr) epochs_->adopt(run_.epoch, used_, run_.seed);
-}
-
-Stats DatasetIterator::Impl::stats() const {
-  const CountersSnapshot counters = execution_->counters->snapshot();
-  return {.batches = counters.batches,
-          .rows = counters.rows,
-          .bytes = counters.bytes,
-          .waits = counters.waits,
-          .allocations = execution_->pool->stats().allocations - allocations_before_,
-          .skipped = counters.skipped,
-          .rounds = counters.rounds};
+  shell_.adopt_epoch(run_.epoch, run_.seed);
 }
 
 void DatasetIterator::Impl::close() {
-  if (!closed_at_.is_null()) return;
+  if (shell_.closed()) return;
   closed_at_ = save();
+  shell_.close();
   iterator_ = {};
 }
 

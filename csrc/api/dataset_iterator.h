@@ -3,12 +3,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <optional>
 
-#include "execution/epoch_count.h"
-#include "execution/execution_context.h"
+#include "api/iterator_shell.h"
 #include "execution/open.h"
 #include "torch_distinput/dataset.h"
 
@@ -32,7 +30,7 @@ struct DatasetIterator::Impl {
   std::optional<Element> next();
   State save() const;
   void load(const State& state);
-  Stats stats() const;
+  Stats stats() const { return shell_.stats(); }
   void close();
   std::int64_t epoch() const noexcept { return run_.epoch; }
 
@@ -46,23 +44,16 @@ struct DatasetIterator::Impl {
   };
 
   void open();
-  void check_usable() const;
   std::optional<Element> next_of_stream();
   void recover();
-  void count(const Element& element);
 
   EpochRun run_;
-  std::shared_ptr<EpochCount> epochs_;
-  std::shared_ptr<ExecutionContext> execution_;
+  IteratorShell shell_;
   OpenedIterator iterator_;
   bool batched_;
-  bool used_ = false;     ///< something was handed out in this epoch
   bool suspect_ = false;  ///< `iterator_` is not at the position that the user has reached
   Checkpoint checkpoint_;
-  std::exception_ptr error_;
-  State closed_at_;  ///< null while open
-  std::int64_t allocations_before_;
-  int fork_count_;
+  State closed_at_;
 };
 
 }  // namespace torch_distinput

@@ -3,10 +3,10 @@
 
 #include <c10/util/Exception.h>
 
+#include <numeric>
 #include <utility>
 
 #include "base/counters.h"
-#include "base/fork_count.h"
 #include "core/interrupt_watch.h"
 #include "distribute/coordination/report_failure.h"
 #include "distribute/coordination/shared_spec.h"
@@ -36,15 +36,12 @@ DistributedIterator::Impl::Impl(DistributionPtr distribution, std::shared_ptr<Ep
                                 bool seed_given)
     : given_(std::move(distribution)),
       distribution_(given_),
-      epochs_(std::move(epochs)),
       at_(std::move(at)),
       stream_only_(stream_only),
       link_(std::move(link)),
       users_seed_(seed_given),
       seed_given_(seed_given),
-      execution_(make_execution_context_for(*distribution_)),
-      allocations_before_(execution_->pool->stats().allocations),
-      fork_count_(fork_count()) {
+      shell_("DistributedIterator", make_execution_context_for(*distribution_), std::move(epochs)) {
   at_.seed_agreed = seed_given_ || !link_;
 }
 
@@ -52,24 +49,15 @@ DistributedIterator::Impl::~Impl() { leave_peers(); }
 
 /// Tells the peers that no step follows here. At the end of the data no peer expects one.
 void DistributedIterator::Impl::leave_peers() noexcept {
-  if (!link_ || fork_count_ != fork_count()) return;
+  if (!link_ || shell_.inherited()) return;
   // A step that `next` refused ends the loop on every rank.
   if (ahead_) link_->end();
   link_->leave(at_.start.position.step);
 }
 
-void DistributedIterator::Impl::check_usable() const {
-  if (closed_) throw FailedPreconditionError("DistributedIterator: the iterator is closed.");
-  if (fork_count_ != fork_count()) {
-    throw FailedPreconditionError(
-        "DistributedIterator: the iterator was made before this process forked; make a new one in the "
-        "child.");
-  }
-}
-
 std::optional<PerReplica> DistributedIterator::Impl::take(bool only_complete) {
-  check_usable();
-  if (error_) std::rethrow_exception(error_);
+  shell_.check_usable();
+  shell_.rethrow_error();
   if (ended_) return std::nullopt;
   if (interrupted_) stop();
   const InterruptWatch watch;
@@ -79,13 +67,13 @@ std::optional<PerReplica> DistributedIterator::Impl::take(bool only_complete) {
     step = peek();
     if (link_ && hands_out(step, only_complete)) link_->check_together(at_.start.position.step);
   } catch (const PeerError&) {
-    error_ = std::current_exception();
+    shell_.keep_error();
     link_->end();
     throw;
   } catch (...) {
     if (!watch.interrupt()) {
-      error_ = std::current_exception();
-      if (link_) link_->fail(at_.start.position.step, error_);
+      shell_.keep_error();
+      if (link_) link_->fail(at_.start.position.step, shell_.error());
       throw;
     }
   }
@@ -130,7 +118,7 @@ void DistributedIterator::Impl::open_with_peers() {
   at_.seed_agreed = true;
   if (seed_given_) return;
   at_.seed = handshakes.front().drawn_seed;
-  if (epochs_) epochs_->adopt(at_.epoch, used_, at_.seed);
+  shell_.adopt_epoch(at_.epoch, at_.seed);
 }
 
 /// A rank without rows cannot see the type of its elements; it learns the type of its empty parts from the
@@ -143,15 +131,16 @@ void DistributedIterator::Impl::learn_spec(const std::vector<SpecPtr>& of_ranks)
 
 std::unique_ptr<StepSource> DistributedIterator::Impl::make_step_source() {
   if (!transfer_) transfer_ = open_device_transfer(*given_);
-  execution_->one_order = link_ && distribution_->one_stream();
-  execution_->left_to_devices.clear();
-  for (const auto& left : left_to_devices(*distribution_)) execution_->left_to_devices.push_back(left->node);
+  const std::shared_ptr<ExecutionContext>& execution = shell_.execution();
+  execution->one_order = link_ && distribution_->one_stream();
+  execution->left_to_devices.clear();
+  for (const auto& left : left_to_devices(*distribution_)) execution->left_to_devices.push_back(left->node);
   const IterContext context = distribution_->assignment.context_of_stream(
-      epoch_context(execution_, at_.seed, at_.epoch, stream_only_));
+      epoch_context(execution, at_.seed, at_.epoch, stream_only_));
   agrees_ = link_ && !keeps_together(context);
   if (!agrees_) return open_step_source(distribution_, context, at_.start, transfer_);
   return open_synchronized_source(distribution_, context, at_.start, transfer_, link_->rounds(),
-                                  execution_->counters->rounds, rows_before_);
+                                  execution->counters->rounds, rows_before_);
 }
 
 /// Whether ranks take the same steps without communication: they split one stream, and no rank can skip rows
@@ -182,19 +171,18 @@ PerReplica DistributedIterator::Impl::hand_out(bool only_complete) {
 }
 
 void DistributedIterator::Impl::count(const PerReplica& values) {
-  Counters& counters = *execution_->counters;
-  counters.batches.add();
-  for (const std::int64_t rows : values.info().valid) counters.rows.add(rows);
-  for (const Element& part : values) counters.bytes.add(part.bytes());
-  if (!std::exchange(used_, true) && epochs_) epochs_->mark_used(at_.epoch);
+  const std::vector<std::int64_t>& valid = values.info().valid;
+  std::int64_t bytes = 0;
+  for (const Element& part : values) bytes += part.bytes();
+  shell_.count(at_.epoch, std::accumulate(valid.begin(), valid.end(), std::int64_t{0}), bytes);
 }
 
 void DistributedIterator::Impl::load(const State& state) {
-  check_usable();
+  shell_.check_usable();
   SavedPosition position = load_position(given_, state);
   stop();
   leave_peers();
-  error_ = nullptr;
+  shell_.forget_error();
   ended_ = false;
   info_.reset();
   distribution_ = std::move(position.distribution);
@@ -204,27 +192,22 @@ void DistributedIterator::Impl::load(const State& state) {
     at_.seed = drawn;
     at_.seed_agreed = !link_;
   }
-  used_ = at_.start.position.step > 0;
+  shell_.set_used(at_.start.position.step > 0);
   // An iterator that was saved before its first step had not yet agreed on a seed with the other ranks.
-  seed_given_ = users_seed_ || used_;
-  if (epochs_) epochs_->adopt(at_.epoch, used_, at_.seed);
+  seed_given_ = users_seed_ || shell_.used();
+  shell_.adopt_epoch(at_.epoch, at_.seed);
 }
 
 Stats DistributedIterator::Impl::stats() const {
-  const CountersSnapshot counters = execution_->counters->snapshot();
-  return {.batches = counters.batches,
-          .rows = counters.rows,
-          .bytes = counters.bytes,
-          .waits = counters.waits + waits(),
-          .allocations = execution_->pool->stats().allocations - allocations_before_,
-          .skipped = counters.skipped,
-          .rounds = counters.rounds};
+  Stats stats = shell_.stats();
+  stats.waits += waits();
+  return stats;
 }
 
 void DistributedIterator::Impl::close() {
   stop();
   leave_peers();
-  closed_ = true;
+  shell_.close();
 }
 
 void DistributedIterator::Impl::stop() {

@@ -2,16 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "api/iterator_shell.h"
 #include "distribute/checkpoint/saved_position.h"
 #include "distribute/coordination/peer_link.h"
 #include "distribute/steps/device_transfer.h"
 #include "distribute/steps/step_source.h"
-#include "execution/epoch_count.h"
 #include "torch_distinput/strategy.h"
 
 namespace torch_distinput {
@@ -36,7 +35,6 @@ struct DistributedIterator::Impl {
   void close();
 
  private:
-  void check_usable() const;
   void open_with_peers();
   void learn_spec(const std::vector<SpecPtr>& of_ranks);
   void leave_peers() noexcept;
@@ -52,27 +50,21 @@ struct DistributedIterator::Impl {
 
   DistributionPtr given_;
   DistributionPtr distribution_;  // `given_`, or the rest of an epoch that another set of workers began
-  std::shared_ptr<EpochCount> epochs_;
-  EpochPosition at_;  // after the step last handed out
+  EpochPosition at_;              // after the step last handed out
   bool stream_only_;
   std::unique_ptr<PeerLink> link_;
   bool users_seed_;
   bool seed_given_;               // the seed is the user's, or a saved state's
   std::int64_t rows_before_ = 0;  // of the epoch before the handshake, over all ranks
-  std::shared_ptr<ExecutionContext> execution_;
+  IteratorShell shell_;
   DeviceTransferPtr transfer_;          // null before the first step, and where all parts stay on the host
   bool agrees_ = false;                 // source_ agrees on steps with the other processes, in rounds
   std::unique_ptr<StepSource> source_;  // null before the first step is asked for, and after load
   std::optional<BuiltStep> ahead_;      // built and not handed out yet
-  std::exception_ptr error_;
   std::optional<StepInfo> info_;
-  bool used_ = false;         // epochs_ knows that this epoch handed something out
-  bool ended_ = false;        // no step follows
-  bool interrupted_ = false;  // source_ and ahead_ are not at this iterator's position
-  bool closed_ = false;
+  bool ended_ = false;              // no step follows
+  bool interrupted_ = false;        // source_ and ahead_ are not at this iterator's position
   std::int64_t earlier_waits_ = 0;  // of the step sources before source_
-  std::int64_t allocations_before_;
-  int fork_count_;
 };
 
 }  // namespace torch_distinput

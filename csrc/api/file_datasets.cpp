@@ -32,13 +32,7 @@ Dataset Dataset::list_files(const std::vector<std::string>& patterns, ListFilesO
 }
 
 void on_indexing_progress(std::function<void(const IndexingProgress&)> function) {
-  if (!function) return set_index_progress({});
-  set_index_progress([function = std::move(function)](const IndexProgress& progress) {
-    function({.files = progress.files,
-              .bytes = static_cast<std::int64_t>(progress.bytes),
-              .total = static_cast<std::int64_t>(progress.total),
-              .done = progress.done});
-  });
+  set_indexing_progress(std::move(function));
 }
 
 }  // namespace torch_distinput

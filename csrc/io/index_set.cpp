@@ -25,8 +25,8 @@ constexpr std::uint64_t kMinStored = std::uint64_t{256} << 10;
 constexpr std::chrono::milliseconds kLimit{1000};
 
 std::mutex progress_mutex;
-IndexProgressFunction& progress_function() {
-  static auto& function = *new IndexProgressFunction;
+IndexingProgressFunction& progress_function() {
+  static auto& function = *new IndexingProgressFunction;
   return function;
 }
 
@@ -120,15 +120,17 @@ class IndexJob {
 
   void report(bool done) {
     if (!done && Clock::now() - begin_ < kLimit) return;
-    IndexProgressFunction function;
+    IndexingProgressFunction function;
     {
       const std::lock_guard lock(progress_mutex);
       function = progress_function();
     }
     told_ = true;
     if (function) {
-      function(
-          {.bytes = seen_, .total = total_, .files = static_cast<std::int64_t>(files_.size()), .done = done});
+      function({.files = static_cast<std::int64_t>(files_.size()),
+                .bytes = static_cast<std::int64_t>(seen_),
+                .total = static_cast<std::int64_t>(total_),
+                .done = done});
     }
   }
 
@@ -167,7 +169,7 @@ std::vector<RecordIndexPtr> index_distinct(std::vector<std::string> files, const
 
 }  // namespace
 
-void set_index_progress(IndexProgressFunction function) {
+void set_indexing_progress(IndexingProgressFunction function) {
   const std::lock_guard lock(progress_mutex);
   progress_function() = std::move(function);
 }

@@ -9,26 +9,20 @@
 
 #include "base/polling.h"
 #include "io/record_index.h"
+#include "torch_distinput/indexing_progress.h"
 
 namespace torch_distinput {
 
 /// An index shared by its readers.
 using RecordIndexPtr = std::shared_ptr<const RecordIndex>;
 
-/// The progress of indexing a set of files.
-struct IndexProgress {
-  std::uint64_t bytes = 0;  ///< bytes indexed so far
-  std::uint64_t total = 0;  ///< bytes of the files opened so far
-  std::int64_t files = 0;   ///< number of files to index
-  bool done = false;        ///< true in the last call
-};
 /// Called in the waiting thread, repeatedly from one second after the start on, and once more at the end if
 /// it was called before. May throw, which ends the indexing with that error.
-using IndexProgressFunction = std::function<void(const IndexProgress&)>;
+using IndexingProgressFunction = std::function<void(const IndexingProgress&)>;
 
 /// Sets the function that is called about progress in this process; an empty one turns reports off. Safe from
 /// any thread.
-void set_index_progress(IndexProgressFunction function);
+void set_indexing_progress(IndexingProgressFunction function);
 
 /// Returns the indexes of `files`, in their order. A stored index is used if it matches the file; others are
 /// built by up to `threads` threads (in the caller's thread if at most one of them could work) and stored for

@@ -9,6 +9,7 @@
 
 #include "torch_distinput/api.h"
 #include "torch_distinput/dataset.h"
+#include "torch_distinput/indexing_progress.h"
 
 /// \file
 /// Datasets of the records in files.
@@ -65,13 +66,6 @@ class TDI_API FixedLengthRecordDataset : public Dataset {
                                     std::int64_t footer_bytes = 0, FileOptions options = {});
 };
 
-/// How far the indexing of files has come.
-struct IndexingProgress {
-  std::int64_t files = 0;  ///< that are indexed
-  std::int64_t bytes = 0;  ///< bytes read so far
-  std::int64_t total = 0;  ///< bytes of all the files
-  bool done = false;       ///< this is the last call
-};
 /// Calls `function` while files are indexed, from one second after the beginning and about every 50 ms, in
 /// the thread that waits for the index. One function for the whole process; an empty one ends the calls. Safe
 /// from any thread.

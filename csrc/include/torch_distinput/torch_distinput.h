@@ -13,6 +13,7 @@
 #include "torch_distinput/error.h"                 // IWYU pragma: export
 #include "torch_distinput/files.h"                 // IWYU pragma: export
 #include "torch_distinput/function.h"              // IWYU pragma: export
+#include "torch_distinput/indexing_progress.h"     // IWYU pragma: export
 #include "torch_distinput/input_context.h"         // IWYU pragma: export
 #include "torch_distinput/input_options.h"         // IWYU pragma: export
 #include "torch_distinput/interrupt.h"             // IWYU pragma: export

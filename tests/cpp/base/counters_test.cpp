@@ -10,7 +10,7 @@ namespace torch_distinput {
 namespace {
 
 TEST(CountersTest, StartAtZero) {
-  const CountersSnapshot none = Counters{}.snapshot();
+  const Stats none = Counters{}.stats();
   EXPECT_EQ(none.batches + none.rows + none.bytes + none.waits + none.skipped + none.rounds, 0);
 }
 
@@ -22,7 +22,7 @@ TEST(CountersTest, CountersAreIndependent) {
   counters.waits.add(4);
   counters.skipped.add(5);
   counters.rounds.add(6);
-  const CountersSnapshot now = counters.snapshot();
+  const Stats now = counters.stats();
   EXPECT_EQ(now.batches, 1);
   EXPECT_EQ(now.rows, 20);
   EXPECT_EQ(now.bytes, 300);
