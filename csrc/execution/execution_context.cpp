@@ -11,7 +11,7 @@
 namespace torch_distinput {
 namespace {
 
-std::shared_ptr<Executor> executor_for(const std::optional<std::int64_t>& num_threads) {
+std::shared_ptr<Executor> arena_of(const std::optional<std::int64_t>& num_threads) {
   if (!num_threads) return shared_arena();
   if (*num_threads == 0) return serial_executor();
   return make_arena(static_cast<int>(*num_threads));
@@ -21,8 +21,8 @@ std::shared_ptr<Executor> executor_for(const std::optional<std::int64_t>& num_th
 
 std::shared_ptr<ExecutionContext> make_execution_context(const Options& options) {
   options.validate();
-  return std::make_shared<ExecutionContext>(ExecutionContext{options, executor_for(options.num_threads),
-                                                             host_pool(), std::make_shared<Counters>()});
+  return std::make_shared<ExecutionContext>(
+      ExecutionContext{options, arena_of(options.num_threads), host_pool(), std::make_shared<Counters>()});
 }
 
 IterContext epoch_context(std::shared_ptr<ExecutionContext> execution, std::uint64_t seed, std::int64_t epoch,

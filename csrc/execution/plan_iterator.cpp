@@ -191,8 +191,7 @@ class PlanIterator final : public Iterator {
       return fetch_chunk(*plan, origin + first, origin + std::min(first + chunk, left));
     };
     const std::int64_t chunks = left / ahead.chunk + (left % ahead.chunk != 0 ? 1 : 0);
-    producer_.emplace(std::move(make), 0, chunks, ahead.executor,
-                      ProducerOptions{.depth = ahead.depth, .burst = ahead.burst});
+    producer_.emplace(std::move(make), 0, chunks, ahead.executor, ahead.options());
   }
 
   void count_waits() {

@@ -20,6 +20,10 @@ constexpr std::chrono::microseconds kTinyTime{100};
 /// Elements made faster than this gain nothing from another thread: passing them between threads costs as
 /// much.
 constexpr std::chrono::microseconds kInlineTime{2};
+/// The same where they are handed over one by one, and the time of each is looked at.
+constexpr std::chrono::microseconds kInlineThreshold{5};
+/// Bursts that lie ready or are being made where nothing tells how many threads will take part.
+constexpr std::int64_t kBurstsAhead = 4;
 constexpr std::chrono::milliseconds kQuickTime{5};
 
 /// Elements that the pipeline asks to read ahead; -1: it does not ask.
@@ -37,6 +41,17 @@ std::shared_ptr<Executor> executor_for(const PlanTraits& traits, const Execution
   if (traits.num_parallel_calls > 0)
     return make_thread_pool(static_cast<int>(traits.num_parallel_calls), "tdi-pool");
   return asked > 0 ? make_thread_pool(1, "tdi-pool") : serial_executor();
+}
+
+/// Consecutive chunks that a thread makes in one go.
+std::int64_t choose_burst(const PlanTraits& traits, std::int64_t bytes, std::int64_t most) {
+  if (traits.runs_user_code) return 1;
+  return std::clamp<std::int64_t>(std::min(kBurstBytes / bytes, most), 1, kMaxBurst);
+}
+
+/// As many of `elements` as `prefetch_bytes` has room for, but one at least.
+std::int64_t with_room(std::int64_t elements, std::int64_t bytes, const Options& options) {
+  return std::clamp<std::int64_t>(elements, 1, std::max<std::int64_t>(1, prefetch_bytes(options) / bytes));
 }
 
 }  // namespace
@@ -67,20 +82,37 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
 
   const std::int64_t bytes = std::max<std::int64_t>(1, sample.bytes);
   const std::int64_t time = std::max<std::int64_t>(1, sample.time.count());
-  std::int64_t burst = 1;
-  if (!traits.runs_user_code) {
-    const std::int64_t by_time = std::chrono::nanoseconds(kBurstTime).count() / time;
-    burst = std::clamp<std::int64_t>(std::min(kBurstBytes / bytes, by_time), 1, kMaxBurst);
-  }
+  const std::int64_t burst = choose_burst(traits, bytes, std::chrono::nanoseconds(kBurstTime).count() / time);
   // Two bursts for each thread: one is used up while the other is made.
   std::int64_t elements = asked > 0 ? asked : 2 * threads * burst * result.chunk;
   elements = std::max(elements, traits.num_parallel_calls);
-  const std::int64_t most = prefetch_bytes(execution.options) / bytes;
-  elements = std::clamp<std::int64_t>(elements, 1, std::max<std::int64_t>(1, most));
+  elements = with_room(elements, bytes, execution.options);
 
   result.chunk = std::min(result.chunk, elements);
   result.depth = elements / result.chunk;
   result.burst = std::clamp<std::int64_t>(burst, 1, std::max<std::int64_t>(1, result.depth / 2));
+  return result;
+}
+
+ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& execution,
+                            const Options& options, const Estimate& estimate) {
+  const std::optional<std::int64_t>& asked = options.prefetch;
+  ReadAhead result;
+  result.executor = estimate.depth == 0 ? serial_executor() : executor_for(traits, execution, estimate.depth);
+  result.depth = std::max({estimate.depth, traits.read_ahead, std::int64_t{1}});
+  if (traits.runs_user_code) result.depth = std::max(result.depth, traits.num_parallel_calls);
+  if (estimate.bytes) {
+    const std::int64_t bytes = std::max<std::int64_t>(1, *estimate.bytes);
+    // Half as many, because nobody knows yet how long one takes.
+    result.burst = choose_burst(traits, 2 * bytes, kMaxBurst / 2);
+    if (!traits.runs_user_code) {
+      if (bytes <= kTinyBytes) result.inline_threshold = kInlineThreshold;
+      result.depth = std::max(result.depth, kBurstsAhead * result.burst);
+    }
+    if (!asked) result.depth = with_room(result.depth, bytes, options);
+  }
+  if (asked) result.depth = std::max<std::int64_t>(1, *asked);
+  result.burst = std::min(result.burst, result.depth);
   return result;
 }
 

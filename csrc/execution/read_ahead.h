@@ -4,9 +4,11 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "execution/execution_context.h"
 #include "runtime/executor.h"
+#include "runtime/ordered_producer.h"
 #include "torch_distinput/plan.h"
 
 namespace torch_distinput {
@@ -17,12 +19,24 @@ struct ReadAhead {
   std::int64_t chunk = 1;              ///< consecutive elements fetched with one call
   std::int64_t depth = 1;              ///< chunks ready or being made
   std::int64_t burst = 1;              ///< chunks a thread makes in one go
+  /// Chunks made in less time are made by whoever takes them.
+  std::chrono::nanoseconds inline_threshold{0};
+
+  ProducerOptions options() const {
+    return {.depth = depth, .burst = burst, .inline_threshold = inline_threshold};
+  }
 };
 
 /// The measured cost of a plan's elements.
 struct Sample {
   std::int64_t bytes;             ///< of one element
   std::chrono::nanoseconds time;  ///< to make one element
+};
+
+/// What is known of a plan's elements before one is made.
+struct Estimate {
+  std::int64_t depth;                 ///< elements to read ahead if nothing else is asked for; 0: none
+  std::optional<std::int64_t> bytes;  ///< of one element
 };
 
 /// Consecutive elements that are made together when they are tiny.
@@ -44,5 +58,11 @@ std::int64_t prefetch_bytes(const Options& options);
 /// elements.
 ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& execution,
                             const Sample& sample);
+
+/// The same before anything was seen. `depth` holds for the user's code; native plans make more of tiny
+/// elements, and all fewer where `prefetch_bytes` would be exceeded. The option `prefetch` overrules.
+/// `options`: of the pipeline, which may be one of several that run on `execution`.
+ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& execution,
+                            const Options& options, const Estimate& estimate);
 
 }  // namespace torch_distinput

@@ -1,7 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/steps/random_access_source.h"
 
-#include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -11,8 +10,7 @@
 #include "distribute/steps/read_ahead.h"
 #include "execution/execution_context.h"
 #include "kernels/rows.h"
-#include "runtime/arena.h"
-#include "runtime/worker_thread.h"
+#include "runtime/ordered_producer.h"
 #include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
@@ -58,10 +56,9 @@ class RandomAccessStepSource final : public StepSource {
  public:
   using Producer = OrderedProducer<std::optional<BuiltStep>>;
 
-  RandomAccessStepSource(const std::shared_ptr<StepMaker>& maker, std::shared_ptr<Executor> executor,
-                         ProducerOptions ahead)
+  RandomAccessStepSource(const std::shared_ptr<StepMaker>& maker, const ReadAhead& ahead)
       : producer_([maker](std::int64_t index) { return maker->make(index); }, 0,
-                  std::numeric_limits<std::int64_t>::max(), std::move(executor), ahead) {}
+                  std::numeric_limits<std::int64_t>::max(), ahead.executor, ahead.options()) {}
 
   std::optional<BuiltStep> next() override {
     if (ended_) return std::nullopt;
@@ -78,31 +75,18 @@ class RandomAccessStepSource final : public StepSource {
   bool ended_ = false;
 };
 
-std::shared_ptr<Executor> executor_for(const Distribution& distribution, const PlanRows& rows,
-                                       const IterContext& context) {
-  if (distribution.input.per_replica_buffer_size == 0) return serial_executor();
-  const PlanTraits traits = rows.plan()->traits();
-  if (!traits.runs_user_code && traits.blocks)
-    return make_thread_pool_beside(*context.execution->executor, "tdi-read");
-  if (!traits.runs_user_code) return context.execution->executor;
-  return make_thread_pool(static_cast<int>(std::max<std::int64_t>(traits.num_parallel_calls, 1)),
-                          "tdi-distribute");
-}
-
 }  // namespace
 
 std::unique_ptr<StepSource> open_random_access_source(const DistributionPtr& distribution,
                                                       std::shared_ptr<PlanRows> rows,
                                                       const IterContext& context, const StepPosition& start,
                                                       const DeviceTransferPtr& transfer) {
-  auto executor = executor_for(*distribution, *rows, context);
-  ProducerOptions ahead = read_ahead(*distribution, *rows);
+  ReadAhead ahead = read_ahead(*distribution, *rows, *context.execution);
   // A copy to a device must begin before its step is requested, so `next` builds no step.
   if (transfer) ahead.inline_threshold = {};
   const StepPosition position = fit_position(start, *rows);
   return std::make_unique<RandomAccessStepSource>(
-      std::make_shared<StepMaker>(distribution, std::move(rows), position, transfer), std::move(executor),
-      ahead);
+      std::make_shared<StepMaker>(distribution, std::move(rows), position, transfer), ahead);
 }
 
 StepPosition fit_position(StepPosition start, const PlanRows& rows) {

@@ -5,19 +5,13 @@
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
-#include <chrono>
+#include <cstdint>
 #include <optional>
 
 #include "distribute/steps/device_placement.h"
-#include "execution/read_ahead.h"
 
 namespace torch_distinput {
 namespace {
-
-constexpr std::int64_t kBurstBytes = std::int64_t{256} << 10;
-constexpr std::int64_t kMaxBurst = 16;
-constexpr std::int64_t kTinyBytes = 4096;
-constexpr std::chrono::microseconds kInlineThreshold{5};
 
 /// Bytes of one row; nullopt unless all leaves are dense and their dims known.
 std::optional<std::int64_t> row_bytes(const ElementSpec& spec) {
@@ -51,27 +45,10 @@ std::optional<std::int64_t> step_bytes(const Distribution& distribution, PlanRow
 
 }  // namespace
 
-ProducerOptions read_ahead(const Distribution& distribution, PlanRows& rows) {
-  const Options& options = distribution.options;
-  const PlanTraits traits = rows.plan()->traits();
-  ProducerOptions ahead{.depth =
-                            std::max(1 + 2 * distribution.input.per_replica_buffer_size, traits.read_ahead)};
-  const auto bytes = step_bytes(distribution, rows);
-  if (traits.runs_user_code) {
-    ahead.depth = std::max(ahead.depth, traits.num_parallel_calls);
-  } else if (bytes) {
-    ahead.burst = std::clamp<std::int64_t>(kBurstBytes / *bytes, 1, kMaxBurst);
-    if (*bytes <= kTinyBytes) ahead.inline_threshold = kInlineThreshold;
-    ahead.depth = std::max(ahead.depth, 4 * ahead.burst);
-  }
-  if (options.prefetch) {
-    ahead.depth = *options.prefetch;
-  } else if (bytes) {
-    ahead.depth = std::min(ahead.depth, prefetch_bytes(options) / *bytes);
-  }
-  ahead.depth = std::max<std::int64_t>(ahead.depth, 1);
-  ahead.burst = std::min(ahead.burst, ahead.depth);
-  return ahead;
+ReadAhead read_ahead(const Distribution& distribution, PlanRows& rows, const ExecutionContext& execution) {
+  const std::int64_t buffer = distribution.input.per_replica_buffer_size;
+  return choose_read_ahead(rows.plan()->traits(), execution, distribution.options,
+                           Estimate{buffer == 0 ? 0 : 1 + 2 * buffer, step_bytes(distribution, rows)});
 }
 
 }  // namespace torch_distinput

@@ -1,16 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-
 #include "distribute/steps/distribution.h"
 #include "distribute/steps/plan_rows.h"
-#include "runtime/ordered_producer.h"
+#include "execution/read_ahead.h"
 
 namespace torch_distinput {
 
-/// How many steps to build ahead, and in what portions: 1 + 2k for `per_replica_buffer_size` k, more for tiny
-/// steps of native plans, fewer if they would exceed `prefetch_bytes`. The option `prefetch` overrides this.
-ProducerOptions read_ahead(const Distribution& distribution, PlanRows& rows);
+/// How steps are built ahead: 1 + 2k of them for `per_replica_buffer_size` k, or as `choose_read_ahead` finds
+/// better for this worker's parts of the first step.
+ReadAhead read_ahead(const Distribution& distribution, PlanRows& rows, const ExecutionContext& execution);
 
 }  // namespace torch_distinput

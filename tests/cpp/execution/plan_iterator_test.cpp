@@ -203,5 +203,35 @@ TEST(ReadAhead, GivesPlansOfUsersCodeTheThreadsTheyAskFor) {
   EXPECT_EQ(threads({.runs_user_code = true, .num_parallel_calls = 3}), 3);
 }
 
+ReadAhead estimated(const PlanTraits& traits, const Options& options, Estimate estimate) {
+  return choose_read_ahead(traits, *execution(), options, estimate);
+}
+
+TEST(ReadAhead, FollowsAnEstimateWhereNothingWasSeen) {
+  EXPECT_EQ(estimated({}, {}, {0, 100}).executor->concurrency(), 0);
+  EXPECT_EQ(estimated({}, {}, {3, std::nullopt}).depth, 3);
+  EXPECT_EQ(estimated({}, {}, {9, 1 << 20}).depth, 9);
+  EXPECT_EQ(estimated({.read_ahead = 7}, {}, {3, 1 << 20}).depth, 7);
+  EXPECT_EQ(estimated({}, {.prefetch = 5}, {3, 100}).depth, 5);
+  EXPECT_EQ(estimated({}, {.prefetch_bytes = 200}, {3, 100}).depth, 2);
+  EXPECT_EQ(estimated({}, {}, {3, std::int64_t{1} << 30}).depth, 1);
+}
+
+TEST(ReadAhead, MakesMoreOfTinyElementsOfNativePlansAlone) {
+  const ReadAhead native = estimated({}, {}, {3, 100});
+  EXPECT_EQ(native.burst, 16);
+  EXPECT_EQ(native.depth, 64);
+  EXPECT_GT(native.inline_threshold.count(), 0);
+  const ReadAhead large = estimated({}, {}, {3, 64 << 10});
+  EXPECT_EQ(large.burst, 4);
+  EXPECT_EQ(large.depth, 16);
+  EXPECT_EQ(large.inline_threshold.count(), 0);
+  const ReadAhead calls = estimated({.runs_user_code = true, .num_parallel_calls = 5}, {}, {3, 100});
+  EXPECT_EQ(calls.executor->concurrency(), 5);
+  EXPECT_EQ(calls.burst, 1);
+  EXPECT_EQ(calls.depth, 5);
+  EXPECT_EQ(estimated({.runs_user_code = true}, {}, {3, 100}).executor->concurrency(), 1);
+}
+
 }  // namespace
 }  // namespace torch_distinput
