@@ -342,7 +342,7 @@ class InputOptions:
         """How a global batch is cut over the replicas: "tf" or "balanced"."""
     @property
     def tail(self) -> str:
-        """What happens to a short last batch: "zero_rows", "padded", "repeat", "drop" or "until_first"."""
+        """What happens to a short last batch: "zero_rows", "padded", "repeat", "drop", "until_first" or "merge"."""
     @property
     def weights(self) -> list[float] | None:
         """Relative shares of the replicas, or None."""
@@ -383,6 +383,9 @@ class DistributedDataset:
     @property
     def num_steps(self) -> int | None:
         """Steps an epoch, or None where it cannot be known."""
+    @property
+    def rows_to_merge(self) -> int | None:
+        """Rows of the last step of the next epoch, where some replica gets none of them and the tail "merge" would give each some; else None."""
     @property
     def partial_batch_handling(self) -> bool:
         """Whether steps that lack parts are completed."""

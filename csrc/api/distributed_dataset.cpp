@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "api/distributed_iterator.h"
@@ -82,8 +83,9 @@ ElementSpec DistributedDataset::element_spec() const {
       "is mapped over a dataset without elements; declare it (`element_spec`).");
   ElementSpec spec = part_spec(*distribution.spec, distribution.assignment, distribution.input.split,
                                distribution.input.weights.has_value());
-  if (impl_->handshakes && distribution.completes) {
-    // Any process may run out of rows.
+  // Any process may run out of rows; a merged step deals out the rows of elements of a function anew.
+  const bool recut = distribution.assignment.from_function && distribution.input.tail == Tail::kMerge;
+  if (recut || (impl_->handshakes && distribution.completes)) {
     for (LeafSpec& leaf : spec.leaves) leaf = replace_dim0(leaf, kUnknownDim);
   }
   return spec;
@@ -96,6 +98,21 @@ std::optional<std::int64_t> DistributedDataset::num_steps() const {
   // The longest stream of all ranks decides, and this rank knows only its own.
   if (impl_->handshakes && !distribution.one_stream()) return std::nullopt;
   return impl_->num_steps(distribution, !distribution.completes);
+}
+
+std::optional<std::int64_t> DistributedDataset::rows_to_merge() const {
+  const Distribution& distribution = *impl_->distribution;
+  if (distribution.input.tail != Tail::kZeroRows || !distribution.node || distribution.assignment.whole)
+    return std::nullopt;
+  // What other ranks read decides, too.
+  if (impl_->handshakes && !distribution.one_stream()) return std::nullopt;
+  try {
+    const auto rows = impl_->next_rows(distribution);
+    return rows ? torch_distinput::rows_to_merge(distribution.rules(), *rows) : std::nullopt;
+  } catch (const std::exception&) {
+    // It is raised where the data is read, on all ranks alike.
+    return std::nullopt;
+  }
 }
 
 std::vector<NodePtr> DistributedDataset::pipelines() const {

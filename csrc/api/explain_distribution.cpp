@@ -70,9 +70,11 @@ std::string pipelines_text(const Distribution& distribution) {
          ", one for each replica, which takes a whole element of its own a step\n";
 }
 
-std::string first_step(const Distribution& distribution, PlanRows& rows) {
-  StepSchedule schedule(distribution.rules(), {});
-  const auto step = schedule.next(rows);
+std::optional<PlannedStep> first_step(const Distribution& distribution, PlanRows& rows) {
+  return StepSchedule(distribution.rules(), {}).next(rows);
+}
+
+std::string rows_text(const std::optional<PlannedStep>& step) {
   if (!step) return "none";
   std::ostringstream text;
   const char* separator = "";
@@ -95,6 +97,7 @@ std::string explain(const Distribution& distribution, const std::shared_ptr<Plan
                     std::optional<std::int64_t> steps) {
   const RowAssignment& assignment = distribution.assignment;
   const Replicas& replicas = assignment.replicas;
+  const bool plans = rows && distribution.pipelines.empty();
   std::ostringstream text;
   text << "replicas: " << replicas.all() << " (" << replicas.workers << " worker(s) of "
        << replicas.per_worker << "; this is worker " << replicas.worker << ")\n"
@@ -106,8 +109,10 @@ std::string explain(const Distribution& distribution, const std::shared_ptr<Plan
        << placement_text(distribution) << delivery_text(distribution) << unpacking_text(distribution)
        << "path: " << path_text(distribution, rows) << "\n"
        << agreement_text(distribution, rows != nullptr) << pipelines_text(distribution)
-       << "rows of the first step: "
-       << (rows && distribution.pipelines.empty() ? first_step(distribution, *rows) : "not known") << "\n"
+       << "rows of the first step: " << (plans ? rows_text(first_step(distribution, *rows)) : "not known")
+       << "\n"
+       << "rows of the last step: "
+       << (plans ? rows_text(last_step(distribution.rules(), *rows)) : "not known") << "\n"
        << "cardinality: " << cardinality_text(distribution.cardinality)
        << ", steps: " << (steps ? std::to_string(*steps) : "not known") << "\n";
   return text.str();

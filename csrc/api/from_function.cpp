@@ -22,10 +22,11 @@ std::shared_ptr<Distribution> whole_distribution(const Dataset& dataset, const I
   distribution->input = options;
   distribution->spec = node->spec();
   distribution->cardinality = node->checked_cardinality();
-  const bool fills = options.tail == Tail::kPadded || options.tail == Tail::kRepeat;
+  const bool cuts =
+      options.tail == Tail::kPadded || options.tail == Tail::kRepeat || options.tail == Tail::kMerge;
   TORCH_CHECK_VALUE(
-      !fills || !distribution->assignment.unbatched,
-      "distribute_datasets_from_function: `tail` \"padded\" and \"repeat\" need batches, but the "
+      !cuts || !distribution->assignment.unbatched,
+      "distribute_datasets_from_function: `tail` \"padded\", \"repeat\" and \"merge\" need batches, but the "
       "elements have no rows. Call `batch` on the dataset first.");
   return distribution;
 }

@@ -52,7 +52,7 @@ void check_split(const InputOptions& options) {
   if (options.replication_mode == ReplicationMode::kPerWorker) return;
   TORCH_CHECK_VALUE(options.tail == Tail::kZeroRows || options.tail == Tail::kUntilFirst, kFunction,
                     ": with `replication_mode` PER_REPLICA, `tail` must be \"zero_rows\" or \"until_first\": "
-                    "the replicas share no global batch that could be filled or dropped.");
+                    "the replicas share no global batch that could be filled, dropped or merged.");
 }
 
 }  // namespace

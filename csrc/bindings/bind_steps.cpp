@@ -24,12 +24,13 @@ constexpr std::array<std::pair<const char*, Split>, 2> kSplits = {{
     {"tf", Split::kTf},
     {"balanced", Split::kBalanced},
 }};
-constexpr std::array<std::pair<const char*, Tail>, 5> kTails = {{
+constexpr std::array<std::pair<const char*, Tail>, 6> kTails = {{
     {"zero_rows", Tail::kZeroRows},
     {"padded", Tail::kPadded},
     {"repeat", Tail::kRepeat},
     {"drop", Tail::kDrop},
     {"until_first", Tail::kUntilFirst},
+    {"merge", Tail::kMerge},
 }};
 
 template <class Names>
@@ -183,8 +184,8 @@ void bind_input_options(py::module_& module) {
           "How a global batch is cut over the replicas: \"tf\" or \"balanced\".")
       .def_property_readonly(
           "tail", [](const InputOptions& self) { return name_of(kTails, self.tail); },
-          "What happens to a short last batch: \"zero_rows\", \"padded\", \"repeat\", \"drop\" or "
-          "\"until_first\".")
+          "What happens to a short last batch: \"zero_rows\", \"padded\", \"repeat\", \"drop\", "
+          "\"until_first\" or \"merge\".")
       .def_readonly("weights", &InputOptions::weights, "Relative shares of the replicas, or None.")
       .def_readonly("peer_timeout", &InputOptions::peer_timeout,
                     "Seconds of silence after which another process counts as lost.");

@@ -111,6 +111,12 @@ void bind_distributed_dataset(py::module_& module) {
           [](const DistributedDataset& self) { return without_gil([&] { return self.num_steps(); }); },
           "Steps an epoch, or None where their number cannot be known.")
       .def_property_readonly(
+          "rows_to_merge",
+          [](const DistributedDataset& self) { return without_gil([&] { return self.rows_to_merge(); }); },
+          "Rows of the last step of the next epoch, where some replica gets none of them and the tail "
+          "\"merge\" "
+          "would give each some; else None.")
+      .def_property_readonly(
           "partial_batch_handling",
           [](const DistributedDataset& self) {
             return without_gil([&] { return self.partial_batch_handling(); });

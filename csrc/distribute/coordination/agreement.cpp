@@ -14,17 +14,16 @@ constexpr const char* kApart =
 
 }  // namespace
 
-Agreement::Agreement(std::int64_t ahead, bool until_first) : until_first_(until_first) { read_ahead(ahead); }
+Agreement::Agreement(std::int64_t ahead, RoundRules rules) : rules_(rules) { read_ahead(ahead); }
 
 void Agreement::read_ahead(std::int64_t ahead) {
   TORCH_INTERNAL_ASSERT(ahead >= 1 && ahead <= kMaxAhead);
-  ahead_ = ahead;
+  ahead_ = merges() ? std::max<std::int64_t>(ahead, 2) : ahead;
 }
 
-void Agreement::add_step(std::int64_t valid, std::optional<std::int64_t> place) {
+void Agreement::add_step(const Ready& step) {
   TORCH_INTERNAL_ASSERT(has_room());
-  unreleased_.push_back(valid);
-  if (place) places_.push_back(*place);
+  unreleased_.push_back(step);
 }
 
 void Agreement::end() { after_ = RankStatus::After::kEnd; }
@@ -47,20 +46,27 @@ bool Agreement::wants_round() const {
   if (settled()) return false;
   // This rank has no steps left to release, and the others wait for its status.
   if (exhausted()) return true;
-  const bool says_something = !unreleased_.empty() || after_ != RankStatus::After::kMore;
+  // A step that is held back is nothing to speak of before the next one is known.
+  const std::size_t held_back = merges() ? 1 : 0;
+  const bool says_something = unreleased_.size() > held_back || after_ != RankStatus::After::kMore;
   return says_something && released() <= ahead_ / 2;
 }
 
 RankStatus Agreement::say() const {
-  return {{unreleased_.begin(), unreleased_.end()}, after_, message_, {places_.begin(), places_.end()}};
+  RankStatus text{.after = after_, .failure = message_};
+  for (const Ready& step : unreleased_) {
+    text.valid.push_back(step.valid);
+    if (step.place) text.places.push_back(*step.place);
+    if (merges()) text.lacking.push_back(step.lacks);
+  }
+  return text;
 }
 
 void Agreement::apply(const std::vector<RankStatus>& texts) {
-  const Round round = decide_round(texts, until_first_);
-  const auto own = std::min(unreleased_.size(), round.released.size());
+  const Round round = decide_round(texts, rules_);
+  const bool all = !round.released.empty() && round.released.back().merged;
+  const auto own = all ? unreleased_.size() : std::min(unreleased_.size(), round.released.size());
   unreleased_.erase(unreleased_.begin(), unreleased_.begin() + static_cast<std::ptrdiff_t>(own));
-  const auto told = std::min(places_.size(), own);
-  places_.erase(places_.begin(), places_.begin() + static_cast<std::ptrdiff_t>(told));
   own_released_ += static_cast<std::int64_t>(own);
   released_.insert(released_.end(), round.released.begin(), round.released.end());
   ended_ = round.ended;
@@ -69,11 +75,11 @@ void Agreement::apply(const std::vector<RankStatus>& texts) {
               round.apart};
 }
 
-Round::Step Agreement::take(bool& own) {
+Round::Step Agreement::take(std::int64_t& own) {
   const Round::Step step = released_.front();
   released_.pop_front();
-  own = own_released_ > 0;
-  if (own) --own_released_;
+  own = step.merged ? own_released_ : std::min<std::int64_t>(own_released_, 1);
+  own_released_ -= own;
   return step;
 }
 

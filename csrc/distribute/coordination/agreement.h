@@ -24,14 +24,22 @@ class Agreement {
   /// The largest number of steps in a round, which keeps its text small.
   static constexpr std::int64_t kMaxAhead = 64;
 
-  /// `ahead`: as in `read_ahead`. `until_first`: the epoch ends when the first rank's stream ends.
-  Agreement(std::int64_t ahead, bool until_first);
+  /// `ahead`: as in `read_ahead`.
+  Agreement(std::int64_t ahead, RoundRules rules);
 
-  /// Sets how many steps this rank makes before they are requested, in [1, kMaxAhead]. It may have made more.
+  /// Sets how many steps this rank makes before they are requested, in [1, kMaxAhead]; at least 2 where the
+  /// last step is merged, because one is held back. It may have made more.
   void read_ahead(std::int64_t ahead);
-  /// Adds a step of this rank's stream that is ready and has `valid` rows that count. `place`: a hash of the
-  /// stream's position after the step, if all ranks read one stream. REQUIRES: `has_room`.
-  void add_step(std::int64_t valid, std::optional<std::int64_t> place = std::nullopt);
+  /// A step of this rank's stream that is ready.
+  struct Ready {
+    std::int64_t valid = 0;  ///< rows that count
+    std::optional<std::int64_t> place =
+        {};              ///< where all ranks read one stream: a hash of its position after the step
+    bool lacks = false;  ///< a replica of this rank gets no row of it
+  };
+  /// Adds a step. REQUIRES: `has_room`. Where the last step is merged, the end of a stream is reported
+  /// together with its last step.
+  void add_step(const Ready& step);
   /// Marks the end of this rank's stream, after the steps that were added.
   void end();
   /// Marks that this rank's stream failed after the steps that were added.
@@ -51,9 +59,9 @@ class Agreement {
 
   /// Number of steps that the consumer may take.
   std::int64_t released() const { return static_cast<std::int64_t>(released_.size()); }
-  /// Takes the next released step. `own` is set to whether it has a step of this rank's own stream. REQUIRES:
-  /// `released() > 0`.
-  Round::Step take(bool& own);
+  /// Takes the next released step. `own` is set to the number of this rank's own steps that it is made of: at
+  /// most one, except where steps were merged. REQUIRES: `released() > 0`.
+  Round::Step take(std::int64_t& own);
 
   /// A failure of a rank, which every rank throws after the released steps.
   struct Failure {
@@ -72,11 +80,11 @@ class Agreement {
   /// Number of further steps that this rank's stream may make.
   std::int64_t room() const;
   bool exhausted() const { return unreleased_.empty() && after_ == RankStatus::After::kEnd; }
+  bool merges() const { return rules_.merged_replicas > 0; }
 
   std::int64_t ahead_ = 1;
-  bool until_first_;
-  std::deque<std::int64_t> unreleased_;  // rows of own steps that no round has released
-  std::deque<std::int64_t> places_;      // hashes of the positions after them, or empty
+  RoundRules rules_;
+  std::deque<Ready> unreleased_;  // own steps that no round has released
   RankStatus::After after_ = RankStatus::After::kMore;
   std::string message_;
   std::deque<Round::Step> released_;

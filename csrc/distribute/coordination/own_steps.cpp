@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "distribute/steps/merge_steps.h"
 #include "distribute/steps/missing_part.h"
 #include "distribute/steps/open_step_source.h"
 #include "distribute/steps/step_source.h"
@@ -27,6 +28,10 @@ BuiltStep OwnSteps::complete(BuiltStep own, const Round::Step& agreed) {
   if (pads_ || own.last) see(own, std::make_shared<const Start>(at_));
   if (own.last || some_share_is_empty()) own.after.seen_from = seen_from();
   return agree(std::move(own), agreed);
+}
+
+BuiltStep OwnSteps::merged(std::vector<BuiltStep> own, const Round::Step& agreed) {
+  return agree(merge_steps(std::move(own), *distribution_->assignment.splitter), agreed);
 }
 
 BuiltStep OwnSteps::empty(const Round::Step& agreed) {

@@ -25,6 +25,8 @@ class OwnSteps {
 
   /// The next step, for which this rank's stream made `own`.
   BuiltStep complete(BuiltStep own, const Round::Step& agreed);
+  /// The last step, in which all that this rank's stream had left, `own`, is dealt out to its replicas.
+  BuiltStep merged(std::vector<BuiltStep> own, const Round::Step& agreed);
   /// The next step, after the end of this rank's stream.
   BuiltStep empty(const Round::Step& agreed);
 

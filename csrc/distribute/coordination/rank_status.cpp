@@ -11,6 +11,8 @@ std::string RankStatus::encode() const {
   for (const std::int64_t rows : valid) text << ' ' << rows;
   text << ' ' << places.size();
   for (const std::int64_t place : places) text << ' ' << place;
+  text << ' ' << lacking.size();
+  for (const bool lacks : lacking) text << ' ' << lacks;
   text << '\n' << failure;
   return text.str();
 }
@@ -28,6 +30,13 @@ RankStatus RankStatus::decode(const std::string& text) {
   numbers >> count;
   round.places.resize(count);
   for (auto& place : round.places) numbers >> place;
+  numbers >> count;
+  round.lacking.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    bool lacks = false;
+    numbers >> lacks;
+    round.lacking[i] = lacks;
+  }
   round.failure = text.substr(end + 1);
   return round;
 }

@@ -100,7 +100,7 @@ class SynchronizedStepSource final : public StepSource {
         shared_(distribution->one_stream()),
         ahead_(std::move(ahead)),
         table_(std::make_shared<Table>(
-            Agreement(std::max<std::int64_t>(ahead_.at_first(), 1), until_first(*distribution)))),
+            Agreement(std::max<std::int64_t>(ahead_.at_first(), 1), rules_of(*distribution)))),
         own_steps_(std::move(own_steps)) {
     if (ahead_.at_first() == 0) return;
     reader_.emplace("tdi-distribute", [this] { read(); });
@@ -116,8 +116,9 @@ class SynchronizedStepSource final : public StepSource {
     wait();
     auto taken = take();
     if (!taken) return std::nullopt;
-    if (!taken->own) return own_steps_.empty(taken->agreed);
-    return own_steps_.complete(std::move(*taken->own), taken->agreed);
+    if (taken->own.empty()) return own_steps_.empty(taken->agreed);
+    if (taken->agreed.merged) return own_steps_.merged(std::move(taken->own), taken->agreed);
+    return own_steps_.complete(std::move(taken->own.front()), taken->agreed);
   }
 
   bool ready() const override {
@@ -128,9 +129,10 @@ class SynchronizedStepSource final : public StepSource {
   bool survives_interrupt() const override { return true; }
 
  private:
-  static bool until_first(const Distribution& distribution) {
+  static RoundRules rules_of(const Distribution& distribution) {
     const Tail tail = distribution.input.tail;
-    return tail == Tail::kUntilFirst || tail == Tail::kDrop;
+    return {.until_first = tail == Tail::kUntilFirst || tail == Tail::kDrop,
+            .merged_replicas = distribution.merges_by_agreement() ? std::ssize(distribution.devices) : 0};
   }
 
   /// The reading thread: makes own steps as long as there is room.
@@ -184,7 +186,7 @@ class SynchronizedStepSource final : public StepSource {
   /// Without threads: reads own steps and takes part in rounds until a step is released.
   void catch_up() {
     while (table_->agreement.released() == 0 && !table_->settled()) {
-      if (table_->agreement.has_room() && table_->own.empty()) read_step();
+      if (table_->agreement.has_room()) read_step();
       hold_round();
     }
   }
@@ -218,8 +220,9 @@ class SynchronizedStepSource final : public StepSource {
     const bool ends = !step || step->last;
     if (step) {
       const auto& valid = step->info.valid;
-      agreement.add_step(std::accumulate(valid.begin(), valid.end(), std::int64_t{0}),
-                         shared_ ? std::optional(place_after(*step)) : std::nullopt);
+      agreement.add_step({.valid = std::accumulate(valid.begin(), valid.end(), std::int64_t{0}),
+                          .place = shared_ ? std::optional(place_after(*step)) : std::nullopt,
+                          .lacks = std::find(valid.begin(), valid.end(), 0) != valid.end()});
       table->own_bytes += bytes_of(*step);
       table->own.push_back(std::move(*step));
       if (ahead_.at_first() > 0)
@@ -296,10 +299,10 @@ class SynchronizedStepSource final : public StepSource {
     rounds_->check(next_step_);
   }
 
-  /// The agreed values of the next step, and the rank's own step, if it has one.
+  /// The agreed values of the next step, and the rank's own steps in it.
   struct Taken {
     Round::Step agreed;
-    std::optional<BuiltStep> own;
+    std::vector<BuiltStep> own;
   };
 
   std::optional<Taken> take() {
@@ -308,13 +311,14 @@ class SynchronizedStepSource final : public StepSource {
       if (table->error) std::rethrow_exception(table->error);
       return std::nullopt;
     }
-    bool own = false;
-    Taken taken{table->agreement.take(own), std::nullopt};
+    std::int64_t own = 0;
+    Taken taken{table->agreement.take(own), {}};
     ++next_step_;
-    if (!own) return taken;
-    taken.own = std::move(table->own.front());
-    table->own.pop_front();
-    table->own_bytes -= bytes_of(*taken.own);
+    for (; own > 0; --own) {
+      taken.own.push_back(std::move(table->own.front()));
+      table->own.pop_front();
+      table->own_bytes -= bytes_of(taken.own.back());
+    }
     return taken;
   }
 

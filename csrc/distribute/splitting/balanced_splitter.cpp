@@ -18,26 +18,20 @@ class BalancedSplitter final : public ElementSplitter {
       : parts_(num_replicas), weights_(std::move(weights)) {}
 
   std::int64_t parts() const override { return parts_; }
+  std::vector<std::int64_t> shares_for_all(std::int64_t rows, std::int64_t count) const override;
   std::string describe() const override;
 
  protected:
   std::vector<std::int64_t> cut(std::int64_t rows) const override {
-    return weights_.empty() ? equal(rows) : weighted(rows);
+    return weights_.empty() ? even_shares(rows, parts_) : weighted(rows);
   }
 
  private:
-  std::vector<std::int64_t> equal(std::int64_t rows) const;
   std::vector<std::int64_t> weighted(std::int64_t rows) const;
 
   std::int64_t parts_;
   std::vector<double> weights_;
 };
-
-std::vector<std::int64_t> BalancedSplitter::equal(std::int64_t rows) const {
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(parts_), rows / parts_);
-  std::for_each_n(sizes.begin(), rows % parts_, [](std::int64_t& size) { ++size; });
-  return sizes;
-}
 
 std::vector<std::int64_t> BalancedSplitter::weighted(std::int64_t rows) const {
   const double total = std::accumulate(weights_.begin(), weights_.end(), 0.0);
@@ -60,6 +54,14 @@ std::vector<std::int64_t> BalancedSplitter::weighted(std::int64_t rows) const {
   return sizes;
 }
 
+/// A row for each, and what is left by weight.
+std::vector<std::int64_t> BalancedSplitter::shares_for_all(std::int64_t rows, std::int64_t count) const {
+  if (weights_.empty()) return even_shares(rows, count);
+  std::vector<std::int64_t> sizes = weighted(rows - count);
+  for (auto& size : sizes) ++size;
+  return sizes;
+}
+
 /// All digits that distinguish `number` from other numbers, because splitters with equal texts share
 /// positions.
 std::string exact(double number) {
@@ -78,6 +80,12 @@ std::string BalancedSplitter::describe() const {
 }
 
 }  // namespace
+
+std::vector<std::int64_t> even_shares(std::int64_t rows, std::int64_t count) {
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(count), rows / count);
+  std::for_each_n(sizes.begin(), rows % count, [](std::int64_t& size) { ++size; });
+  return sizes;
+}
 
 SplitterPtr balanced_splitter(std::int64_t num_replicas, std::vector<double> weights) {
   return std::make_shared<BalancedSplitter>(num_replicas, std::move(weights));

@@ -59,10 +59,12 @@ Element cut_part(const Element& element, const Segment& segment, const Part& par
     return slice_rows(element, segment.begin, segment.end, kCutRowsName);
   }
   if (part.pieces == 1) return element;
-  TORCH_CHECK_VALUE(part.pieces > 0, kCutRowsName, ": element ", segment.element,
-                    ": its leaves have different numbers of rows, so ",
-                    part.filled ? "a short step cannot be filled (`tail`)."
-                                : "the rest of it after an earlier run cannot be cut in another way.");
+  TORCH_CHECK_VALUE(
+      part.pieces > 0, kCutRowsName, ": element ", segment.element,
+      ": its leaves have different numbers of rows, so ",
+      part.filled
+          ? "a short step cannot be filled (`tail`)."
+          : "neither what an earlier run left of it nor a step that `tail` \"merge\" joined can be cut.");
   return cut_leaves(element, part.piece, part.pieces);
 }
 

@@ -11,6 +11,9 @@
 
 namespace torch_distinput {
 
+/// `count` sizes that add up to `rows` and differ by at most one, the larger ones first.
+std::vector<std::int64_t> even_shares(std::int64_t rows, std::int64_t count);
+
 /// Cuts a sequence of elements into a sequence of parts, by arithmetic on row counts alone: the two paths
 /// differ only in how they fetch the rows of a part. Immutable; safe from any thread.
 ///
@@ -32,6 +35,13 @@ class Splitter {
   /// The rows of parts [first, first + count) (modulo the round) of a full batch of `batch` rows.
   virtual std::vector<std::int64_t> shares(std::int64_t batch, std::int64_t first,
                                            std::int64_t count) const = 0;
+
+  /// How `count` parts share the `rows` rows of a step that `kMerge` deals out anew: each gets at least one
+  /// row. In order, sizes that differ by at most one, except where shares are weighted. REQUIRES: `rows >=
+  /// count`.
+  virtual std::vector<std::int64_t> shares_for_all(std::int64_t rows, std::int64_t count) const {
+    return even_shares(rows, count);
+  }
 
   /// Whether leaves with different numbers of rows are each cut by themselves; if not, they are refused.
   virtual bool cuts_leaves() const { return false; }

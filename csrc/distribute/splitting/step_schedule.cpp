@@ -28,9 +28,27 @@ void StepSchedule::learn_batch(RowCounts& counts) {
 }
 
 void StepSchedule::look_ahead(RowCounts& counts) {
-  // The next step shows whether a step is the last, and the one after it whether that one is dropped.
-  const std::size_t wanted = rules_.tail == Tail::kDrop ? 3 : 2;
-  while (settled_ < wanted && !data_ended_) assign(counts);
+  while (settled_ < steps_wanted() && !data_ended_) assign(counts);
+  if (rules_.tail == Tail::kMerge) merge_last();
+}
+
+/// Whether a step is the last one takes a look at the next; whether that one is dropped or merged, at one
+/// more.
+std::size_t StepSchedule::steps_wanted() const {
+  if (rules_.tail == Tail::kMerge) return settled_ > 1 && lacks_rows(ahead_[1]) ? 3 : 2;
+  return rules_.tail == Tail::kDrop ? 3 : 2;
+}
+
+/// Joins the last step to the one before it, if there is one, where it lacks rows and both together do not.
+void StepSchedule::merge_last() {
+  if (settled_ == 0 || !is_last(settled_ - 1) || !lacks_rows(ahead_[settled_ - 1])) return;
+  if (settled_ == 1) {
+    deal_to_all(ahead_.front(), nullptr, *rules_.splitter);
+    return;
+  }
+  if (!deal_to_all(ahead_[settled_ - 2], &ahead_[settled_ - 1], *rules_.splitter)) return;
+  --settled_;
+  ahead_.erase(ahead_.begin() + static_cast<std::ptrdiff_t>(settled_));
 }
 
 void StepSchedule::assign(RowCounts& counts) {
@@ -103,7 +121,7 @@ bool StepSchedule::is_rest(std::size_t index) const {
 }
 
 std::vector<std::int64_t> StepSchedule::shares(const AssignedStep& step) const {
-  if (rules_.tail == Tail::kZeroRows || rules_.tail == Tail::kUntilFirst) return {};
+  if (!fills() && rules_.tail != Tail::kDrop) return {};
   return rules_.splitter->shares(std::max<std::int64_t>(rules_.batch, 0), step.before.part, rules_.width);
 }
 

@@ -63,6 +63,8 @@ class StepSchedule {
   void assign(RowCounts& counts);
   PlannedStep plan_front(RowCounts& counts);
 
+  std::size_t steps_wanted() const;
+  void merge_last();
   bool fills() const { return rules_.tail == Tail::kPadded || rules_.tail == Tail::kRepeat; }
   bool is_last(std::size_t index) const;
   bool is_complete(const AssignedStep& step) const;

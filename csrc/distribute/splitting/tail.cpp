@@ -78,11 +78,15 @@ void add_first_rows(RowRun& run, std::int64_t missing, RowCounts& counts) {
   }
 }
 
-void repeat_first(AssignedStep& step, const std::vector<std::int64_t>& shares, RowCounts& counts) {
-  RowRun run;
+void add_parts(RowRun& run, const AssignedStep& step) {
   for (const Part& part : step.parts) {
     for (const Segment& segment : part.segments) run.add(segment);
   }
+}
+
+void repeat_first(AssignedStep& step, const std::vector<std::int64_t>& shares, RowCounts& counts) {
+  RowRun run;
+  add_parts(run, step);
   const std::int64_t full = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
   add_first_rows(run, full - step.rows, counts);
   for (std::size_t i = 0; i < step.parts.size(); ++i) {
@@ -100,11 +104,33 @@ bool tail_ends(Tail tail, const AssignedStep& step, bool is_last, std::int64_t f
     case Tail::kDrop:
       return is_last && step.rows < full;
     case Tail::kUntilFirst:
-      return std::any_of(step.parts.begin(), step.parts.end(),
-                         [](const Part& part) { return part.rows == 0; });
+      return lacks_rows(step);
     default:
       return false;
   }
+}
+
+bool lacks_rows(const AssignedStep& step) {
+  return std::any_of(step.parts.begin(), step.parts.end(), [](const Part& part) { return part.rows == 0; });
+}
+
+bool deal_to_all(AssignedStep& step, const AssignedStep* next, const Splitter& splitter) {
+  const std::int64_t rows = step.rows + (next ? next->rows : 0);
+  const std::int64_t count = std::ssize(step.parts);
+  if (rows < count) return false;
+  RowRun run;
+  add_parts(run, step);
+  if (next) {
+    add_parts(run, *next);
+    step.after = next->after;
+  }
+  const auto shares = splitter.shares_for_all(rows, count);
+  for (std::size_t i = 0; i < step.parts.size(); ++i) {
+    step.parts[i] = {};
+    run.move_to(step.parts[i], shares[i]);
+  }
+  step.rows = rows;
+  return true;
 }
 
 std::vector<std::int64_t> fill_short_step(Tail tail, AssignedStep& step, bool is_last,
@@ -129,6 +155,8 @@ std::string tail_name(Tail tail) {
       return "drop";
     case Tail::kUntilFirst:
       return "until_first";
+    case Tail::kMerge:
+      return "merge";
   }
   return {};
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "distribute/splitting/part.h"
+#include "distribute/splitting/splitter.h"
 #include "torch_distinput/strategy.h"
 
 namespace torch_distinput {
@@ -29,7 +29,14 @@ bool tail_ends(Tail tail, const AssignedStep& step, bool is_last, std::int64_t f
 std::vector<std::int64_t> fill_short_step(Tail tail, AssignedStep& step, bool is_last,
                                           const std::vector<std::int64_t>& shares, RowCounts& counts);
 
-/// The name of `tail` in Python, such as `zero_rows`.
+/// Whether some replica gets no row of `step`.
+bool lacks_rows(const AssignedStep& step);
+
+/// Under `kMerge`: deals the rows of `step`, and after them those of `next`, the last step, if that is not
+/// null, out to all replicas. Returns whether there is a row for each; else leaves `step` as it is.
+bool deal_to_all(AssignedStep& step, const AssignedStep* next, const Splitter& splitter);
+
+/// `zero_rows`, `padded`, ...
 std::string tail_name(Tail tail);
 
 }  // namespace torch_distinput

@@ -39,11 +39,16 @@ struct Distribution {
   /// Whether rows that fail are skipped.
   bool skips() const { return options.skip.has_value(); }
 
+  /// Whether only all ranks together know the last step, which tail `kMerge` may join to the one before it.
+  bool merges_by_agreement() const {
+    return input.tail == Tail::kMerge && assignment.replicas.workers > 1 && !one_stream();
+  }
+
   /// The parameters of this dataset's schedule.
   ScheduleRules rules() const {
     return {assignment.splitter,
             assignment.width,
-            input.tail,
+            merges_by_agreement() ? Tail::kZeroRows : input.tail,
             assignment.batch,
             assignment.node->cardinality() == kInfiniteCardinality,
             assignment.from_function};

@@ -58,22 +58,55 @@ StepPosition round_start(const ScheduleRules& rules, const PlanRows& rows, std::
   return start;
 }
 
-}  // namespace
+/// The end of an epoch.
+struct End {
+  std::int64_t steps = 0;
+  std::optional<PlannedStep> last = {};
+};
 
-std::optional<std::int64_t> count_steps(const ScheduleRules& rules, PlanRows& rows, bool only_complete) {
-  if (rows.size() == kEndless || rules.endless) return std::nullopt;
+End find_end(const ScheduleRules& rules, PlanRows& rows, bool only_complete) {
+  // A step that is found near the end proves that all steps before it are delivered, except for a tail rule
+  // that may end the epoch anywhere, or one that may join the first step found to the one before it.
+  const std::int64_t proof = rules.tail == Tail::kMerge ? 2 : 1;
   std::int64_t first = count_rounds(*rules.splitter, rows);
   for (std::int64_t back = 2;; back *= 8) {
-    // A step that is found near the end proves that all steps before it are delivered, except for a tail
-    // rule that may end the epoch anywhere.
     first = rules.tail == Tail::kUntilFirst ? 0 : std::max<std::int64_t>(first - back, 0);
     first -= first % rounds_a_step(rules);
     const StepPosition start = round_start(rules, rows, first);
     StepSchedule schedule(rules, start);
-    std::int64_t steps = 0;
-    while (const auto step = schedule.next(rows)) steps += step->complete || !only_complete ? 1 : 0;
-    if (steps > 0 || first == 0) return start.step + steps;
+    End end;
+    while (auto step = schedule.next(rows)) {
+      end.steps += step->complete || !only_complete ? 1 : 0;
+      end.last = std::move(step);
+    }
+    if (end.steps < proof && first > 0) continue;
+    end.steps += start.step;
+    return end;
   }
+}
+
+bool lacks_rows(const std::optional<PlannedStep>& step) {
+  return step && std::find(step->valid.begin(), step->valid.end(), 0) != step->valid.end();
+}
+
+}  // namespace
+
+std::optional<std::int64_t> count_steps(const ScheduleRules& rules, PlanRows& rows, bool only_complete) {
+  if (rows.size() == kEndless || rules.endless) return std::nullopt;
+  return find_end(rules, rows, only_complete).steps;
+}
+
+std::optional<PlannedStep> last_step(const ScheduleRules& rules, PlanRows& rows) {
+  if (rows.size() == kEndless || rules.endless) return std::nullopt;
+  return find_end(rules, rows, /*only_complete=*/false).last;
+}
+
+std::optional<std::int64_t> rows_to_merge(ScheduleRules rules, PlanRows& rows) {
+  const auto last = last_step(rules, rows);
+  if (!lacks_rows(last)) return std::nullopt;
+  rules.tail = Tail::kMerge;
+  if (lacks_rows(last_step(rules, rows))) return std::nullopt;
+  return last->global_valid;
 }
 
 }  // namespace torch_distinput

@@ -42,4 +42,11 @@ class PlanRows final : public RowCounts {
 /// without those that lack a part. nullopt if the data never ends. Plans only the last steps if possible.
 std::optional<std::int64_t> count_steps(const ScheduleRules& rules, PlanRows& rows, bool only_complete);
 
+/// The last step of the epoch; nullopt where there is none, or the data never ends.
+std::optional<PlannedStep> last_step(const ScheduleRules& rules, PlanRows& rows);
+
+/// The rows of the last step, where some replica gets none of them and `kMerge` would leave none without.
+/// REQUIRES: the rules have the tail `kZeroRows`.
+std::optional<std::int64_t> rows_to_merge(ScheduleRules rules, PlanRows& rows);
+
 }  // namespace torch_distinput

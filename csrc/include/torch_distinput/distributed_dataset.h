@@ -35,6 +35,10 @@ class TDI_API DistributedDataset {
   /// decides how many rows a batch has, this counts every batch as one with rows; empty ones at the end of
   /// the epoch are not delivered.
   std::optional<std::int64_t> num_steps() const;
+  /// The rows of the next epoch's last step, where some replica gets none of them and with `Tail::kMerge` all
+  /// would get some. Nullopt also for another tail than `kZeroRows`, for datasets of a function, and where
+  /// rows are not known before they are read.
+  std::optional<std::int64_t> rows_to_merge() const;
   /// Whether the iterator completes a step that lacks parts with zero-row ones
   /// (`Strategy::enable_partial_batch_handling`).
   bool partial_batch_handling() const;

@@ -20,6 +20,9 @@ enum class Tail {
   kRepeat,    ///< parts are filled with the first rows of the epoch, which all count
   kDrop,      ///< the batch is not delivered
   kUntilFirst,  ///< steps are delivered while every replica has a row
+  /// A last step of which a replica would get no row is joined to the step before it and dealt out evenly;
+  /// as `kZeroRows` where even the two have no row for every replica.
+  kMerge,
 };
 
 /// How many input pipelines there are: one for each process, or one for each replica.

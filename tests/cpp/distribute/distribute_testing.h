@@ -173,7 +173,7 @@ inline Pipeline random_pipeline(std::mt19937& random) {
   constexpr AutoShardPolicy kPolicies[] = {AutoShardPolicy::kOff, AutoShardPolicy::kAuto,
                                            AutoShardPolicy::kFile, AutoShardPolicy::kData};
   p.policy = kPolicies[draw(0, 3)];
-  p.options.tail = static_cast<Tail>(draw(0, 4));
+  p.options.tail = static_cast<Tail>(draw(0, 5));
   p.options.per_replica_buffer_size = draw(0, 2);
   if (draw(0, 1) == 0) {
     p.options.split = Split::kBalanced;

@@ -58,6 +58,7 @@ inline std::vector<std::int64_t> weighted_sizes(std::int64_t n, const std::vecto
   std::vector<std::int64_t> sizes;
   for (double w : weights)
     sizes.push_back(static_cast<std::int64_t>(std::floor(static_cast<double>(n) * w / total)));
+  if (weights.empty()) return sizes;
   std::vector<bool> topped(weights.size());
   while (std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) < n) {
     std::size_t best = weights.size();
@@ -191,22 +192,51 @@ inline void fill_from_start(Step& step, const std::vector<std::int64_t>& shares,
   }
 }
 
-/// The steps that are delivered, parts without rows included.
+inline bool lacks_rows(const Step& step) {
+  return std::any_of(step.parts.begin(), step.parts.end(), [](const Rows& part) { return part.empty(); });
+}
+
+/// The last step together with the one before it, if there is a row for each replica and the last one lacks
+/// some.
+inline void merge_last(const Case& c, std::vector<Step>& raw) {
+  if (raw.empty() || !lacks_rows(raw.back())) return;
+  const std::size_t first = raw.size() - std::min<std::size_t>(raw.size(), 2);
+  Rows rows;
+  for (std::size_t s = first; s < raw.size(); ++s) {
+    for (const Rows& part : raw[s].parts) rows.insert(rows.end(), part.begin(), part.end());
+  }
+  if (std::ssize(rows) < c.replicas) return;
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(c.replicas), 1);
+  const std::int64_t others = std::ssize(rows) - c.replicas;
+  const auto by_weight = weighted_sizes(others, c.weights);
+  for (std::int64_t g = 0; g < c.replicas; ++g) {
+    const auto at = static_cast<std::size_t>(g);
+    sizes[at] += c.weights.empty() ? others / c.replicas + (g < others % c.replicas ? 1 : 0) : by_weight[at];
+  }
+  Step merged{.present = std::vector<bool>(sizes.size(), true)};
+  std::int64_t begin = 0;
+  for (const std::int64_t size : sizes) {
+    merged.parts.push_back(cut(rows, begin, begin + size));
+    begin += size;
+  }
+  raw.resize(first);
+  raw.push_back(merged);
+}
+
+/// The steps that are delivered, dummies included.
 inline std::vector<Step> steps(const Case& c) {
   const std::int64_t epoch_rows = std::accumulate(c.elements.begin(), c.elements.end(), std::int64_t{0});
   const auto shares = full_shares(c);
   const std::int64_t full = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
   std::vector<Step> delivered;
   auto raw = raw_steps(c);
+  if (c.tail == Tail::kMerge) merge_last(c, raw);
   for (std::size_t i = 0; i < raw.size(); ++i) {
     Step& step = raw[i];
     const bool last = i + 1 == raw.size();
     const bool is_short = row_count(step) < full;
     if (c.tail == Tail::kDrop && last && is_short) break;
-    if (c.tail == Tail::kUntilFirst &&
-        std::any_of(step.parts.begin(), step.parts.end(), [](const Rows& part) { return part.empty(); })) {
-      break;
-    }
+    if (c.tail == Tail::kUntilFirst && lacks_rows(step)) break;
     if (c.tail == Tail::kRepeat && last && is_short) fill_from_start(step, shares, epoch_rows);
     count_valid(step);
     if (c.tail == Tail::kPadded && is_short && row_count(step) > 0) pad(step, shares);
@@ -232,7 +262,7 @@ inline Case random_case(std::mt19937& random) {
   Case c;
   c.kind = static_cast<Kind>(draw(0, 3));
   c.replicas = c.kind == Kind::kWhole ? 1 : draw(1, 5);
-  c.tail = static_cast<Tail>(draw(0, 4));
+  c.tail = static_cast<Tail>(draw(0, 5));
   const std::int64_t batch = draw(1, 7);
   if (c.kind == Kind::kV2 || draw(0, 1) == 0) c.batch = batch;
   if (c.kind == Kind::kBalanced && draw(0, 1) == 0) {

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -15,11 +16,14 @@ class VectorRows final : public RowCounts {
   explicit VectorRows(std::vector<std::int64_t> rows) : rows_(std::move(rows)) {}
 
   std::optional<std::int64_t> rows(std::int64_t element) override {
+    furthest_ = std::max(furthest_, element);
     if (element >= std::ssize(rows_)) return std::nullopt;
     return rows_[static_cast<std::size_t>(element)];
   }
 
-  /// The numbers, within the epoch, of the rows of `part`.
+  /// The last element that was asked for.
+  std::int64_t furthest() const { return furthest_; }
+  /// The numbers, counted through the epoch, of the rows that `part` names.
   std::vector<std::int64_t> numbers(const Part& part) const {
     std::vector<std::int64_t> rows;
     for (const Segment& segment : part.segments) {
@@ -31,6 +35,7 @@ class VectorRows final : public RowCounts {
   }
 
  private:
+  std::int64_t furthest_ = -1;
   std::vector<std::int64_t> rows_;
 };
 

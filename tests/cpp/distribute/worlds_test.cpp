@@ -84,7 +84,8 @@ TEST_P(Worlds, EveryRankTakesTheModelsStepsAndEveryRowReachesOneReplica) {
   const World world = GetParam();
   std::mt19937 random(17);
   for (const std::int64_t n : std::initializer_list<std::int64_t>{0, 1, world.workers - 1, 7, 31, 97, 3000}) {
-    for (const Tail tail : {Tail::kZeroRows, Tail::kPadded, Tail::kRepeat, Tail::kDrop, Tail::kUntilFirst}) {
+    for (const Tail tail :
+         {Tail::kZeroRows, Tail::kPadded, Tail::kRepeat, Tail::kDrop, Tail::kUntilFirst, Tail::kMerge}) {
       for (const Split split : {Split::kTf, Split::kBalanced}) {
         Pipeline pipeline;
         pipeline.n = n;
@@ -93,7 +94,7 @@ TEST_P(Worlds, EveryRankTakesTheModelsStepsAndEveryRowReachesOneReplica) {
         pipeline.options = {.split = split, .tail = tail};
         SCOPED_TRACE(pipeline.str());
         expect_model(world, pipeline, run(world, pipeline.dataset(), pipeline.options));
-        if (tail != Tail::kZeroRows && tail != Tail::kPadded) continue;
+        if (tail != Tail::kZeroRows && tail != Tail::kPadded && tail != Tail::kMerge) continue;
         const Dataset shuffled = Dataset::range(n).shuffle().batch(pipeline.batch);
         expect_every_row_once(n, run(world, shuffled, pipeline.options));
       }

@@ -54,7 +54,7 @@ void go_from_world_to_world(std::uint32_t seed) {
   std::mt19937 random(seed);
   const Kitchen kitchen(random_recipe(random));
   const Recipe& recipe = kitchen.recipe();
-  const auto tail = static_cast<Tail>(draw(random, 0, 4));
+  const auto tail = static_cast<Tail>(draw(random, 0, 5));
   const World first = random_world(random, recipe, tail);
   std::string trace = c10::str("seed ", seed, ": ", recipe.str());
   Counts seen;
@@ -92,7 +92,7 @@ std::vector<T> from(const std::vector<T>& all, std::size_t first) {
 void go_on_in_the_same_world(std::uint32_t seed) {
   std::mt19937 random(seed);
   const Kitchen kitchen(random_recipe(random));
-  const World world = random_world(random, kitchen.recipe(), static_cast<Tail>(draw(random, 0, 4)));
+  const World world = random_world(random, kitchen.recipe(), static_cast<Tail>(draw(random, 0, 5)));
   SCOPED_TRACE(c10::str("seed ", seed, ": ", kitchen.recipe().str(), world.str()));
   const auto whole = run(kitchen, world, {}, 10'000);
   const std::size_t steps = whole.front().steps.size();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <random>
 
 namespace torch_distinput {
@@ -14,26 +15,54 @@ using Rows = std::vector<std::int64_t>;
 
 /// The stream of one rank, and how it ends.
 struct Stream {
-  Rows valid;          // of each step
-  bool fails = false;  // after them
+  Rows valid;               // of each step
+  std::vector<bool> lacks;  // whether a replica gets no row of each step
+  bool fails = false;       // after them
 };
 
 /// What a rank's consumer received.
 struct Told {
   Rows global_valid;
-  std::vector<bool> own;
+  Rows own;
   std::vector<bool> last;
   std::optional<Agreement::Failure> failure;
   bool ended = false;
 };
 
-/// What rank `rank` must receive, computed in lock-step from all streams.
-Told expected(const std::vector<Stream>& streams, std::size_t rank, bool until_first) {
+/// The rows of `stream` in the steps from `first` on.
+std::int64_t rows_from(const Stream& stream, std::size_t first) {
+  return std::accumulate(
+      stream.valid.begin() + static_cast<std::ptrdiff_t>(std::min(first, stream.valid.size())),
+      stream.valid.end(), std::int64_t{0});
+}
+
+/// The last two of all steps as one, if a replica gets no row of the last, and there are enough on every
+/// rank.
+void merge_last(Told& told, const std::vector<Stream>& streams, std::int64_t replicas) {
+  const std::size_t steps = told.global_valid.size();
+  const auto lacks = [&](const Stream& stream) { return stream.valid.size() < steps || stream.lacks.back(); };
+  if (steps == 0 || std::ranges::none_of(streams, lacks)) return;
+  const std::size_t first = steps - std::min<std::size_t>(steps, 2);
+  const auto enough = [&](const Stream& stream) { return rows_from(stream, first) >= replicas; };
+  if (!std::ranges::all_of(streams, enough)) return;
+  while (told.global_valid.size() > first + 1) {
+    told.global_valid[first] += told.global_valid.back();
+    told.own[first] += told.own.back();
+    told.global_valid.pop_back();
+    told.own.pop_back();
+    told.last.pop_back();
+  }
+}
+
+/// What every rank must be told: lock-step, with all streams in sight.
+Told expected(const std::vector<Stream>& streams, std::size_t rank, const RoundRules& rules) {
+  const bool until_first = rules.until_first;
   Told told;
   for (std::size_t step = 0;; ++step) {
     const auto ends = [&](const Stream& stream) { return !stream.fails && step >= stream.valid.size(); };
     const bool over = until_first ? std::ranges::any_of(streams, ends) : std::ranges::all_of(streams, ends);
     if (over) {
+      if (rules.merged_replicas > 0) merge_last(told, streams, rules.merged_replicas);
       told.ended = true;
       if (!told.last.empty()) told.last.back() = true;
       return told;
@@ -55,10 +84,10 @@ Told expected(const std::vector<Stream>& streams, std::size_t rank, bool until_f
 /// Ranks whose streams, rounds and consumers act in a random order, which is one possible interleaving.
 class World {
  public:
-  World(std::vector<Stream> streams, bool until_first, std::mt19937& random)
-      : streams_(std::move(streams)), random_(random) {
+  World(std::vector<Stream> streams, const RoundRules& rules, std::mt19937& random)
+      : streams_(std::move(streams)), merges_(rules.merged_replicas > 0), random_(random) {
     for (std::size_t rank = 0; rank < streams_.size(); ++rank)
-      ranks_.push_back({Agreement(draw_ahead(), until_first)});
+      ranks_.push_back({Agreement(draw_ahead(), rules)});
   }
 
   /// Runs until no rank can act any more.
@@ -128,7 +157,7 @@ class World {
         break;
       }
       default: {
-        bool own = false;
+        std::int64_t own = 0;
         const Round::Step step = rank.agreement.take(own);
         rank.told.global_valid.push_back(step.global_valid);
         rank.told.own.push_back(own);
@@ -144,11 +173,13 @@ class World {
     Rank& rank = ranks_[number];
     const Stream& stream = streams_[number];
     if (rank.made < stream.valid.size()) {
-      rank.agreement.add_step(stream.valid[rank.made++]);
+      rank.agreement.add_step({.valid = stream.valid[rank.made], .lacks = stream.lacks[rank.made]});
+      ++rank.made;
       rank.agreement.read_ahead(draw_ahead());
     }
-    // A stream may report its end with its last step or afterwards.
-    if (rank.made < stream.valid.size() || random_() % 2 == 0) return;
+    // A stream may tell its end with its last step or afterwards.
+    const bool waits = stream.fails || !merges_;
+    if (rank.made < stream.valid.size() || (waits && random_() % 2 == 0)) return;
     rank.closed = true;
     if (stream.fails) {
       rank.agreement.fail("rank " + std::to_string(number));
@@ -158,6 +189,7 @@ class World {
   }
 
   std::vector<Stream> streams_;
+  bool merges_;
   std::mt19937& random_;
   std::vector<Rank> ranks_;
   std::vector<std::vector<std::optional<RankStatus>>> rounds_;
@@ -168,6 +200,8 @@ std::vector<Stream> random_streams(std::mt19937& random) {
   for (Stream& stream : streams) {
     stream.valid.resize(random() % 14);
     for (auto& rows : stream.valid) rows = static_cast<std::int64_t>(random() % 5);
+    // Two replicas: a split may leave one without rows, also of several.
+    for (const auto rows : stream.valid) stream.lacks.push_back(rows < 2 || random() % 4 == 0);
     stream.fails = random() % 8 == 0;
   }
   return streams;
@@ -177,11 +211,11 @@ TEST(Agreement, DecidesTheSameOnEveryRankInManyInterleavings) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 12'000; ++trial) {
     const auto streams = random_streams(random);
-    const bool until_first = trial % 3 == 0;
-    World world(streams, until_first, random);
+    const RoundRules rules{.until_first = trial % 3 == 0, .merged_replicas = trial % 3 == 1 ? 2 : 0};
+    World world(streams, rules, random);
     const auto told = world.run();
     for (std::size_t rank = 0; rank < streams.size(); ++rank) {
-      const Told wanted = expected(streams, rank, until_first);
+      const Told wanted = expected(streams, rank, rules);
       ASSERT_EQ(told[rank].global_valid, wanted.global_valid) << "trial " << trial << ", rank " << rank;
       ASSERT_EQ(told[rank].own, wanted.own);
       ASSERT_EQ(told[rank].ended, wanted.ended);
@@ -197,33 +231,33 @@ TEST(Agreement, DecidesTheSameOnEveryRankInManyInterleavings) {
   }
 }
 
-/// A step is known to be the last if every rank knew its own last step in time, as the streams here do.
+/// A step is known to be the last where every rank knew of its own last step in time, as streams here do.
 TEST(Agreement, MarksTheLastStepIfEveryStreamReportsItsEndWithIt) {
-  Agreement one(4, false);
-  Agreement two(4, false);
-  one.add_step(2);
+  Agreement one(4, {});
+  Agreement two(4, {});
+  one.add_step({.valid = 2});
   one.end();
-  two.add_step(3);
-  two.add_step(1);
+  two.add_step({.valid = 3});
+  two.add_step({.valid = 1});
   two.end();
   const std::vector<RankStatus> texts{one.say(), two.say()};
   one.apply(texts);
-  bool own = false;
+  std::int64_t own = 0;
   EXPECT_FALSE(one.take(own).last);
   EXPECT_TRUE(own);
   EXPECT_TRUE(one.take(own).last);
-  EXPECT_FALSE(own);
+  EXPECT_EQ(own, 0);
   EXPECT_TRUE(one.ended());
 }
 
 TEST(Agreement, ARoundCoversHalfOfTheReadAhead) {
-  Agreement agreement(64, false);
+  Agreement agreement(64, {});
   std::int64_t rounds = 0;
   constexpr std::int64_t kSteps = 3200;
   std::int64_t made = 0;
   for (std::int64_t step = 0; step < kSteps; ++step) {
     while (agreement.has_room() && made < kSteps) {
-      agreement.add_step(1);
+      agreement.add_step({.valid = 1});
       ++made;
     }
     if (agreement.wants_round()) {
@@ -231,7 +265,7 @@ TEST(Agreement, ARoundCoversHalfOfTheReadAhead) {
       agreement.apply({text, text});
       ++rounds;
     }
-    bool own = false;
+    std::int64_t own = 0;
     ASSERT_EQ(agreement.take(own).global_valid, 2);
   }
   EXPECT_LE(rounds, kSteps / 32 + 1);
@@ -239,16 +273,16 @@ TEST(Agreement, ARoundCoversHalfOfTheReadAhead) {
 
 TEST(Agreement, AFullReadAheadIsRefilledSeveralStepsAtATime) {
   for (const std::int64_t ahead : {1, 2, 8, 64}) {
-    Agreement agreement(ahead, false);
+    Agreement agreement(ahead, {});
     const RankStatus other = [&] {
       RankStatus text;
       text.valid.assign(static_cast<std::size_t>(ahead), 1);
       return text;
     }();
-    while (agreement.has_room()) agreement.add_step(1);
+    while (agreement.has_room()) agreement.add_step({.valid = 1});
     agreement.apply({agreement.say(), other});
     const std::int64_t portion = std::max<std::int64_t>(ahead / 8, 1);
-    bool own = false;
+    std::int64_t own = 0;
     for (std::int64_t taken = 0; taken < portion; ++taken) {
       EXPECT_FALSE(agreement.wants_steps());
       agreement.take(own);
@@ -261,16 +295,16 @@ TEST(Agreement, AFullReadAheadIsRefilledSeveralStepsAtATime) {
 }
 
 TEST(Agreement, AReadAheadMayGrowAndShrink) {
-  Agreement agreement(2, false);
-  for (int step = 0; step < 2; ++step) agreement.add_step(1);
+  Agreement agreement(2, {});
+  for (int step = 0; step < 2; ++step) agreement.add_step({.valid = 1});
   EXPECT_FALSE(agreement.has_room());
   agreement.read_ahead(4);
-  for (int step = 0; step < 2; ++step) agreement.add_step(1);
+  for (int step = 0; step < 2; ++step) agreement.add_step({.valid = 1});
   EXPECT_FALSE(agreement.has_room());
   agreement.read_ahead(1);
   EXPECT_TRUE(agreement.wants_round());
   agreement.apply({agreement.say(), agreement.say()});
-  bool own = false;
+  std::int64_t own = 0;
   for (int step = 0; step < 4; ++step) {
     EXPECT_FALSE(agreement.has_room());
     agreement.take(own);
@@ -279,7 +313,7 @@ TEST(Agreement, AReadAheadMayGrowAndShrink) {
 }
 
 TEST(Agreement, ARankWithoutStepsTakesPartInEveryRoundAtOnce) {
-  Agreement ended(4, false);
+  Agreement ended(4, {});
   ended.end();
   RankStatus other;
   other.valid = {1, 1, 1};
@@ -291,8 +325,14 @@ TEST(Agreement, ARankWithoutStepsTakesPartInEveryRoundAtOnce) {
 }
 
 TEST(Agreement, NoRoundIsHeldWithoutNews) {
-  const Agreement fresh(4, false);
+  const Agreement fresh(4, {});
   EXPECT_FALSE(fresh.wants_round());
+  Agreement holding(1, {.merged_replicas = 1});
+  holding.add_step({.valid = 1});
+  EXPECT_FALSE(holding.wants_round());  // that step is held back until the next one is known
+  ASSERT_TRUE(holding.has_room());
+  holding.add_step({.valid = 1});
+  EXPECT_TRUE(holding.wants_round());
 }
 
 }  // namespace

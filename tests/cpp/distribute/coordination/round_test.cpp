@@ -19,23 +19,26 @@ std::vector<std::int64_t> valid_of(const Round& round) {
 
 TEST(RankStatus, SurvivesEncodingAndDecoding) {
   for (const RankStatus& text : {RankStatus{}, RankStatus{{8, 0, 3}, After::kEnd},
-                                 RankStatus{{1}, After::kFailure, "line one\nline two"}}) {
+                                 RankStatus{{1}, After::kFailure, "line one\nline two"},
+                                 RankStatus{{2, 1}, After::kMore, "", {7, 8}, {false, true}}}) {
     const RankStatus back = RankStatus::decode(text.encode());
     EXPECT_EQ(back.valid, text.valid);
     EXPECT_EQ(back.after, text.after);
     EXPECT_EQ(back.failure, text.failure);
+    EXPECT_EQ(back.places, text.places);
+    EXPECT_EQ(back.lacking, text.lacking);
   }
 }
 
 TEST(Round, ReleasesTheStepsThatEveryRankHasReady) {
-  const Round round = decide_round({{{4, 4, 4}}, {{4, 4}}, {{4, 4, 4, 4}}}, false);
+  const Round round = decide_round({{{4, 4, 4}}, {{4, 4}}, {{4, 4, 4, 4}}}, {});
   EXPECT_EQ(valid_of(round), (std::vector<std::int64_t>{12, 12}));
   EXPECT_FALSE(round.released[1].last);
   EXPECT_FALSE(round.ended);
 }
 
 TEST(Round, RanksThatHaveEndedDoNotDelayTheOthers) {
-  const Round round = decide_round({{{4, 3}, After::kEnd}, {{4, 4, 4}}, {{}, After::kEnd}}, false);
+  const Round round = decide_round({{{4, 3}, After::kEnd}, {{4, 4, 4}}, {{}, After::kEnd}}, {});
   EXPECT_EQ(valid_of(round), (std::vector<std::int64_t>{8, 7, 4}));
   EXPECT_FALSE(round.released[0].complete);
   EXPECT_FALSE(round.released[2].last);
@@ -43,7 +46,7 @@ TEST(Round, RanksThatHaveEndedDoNotDelayTheOthers) {
 }
 
 TEST(Round, TheRestIsReleasedAtOnceWhenAllHaveEnded) {
-  const Round round = decide_round({{{4, 4, 1}, After::kEnd}, {{2}, After::kEnd}}, false);
+  const Round round = decide_round({{{4, 4, 1}, After::kEnd}, {{2}, After::kEnd}}, {});
   EXPECT_EQ(valid_of(round), (std::vector<std::int64_t>{6, 4, 1}));
   EXPECT_TRUE(round.released[0].complete);
   EXPECT_TRUE(round.released[0].last_complete);
@@ -54,13 +57,13 @@ TEST(Round, TheRestIsReleasedAtOnceWhenAllHaveEnded) {
 }
 
 TEST(Round, RanksWithoutAnyDataEndAtOnce) {
-  const Round round = decide_round({{{}, After::kEnd}, {{}, After::kEnd}}, false);
+  const Round round = decide_round({{{}, After::kEnd}, {{}, After::kEnd}}, {});
   EXPECT_TRUE(round.released.empty());
   EXPECT_TRUE(round.ended);
 }
 
 TEST(Round, UntilFirstEndsWithTheShortestRank) {
-  const Round round = decide_round({{{4, 4, 4}}, {{4, 4}, After::kEnd}}, true);
+  const Round round = decide_round({{{4, 4, 4}}, {{4, 4}, After::kEnd}}, {.until_first = true});
   EXPECT_EQ(valid_of(round), (std::vector<std::int64_t>{8, 8}));
   EXPECT_TRUE(round.released[1].last);
   EXPECT_TRUE(round.ended);
@@ -68,31 +71,70 @@ TEST(Round, UntilFirstEndsWithTheShortestRank) {
 
 TEST(Round, AFailureIsDueWhenTheStepsBeforeItAreReleased) {
   const RankStatus failing{{4, 4}, After::kFailure, "the disk is full"};
-  const Round early = decide_round({{{4}}, failing}, false);
+  const Round early = decide_round({{{4}}, failing}, {});
   EXPECT_EQ(early.released.size(), 1U);
   EXPECT_FALSE(early.failed);
-  const Round due = decide_round({{{4, 4, 4}}, failing}, false);
+  const Round due = decide_round({{{4, 4, 4}}, failing}, {});
   EXPECT_EQ(due.released.size(), 2U);
   EXPECT_EQ(due.failed, 1);
 }
 
 TEST(Round, RanksOfOneStreamFailWhereTheirPositionsDiffer) {
-  const Round round = decide_round(
-      {{{1, 1, 1}, After::kMore, "", {7, 8, 9}}, {{1, 1, 1}, After::kMore, "", {7, 5, 9}}}, false);
+  const Round round =
+      decide_round({{{1, 1, 1}, After::kMore, "", {7, 8, 9}}, {{1, 1, 1}, After::kMore, "", {7, 5, 9}}}, {});
   EXPECT_EQ(round.released.size(), 1U);
   EXPECT_EQ(round.failed, 1);
   EXPECT_TRUE(round.apart);
-  EXPECT_EQ(decide_round({{{1}, After::kEnd, "", {7}}, {{}, After::kEnd, ""}}, false).failed, 1);
+  EXPECT_EQ(decide_round({{{1}, After::kEnd, "", {7}}, {{}, After::kEnd, ""}}, {}).failed, 1);
 }
 
 TEST(Round, AFailureIsDueEvenIfTheOthersHaveEnded) {
-  const Round round = decide_round({{{4}, After::kEnd}, {{4, 4}, After::kFailure, "no"}}, false);
+  const Round round = decide_round({{{4}, After::kEnd}, {{4, 4}, After::kFailure, "no"}}, {});
   EXPECT_EQ(round.released.size(), 2U);
   EXPECT_EQ(round.failed, 1);
   EXPECT_FALSE(round.ended);
 }
 
-/// Rounds over streams of known lengths, cut into random portions, release the same steps as lock-step.
+RankStatus status(std::vector<std::int64_t> valid, std::vector<bool> lacking, After after) {
+  return {std::move(valid), after, "", {}, std::move(lacking)};
+}
+
+TEST(Round, TheLatestStepIsHeldBackWhereTheLastOneIsMerged) {
+  const RoundRules rules{.merged_replicas = 2};
+  const auto full = status({4, 4}, {false, false}, After::kMore);
+  EXPECT_EQ(valid_of(decide_round({full, full}, rules)), (std::vector<std::int64_t>{8}));
+  // What fails next is no end.
+  RankStatus failing = full;
+  failing.after = After::kFailure;
+  const Round round = decide_round({full, failing}, rules);
+  EXPECT_EQ(valid_of(round), (std::vector<std::int64_t>{8, 8}));
+  EXPECT_EQ(round.failed, 1);
+}
+
+TEST(Round, ALastStepThatLacksRowsIsMergedWhereThatGivesEveryReplicaSome) {
+  const RoundRules rules{.merged_replicas = 2};
+  const auto ended = [](std::vector<std::int64_t> valid, std::vector<bool> lacking) {
+    return status(std::move(valid), std::move(lacking), After::kEnd);
+  };
+  const auto longer = ended({4, 4, 3}, {false, false, false});
+  const Round round = decide_round({longer, ended({4, 4}, {false, false})}, rules);
+  EXPECT_EQ(valid_of(round), (std::vector<std::int64_t>{8, 11}));
+  EXPECT_TRUE(round.released[1].merged && round.released[1].last && round.released[1].complete);
+  EXPECT_FALSE(round.released[0].last);
+  // Also where a split leaves a replica of one rank without rows.
+  EXPECT_EQ(valid_of(decide_round({longer, ended({4, 4, 2}, {false, false, true})}, rules)),
+            (std::vector<std::int64_t>{8, 13}));
+  // A rank that ended two steps earlier has no rows for them.
+  EXPECT_EQ(valid_of(decide_round({longer, ended({4}, {false})}, rules)),
+            (std::vector<std::int64_t>{8, 4, 3}));
+  // Nothing lacks.
+  EXPECT_EQ(valid_of(decide_round({longer, longer}, rules)), (std::vector<std::int64_t>{8, 8, 6}));
+  // An only step is dealt out anew.
+  EXPECT_TRUE(decide_round({ended({5}, {false}), ended({3}, {true})}, rules).released[0].merged);
+  EXPECT_FALSE(decide_round({ended({5}, {false}), ended({1}, {true})}, rules).released[0].merged);
+}
+
+/// Rounds over streams of known lengths, cut into portions at random, release exactly what lock-step would.
 TEST(Round, AnyCutIntoRoundsReleasesTheSameSteps) {
   std::mt19937 random(11);
   for (int trial = 0; trial < 500; ++trial) {
@@ -118,7 +160,7 @@ TEST(Round, AnyCutIntoRoundsReleasesTheSameSteps) {
         if (ready == left) text.after = After::kEnd;
         texts.push_back(text);
       }
-      const Round round = decide_round(texts, until_first);
+      const Round round = decide_round(texts, {.until_first = until_first});
       ASSERT_TRUE(!round.released.empty() || round.ended);
       for (const auto& step : round.released) {
         std::int64_t rows = 0;

@@ -201,7 +201,43 @@ TEST(StepSchedule, MarksTheLastCompleteStep) {
   EXPECT_FALSE(steps[2].complete);
 }
 
-/// Row counts that throw from some element on.
+/// The rows of each part of each step of batches of `elements` rows.
+std::vector<std::vector<std::int64_t>> merged_sizes(const SplitterPtr& splitter,
+                                                    const std::vector<std::int64_t>& elements) {
+  VectorRows rows(elements);
+  std::vector<std::vector<std::int64_t>> sizes;
+  for (const auto& step :
+       run({.splitter = splitter, .width = splitter->parts(), .tail = Tail::kMerge, .batch = 8}, rows))
+    sizes.push_back(step.valid);
+  return sizes;
+}
+
+TEST(StepSchedule, ALastStepThatLacksRowsIsJoinedToTheOneBeforeItAndDealtOutEvenly) {
+  using Sizes = std::vector<std::vector<std::int64_t>>;
+  EXPECT_EQ(merged_sizes(balanced_splitter(4, {}), {8, 8, 3}), (Sizes{{2, 2, 2, 2}, {3, 3, 3, 2}}));
+  EXPECT_EQ(merged_sizes(balanced_splitter(4, {}), {8, 8, 4}),
+            (Sizes{{2, 2, 2, 2}, {2, 2, 2, 2}, {1, 1, 1, 1}}));
+  EXPECT_EQ(merged_sizes(legacy_splitter(4), {8, 8, 5}), (Sizes{{2, 2, 2, 2}, {4, 3, 3, 3}}));
+  EXPECT_EQ(merged_sizes(v2_splitter({2, 2, 2, 2}), {8, 8, 1}), (Sizes{{2, 2, 2, 2}, {3, 2, 2, 2}}));
+  // An only step is dealt out anew, if it has a row for each.
+  EXPECT_EQ(merged_sizes(legacy_splitter(4), {5}), (Sizes{{2, 1, 1, 1}}));
+  EXPECT_EQ(merged_sizes(legacy_splitter(4), {3}), (Sizes{{1, 1, 1, 0}}));
+  // Steps in the middle stay, and no third step is joined.
+  EXPECT_EQ(merged_sizes(balanced_splitter(4, {}), {8, 1, 8, 1, 1}),
+            (Sizes{{2, 2, 2, 2}, {1, 0, 0, 0}, {2, 2, 2, 2}, {1, 0, 0, 0}, {1, 0, 0, 0}}));
+  // Shares by weight, but a row for each.
+  EXPECT_EQ(merged_sizes(balanced_splitter(2, {1, 9}), {8, 4}), (Sizes{{2, 10}}));
+}
+
+TEST(StepSchedule, LooksAThirdStepAheadOnlyBehindAStepThatLacksRows) {
+  VectorRows rows({8, 8, 8, 1, 8, 8});
+  StepSchedule schedule({.splitter = balanced_splitter(2, {}), .width = 2, .tail = Tail::kMerge}, {});
+  std::vector<std::int64_t> asked;
+  while (schedule.next(rows)) asked.push_back(rows.furthest());
+  EXPECT_EQ(asked, (std::vector<std::int64_t>{1, 2, 4, 4, 5, 6}));
+}
+
+/// Rows that cannot be read from some element on.
 class FailingRows final : public RowCounts {
  public:
   std::optional<std::int64_t> rows(std::int64_t element) override {

@@ -84,9 +84,36 @@ TEST(CountSteps, AgreesWithTheModel) {
 }
 
 TEST(CountSteps, IsFastForABillionRows) {
+  // Looking back from the end finds the short step first, alone.
+  for (std::size_t empty = 0; empty < 40; ++empty) {
+    std::vector<std::int64_t> elements(50, 8);
+    elements.push_back(1);
+    elements.resize(elements.size() + empty, 0);
+    PlanRows rows = plan_rows(elements);
+    EXPECT_EQ(count_steps({balanced_splitter(2, {}), 2, Tail::kMerge}, rows, false), 50) << empty;
+  }
+}
+
+TEST(RowsToMerge, AreThoseOfALastStepThatLeavesAReplicaWithoutRows) {
+  const auto of = [](std::vector<std::int64_t> elements, SplitterPtr splitter) {
+    PlanRows rows = plan_rows(std::move(elements));
+    return rows_to_merge({splitter, splitter->parts()}, rows);
+  };
+  EXPECT_EQ(of({8, 8, 3}, balanced_splitter(4, {})), 3);
+  EXPECT_EQ(of({8, 8, 5}, legacy_splitter(4)), 5);
+  EXPECT_EQ(of({8, 8, 5}, balanced_splitter(4, {})), std::nullopt);
+  // Too few rows in all.
+  EXPECT_EQ(of({3}, balanced_splitter(4, {})), std::nullopt);
+  EXPECT_EQ(of({}, balanced_splitter(4, {})), std::nullopt);
+  PlanRows endless(op_testing::plan_of(Dataset::range(10).batch(4).repeat()), /*unbatched=*/false);
+  EXPECT_EQ(rows_to_merge({balanced_splitter(4, {}), 4}, endless), std::nullopt);
+}
+
+TEST(CountSteps, NeedsNoTimeForABillionRows) {
   PlanRows rows(op_testing::plan_of(Dataset::range(1'000'000'001).batch(64)), /*unbatched=*/false);
   EXPECT_EQ(count_steps({legacy_splitter(3), 3}, rows, false), 15'625'001);
   EXPECT_EQ(count_steps({v2_splitter({22, 21, 21}), 3, Tail::kDrop}, rows, false), 15'625'000);
+  EXPECT_EQ(count_steps({legacy_splitter(3), 3, Tail::kMerge}, rows, false), 15'625'000);
 }
 
 TEST(CountSteps, EndlessDataHasNoNumber) {
