@@ -56,8 +56,10 @@ class DataLoader(data.DataLoader[_Item]):
         global_batch_size: rows of a step over all ranks, instead of `batch_size` for each rank.
         device: where batches arrive; None: on the CPU.
         split: how the rows of a step are assigned to the ranks: "balanced" or "tf", as in `InputOptions`.
-        tail: what becomes of a short last step and of a rank without rows: "zero_rows", "padded", "repeat", "drop" or
-            "until_first". `drop_last=True` means "drop".
+        tail: what a short last step and a rank without rows become: "zero_rows", "padded", "repeat", "drop",
+            "until_first" or "merge". "merge" joins a last step that would leave a rank without rows to the step before
+            it. None means "zero_rows", with a warning where "merge" would spare a rank a batch without rows.
+            `drop_last=True` means "drop".
         seed: makes the order of `shuffle=True`, or of a dataset of this library that shuffles, a function of this
             number and the epoch.
         with_info: yields `(batch, StepInfo)`; without it `last_info` has the info.
@@ -101,7 +103,7 @@ class DataLoader(data.DataLoader[_Item]):
         global_batch_size: int | None = None,
         device: str | torch.device | None = None,
         split: str = "balanced",
-        tail: str = "zero_rows",
+        tail: str | None = None,
         seed: int | None = None,
         with_info: bool = False,
         prefetch_bytes: int | None = None,
@@ -113,7 +115,8 @@ class DataLoader(data.DataLoader[_Item]):
         self.global_batch_size = global_batch_size
         self.device = device
         self.split = split
-        self.tail = tail
+        self.tail = "zero_rows" if tail is None else tail
+        self._tail_given = tail is not None
         self.seed = optional_integer("DataLoader", "seed", seed)
         self.with_info = with_info
         self.prefetch_bytes = prefetch_bytes

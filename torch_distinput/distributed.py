@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torch_distinput import _C
 from torch_distinput._arguments import count, function
 from torch_distinput._structure import map_leaves
+from torch_distinput.empty_parts import EmptyParts
 from torch_distinput.replica import current_frame
 from torch_distinput.spec import PerReplicaSpec
 from torch_distinput.values import PerReplica
@@ -135,6 +136,7 @@ class DistributedIterator:
 
     def _value(self, step: tuple[Any, _C.StepInfo]) -> Any:
         value, self._step_info = step
+        self._dataset._empty_parts.after_step(self._step_info, stacklevel=3)
         return value
 
     def _check_frame(self, call: str) -> None:
@@ -161,13 +163,22 @@ class DistributedDataset:
     2
     """
 
-    def __init__(self, native: _C.DistributedDataset, strategy: Strategy, wraps: bool, num_local_replicas: int):
+    def __init__(
+        self,
+        native: _C.DistributedDataset,
+        strategy: Strategy,
+        wraps: bool,
+        num_local_replicas: int,
+        empty_parts: EmptyParts,
+    ):
         self._native = native
+        self._empty_parts = empty_parts
         self._num_local_replicas = num_local_replicas
         self._strategy = strategy
         self._wraps = wraps
 
     def __iter__(self) -> DistributedIterator:
+        self._empty_parts.at_start(self._native, self._strategy, stacklevel=2)
         return DistributedIterator(self._native.iterate(), self)
 
     def __len__(self) -> int:

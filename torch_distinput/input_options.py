@@ -11,7 +11,7 @@ from torch_distinput._arguments import count, flag, number, sequence
 from torch_distinput._C import InputReplicationMode
 
 SPLITS = ("tf", "balanced")
-TAILS = ("zero_rows", "padded", "repeat", "drop", "until_first")
+TAILS = ("zero_rows", "padded", "repeat", "drop", "until_first", "merge")
 
 
 @dataclass(frozen=True, init=False)
@@ -32,7 +32,9 @@ class InputOptions:
             as it is, a replica may get zero rows. "padded": each replica's part is filled to its full size with its own
             last row; `StepInfo.valid` says how many rows count. "repeat": the batch is filled with the first rows of
             the epoch, which count. "drop": it is not delivered. "until_first": every replica stops before the first
-            step in which one has no row.
+            step in which one has no row. "merge": a last step that would leave a replica without rows is joined to
+            the step before it. None means "zero_rows", with a warning where "merge" would spare a replica a part
+            without rows.
         weights: relative share of each replica, one positive number for each replica of all processes; needs
             `split="balanced"`.
         peer_timeout: seconds without any sign of life after which another process counts as lost.
@@ -60,7 +62,7 @@ class InputOptions:
         place_dataset_on_device: bool = False,
         per_replica_buffer_size: int = 1,
         split: str = "tf",
-        tail: str = "zero_rows",
+        tail: str | None = None,
         weights: Sequence[float] | None = None,
         peer_timeout: float = 300.0,
         **experimental,
@@ -78,7 +80,13 @@ class InputOptions:
             values[field] = value
         if values["fetch_to_device"] is None:
             values["fetch_to_device"] = True
-        values |= {"split": split, "tail": tail, "weights": weights, "peer_timeout": peer_timeout}
+        values |= {
+            "split": split,
+            "tail": "zero_rows" if tail is None else tail,
+            "weights": weights,
+            "peer_timeout": peer_timeout,
+        }
+        object.__setattr__(self, "_tail_given", tail is not None)
         for name, value in values.items():
             object.__setattr__(self, name, _CHECKS[name](name, value))
         if self.weights is not None and self.split != "balanced":

@@ -92,10 +92,10 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
             return combine(ReduceOp.of(op), self._all_values([value]), None)
         return super().reduce(op, value, axis)
 
-    def _distributed(self, native):
+    def _distributed(self, native, empty_parts):
         if self._group is not None and self._group.rank() == 0:
             _logger.info("auto_shard_policy %s", native.sharding)
-        return super()._distributed(native)
+        return super()._distributed(native, empty_parts)
 
     def _example_board(self) -> dist.Store | None:
         """The part of the group's store in which a rank posts an example batch for the others; None for one process."""

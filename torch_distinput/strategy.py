@@ -18,6 +18,7 @@ from torch_distinput._structure import children
 from torch_distinput.base_strategy import Strategy
 from torch_distinput.dataset import Dataset
 from torch_distinput.distributed import DistributedDataset
+from torch_distinput.empty_parts import EmptyParts
 from torch_distinput.input_options import InputOptions
 from torch_distinput.replica import Frame, ReplicaContext, current_frame, enter_frame
 from torch_distinput.replica_exchange import ReplicaExchange
@@ -132,12 +133,13 @@ class _NativeStrategy(Strategy):
             raise TypeError(
                 f"distribute_dataset: `dataset` must be a torch_distinput.Dataset, but is a {type(dataset).__name__}."
             )
-        native_options = _input_options("distribute_dataset", options)
-        return self._distributed(self._native.distribute_dataset(dataset._native, native_options))
+        options = _input_options("distribute_dataset", options)
+        native = self._native.distribute_dataset(dataset._native, options._native())
+        return self._distributed(native, EmptyParts(options.tail, options._tail_given))
 
     def distribute_datasets_from_function(self, dataset_fn, options=None):
         self._check_cross_replica("distribute_datasets_from_function")
-        native_options = _input_options("distribute_datasets_from_function", options)
+        options = _input_options("distribute_datasets_from_function", options)
         _check_callable("distribute_datasets_from_function", "dataset_fn", dataset_fn)
 
         made = []  # lets the garbage collector see the functions of these datasets until the distributed dataset exists
@@ -146,7 +148,8 @@ class _NativeStrategy(Strategy):
             made.append(_call_dataset_fn(dataset_fn, context)._native)
             return made[-1]
 
-        return self._distributed(self._native.distribute_datasets_from_function(make, native_options))
+        native = self._native.distribute_datasets_from_function(make, options._native())
+        return self._distributed(native, EmptyParts(options.tail, options._tail_given))
 
     def distribute_values_from_function(self, value_fn):
         self._check_cross_replica("distribute_values_from_function")
@@ -177,8 +180,8 @@ class _NativeStrategy(Strategy):
         with enter_frame(Frame(self, context)):
             return fn(*[mine(arg) for arg in args], **{name: mine(arg) for name, arg in kwargs.items()})
 
-    def _distributed(self, native: _C.DistributedDataset) -> DistributedDataset:
-        return DistributedDataset(native, self, self._wraps, self._num_local_replicas)
+    def _distributed(self, native: _C.DistributedDataset, empty_parts: EmptyParts) -> DistributedDataset:
+        return DistributedDataset(native, self, self._wraps, self._num_local_replicas, empty_parts)
 
     def _all_values(self, values: Sequence[Any]) -> list[Any]:
         """The values of all replicas over all processes, given those of this process."""
@@ -191,9 +194,9 @@ class _NativeStrategy(Strategy):
     def _distribute_whole(self, dataset):
         native = copy.copy(self._native)
         native.enable_partial_batch_handling = False
-        return self._distributed(
-            native.distribute_datasets_from_function(lambda context: dataset._native, _C.InputOptions())
-        )
+        options = _C.InputOptions()
+        distributed = native.distribute_datasets_from_function(lambda context: dataset._native, options)
+        return self._distributed(distributed, EmptyParts(options.tail, given=True))
 
     def _check_cross_replica(self, call: str, instead: str = "") -> None:
         _check_not_mixed(self)
@@ -256,11 +259,11 @@ def get_strategy() -> Strategy:
 _default_strategy = DefaultStrategy()
 
 
-def _input_options(call: str, options: InputOptions | None) -> _C.InputOptions:
+def _input_options(call: str, options: InputOptions | None) -> InputOptions:
     options = InputOptions() if options is None else options
     if not isinstance(options, InputOptions):
         raise TypeError(f"{call}: `options` must be InputOptions, but is a {type(options).__name__}.")
-    return options._native()
+    return options
 
 
 def _call_dataset_fn(dataset_fn: Callable[[InputContext], Dataset], context: InputContext) -> Dataset:

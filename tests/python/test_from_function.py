@@ -178,6 +178,15 @@ def test_a_short_step_can_be_padded_or_dropped():
     assert steps("padded") == [[[0, 1], [2, 3], [4, 5], (2, 2, 2)], [[6, 7], [8, 8], [8, 8], (2, 1, 0)]]
     assert steps("drop") == steps("until_first") == [[[0, 1], [2, 3], [4, 5], (2, 2, 2)]]
     assert steps("repeat")[1] == [[6, 7], [8, 0], [1, 2], (2, 2, 2)]
+    assert steps("merge") == [[[0, 1, 2], [3, 4, 5], [6, 7, 8], (3, 3, 3)]]
+
+
+def test_the_spec_tells_that_merged_elements_are_cut_anew():
+    strategy = mirrored(3)
+    dataset = tdi.Dataset.range(8).batch(2, drop_remainder=True)
+    distributed = strategy.distribute_datasets_from_function(lambda context: dataset, tdi.InputOptions(tail="merge"))
+    assert [[len(part) for part in strategy.local_results(step)] for step in distributed] == [[3, 3, 2]]
+    assert [tuple(spec.shape) for spec in distributed.element_spec.specs] == [(None,)] * 3
 
 
 def test_explain_says_who_batches():
@@ -199,6 +208,7 @@ def test_explain_says_who_batches():
         ({"place_dataset_on_device": True, **PER_REPLICA}, ValueError, "while `fetch_to_device` is True"),
         ({"split": "balanced"}, ValueError, "`split` must be"),
         ({"tail": "padded", **PER_REPLICA}, ValueError, "`tail` must be"),
+        ({"tail": "merge", **PER_REPLICA}, ValueError, "`tail` must be"),
     ],
 )
 def test_options_without_a_meaning_here_are_refused(options, kind, text):
@@ -208,10 +218,11 @@ def test_options_without_a_meaning_here_are_refused(options, kind, text):
     assert not called
 
 
-def test_padding_needs_batches():
+@pytest.mark.parametrize("tail", ["padded", "repeat", "merge"])
+def test_cutting_anew_needs_batches(tail):
     with pytest.raises(ValueError, match="Call `batch`"):
         mirrored(2).distribute_datasets_from_function(
-            lambda context: tdi.Dataset.range(3), tdi.InputOptions(tail="padded")
+            lambda context: tdi.Dataset.range(3), tdi.InputOptions(tail=tail)
         )
 
 

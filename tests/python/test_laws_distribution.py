@@ -84,7 +84,7 @@ def take(iterator: tdi.DistributedIterator, dataset: tdi.DistributedDataset, cou
     return ids, infos
 
 
-@given(settings(["zero_rows", "padded"]), REPLICAS)
+@given(settings(["zero_rows", "padded", "merge"]), REPLICAS)
 def test_every_row_reaches_one_replica_once(setting, replicas):
     dataset = setting.distributed(replicas)
     ids, infos = take(iter(dataset), dataset, None)
@@ -94,7 +94,7 @@ def test_every_row_reaches_one_replica_once(setting, replicas):
 
 
 @given(
-    settings(["zero_rows", "padded"], stream=True),
+    settings(["zero_rows", "padded", "merge"], stream=True),
     st.lists(st.tuples(REPLICAS, st.integers(0, 4)), max_size=4),
     REPLICAS,
 )
@@ -111,7 +111,7 @@ def test_every_row_once_also_over_restarts_with_other_numbers_of_replicas(settin
 
 
 @given(
-    settings(["zero_rows", "padded"]).filter(lambda setting: not setting.drop),
+    settings(["zero_rows", "padded", "merge"]).filter(lambda setting: not setting.drop),
     st.lists(st.tuples(REPLICAS, st.integers(1, 8), st.integers(0, 4)), max_size=4),
 )
 def test_every_row_once_also_over_restarts_with_other_batch_sizes(setting, legs):
@@ -126,7 +126,7 @@ def test_every_row_once_also_over_restarts_with_other_batch_sizes(setting, legs)
     assert ids == setting.ids()
 
 
-@given(settings(["zero_rows", "padded", "repeat", "drop", "until_first"], stream=True), REPLICAS)
+@given(settings(["zero_rows", "padded", "repeat", "drop", "until_first", "merge"], stream=True), REPLICAS)
 def test_step_info_is_true(setting, replicas):
     dataset = setting.distributed(replicas)
     ids, infos = take(iter(dataset), dataset, None)
@@ -161,6 +161,25 @@ def test_the_other_tails_keep_their_own_count(setting, replicas):
         assert sorted(ids) == sorted(wanted[: len(ids)])
 
 
+def merged(steps: list[list[list[int]]], replicas: int) -> list[list[list[int]]]:
+    """`steps`, with the last two dealt out as one where a replica gets no row of the last and all could get some."""
+    rows = [row for step in steps[-2:] for part in step for row in part]
+    if not steps or all(steps[-1]) or len(rows) < replicas:
+        return steps
+    share, more = divmod(len(rows), replicas)
+    ends = [share * (replica + 1) + min(replica + 1, more) for replica in range(replicas)]
+    return [*steps[:-2], [rows[begin:end] for begin, end in zip([0, *ends], ends)]]
+
+
+@given(settings(["merge"], stream=True), REPLICAS)
+def test_a_last_step_that_lacks_rows_is_merged(setting, replicas):
+    def steps(setting):
+        dataset = setting.distributed(replicas)
+        return [[part["id"].tolist() for part in parts_of(dataset, step)] for step in dataset]
+
+    assert steps(setting) == merged(steps(dataclasses.replace(setting, tail="zero_rows")), replicas)
+
+
 @given(settings(["padded", "repeat"]), REPLICAS)
 def test_filled_tails_give_every_replica_its_full_share(setting, replicas):
     dataset = setting.distributed(replicas)
@@ -171,7 +190,7 @@ def test_filled_tails_give_every_replica_its_full_share(setting, replicas):
         assert all(sum(sizes) == setting.batch for sizes in shapes)
 
 
-@given(settings(["zero_rows", "padded", "repeat", "drop", "until_first"], stream=True), REPLICAS)
+@given(settings(["zero_rows", "padded", "repeat", "drop", "until_first", "merge"], stream=True), REPLICAS)
 def test_every_step_can_be_resumed(setting, replicas):
     dataset = setting.distributed(replicas)
 
@@ -223,7 +242,7 @@ def test_threads_and_buffers_do_not_change_steps(setting, replicas, threads, buf
     assert steps(threaded, tdi.InputOptions(split=setting.split, per_replica_buffer_size=buffered)) == plain
 
 
-@given(settings(["zero_rows", "padded", "repeat", "drop", "until_first"]), REPLICAS)
+@given(settings(["zero_rows", "padded", "repeat", "drop", "until_first", "merge"]), REPLICAS)
 def test_a_pipeline_without_a_plan_is_assigned_alike(setting, replicas):
     def steps(setting):
         dataset = setting.distributed(replicas)

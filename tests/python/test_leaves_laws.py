@@ -118,7 +118,7 @@ def values_of(kind, step) -> list:
     return [row for part in parts for row in kind.read(part)]
 
 
-@pytest.mark.parametrize("tail", ["zero_rows", "padded", "repeat", "drop", "until_first"])
+@pytest.mark.parametrize("tail", tdi.input_options.TAILS)
 @pytest.mark.parametrize("name", ["text", "ragged", "sparse"])
 def test_every_tail_assigns_rows_of_every_kind(name, tail):
     values = {"text": list("abcde"), "ragged": [[1], [], [2, 3], [4], [5]], "sparse": [[i, 0] for i in range(5)]}

@@ -90,6 +90,9 @@ def epochs(rank, kind, n, arguments, count):
         ("workers", 29, {"shuffle": True}),
         ("pipeline", 29, {}),
         ("native", 29, {"batch_size": 1, "global_batch_size": 10}),
+        ("native", 26, {"tail": "merge", "shuffle": True}),
+        ("python", 26, {"tail": "merge", "shuffle": True}),
+        ("workers", 38, {"tail": "merge"}),
     ],
 )
 def test_every_row_once_in_equal_steps(kind, n, arguments):
@@ -97,7 +100,8 @@ def test_every_row_once_in_equal_steps(kind, n, arguments):
     batch = arguments.get("global_batch_size", 12)
     for epoch in range(2):
         steps = [rank[epoch] for rank in ranks]
-        assert {len(rank) for rank in steps} == {-(-n // batch)}
+        merged = arguments.get("tail") == "merge" and n % batch
+        assert {len(rank) for rank in steps} == {n // batch if merged else -(-n // batch)}
         assert sorted(row for rank in steps for rows, *_ in rank for row in rows) == list(range(n))
         for step in zip(*steps):
             assert {valid for _, _, valid, _ in step} == {sum(len(rows) for rows, *_ in step)}
@@ -173,6 +177,47 @@ def test_own_streams_end_together(workers, tail):
         assert {total for _, _, total, *_ in step} == {sum(valid for _, valid, *_ in step)}
     if tail == "padded":
         assert {len(rows) for rows, *_ in ranks[0]} == {2}
+
+
+class Numbers(data.IterableDataset):
+    """The first `size` of a rank's own numbers."""
+
+    def __init__(self, rank, size):
+        self.rank, self.size = rank, size
+
+    def __iter__(self):
+        return ({"row": torch.tensor(100 * self.rank + i), "name": str(i)} for i in range(self.size))
+
+
+def merged_streams(rank, sizes, workers):
+    loader = tdi.DataLoader(Numbers(rank, sizes[rank]), 2, distributed=True, num_workers=workers, tail="merge")
+
+    def steps(iterator):
+        return [(batch["row"].tolist(), batch["name"], loader.last_info) for batch in iterator]
+
+    whole = steps(loader)
+    saved = []
+    for _ in loader:
+        saved.append(loader.state_dict())
+    rests = []
+    for state in saved:
+        loader.load_state_dict(state)
+        rests.append(steps(loader))
+    return whole, rests
+
+
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_own_streams_of_python_join_a_last_step_that_some_lack(workers):
+    ranks = returned(run_ranks(merged_streams, 3, [6, 5, 4], workers, may_fork=True))
+    for rank, (whole, rests) in enumerate(ranks):
+        first = 100 * rank
+        assert [rows for rows, *_ in whole] == [[first, first + 1], list(range(first + 2, first + 6 - rank))]
+        assert [names for _, names, _ in whole] == [["0", "1"], ["2", "3", "4", "5"][: 4 - rank]]
+        assert [(info.global_valid, info.valid, info.is_last) for *_, info in whole] == [
+            (6, (2,), False),
+            (9, (4 - rank,), True),
+        ]
+        assert [[rows for rows, *_ in rest] for rest in rests] == [[rows for rows, *_ in whole[1:]], []]
 
 
 def empty_stream(rank):

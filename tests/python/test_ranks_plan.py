@@ -37,6 +37,7 @@ def take_all(rank, n, batch, tail, split):
         (3, 2000, 64, "zero_rows", "tf"),
         (5, 4, 5, "padded", "tf"),
         (8, 1009, 40, "zero_rows", "balanced"),
+        (3, 101, 10, "merge", "tf"),
     ],
 )
 def test_every_row_reaches_one_rank_in_as_many_steps_on_all(world, n, batch, tail, split):

@@ -39,9 +39,9 @@ def local(strategy, step):
     return strategy.experimental_local_results(step)[0]
 
 
-def go_on(rank, files, kind, states, most):
+def go_on(rank, files, kind, states, most, tail="zero_rows"):
     strategy = tdi.MultiWorkerMirroredStrategy()
-    iterator = iter(strategy.distribute_dataset(pipeline(files, kind)))
+    iterator = iter(strategy.distribute_dataset(pipeline(files, kind), tdi.InputOptions(tail=tail)))
     if states:
         iterator.load_state_dict(states)
     rows, steps = [], 0
@@ -51,15 +51,56 @@ def go_on(rank, files, kind, states, most):
     return rows, steps, iterator.state_dict()
 
 
-@pytest.mark.parametrize("kind", ["indexed", "windowed", "filtered"])
-def test_the_rest_of_an_epoch_is_read_once_by_another_number_of_processes(files, kind):
+@pytest.mark.parametrize(
+    ("kind", "tail"),
+    [("indexed", "zero_rows"), ("windowed", "zero_rows"), ("filtered", "zero_rows"), ("filtered", "merge")],
+)
+def test_the_rest_of_an_epoch_is_read_once_by_another_number_of_processes(files, kind, tail):
     seen, states = [], None
     for world, most in ((3, 2), (2, 1), (5, 1), (1, 100)):
-        results = returned(run_ranks(go_on, world, files, kind, states, most))
+        results = returned(run_ranks(go_on, world, files, kind, states, most, tail))
         assert len({steps for _, steps, _ in results}) == 1
         seen += [row for rows, _, _ in results for row in rows]
         states = [state for _, _, state in results]
     assert sorted(seen) == list(range(ROWS))
+
+
+def merge(rank, lines, batch, taken):
+    """The rows of each step from a state after `taken` steps on, and those of an epoch without a stop."""
+    strategy = tdi.MultiWorkerMirroredStrategy()
+    dataset = tdi.TextLineDataset(lines).map(lambda line: torch.tensor(int(line))).filter(lambda row: True)
+    options = tdi.Options(auto_shard_policy=tdi.AutoShardPolicy.FILE)
+    steps = strategy.distribute_dataset(dataset.batch(batch).with_options(options), tdi.InputOptions(tail="merge"))
+
+    def rest(iterator):
+        return [(local(strategy, step).tolist(), iterator.step_info) for step in iterator]
+
+    iterator = iter(steps)
+    for _ in range(taken):
+        next(iterator)
+    state = iterator.state_dict()
+    rest(iterator)
+    again = iter(steps)
+    again.load_state_dict(state)
+    return rest(iter(steps)), rest(again)
+
+
+@pytest.mark.parametrize("taken", [0, 1, 2])
+def test_a_last_step_that_one_process_lacks_is_joined_to_the_one_before_it(tmp_path, taken):
+    for file, rows in enumerate([9, 8]):
+        (tmp_path / str(file)).write_text("".join(f"{100 * file + row}\n" for row in range(rows)))
+    lines = [str(tmp_path / str(file)) for file in range(2)]
+    (here, here_again), (there, there_again) = returned(run_ranks(merge, 2, lines, 8, taken))
+    assert [rows for rows, _ in here] == [[0, 1, 2, 3], [4, 5, 6, 7, 8]]
+    assert [rows for rows, _ in there] == [[100, 101, 102, 103], [104, 105, 106, 107]]
+    for steps in (here, there):
+        assert [(info.step, info.row_start, info.global_valid, info.is_last) for _, info in steps] == [
+            (0, 0, 8, False),
+            (1, 8, 9, True),
+        ]
+    assert [info.loss_scale for _, info in here] == [(1.0,), (10 / 9,)]
+    assert [rows for rows, _ in here_again] == [rows for rows, _ in here][taken:]
+    assert [rows for rows, _ in there_again] == [rows for rows, _ in there][taken:]
 
 
 def data(rows):
@@ -99,7 +140,7 @@ def train(rank, files, tail):
     return steps, parameters(model)
 
 
-@pytest.mark.parametrize("tail", ["zero_rows", "padded"])
+@pytest.mark.parametrize("tail", ["zero_rows", "padded", "merge"])
 def test_data_parallel_training_on_uneven_files_equals_one_process(files, tail):
     results = returned(run_ranks(train, 3, files, tail))
     model, optimizer = new_model()

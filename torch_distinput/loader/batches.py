@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -47,6 +49,26 @@ def repeated(batch: Any, rows: int) -> Any:
     """A batch of `rows` rows, each of them the last row of `batch`."""
     last = _map_rows(batch, lambda tensor: tensor[-1:], lambda values: values[-1:])
     return padded(last, rows)
+
+
+def joined(batches: list[Any]) -> Any:
+    """The rows of `batches` one after the other. Raises ValueError where they cannot be joined."""
+    try:
+        return batches[0] if len(batches) == 1 else _join(batches)
+    except (RuntimeError, TypeError) as error:  # tensors of other inner sizes; lists beside tuples
+        raise ValueError(f'DataLoader: tail="merge" cannot join the last two batches of this rank: {error}') from error
+
+
+def _join(values: list[Any]) -> Any:
+    first = values[0]
+    if isinstance(first, torch.Tensor) and first.dim():
+        return torch.cat(values)
+    if _is_rows(first):
+        return functools.reduce(operator.add, values)
+    parts = [children(value) for value in values]
+    if parts[0] is None or len({len(part) for part in parts}) > 1:
+        raise TypeError(f"a {type(first).__name__} in them is no tensor, list or structure of these.")
+    return rebuild(first, [_join(list(column)) for column in zip(*parts, strict=True)])
 
 
 def _is_rows(value: Any) -> bool:

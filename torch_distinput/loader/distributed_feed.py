@@ -70,7 +70,8 @@ def plan_of(loader: DataLoader, strategy: MultiWorkerMirroredStrategy) -> Plan:
 def _assign(loader: DataLoader, strategy: Any, native: _C.Dataset, options: _C.Options) -> DistributedDataset:
     policy = _C.Options(auto_shard_policy=_C.AutoShardPolicy.DATA, seed=loader.seed)
     assigned = Dataset(native.with_options(options).with_options(policy))
-    tail = "drop" if loader.drop_last else loader.tail
+    given = loader.tail if loader._tail_given else None
+    tail = "drop" if loader.drop_last else given
     input_options = InputOptions(split=loader.split, tail=tail, peer_timeout=loader.peer_timeout)
     return strategy.distribute_dataset(assigned, input_options)
 
@@ -195,6 +196,8 @@ class DistributedFeed:
     def iterate(self, loader: DataLoader) -> Steps:
         """A new iterator over the steps of this rank."""
         plan = self.plan(loader)
+        if plan.dataset is not None:
+            plan.dataset._empty_parts.at_start(plan.dataset._native, self._strategy, stacklevel=3)
         return ITERATORS[plan.kind](loader, plan)
 
     def explain(self, loader: DataLoader) -> str:
@@ -216,7 +219,10 @@ class DistributedFeed:
         if plan.dataset is None or isinstance(loader.dataset, Dataset):
             raise ValueError("global_valid: the rows of coming steps are known for map-style datasets only.")
         batch, rows = loader._global_batch(), len(loader.dataset)
-        steps = range(step, min(step + k, self.length(loader)))
+        length = self.length(loader)
+        steps = range(step, min(step + k, length))
         if loader.tail == "repeat":
             return batch * len(steps)
+        if loader.tail == "merge" and length - 1 in steps:
+            return rows - batch * step
         return sum(min(batch, rows - batch * step) for step in steps)

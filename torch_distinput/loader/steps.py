@@ -17,8 +17,9 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from torch_distinput import _C
 from torch_distinput.dataset import Dataset
+from torch_distinput.empty_parts import EmptyParts
 from torch_distinput.input_options import InputOptions
-from torch_distinput.loader.batches import DeviceMover, accelerator_of, padded, repeated, rows_of, without_rows
+from torch_distinput.loader.batches import DeviceMover, accelerator_of, joined, padded, repeated, rows_of, without_rows
 from torch_distinput.loader.iterators import profiler_enabled
 from torch_distinput.loader.order import Start
 from torch_distinput.loader.stateful import Failed, Taken, attempt
@@ -75,6 +76,7 @@ class Steps:
                     f"{self._start.state['kind']!r}."
                 )
             self._native = self._open()
+            self._empty_parts = EmptyParts(loader.tail, given=True) if plan.dataset is None else plan.dataset._empty_parts
             self._memory.attach(self, self._position)
 
     def _take_pinned_epoch(self, loader: DataLoader) -> None:
@@ -109,6 +111,7 @@ class Steps:
         batch, info = step
         self._memory.used, self._memory.info = True, info
         self._position.yielded += 1
+        self._empty_parts.after_step(info, stacklevel=3)
         return (batch, info) if self._with_info else batch
 
     def _finish(self) -> None:
@@ -276,6 +279,7 @@ class StreamSteps(_MadeByPython):
         self._feed = self._loader._distributed_feed()
         strategy = self._feed.strategy(self._loader)
         self._pads = self._loader.tail == "padded"
+        self._merges = self._loader.tail == "merge"
         self._full = self._loader.batch_size or 0  # rows of a full batch; without a batch size, the most seen
         self._first_step, self._first_row = self._restore(strategy.num_replicas_in_sync)
         self._inner = iter(self._plan.inner)
@@ -321,7 +325,7 @@ class StreamSteps(_MadeByPython):
             return None
         token, info = step
         if info.has_value[0]:
-            batch, self._place.after = self._batches.get_nowait()
+            batch, self._place.after = self._next_batch(info)
             self._full = max(self._full, len(token))
             self._feed.post_example(self._loader, batch)
             batch = self._kept(padded(batch, self._full) if self._pads and len(token) < self._full else batch)
@@ -330,6 +334,15 @@ class StreamSteps(_MadeByPython):
         self._place.step += 1
         self._place.row += info.global_valid
         return batch, self._placed(info)
+
+    def _next_batch(self, info: _C.StepInfo) -> tuple[Any, Taken | Failed]:
+        """The rank's next batch, with all that follow where the last step was merged, and the state after it."""
+        batch, after = self._batches.get_nowait()
+        batches = [batch]
+        while self._merges and info.is_last and not self._batches.empty():
+            batch, after = self._batches.get_nowait()
+            batches.append(batch)
+        return joined(batches), after
 
     def _example(self) -> Any:
         return self._feed.example(self._loader)
