@@ -77,6 +77,22 @@ def kept_batches_never_change():
         assert step.values[1].cpu().tolist() == [4 * i + 2, 4 * i + 3]
 
 
+def a_merged_last_step_arrives_whole():
+    fake.set_delay(200)
+    rows = tdi.Dataset.from_tensor_slices({"id": torch.arange(33), "x": torch.arange(33.0)[:, None].expand(-1, 2**18)})
+    for dataset in (rows.batch(16), rows.batch(16).filter(lambda batch: True)):
+        strategy = tdi.MirroredStrategy(["fake:0", "fake:1"])
+        steps = list(strategy.distribute_dataset(dataset, tdi.InputOptions(tail="merge")))
+        assert [[len(part) for part in step["id"].values] for step in steps] == [[8, 8], [9, 8]]
+        seen = []
+        for step in steps:
+            for ids, x in zip(step["id"].values, step["x"].values):
+                ids, x = ids.cpu(), x.cpu()
+                assert torch.equal(x, ids[:, None].float().expand(-1, 2**18))
+                seen += ids.tolist()
+        assert seen == list(range(33))
+
+
 def epochs_left_early_leave_nothing_behind():
     dataset = tdi.OneDeviceStrategy("fake:1").distribute_dataset(many_fields(10))
 
