@@ -14,6 +14,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from torch_distinput import _C
 from torch_distinput._arguments import count, optional_integer
 from torch_distinput.dataset import Dataset
+from torch_distinput.frameworks import AskedByAccelerate
 from torch_distinput.loader.arguments import check_arguments
 from torch_distinput.loader.distributed_feed import DistributedFeed
 from torch_distinput.loader.iterators import LoaderIter
@@ -78,6 +79,10 @@ class DataLoader(data.DataLoader[_Item]):
     sampler: Any
     batch_sampler: Any
     _iterator: LoaderIter | None
+    _is_accelerate_prepared = AskedByAccelerate()
+    _order: Any = None  # of a sampler that all ranks share, set by an adapter
+    _share: Any = None  # of a stream or sampler that all ranks read, set by an adapter
+    _skip = 0  # steps that each iterator passes over
 
     def __init__(
         self,
@@ -166,6 +171,10 @@ class DataLoader(data.DataLoader[_Item]):
         assert self.batch_size is not None, "check_arguments has seen to it"
         return self.batch_size * self._distributed_feed().strategy(self).num_replicas_in_sync
 
+    def _num_rows(self) -> int:
+        """Rows of an epoch of a map-style dataset."""
+        return len(self.dataset if self._order is None else self._order.rows)
+
     def _show_sampler(self) -> None:
         """Replaces torch's sampler by one that frameworks take for a DistributedSampler."""
         if self._dataset_kind != _DatasetKind.Map or self._own_sampler:
@@ -196,6 +205,18 @@ class DataLoader(data.DataLoader[_Item]):
             arguments |= {"prefetch_factor": None, "persistent_workers": False, "multiprocessing_context": None}
         return DataLoader(self.dataset, **arguments)
 
+    def _deliver_to(self, device: torch.device) -> None:
+        """Sets the device of a distributed loader that has none yet, before its first iterator."""
+        self.__dict__.update(device=device, _feed=None)
+        self._distributed_feed()
+
+    def _skipping(self, steps: int) -> DataLoader:
+        """The same distributed loader, whose iterators begin after `steps` steps of their epoch. It shares position and
+        epoch with this one."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__, _skip=self._skip + count("skip_first_batches", "num_batches", steps))
+        return twin
+
     # Iterating.
 
     def _get_iterator(self) -> Any:
@@ -210,7 +231,9 @@ class DataLoader(data.DataLoader[_Item]):
         return self._distributed_feed().iterate(self) if self.distributed else super().__iter__()
 
     def __len__(self) -> int:
-        return self._distributed_feed().length(self) if self.distributed else super().__len__()
+        if self.distributed:
+            return max(self._distributed_feed().length(self) - self._skip, 0)
+        return super().__len__()
 
     def _path(self) -> LoaderPath:
         return choose_path(self)

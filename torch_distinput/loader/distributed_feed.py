@@ -23,6 +23,7 @@ from torch_distinput.input_options import InputOptions
 from torch_distinput.loader.arguments import is_own_stream
 from torch_distinput.loader.batches import device_of, without_rows
 from torch_distinput.loader.collation import Convert, can_collate, collated, converted, is_stock_collate
+from torch_distinput.loader.current_rows import IN_CALLERS_THREAD
 from torch_distinput.loader.native import options_of, reads_ahead, row_options
 from torch_distinput.loader.sources import NotNative, source_of
 from torch_distinput.loader.steps import Feed, IndexSteps, Steps, StreamSteps
@@ -54,6 +55,18 @@ class Plan:
     inner: Any = None
     feed: Any = None
 
+    def state_after(self, loader: DataLoader, steps: int, begin: dict[str, Any]) -> dict[str, Any]:
+        """The strategy's position after the first `steps` steps of an epoch, like `begin`, which is another one.
+
+        For rows of a map-style dataset, where a step is a global batch.
+        """
+        batch, rows = loader._global_batch(), loader._num_rows()
+        element = min(steps, -(-rows // batch))
+        if steps >= len(self.dataset):  # a tail may have joined the last two
+            element = -(-rows // batch)
+        place = begin["cursor"] | {"element": element, "part": 0, "part_rows": 0, "row": 0}
+        return begin | {"cursor": place, "row": min(element * batch, rows), "step": min(steps, len(self.dataset))}
+
 
 def plan_of(loader: DataLoader, strategy: MultiWorkerMirroredStrategy) -> Plan:
     """Decides how `loader`'s data is assigned over the processes of `strategy`."""
@@ -61,6 +74,8 @@ def plan_of(loader: DataLoader, strategy: MultiWorkerMirroredStrategy) -> Plan:
         return _stream_plan(loader)
     if isinstance(loader.dataset, Dataset):
         return _pipeline_plan(loader, strategy)
+    if loader._order is not None:
+        return _index_plan(loader, strategy, "a sampler that all ranks share orders the rows")
     try:
         return _rows_plan(loader, strategy)
     except NotNative as reason:
@@ -108,9 +123,12 @@ def _index_plan(loader: DataLoader, strategy: Any, why: str) -> Plan:
     # As the key of a dict, the name is part of the element type, which the handshake compares between ranks.
     name = f"{type(loader.dataset).__module__}.{type(loader.dataset).__qualname__}"
     rows = _C.Dataset.zip({name: _C.Dataset.range(0, len(loader.dataset), 1)})
-    if loader._shuffle:
+    options = _C.Options()
+    if loader._order is not None:
+        rows, options = _C.Dataset.from_tensor_slices({name: loader._order.rows}), IN_CALLERS_THREAD
+    elif loader._shuffle:
         rows = rows.shuffle(None, loader.seed, True)
-    assigned = _assign(loader, strategy, rows.batch(loader._global_batch()), _C.Options())
+    assigned = _assign(loader, strategy, rows.batch(loader._global_batch()), options)
     feed = Feed()
     inner = loader._plain(batch_sampler=feed)
     return Plan("indices", f"indices are assigned, because {why}", assigned, None, inner, feed)
@@ -210,6 +228,8 @@ class DistributedFeed:
         """Steps of an epoch, equal on all ranks; raises TypeError where that is unknown before reading."""
         plan = self.plan(loader)
         if plan.dataset is None:
+            if loader._share is not None:
+                return loader._share.num_steps()
             raise TypeError("len: the number of steps is unknown where each rank reads a stream of its own.")
         return len(plan.dataset)
 
@@ -218,7 +238,7 @@ class DistributedFeed:
         plan = self.plan(loader)
         if plan.dataset is None or isinstance(loader.dataset, Dataset):
             raise ValueError("global_valid: the rows of coming steps are known for map-style datasets only.")
-        batch, rows = loader._global_batch(), len(loader.dataset)
+        batch, rows = loader._global_batch(), loader._num_rows()
         length = self.length(loader)
         steps = range(step, min(step + k, length))
         if loader.tail == "repeat":

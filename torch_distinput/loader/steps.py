@@ -15,7 +15,7 @@ import torch
 from torch.autograd.profiler import record_function
 from torch.utils.data._utils.pin_memory import pin_memory
 
-from torch_distinput import _C
+from torch_distinput import _C, frameworks
 from torch_distinput.dataset import Dataset
 from torch_distinput.empty_parts import EmptyParts
 from torch_distinput.input_options import InputOptions
@@ -66,6 +66,7 @@ class Steps:
         self._with_info = loader.with_info
         self._pin = loader.pin_memory and torch.accelerator.is_available()
         self._profile_name = f"enumerate(DataLoader)#{type(self).__name__}.__next__"
+        self._observer = frameworks.observer_of(loader)
         with self._memory.opening(loader):
             self._start: Start = self._memory.start
             self._take_pinned_epoch(loader)
@@ -77,6 +78,8 @@ class Steps:
                 )
             self._native = self._open()
             self._empty_parts = EmptyParts(loader.tail, given=True) if plan.dataset is None else plan.dataset._empty_parts
+            if loader._skip:
+                self._pass_over(loader._skip)
             self._memory.attach(self, self._position)
 
     def _take_pinned_epoch(self, loader: DataLoader) -> None:
@@ -112,20 +115,50 @@ class Steps:
         self._memory.used, self._memory.info = True, info
         self._position.yielded += 1
         self._empty_parts.after_step(info, stacklevel=3)
+        if self._observer is not None:
+            self._observer.step(info)
         return (batch, info) if self._with_info else batch
 
     def _finish(self) -> None:
         self._position.finished = True
+        if self._observer is not None:
+            self._observer.end()
 
     def _open(self) -> _C.DistributedIterator:
         # Where the user gave no seed, the seed of a loaded state decides the order of all later epochs.
         seed = self._memory.seed if self._loader.seed is None else None
         assert self._plan.dataset is not None, "only a stream has none"
+        by_number = self._skip_is_arithmetic()
+        if by_number and seed is None and self._loader.seed is None:
+            seed = 0  # nothing is random, but positions hold a seed that ranks have agreed on
         native = self._plan.dataset._native.iterate(epoch=self._start.epoch, seed=seed)
         if self._start.state is not None:
             native.load_state_dict(self._start.state["distributed"])
+        if by_number:
+            native.load_state_dict(self._plan.state_after(self._loader, self._loader._skip, native.state_dict()))
         self._position.native = native.state_dict
         return native
+
+    def _skip_is_arithmetic(self) -> bool:
+        """Whether the position after skipped steps follows from their number; an order without a seed begins with the
+        first step."""
+        loader = self._loader
+        if not loader._skip or self._plan.dataset is None or isinstance(loader.dataset, Dataset):
+            return False
+        return not loader._shuffle or loader.seed is not None or self._memory.seed is not None
+
+    def _pass_over(self, steps: int) -> None:
+        """Goes to the position after the first `steps` steps of the epoch, also where a state was loaded."""
+        if not self._skip_is_arithmetic():
+            if self._start.batches > steps:
+                raise ValueError(
+                    f"skip_first_batches: `num_batches` must be at least {self._start.batches}, where the loaded state "
+                    f"stands, because this data is not read backwards, but is {steps}."
+                )
+            for _ in range(steps - self._start.batches):
+                if self._take() is None:
+                    break
+        self._start.batches, self._memory.used = steps, True
 
     def _take(self) -> tuple[Any, _C.StepInfo] | None:
         step = self._native.next(None)
@@ -145,6 +178,8 @@ class Steps:
         self._let_go()
 
     def _let_go(self) -> None:
+        if self._observer is not None:
+            self._observer.end()
         self._position.native = Taken(self._position.native())
         self._native.close()
 
@@ -226,6 +261,8 @@ class IndexSteps(_MadeByPython):
     """Steps whose indices the strategy assigns and whose rows Python loads."""
 
     def _open(self) -> _C.DistributedIterator:
+        if self._loader._order is not None:
+            self._loader._order.draw(self._start.epoch)
         native = super()._open()
         self._position.native = Taken(native.state_dict())
         self._queue = self._plan.feed.queue = IndexQueue(native)

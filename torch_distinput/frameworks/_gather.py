@@ -1,0 +1,69 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The rows of one step from all processes, whose parts may differ in size and may be empty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from torch_distinput._structure import map_leaves
+from torch_distinput.data_loader import DataLoader
+from torch_distinput.loader.arguments import is_own_stream
+
+
+def rows_that_count(value: Any, loader: DataLoader) -> Any:
+    """`value`, which holds one item for each row of the step, without the items of padding."""
+    if loader.tail != "padded" or is_own_stream(loader):
+        return value
+    share, valid = loader.batch_size, loader.last_info.valid[0]
+    if isinstance(value, list) and len(value) == share and not any(isinstance(item, torch.Tensor) for item in value):
+        return value[:valid]
+    return map_leaves(lambda leaf: leaf[:valid] if _has_rows(leaf, share) else leaf, value)
+
+
+def gather_rows(value: Any, loader: DataLoader) -> Any:
+    """The tensors of `value` with the rows of all processes, in the order of the processes, which is the loader's.
+
+    A collective. Only dim 0 may differ between processes. A scalar counts as one row.
+    """
+    group = loader._distributed_feed().strategy(loader)._group
+    leaves: list[torch.Tensor] = []
+    map_leaves(leaves.append, value)
+    if group is None or not leaves:
+        return value
+    rows = [leaf.detach().reshape(1) if leaf.dim() == 0 else leaf.detach() for leaf in leaves]
+    sizes = [[len(leaf) for leaf in rows]] * group.size()
+    if not _parts_are_equal(loader):
+        mine = torch.tensor(sizes[0], device=rows[0].device)
+        sizes = torch.stack(_all_gather(mine, group)).tolist()
+    gathered = iter([_gather(leaf, [size[i] for size in sizes], group) for i, leaf in enumerate(rows)])
+    return map_leaves(lambda leaf: next(gathered), value)
+
+
+def _parts_are_equal(loader: DataLoader) -> bool:
+    """Whether all processes know that they all have the same number of rows in this step."""
+    info = loader.last_info
+    if is_own_stream(loader) or loader.tail == "padded":
+        return False
+    return loader.split == "balanced" and info.global_valid % info.num_replicas == 0
+
+
+def _gather(leaf: torch.Tensor, sizes: list[int], group: dist.ProcessGroup) -> torch.Tensor:
+    most = max(sizes)
+    if len(leaf) < most:
+        leaf = torch.cat([leaf, leaf.new_zeros(most - len(leaf), *leaf.shape[1:])])
+    parts = _all_gather(leaf, group)
+    return torch.cat([part[:size] for part, size in zip(parts, sizes)])
+
+
+def _all_gather(tensor: torch.Tensor, group: dist.ProcessGroup) -> list[torch.Tensor]:
+    tensor = tensor.contiguous()
+    parts = [torch.empty_like(tensor) for _ in range(group.size())]
+    dist.all_gather(parts, tensor, group=group)
+    return parts
+
+
+def _has_rows(leaf: Any, rows: int) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.dim() > 0 and len(leaf) == rows
