@@ -9,6 +9,7 @@ import hashlib
 import logging
 import os
 import pickle
+import random
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -19,6 +20,7 @@ import torch.distributed as dist
 from torch_distinput import _C, _arguments
 from torch_distinput._reduce import ReduceOp, combine
 from torch_distinput._structure import map_leaves
+from torch_distinput.dataset import Dataset
 from torch_distinput.strategy import _NativeStrategy
 
 _logger = logging.getLogger("torch_distinput")
@@ -44,7 +46,8 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
     Args:
         process_group: a group of torch.distributed, or a one-dimensional DeviceMesh. None: the default group, or one
             process where there is none. Ranks that work on one replica together (tensor, context and pipeline
-            parallelism) need the same rows: pass the group of the data-parallel dimension.
+            parallelism) get the same rows: pass the data-parallel dimension of the mesh, `mesh["dp"]`. Its groups
+            then agree on the seeds of random ops that have none, which groups passed by themselves do not.
         devices: of this process's replicas, such as `["cuda:0", "cuda:1"]` or `["cpu", "cpu"]`. None: the accelerator
             of the environment's LOCAL_RANK, or the only one that this process sees, else one CPU.
         rounds: what carries the rounds in which processes agree on the end of streams of different length: "store", the
@@ -73,6 +76,8 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
         group = _group_of(process_group)
         names = _arguments.devices("MultiWorkerMirroredStrategy", devices)
         self._group = group
+        self._mesh_name = _name_of_mesh(process_group) if isinstance(process_group, dist.DeviceMesh) else None
+        self._seeds_agreed = 0
         if group is None:
             native = _C.MultiWorkerMirroredStrategy(dist.HashStore(), 0, 1, "one process", names)
         else:
@@ -84,6 +89,19 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
                 store, group.rank(), group.size(), self._name, names, make_group
             )
         super().__init__(native)
+
+    def distribute_dataset(self, dataset, options=None):
+        if self._mesh_name is not None and isinstance(dataset, Dataset) and dataset._native.options().seed is None:
+            dataset = dataset.with_options(_C.Options(seed=self._agreed_seed()))
+        return super().distribute_dataset(dataset, options)
+
+    def _agreed_seed(self) -> int:
+        """The seed of whoever asked first, in all groups of this dimension of the mesh. Nobody waits: ranks of other
+        pipeline stages may read nothing."""
+        self._seeds_agreed += 1
+        store = dist.distributed_c10d._get_default_store()
+        key = f"torch_distinput/seed/{self._mesh_name}/{self._seeds_agreed}"
+        return int(store.compare_set(key, "", str(random.SystemRandom().getrandbits(63))))
 
     def reduce(self, op, value, axis=None):
         """As `Strategy.reduce`, but a plain tensor counts once for each process."""
@@ -136,7 +154,8 @@ def _group_of(given: Any) -> dist.ProcessGroup | None:
         if given.ndim != 1:
             raise ValueError(
                 "MultiWorkerMirroredStrategy: `process_group` must be a group or a mesh of one dimension, but is a "
-                f"mesh of {given.ndim}; pass the data-parallel dimension, such as mesh['dp']."
+                f"mesh of {given.ndim}; pass the data-parallel dimension, such as mesh['dp'], or several of them made "
+                "one: mesh['dp_replicate', 'dp_shard']._flatten('dp')."
             )
         return given.get_group()
     if given is dist.GroupMember.NON_GROUP_MEMBER:
@@ -157,6 +176,16 @@ def _group_of(given: Any) -> dist.ProcessGroup | None:
             "initialised; call torch.distributed.init_process_group() first."
         )
     return None
+
+
+def _name_of_mesh(mesh: dist.DeviceMesh) -> str | None:
+    """Equal in all processes that make this strategy of their part of one dimension; None for a mesh without names,
+    which is no part of another."""
+    if mesh.mesh_dim_names is None:
+        return None
+    name = f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}/{mesh.mesh_dim_names[0]}"
+    _made[f"mesh {name}"] += 1
+    return f"{name}/{_made[f'mesh {name}']}"
 
 
 def _name_of(group: dist.ProcessGroup) -> str:

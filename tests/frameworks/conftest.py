@@ -8,4 +8,10 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 
+import ranks  # noqa: E402
+
+# Imported once for all processes, where they are there.
+FRAMEWORKS = ["datasets", "lightning", "torchmetrics.classification"]
+ranks._context.set_forkserver_preload(["torch.distributed", "torch_distinput", *FRAMEWORKS])
+
 torch.set_num_threads(1)

@@ -1,0 +1,143 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Meshes of four processes: ranks with the same data coordinate get the same batches, and every row is seen once."""
+
+import copy
+
+import pytest
+import torch
+import torch.distributed as dist
+from ranks import returned, run_ranks
+from torch.utils.data import Dataset, TensorDataset
+
+import torch_distinput as tdi
+
+ROWS = 29
+
+
+class Rows(Dataset):
+    def __len__(self):
+        return ROWS
+
+    def __getitem__(self, index):
+        return torch.tensor(index)
+
+
+def loader_of(kind, mesh, **arguments):
+    arguments = {"shuffle": True} | arguments
+    if kind == "pipeline":
+        arguments.pop("shuffle")
+        return tdi.DataLoader(tdi.Dataset.range(ROWS).shuffle(), 4, distributed=mesh, **arguments)
+    return tdi.DataLoader(Rows() if kind == "python" else torch.arange(ROWS), 4, distributed=mesh, **arguments)
+
+
+def mesh_of(shape):
+    if shape == "dp tp":
+        mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+        return mesh["dp"], mesh.get_local_rank("dp")
+    if shape == "tp dp":
+        mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("tp", "dp"))
+        return mesh["dp"], mesh.get_local_rank("dp")
+    mesh = dist.init_device_mesh("cpu", (2, 2, 1), mesh_dim_names=("dp_replicate", "dp_shard", "cp"))
+    flat = mesh["dp_replicate", "dp_shard"]._flatten("dp")
+    return flat, flat.get_local_rank()
+
+
+def epochs(rank, shape, kind):
+    mesh, coordinate = mesh_of(shape)
+    torch.manual_seed(rank)  # tells nobody anything about the order
+    loader = loader_of(kind, mesh)
+    seen = [[rows.tolist() for rows in loader] for _ in range(2)]
+    iterator = iter(loader)
+    seen.append([next(iterator).tolist()])
+    again = loader_of(kind, mesh)
+    again.load_state_dict(loader.state_dict())
+    seen[2] += [rows.tolist() for rows in again]
+    return coordinate, seen
+
+
+@pytest.mark.parametrize("kind", ["native", "python", "pipeline"])
+@pytest.mark.parametrize("shape", ["dp tp", "tp dp", "HSDP"])
+def test_ranks_with_one_data_coordinate_get_the_same_batches(shape, kind):
+    ranks = returned(run_ranks(epochs, 4, shape, kind))
+    by_coordinate = {}
+    for coordinate, seen in ranks:
+        assert by_coordinate.setdefault(coordinate, seen) == seen
+    assert sorted(by_coordinate) == (list(range(4)) if shape == "HSDP" else [0, 1])
+    for epoch in range(3):
+        steps = [seen[epoch] for seen in by_coordinate.values()]
+        assert len({len(parts) for parts in steps}) == 1
+        assert sorted(row for parts in steps for part in parts for row in part) == list(range(ROWS))
+    assert len({str(seen) for seen in by_coordinate[0]}) == 3
+
+
+def with_a_strategy(rank):
+    mesh, coordinate = mesh_of("dp tp")
+    strategy = tdi.MultiWorkerMirroredStrategy(mesh)
+    train, test = (strategy.distribute_dataset(tdi.Dataset.range(ROWS).shuffle().batch(8)) for _ in range(2))
+    return coordinate, [[part.values[0].tolist() for part in dataset] for dataset in (train, test)]
+
+
+def test_a_strategy_takes_a_mesh_too():
+    ranks = returned(run_ranks(with_a_strategy, 4))
+    shares = dict(ranks)
+    assert all(shares[coordinate] == share for coordinate, share in ranks)
+    for dataset in range(2):
+        assert sorted(row for share in shares.values() for part in share[dataset] for row in part) == list(range(ROWS))
+    assert shares[0][0] != shares[0][1]
+
+
+def of_two_dimensions(rank):
+    mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp_replicate", "dp_shard"))
+    tdi.DataLoader(range(ROWS), 4, distributed=mesh)
+
+
+def test_a_mesh_of_two_dimensions_is_refused_with_the_way_to_make_it_one():
+    for error in run_ranks(of_two_dimensions, 4):
+        assert isinstance(error, ValueError) and "_flatten('dp')" in str(error)
+
+
+FEATURES = torch.linspace(-1, 1, ROWS * 4).reshape(ROWS, 4)
+TARGETS = FEATURES.sum(1, keepdim=True)
+
+
+def make_model():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+
+
+def steps_of(model, loader, info=None):
+    """Trains one epoch; what each step's loss was over the global batch."""
+    optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.1), []
+    for features, targets in loader:
+        loss_sum = (model(features) - targets).square().sum()
+        optimizer.zero_grad()
+        loss = loss_sum / len(features) if info is None else tdi.distributed_mean(loss_sum, info(loader))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.stack(losses)
+
+
+def trained(rank, how):
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    loader = tdi.DataLoader(TensorDataset(FEATURES, TARGETS), 4, distributed=mesh["dp"])
+    model = make_model()
+    if how == "DDP":
+        model = torch.nn.parallel.DistributedDataParallel(model, process_group=mesh.get_group("dp"))
+    else:
+        parallelize_module(model, mesh["tp"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    if how == "FSDP2":
+        torch.distributed.fsdp.fully_shard(model, mesh=mesh["dp"])
+    losses = steps_of(model, loader, lambda loader: loader.last_info)
+    dist.all_reduce(losses, group=mesh.get_group("dp"))
+    return losses / 2
+
+
+@pytest.mark.parametrize("how", ["DDP", "FSDP2"])
+def test_uneven_data_trains_as_on_one_process_without_join(how):
+    """29 rows in steps of 8 leave 5 for two data ranks."""
+    expected = steps_of(copy.deepcopy(make_model()), tdi.DataLoader(TensorDataset(FEATURES, TARGETS), 8))
+    for losses in returned(run_ranks(trained, 4, how)):
+        torch.testing.assert_close(losses, expected)
