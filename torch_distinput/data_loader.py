@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any, TypeVar
 
 import torch
 from torch.utils import data
-from torch.utils.data import BatchSampler
 from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput import _C
@@ -21,7 +21,7 @@ from torch_distinput.loader.iterators import LoaderIter
 from torch_distinput.loader.memory import Memory
 from torch_distinput.loader.paths import LoaderPath, choose_path
 from torch_distinput.loader.position import stateful_sampler
-from torch_distinput.loader.sampler import ExactSampler, group_size_and_rank
+from torch_distinput.loader.sampler import ExactBatches, ExactSampler, group_size_and_rank
 from torch_distinput.loader.state_check import STATE, VERSION, check, state_of
 
 _Item = TypeVar("_Item", covariant=True)
@@ -66,6 +66,8 @@ class DataLoader(data.DataLoader[_Item]):
         with_info: yields `(batch, StepInfo)`; without it `last_info` has the info.
         prefetch_bytes: bytes of native rows that may be read ahead, also without workers.
         peer_timeout: seconds without any sign of life after which another process counts as lost.
+        snapshot_every_n_steps: taken for scripts that were written for torchdata's `StatefulDataLoader`, and without
+            effect: a state is exact after every batch, and costs nothing until it is asked for.
 
     The other arguments are torch's. Raises ValueError or TypeError, naming the argument, for values that do not go
     together. Use a loader and its iterators from one thread at a time.
@@ -83,6 +85,22 @@ class DataLoader(data.DataLoader[_Item]):
     _order: Any = None  # of a sampler that all ranks share, set by an adapter
     _share: Any = None  # of a stream or sampler that all ranks read, set by an adapter
     _skip = 0  # steps that each iterator passes over
+    # What a subclass has whose `__init__` calls torch's only.
+    distributed: bool | Any = None
+    global_batch_size: int | None = None
+    device: str | torch.device | None = None
+    split: str = "balanced"
+    tail: str = "zero_rows"
+    seed: int | None = None
+    with_info: bool = False
+    prefetch_bytes: int | None = None
+    peer_timeout: float = 300.0
+    snapshot_every_n_steps: int | None = None
+    _shuffle = False
+    _user_sampler: Any = None
+    _user_batch_sampler: Any = None
+    _watched_batches: Any = None
+    _feed: DistributedFeed | None = None
 
     def __init__(
         self,
@@ -113,9 +131,15 @@ class DataLoader(data.DataLoader[_Item]):
         with_info: bool = False,
         prefetch_bytes: int | None = None,
         peer_timeout: float = 300.0,
+        snapshot_every_n_steps: int | None = None,
     ):
         if isinstance(sampler, ExactSampler):  # a framework makes a new loader from the attributes of this one
             shuffle, sampler = sampler.shuffle, None
+        watched = None
+        if distributed and isinstance(getattr(batch_sampler, "sampler", None), ExactSampler):
+            watched = batch_sampler  # a framework has wrapped our batch sampler, to see the indices
+            shuffle, batch_sampler = watched.sampler.shuffle, None
+            batch_size = watched.batch_size if global_batch_size is None else 1
         self.distributed = distributed
         self.global_batch_size = global_batch_size
         self.device = device
@@ -126,8 +150,9 @@ class DataLoader(data.DataLoader[_Item]):
         self.with_info = with_info
         self.prefetch_bytes = prefetch_bytes
         self.peer_timeout = peer_timeout
-        self._memory = Memory()
-        self._feed: DistributedFeed | None = None
+        if snapshot_every_n_steps is not None:
+            count("DataLoader", "snapshot_every_n_steps", snapshot_every_n_steps, least=1)
+        self.snapshot_every_n_steps = snapshot_every_n_steps
         super().__init__(
             dataset,
             batch_size,
@@ -149,10 +174,15 @@ class DataLoader(data.DataLoader[_Item]):
         )
         self._shuffle = bool(shuffle)
         self._user_sampler, self._user_batch_sampler = sampler, batch_sampler
+        self._watched_batches = watched
         check_arguments(self)
         if distributed:
             self._distributed_feed()
             self._show_sampler()
+
+    @cached_property
+    def _memory(self) -> Memory:
+        return Memory()
 
     @property
     def _own_sampler(self) -> bool:
@@ -184,7 +214,7 @@ class DataLoader(data.DataLoader[_Item]):
         batch = self.global_batch_size or self.batch_size * world
         sampler = ExactSampler(self.dataset, world, rank, batch, self._shuffle, self.seed, self._memory)
         share = -(-batch // world)
-        batches = BatchSampler(sampler, share, self.drop_last)
+        batches = self._watched_batches or ExactBatches(sampler, share, self.drop_last)
         self.__dict__.update(sampler=sampler, batch_sampler=batches, batch_size=share)
 
     def _plain(self, **changes: Any) -> DataLoader:
@@ -246,7 +276,9 @@ class DataLoader(data.DataLoader[_Item]):
     def set_epoch(self, epoch: int) -> None:
         """Pins the epoch of the next iterator, also in a sampler or dataset that has `set_epoch`.
 
-        Not required: without it, the epoch goes up by one after each iterator that yielded at least one batch.
+        Not required: without it, the epoch goes up by one after each iterator that yielded at least one batch. With
+        `distributed` and a map-style dataset, an iterator that has yielded nothing yet changes to this epoch, as in
+        torch, whose samplers draw their order when they are asked for the first index.
 
         Args:
             epoch: at least 0, else ValueError.

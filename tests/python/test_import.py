@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """A package that does not fit this torch says so in one line, before it loads anything native."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -43,3 +44,20 @@ def test_another_minor_release_of_torch_is_refused_in_one_line(tmp_path: Path, b
 def test_another_patch_release_of_torch_is_taken(tmp_path: Path):
     error = error_of_import(tmp_path, f"{MAJOR}.{MINOR}.99")
     assert "the native library could not be loaded (undefined symbol)" in error
+
+
+def test_no_framework_is_imported_with_the_library():
+    names = ("accelerate", "datasets", "lightning", "torchdata", "torchmetrics", "torchtitan", "transformers")
+    script = (
+        "import sys, torch; before = set(sys.modules); import torch_distinput\n"
+        f"print(set({names}) & set(sys.modules) - before)"
+    )
+    path = [str(Path(torch_distinput.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(path)},
+    )
+    assert done.stdout == "set()\n", done.stdout + done.stderr

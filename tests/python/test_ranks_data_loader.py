@@ -423,6 +423,55 @@ def test_set_epoch_of_a_dataset_of_this_library_counts():
     assert loader.last_info.epoch == 1
 
 
+@pytest.mark.parametrize("kind", ["native", "python", "workers"])
+def test_set_epoch_counts_until_the_first_step(kind):
+    """As with torch's samplers, which draw their order when they are asked for the first index."""
+    epochs = [[rows_of(batch) for batch in make(kind, 20, 0, shuffle=True, seed=1)]]
+    loader = make(kind, 20, 0, shuffle=True, seed=1)
+    iterator = iter(loader)
+    loader.sampler.set_epoch(1)
+    epochs.append([rows_of(batch) for batch in iterator])
+    assert epochs[0] != epochs[1] and loader.last_info.epoch == 1
+    again = make(kind, 20, 0, shuffle=True, seed=1)
+    again.set_epoch(1)
+    iterator = iter(again)
+    begun = [rows_of(next(iterator))]
+    again.set_epoch(7)  # too late for this one
+    assert begun + [rows_of(batch) for batch in iterator] == epochs[1]
+    next(iter(again))
+    assert again.last_info.epoch == 7
+
+
+def test_set_epoch_leaves_the_rest_of_another_epoch_behind():
+    """A state after the last step: a program that goes on with the next epoch gets all of it."""
+    loader, again = (make("native", 20, 0, shuffle=True) for _ in range(2))
+    iterator = iter(loader)
+    for _ in range(len(loader)):
+        next(iterator)
+    again.load_state_dict(loader.state_dict())
+    iterator = iter(again)
+    again.sampler.set_epoch(1)
+    assert [rows_of(batch) for batch in iterator] == [rows_of(batch) for batch in loader]
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_count_of_epochs_that_begins_anew_follows_the_state(finished):
+    """Fabric counts those of its process."""
+    loader, again = (make("native", 20, 0, shuffle=True) for _ in range(2))
+    list(loader)
+    iterator = iter(loader)
+    for _ in range(len(loader) - 1):
+        next(iterator)
+    if finished:
+        list(iterator)
+    again.load_state_dict(loader.state_dict())
+    rest = [] if finished else [[rows_of(batch) for batch in iterator]]
+    rest += [[rows_of(batch) for batch in loader] for _ in range(2)]
+    for epoch, expected in enumerate(rest):
+        again.sampler.set_epoch(epoch)
+        assert [rows_of(batch) for batch in again] == expected
+
+
 def test_an_environment_without_its_group_is_an_error_of_the_first_iterator(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "4")
     loader = tdi.DataLoader(range(9), distributed=True)

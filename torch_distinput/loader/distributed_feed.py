@@ -107,6 +107,8 @@ def _pipeline_plan(loader: DataLoader, strategy: Any) -> Plan:
 
 
 def _rows_plan(loader: DataLoader, strategy: Any) -> Plan:
+    if loader._watched_batches is not None:
+        raise NotNative("a batch sampler wants to know the indices")
     if not is_stock_collate(loader.collate_fn):
         raise NotNative("`collate_fn` is not torch's default, or types were added to it")
     if loader.timeout or loader.worker_init_fn is not None or loader.multiprocessing_context is not None:
@@ -129,8 +131,9 @@ def _index_plan(loader: DataLoader, strategy: Any, why: str) -> Plan:
     elif loader._shuffle:
         rows = rows.shuffle(None, loader.seed, True)
     assigned = _assign(loader, strategy, rows.batch(loader._global_batch()), options)
-    feed = Feed()
-    inner = loader._plain(batch_sampler=feed)
+    watched = loader._watched_batches
+    feed = Feed() if watched is None else watched.sampler
+    inner = loader._plain(batch_sampler=feed if watched is None else watched)
     return Plan("indices", f"indices are assigned, because {why}", assigned, None, inner, feed)
 
 

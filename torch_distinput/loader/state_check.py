@@ -23,12 +23,20 @@ if TYPE_CHECKING:
 STATE = "torch_distinput.DataLoader"
 VERSION = 1
 
+_TORCHDATA = "_iterator_finished"  # a field of every state of torchdata's
+
 Rule = tuple[str, Callable[[Any], bool]]
 
 
 def state_of(state_dict: Any, op: str = "load_state_dict") -> dict[str, Any]:
     """The state inside a `state_dict` of this class, without its version; ValueError for another one or a newer one."""
     state = state_dict.get(STATE) if isinstance(state_dict, dict) else None
+    if state is None and isinstance(state_dict, dict) and _TORCHDATA in state_dict:
+        raise ValueError(
+            f"{op}: this is a state of torchdata's StatefulDataLoader, whose position in an epoch this class cannot "
+            "take over. Read the rest of that epoch with StatefulDataLoader, and use this class from the next epoch on: "
+            "`set_epoch` with its number, and states of its own."
+        )
     if not isinstance(state, dict):
         raise ValueError(
             f"{op}: not a state of torch_distinput.DataLoader: it needs the key {STATE!r}, but has "

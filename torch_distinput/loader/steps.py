@@ -104,6 +104,8 @@ class Steps:
         return self._next_step()
 
     def _next_step(self) -> Any:
+        if self._memory.pinned is not None and not self._position.yielded:
+            self._follow_pinned_epoch()
         try:
             step = self._take()
         except _C.DistributedDatasetError as error:
@@ -118,6 +120,21 @@ class Steps:
         if self._observer is not None:
             self._observer.step(info)
         return (batch, info) if self._with_info else batch
+
+    def _follow_pinned_epoch(self) -> None:
+        """`set_epoch` came after this iterator was made and before its first step."""
+        memory = self._memory
+        if memory.position is not self._position:
+            return
+        epoch, memory.pinned = memory.pinned, None
+        if epoch == self._start.epoch:
+            return
+        seed = self._position.native().get("seed")
+        self._native.close()
+        memory.seed = memory.seed if seed is None else seed % 2**64
+        memory.epoch, memory.start = epoch, Start(epoch)
+        self._start = self._position._start = memory.start
+        self._native = self._open()
 
     def _finish(self) -> None:
         self._position.finished = True
@@ -349,6 +366,9 @@ class StreamSteps(_MadeByPython):
             )
         self._plan.inner.load_state_dict(saved["inner"])
         return (0, 0) if self._start.state is None else (saved["step"], saved["row"])
+
+    def _follow_pinned_epoch(self) -> None:
+        """A stream that has begun has no other epoch."""
 
     def _finish(self) -> None:
         # The epoch may end before this rank's stream does, as with tail="until_first".

@@ -1,0 +1,39 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Lightning: the DataLoader for its Trainer and Fabric.
+
+    from torch_distinput.frameworks.lightning import DataLoader    # instead of torch.utils.data
+
+Lightning makes torch's loader anew with a DistributedSampler, which repeats rows. It leaves this one as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from typing import Any
+
+from torch_distinput import data_loader
+from torch_distinput.frameworks._defaults import TAIL
+
+
+class DataLoader(data_loader.DataLoader):
+    """`torch_distinput.DataLoader`, distributed over the processes of the Trainer or Fabric, of which there may be one.
+
+    Only defaults differ: `distributed=True`; `tail`, unless `drop_last` is given, leaves no part without rows where
+    that can be had; and `seed` of `shuffle=True` is that of `seed_everything`, else 0, as in Lightning's own sampler. So the
+    order is known where Lightning restores no state of the loader: from a checkpoint of the end of an epoch.
+    """
+
+    @functools.wraps(data_loader.DataLoader.__init__)  # Lightning passes on what the signature names
+    def __init__(self, *args: Any, **kwargs: Any):
+        given = _SIGNATURE.bind(self, *args, **kwargs).arguments
+        defaults: dict[str, Any] = {"distributed": True}
+        if not given.get("drop_last"):
+            defaults["tail"] = TAIL
+        if given.get("shuffle"):
+            defaults["seed"] = int(os.environ.get("PL_GLOBAL_SEED", "0"))
+        super().__init__(*args, **defaults | kwargs)
+
+
+_SIGNATURE = inspect.signature(data_loader.DataLoader.__init__)

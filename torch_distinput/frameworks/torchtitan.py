@@ -1,0 +1,61 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""torchtitan: a DataLoader of the shape of its `ParallelAwareDataloader`. Needs torchtitan."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import torch
+from torchtitan.components.dataloader import BaseDataLoader
+
+from torch_distinput import data_loader
+from torch_distinput.frameworks._defaults import TAIL
+from torch_distinput.loader.arguments import is_own_stream
+from torch_distinput.loader.sampler import group_size_and_rank
+
+
+class DataLoader(data_loader.DataLoader, BaseDataLoader):
+    """`torch_distinput.DataLoader` as torchtitan builds and checkpoints one.
+
+    Args:
+        dataset: the whole dataset on every rank; a Python `IterableDataset` is this data rank's own stream.
+        dp_rank, dp_world_size: what torchtitan passes. They have to be those of the group in `distributed`.
+        distributed: the mesh dimension that torchtitan loads data along, `parallel_dims.get_mesh("batch")`, or True
+            where all ranks are data ranks.
+
+    All other arguments are those of `torch_distinput.DataLoader`; only `tail` has another default, which leaves no part
+    without rows where that can be had.
+    """
+
+    def __init__(self, dataset: Any, dp_rank: int, dp_world_size: int, *, distributed: Any = True, **kwargs: Any):
+        size, rank = group_size_and_rank(distributed)
+        if (rank, size) != (dp_rank, dp_world_size):
+            raise ValueError(
+                f"DataLoader: torchtitan's data rank is {dp_rank} of {dp_world_size}, but `distributed` is a group in "
+                f"which this process is {rank} of {size}; pass the mesh dimension of the data ranks."
+            )
+        self._dp_rank = dp_rank
+        tail = {} if kwargs.get("drop_last") else {"tail": TAIL}
+        super().__init__(dataset, distributed=distributed, **tail | kwargs)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position under a key that this data rank shares with those that have the same one: all, or with streams
+        of their own none. torch.distributed.checkpoint then saves each state once."""
+        buffer = io.BytesIO()
+        torch.save(super().state_dict(), buffer)
+        return {self._key(): buffer.getvalue()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Goes on from a saved position; `{}` starts afresh, as in torchtitan."""
+        if not state_dict:
+            return super().load_state_dict({})
+        if self._key() not in state_dict:
+            raise ValueError(
+                f"load_state_dict: the state must have the key {self._key()!r}, but has "
+                f"{sorted(map(str, state_dict))}; streams of the data ranks' own resume on the same number of data ranks only."
+            )
+        return super().load_state_dict(torch.load(io.BytesIO(state_dict[self._key()]), weights_only=True))
+
+    def _key(self) -> str:
+        return f"dp_rank_{self._dp_rank}" if is_own_stream(self) else "all_dp_ranks"
