@@ -3,6 +3,7 @@
 
 import dataclasses
 import itertools
+import pickle
 import random
 
 import pytest
@@ -325,3 +326,12 @@ def test_batches_drawn_when_an_iterator_is_used_again_are_drawn_again(source):
     case = Case("rows", "eager", 4, source, workers=1, persistent=True)
     for seed in range(4):
         check_case(case, random.Random(seed))
+
+
+def test_streams_of_workers_that_are_not_forked_take_their_states_along():
+    from torch_distinput.loader.worker_states import _RestoredStream
+
+    stream = ResumingStream()
+    stream.at = 3
+    restored = pickle.loads(pickle.dumps(_RestoredStream(stream, [True], [False], [False])))
+    assert isinstance(restored, data.IterableDataset) and restored.at == 3

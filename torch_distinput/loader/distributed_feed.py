@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch_distinput import _C
 from torch_distinput.dataset import Dataset
 from torch_distinput.distributed import DistributedDataset
+from torch_distinput.frameworks import datasets
 from torch_distinput.input_options import InputOptions
 from torch_distinput.loader.arguments import is_own_stream
 from torch_distinput.loader.batches import device_of, without_rows
@@ -26,6 +27,7 @@ from torch_distinput.loader.collation import Convert, can_collate, collated, con
 from torch_distinput.loader.current_rows import IN_CALLERS_THREAD
 from torch_distinput.loader.native import options_of, reads_ahead, row_options
 from torch_distinput.loader.sources import NotNative, source_of
+from torch_distinput.loader.sampler import group_size_and_rank
 from torch_distinput.loader.steps import Feed, IndexSteps, Steps, StreamSteps
 from torch_distinput.multi_worker import MultiWorkerMirroredStrategy
 
@@ -71,6 +73,7 @@ class Plan:
 def plan_of(loader: DataLoader, strategy: MultiWorkerMirroredStrategy) -> Plan:
     """Decides how `loader`'s data is assigned over the processes of `strategy`."""
     if is_own_stream(loader):
+        datasets.check_split(loader.dataset, *group_size_and_rank(loader.distributed))
         return _stream_plan(loader)
     if isinstance(loader.dataset, Dataset):
         return _pipeline_plan(loader, strategy)
@@ -122,8 +125,9 @@ def _rows_plan(loader: DataLoader, strategy: Any) -> Plan:
 
 
 def _index_plan(loader: DataLoader, strategy: Any, why: str) -> Plan:
-    # As the key of a dict, the name is part of the element type, which the handshake compares between ranks.
-    name = f"{type(loader.dataset).__module__}.{type(loader.dataset).__qualname__}"
+    # As the key of a dict, the name is part of the element type, which the handshake compares between ranks; the rows,
+    # too, where the dataset tells them.
+    name = f"{type(loader.dataset).__module__}.{type(loader.dataset).__qualname__}{datasets.content_of(loader.dataset)}"
     rows = _C.Dataset.zip({name: _C.Dataset.range(0, len(loader.dataset), 1)})
     options = _C.Options()
     if loader._order is not None:

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from torch_distinput.frameworks import datasets
 from torch_distinput.loader.draws import Draws
 from torch_distinput.loader.order import Start
 from torch_distinput.loader.position import Position, restore
@@ -44,6 +45,7 @@ class Memory:
         self.live: weakref.WeakSet[LoaderIter | Steps] = weakref.WeakSet()
         self._latest: weakref.ref[LoaderIter | Steps] | None = None
         self._ended = False  # whether the epoch had ended when its state was saved
+        self._moved = False  # the dataset was given a state
 
     @contextlib.contextmanager
     def opening(self, loader: DataLoader) -> Iterator[None]:
@@ -63,11 +65,15 @@ class Memory:
         self.draws.begin(loader)
         if self.loaded is not None:
             start = self._restored(loader, self.loaded)
+            self._moved = self._moved or self.loaded.get("dataset") is not None
         else:
             start = Start(self.epoch + self.used, at_end=self._ended)
         if self.pinned is not None:
             start.epoch = self.pinned
             self.pinned = None
+        if self._moved and start.state is None:
+            datasets.rewind(loader.dataset)
+            self._moved = False
         self._ended = start.state is not None and start.state.get("ended", False)
         start.begin = self.draws.snapshot()
         self.epoch, self.used = start.epoch, start.batches > 0
@@ -113,7 +119,7 @@ class Memory:
     def load(self, state: dict[str, Any] | None) -> None:
         """Lets the next iterator begin with `state`; None: with epoch 0. Forgets everything else."""
         fresh = Memory()
-        fresh.live = self.live
+        fresh.live, fresh._moved = self.live, self._moved
         self.__dict__.update(fresh.__dict__)
         self.loaded = state
 

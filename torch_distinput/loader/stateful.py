@@ -7,10 +7,14 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from torch_distinput.frameworks import datasets
+
 
 def has_state(value: Any) -> bool:
-    """Whether `value` follows the `Stateful` protocol."""
-    return callable(getattr(value, "state_dict", None)) and callable(getattr(value, "load_state_dict", None))
+    """Whether `value` follows the `Stateful` protocol, and its states leave nothing out."""
+    if not (callable(getattr(value, "state_dict", None)) and callable(getattr(value, "load_state_dict", None))):
+        return False
+    return not datasets.has_shuffle_buffer(value)
 
 
 class Failed:

@@ -12,6 +12,7 @@ from torch.utils.data._utils.pin_memory import pin_memory
 from torch.utils.data._utils.worker import WorkerInfo
 from torch.utils.data.dataloader import _DatasetKind
 
+from torch_distinput.frameworks import datasets
 from torch_distinput.loader.stateful import Failed, Taken, take_state
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class _RestoredStream(IterableDataset):
     def __iter__(self) -> Iterator[Any]:
         worker = _this_worker().id
         if self._fresh[worker]:
+            datasets.rewind(self._stream)
             return iter(self._stream)
         if self._begun[worker]:
             self._begun[worker] = False
@@ -89,6 +91,7 @@ class _RestoredStream(IterableDataset):
         if not self._ended[worker]:
             for _ in self._stream:  # the rest, less than a batch, was dropped in the saved epoch too
                 pass
+            datasets.rewind(self._stream)
             return iter(self._stream)
         return self._after_the_end()
 
@@ -99,7 +102,12 @@ class _RestoredStream(IterableDataset):
             empty = False
             yield sample
         if empty:
+            datasets.rewind(self._stream)
             yield from self._stream
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        own = self.__dict__
+        return type(self), (own["_stream"], own["_fresh"], own["_begun"], own["_ended"])
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_stream"], name)
