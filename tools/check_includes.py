@@ -41,12 +41,28 @@ ROOMS = {
     "distribute/steps": (*BASICS, "ops", "device/transfer", "distribute/splitting", "distribute/sharding"),
     "distribute/checkpoint": (*BASICS, "distribute/splitting", "distribute/sharding", "distribute/steps"),
     "distribute/coordination": (
-        *BASICS, "comm", "distribute/splitting", "distribute/sharding", "distribute/steps", "distribute/checkpoint",
+        *BASICS,
+        "comm",
+        "distribute/splitting",
+        "distribute/sharding",
+        "distribute/steps",
+        "distribute/checkpoint",
     ),
     "distribute/values": ("include", "core", "device", "device/collectives"),
     "api": (
-        *BASICS, "io", "sources", "sources/records", "ops", "device/transfer", "comm", "distribute/splitting",
-        "distribute/sharding", "distribute/steps", "distribute/checkpoint", "distribute/coordination", "distribute/values",
+        *BASICS,
+        "io",
+        "sources",
+        "sources/records",
+        "ops",
+        "device/transfer",
+        "comm",
+        "distribute/splitting",
+        "distribute/sharding",
+        "distribute/steps",
+        "distribute/checkpoint",
+        "distribute/coordination",
+        "distribute/values",
     ),
     "bindings/interpreter": ("include", "base"),
     "bindings/leaves": ("include", "bindings/interpreter"),
@@ -60,11 +76,29 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 }
 
 # Libraries that only some rooms may include: pattern, rooms, rule. The name of a room includes its subfolders.
-EVERYWHERE = ("include", "base", "runtime", "core", "kernels", "io", "execution", "sources", "ops", "device", "comm",
-              "distribute", "api", "bindings")
+EVERYWHERE = (
+    "include",
+    "base",
+    "runtime",
+    "core",
+    "kernels",
+    "io",
+    "execution",
+    "sources",
+    "ops",
+    "device",
+    "comm",
+    "distribute",
+    "api",
+    "bindings",
+)
 LIBRARIES = (
     (r"torch/(torch|extension|all)\.h$|ATen/ATen\.h$", (), "too slow to compile; include single headers"),
-    (r"(ATen|c10|torch)/", tuple(r for r in EVERYWHERE if r not in ("base", "runtime", "io")), "base, runtime and io do not know torch"),
+    (
+        r"(ATen|c10|torch)/",
+        tuple(r for r in EVERYWHERE if r not in ("base", "runtime", "io")),
+        "base, runtime and io do not know torch",
+    ),
     (r"(oneapi/)?tbb/", ("runtime", "kernels"), "only runtime and kernels know oneTBB"),
     (r"torch/csrc/distributed/", ("comm", "bindings"), "only comm and the bindings see c10d"),
     (r"pybind11/|Python\.h$|torch/csrc/.*(pybind|python)", ("bindings",), "only the bindings see pybind11 and CPython"),
@@ -154,7 +188,9 @@ def violations(root: Path) -> tuple[int, list[str]]:
             if target is not None and target.rpartition(".")[0] != name.rpartition(".")[0]:
                 edges.setdefault(name.rpartition(".")[0], set()).add(target.rpartition(".")[0])
     for group in cycles(edges):
-        found.append(f"csrc/{group[0]}.h:1: includes itself by way of {', '.join(group[1:])}; no cycles of headers and sources")
+        found.append(
+            f"csrc/{group[0]}.h:1: includes itself by way of {', '.join(group[1:])}; no cycles of headers and sources"
+        )
     return len(files), found
 
 

@@ -2,8 +2,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Measures which torch layers and losses take zero rows, and writes the table of docs/zero_rows.md.
 
-    python tools/zero_rows_table.py            # write it
-    python tools/zero_rows_table.py --check    # 1 if it is out of date
+python tools/zero_rows_table.py            # write it
+python tools/zero_rows_table.py --check    # 1 if it is out of date
 """
 
 from __future__ import annotations

@@ -85,9 +85,7 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
             self._name = _name_of(group)
             gloo = rounds == "gloo" or (rounds is None and group.size() > STORE_UP_TO)
             make_group = functools.partial(_make_gloo, store, group.rank(), group.size()) if gloo else None
-            native = _C.MultiWorkerMirroredStrategy(
-                store, group.rank(), group.size(), self._name, names, make_group
-            )
+            native = _C.MultiWorkerMirroredStrategy(store, group.rank(), group.size(), self._name, names, make_group)
         super().__init__(native)
 
     def distribute_dataset(self, dataset, options=None):

@@ -122,9 +122,9 @@ class ReplicaExchange:
         except Exception as error:  # noqa: BLE001 - raised in all replicas
             return Outcome([], error)
         # A replica that records no gradients must not get a result that requires them because others do.
-        return Outcome([
-            result if arrival.grad else map_leaves(_detached, result) for arrival, result in zip(arrivals, results)
-        ])
+        return Outcome(
+            [result if arrival.grad else map_leaves(_detached, result) for arrival, result in zip(arrivals, results)]
+        )
 
     def leave(self, replica: int) -> None:
         """Notes that `replica` returned or raised and will not call `exchange` again; wakes those that wait."""

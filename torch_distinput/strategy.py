@@ -155,9 +155,7 @@ class _NativeStrategy(Strategy):
         self._check_cross_replica("distribute_values_from_function")
         _check_callable("distribute_values_from_function", "value_fn", value_fn)
         first = self._native.input_pipeline_id * len(self._devices)
-        contexts = [
-            ValueContext(first + replica, self.num_replicas_in_sync) for replica in range(len(self._devices))
-        ]
+        contexts = [ValueContext(first + replica, self.num_replicas_in_sync) for replica in range(len(self._devices))]
         return regroup([value_fn(context) for context in contexts], always_wrap=True)
 
     def gather(self, value, axis):

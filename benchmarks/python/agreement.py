@@ -115,7 +115,10 @@ def dispatcher() -> tuple[Callable[[], Iterator], int]:
             return iter(range(100_000_000))
 
     loader = prepare_data_loader(
-        torch.utils.data.DataLoader(Rows(), batch_size=1), device=torch.device("cpu"), dispatch_batches=True, put_on_device=True
+        torch.utils.data.DataLoader(Rows(), batch_size=1),
+        device=torch.device("cpu"),
+        dispatch_batches=True,
+        put_on_device=True,
     )
     return lambda: iter(loader), SLOW
 
@@ -250,7 +253,8 @@ def main() -> None:
         if world in LARGE_WORLDS:
             continue
         deep, default, voted = (
-            worlds[world][kind]["us_a_step"] for kind in (f"agreement, prefetch {DEPTHS[-1]}", "agreement, default", "vote")
+            worlds[world][kind]["us_a_step"]
+            for kind in (f"agreement, prefetch {DEPTHS[-1]}", "agreement, default", "vote")
         )
         print(f"  default / prefetch {DEPTHS[-1]}: {default / deep:.2f}, default / vote: 1/{voted / default:.0f}")
         print(f"  prefetch {DEPTHS[-1]} / vote: 1/{voted / deep:.0f} (wanted: at most 1/16)")

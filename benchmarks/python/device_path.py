@@ -1,8 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """What the path to a device costs the host: runs `bench_device` and writes the ratios.
 
-    make bench                     # builds it
-    python benchmarks/python/device_path.py --json benchmarks/results/device_path.json
+make bench                     # builds it
+python benchmarks/python/device_path.py --json benchmarks/results/device_path.json
 """
 
 import argparse
@@ -26,8 +26,13 @@ RATIOS = {
 
 def measure() -> dict[str, list[float]]:
     """Microseconds of CPU time of each benchmark, one number a repeat; the repeats of all benchmarks alternate."""
-    command = [PROGRAM, "--benchmark_format=json", f"--benchmark_repetitions={REPEATS}",
-               "--benchmark_enable_random_interleaving=true", "--benchmark_min_time=0.1"]
+    command = [
+        PROGRAM,
+        "--benchmark_format=json",
+        f"--benchmark_repetitions={REPEATS}",
+        "--benchmark_enable_random_interleaving=true",
+        "--benchmark_min_time=0.1",
+    ]
     runs = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)["benchmarks"]
     scale = {"ns": 1e-3, "us": 1.0, "ms": 1e3}
     times: dict[str, list[float]] = {}
@@ -44,8 +49,10 @@ def main() -> None:
     neighbours = Neighbours()
     times = measure()
     result = describe(("torch",)) | {"others_used_cores": round(neighbours.cores(), 2), "repeats": REPEATS}
-    result["cpu_us"] = {name: {"median": round(statistics.median(values), 2), "least": round(min(values), 2)}
-                        for name, values in times.items()}
+    result["cpu_us"] = {
+        name: {"median": round(statistics.median(values), 2), "least": round(min(values), 2)}
+        for name, values in times.items()
+    }
     # The minimum of several repeats is the figure that other programs on the machine disturb least.
     for name, pick in (("ratios_of_least", min), ("ratios_of_medians", statistics.median)):
         result[name] = {

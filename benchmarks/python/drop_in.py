@@ -116,9 +116,13 @@ def memory_map(folder: str) -> Case:
             cost = limit.gather((tensor,), order, 64, 1, 1)
             yield from [cost.wall / (rows // 64)] * (rows // 64)
 
-    series = {"limit": bare} | both(lambda: (array, 64, True)) | {
-        "torch_distinput ahead": lambda: iter(tdi.DataLoader(array, 64, True, prefetch_bytes=AHEAD)),
-    }
+    series = (
+        {"limit": bare}
+        | both(lambda: (array, 64, True))
+        | {
+            "torch_distinput ahead": lambda: iter(tdi.DataLoader(array, 64, True, prefetch_bytes=AHEAD)),
+        }
+    )
     return Case("memory_map", "numpy memory map, rows of 150 kB, batch 64, shuffled", 40, 6, series)
 
 

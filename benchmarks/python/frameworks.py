@@ -17,12 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import machine
 import torch
 import torch.distributed as dist
 from torch.utils import data
 from torch.utils.data import TensorDataset
 
-import machine
 import torch_distinput as tdi
 
 WORLD = 2

@@ -78,8 +78,11 @@ def bandwidth() -> dict:
     options = tdi.Options(prefetch_bytes=256 << 20)
     dataset = ours(tdi.Dataset.from_tensor_slices(rows).repeat().batch(IMAGES).take(batches).with_options(options))
     limit, own = median(bare), median(lambda: through(dataset))
-    return {"bare_gb_s": batches * block.nbytes / limit / 1e9, "ours_gb_s": batches * block.nbytes / own / 1e9,
-            "share": limit / own}
+    return {
+        "bare_gb_s": batches * block.nbytes / limit / 1e9,
+        "ours_gb_s": batches * block.nbytes / own / 1e9,
+        "share": limit / own,
+    }
 
 
 def many_fields() -> dict:
@@ -94,9 +97,13 @@ def many_fields() -> dict:
 
     dataset = ours(tdi.Dataset.from_tensor_slices(fields).batch(16))
     theirs, own = median(tensor_by_tensor), median(lambda: through(dataset))
-    return {"tensor_by_tensor_us": theirs / batches * 1e6, "ours_us": own / batches * 1e6, "times_faster": theirs / own,
-            "tensor_by_tensor_copies": copies_per_batch(tensor_by_tensor, batches),
-            "ours_copies": copies_per_batch(lambda: through(dataset), batches)}
+    return {
+        "tensor_by_tensor_us": theirs / batches * 1e6,
+        "ours_us": own / batches * 1e6,
+        "times_faster": theirs / own,
+        "tensor_by_tensor_copies": copies_per_batch(tensor_by_tensor, batches),
+        "ours_copies": copies_per_batch(lambda: through(dataset), batches),
+    }
 
 
 def copies_per_batch(run: Callable[[], None], batches: int) -> float:
@@ -130,8 +137,12 @@ def unpacking() -> dict:
     dataset = tdi.Dataset.from_tensor_slices(rows).repeat().batch(IMAGES).take(batches)
     dataset = dataset.normalize_images([0.5] * 3, [0.25] * 3)
     there_s, here_s = median(lambda: through(ours(dataset))), median(lambda: through(ours(dataset.map(lambda x: x))))
-    return {"kernel_gb_s": turns * there.nbytes * 5 / own / 1e9, "share_of_a_copy": limit / own,
-            "images_per_s": batches * IMAGES / there_s, "images_per_s_normalized_on_the_host": batches * IMAGES / here_s}
+    return {
+        "kernel_gb_s": turns * there.nbytes * 5 / own / 1e9,
+        "share_of_a_copy": limit / own,
+        "images_per_s": batches * IMAGES / there_s,
+        "images_per_s_normalized_on_the_host": batches * IMAGES / here_s,
+    }
 
 
 def exposed() -> dict:
@@ -152,8 +163,11 @@ def exposed() -> dict:
         "DataLoader and a prefetcher, 4 steps": lambda: through(prefetched(loader), work),
     }
     taken = {name: median(run) for name, run in sides.items()}
-    return {"step_ms": alone / steps * 1e3, "exposed_share": (taken["torch_distinput"] - alone) / alone,
-            "beside": {name: value * 1e3 for name, value in taken.items()}}
+    return {
+        "step_ms": alone / steps * 1e3,
+        "exposed_share": (taken["torch_distinput"] - alone) / alone,
+        "beside": {name: value * 1e3 for name, value in taken.items()},
+    }
 
 
 def main() -> None:
@@ -163,13 +177,20 @@ def main() -> None:
     if torch.cuda.is_available():
         device = torch.cuda.get_device_properties(0)
         result = describe(("torch",)) | {
-            "status": "measured", "device": device.name, "cuda": torch.version.cuda,
-            "host_to_device": bandwidth(), "many_fields": many_fields(), "step_of_10_ms": exposed(),
+            "status": "measured",
+            "device": device.name,
+            "cuda": torch.version.cuda,
+            "host_to_device": bandwidth(),
+            "many_fields": many_fields(),
+            "step_of_10_ms": exposed(),
             "unpacking": unpacking(),
         }
     else:
-        result = {"status": "not measured", "reason": "no CUDA device on the machine that wrote this file",
-                  "command": "make bench-gpu"}
+        result = {
+            "status": "not measured",
+            "reason": "no CUDA device on the machine that wrote this file",
+            "command": "make bench-gpu",
+        }
     text = json.dumps(result, indent=2)
     print(text)
     if arguments.json:

@@ -36,9 +36,7 @@ def library() -> ctypes.CDLL:
     return loaded
 
 
-def gather(
-    tensors: tuple[torch.Tensor, ...], order: torch.Tensor, batch: int, threads: int, buffers: int
-) -> Cost:
+def gather(tensors: tuple[torch.Tensor, ...], order: torch.Tensor, batch: int, threads: int, buffers: int) -> Cost:
     """Copies the rows `order` of contiguous `tensors` into warm memory, whole batches only."""
     count = len(tensors)
     sources = (ctypes.c_void_p * count)(*(tensor.data_ptr() for tensor in tensors))

@@ -41,8 +41,16 @@ def ours(work: Work, seed: int) -> Iterator:
 def torch_loader(dataset: Callable[..., Dataset], workers: int, collate: Callable | None = None) -> Opener:
     def opened(work: Work, seed: int) -> Iterator:
         order = torch.Generator().manual_seed(seed)
-        return iter(DataLoader(dataset(*work.tensors), work.batch, shuffle=True, num_workers=workers,
-                               collate_fn=collate, generator=order))
+        return iter(
+            DataLoader(
+                dataset(*work.tensors),
+                work.batch,
+                shuffle=True,
+                num_workers=workers,
+                collate_fn=collate,
+                generator=order,
+            )
+        )
 
     return opened
 

@@ -65,8 +65,9 @@ class Neighbours:
         return (sum(fields) - fields[3] - fields[4]) / TICKS
 
     def cores(self) -> float:
-        wall, busy, own = (now - then for now, then in zip(
-            (time.perf_counter(), self.busy(), cpu_seconds()), self.start, strict=True))
+        wall, busy, own = (
+            now - then for now, then in zip((time.perf_counter(), self.busy(), cpu_seconds()), self.start, strict=True)
+        )
         return max(0.0, busy - own) / wall
 
 

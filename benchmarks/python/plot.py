@@ -43,8 +43,12 @@ def draw(result: dict) -> str:
     machine = result["machine"]
     caption = f"{machine['cpus']} CPUs, {machine['cpu']}; torch {result['versions']['torch']}; {result['date'][:10]}"
     parts.append(text(8, y + 16, caption, 'fill="#57606a"'))
-    title = text(8, 22, "Shuffled batches from memory: share of the memory limit (red: a bare gather loop)",
-                 'font-size="14" font-weight="bold"')
+    title = text(
+        8,
+        22,
+        "Shuffled batches from memory: share of the memory limit (red: a bare gather loop)",
+        'font-size="14" font-weight="bold"',
+    )
     size = f'width="{LABELS + CHART + VALUES}" height="{y + 28}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">'
     return "\n".join([head, f'<rect {size} fill="white"/>', title, *parts, "</svg>", ""])

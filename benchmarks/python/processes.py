@@ -197,7 +197,9 @@ def report(size: int, job: dict) -> None:
         f"{job['caller_beside_alone']:.3f}"
     )
     for how, one in job["resume"].items():
-        print(f"first batch after resume, {how}: {one['ms']:.2f} ms, state of {one['state_bytes']:.0f} bytes", flush=True)
+        print(
+            f"first batch after resume, {how}: {one['ms']:.2f} ms, state of {one['state_bytes']:.0f} bytes", flush=True
+        )
 
 
 def main() -> None:

@@ -45,14 +45,18 @@ def goals(works: list[dict], shuffle: dict[str, float]) -> list[dict]:
 
 
 def print_work(work: dict) -> None:
-    print(f"\n{work['title']}, {work['rows']:,} rows of {work['row_bytes']:,} bytes;"
-          f" others used {work['others_cores']:.2f} cores")
+    print(
+        f"\n{work['title']}, {work['rows']:,} rows of {work['row_bytes']:,} bytes;"
+        f" others used {work['others_cores']:.2f} cores"
+    )
     print(f"{'':16}", *(f"{heading:>{width}}" for heading, width, *_ in COLUMNS))
     for name, one in work["series"].items():
         cells = (f"{one[key] * scale:{width}{form}}" for _, width, key, form, scale in COLUMNS if key in one)
         print(f"{name:16}", *cells)
-    print(f"allocations in steady state: {work['steady_allocations']};"
-          f" exactly once: {', '.join(work['exactly_once'])}", flush=True)
+    print(
+        f"allocations in steady state: {work['steady_allocations']}; exactly once: {', '.join(work['exactly_once'])}",
+        flush=True,
+    )
 
 
 def print_goals(found: list[dict]) -> None:

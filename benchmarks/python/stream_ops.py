@@ -33,9 +33,11 @@ def ours() -> dict[str, Callable[[], Iterable]]:
     vectors = torch.nested.nested_tensor([torch.ones(i % LENGTHS) for i in range(ROWS)], layout=torch.jagged)
     return {
         "filter": lambda: rows.filter(lambda x: x % 2 == 0).batch(DELIVERED),
-        "interleave": lambda: tdi.Dataset.range(ROWS // 1000)
-        .interleave(lambda _: tdi.Dataset.range(1000), cycle_length=4)
-        .batch(DELIVERED),
+        "interleave": lambda: (
+            tdi.Dataset.range(ROWS // 1000)
+            .interleave(lambda _: tdi.Dataset.range(1000), cycle_length=4)
+            .batch(DELIVERED)
+        ),
         "padded_batch": lambda: tdi.Dataset.from_tensor_slices(vectors).padded_batch(DELIVERED),
     }
 
@@ -52,14 +54,18 @@ def theirs() -> dict[str, Callable[[], Iterable]]:
     )
     return {
         "filter": lambda: rows.filter(lambda x: x % 2 == 0).batch(DELIVERED).with_options(options),
-        "interleave": lambda: tf.data.Dataset.range(ROWS // 1000)
-        .interleave(lambda _: tf.data.Dataset.range(1000), cycle_length=4)
-        .batch(DELIVERED)
-        .with_options(options),
-        "padded_batch": lambda: tf.data.Dataset.from_tensor_slices(vectors)
-        .map(lambda row: row)
-        .padded_batch(DELIVERED)
-        .with_options(options),
+        "interleave": lambda: (
+            tf.data.Dataset.range(ROWS // 1000)
+            .interleave(lambda _: tf.data.Dataset.range(1000), cycle_length=4)
+            .batch(DELIVERED)
+            .with_options(options)
+        ),
+        "padded_batch": lambda: (
+            tf.data.Dataset.from_tensor_slices(vectors)
+            .map(lambda row: row)
+            .padded_batch(DELIVERED)
+            .with_options(options)
+        ),
     }
 
 
@@ -110,7 +116,12 @@ def main() -> None:
         print(f"{name:16}", "  ".join(f"{work} {cost:.2f} us" for work, cost in works.items()))
     print(f"others used {others} cores")
     if arguments.json:
-        content = {**machine.describe(("torch",)), "unit": "us an input element", "others_used_cores": others, "results": medians}
+        content = {
+            **machine.describe(("torch",)),
+            "unit": "us an input element",
+            "others_used_cores": others,
+            "results": medians,
+        }
         arguments.json.write_text(json.dumps(content, indent=2) + "\n")
 
 

@@ -63,7 +63,9 @@ def main() -> None:
     predicted = torch.cat(predicted)
     if dist.get_rank() == 0:
         right = (predicted == test_rows["label"]).sum().item()
-        print(f"evaluated {len(predicted)} of {len(test_rows['label'])} test rows, accuracy {right / len(predicted):.3f}")
+        print(
+            f"evaluated {len(predicted)} of {len(test_rows['label'])} test rows, accuracy {right / len(predicted):.3f}"
+        )
     dist.destroy_process_group()
 
 

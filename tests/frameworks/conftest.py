@@ -8,7 +8,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 
-import ranks  # noqa: E402
+import ranks
 
 # Imported once for all processes, where they are there.
 FRAMEWORKS = ["datasets", "lightning", "torchmetrics.classification"]

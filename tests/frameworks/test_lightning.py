@@ -159,6 +159,7 @@ def with_fabric(rank, path, device):
     """Two epochs, a checkpoint in the middle of each, and what is left of them in a program that begins anew."""
     launched(rank, 2)
     import lightning
+
     from torch_distinput.frameworks.lightning import DataLoader
 
     fabric = lightning.Fabric(accelerator="cpu", devices=2, strategy="ddp")

@@ -90,8 +90,9 @@ def dataset_of(kind, rank):
 
 
 def of_torchtitan(rank, kind, folder, world_before, stop):
-    from torch_distinput.frameworks import torchtitan
     from torchtitan.components.dataloader import BaseDataLoader
+
+    from torch_distinput.frameworks import torchtitan
 
     world = dist.get_world_size()
     loader = torchtitan.DataLoader(

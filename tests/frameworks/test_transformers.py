@@ -96,9 +96,7 @@ def test_training_sees_every_row_once_an_epoch(tmp_path):
 
 
 def test_gradient_accumulation_and_workers_keep_the_rows(tmp_path):
-    by_rank = launch(
-        train, str(tmp_path), Rows(SIZE), {"gradient_accumulation_steps": 3, "dataloader_num_workers": 1}
-    )
+    by_rank = launch(train, str(tmp_path), Rows(SIZE), {"gradient_accumulation_steps": 3, "dataloader_num_workers": 1})
     check(by_rank)
     assert by_rank[0][1] == 2 * 5  # 13 steps an epoch
 

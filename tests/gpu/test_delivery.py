@@ -28,7 +28,12 @@ def on_gpu(dataset: tdi.Dataset):
 
 def run_at(folder: Path | None, program: str, **environment: str) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300, cwd=folder,
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+        cwd=folder,
         env=os.environ | environment,
     )
 

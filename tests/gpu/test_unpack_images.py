@@ -61,8 +61,17 @@ def test_unpack_gives_the_bits_of_the_cpu(unpack, shape, dtype, last_in, last_ou
     there, result, mask = given.cuda(), torch.empty_like(expected, device="cuda"), mask.cuda()
     three = ctypes.c_float * 3
     work = Work(
-        there.data_ptr(), result.data_ptr(), count, height, width, 3, last_in, last_out, DTYPES.index(dtype),
-        three(*[1 / (255 * s) for s in STD]), three(*[-m / s for m, s in zip(MEAN, STD, strict=True)]),
+        there.data_ptr(),
+        result.data_ptr(),
+        count,
+        height,
+        width,
+        3,
+        last_in,
+        last_out,
+        DTYPES.index(dtype),
+        three(*[1 / (255 * s) for s in STD]),
+        three(*[-m / s for m, s in zip(MEAN, STD, strict=True)]),
         mask.data_ptr() if flips else None,
     )
     assert unpack(ctypes.byref(work), torch.cuda.current_stream().cuda_stream) == 0

@@ -153,7 +153,11 @@ def test_another_torch_is_refused_by_name(prefix: Path):
 @pytest.mark.parametrize(
     ("fact", "value", "message"),
     [
-        ("torch_version", '"1.9.0"', rf"built for torch 1\.9, but torch {re.escape(torch.__version__)} is installed: .+"),
+        (
+            "torch_version",
+            '"1.9.0"',
+            rf"built for torch 1\.9, but torch {re.escape(torch.__version__)} is installed: .+",
+        ),
         ("tbb_interface_version", "99990", "built for oneTBB interface 99990, but an older one, .+"),
     ],
 )

@@ -60,9 +60,7 @@ def in_steady_state_a_batch_is_one_copy_without_a_wait_or_an_allocation():
 def batches_hold_the_right_data_without_a_wait():
     fake.set_delay(200)
     expected = [batch["f3"] for batch in many_fields(20)]
-    seen = [
-        fake.snapshot(batch["f3"]) for batch in tdi.OneDeviceStrategy("fake:1").distribute_dataset(many_fields(20))
-    ]
+    seen = [fake.snapshot(batch["f3"]) for batch in tdi.OneDeviceStrategy("fake:1").distribute_dataset(many_fields(20))]
     assert fake.counts()["host_waits"] == 0
     fake.drain()
     assert [s.bytes() for s in seen] == [raw(e) for e in expected]
@@ -174,9 +172,7 @@ def tensors_follow_the_inference_mode_at_delivery():
 def a_users_record_stream_protects_a_batch():
     stream = torch.Stream(device="fake:1")
     seen, expected = [], []
-    for i, batch in enumerate(
-        tdi.OneDeviceStrategy("fake:1").distribute_dataset(tdi.Dataset.range(400).batch(4))
-    ):
+    for i, batch in enumerate(tdi.OneDeviceStrategy("fake:1").distribute_dataset(tdi.Dataset.range(400).batch(4))):
         batch.record_stream(stream)
         seen.append(fake.snapshot(batch))
         expected.append(raw(torch.arange(4 * i, 4 * i + 4)))
@@ -204,9 +200,7 @@ def batches_of_a_loader_without_a_device_are_gathered_into_page_locked_memory():
     loaders = {
         "ahead": tdi.DataLoader(torch.utils.data.TensorDataset(*fields), 8, pin_memory=True, num_workers=1),
         "alone": tdi.DataLoader(torch.utils.data.TensorDataset(*fields), 8, pin_memory=True),
-        "sampler": tdi.DataLoader(
-            torch.utils.data.TensorDataset(*fields), 8, sampler=list(range(96)), pin_memory=True
-        ),
+        "sampler": tdi.DataLoader(torch.utils.data.TensorDataset(*fields), 8, sampler=list(range(96)), pin_memory=True),
     }
     pin, native.pin_memory = native.pin_memory, lambda batch, device: batch  # torch would hide a missing gather
     try:
@@ -229,7 +223,12 @@ def batches_that_python_made_come_in_one_copy_without_a_wait():
             return 64
 
         def __getitem__(self, row):
-            return {"x": torch.full((30,), float(row)), "n": row, "word": f"w{row}", "odd": (row % 2 == 1, torch.ones(2, 3))}
+            return {
+                "x": torch.full((30,), float(row)),
+                "n": row,
+                "word": f"w{row}",
+                "odd": (row % 2 == 1, torch.ones(2, 3)),
+            }
 
     fake.set_delay(200)
     expected = list(tdi.DataLoader(Words(), 8))

@@ -24,7 +24,12 @@ def round_trip(value):
 DTYPES = sorted(
     {dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
     - {torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4}
-    - {getattr(torch, f"{kind}{bits}") for kind in ("int", "uint", "bits") for bits in range(1, 8) if hasattr(torch, f"{kind}{bits}")}
+    - {
+        getattr(torch, f"{kind}{bits}")
+        for kind in ("int", "uint", "bits")
+        for bits in range(1, 8)
+        if hasattr(torch, f"{kind}{bits}")
+    }
     - {getattr(torch, name) for name in ("bits1x8", "bits2x4", "bits4x2", "bits8", "bits16") if hasattr(torch, name)},
     key=str,
 )

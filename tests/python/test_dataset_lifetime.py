@@ -228,7 +228,9 @@ def test_ctrl_c_ends_a_wait():
         """
     )
     assert result.returncode == 0, result.stderr
-    latencies = {name: float(seconds) for name, _, seconds in (line.rpartition(" ") for line in result.stdout.splitlines())}
+    latencies = {
+        name: float(seconds) for name, _, seconds in (line.rpartition(" ") for line in result.stdout.splitlines())
+    }
     assert len(latencies) == 5
     # A wait looks for signals every 50 ms; the rest is a margin for a busy machine.
     assert max(latencies.values()) < 1.0, latencies

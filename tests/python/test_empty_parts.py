@@ -70,7 +70,9 @@ def test_merging_says_once_where_it_could_not():
     (said,) = warnings_of(lambda: [list(dataset), list(dataset)])
     assert 'tail="merge" left a replica without rows in step 0' in str(said.message)
     assert said.filename == __file__
-    middle = tdi.Dataset.range(5).batch(4).repeat(2).with_options(tdi.Options(auto_shard_policy=tdi.AutoShardPolicy.DATA))
+    middle = (
+        tdi.Dataset.range(5).batch(4).repeat(2).with_options(tdi.Options(auto_shard_policy=tdi.AutoShardPolicy.DATA))
+    )
     strategy = tdi.MirroredStrategy(["cpu"] * 2)
     steps = strategy.distribute_dataset(middle, tdi.InputOptions(tail="merge"))
     assert "in step 1" in str(warnings_of(lambda: list(steps))[0].message)

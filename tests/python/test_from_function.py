@@ -221,9 +221,7 @@ def test_options_without_a_meaning_here_are_refused(options, kind, text):
 @pytest.mark.parametrize("tail", ["padded", "repeat", "merge"])
 def test_cutting_anew_needs_batches(tail):
     with pytest.raises(ValueError, match="Call `batch`"):
-        mirrored(2).distribute_datasets_from_function(
-            lambda context: tdi.Dataset.range(3), tdi.InputOptions(tail=tail)
-        )
+        mirrored(2).distribute_datasets_from_function(lambda context: tdi.Dataset.range(3), tdi.InputOptions(tail=tail))
 
 
 def test_a_pipeline_per_replica_needs_a_mirrored_strategy():

@@ -245,8 +245,10 @@ def test_collecting_while_threads_call_loses_nothing():
     collector = threading.Thread(target=collect)
     collector.start()
     try:
-        dataset = tdi.Dataset.range(2000).map(owner.augment, num_parallel_calls=3).flat_map(
-            lambda x: tdi.Dataset.range(1).map(lambda y: owner.augment(x))
+        dataset = (
+            tdi.Dataset.range(2000)
+            .map(owner.augment, num_parallel_calls=3)
+            .flat_map(lambda x: tdi.Dataset.range(1).map(lambda y: owner.augment(x)))
         )
         assert [row.item() for row in dataset] == list(range(2000))
     finally:

@@ -36,7 +36,11 @@ def test_the_source_tree_keeps_the_rules():
         ("device/a.cpp", "<cuda_runtime.h>", "CUDA lives in device/cuda"),
         ("include/torch_distinput/a.h", '"core/element.h"', "include may include only include"),
         ("include/torch_distinput/a.h", "<tbb/task_arena.h>", "only runtime and kernels know oneTBB"),
-        ("include/torch_distinput/a.h", "<torch/csrc/distributed/c10d/Store.hpp>", "only comm and the bindings see c10d"),
+        (
+            "include/torch_distinput/a.h",
+            "<torch/csrc/distributed/c10d/Store.hpp>",
+            "only comm and the bindings see c10d",
+        ),
         ("include/torch_distinput/a.h", "<Python.h>", "only the bindings see pybind11 and CPython"),
         ("comm/a.cpp", "<torch/torch.h>", "too slow to compile"),
         ("attic/a.cpp", "<vector>", "attic is not a room"),

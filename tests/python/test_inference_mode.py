@@ -49,9 +49,11 @@ PIPELINES = {
     "jagged": lambda: tdi.Dataset.from_tensor_slices(JAGGED).ragged_batch(2),
     "sparse": lambda: tdi.Dataset.from_tensor_slices(SPARSE).batch(2),
     "rebatch": lambda: slices().batch(4).rebatch([3, 5]),
-    "images": lambda: tdi.Dataset.from_tensor_slices(torch.ones(40, 3, 2, 2, dtype=torch.uint8))
-    .batch(4)
-    .normalize_images([0.5] * 3, [0.5] * 3),
+    "images": lambda: (
+        tdi.Dataset.from_tensor_slices(torch.ones(40, 3, 2, 2, dtype=torch.uint8))
+        .batch(4)
+        .normalize_images([0.5] * 3, [0.5] * 3)
+    ),
     "replicas": lambda: mirrored(slices().batch(4)),
     "replicas of a map": lambda: mirrored(slices().map(lambda x, y: (x + 1, y)).batch(4)),
     "replicas without read-ahead": lambda: mirrored(slices().batch(4), per_replica_buffer_size=0),

@@ -343,7 +343,7 @@ def evaluate(rank, n):
 
 def test_metrics_over_uneven_data_are_those_of_one_process():
     four = returned(run_ranks(evaluate, 4, 101))
-    ((loss, right, rows), gradient), = returned(run_ranks(evaluate, 1, 101))
+    (((loss, right, rows), gradient),) = returned(run_ranks(evaluate, 1, 101))
     for sums, _ in four:
         assert (sums[1], sums[2]) == (right, rows)
         assert sums[0].item() == pytest.approx(loss.item(), rel=1e-6)

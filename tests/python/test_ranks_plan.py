@@ -158,19 +158,21 @@ def delayed(pauses):
 
 
 ANY_ORDER = {
-    "map": lambda pauses: tdi.Dataset.range(60)
-    .filter(lambda row: True)
-    .map(delayed(pauses), num_parallel_calls=4, deterministic=False),
+    "map": lambda pauses: (
+        tdi.Dataset.range(60).filter(lambda row: True).map(delayed(pauses), num_parallel_calls=4, deterministic=False)
+    ),
     "interleave": lambda pauses: tdi.Dataset.range(6).interleave(
         lambda ten: tdi.Dataset.range(10).map(lambda row: delayed(pauses)(row) + 10 * ten),
         cycle_length=3,
         num_parallel_calls=3,
         deterministic=False,
     ),
-    "option": lambda pauses: tdi.Dataset.range(60)
-    .filter(lambda row: True)
-    .map(delayed(pauses), num_parallel_calls=4)
-    .with_options(tdi.Options(deterministic=False)),
+    "option": lambda pauses: (
+        tdi.Dataset.range(60)
+        .filter(lambda row: True)
+        .map(delayed(pauses), num_parallel_calls=4)
+        .with_options(tdi.Options(deterministic=False))
+    ),
 }
 
 

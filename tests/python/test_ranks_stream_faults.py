@@ -241,7 +241,11 @@ def test_every_fault_is_equal_steps_or_one_named_error_on_all(world, rounds, tmp
             else:
                 assert error == "DistributedDatasetError", (fault, rank, text)
                 left = 10 if fault == "one_step_more" else 11
-                assert re.match(rf"DistributedIterator: rank \d left its loop after {left} steps", text), (fault, rank, text)
+                assert re.match(rf"DistributedIterator: rank \d left its loop after {left} steps", text), (
+                    fault,
+                    rank,
+                    text,
+                )
     for fault, what in (
         ("structures_differ", "type of the elements"),
         ("loaders_in_opposite_order", "type of the elements"),

@@ -110,9 +110,7 @@ class Strategy:
         if replication_mode is not InputReplicationMode.PER_WORKER:
             raise ValueError(f"Input replication mode not supported: {replication_mode!r}")
         if not callable(input_fn):
-            raise TypeError(
-                f"make_input_fn_iterator: `input_fn` must be callable, but is a {type(input_fn).__name__}."
-            )
+            raise TypeError(f"make_input_fn_iterator: `input_fn` must be callable, but is a {type(input_fn).__name__}.")
         source = input_fn(self._wrapped._input_context())
         if isinstance(source, Dataset):
             distributed = self._wrapped._distribute_whole(source)

@@ -12,7 +12,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from torch_distinput.data_loader import DataLoader
 from torch_distinput.dataset import Dataset
 from torch_distinput.frameworks._defaults import TAIL
-from torch_distinput.frameworks._shares import ElementShare, EveryNth, SharedOrder, Share, StreamShare
+from torch_distinput.frameworks._shares import ElementShare, EveryNth, Share, SharedOrder, StreamShare
 from torch_distinput.loader.order import stock_order
 from torch_distinput.loader.sampler import group_size_and_rank
 

@@ -26,8 +26,8 @@ from torch_distinput.loader.batches import device_of, without_rows
 from torch_distinput.loader.collation import Convert, can_collate, collated, converted, is_stock_collate
 from torch_distinput.loader.current_rows import IN_CALLERS_THREAD
 from torch_distinput.loader.native import options_of, reads_ahead, row_options
-from torch_distinput.loader.sources import NotNative, source_of
 from torch_distinput.loader.sampler import group_size_and_rank
+from torch_distinput.loader.sources import NotNative, source_of
 from torch_distinput.loader.steps import Feed, IndexSteps, Steps, StreamSteps
 from torch_distinput.multi_worker import MultiWorkerMirroredStrategy
 
@@ -145,9 +145,7 @@ def _stream_plan(loader: DataLoader) -> Plan:
     if loader._user_batch_sampler is not None:
         inner = loader._plain(batch_sampler=loader._user_batch_sampler)
     else:
-        inner = loader._plain(
-            batch_size=loader.batch_size, drop_last=loader.drop_last, sampler=loader._user_sampler
-        )
+        inner = loader._plain(batch_size=loader.batch_size, drop_last=loader.drop_last, sampler=loader._user_sampler)
     return Plan("stream", "each rank reads a stream of its own, and the ranks agree on the end", None, None, inner)
 
 

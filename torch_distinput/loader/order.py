@@ -158,9 +158,7 @@ def _end_permutation(order: StockOrder) -> None:
         burn_permutation(order.generator, order.size)
 
 
-def _seeded(
-    order: StockOrder, start: Start, seed: int, bounds: Iterator[tuple[int, int, int]]
-) -> Iterator[list[int]]:
+def _seeded(order: StockOrder, start: Start, seed: int, bounds: Iterator[tuple[int, int, int]]) -> Iterator[list[int]]:
     batches, batch_size = None, None
     for begin, _, size in bounds:
         if batches is None or size != batch_size:
@@ -193,9 +191,7 @@ def checked_batch_size(size: Any) -> int:
     return size
 
 
-def _noting_sizes(
-    index_sampler: BatchSampler, size: int, indices: Iterator[list], start: Start
-) -> Iterator[list]:
+def _noting_sizes(index_sampler: BatchSampler, size: int, indices: Iterator[list], start: Start) -> Iterator[list]:
     """Passes on `indices` of a sampler and notes in `start` each change of its batch size, which begins with `size`."""
     row, drop_last = start.rows, index_sampler.drop_last
     for batches, batch in enumerate(indices):

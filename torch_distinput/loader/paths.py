@@ -96,7 +96,9 @@ def _pipeline_path(loader: DataLoader) -> LoaderPath:
     if loader.num_workers > 0:
         pipeline = pipeline.prefetch(loader.num_workers * (loader.prefetch_factor or 0))
     pipeline = pipeline.with_options(options_of(loader))
-    return LoaderPath("native", "the dataset is a pipeline of this library", lambda: PipelineIter(loader, pipeline, convert))
+    return LoaderPath(
+        "native", "the dataset is a pipeline of this library", lambda: PipelineIter(loader, pipeline, convert)
+    )
 
 
 def _python_path(loader: DataLoader, why: str) -> LoaderPath:

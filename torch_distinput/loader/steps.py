@@ -77,7 +77,9 @@ class Steps:
                     f"{self._start.state['kind']!r}."
                 )
             self._native = self._open()
-            self._empty_parts = EmptyParts(loader.tail, given=True) if plan.dataset is None else plan.dataset._empty_parts
+            self._empty_parts = (
+                EmptyParts(loader.tail, given=True) if plan.dataset is None else plan.dataset._empty_parts
+            )
             if loader._skip:
                 self._pass_over(loader._skip)
             self._memory.attach(self, self._position)

@@ -139,6 +139,7 @@ class _Tagged:
 
 class _Tagging:
     """A collate_fn that adds the state of the worker's dataset. `batch_size`: of a stream, shows its end; else None."""
+
     def __init__(self, collate_fn: Callable, batch_size: int | None):
         self._collate_fn, self._batch_size = collate_fn, batch_size
 
@@ -166,6 +167,7 @@ class _FailedInWorker(Failed):
 
 class _Restoring:
     """A worker_init_fn that calls the user's and then loads the state of the worker's dataset."""
+
     def __init__(self, worker_init_fn: Callable | None, states: list[Any]):
         self._worker_init_fn, self._states = worker_init_fn, states
 

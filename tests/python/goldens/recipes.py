@@ -169,6 +169,7 @@ PREDICATES: dict[str, Callable] = {
     "sum_even": lambda x: x.sum() % 2 == 0,
 }
 
+
 def declared_spec(fn: str, dataset: tdi.Dataset) -> Any:
     """The spec that TensorFlow gets by tracing `fn`; None where our probe of the first element finds the same."""
     if fn in ("pair", "dict", "string", "sparse"):

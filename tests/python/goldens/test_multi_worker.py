@@ -68,7 +68,11 @@ def _play_steps(strategy: tdi.Strategy, distributed: tdi.DistributedDataset, giv
         "cardinality": distributed.cardinality,
         "element_spec": compare.render_spec(distributed.element_spec),
     }
-    for name, call in (("for", drivers.take_next), ("get_next", drivers.take_get_next), ("optional", drivers.take_optional)):
+    for name, call in (
+        ("for", drivers.take_next),
+        ("get_next", drivers.take_get_next),
+        ("optional", drivers.take_optional),
+    ):
         run = drivers.Run(strategy, call, given.get("max_steps")).over(distributed)
         saw[name] = {"steps": run.steps, "present": run.present, "end": _name(run.end)}
     return saw

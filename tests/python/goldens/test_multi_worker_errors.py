@@ -49,7 +49,9 @@ def as_recorded_without_empty_end(case, saw):
     rest = [
         part
         for recorded in case["out"]["per_worker"]
-        for step in (recorded["for"]["steps"] if "for" in recorded else recorded["steps"])[len(saw[0]["for"]["steps"]) :]
+        for step in (recorded["for"]["steps"] if "for" in recorded else recorded["steps"])[
+            len(saw[0]["for"]["steps"]) :
+        ]
         for part in step
     ]
     assert all(isinstance(part, dict) and part["shape"][0] == 0 for part in rest), rest
