@@ -17,7 +17,7 @@ class TensorSpec:
     def __init__(self, shape: object, dtype: torch.dtype = torch.float32) -> None: ...
     @property
     def dtype(self) -> torch.dtype:
-        """Type of the values."""
+        """Dtype of the values."""
     @property
     def shape(self) -> typing.Any:
         """Sizes of the dimensions, None for an unknown one; None for an unknown number of dimensions."""
@@ -31,7 +31,7 @@ class RaggedTensorSpec:
     def __init__(self, shape: object, dtype: torch.dtype = torch.float32, ragged_rank: int = 1) -> None: ...
     @property
     def dtype(self) -> torch.dtype:
-        """Type of the values."""
+        """Dtype of the values."""
     @property
     def ragged_rank(self) -> int:
         """Number of ragged dimensions."""
@@ -48,7 +48,7 @@ class SparseTensorSpec:
     def __init__(self, shape: object, dtype: torch.dtype = torch.float32) -> None: ...
     @property
     def dtype(self) -> torch.dtype:
-        """Type of the values."""
+        """Dtype of the values."""
     @property
     def shape(self) -> typing.Any:
         """Sizes of the dimensions, None for an unknown one; None for an unknown number of dimensions."""
@@ -72,7 +72,7 @@ class StringSpec:
     def __reduce__(self) -> tuple[type, tuple[object, str | None]]: ...
 
 class DatasetSpec:
-    """The type of a dataset that is a part of an element."""
+    """The type of a dataset that is a leaf of an element."""
     def __init__(self, element_spec: object = None) -> None: ...
     @property
     def element_spec(self) -> typing.Any:
@@ -83,7 +83,7 @@ class DatasetSpec:
     def __reduce__(self) -> tuple[type, tuple[object]]: ...
 
 class OpaqueSpec:
-    """The type of any Python objects, which are carried as they are; a batch of them is a list."""
+    """The type of Python objects of any class, which are carried unchanged; a batch of them is a list."""
     def __init__(self, shape: object = ()) -> None: ...
     @property
     def shape(self) -> typing.Any:
@@ -98,10 +98,10 @@ class Skip:
     def __init__(self, max_count: int | None = None, max_fraction: float | None = None) -> None: ...
     @property
     def max_count(self) -> int | None:
-        """Most rows skipped in one epoch."""
+        """Rows that may be skipped in one epoch."""
     @property
     def max_fraction(self) -> float | None:
-        """Most skipped of those seen: checked from 100 seen on, and at the end of the data, however few they are. Inside of the datasets that the functions of `flat_map` and `interleave` make, only from 100 seen on."""
+        """The largest allowed share of skipped rows among those seen. Checked from 100 rows on, and at the end of the data however few there are; inside of the datasets that the functions of `flat_map` and `interleave` make, only from 100 rows on."""
     def __eq__(self, other: object) -> bool: ...
     def __hash__(self) -> int: ...
     def __repr__(self) -> str: ...
@@ -114,22 +114,22 @@ class Options:
         """How elements are assigned over workers; default AUTO."""
     @property
     def deterministic(self) -> bool | None:
-        """Whether order is kept; default True."""
+        """Whether parallel results keep their order; default True."""
     @property
     def num_threads(self) -> int | None:
-        """Threads for native work, 0: none; default the CPUs this process may use."""
+        """Threads for native work; 0: none. Default: the CPUs that this process may use."""
     @property
     def prefetch(self) -> int | None:
-        """Batches read ahead; default chosen by their size."""
+        """Elements read ahead; default: chosen by their size and cost."""
     @property
     def prefetch_bytes(self) -> int | None:
         """Bytes read ahead; default 64 MiB."""
     @property
     def on_error(self) -> typing.Any:
-        """"skip" or a Skip: rows that fail are skipped; default they raise."""
+        """"skip" or a Skip: rows that fail are skipped. None: they raise."""
     @property
     def seed(self) -> int | None:
-        """Seed of random ops that have none; default drawn once."""
+        """Seed of random ops without one of their own; default: drawn once."""
     def __eq__(self, other: object) -> bool: ...
     def __hash__(self) -> int: ...
     def __repr__(self) -> str: ...
@@ -139,16 +139,16 @@ class Box:
     ...
 
 class DatasetIterator:
-    """One pass over a dataset. Serves one thread at a time and only the process that made it. After an exception `next` raises it again, and the position stays before the element that failed."""
+    """One pass over a dataset, for one thread at a time and only in the process that made it. After an exception `next` raises it again; the position stays before the element that failed."""
     def __iter__(self) -> typing.Any: ...
     def __next__(self) -> typing.Any:
         """The next element."""
     def state_dict(self) -> typing.Any:
         """The position after the element last returned, as plain values that JSON can hold."""
     def load_state_dict(self, state_dict: object) -> None:
-        """Goes to a saved position. ValueError for one of another pipeline or of a newer version."""
+        """Goes to a saved position. ValueError for a state of another pipeline or of a newer version."""
     def stats(self) -> dict:
-        """Counters since the iterator was made."""
+        """Counts since the iterator was made."""
     @property
     def epoch(self) -> int:
         """The epoch that this iterator reads."""
@@ -159,7 +159,7 @@ class Dataset:
     """An immutable description of a sequence of elements."""
     @staticmethod
     def range(start: int, stop: int, step: int = 1) -> Dataset:
-        """The integers from `start` to before `stop` as int64 scalars."""
+        """The int64 scalars `start`, `start + step`, ... before `stop`."""
     @staticmethod
     def from_tensors(value: object) -> Dataset:
         """One element: `value`."""
@@ -168,7 +168,7 @@ class Dataset:
         """One element for each index along dim 0 of the leaves of `value`."""
     @staticmethod
     def from_generator(open: object, element_spec: object, name: str, lists_are_structure: bool) -> Dataset:
-        """What the iterable yields that `open()` returns; it is called anew for each iterator. `name` is for messages. A list in an element is a part of its structure, or stands for one tensor."""
+        """The elements of the iterable that `open()` returns; it is called anew for each iterator. `name` is for messages. `lists_are_structure`: whether a list in an element is a part of its structure, or stands for one tensor."""
     @staticmethod
     def from_rows(rows: object, size: int, name: str) -> Dataset:
         """Random access: `rows(positions)` returns the elements at a list of positions below `size`."""
@@ -192,7 +192,7 @@ class Dataset:
     def shuffle(self, buffer_size: int | None = None, seed: int | None = None, reshuffle_each_iteration: bool = True) -> Dataset:
         """Elements in random order; `buffer_size` limits how far an element moves, None does not."""
     def repeat(self, count: int | None = None) -> Dataset:
-        """The dataset `count` times; None or -1: for ever."""
+        """The dataset `count` times; None or -1: without end."""
     def take(self, count: int) -> Dataset:
         """The first `count` elements; -1: all."""
     def skip(self, count: int) -> Dataset:
@@ -200,11 +200,11 @@ class Dataset:
     def shard(self, num_shards: int, index: int) -> Dataset:
         """Every `num_shards`-th element, beginning with element `index`."""
     def select(self, indices: torch.Tensor) -> Dataset:
-        """The elements at `indices`, an int64 tensor, as often as they occur."""
+        """The elements at `indices`, an int64 tensor with one dim in which an index may occur several times."""
     def enumerate(self, start: int = 0) -> Dataset:
-        """Pairs of a number and an element."""
+        """Pairs of a number, counted from `start`, and an element."""
     def concatenate(self, other: Dataset) -> Dataset:
-        """This dataset, then `other`."""
+        """The elements of this dataset, then those of `other`."""
     def cache(self) -> Dataset:
         """Keeps the elements in memory after they were read once."""
     def prefetch(self, buffer_size: int) -> Dataset:
@@ -224,15 +224,15 @@ class Dataset:
     def bucket_by_length(self, length: object, bucket_boundaries: collections.abc.Sequence[int], bucket_batch_sizes: collections.abc.Sequence[int], padded_shapes: object = None, padding_values: object = None, pad_to_bucket_boundary: bool = False, drop_remainder: bool = False, no_padding: bool = False) -> Dataset:
         """Batches of elements of similar length."""
     def unique(self) -> Dataset:
-        """Each distinct element once, where it comes first."""
+        """Each distinct element once, at its first place."""
     def assert_cardinality(self, cardinality: int) -> Dataset:
-        """Says how many elements there are; reading fails where that is wrong."""
+        """Declares the number of elements; reading raises FailedPreconditionError where it is wrong."""
     def normalize_images(self, mean: collections.abc.Sequence[float], std: collections.abc.Sequence[float], dtype: torch.dtype, layout: str) -> Dataset:
-        """uint8 images as numbers, (byte / 255 - mean) / std a channel."""
+        """uint8 images as numbers, (byte / 255 - mean) / std for each channel."""
     def with_options(self, options: Options) -> Dataset:
         """The dataset with options; later ones win field by field."""
     def batch_size(self) -> int | None:
-        """Rows of an element but a last short one, where ops that make batches tell; else None."""
+        """Rows of each element, except a short last one, where a batching op sets their number; else None."""
     def cardinality(self) -> int:
         """The number of elements, or -1 for infinite, or -2 for unknown."""
     @property
@@ -241,49 +241,49 @@ class Dataset:
     def options(self) -> Options:
         """The options set on the pipeline."""
     def explain(self) -> str:
-        """A line for each op: arguments, path, cardinality, spec."""
+        """A table with a line for each op: arguments, cardinality, path, spec."""
     def __repr__(self) -> str: ...
     def set_epoch(self, epoch: int) -> None:
-        """Pins the epoch of the next iterator."""
+        """Sets the epoch of the next iterator."""
     def iterate(self, epoch: int | None = None, seed: int | None = None, stream_only: bool = False, pin_memory: bool = False) -> DatasetIterator:
-        """A new iterator. What is None follows the dataset's own count of epochs and seed; `stream_only` reads element by element even where random access is possible; `pin_memory` gathers batches into page-locked memory."""
+        """A new iterator. Where they are None, `epoch` and `seed` are the dataset's own; `stream_only` reads element by element even where random access is possible; `pin_memory` gathers batches into page-locked memory."""
 
 class InputContext:
-    """What a function that makes a dataset may want to know: which part of the data to read, and how to batch it."""
+    """Tells a function that makes a dataset which part of the data to read and how to batch it."""
     def __init__(self, num_input_pipelines: int = 1, input_pipeline_id: int = 0, num_replicas_in_sync: int = 1) -> None: ...
     @property
     def num_input_pipelines(self) -> int:
-        """How often the function is called, over all processes."""
+        """Calls of the function, over all processes."""
     @property
     def input_pipeline_id(self) -> int:
         """The number of this call."""
     @property
     def num_replicas_in_sync(self) -> int:
-        """Replicas everywhere."""
+        """Replicas of all processes."""
     def get_per_replica_batch_size(self, global_batch_size: int) -> int:
-        """`global_batch_size` divided by the number of replicas; ValueError where that is no whole number."""
+        """`global_batch_size` divided by the number of replicas; ValueError where that is not a whole number."""
     def __str__(self) -> str: ...
 
 class ValueContext:
-    """What a function that makes one value a replica may want to know."""
+    """Tells a function that makes one value for each replica which one to make."""
     def __init__(self, replica_id_in_sync_group: int = 0, num_replicas_in_sync: int = 1) -> None: ...
     @property
     def replica_id_in_sync_group(self) -> int:
-        """The replica, counted over all processes."""
+        """The replica's index, counted over all processes."""
     @property
     def num_replicas_in_sync(self) -> int:
-        """Replicas everywhere."""
+        """Replicas of all processes."""
     def __str__(self) -> str: ...
 
 class DeviceCopies:
-    """Copies of Python's batches to one device. One thread."""
+    """Copies batches that Python made to one device. One thread at a time."""
     def __init__(self, device: str) -> None:
         """Sets up the device."""
     def bring(self, tensors: collections.abc.Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """`tensors`, dense ones on the CPU, for the device's current stream; nobody waits for their copy. Small ones are copied at once."""
+        """Copies of `tensors`, dense ones on the CPU, on the device. The device's current stream waits for the copies; the host does not. Small tensors are copied as one block."""
 
 class StepInfo:
-    """What a step holds. Tuples have one entry per local replica."""
+    """What a step holds. Tuples have one entry for each local replica."""
     def __init__(self, epoch: int, step: int, row_start: int, valid: collections.abc.Sequence[int], global_valid: int, num_replicas: int, loss_scale: collections.abc.Sequence[float], is_last: bool, has_value: collections.abc.Sequence[bool], _order: object = None) -> None: ...
     @property
     def epoch(self) -> int:
@@ -296,22 +296,22 @@ class StepInfo:
         """Rows of the epoch before this step, over all replicas."""
     @property
     def valid(self) -> tuple:
-        """Rows that count."""
+        """Rows that count: all but padding."""
     @property
     def global_valid(self) -> int:
-        """Sum of `valid` over all replicas everywhere."""
+        """Sum of `valid` over the replicas of all processes."""
     @property
     def num_replicas(self) -> int:
-        """Replicas everywhere."""
+        """Replicas of all processes."""
     @property
     def loss_scale(self) -> tuple:
-        """num_replicas * valid / global_valid: turns a mean loss into one whose average over the replicas is the global mean. 0 where global_valid is 0."""
+        """num_replicas * valid / global_valid, 0 where global_valid is 0: a replica's mean loss times this has the global mean as its average over the replicas."""
     @property
     def is_last(self) -> bool:
         """Whether the epoch ends with this step."""
     @property
     def has_value(self) -> tuple:
-        """False exactly for parts that were made up."""
+        """False for a dummy part, which only completes the step."""
     def __eq__(self, other: object) -> bool: ...
     def __hash__(self) -> int: ...
     def __reduce__(self) -> tuple[type, tuple]: ...
@@ -327,16 +327,16 @@ class InputOptions:
     def __init__(self, fetch_to_device: bool = True, replication_mode: InputReplicationMode = InputReplicationMode.PER_WORKER, place_dataset_on_device: bool = False, per_replica_buffer_size: int = 1, split: str = 'tf', tail: str = 'zero_rows', weights: collections.abc.Sequence[float] | None = None, peer_timeout: float = 300.0) -> None: ...
     @property
     def fetch_to_device(self) -> bool:
-        """Whether parts are moved to their devices."""
+        """Whether parts are copied to their replica's device."""
     @property
     def replication_mode(self) -> InputReplicationMode:
         """How many input pipelines there are."""
     @property
     def place_dataset_on_device(self) -> bool:
-        """Whether the pipeline itself runs on the device."""
+        """For PER_REPLICA without fetch_to_device: the pipelines run on the host, and parts are copied to their replica's device."""
     @property
     def per_replica_buffer_size(self) -> int:
-        """Steps read ahead; 0: none."""
+        """k: about 1 + 2k steps are read ahead; 0: none."""
     @property
     def split(self) -> str:
         """How a global batch is cut over the replicas: "tf" or "balanced"."""
@@ -348,25 +348,25 @@ class InputOptions:
         """Relative shares of the replicas, or None."""
     @property
     def peer_timeout(self) -> float:
-        """Seconds of silence after which a peer has failed."""
+        """Seconds of silence after which another process counts as lost."""
 
 class DistributedIterator:
-    """One pass over the steps of a distributed dataset, as a pair of the value and the StepInfo each. `wrap` makes a leaf of the tuple of the replicas' leaves; None: there is one replica."""
+    """One pass over the steps of a distributed dataset; a step is a pair of the value and its StepInfo. `wrap` makes a leaf of the value from the tuple of the replicas' leaves; None: there is one replica."""
     def next(self, wrap: object) -> typing.Any:
         """The next step, or None at the end."""
     def get_next(self, wrap: object) -> typing.Any:
         """The next step; OutOfRangeError at the end."""
     def get_next_as_optional(self, wrap: object) -> typing.Any:
-        """The next step, also one that `next` would not deliver, or None at the end."""
+        """The next step, also one that `next` would not return, or None at the end."""
     @property
     def step_info(self) -> StepInfo:
-        """Of the step last handed out."""
+        """The StepInfo of the step last returned."""
     def state_dict(self) -> typing.Any:
-        """The position after the step last handed out, as plain values that JSON can hold."""
+        """The position after the step last returned, as plain values that JSON can hold."""
     def load_state_dict(self, state_dict: object) -> None:
         """Goes to a saved position."""
     def stats(self) -> dict:
-        """Counters since the iterator was made."""
+        """Counts since the iterator was made."""
     def close(self) -> None:
         """Stops reading ahead; the next step then raises."""
 
@@ -382,7 +382,7 @@ class DistributedDataset:
         """Global batches of the dataset that was distributed, -1 for infinite, -2 for unknown."""
     @property
     def num_steps(self) -> int | None:
-        """Steps an epoch, or None where it cannot be known."""
+        """Steps an epoch, or None where their number cannot be known."""
     @property
     def rows_to_merge(self) -> int | None:
         """Rows of the last step of the next epoch, where some replica gets none of them and the tail "merge" would give each some; else None."""
@@ -390,7 +390,7 @@ class DistributedDataset:
     def partial_batch_handling(self) -> bool:
         """Whether steps that lack parts are completed."""
     def set_epoch(self, epoch: int) -> None:
-        """Pins the epoch of the next iterator."""
+        """Sets the epoch of the next iterator."""
     @property
     def sharding(self) -> str:
         """How the data is assigned over the processes, and why."""
@@ -398,19 +398,19 @@ class DistributedDataset:
         """Policy, splitter, path and sizes, and why."""
 
 class Strategy:
-    """Who gets which rows on which device."""
+    """Decides which replica gets which rows on which device."""
     @property
     def devices(self) -> list[str]:
         """The devices of this process's replicas."""
     @property
     def num_replicas_in_sync(self) -> int:
-        """Replicas everywhere."""
+        """Replicas of all processes."""
     @property
     def num_input_pipelines(self) -> int:
         """Processes that read data."""
     @property
     def input_pipeline_id(self) -> int:
-        """The number of this one."""
+        """The index of this process among them."""
     @property
     def wraps(self) -> bool:
         """Whether values come as PerReplica."""
@@ -420,33 +420,33 @@ class Strategy:
     @enable_partial_batch_handling.setter
     def enable_partial_batch_handling(self, value: bool) -> None: ...
     def distribute_dataset(self, dataset: Dataset, options: InputOptions) -> DistributedDataset:
-        """Deals the rows of `dataset` out over the replicas."""
+        """Assigns the rows of `dataset` to the replicas."""
     def __copy__(self) -> Strategy: ...
     def distribute_datasets_from_function(self, make: collections.abc.Callable, options: InputOptions) -> DistributedDataset:
-        """Hands out the elements of the datasets that `make(InputContext)` returns, as they are."""
+        """Distributes the elements of the datasets that `make(InputContext)` returns, as they are."""
 
 class OneDeviceStrategy(Strategy):
-    """One device; batches are not split."""
+    """One replica on one device; batches are not split."""
     def __init__(self, device: str) -> None: ...
 
 class MirroredStrategy(Strategy):
-    """Several replicas in this process; no devices: every accelerator, else one CPU."""
+    """Several replicas in this process, one for each device; no devices: every accelerator, else one CPU."""
     def __init__(self, devices: collections.abc.Sequence[str] = []) -> None: ...
 
 class MultiWorkerMirroredStrategy(Strategy):
-    """Several processes that share one dataset and reach one store; `name` is the group's own."""
+    """Several processes that share one dataset and reach one store. `name` is the same in all of them and differs from that of every other group."""
     def __init__(self, store: torch.distributed.distributed_c10d.Store, rank: int, size: int, name: str, devices: collections.abc.Sequence[str], make_group: object = None) -> None: ...
 
 class InvalidArgumentError(ValueError):
-    """A value that is well-typed but unusable, such as an empty Optional."""
+    """A value of the right type that cannot be used, such as an empty Optional."""
     ...
 
 class FailedPreconditionError(RuntimeError):
-    """A call that another call must precede."""
+    """A call in a state that does not allow it, such as `next` after `close`."""
     ...
 
 class DistributedDatasetError(RuntimeError):
-    """Another process failed or disagrees; the message names its rank."""
+    """Another process failed, left or disagrees; the message names its rank."""
     ...
 
 class OutOfRangeError(IndexError):
@@ -454,7 +454,7 @@ class OutOfRangeError(IndexError):
     ...
 
 class NotFoundError(FileNotFoundError):
-    """A file or a shardable source that is not there."""
+    """A file or a source that can be sharded is missing."""
     ...
 
 class AutoShardPolicy(enum.IntEnum):
@@ -468,16 +468,16 @@ class AutoShardPolicy(enum.IntEnum):
 def random() -> torch.Generator:
     """The `torch.Generator` of the row that a callable of a pipeline runs for: the functions of `map`, `filter`, `flat_map`, `interleave` and `bucket_by_length`.
 
-It is seeded by the pipeline's seed, the epoch, the op and the row's number, so the same row draws the same numbers on any thread, at any number of threads and processes, and after a restore. After `batch` a row is a whole batch. Calls for one row return one generator, which goes on. Elsewhere it raises FailedPreconditionError."""
+It is seeded by the pipeline's seed, the epoch, the op and the row's number, so the same row draws the same numbers on any thread, at any number of threads and processes, and after a restore. After `batch` a row is a whole batch. Calls for one row return the same generator, so its draws continue. Outside of these functions it raises FailedPreconditionError."""
 
 def device_count() -> int:
-    """How many accelerators this process sees."""
+    """Number of accelerators that this process sees."""
 
 def count_devices_with(type: str, count: collections.abc.Callable[[], int]) -> None:
     """Makes `device_count` call `count` for accelerators of `type`."""
 
 def text_lines(files: object, compression_type: str | None, index: bool | None) -> Dataset:
-    """The lines of the files that `files`, names or a dataset of them, name."""
+    """The lines of text files; `files` is a list of names or a dataset that yields names."""
 
 def tf_records(files: object, compression_type: str | None, index: bool | None) -> Dataset:
     """The records of TFRecord files."""
@@ -510,18 +510,18 @@ def restore_order(rows: object, info: StepInfo) -> typing.Any:
     """A step's gathered rows in pipeline order, without padding."""
 
 def all_gather_bytes(group: torch.distributed.distributed_c10d.ProcessGroup, mine: bytes) -> list:
-    """The bytes of every rank, by rank. A collective of `group`."""
+    """The bytes of every rank, in the order of the ranks. A collective of `group`."""
 
 class testing:
     """Laws and building blocks for tests of pipelines."""
 
     @staticmethod
     def assert_resumable(dataset: Dataset, ordered: bool = True, max_elements: int = 200) -> None:
-        """Saves after every element, restores each save and compares the rest, in both paths; AssertionError at the first position that differs. Order matters unless `ordered` is false."""
+        """Saves after every element, restores each save and compares the elements that follow, on both paths; AssertionError at the first position that differs. Compares in order unless `ordered` is False."""
 
     @staticmethod
     def assert_paths_agree(dataset: Dataset, max_elements: int = 200) -> None:
-        """Both paths yield identical elements; AssertionError at the first difference."""
+        """Checks that both paths yield identical elements; AssertionError at the first difference."""
 
     @staticmethod
     def gil_turns() -> int:
@@ -529,7 +529,7 @@ class testing:
 
     @staticmethod
     def batch_sizes_for_worker(global_batch_size: int, num_workers: int, replicas_per_worker: int, worker: int) -> list[int]:
-        """The sizes that a worker cuts global batches into."""
+        """The sizes into which a worker cuts global batches."""
 
     @staticmethod
     def infer_batch_size(dataset: Dataset) -> int:
@@ -537,11 +537,11 @@ class testing:
 
     @staticmethod
     def legacy_rebatch(dataset: Dataset, num_replicas: int) -> Dataset:
-        """Every batch cut into `num_replicas` parts of ceil(rows / num_replicas)."""
+        """Every batch cut into `num_replicas` parts of up to ceil(rows / num_replicas) rows."""
 
     @staticmethod
     def auto_shard(dataset: Dataset, num_workers: int, worker: int, policy: AutoShardPolicy) -> Dataset:
-        """What a worker reads under `policy`, without splitting."""
+        """The elements that a worker reads under `policy`, without splitting batches."""
 
     @staticmethod
     def worker_stream(dataset: Dataset, num_workers: int, replicas_per_worker: int, worker: int, policy: AutoShardPolicy) -> Dataset:
