@@ -375,8 +375,11 @@ def interrupted(rank, buffer):
     iterator = iter(opened(stream_of(100_000), peer_timeout=60, per_replica_buffer_size=buffer))
     for _ in range(10):
         next(iterator)
+    store = dist.distributed_c10d._get_default_store()
     if rank == 0:
+        store.wait(["rank 1 has ten steps"])  # it may still need the store for the tenth
         os.kill(os.getpid(), signal.SIGSTOP)
+    store.set("rank 1 has ten steps", "")
     threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
