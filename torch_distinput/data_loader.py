@@ -135,7 +135,7 @@ class DataLoader(data.DataLoader[_Item]):
     ):
         if isinstance(sampler, ExactSampler):  # a framework makes a new loader from the attributes of this one
             shuffle, sampler = sampler.shuffle, None
-        watched = None
+        watched: Any = None
         if distributed and isinstance(getattr(batch_sampler, "sampler", None), ExactSampler):
             watched = batch_sampler  # a framework has wrapped our batch sampler, to see the indices
             shuffle, batch_sampler = watched.sampler.shuffle, None

@@ -15,7 +15,7 @@ from torch_distinput.spec import PerReplicaSpec
 from torch_distinput.values import PerReplica
 
 if TYPE_CHECKING:
-    from torch_distinput.strategy import Strategy
+    from torch_distinput.strategy import _NativeStrategy
 
 
 class Optional:
@@ -166,7 +166,7 @@ class DistributedDataset:
     def __init__(
         self,
         native: _C.DistributedDataset,
-        strategy: Strategy,
+        strategy: _NativeStrategy,
         wraps: bool,
         num_local_replicas: int,
         empty_parts: EmptyParts,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torch_distinput import _C
 
 if TYPE_CHECKING:
-    from torch_distinput.strategy import Strategy
+    from torch_distinput.strategy import _NativeStrategy
 
 
 class EmptyParts:
@@ -23,7 +23,7 @@ class EmptyParts:
     def __init__(self, tail: str, given: bool):
         self._tail, self._given, self._told = tail, given, False
 
-    def at_start(self, native: _C.DistributedDataset, strategy: Strategy, stacklevel: int) -> None:
+    def at_start(self, native: _C.DistributedDataset, strategy: _NativeStrategy, stacklevel: int) -> None:
         """Warns on rank 0 where the last step will leave a replica without rows only because nobody chose a tail."""
         if self._given or self._told or strategy._native.input_pipeline_id != 0:
             return

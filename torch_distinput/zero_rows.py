@@ -14,8 +14,8 @@ from torch_distinput._structure import children, map_leaves
 from torch_distinput.spec import PerReplicaSpec, TensorSpec
 
 _ADVICE = (
-    'Where a layer cannot take zero rows, use InputOptions(tail="merge"), which joins a last step that lacks rows to the '
-    'one before it, or tail="padded", which gives every replica full batches, or '
+    'Where a layer cannot take zero rows, use InputOptions(tail="merge"), which joins a last step that lacks rows to '
+    'the one before it, or tail="padded", which gives every replica full batches, or '
     "skip the layer on a replica whose `valid` is 0. docs/zero_rows.md lists what torch's layers and losses do."
 )
 

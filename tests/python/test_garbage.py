@@ -72,7 +72,7 @@ def closed(iterator):
 
 
 def collected(alive):
-    """Whether `alive` is freed. A call that runs on another thread is a reference, so this may take more collections."""
+    """Whether `alive` is freed. A call on another thread is a reference, so this may take more collections."""
     deadline = time.monotonic() + 10
     while alive() is not None and time.monotonic() < deadline:
         gc.collect()

@@ -80,6 +80,7 @@ def _shared(
     if order is not None:
         return dataset, batches | {"shuffle": order.shuffle} | ({"seed": seed} if order.shuffle else {}), None
     if type(loader.batch_sampler) is data.BatchSampler:
+        assert seed is not None, "`draws_order` asked for one"
         return dataset, batches, SharedOrder(loader.sampler, seed)
     if loader.batch_sampler is None:
         return dataset, own | {"batch_size": None, "sampler": EveryNth(loader.sampler, world, rank)}, None

@@ -17,6 +17,7 @@ def rows_that_count(value: Any, loader: DataLoader) -> Any:
     """`value`, which holds one item for each row of the step, without the items of padding."""
     if loader.tail != "padded" or is_own_stream(loader):
         return value
+    assert loader.last_info is not None, "`value` is of a step"
     share, valid = loader.batch_size, loader.last_info.valid[0]
     if isinstance(value, list) and len(value) == share and not any(isinstance(item, torch.Tensor) for item in value):
         return value[:valid]
@@ -44,9 +45,10 @@ def gather_rows(value: Any, loader: DataLoader) -> Any:
 
 def _parts_are_equal(loader: DataLoader) -> bool:
     """Whether all processes know that they all have the same number of rows in this step."""
-    info = loader.last_info
     if is_own_stream(loader) or loader.tail == "padded":
         return False
+    info = loader.last_info
+    assert info is not None, "there is a step"
     return loader.split == "balanced" and info.global_valid % info.num_replicas == 0
 
 
@@ -65,5 +67,5 @@ def _all_gather(tensor: torch.Tensor, group: dist.ProcessGroup) -> list[torch.Te
     return parts
 
 
-def _has_rows(leaf: Any, rows: int) -> bool:
+def _has_rows(leaf: Any, rows: int | None) -> bool:
     return isinstance(leaf, torch.Tensor) and leaf.dim() > 0 and len(leaf) == rows

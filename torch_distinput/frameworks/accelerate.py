@@ -81,13 +81,16 @@ def prepared(
     if not loader.__dict__.get("distributed"):
         if draws_order(loader):
             seed = _seed_of(loader, seed)
-        loader = distributed_copy(loader, _group_of(mesh), seed, device, whole_batches=split_batches)
-    elif loader.device is None and device is not None:
-        loader._deliver_to(device)
-    if loader.batch_sampler is not None:
-        loader.batch_sampler.even_batches = even_batches
-    loader.__dict__["use_stateful_dataloader"] = True  # save_state and load_state ask for the loader's state
-    return loader
+        result = distributed_copy(loader, _group_of(mesh), seed, device, whole_batches=split_batches)
+    else:
+        assert isinstance(loader, DataLoader), "torch's has no `distributed`"
+        result = loader
+        if result.device is None and device is not None:
+            result._deliver_to(device)
+    if result.batch_sampler is not None:
+        result.batch_sampler.even_batches = even_batches
+    result.__dict__["use_stateful_dataloader"] = True  # save_state and load_state ask for the loader's state
+    return result
 
 
 def _seed_of(loader: torch.utils.data.DataLoader, given: int | None) -> int:
@@ -180,7 +183,7 @@ def _gathering(original: Callable) -> Callable:
             return original(self, input_data, use_gather_object)
         return gather_rows(input_data, loader)
 
-    gather_for_metrics._wrapped_by_torch_distinput = True
+    gather_for_metrics.__dict__["_wrapped_by_torch_distinput"] = True
     return gather_for_metrics
 
 

@@ -21,11 +21,10 @@ class DataLoader(data_loader.DataLoader):
     """`torch_distinput.DataLoader`, distributed over the processes of the Trainer or Fabric, of which there may be one.
 
     Only defaults differ: `distributed=True`; `tail`, unless `drop_last` is given, leaves no part without rows where
-    that can be had; and `seed` of `shuffle=True` is that of `seed_everything`, else 0, as in Lightning's own sampler. So the
-    order is known where Lightning restores no state of the loader: from a checkpoint of the end of an epoch.
+    that can be had; and `seed` of `shuffle=True` is that of `seed_everything`, else 0, as in Lightning's own sampler.
+    So the order is known where Lightning restores no state of the loader: from a checkpoint of the end of an epoch.
     """
 
-    @functools.wraps(data_loader.DataLoader.__init__)  # Lightning passes on what the signature names
     def __init__(self, *args: Any, **kwargs: Any):
         given = _SIGNATURE.bind(self, *args, **kwargs).arguments
         defaults: dict[str, Any] = {"distributed": True}
@@ -35,5 +34,8 @@ class DataLoader(data_loader.DataLoader):
             defaults["seed"] = int(os.environ.get("PL_GLOBAL_SEED", "0"))
         super().__init__(*args, **defaults | kwargs)
 
+
+# Lightning passes on what the signature names.
+functools.update_wrapper(DataLoader.__init__, data_loader.DataLoader.__init__)
 
 _SIGNATURE = inspect.signature(data_loader.DataLoader.__init__)

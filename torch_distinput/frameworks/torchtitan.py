@@ -53,7 +53,8 @@ class DataLoader(data_loader.DataLoader, BaseDataLoader):
         if self._key() not in state_dict:
             raise ValueError(
                 f"load_state_dict: the state must have the key {self._key()!r}, but has "
-                f"{sorted(map(str, state_dict))}; streams of the data ranks' own resume on the same number of data ranks only."
+                f"{sorted(map(str, state_dict))}; streams of the data ranks' own resume on the same number of data "
+                "ranks only."
             )
         return super().load_state_dict(torch.load(io.BytesIO(state_dict[self._key()]), weights_only=True))
 

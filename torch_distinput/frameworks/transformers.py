@@ -13,9 +13,7 @@ from torch_distinput.data_loader import DataLoader
 from torch_distinput.frameworks.accelerate import prepared
 
 if TYPE_CHECKING:
-    from transformers import Trainer
-
-    _Base = Trainer
+    from transformers import Trainer as _Base
 else:
     _Base = object
 

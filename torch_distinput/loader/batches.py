@@ -65,7 +65,7 @@ def _join(values: list[Any]) -> Any:
         return torch.cat(values)
     if _is_rows(first):
         return functools.reduce(operator.add, values)
-    parts = [children(value) for value in values]
+    parts: list[Any] = [children(value) for value in values]  # a None raises TypeError, too
     if parts[0] is None or len({len(part) for part in parts}) > 1:
         raise TypeError(f"a {type(first).__name__} in them is no tensor, list or structure of these.")
     return rebuild(first, [_join(list(column)) for column in zip(*parts, strict=True)])

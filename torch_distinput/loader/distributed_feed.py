@@ -62,6 +62,7 @@ class Plan:
 
         For rows of a map-style dataset, where a step is a global batch.
         """
+        assert self.dataset is not None, "only a stream has none"
         batch, rows = loader._global_batch(), loader._num_rows()
         element = min(steps, -(-rows // batch))
         if steps >= len(self.dataset):  # a tail may have joined the last two
@@ -220,7 +221,7 @@ class DistributedFeed:
         """A new iterator over the steps of this rank."""
         plan = self.plan(loader)
         if plan.dataset is not None:
-            plan.dataset._empty_parts.at_start(plan.dataset._native, self._strategy, stacklevel=3)
+            plan.dataset._empty_parts.at_start(plan.dataset._native, self.strategy(loader), stacklevel=3)
         return ITERATORS[plan.kind](loader, plan)
 
     def explain(self, loader: DataLoader) -> str:

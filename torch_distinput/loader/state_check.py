@@ -34,8 +34,8 @@ def state_of(state_dict: Any, op: str = "load_state_dict") -> dict[str, Any]:
     if state is None and isinstance(state_dict, dict) and _TORCHDATA in state_dict:
         raise ValueError(
             f"{op}: this is a state of torchdata's StatefulDataLoader, whose position in an epoch this class cannot "
-            "take over. Read the rest of that epoch with StatefulDataLoader, and use this class from the next epoch on: "
-            "`set_epoch` with its number, and states of its own."
+            "take over. Read the rest of that epoch with StatefulDataLoader, and use this class from the next epoch "
+            "on: `set_epoch` with its number, and states of its own."
         )
     if not isinstance(state, dict):
         raise ValueError(

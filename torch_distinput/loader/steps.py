@@ -129,6 +129,7 @@ class Steps:
         if memory.position is not self._position:
             return
         epoch, memory.pinned = memory.pinned, None
+        assert epoch is not None, "the caller has seen to it"
         if epoch == self._start.epoch:
             return
         seed = self._position.native().get("seed")
