@@ -13,6 +13,7 @@
 #   make test-gpu    what only a CUDA device can show; skipped, with a reason, where there is none
 #   make bench       C++ benchmarks
 #   make bench-gpu   the way to a CUDA device; writes benchmarks/results/gpu.json
+#   make frameworks  the frameworks that tests/frameworks tries, where the registry has them; part of make test
 #   make lint        formatting, Python's types, include rules, and clang-tidy over the library and the module
 #   make clean       remove what was built; .venv stays
 
@@ -38,6 +39,7 @@ MATRIX_FOLDER ?= build/matrix
 PY := $(VENV)/bin/python
 BUILD := build/release
 SETUP_STAMP := $(VENV)/.tdi-setup-$(TORCH_VERSION)
+FRAMEWORKS_STAMP := $(VENV)/.tdi-frameworks
 INSTALL_STAMP := $(BUILD)/.installed
 
 export PYTHON VENV TORCH_VERSION TORCH_INDEX_URL SYSTEM_SITE WHEELS
@@ -48,7 +50,7 @@ ifeq ($(CI),true)
 export CMAKE_ARGS ?= -DTDI_WERROR=ON
 endif
 
-.PHONY: setup build demo test test-all test-cpp test-tsan test-asan test-gpu matrix bench bench-gpu lint clean
+.PHONY: setup build demo frameworks test test-all test-cpp test-tsan test-asan test-gpu matrix bench bench-gpu lint clean
 .DEFAULT_GOAL := build
 
 setup: $(SETUP_STAMP)
@@ -71,15 +73,23 @@ build: $(INSTALL_STAMP)
 demo: build
 	$(PY) examples/python/01_train_digits.py
 
+frameworks: $(FRAMEWORKS_STAMP)
+
+# A framework that cannot be installed is no error: its tests say that they are skipped.
+$(FRAMEWORKS_STAMP): $(INSTALL_STAMP)
+	$(PY) -m pip install --quiet $(WHEELS:%=--no-index --find-links %) "torch_distinput[frameworks]" || \
+	  echo "setup: the frameworks could not be installed; their tests will be skipped" >&2
+	@touch $@
+
 # In this order so that pytest's closing line is the last one.
-test: test-cpp
-	$(PY) -m pytest -m "not slow"
+test: test-cpp frameworks
+	$(PY) -m pytest $(side_by_side) -m "not slow"
 
 test-cpp: build
 	$(PY) tools/check_includes.py
 	@cmake -S . -B $(BUILD) -DTDI_BUILD_TESTS=ON $(CMAKE_ARGS)
 	@cmake --build $(BUILD) --target tdi_tests --parallel $(JOBS)
-	ctest --test-dir $(BUILD) --output-on-failure
+	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
 
 test-all: test-cpp test-tsan test-asan
 	$(PY) -m pytest tests
@@ -123,6 +133,8 @@ clean:
 	rm -rf torch_distinput/lib torch_distinput/include torch_distinput/_C*.so torch_distinput/_build.py
 
 comma := ,
+# Half of the tests' time is waiting for processes. Without pytest-xdist they run one by one.
+side_by_side = $(shell $(PY) -c "import xdist" 2> /dev/null && echo -n $(JOBS) --dist worksteal)
 # $(1) program, $(2) command that needs it
 with_tool = @if command -v $(1) > /dev/null; then echo "lint: $(1)"; $(2); \
   else echo "lint: $(1) is not installed, so that what it checks is left out" >&2; fi

@@ -80,7 +80,7 @@ pip_install "torch==$TORCH_VERSION" numpy "setuptools>=77" wheel cmake ninja pyt
 [ -n "${TBB_DIR:-}" ] || pip_install tbb-devel || have_header oneapi/tbb/version.h ||
   fail "oneTBB could not be installed; hand over its wheels with WHEELS=folder, or install libtbb-dev"
 # Those of `make lint` are pinned: another version formats, and finds, something else.
-tools=(hypothesis scikit-learn tqdm clang-format==23.1.5 clang-tidy==23.1.4 mypy==2.4.1 ruff==0.17.6)
+tools=(hypothesis pytest-xdist scikit-learn tqdm clang-format==23.1.5 clang-tidy==23.1.4 mypy==2.4.1 ruff==0.17.6)
 if [ -z "$WHEELS" ]; then
   pip_install "${tools[@]}"
 else

@@ -31,7 +31,8 @@ TEST(ExchangeAll, GivesEveryRankTheTextsOfAll) {
 
 TEST(ExchangeAll, RemovesTheTextsWhenAllHaveRead) {
   const auto ranks = in_memory_stores(2);
-  auto other = std::async(std::launch::async, [&] { exchange_all(*ranks[1], "open", "b", kExchangeOptions); });
+  auto other =
+      std::async(std::launch::async, [&] { exchange_all(*ranks[1], "open", "b", kExchangeOptions); });
   exchange_all(*ranks[0], "open", "a", kExchangeOptions);
   other.get();
   EXPECT_FALSE(ranks[0]->multi_get({"open/0"}));

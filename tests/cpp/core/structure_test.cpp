@@ -58,7 +58,8 @@ TEST(Structure, InternsFromManyThreads) {
   std::vector<StructurePtr> built(8);
   std::vector<std::thread> threads;
   for (auto& slot : built) {
-    threads.emplace_back([&slot] { slot = Structure::list({Structure::none(), sample_structure(), sample_structure()}); });
+    threads.emplace_back(
+        [&slot] { slot = Structure::list({Structure::none(), sample_structure(), sample_structure()}); });
   }
   for (auto& thread : threads) thread.join();
   for (const auto& structure : built) EXPECT_EQ(structure, built.front());

@@ -189,8 +189,9 @@ TEST(SparseRows, AVectorHasSparseScalarsAsRows) {
 }
 
 TEST(SparseRows, RefuseOtherShapes) {
-  EXPECT_EQ(message_of<c10::ValueError>(
-                [&] { batch_of({bare(Sparse{at::eye(2).to_sparse()}), bare(Sparse{at::eye(3).to_sparse()})}); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] {
+              batch_of({bare(Sparse{at::eye(2).to_sparse()}), bare(Sparse{at::eye(3).to_sparse()})});
+            }),
             "batch: the element must have one shape, but is (2, 2) in element 0 of the batch and (3, 3) in "
             "element 1; map it to one shape.");
 }

@@ -33,7 +33,8 @@ TEST(PaddedBatch, PadsToTheLongestRowOfTheBatch) {
 
 TEST(PaddedBatch, PadsToADeclaredShapeWithAValue) {
   const PaddedBatchOptions options{.padded_shapes = shape(Dims{4}), .padding_values = scalar(-1)};
-  EXPECT_EQ(elements(counting_rows(2).padded_batch(2, options)), (std::vector<Values>{{0, -1, -1, -1, 0, 1, -1, -1}}));
+  EXPECT_EQ(elements(counting_rows(2).padded_batch(2, options)),
+            (std::vector<Values>{{0, -1, -1, -1, 0, 1, -1, -1}}));
 }
 
 TEST(PaddedBatch, KnowsItsSpec) {
@@ -68,17 +69,19 @@ TEST(PaddedBatch, GivesPartsOfABatchTheLengthOfTheWholeBatch) {
 TEST(PaddedBatch, ObeysTheLaws) {
   expect_laws(counting_rows(7).padded_batch(3));
   expect_laws(counting_rows(7).shuffle().padded_batch(2, {.padding_values = scalar(9)}).repeat(2));
-  expect_laws(counting_rows(8).filter([](const Element& row) { return row.tensor().size(0) != 2; }).padded_batch(3));
+  expect_laws(
+      counting_rows(8).filter([](const Element& row) { return row.tensor().size(0) != 2; }).padded_batch(3));
 }
 
 TEST(PaddedBatch, RefusesWrongArguments) {
   EXPECT_EQ(error_of<c10::ValueError>([] { counting_rows(2).padded_batch(0); }),
             "padded_batch: `batch_size` must be at least 1, but is 0.");
-  EXPECT_EQ(error_of<c10::ValueError>([] { counting_rows(2).padded_batch(1, {.padded_shapes = shape(Dims{-2})}); }),
-            "padded_batch: `padded_shapes` must have dims of at least 0, or None, but has -2.");
   EXPECT_EQ(
-      error_of<c10::ValueError>([] { counting_rows(2).padded_batch(1, {.padding_values = Element(at::zeros({2}))}); }),
-      "padded_batch: `padding_values` must be scalars, but the element has the shape (2,).");
+      error_of<c10::ValueError>([] { counting_rows(2).padded_batch(1, {.padded_shapes = shape(Dims{-2})}); }),
+      "padded_batch: `padded_shapes` must have dims of at least 0, or None, but has -2.");
+  EXPECT_EQ(error_of<c10::ValueError>(
+                [] { counting_rows(2).padded_batch(1, {.padding_values = Element(at::zeros({2}))}); }),
+            "padded_batch: `padding_values` must be scalars, but the element has the shape (2,).");
   EXPECT_EQ(error_of<c10::ValueError>([] {
               Dataset::range(2).padded_batch(1, {.padded_shapes = PaddedShapes{nullptr, {Dims{}, Dims{}}}});
             }),

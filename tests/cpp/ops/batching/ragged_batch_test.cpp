@@ -59,8 +59,9 @@ TEST(RaggedBatch, StacksRowsOfAStaticShape) {
 
 TEST(RaggedBatch, SaysHowManyRowsABatchHas) {
   EXPECT_EQ(rows_of_lengths(7).ragged_batch(3).node()->batch_size(), 3);
-  EXPECT_NE(rows_of_lengths(7).ragged_batch(3).explain().find("ragged_batch(batch_size=3, drop_remainder=False)"),
-            std::string::npos);
+  EXPECT_NE(
+      rows_of_lengths(7).ragged_batch(3).explain().find("ragged_batch(batch_size=3, drop_remainder=False)"),
+      std::string::npos);
 }
 
 TEST(RaggedBatch, RefusesASizeBelowOne) {
