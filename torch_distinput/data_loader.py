@@ -142,7 +142,7 @@ class DataLoader(data.DataLoader[_Item]):
             batch_size = watched.batch_size if global_batch_size is None else 1
         # CPython 3.13.0 loses objects of more than 30 attributes whose `__dict__` was read before from its garbage
         # collector, unless they were given their dict.
-        self.__dict__ = {}
+        self.__dict__ = dict(self.__dict__)
         self.distributed = distributed
         self.global_batch_size = global_batch_size
         self.device = device
