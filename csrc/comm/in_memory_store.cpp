@@ -8,7 +8,7 @@
 namespace torch_distinput {
 namespace {
 
-struct Board {
+struct SharedTexts {
   std::mutex mutex;
   std::map<std::string, std::string> texts;
   std::map<std::string, std::int64_t> numbers;
@@ -16,52 +16,52 @@ struct Board {
 
 class InMemoryStore final : public KeyValueStore {
  public:
-  InMemoryStore(std::shared_ptr<Board> board, int rank, int size)
-      : board_(std::move(board)), rank_(rank), size_(size) {}
+  InMemoryStore(std::shared_ptr<SharedTexts> shared, int rank, int size)
+      : shared_(std::move(shared)), rank_(rank), size_(size) {}
 
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return size_; }
   void expect_within(std::chrono::duration<double>) override {}  // it always answers
 
   void set(const std::string& key, const std::string& text) override {
-    const std::lock_guard lock(board_->mutex);
-    board_->texts[key] = text;
+    const std::lock_guard lock(shared_->mutex);
+    shared_->texts[key] = text;
   }
 
   std::string compare_set(const std::string& key, const std::string& text) override {
-    const std::lock_guard lock(board_->mutex);
-    return board_->texts.try_emplace(key, text).first->second;
+    const std::lock_guard lock(shared_->mutex);
+    return shared_->texts.try_emplace(key, text).first->second;
   }
 
   void append(const std::string& key, const std::string& text) override {
-    const std::lock_guard lock(board_->mutex);
-    board_->texts[key] += text;
+    const std::lock_guard lock(shared_->mutex);
+    shared_->texts[key] += text;
   }
 
   std::optional<std::vector<std::string>> multi_get(const std::vector<std::string>& keys) override {
-    const std::lock_guard lock(board_->mutex);
+    const std::lock_guard lock(shared_->mutex);
     std::vector<std::string> found;
     for (const auto& key : keys) {
-      const auto entry = board_->texts.find(key);
-      if (entry == board_->texts.end()) return std::nullopt;
+      const auto entry = shared_->texts.find(key);
+      if (entry == shared_->texts.end()) return std::nullopt;
       found.push_back(entry->second);
     }
     return found;
   }
 
   std::int64_t add(const std::string& key, std::int64_t value) override {
-    const std::lock_guard lock(board_->mutex);
-    return board_->numbers[key] += value;
+    const std::lock_guard lock(shared_->mutex);
+    return shared_->numbers[key] += value;
   }
 
   void remove(const std::string& key) override {
-    const std::lock_guard lock(board_->mutex);
-    board_->texts.erase(key);
-    board_->numbers.erase(key);
+    const std::lock_guard lock(shared_->mutex);
+    shared_->texts.erase(key);
+    shared_->numbers.erase(key);
   }
 
  private:
-  std::shared_ptr<Board> board_;
+  std::shared_ptr<SharedTexts> shared_;
   int rank_;
   int size_;
 };
@@ -69,9 +69,10 @@ class InMemoryStore final : public KeyValueStore {
 }  // namespace
 
 std::vector<KeyValueStorePtr> in_memory_stores(int size) {
-  const auto board = std::make_shared<Board>();
+  const auto shared = std::make_shared<SharedTexts>();
   std::vector<KeyValueStorePtr> ranks;
-  for (int rank = 0; rank < size; ++rank) ranks.push_back(std::make_shared<InMemoryStore>(board, rank, size));
+  for (int rank = 0; rank < size; ++rank)
+    ranks.push_back(std::make_shared<InMemoryStore>(shared, rank, size));
   return ranks;
 }
 

@@ -161,6 +161,6 @@ def test_metrics_are_those_of_every_row_in_order(tmp_path, size):
 
 
 def test_the_example_counts_every_row():
-    output = run("09_transformers.py", launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"))
+    output = run("08_transformers.py", launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"))
     assert "4 epochs of 203 rows, each row once an epoch" in output
     assert "evaluated 97 of 97 test rows" in output

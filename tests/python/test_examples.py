@@ -65,11 +65,11 @@ def test_uneven_data_trains_and_evaluates_every_row_on_three_processes():
 
 def test_lightning_sees_every_row_of_uneven_data_once():
     pytest.importorskip("lightning")
-    output = run("10_lightning.py")
+    output = run("09_lightning.py")
     assert "1797 rows seen 3 to 3 times in 3 epochs" in output
     assert float(re.search(r"accuracy (\d\.\d+)", output)[1]) >= 0.9
 
 
 def test_tensor_parallel_ranks_see_the_same_rows():
-    output = run("11_meshes.py", launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4"))
+    output = run("10_meshes.py", launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4"))
     assert re.search(r"epoch 3: 23 steps on each rank, 719 \+ 719 of 1438 rows", output)

@@ -73,11 +73,11 @@ at::Tensor like(const at::Tensor& tensor, const c10::Storage& storage, std::size
 }
 
 /// The copies of one element. Holds the host memory until the device has read it, also after an exception.
-class Shipment {
+class QueuedCopies {
  public:
-  Shipment(const DeviceContext& context, std::shared_ptr<std::atomic<std::int64_t>> on_the_way)
+  QueuedCopies(const DeviceContext& context, std::shared_ptr<std::atomic<std::int64_t>> on_the_way)
       : context_(context), on_the_way_(std::move(on_the_way)) {}
-  ~Shipment() {
+  ~QueuedCopies() {
     if (buffers_.bytes == 0 || sent_) return;
     try {
       send();
@@ -85,8 +85,8 @@ class Shipment {
       new PinnedBuffers(std::move(buffers_));  // leaked: the device failed and may still read them
     }
   }
-  Shipment(const Shipment&) = delete;
-  Shipment& operator=(const Shipment&) = delete;
+  QueuedCopies(const QueuedCopies&) = delete;
+  QueuedCopies& operator=(const QueuedCopies&) = delete;
 
   /// Queues the copy of `copy_block`. Returns its block on the device.
   c10::Storage add(const CopyBlock& copy_block, const HostTensors& tensors) {
@@ -228,9 +228,9 @@ StagedPtr DeviceStager::begin(const Element& element) {
   });
   auto staged = std::make_shared<Staged>();
   std::vector<at::Tensor> arrived(tensors.tensors.size());
-  Shipment shipment(context_, on_the_way_);
+  QueuedCopies copies(context_, on_the_way_);
   for (const CopyBlock& copy_block : copy_blocks) {
-    const c10::Storage& block = staged->blocks.emplace_back(shipment.add(copy_block, tensors));
+    const c10::Storage& block = staged->blocks.emplace_back(copies.add(copy_block, tensors));
     for (const CopyBlock::Piece& piece : copy_block.pieces)
       arrived[piece.tensor] = like(tensors.tensors[piece.tensor], block, piece.offset);
   }
@@ -244,7 +244,7 @@ StagedPtr DeviceStager::begin(const Element& element) {
   }
   // Blocks that held only packed images are released: work queued later on the copy stream may reuse them.
   std::erase_if(staged->blocks, [](const c10::Storage& block) { return block.use_count() == 1; });
-  staged->arrived = shipment.send();
+  staged->arrived = copies.send();
   staged->element = with_host_tensors(element, arrived);
   return staged;
 }

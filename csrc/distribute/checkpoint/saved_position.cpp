@@ -133,7 +133,7 @@ DistributionPtr with_rest(const Distribution& distribution, const std::vector<St
 }
 
 /// Whether the library knows which worker reads which rows under policy `name`.
-bool deals_out(const std::string& name) {
+bool assigns_rows(const std::string& name) {
   return name == policy_name(AutoShardPolicy::kFile) || name == policy_name(AutoShardPolicy::kData);
 }
 
@@ -142,9 +142,10 @@ void check_may_change_workers(const Distribution& distribution, const std::vecto
   const State& saved = states.front();
   const std::string then = saved.has("policy") ? saved.at("policy").as_string() : now;
   TORCH_CHECK_VALUE(
-      distribution.node != nullptr && deals_out(now) && deals_out(then), kSavedPositionCall, ": saved by ",
-      states.size(), " workers, but here there are ", distribution.assignment.replicas.workers, ". With ",
-      distribution.node ? "policy " + (deals_out(now) ? then : now) : "a dataset from a function",
+      distribution.node != nullptr && assigns_rows(now) && assigns_rows(then), kSavedPositionCall,
+      ": saved by ", states.size(), " workers, but here there are ", distribution.assignment.replicas.workers,
+      ". With ",
+      distribution.node ? "policy " + (assigns_rows(now) ? then : now) : "a dataset from a function",
       " only your code knows which worker read which rows: continue with ", states.size(),
       " workers, or start the epoch again.");
 }

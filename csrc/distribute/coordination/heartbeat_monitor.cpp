@@ -36,11 +36,11 @@ constexpr std::chrono::milliseconds kShortestInterval{10};
 /// Missed heartbeats after which a rank has failed, if that takes longer than the timeout.
 constexpr double kMissedSigns = 3;
 
-constexpr const char* kPulse = "heartbeat";
-std::string heartbeat_key(int rank) { return std::string(kPulse) + "/" + std::to_string(rank); }
+constexpr const char* kHeartbeatKey = "heartbeat";
+std::string heartbeat_key(int rank) { return std::string(kHeartbeatKey) + "/" + std::to_string(rank); }
 
 /// A heartbeat.
-struct Pulse {
+struct Heartbeat {
   std::int64_t number = 0;
   Seconds next{};        // the following one comes within this time
   std::string activity;  // of its rank
@@ -50,9 +50,9 @@ struct Pulse {
     text << number << ' ' << next.count() << ' ' << activity;
     return text.str();
   }
-  static Pulse decode(const std::string& text) {
+  static Heartbeat decode(const std::string& text) {
     std::istringstream words(text);
-    Pulse heartbeat;
+    Heartbeat heartbeat;
     double next = 0;
     words >> heartbeat.number >> next >> std::ws;
     heartbeat.next = Seconds(next);
@@ -219,7 +219,7 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
   std::string activity(int rank) override {
     const auto heartbeat = kv_store_->multi_get({heartbeat_key(rank)});
     if (!heartbeat) return "has sent no heartbeat yet";
-    return heartbeat->front() == kGone ? "has gone" : Pulse::decode(heartbeat->front()).activity;
+    return heartbeat->front() == kGone ? "has gone" : Heartbeat::decode(heartbeat->front()).activity;
   }
 
  private:
@@ -244,7 +244,7 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
     } catch (const std::exception&) {
       return;  // the store is lost, so no rank can be told
     }
-    leave_texts(*kv_store_, kPulse, keys_of_all(kPulse, kv_store_->size()));
+    leave_texts(*kv_store_, kHeartbeatKey, keys_of_all(kHeartbeatKey, kv_store_->size()));
   }
 
   bool stopped() {
@@ -284,7 +284,7 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
   }
 
   void look(Seconds slept_at_most) {
-    const Pulse mine{++heartbeat_, interval_, own_activity()};
+    const Heartbeat mine{++heartbeat_, interval_, own_activity()};
     kv_store_->set(heartbeat_key(kv_store_->rank()), mine.encode());
     listen(slept_at_most);
     for (const auto& watched : (*list_)->snapshot()) read_news(*watched);
@@ -296,7 +296,7 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
     if (!heartbeat || heartbeat->front() == kGone) return next_liveness_.ends();
     if (std::exchange(heard_, heartbeat->front()) != heartbeat->front()) return next_liveness_.ends();
     next_liveness_.goes_on(slept_at_most);
-    blame(next_liveness_.length(), kMissedSigns * Pulse::decode(heard_).next,
+    blame(next_liveness_.length(), kMissedSigns * Heartbeat::decode(heard_).next,
           "rank " + std::to_string(next_) + " sent no heartbeat for", "");
   }
 

@@ -8,7 +8,7 @@ void Peers::meet(const WaitOptions& wait_options) {
 }
 
 template <class Ask>
-auto Peers::at_meeting(Ask ask) -> std::optional<decltype(ask(std::declval<Rendezvous&>()))> {
+auto Peers::at_rendezvous(Ask ask) -> std::optional<decltype(ask(std::declval<Rendezvous&>()))> {
   std::unique_lock lock(mutex_);
   if (!rendezvous_) return std::nullopt;
   // Returns the rendezvous, also after an exception of `ask` such as an interrupt.
@@ -25,7 +25,7 @@ auto Peers::at_meeting(Ask ask) -> std::optional<decltype(ask(std::declval<Rende
 }
 
 bool Peers::have_met() {
-  at_meeting([this](Rendezvous& rendezvous) {
+  at_rendezvous([this](Rendezvous& rendezvous) {
     const auto life = rendezvous.step();
     if (!life) return false;
     const std::lock_guard lock(mutex_);
@@ -37,7 +37,8 @@ bool Peers::have_met() {
 }
 
 std::vector<int> Peers::missing() {
-  return at_meeting([](Rendezvous& rendezvous) { return rendezvous.missing(); }).value_or(std::vector<int>{});
+  return at_rendezvous([](Rendezvous& rendezvous) { return rendezvous.missing(); })
+      .value_or(std::vector<int>{});
 }
 
 KeyValueStorePtr Peers::shared_store() {

@@ -54,7 +54,7 @@ class Peers {
   /// Returns `ask(rendezvous)`, for which this thread takes the rendezvous, so that no lock is held during
   /// calls of the store. nullopt if another thread has it, or if it is over.
   template <class Ask>
-  auto at_meeting(Ask ask) -> std::optional<decltype(ask(std::declval<Rendezvous&>()))>;
+  auto at_rendezvous(Ask ask) -> std::optional<decltype(ask(std::declval<Rendezvous&>()))>;
 
   KeyValueStorePtr kv_store_;
   int rank_ = kv_store_->rank();

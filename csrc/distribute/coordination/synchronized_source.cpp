@@ -85,10 +85,10 @@ class Change {
 
 class SynchronizedStepSource final : public StepSource {
  public:
-  using OpenLane = std::function<std::unique_ptr<StepSource>(const Start&)>;
+  using OpenSource = std::function<std::unique_ptr<StepSource>(const Start&)>;
 
   /// `open`: opens the rank's own stream at a position.
-  SynchronizedStepSource(const DistributionPtr& distribution, OpenLane open, OwnSteps own_steps,
+  SynchronizedStepSource(const DistributionPtr& distribution, OpenSource open, OwnSteps own_steps,
                          const Start& start, std::shared_ptr<PeerRounds> rounds, Counter& counter,
                          StepsAhead ahead)
       : open_(std::move(open)),
@@ -323,7 +323,7 @@ class SynchronizedStepSource final : public StepSource {
   }
 
   // Of the thread that makes own steps.
-  OpenLane open_;
+  OpenSource open_;
   std::unique_ptr<StepSource> own_;
   Start own_at_;              // after the last of them
   bool interrupted_ = false;  // own_ must be opened again

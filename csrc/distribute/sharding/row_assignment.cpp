@@ -39,12 +39,16 @@ void split_as_tf(RowAssignment& assignment) {
                                policy_name(assignment.sharding.applied) + " with a known batch size";
 }
 
-void split_balanced(RowAssignment& assignment, const std::vector<double>& weights) {
+/// `weights`: of all replicas. The stream of a worker's own is divided among its own replicas only.
+void split_balanced(RowAssignment& assignment, std::vector<double> weights) {
   const Replicas& replicas = assignment.replicas;
+  const std::int64_t first = replicas.worker * replicas.per_worker;
   const bool shared = replicas.workers == 1 || assignment.sharding.applied == AutoShardPolicy::kData;
   if (shared) {
     assignment.width = replicas.all();
-    assignment.local = numbers(replicas.worker * replicas.per_worker, 1, replicas.per_worker);
+    assignment.local = numbers(first, 1, replicas.per_worker);
+  } else if (!weights.empty()) {
+    weights = {weights.begin() + first, weights.begin() + first + replicas.per_worker};
   }
   assignment.splitter = balanced_splitter(assignment.width, weights);
   assignment.splitter_reason = weights.empty() ? "split=\"balanced\"" : "split=\"balanced\" with weights";

@@ -26,7 +26,7 @@ StepsAhead ahead_of(const Dataset& dataset, std::int64_t buffer = 1) {
 }
 
 const Dataset kNative = Dataset::range(100).filter([](const Element&) { return true; }).batch(2);
-const Dataset kForeign =
+const Dataset kUserCode =
     Dataset::range(100).map(op_testing::runs_user_code([](Element row) { return row; })).batch(2);
 
 TEST(StepsAhead, NativeStreamsFollowTheirBytes) {
@@ -57,27 +57,27 @@ TEST(StepsAhead, ReadAheadExceedsTheBudgetByAtMostOneStep) {
 }
 
 TEST(StepsAhead, StreamsWithUsersCodeFollowTheOptionsOnly) {
-  EXPECT_EQ(ahead_of(kForeign).beside(1, 8), 3);
-  EXPECT_EQ(ahead_of(kForeign, 4).beside(1, 8), 9);
-  EXPECT_EQ(ahead_of(kForeign.with_options({.prefetch = 16})).beside(1, 8), 16);
+  EXPECT_EQ(ahead_of(kUserCode).beside(1, 8), 3);
+  EXPECT_EQ(ahead_of(kUserCode, 4).beside(1, 8), 9);
+  EXPECT_EQ(ahead_of(kUserCode.with_options({.prefetch = 16})).beside(1, 8), 16);
   EXPECT_EQ(ahead_of(kNative.with_options({.prefetch = 2})).beside(1, 8), 2);
   EXPECT_EQ(ahead_of(kNative.with_options({.prefetch = 1000})).at_first(), kMax);
-  for (const Dataset& dataset : {kForeign, kNative}) EXPECT_EQ(ahead_of(dataset, 0).beside(1, 8), 0);
+  for (const Dataset& dataset : {kUserCode, kNative}) EXPECT_EQ(ahead_of(dataset, 0).beside(1, 8), 0);
 }
 
 TEST(StepsAhead, ChecksEveryPipelineAndEveryInput) {
-  EXPECT_EQ(ahead_of(kForeign.unbatch().concatenate(kNative.unbatch()).batch(2)).beside(1, 8), 3);
+  EXPECT_EQ(ahead_of(kUserCode.unbatch().concatenate(kNative.unbatch()).batch(2)).beside(1, 8), 3);
   Distribution both = distribution_of(kNative);
   both.pipelines = {std::make_shared<Distribution>(distribution_of(kNative)),
-                    std::make_shared<Distribution>(distribution_of(kForeign))};
+                    std::make_shared<Distribution>(distribution_of(kUserCode))};
   EXPECT_EQ(StepsAhead(both).beside(1, 8), 3);
 }
 
 TEST(StepsAhead, DescribesTheNumberTheReasonAndTheOption) {
-  EXPECT_EQ(ahead_of(kForeign).describe(),
+  EXPECT_EQ(ahead_of(kUserCode).describe(),
             "a round for about 2 steps, 3 ahead, because map(user_function) would run early; `prefetch=64` "
             "allows that and makes it one for 32");
-  EXPECT_EQ(ahead_of(kForeign, 0).describe(),
+  EXPECT_EQ(ahead_of(kUserCode, 0).describe(),
             "a round for each step, none ahead, because `per_replica_buffer_size` is 0; `prefetch=64` makes "
             "it one for 32");
   EXPECT_EQ(ahead_of(kNative).describe(),

@@ -57,6 +57,18 @@ TEST(RowAssignment, UnderPolicyDataReplicaRGetsPartRTimesWPlusW) {
   EXPECT_EQ(assignment.local, (Numbers{1, 3}));
 }
 
+TEST(RowAssignment, AStreamOfAWorkersOwnIsDividedByTheWeightsOfItsReplicas) {
+  const Dataset batches = Dataset::range(12).batch(4);
+  const auto shares = [&](Policy policy, std::int64_t worker) {
+    const RowAssignment assignment =
+        assign_rows(batches.node(), policy, {2, worker, 2}, Split::kBalanced, {1, 3, 2, 2});
+    return assignment.splitter->shares(4, 0, assignment.width);
+  };
+  EXPECT_EQ(shares(Policy::kOff, 0), (Numbers{1, 3}));
+  EXPECT_EQ(shares(Policy::kOff, 1), (Numbers{2, 2}));
+  EXPECT_EQ(shares(Policy::kData, 1), (Numbers{1, 1, 1, 1}));
+}
+
 TEST(RowAssignment, BalancedIsContiguousOverAllReplicas) {
   const RowAssignment assignment =
       deal(Dataset::range(16).batch(8), Policy::kAuto, {2, 1, 2}, Split::kBalanced);

@@ -1,7 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """FSDP2 and tensor parallelism: data over one dimension of a mesh of processes.
 
-    torchrun --nproc-per-node=4 examples/python/11_meshes.py
+    torchrun --nproc-per-node=4 examples/python/10_meshes.py
 
 Two data ranks, each made of two tensor-parallel ranks, which see the same rows. 1438 rows in steps of 64 leave 30. All
 ranks take the same number of steps, so that nothing has to be joined, and the gradients are those of the global batch.

@@ -1,7 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Hugging Face's Trainer with one more base class: every row once in training, evaluation and after a resume.
 
-torchrun --nproc-per-node 2 examples/python/09_transformers.py
+torchrun --nproc-per-node 2 examples/python/08_transformers.py
 """
 
 import tempfile

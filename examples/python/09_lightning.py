@@ -1,7 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Lightning on two processes, with every row counted once: one import line differs from a script for torch's loader.
 
-    python examples/python/10_lightning.py
+    python examples/python/09_lightning.py
 
 1438 rows for training and 359 for validation divide evenly over nothing. Lightning would repeat rows; here each rank
 takes the same steps over its own part of each global batch, and the accuracy is that of the whole set.

@@ -1,7 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Accelerate with another import line: every row once, an exact metric, and a stop in the middle of an epoch.
 
-accelerate launch --cpu --num-processes 2 examples/python/08_accelerate.py
+accelerate launch --cpu --num-processes 2 examples/python/07_accelerate.py
 """
 
 import tempfile
