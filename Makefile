@@ -134,7 +134,7 @@ clean:
 
 comma := ,
 # Half of the tests' time is waiting for processes. Without pytest-xdist they run one by one.
-side_by_side = $(shell $(PY) -c "import xdist" 2> /dev/null && echo -n $(JOBS) --dist loadgroup)
+side_by_side = $(shell $(PY) -c "import xdist" 2> /dev/null && echo --numprocesses $(JOBS) --dist loadgroup)
 # $(1) program, $(2) command that needs it
 with_tool = @if command -v $(1) > /dev/null; then echo "lint: $(1)"; $(2); \
   else echo "lint: $(1) is not installed, so that what it checks is left out" >&2; fi
