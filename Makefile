@@ -81,9 +81,10 @@ $(FRAMEWORKS_STAMP): $(INSTALL_STAMP)
 	  echo "setup: the frameworks could not be installed; their tests will be skipped" >&2
 	@touch $@
 
-# In this order so that pytest's closing line is the last one.
+# The tests of the installed package share one folder and run in one process.
 test: test-cpp frameworks
-	$(PY) -m pytest $(side_by_side) -m "not slow"
+	$(PY) -m pytest $(side_by_side) -m "not slow" tests/python tests/frameworks
+	$(PY) -m pytest -m "not slow" tests/install
 
 test-cpp: build
 	$(PY) tools/check_includes.py
@@ -134,7 +135,7 @@ clean:
 
 comma := ,
 # Half of the tests' time is waiting for processes. Without pytest-xdist they run one by one.
-side_by_side = $(shell $(PY) -c "import xdist" 2> /dev/null && echo --numprocesses $(JOBS) --dist loadgroup)
+side_by_side = $(shell $(PY) -c "import xdist" 2> /dev/null && echo --numprocesses $(JOBS) --dist worksteal)
 # $(1) program, $(2) command that needs it
 with_tool = @if command -v $(1) > /dev/null; then echo "lint: $(1)"; $(2); \
   else echo "lint: $(1) is not installed, so that what it checks is left out" >&2; fi

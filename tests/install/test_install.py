@@ -20,9 +20,6 @@ ROOT = HERE.parents[1]
 WORK = ROOT / "build" / "install-test"
 TOOLS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
-# The installed package is one folder.
-pytestmark = pytest.mark.xdist_group("install")
-
 
 def run(*command: object, timeout: float, env: dict[str, str] | None = None, cwd: Path = WORK) -> str:
     """The output of the command; a failure shows all of it."""
