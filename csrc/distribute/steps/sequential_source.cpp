@@ -6,12 +6,9 @@
 #include <utility>
 
 #include "core/interrupt_poll.h"
-#include "core/stop_scope.h"
 #include "distribute/steps/element_window.h"
 #include "execution/open.h"
-#include "runtime/bounded_queue.h"
-#include "runtime/worker_thread.h"
-#include "torch_distinput/interrupt.h"
+#include "execution/reading_thread.h"
 
 namespace torch_distinput {
 namespace {
@@ -113,33 +110,20 @@ class ThreadedSequentialStepSource final : public StepSource {
  public:
   ThreadedSequentialStepSource(DistributionPtr distribution, const IterContext& context, const Start& start,
                                const DeviceTransferPtr& transfer)
-      : queue_(static_cast<std::size_t>(2 * distribution->input.per_replica_buffer_size - 1)),
+      // While the queue is full, one more step waits outside it, and the schedule looks one more ahead.
+      : capacity_(static_cast<std::size_t>(2 * distribution->input.per_replica_buffer_size - 1)),
         reader_(std::move(distribution), context, start, transfer),
-        thread_("tdi-distribute", [this] { read(); }) {}
-  ~ThreadedSequentialStepSource() override { queue_.close(); }
+        thread_("tdi-distribute", capacity_, [this] { return reader_.next(); }) {}
 
-  std::optional<BuiltStep> next() override { return queue_.pop(interrupt_check()); }
-  bool ready() const override { return queue_.size() > 0; }
-  std::int64_t waits() const override { return queue_.waits(); }
+  std::optional<BuiltStep> next() override { return thread_.pop(); }
+  bool ready() const override { return thread_.size() > 0; }
+  std::int64_t waits() const override { return thread_.waits(); }
   bool survives_interrupt() const override { return true; }
 
  private:
-  void read() noexcept {
-    const StopScope stop([this] { return queue_.closed(); });
-    try {
-      while (auto step = reader_.next()) {
-        if (!queue_.push(std::move(*step))) return;
-      }
-      queue_.close();
-    } catch (...) {
-      queue_.fail(std::current_exception());
-    }
-  }
-
-  // While the queue is full, one more step waits outside it, and the schedule looks one more ahead.
-  BoundedQueue<BuiltStep> queue_;
+  std::size_t capacity_;
   StepReader reader_;
-  WorkerThread thread_;
+  ReadingThread<BuiltStep> thread_;
 };
 
 /// Whether a thread that reads ahead gains nothing, because a native plan reads ahead itself. It does gain if

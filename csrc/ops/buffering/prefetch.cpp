@@ -1,19 +1,15 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include <c10/util/Exception.h>
 
-#include "base/process_owned.h"
-#include "core/stop_scope.h"
 #include "execution/open.h"
+#include "execution/reading_thread.h"
 #include "execution/unary_node.h"
 #include "ops/ops.h"
-#include "runtime/bounded_queue.h"
-#include "runtime/worker_thread.h"
-#include "torch_distinput/interrupt.h"
 
 namespace torch_distinput::ops {
 namespace {
@@ -57,38 +53,6 @@ struct Prefetched {
   State after;
 };
 
-/// The thread that reads ahead, and its queue. The thread starts in the constructor; the destructor stops and
-/// joins it.
-class Reader {
- public:
-  Reader(Iterator& input, std::int64_t buffer_size)
-      : queue_(std::make_shared<BoundedQueue<Prefetched>>(static_cast<std::size_t>(buffer_size))),
-        thread_("tdi-prefetch", [this, &input] { read(input); }) {}
-  ~Reader() {
-    if (!queue_.inherited()) queue_->close();
-  }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
-
-  std::optional<Prefetched> pop() { return queue_->pop(interrupt_check()); }
-
- private:
-  void read(Iterator& input) noexcept {
-    const StopScope stop([this] { return queue_->closed(); });
-    try {
-      while (std::optional<Element> element = input.next()) {
-        if (!queue_->push({std::move(*element), input.save()})) return;
-      }
-      queue_->close();
-    } catch (...) {
-      queue_->fail(std::current_exception());
-    }
-  }
-
-  ProcessOwned<BoundedQueue<Prefetched>> queue_;
-  WorkerThread thread_;
-};
-
 /// The state is that of the input after the element last handed out, so that it also fits the pipeline
 /// without `prefetch`.
 class PrefetchIterator final : public Iterator {
@@ -97,7 +61,7 @@ class PrefetchIterator final : public Iterator {
       : input_(std::move(input)), buffer_size_(buffer_size), position_(input_->save()) {}
 
   std::optional<Element> next() override {
-    if (reader_ == nullptr) reader_ = std::make_unique<Reader>(*input_, buffer_size_);
+    if (reader_ == nullptr) reader_ = start_reader();
     std::optional<Prefetched> item = reader_->pop();
     if (!item) return std::nullopt;
     position_ = std::move(item->after);
@@ -113,6 +77,17 @@ class PrefetchIterator final : public Iterator {
   }
 
  private:
+  using Reader = ReadingThread<Prefetched>;
+
+  std::unique_ptr<Reader> start_reader() {
+    const auto read = [this]() -> std::optional<Prefetched> {
+      std::optional<Element> element = input_->next();
+      if (!element) return std::nullopt;
+      return Prefetched{std::move(*element), input_->save()};
+    };
+    return std::make_unique<Reader>("tdi-prefetch", static_cast<std::size_t>(buffer_size_), read);
+  }
+
   IteratorPtr input_;
   std::int64_t buffer_size_;
   State position_;                  ///< the input's state after the element last handed out
