@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`DataLoader(distributed=True)` on real processes: exact rows, equal steps, tails, states, errors."""
+"""`DataLoader(distributed=True)` on real processes: exact rows, equal steps, tails, errors."""
 
 import inspect
 import itertools
@@ -9,60 +9,11 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
+from distributed_loaders import Squares, make, rows_of
 from ranks import returned, run_ranks
-from torch.utils import data
 from torch.utils.data import DistributedSampler, TensorDataset
 
 import torch_distinput as tdi
-
-
-class Squares(data.Dataset):
-    def __init__(self, size):
-        self.size = size
-
-    def __len__(self):
-        return self.size
-
-    def __getitem__(self, index):
-        return {"row": index, "square": torch.tensor(float(index * index)), "name": str(index)}
-
-
-class Share(data.IterableDataset):
-    """Rank r's own stream: 3 r + 2 numbers."""
-
-    def __init__(self, rank):
-        self.rank = rank
-
-    def __iter__(self):
-        info = data.get_worker_info()
-        first, step = (0, 1) if info is None else (info.id, info.num_workers)
-        return (torch.tensor(100 * self.rank + i) for i in range(first, 3 * self.rank + 2, step))
-
-
-def collate(samples):
-    return {"row": torch.tensor([sample["row"] for sample in samples]), "names": [s["name"] for s in samples]}
-
-
-def make(kind, n, rank, **arguments):
-    arguments = {"batch_size": 3, "distributed": True} | arguments
-    if kind == "native":
-        return tdi.DataLoader(TensorDataset(torch.arange(n), torch.zeros(n, 2)), **arguments)
-    if kind == "python":
-        return tdi.DataLoader(Squares(n), **arguments)
-    if kind == "collate":
-        return tdi.DataLoader(Squares(n), collate_fn=collate, **arguments)
-    if kind == "workers":
-        return tdi.DataLoader(Squares(n), num_workers=2, **arguments)
-    if kind == "pipeline":
-        arguments.pop("shuffle", None)
-        return tdi.DataLoader(tdi.Dataset.range(n).shuffle(), **arguments)
-    raise KeyError(kind)
-
-
-def rows_of(batch):
-    if isinstance(batch, dict):
-        batch = batch["row"]
-    return (batch[0] if isinstance(batch, list) else batch).tolist()
 
 
 def epochs(rank, kind, n, arguments, count):
@@ -138,150 +89,6 @@ def few(rank, kind):
 @pytest.mark.parametrize("kind", ["native", "python"])
 def test_ranks_that_never_have_a_row_make_one_of_row_0(kind):
     assert returned(run_ranks(few, 4, kind)) == [[[0]], [[1]], [[]], [[]]]
-
-
-def streams(rank, workers, tail):
-    loader = tdi.DataLoader(Share(rank), 2, distributed=True, num_workers=workers, tail=tail)
-    with pytest.raises(TypeError, match="a stream of its own"):
-        len(loader)
-    steps = []
-    for batch in loader:
-        info = loader.last_info
-        steps.append((batch.tolist(), info.valid[0], info.global_valid, info.has_value[0], info.row_start))
-    return steps
-
-
-@pytest.mark.parametrize(
-    ("workers", "tail"),
-    [
-        (0, "zero_rows"),
-        (0, "padded"),
-        (0, "until_first"),
-        (2, "zero_rows"),
-        pytest.param(2, "padded", marks=pytest.mark.slow),
-        pytest.param(2, "until_first", marks=pytest.mark.slow),
-    ],
-)
-def test_own_streams_end_together(workers, tail):
-    ranks = returned(run_ranks(streams, 3, workers, tail, may_fork=True))
-    assert len({len(steps) for steps in ranks}) == 1
-    wanted = [list(range(100 * rank, 100 * rank + 3 * rank + 2)) for rank in range(3)]
-    seen = [sorted(row for rows, valid, *_ in steps for row in rows[:valid]) for steps in ranks]
-    if tail == "until_first":
-        assert len(ranks[0]) == (2 if workers else 1)
-    else:
-        assert seen == wanted
-        assert all(have for _, _, _, have, _ in ranks[2])
-        assert not ranks[0][-1][3]
-    for step in zip(*ranks):
-        assert {total for _, _, total, *_ in step} == {sum(valid for _, valid, *_ in step)}
-    if tail == "padded":
-        assert {len(rows) for rows, *_ in ranks[0]} == {2}
-
-
-class Numbers(data.IterableDataset):
-    """The first `size` of a rank's own numbers."""
-
-    def __init__(self, rank, size):
-        self.rank, self.size = rank, size
-
-    def __iter__(self):
-        return ({"row": torch.tensor(100 * self.rank + i), "name": str(i)} for i in range(self.size))
-
-
-def merged_streams(rank, sizes, workers):
-    loader = tdi.DataLoader(Numbers(rank, sizes[rank]), 2, distributed=True, num_workers=workers, tail="merge")
-
-    def steps(iterator):
-        return [(batch["row"].tolist(), batch["name"], loader.last_info) for batch in iterator]
-
-    whole = steps(loader)
-    saved = []
-    for _ in loader:
-        saved.append(loader.state_dict())
-    rests = []
-    for state in saved:
-        loader.load_state_dict(state)
-        rests.append(steps(loader))
-    return whole, rests
-
-
-@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_own_streams_of_python_join_a_last_step_that_some_lack(workers):
-    ranks = returned(run_ranks(merged_streams, 3, [6, 5, 4], workers, may_fork=True))
-    for rank, (whole, rests) in enumerate(ranks):
-        first = 100 * rank
-        assert [rows for rows, *_ in whole] == [[first, first + 1], list(range(first + 2, first + 6 - rank))]
-        assert [names for _, names, _ in whole] == [["0", "1"], ["2", "3", "4", "5"][: 4 - rank]]
-        assert [(info.global_valid, info.valid, info.is_last) for *_, info in whole] == [
-            (6, (2,), False),
-            (9, (4 - rank,), True),
-        ]
-        assert [[rows for rows, *_ in rest] for rest in rests] == [[rows for rows, *_ in whole[1:]], []]
-
-
-def empty_stream(rank):
-    return [batch for batch in tdi.DataLoader([{"x": torch.ones(3)}] * 4, 2, sampler=range(4 * rank), distributed=True)]
-
-
-def test_a_rank_whose_stream_is_empty_learns_the_type_from_others():
-    first, second = returned(run_ranks(empty_stream, 2))
-    assert [batch["x"].shape for batch in first] == [(0, 3), (0, 3)]
-    assert [batch["x"].shape for batch in second] == [(2, 3), (2, 3)]
-
-
-def own_sampler(rank):
-    sampler = data.SubsetRandomSampler(range(rank + 1))
-    loader = tdi.DataLoader(Squares(10), 2, sampler=sampler, distributed=True)
-    return [rows_of(batch) for batch in loader]
-
-
-def test_a_sampler_of_the_users_is_this_ranks_own():
-    ranks = returned(run_ranks(own_sampler, 3))
-    assert [len(steps) for steps in ranks] == [2, 2, 2]
-    assert [sorted(itertools.chain(*steps)) for steps in ranks] == [[0], [0, 1], [0, 1, 2]]
-
-
-def restart(rank, kind, n, batch, state, steps):
-    loader = make(kind, n, rank, batch_size=batch, shuffle=True)
-    if state is not None:
-        loader.load_state_dict(state)
-    rows = []
-    for batch in itertools.islice(loader, steps):
-        rows += rows_of(batch)
-    return rows, loader.state_dict()
-
-
-SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("workers", "pipeline")]
-
-
-@pytest.mark.parametrize("kind", ["native", "python", *SLOW])
-def test_a_run_goes_on_on_another_number_of_ranks(kind):
-    n, state, seen = 97, None, []
-    for world, batch, steps in ((4, 3, 3), (3, 4, 2), (2, 7, 1000)):
-        results = returned(run_ranks(restart, world, kind, n, batch, state, steps, may_fork=True))
-        seen += [row for rows, _ in results for row in rows]
-        state = results[0][1]
-    assert sorted(seen) == list(range(n))
-
-
-def stream_restart(rank, state):
-    loader = tdi.DataLoader(Share(rank + 1), 2, distributed=True)
-    if state is None:
-        iterator = iter(loader)
-        first = [next(iterator).tolist() for _ in range(2)]
-        saved = loader.state_dict()
-        return first, saved, [(batch.tolist(), loader.last_info) for batch in iterator]
-    loader.load_state_dict(state[rank])
-    return [(batch.tolist(), loader.last_info) for batch in loader]
-
-
-def test_own_streams_go_on_with_all_states():
-    first = returned(run_ranks(stream_restart, 2, None))
-    again = returned(run_ranks(stream_restart, 2, [saved for _, saved, _ in first]))
-    assert again == [left for *_, left in first]
-    with pytest.raises(ValueError, match="2 ranks that read streams of their own, but there are 1"):
-        returned(run_ranks(stream_restart, 1, [saved for _, saved, _ in first]))
 
 
 def disagree(rank, what):
@@ -414,64 +221,6 @@ def test_a_framework_can_make_a_new_loader_from_the_attributes():
         assert [rows_of(batch) for batch in again] == [rows_of(batch) for batch in loader]
 
 
-def test_set_epoch_of_a_dataset_of_this_library_counts():
-    dataset = tdi.Dataset.range(20).shuffle(seed=1)
-    loader = tdi.DataLoader(dataset, 4, distributed=True)
-    epochs = [[rows_of(batch) for batch in loader] for _ in range(3)]
-    dataset.set_epoch(1)
-    assert [rows_of(batch) for batch in loader] == epochs[1]
-    assert loader.last_info.epoch == 1
-
-
-@pytest.mark.parametrize("kind", ["native", "python", "workers"])
-def test_set_epoch_counts_until_the_first_step(kind):
-    """As with torch's samplers, which draw their order when they are asked for the first index."""
-    epochs = [[rows_of(batch) for batch in make(kind, 20, 0, shuffle=True, seed=1)]]
-    loader = make(kind, 20, 0, shuffle=True, seed=1)
-    iterator = iter(loader)
-    loader.sampler.set_epoch(1)
-    epochs.append([rows_of(batch) for batch in iterator])
-    assert epochs[0] != epochs[1] and loader.last_info.epoch == 1
-    again = make(kind, 20, 0, shuffle=True, seed=1)
-    again.set_epoch(1)
-    iterator = iter(again)
-    begun = [rows_of(next(iterator))]
-    again.set_epoch(7)  # too late for this one
-    assert begun + [rows_of(batch) for batch in iterator] == epochs[1]
-    next(iter(again))
-    assert again.last_info.epoch == 7
-
-
-def test_set_epoch_leaves_the_rest_of_another_epoch_behind():
-    """A state after the last step: a program that goes on with the next epoch gets all of it."""
-    loader, again = (make("native", 20, 0, shuffle=True) for _ in range(2))
-    iterator = iter(loader)
-    for _ in range(len(loader)):
-        next(iterator)
-    again.load_state_dict(loader.state_dict())
-    iterator = iter(again)
-    again.sampler.set_epoch(1)
-    assert [rows_of(batch) for batch in iterator] == [rows_of(batch) for batch in loader]
-
-
-@pytest.mark.parametrize("finished", [False, True])
-def test_a_count_of_epochs_that_begins_anew_follows_the_state(finished):
-    """Fabric counts those of its process."""
-    loader, again = (make("native", 20, 0, shuffle=True) for _ in range(2))
-    list(loader)
-    iterator = iter(loader)
-    for _ in range(len(loader) - 1):
-        next(iterator)
-    if finished:
-        list(iterator)
-    again.load_state_dict(loader.state_dict())
-    rest = [] if finished else [[rows_of(batch) for batch in iterator]]
-    rest += [[rows_of(batch) for batch in loader] for _ in range(2)]
-    for epoch, expected in enumerate(rest):
-        again.sampler.set_epoch(epoch)
-        assert [rows_of(batch) for batch in again] == expected
-
-
 def test_an_environment_without_its_group_is_an_error_of_the_first_iterator(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "4")
     loader = tdi.DataLoader(range(9), distributed=True)
@@ -537,32 +286,3 @@ def test_loops_may_be_nested():
     assert [count for count, _ in ranks] == [4, 4]
     for inners in zip(*[inner for _, inner in ranks]):
         assert sorted(row for rank in inners for rows in rank for row in rows) == list(range(9))
-
-
-def later_epochs(rank, kind, state):
-    loader = make(kind, 29, rank, shuffle=True)
-    if state is not None:
-        loader.load_state_dict(state)
-        return [[rows_of(batch) for batch in loader] for _ in range(3)]
-    list(loader)
-    iterator = iter(loader)
-    next(iterator)
-    state = loader.state_dict()
-    return state, [[rows_of(batch) for batch in iterator], *([rows_of(batch) for batch in loader] for _ in range(2))]
-
-
-@pytest.mark.parametrize("kind", ["native", "python", "pipeline"])
-def test_later_epochs_after_a_resume_are_those_of_the_run_that_went_on(kind):
-    first = returned(run_ranks(later_epochs, 2, kind, None))
-    again = returned(run_ranks(later_epochs, 2, kind, first[0][0]))
-    assert again == [epochs for _, epochs in first]
-    assert len({str(epoch) for epoch in again[0]}) == 3
-
-
-def own_batches(rank):
-    batches = data.BatchSampler(range(rank + 1), 2, False)
-    return [rows_of(batch) for batch in tdi.DataLoader(Squares(10), batch_sampler=batches, distributed=True)]
-
-
-def test_a_batch_sampler_of_the_users_is_this_ranks_own():
-    assert returned(run_ranks(own_batches, 3)) == [[[0], []], [[0, 1], []], [[0, 1], [2]]]
