@@ -3,15 +3,17 @@
 
 Processes are forked from a server that has imported torch once, so that a group of them starts in a tenth of a second.
 Their store is a file: no ports are chosen, and no process has to live longer than others. A frozen process may hold
-the lock of the file, and a killed one may leave half a record in it, which torch's readers never finish. A test that
-freezes or kills a process therefore asks for a store in this process, as torchrun's agent has one; a test in which the
-store must end asks for one in rank 0. Both are at a port that the system chooses.
+the lock of the file, and one that ends may leave half a record in it, which torch's readers never finish. So processes
+stay until all have their results, and a test that freezes or kills one asks for a store in this process, as torchrun's
+agent has one; a test in which the store must end asks for one in rank 0. Both are at a port that the system chooses.
 """
 
 import contextlib
+import faulthandler
 import multiprocessing
 import os
 import pickle
+import signal
 import tempfile
 import time
 import traceback
@@ -51,19 +53,23 @@ def run_ranks(
         where = agent.port if agent else os.path.join(folder, "store")
         pipes, processes = [], []
         for rank in range(world):
-            reader, writer = _context.Pipe(duplex=False)
+            ours, theirs = _context.Pipe()
             setting = (store, where, rank, world, env)
-            process = _context.Process(target=_main, args=(writer, setting, function, args), daemon=not may_fork)
+            process = _context.Process(target=_main, args=(theirs, setting, function, args), daemon=not may_fork)
             process.start()
-            writer.close()
-            pipes.append(reader)
+            theirs.close()
+            pipes.append(ours)
             processes.append(process)
         deadline = time.monotonic() + limit
         try:
             waited = {rank: _result(pipes[rank], deadline) for rank in range(world) if rank not in may_hang}
             results = [waited[rank] if rank in waited else _result(pipes[rank], 0) for rank in range(world)]
+            for rank, process in enumerate(processes):
+                if results[rank] == LATE and rank not in may_hang:
+                    _show_stacks(process)
         finally:
-            for process in processes:
+            for pipe, process in zip(pipes, processes):
+                pipe.close()
                 process.kill()
                 process.join()
     late = [rank for rank, result in enumerate(results) if result == LATE and rank not in may_hang]
@@ -88,8 +94,16 @@ def _result(pipe: Any, deadline: float) -> Any:
         return GONE
 
 
+def _show_stacks(process: Any) -> None:
+    """Lets a process that is late write the stacks of its Python threads to stderr."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGUSR1)
+        process.join(1)
+
+
 def _main(pipe: Any, setting: tuple, function: Callable, args: tuple) -> None:
     kind, where, rank, world, env = setting
+    faulthandler.register(signal.SIGUSR1)
     os.environ.update(env)
     if kind == "file":
         store = dist.FileStore(where, world)
@@ -105,7 +119,8 @@ def _main(pipe: Any, setting: tuple, function: Callable, args: tuple) -> None:
     with contextlib.suppress(OSError):
         # multiprocessing itself would pass tensors in memory that ends with this process.
         pipe.send_bytes(pickle.dumps(result))
-    pipe.close()
+        with contextlib.suppress(EOFError):
+            pipe.recv_bytes()  # returns when the test's process has all results
 
 
 def _store_in_rank_0(file: str, rank: int) -> dist.TCPStore:
