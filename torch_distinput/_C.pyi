@@ -282,6 +282,11 @@ class DeviceCopies:
     def bring(self, tensors: collections.abc.Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Copies of `tensors`, dense ones on the CPU, on the device. The device's current stream waits for the copies; the host does not. Small tensors are copied as one block."""
 
+class ColumnOptions:
+    """How the columns of a table become leaves."""
+    def __init__(self, nulls: object, stack: dict, dtypes: dict) -> None:
+        """`nulls`: a rule, or a dict of rules by column. `stack`: columns by the name of the leaf. `dtypes`: of columns that become another one."""
+
 class StepInfo:
     """What a step holds. Tuples have one entry for each local replica."""
     def __init__(self, epoch: int, step: int, row_start: int, valid: collections.abc.Sequence[int], global_valid: int, num_replicas: int, loss_scale: collections.abc.Sequence[float], is_last: bool, has_value: collections.abc.Sequence[bool], _order: object = None) -> None: ...
@@ -490,6 +495,15 @@ def list_files(patterns: object, shuffle: bool, seed: int | None) -> Dataset:
 
 def show_progress(function: object) -> None:
     """Calls `function(files, bytes, total, done)` while files are indexed."""
+
+def arrow_table(table: object, options: ColumnOptions) -> Dataset:
+    """The rows of an object with `__arrow_c_stream__`, which is read now. Random access."""
+
+def arrow_streams(open: object, schema: object, name: str, options: ColumnOptions) -> Dataset:
+    """The rows of the object with `__arrow_c_stream__` that `open()` returns anew for each iterator."""
+
+def blocks(files: object, reader: object, name: str, arguments: str, options: ColumnOptions) -> Dataset:
+    """The rows of tables in files. `reader` has `count_rows(files)`, the rows of each block of each file, `schema(file)` and `read(file, block)`."""
 
 def reduce(mean: bool, values: list, axis: collections.abc.Sequence[int] | None) -> typing.Any:
     """The replicas' values summed, or averaged, over `axis` and over the replicas."""

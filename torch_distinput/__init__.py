@@ -33,6 +33,7 @@ from torch_distinput._C import (  # noqa: E402
     random,
 )
 from torch_distinput._reduce import ReduceOp  # noqa: E402
+from torch_distinput.columns import CsvDataset, JsonLinesDataset, ParquetDataset  # noqa: E402
 from torch_distinput.data_loader import DataLoader  # noqa: E402
 from torch_distinput.dataset import Dataset  # noqa: E402
 from torch_distinput.distributed import DistributedDataset, DistributedIterator, Optional  # noqa: E402
@@ -56,6 +57,7 @@ from torch_distinput.zero_rows import check_zero_rows  # noqa: E402
 
 __all__ = [
     "AutoShardPolicy",
+    "CsvDataset",
     "DataLoader",
     "Dataset",
     "DatasetIterator",
@@ -70,6 +72,7 @@ __all__ = [
     "InputOptions",
     "InputReplicationMode",
     "InvalidArgumentError",
+    "JsonLinesDataset",
     "MirroredStrategy",
     "MultiWorkerMirroredStrategy",
     "NotFoundError",
@@ -78,6 +81,7 @@ __all__ = [
     "Optional",
     "Options",
     "OutOfRangeError",
+    "ParquetDataset",
     "PerReplica",
     "PerReplicaSpec",
     "RaggedTensorSpec",

@@ -10,6 +10,8 @@ import hashlib
 import sys
 from typing import Any
 
+import torch
+
 
 def is_stream(dataset: Any) -> bool:
     """Whether `dataset` is an IterableDataset of the package."""
@@ -65,3 +67,21 @@ def _has_buffer(examples: Any) -> bool:
         return True
     below = [getattr(examples, "ex_iterable", None), *(getattr(examples, "ex_iterables", None) or ())]
     return any(_has_buffer(part) for part in below if part is not None)
+
+
+def is_table(dataset: Any) -> bool:
+    """Whether `dataset` is a map-style dataset of the package: an Arrow table, perhaps with indices into it."""
+    return _is("Dataset", dataset)
+
+
+def is_plain_table(dataset: Any) -> bool:
+    """Whether `dataset` is one whose class is the package's own, not a subclass that may override anything."""
+    return _is("Dataset", dataset) and type(dataset).__module__.partition(".")[0] == "datasets"
+
+
+def table_of(dataset: Any) -> tuple[Any, torch.Tensor | None]:
+    """The table of a map-style dataset, and the rows of it that the dataset has; None: all, in order."""
+    indices = dataset._indices
+    if indices is None:
+        return dataset.data.table, None
+    return dataset.data.table, torch.from_numpy(indices.column(0).to_numpy().astype("int64"))

@@ -4,6 +4,7 @@
 /// \file
 /// All public headers: `#include <torch_distinput/torch_distinput.h>`.
 
+#include "torch_distinput/columns.h"               // IWYU pragma: export
 #include "torch_distinput/dataset.h"               // IWYU pragma: export
 #include "torch_distinput/dataset_iterator.h"      // IWYU pragma: export
 #include "torch_distinput/dataset_options.h"       // IWYU pragma: export

@@ -1,0 +1,50 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <list>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "sources/columns/block_rows.h"
+
+namespace torch_distinput {
+
+/// Keeps the blocks used last, up to a number of bytes. A block that several threads want is read by one of
+/// them, without a lock held. A forked child begins with no blocks. Safe from any thread.
+class BlockCache {
+ public:
+  using Key = std::pair<std::string, std::int64_t>;  ///< file, and block in it
+
+  explicit BlockCache(std::int64_t max_bytes) : max_bytes_(max_bytes) {}
+
+  /// The block of `key`, which `read` makes where it is not there. Throws what `read` throws, and the
+  /// interrupt of a thread that waits for another; a later call then tries again.
+  BlockPtr get(const Key& key, const std::function<BlockPtr()>& read);
+
+ private:
+  struct Entry {
+    std::shared_future<BlockPtr> block;
+    std::int64_t bytes = 0;  ///< 0 until the block has been read
+    std::list<Key>::iterator use;
+  };
+
+  void begin_process();
+  /// Counts the bytes of a block that has been read, and returns those to drop, the oldest first.
+  std::vector<std::shared_future<BlockPtr>> trim(const Key& key, std::int64_t bytes);
+
+  std::int64_t max_bytes_;
+  std::mutex mutex_;
+  std::map<Key, Entry> entries_;
+  std::list<Key> uses_;  ///< the latest first
+  std::int64_t bytes_ = 0;
+  pid_t process_ = ::getpid();
+};
+
+}  // namespace torch_distinput

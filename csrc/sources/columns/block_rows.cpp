@@ -1,0 +1,225 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "sources/columns/block_rows.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "core/names.h"
+#include "kernels/rows.h"
+#include "runtime/buffer_pool.h"
+
+namespace torch_distinput {
+namespace {
+
+const at::Tensor& dense_of(const BlockRun& run, std::size_t leaf) {
+  return std::get<at::Tensor>(run.block->value.leaves()[leaf]);
+}
+
+std::int64_t row_bytes_of(const at::Tensor& column) {
+  auto bytes = static_cast<std::int64_t>(column.element_size());
+  for (const std::int64_t dim : column.sizes().slice(1)) bytes *= dim;
+  return bytes;
+}
+
+const char* data_of(const at::Tensor& tensor) { return static_cast<const char*>(tensor.const_data_ptr()); }
+
+/// Where row i of a run goes.
+struct RunSink {
+  char* data;
+  std::int64_t stride;
+  std::span<const std::int64_t> slots;  ///< empty: rows follow each other
+  char* row(std::size_t i) const {
+    return data + (slots.empty() ? static_cast<std::int64_t>(i) : slots[i]) * stride;
+  }
+};
+
+RunSink sink_of(const BlockRun& run, std::span<const std::int64_t> slots, const RowSink& sink) {
+  if (!slots.empty())
+    return {sink.data, sink.row_bytes, slots.subspan(static_cast<std::size_t>(run.first), run.rows.size())};
+  return {sink.data + run.first * sink.row_bytes, sink.row_bytes, {}};
+}
+
+/// Copies `width` numbers a row to a part of the rows of `sink`.
+template <class Number>
+void copy_numbers(const char* from, std::span<const std::int64_t> rows, std::int64_t width,
+                  const RunSink& sink) {
+  const auto* const numbers = reinterpret_cast<const Number*>(from);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    std::memcpy(sink.row(i), numbers + rows[i] * width, static_cast<std::size_t>(width) * sizeof(Number));
+}
+
+/// As above for one number a row, the usual column.
+template <class Number>
+void copy_column(const char* from, std::span<const std::int64_t> rows, const RunSink& sink) {
+  const auto* const numbers = reinterpret_cast<const Number*>(from);
+  for (std::size_t i = 0; i < rows.size(); ++i) std::memcpy(sink.row(i), numbers + rows[i], sizeof(Number));
+}
+
+void copy_part(const at::Tensor& column, std::span<const std::int64_t> rows, const RunSink& sink) {
+  const std::int64_t row_bytes = row_bytes_of(column);
+  const char* const from = data_of(column);
+  if (row_bytes == 4) return copy_column<std::uint32_t>(from, rows, sink);
+  if (row_bytes == 8) return copy_column<std::uint64_t>(from, rows, sink);
+  copy_numbers<char>(from, rows, row_bytes, sink);
+}
+
+/// Writes one leaf.
+void gather_leaf(const RowType::LeafSource& source, std::span<const BlockRun> runs,
+                 std::span<const std::int64_t> slots, const RowSink& sink) {
+  for (const BlockRun& run : runs) {
+    RunSink to = sink_of(run, slots, sink);
+    if (source.stored.size() == 1) {
+      const at::Tensor& column = dense_of(run, source.stored[0]);
+      gather_rows(data_of(column), sink.row_bytes, run.rows, to.slots, {to.data, sink.row_bytes});
+      continue;
+    }
+    for (const std::size_t leaf : source.stored) {
+      const at::Tensor& column = dense_of(run, leaf);
+      copy_part(column, run.rows, to);
+      to.data += row_bytes_of(column);
+    }
+  }
+}
+
+std::int64_t count_rows(std::span<const BlockRun> runs) {
+  std::int64_t rows = 0;
+  for (const BlockRun& run : runs) rows += static_cast<std::int64_t>(run.rows.size());
+  return rows;
+}
+
+/// Calls `visit(block, row)` for each row.
+template <class Visit>
+void for_each_row(std::span<const BlockRun> runs, const Visit& visit) {
+  for (const BlockRun& run : runs) {
+    for (const std::int64_t row : run.rows) visit(*run.block, row);
+  }
+}
+
+const std::int64_t* bounds_of(const at::Tensor& offsets) {
+  return static_cast<const std::int64_t*>(offsets.const_data_ptr());
+}
+
+Bytes gather_strings(std::size_t leaf, std::span<const BlockRun> runs, BufferPool& pool) {
+  const auto& first = std::get<Bytes>(runs.front().block->value.leaves()[leaf]);
+  std::vector<std::int64_t> shape = first.shape;
+  shape.front() = count_rows(runs);
+  std::int64_t per_row = 1;
+  for (std::size_t dim = 1; dim < shape.size(); ++dim) per_row *= shape[dim];
+  std::int64_t bytes = 0;
+  for_each_row(runs, [&](const RowBlock& block, std::int64_t row) {
+    const std::int64_t* const bounds =
+        bounds_of(std::get<Bytes>(block.value.leaves()[leaf]).offsets) + row * per_row;
+    bytes += bounds[per_row] - bounds[0];
+  });
+  at::Tensor values = pooled_tensor(std::array{bytes}, at::kByte, pool);
+  at::Tensor offsets = pooled_tensor(std::array{shape.front() * per_row + 1}, at::kLong, pool);
+  auto* const data = static_cast<char*>(values.mutable_data_ptr());
+  auto* bound = static_cast<std::int64_t*>(offsets.mutable_data_ptr());
+  *bound = 0;
+  for_each_row(runs, [&](const RowBlock& block, std::int64_t row) {
+    const auto& column = std::get<Bytes>(block.value.leaves()[leaf]);
+    const std::int64_t* const bounds = bounds_of(column.offsets) + row * per_row;
+    const std::int64_t size = bounds[per_row] - bounds[0];
+    if (size > 0)
+      std::memcpy(data + *bound, data_of(column.values) + bounds[0], static_cast<std::size_t>(size));
+    for (std::int64_t i = 0; i < per_row; ++i, ++bound) bound[1] = bound[0] + bounds[i + 1] - bounds[i];
+  });
+  return {std::move(values), std::move(offsets), std::move(shape), first.utf8};
+}
+
+at::Tensor gather_lists(std::size_t leaf, std::span<const BlockRun> runs, BufferPool& pool,
+                        const std::string& op, const std::string& name) {
+  std::int64_t length = -1;
+  for_each_row(runs, [&](const RowBlock& block, std::int64_t row) {
+    const std::int64_t* const bounds = bounds_of(std::get<Ragged>(block.value.leaves()[leaf]).offsets) + row;
+    const std::int64_t here = bounds[1] - bounds[0];
+    if (length < 0) length = here;
+    TORCH_CHECK_VALUE(here == length, op, ": ", name, " has lists of ", length, " and of ", here,
+                      " items in one batch; use padded_batch or ragged_batch, or map it to one shape.");
+  });
+  const auto& first = std::get<Ragged>(runs.front().block->value.leaves()[leaf]).values;
+  std::vector<std::int64_t> shape{count_rows(runs), length};
+  shape.insert(shape.end(), first.sizes().begin() + 1, first.sizes().end());
+  at::Tensor result = pooled_tensor(shape, first.scalar_type(), pool);
+  auto* to = static_cast<char*>(result.mutable_data_ptr());
+  const std::int64_t item = row_bytes_of(first);
+  for_each_row(runs, [&](const RowBlock& block, std::int64_t row) {
+    const auto& column = std::get<Ragged>(block.value.leaves()[leaf]);
+    if (length * item > 0)
+      std::memcpy(to, data_of(column.values) + bounds_of(column.offsets)[row] * item,
+                  static_cast<std::size_t>(length * item));
+    to += length * item;
+  });
+  return result;
+}
+
+at::Tensor dense_leaf_of(const RowType& type, std::size_t leaf, std::span<const BlockRun> runs,
+                         BufferPool& pool) {
+  const auto& spec = std::get<TensorSpec>(type.spec.leaves[leaf]);
+  std::vector<std::int64_t> shape = *spec.shape;
+  shape.insert(shape.begin(), count_rows(runs));
+  at::Tensor result = pooled_tensor(shape, spec.dtype, pool);
+  gather_leaf(type.sources[leaf], runs, {},
+              {static_cast<char*>(result.mutable_data_ptr()), row_bytes_of(result)});
+  return result;
+}
+
+Leaf row_leaf(const RowType& type, std::size_t leaf, const BlockRun& row, BufferPool& pool) {
+  const Leaf& stored = row.block->value.leaves()[type.sources[leaf].stored[0]];
+  if (std::holds_alternative<at::Tensor>(stored)) {
+    return dense_leaf_of(type, leaf, {&row, 1}, pool).squeeze(0);
+  }
+  if (std::holds_alternative<Ragged>(stored)) {
+    return gather_lists(type.sources[leaf].stored[0], {&row, 1}, pool, "", "").squeeze(0);
+  }
+  Bytes strings = gather_strings(type.sources[leaf].stored[0], {&row, 1}, pool);
+  strings.shape.erase(strings.shape.begin());
+  if (strings.shape.empty()) strings.offsets = at::Tensor();
+  return strings;
+}
+
+}  // namespace
+
+void gather_runs(const RowType& type, std::span<const BlockRun> runs, std::span<const std::int64_t> slots,
+                 std::span<const RowSink> sinks) {
+  for (std::size_t leaf = 0; leaf < sinks.size(); ++leaf)
+    gather_leaf(type.sources[leaf], runs, slots, sinks[leaf]);
+}
+
+Element batch_of_runs(const RowType& type, std::span<const BlockRun> runs, BufferPool& pool,
+                      const std::string& op) {
+  std::vector<Leaf> leaves;
+  for (std::size_t leaf = 0; leaf < type.sources.size(); ++leaf) {
+    const std::size_t stored = type.sources[leaf].stored[0];
+    const Leaf& column = runs.front().block->value.leaves()[stored];
+    if (std::holds_alternative<at::Tensor>(column)) {
+      leaves.emplace_back(dense_leaf_of(type, leaf, runs, pool));
+    } else if (std::holds_alternative<Bytes>(column)) {
+      leaves.emplace_back(gather_strings(stored, runs, pool));
+    } else {
+      leaves.emplace_back(gather_lists(stored, runs, pool, op, leaf_name(*type.spec.structure, leaf)));
+    }
+  }
+  return {type.spec.structure, std::move(leaves)};
+}
+
+std::vector<Element> elements_of_runs(const RowType& type, std::span<const BlockRun> runs, BufferPool& pool) {
+  std::vector<Element> elements;
+  for (const BlockRun& run : runs) {
+    for (std::size_t i = 0; i < run.rows.size(); ++i) {
+      const BlockRun row{run.block, run.rows.subspan(i, 1), 0};
+      std::vector<Leaf> leaves;
+      leaves.reserve(type.sources.size());
+      for (std::size_t leaf = 0; leaf < type.sources.size(); ++leaf)
+        leaves.push_back(row_leaf(type, leaf, row, pool));
+      elements.emplace_back(type.spec.structure, std::move(leaves));
+    }
+  }
+  return elements;
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,33 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sources/columns/block_rows.h"
+#include "torch_distinput/plan.h"
+
+namespace torch_distinput {
+
+class BufferPool;
+
+/// Blocks of rows, in order. Immutable; safe from any thread.
+class BlockSet {
+ public:
+  virtual ~BlockSet() = default;
+  /// The rows before each block, and the number of all rows at the end.
+  virtual const std::vector<std::int64_t>& starts() const = 0;
+  /// Block `index`; may wait for a file and throw its error.
+  virtual BlockPtr block(std::size_t index) const = 0;
+  /// Whether `block` reads files, so that not all blocks can be held at once.
+  virtual bool reads_files() const = 0;
+};
+
+/// Random access to the rows of `blocks`. A block of a file is fetched once for each call, however its rows
+/// are spread over the positions. `op` is for messages.
+PlanPtr blocks_plan(std::shared_ptr<const BlockSet> blocks, std::shared_ptr<const RowType> type,
+                    std::shared_ptr<BufferPool> pool, std::string op);
+
+}  // namespace torch_distinput

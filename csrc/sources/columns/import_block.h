@@ -1,0 +1,32 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sources/columns/arrow_owned.h"
+#include "sources/columns/column_type.h"
+#include "torch_distinput/element.h"
+
+namespace torch_distinput {
+
+/// Rows that lie together: each leaf has `rows` rows along dim 0.
+struct RowBlock {
+  Element value;
+  std::int64_t rows = 0;
+};
+
+/// What messages say of an array.
+struct BlockPlace {
+  std::string name;            ///< the op, and the file where there is one
+  std::int64_t first_row = 0;  ///< the number of the array's first row
+};
+
+/// Checks `batch` once, in O(rows), and returns its columns as leaves of `type.stored`. Numbers, and values
+/// of strings and lists, stay in the memory of `batch`, which the leaves hold; columns that are stored in
+/// another form (bits, dictionaries, views, nulls that have a value put in their place) are copied. Strings
+/// are not checked to be UTF-8. Throws InvalidArgumentError naming place, column and row for an array that
+/// does not fit its type and for a null where the column's rule is kError.
+RowBlock import_block(const TableType& type, const ArrowBatch& batch, const BlockPlace& place);
+
+}  // namespace torch_distinput
