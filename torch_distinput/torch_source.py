@@ -1,17 +1,24 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """torch datasets as sources."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 from torch.utils.data import IterableDataset
 
 from torch_distinput import _C
+from torch_distinput.frameworks.datasets import is_plain_table
 
 
 def native_dataset(dataset: Any) -> _C.Dataset:
     """The samples of `dataset`; raises TypeError unless it is map-style or an `IterableDataset`."""
     name = type(dataset).__name__
+    if is_plain_table(dataset) and dataset.format["type"] == "torch":
+        from torch_distinput.loader.sources import NotNative, source_of
+
+        with contextlib.suppress(NotNative):
+            return source_of(dataset).native
     if isinstance(dataset, IterableDataset):
         return _C.Dataset.from_generator(lambda: iter(dataset), None, name, lists_are_structure=True)
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):

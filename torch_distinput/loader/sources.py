@@ -16,6 +16,7 @@ from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
 
 from torch_distinput import _C
 from torch_distinput._structure import children
+from torch_distinput.frameworks import datasets as hugging_face
 
 _MOST = 2**63 - 1
 
@@ -53,6 +54,10 @@ def source_of(dataset: Any) -> Source:
     Only exact types are accepted, because a subclass may override anything.
     """
     kind = type(dataset)
+    if hugging_face.is_plain_table(dataset):
+        from torch_distinput.loader.table_rows import table_source
+
+        return table_source(dataset)
     make = _MAKERS.get(kind)
     if make is None:
         raise NotNative(f"rows of a {kind.__name__} are made by Python")
