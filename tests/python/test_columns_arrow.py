@@ -167,6 +167,20 @@ def test_a_fill_must_fit_its_column():
         tdi.Dataset.from_arrow(table, nulls=[1])
 
 
+def test_items_of_lists_are_filled_but_not_masked():
+    table = pa.table({"l": pa.array([[1, None], None, []], pa.list_(pa.int16()))})
+    assert [row["l"].tolist() for row in tdi.Dataset.from_arrow(table, nulls=7)] == [[1, 7], [], []]
+    for rule in ("error", "mask"):
+        with pytest.raises(tdi.InvalidArgumentError, match="column 'l' has a list with a null in it"):
+            tdi.Dataset.from_arrow(table, nulls=rule)
+
+
+def test_values_at_odd_addresses_are_copied():
+    memory = pa.py_buffer(b"?" + np.arange(5, dtype=np.int64).tobytes())
+    array = pa.Array.from_buffers(pa.int64(), 5, [None, memory.slice(1)])
+    assert [int(number) for number in tdi.Dataset.from_arrow(array)] == [0, 1, 2, 3, 4]
+
+
 def test_numbers_are_not_copied_and_outlive_the_table():
     before = pa.total_allocated_bytes()
     table = pa.table({"x": np.arange(100_000), "s": pa.array(["abc"] * 100_000, pa.large_string())})

@@ -167,6 +167,22 @@ def test_a_file_that_changes_between_epochs_is_read_anew(files):
     assert len(dataset) == 7 and numbers(dataset.batch(7)) == list(range(100, 107))
 
 
+@pytest.mark.parametrize("lie", [1, -1])
+def test_a_footer_that_lies_is_named(files, monkeypatch, lie):
+    monkeypatch.setattr(_parquet.ParquetFiles, "rows", lambda self, index: [count + lie for count in index.counts])
+    with pytest.raises(tdi.InvalidArgumentError, match=r"0\.parquet: block 0 has not the \d rows that were counted"):
+        list(tdi.ParquetDataset(files))
+
+
+def test_workers_of_torchs_loader_read_their_shares(files):
+    dataset = tdi.ParquetDataset(files, ["i"]).shuffle(7, seed=1).batch(5)
+    iterator = iter(dataset)
+    begun = next(iterator)["i"].tolist()  # threads of this process have read blocks when the workers are forked
+    loader = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2, timeout=60)
+    assert sorted(numbers(loader)) == list(range(FILES * ROWS))
+    assert sorted(begun + numbers(iterator)) == list(range(FILES * ROWS))
+
+
 TEXTS = st.text(alphabet='ab,"\n\ré ', max_size=6)
 
 

@@ -73,3 +73,10 @@ def test_lightning_sees_every_row_of_uneven_data_once():
 def test_tensor_parallel_ranks_see_the_same_rows():
     output = run("10_meshes.py", launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4"))
     assert re.search(r"epoch 3: 23 steps on each rank, 719 \+ 719 of 1438 rows", output)
+
+
+def test_the_tabular_example_learns_and_resumes():
+    pytest.importorskip("pyarrow")
+    output = run("12_tabular.py")
+    assert float(re.search(r"accuracy: (\d\.\d+)", output)[1]) >= 0.9
+    assert output.startswith("40 batches of TensorSpec(shape=(None, 6)") and "resumed alike: True" in output

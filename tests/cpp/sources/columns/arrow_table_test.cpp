@@ -35,35 +35,39 @@ class Producer {
 
   ArrowArrayStream stream() {
     ++open_;
-    return {.get_schema = [](ArrowArrayStream* self, ArrowSchema* out) { return of(self).schema(out); },
-            .get_next = [](ArrowArrayStream* self, ArrowArray* out) { return of(self).next(out); },
-            .get_last_error = [](ArrowArrayStream*) { return "out of paper"; },
-            .release =
-                [](ArrowArrayStream* self) {
-                  --of(self).open_;
-                  self->release = nullptr;
-                },
-            .private_data = this};
+    ArrowArrayStream stream{};
+    stream.get_schema = [](ArrowArrayStream* self, ArrowSchema* out) { return of(self).schema(out); };
+    stream.get_next = [](ArrowArrayStream* self, ArrowArray* out) { return of(self).next(out); };
+    stream.get_last_error = [](ArrowArrayStream*) { return "out of paper"; };
+    stream.release = release<ArrowArrayStream>;
+    stream.private_data = this;
+    return stream;
   }
 
  private:
-  static Producer& of(ArrowArrayStream* stream) { return *static_cast<Producer*>(stream->private_data); }
+  template <class Struct>
+  static Producer& of(Struct* handed_out) {
+    return *static_cast<Producer*>(handed_out->private_data);
+  }
+  template <class Struct>
+  static void release(Struct* handed_out) {
+    --of(handed_out).open_;
+    handed_out->release = nullptr;
+  }
 
   int schema(ArrowSchema* out) {
     ++open_;
-    fields_[0] = {.format = format_.c_str(), .name = "x"};
-    fields_[1] = {.format = "u", .name = "s"};
+    fields_[0].format = format_.c_str();
+    fields_[0].name = "x";
+    fields_[1].format = "u";
+    fields_[1].name = "s";
     field_places_ = {&fields_[0], &fields_[1]};
-    *out = {.format = "+s",
-            .name = "",
-            .n_children = 2,
-            .children = field_places_.data(),
-            .release =
-                [](ArrowSchema* self) {
-                  --static_cast<Producer*>(self->private_data)->open_;
-                  self->release = nullptr;
-                },
-            .private_data = this};
+    *out = {};
+    out->format = "+s";
+    out->n_children = 2;
+    out->children = field_places_.data();
+    out->release = release<ArrowSchema>;
+    out->private_data = this;
     return 0;
   }
 
@@ -73,23 +77,21 @@ class Producer {
     if (batches_ == 0) return 0;
     --batches_;
     ++open_;
-    const auto rows = static_cast<std::int64_t>(numbers_.size());
     number_buffers_ = {nullptr, numbers_.data()};
     text_buffers_ = {nullptr, offsets_.data(), text_.data()};
-    columns_[0] = {.length = rows, .n_buffers = 2, .buffers = number_buffers_.data()};
-    columns_[1] = {.length = rows, .n_buffers = 3, .buffers = text_buffers_.data()};
+    columns_[0].n_buffers = 2;
+    columns_[0].buffers = number_buffers_.data();
+    columns_[1].n_buffers = 3;
+    columns_[1].buffers = text_buffers_.data();
     column_places_ = {&columns_[0], &columns_[1]};
-    *out = {.length = rows,
-            .n_buffers = 1,
-            .n_children = 2,
-            .buffers = no_buffers_.data(),
-            .children = column_places_.data(),
-            .release =
-                [](ArrowArray* self) {
-                  --static_cast<Producer*>(self->private_data)->open_;
-                  self->release = nullptr;
-                },
-            .private_data = this};
+    out->n_buffers = 1;
+    out->buffers = no_buffers_.data();
+    out->n_children = 2;
+    out->children = column_places_.data();
+    for (ArrowArray* const array : {out, &columns_[0], &columns_[1]})
+      array->length = static_cast<std::int64_t>(numbers_.size());
+    out->release = release<ArrowArray>;
+    out->private_data = this;
     return 0;
   }
 

@@ -1,0 +1,111 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "sources/columns/block_cache.h"
+
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <future>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace torch_distinput {
+namespace {
+
+constexpr std::int64_t kBlockBytes = 80;
+
+/// Makes blocks of `kBlockBytes` bytes and counts them.
+class Reads {
+ public:
+  BlockPtr operator()() {
+    ++count_;
+    return std::make_shared<const RowBlock>(RowBlock{Element(at::zeros({10}, at::kLong)), 10});
+  }
+  int count() const { return count_; }
+
+ private:
+  std::atomic<int> count_ = 0;
+};
+
+TEST(BlockCache, KeepsTheBlocksUsedLast) {
+  Reads reads;
+  BlockCache cache(3 * (kBlockBytes + 1));
+  const auto get = [&](std::int64_t block) { return cache.get({"file", block}, std::ref(reads)); };
+  for (const std::int64_t block : {0, 1, 2, 0, 1, 2}) get(block);
+  EXPECT_EQ(reads.count(), 3);
+  get(0);
+  get(3);  // in the place of block 1
+  get(0);
+  get(2);
+  EXPECT_EQ(reads.count(), 4);
+  get(1);
+  EXPECT_EQ(reads.count(), 5);
+}
+
+TEST(BlockCache, ReadsABlockThatIsLargerThanTheLimit) {
+  Reads reads;
+  BlockCache cache(kBlockBytes / 2);
+  EXPECT_EQ(cache.get({"file", 0}, std::ref(reads))->rows, 10);
+  cache.get({"file", 0}, std::ref(reads));
+  EXPECT_EQ(reads.count(), 1);
+  cache.get({"file", 1}, std::ref(reads));
+  cache.get({"file", 0}, std::ref(reads));
+  EXPECT_EQ(reads.count(), 3);
+}
+
+TEST(BlockCache, OneOfSeveralThreadsReads) {
+  Reads reads;
+  BlockCache cache(1 << 20);
+  std::promise<void> go;
+  const std::shared_future<void> gate = go.get_future().share();
+  const auto slow = [&] {
+    gate.wait();
+    return reads();
+  };
+  std::vector<std::future<BlockPtr>> found;
+  for (int i = 0; i < 4; ++i)
+    found.push_back(std::async(std::launch::async, [&] { return cache.get({"file", 7}, slow); }));
+  go.set_value();
+  const BlockPtr first = found[0].get();
+  for (int i = 1; i < 4; ++i) EXPECT_EQ(found[static_cast<std::size_t>(i)].get(), first);
+  EXPECT_EQ(reads.count(), 1);
+}
+
+TEST(BlockCache, ABlockThatFailedIsReadAgain) {
+  Reads reads;
+  BlockCache cache(1 << 20);
+  const auto fail = []() -> BlockPtr { throw std::runtime_error("no disk"); };
+  EXPECT_THROW(cache.get({"file", 0}, fail), std::runtime_error);
+  EXPECT_EQ(cache.get({"file", 0}, std::ref(reads))->rows, 10);
+}
+
+TEST(BlockCache, AForkedChildDoesNotWaitForItsParentsThreads) {
+  BlockCache cache(1 << 20);
+  std::promise<void> begun;
+  std::promise<void> end;
+  std::thread reader([&] {
+    cache.get({"file", 0}, [&] {
+      begun.set_value();
+      end.get_future().wait();
+      return Reads()();
+    });
+  });
+  begun.get_future().wait();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    Reads reads;
+    ::_exit(cache.get({"file", 0}, std::ref(reads))->rows == 10 ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  end.set_value();
+  reader.join();
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace torch_distinput
