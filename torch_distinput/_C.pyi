@@ -147,7 +147,7 @@ class DatasetIterator:
         """The position after the element last returned, as plain values that JSON can hold."""
     def load_state_dict(self, state_dict: object) -> None:
         """Goes to a saved position. ValueError for a state of another pipeline or of a newer version."""
-    def stats(self) -> dict:
+    def stats(self) -> typing.Any:
         """Counts since the iterator was made."""
     @property
     def epoch(self) -> int:
@@ -240,6 +240,8 @@ class Dataset:
         """The type of the elements: their structure with a spec at each leaf."""
     def options(self) -> Options:
         """The options set on the pipeline."""
+    def input_counts(self) -> list[int]:
+        """How many inputs the op of each line of `explain` has, in the order of the lines."""
     def explain(self) -> str:
         """A table with a line for each op: arguments, cardinality, path, spec."""
     def __repr__(self) -> str: ...
@@ -370,7 +372,7 @@ class DistributedIterator:
         """The position after the step last returned, as plain values that JSON can hold."""
     def load_state_dict(self, state_dict: object) -> None:
         """Goes to a saved position."""
-    def stats(self) -> dict:
+    def stats(self) -> typing.Any:
         """Counts since the iterator was made."""
     def close(self) -> None:
         """Stops reading ahead; the next step then raises."""
@@ -560,3 +562,9 @@ class testing:
     @staticmethod
     def worker_stream(dataset: Dataset, num_workers: int, replicas_per_worker: int, worker: int, policy: AutoShardPolicy) -> Dataset:
         """The stream of parts of a worker, split and sharded as tf.distribute does."""
+
+def start_trace(most: int) -> bool:
+    """Begins to keep what the threads of this process do, at most `most` spans. False where it does so already."""
+
+def stop_trace() -> dict:
+    """Ends the trace. Returns its begin and end, spans as (stage, begin, end, thread), looks into queues as (time, ready, room), the names of threads, and how many of these were dropped. Times are in ns of the monotonic clock."""

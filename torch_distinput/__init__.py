@@ -50,8 +50,10 @@ from torch_distinput.spec import (  # noqa: E402
     StringSpec,
     TensorSpec,
 )
+from torch_distinput.stats import Stats, Verdict  # noqa: E402
 from torch_distinput.steps import distributed_mean, restore_order, scaled_mean  # noqa: E402
 from torch_distinput.strategy import MirroredStrategy, OneDeviceStrategy, Strategy, get_strategy  # noqa: E402
+from torch_distinput.tracing import trace  # noqa: E402
 from torch_distinput.values import PerReplica  # noqa: E402
 from torch_distinput.zero_rows import check_zero_rows  # noqa: E402
 
@@ -90,6 +92,7 @@ __all__ = [
     "SHARD_HINT",
     "Skip",
     "SparseTensorSpec",
+    "Stats",
     "StepInfo",
     "Strategy",
     "StringSpec",
@@ -98,6 +101,7 @@ __all__ = [
     "TextLineDataset",
     "UNKNOWN",
     "ValueContext",
+    "Verdict",
     "__version__",
     "check_zero_rows",
     "compat",
@@ -108,5 +112,6 @@ __all__ = [
     "restore_order",
     "scaled_mean",
     "testing",
+    "trace",
 ]
 assert __all__ == sorted(__all__), "torch_distinput.__all__ is not sorted"

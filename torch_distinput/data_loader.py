@@ -14,15 +14,18 @@ from torch.utils.data.dataloader import _DatasetKind
 from torch_distinput import _C
 from torch_distinput._arguments import count, optional_integer
 from torch_distinput.dataset import Dataset
+from torch_distinput.explanation import Explanation
 from torch_distinput.frameworks import AskedByAccelerate
 from torch_distinput.loader.arguments import check_arguments
 from torch_distinput.loader.distributed_feed import DistributedFeed
+from torch_distinput.loader.explained import explained_loader, gather_stats
 from torch_distinput.loader.iterators import LoaderIter
 from torch_distinput.loader.memory import Memory
 from torch_distinput.loader.paths import LoaderPath, choose_path
 from torch_distinput.loader.position import stateful_sampler
 from torch_distinput.loader.sampler import ExactBatches, ExactSampler, group_size_and_rank
 from torch_distinput.loader.state_check import STATE, VERSION, check, state_of
+from torch_distinput.stats import Stats, Verdict, verdict_over_ranks
 
 _Item = TypeVar("_Item", covariant=True)
 
@@ -379,8 +382,8 @@ class DataLoader(data.DataLoader[_Item]):
         except (TypeError, NotImplementedError):
             return _C.UNKNOWN
 
-    def explain(self) -> str:
-        """A report on which path the next iterator takes, and why.
+    def explain(self) -> Explanation:
+        """A report on which path the next iterator takes, and why. Consoles and notebooks show a tree.
 
         >>> print(tdi.DataLoader(range(5), batch_size=2).explain())
         path: native
@@ -389,12 +392,36 @@ class DataLoader(data.DataLoader[_Item]):
         if self.distributed:
             return self._distributed_feed().explain(self)
         path = self._path()
-        return f"path: {path.name}\nwhy: {path.why}"
+        return explained_loader(self, f"path: {path.name}\nwhy: {path.why}")
 
-    def stats(self) -> dict[str, Any]:
-        """Counters of the iterator made last, by name; empty before the first one and after that one is gone."""
+    def stats(self) -> Stats:
+        """Counters of the iterator made last; all 0 before the first one and after that one is gone.
+
+        >>> loader = tdi.DataLoader(torch.arange(5), batch_size=2)
+        >>> for batch in loader:
+        ...     batches = loader.stats().batches
+        >>> batches
+        3
+        """
         latest = self._memory.latest()
-        return {} if latest is None else latest.stats()
+        return Stats() if latest is None else latest.stats()
+
+    def verdict(self, all_ranks: bool = False) -> Verdict:
+        """What limits the speed of the program that reads from the iterator made last, by its `stats`.
+
+        Args:
+            all_ranks: False looks at this process only and never communicates. True compares the ranks of the loader's
+                group (of the default group without `distributed`) and tells which one the others wait for: all ranks
+                must call it, and get the same verdict. RuntimeError where no group is initialised.
+
+        >>> loader = tdi.DataLoader(torch.arange(5), batch_size=2)
+        >>> loader.verdict().bound
+        'unknown'
+        """
+        if not all_ranks:
+            return self.stats().verdict()
+        group = None if self.distributed in (None, True, False) else self.distributed
+        return verdict_over_ranks(gather_stats(self.stats(), group))
 
     # The end.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from torch_distinput import _C, torch_source
+from torch_distinput import _C, explanation, torch_source
 from torch_distinput._arguments import (
     count,
     flag,
@@ -600,8 +600,9 @@ class Dataset(ColumnOps, IterableDataset):
         """
         return self._native.element_spec
 
-    def explain(self, strategy: Strategy | None = None) -> str:
-        """A report with a line for each op: its arguments, path, cardinality and spec.
+    def explain(self, strategy: Strategy | None = None) -> explanation.Explanation:
+        """A report with a line for each op: its arguments, path, cardinality and spec; consoles and notebooks show a
+        tree.
 
         With a strategy: how that would assign the rows, and why. TypeError where `strategy` is no Strategy.
 
@@ -610,7 +611,7 @@ class Dataset(ColumnOps, IterableDataset):
         range(start=0, stop=4, step=1)  4         plan  TensorSpec(shape=(), dtype=torch.int64)
         """
         if strategy is None:
-            return self._native.explain()
+            return explanation.of_pipeline(self._native)
         if not callable(getattr(strategy, "distribute_dataset", None)):
             raise TypeError(f"explain: `strategy` must be a Strategy, but is a {type(strategy).__name__}.")
         return strategy.distribute_dataset(self).explain()

@@ -10,8 +10,10 @@ from torch_distinput import _C
 from torch_distinput._arguments import count, function
 from torch_distinput._structure import map_leaves
 from torch_distinput.empty_parts import EmptyParts
+from torch_distinput.explanation import Explanation, of_facts
 from torch_distinput.replica import current_frame
 from torch_distinput.spec import PerReplicaSpec
+from torch_distinput.stats import Stats
 from torch_distinput.values import PerReplica
 
 if TYPE_CHECKING:
@@ -123,8 +125,8 @@ class DistributedIterator:
         self._native.load_state_dict(state)
         self._step_info = None
 
-    def stats(self) -> dict[str, Any]:
-        """Counters since this iterator was made, by name."""
+    def stats(self) -> Stats:
+        """What this iterator has counted since it was made."""
         return self._native.stats()
 
     def close(self) -> None:
@@ -225,6 +227,7 @@ class DistributedDataset:
             state = fn(state, step)
         return state
 
-    def explain(self) -> str:
-        """A report: auto-shard policy, splitter, path and sizes, each with the reason."""
-        return self._native.explain()
+    def explain(self) -> Explanation:
+        """A report: auto-shard policy, splitter, path and sizes, each with the reason. Consoles and notebooks show a
+        tree."""
+        return of_facts("distributed dataset", self._native.explain())

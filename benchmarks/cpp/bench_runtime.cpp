@@ -14,6 +14,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/stage.h"
 #include "runtime/arena.h"
 #include "runtime/bounded_queue.h"
 #include "runtime/buffer_pool.h"
@@ -118,6 +119,16 @@ void PoolAcquireRelease(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(PoolAcquireRelease)->Arg(1'000)->Arg(8'000'000);
+
+/// What measuring costs: a stage, as in each `next` and each item that a thread builds.
+void StageMeasured(benchmark::State& state) {
+  const WorkScope work(std::make_shared<Counters>());
+  for (auto _ : state) {
+    StageScope stage(Stage::kBuild);
+    benchmark::DoNotOptimize(stage.end());
+  }
+}
+BENCHMARK(StageMeasured);
 
 /// What the pool saves: fresh memory for every batch.
 void PageAllocateFree(benchmark::State& state) {

@@ -66,8 +66,11 @@ void DatasetIterator::Impl::open() {
 std::optional<Element> DatasetIterator::Impl::next() {
   shell_.check_usable();
   shell_.rethrow_error();
+  NextScope next(shell_);
   std::optional<Element> element = iterator_.runs_plan ? iterator_.iterator->next() : next_of_stream();
-  if (element) shell_.count(run_.epoch, batched_ ? element->rows().value_or(1) : 1, element->bytes());
+  if (!element) return element;
+  shell_.count(run_.epoch, batched_ ? element->rows().value_or(1) : 1, element->bytes());
+  next.succeed();
   return element;
 }
 
@@ -116,6 +119,7 @@ State DatasetIterator::Impl::save() const {
 
 void DatasetIterator::Impl::load(const State& state) {
   shell_.check_usable();
+  const WorkScope work(shell_.execution()->counters);
   check_header(state);
   const StateReader saved(state, "state");
   check_identity(saved.at("pipeline"), pipeline_identity(run_.node));

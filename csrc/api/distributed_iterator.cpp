@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/counters.h"
+#include "base/stage.h"
 #include "core/interrupt_watch.h"
 #include "distribute/coordination/report_failure.h"
 #include "distribute/coordination/shared_spec.h"
@@ -59,6 +60,7 @@ std::optional<PerReplica> DistributedIterator::Impl::take(bool only_complete) {
   shell_.check_usable();
   shell_.rethrow_error();
   if (ended_) return std::nullopt;
+  NextScope next(shell_);
   if (interrupted_) stop();
   const InterruptWatch watch;
   BuiltStep* step = nullptr;
@@ -86,7 +88,9 @@ std::optional<PerReplica> DistributedIterator::Impl::take(bool only_complete) {
   ended_ = step == nullptr;
   if (ended_ && link_) link_->end();
   if (!hands_out(step, only_complete)) return std::nullopt;
-  return hand_out(refuses_incomplete(only_complete));
+  PerReplica values = hand_out(refuses_incomplete(only_complete));
+  next.succeed();
+  return values;
 }
 
 /// As recorded from tf.distribute: where partial batches are not handled, `next` ends at the first step that
@@ -107,7 +111,12 @@ void DistributedIterator::Impl::open_with_peers() {
   }
   const Handshake mine = report_failure_to_peers(
       *link_, [this] { return describe_handshake(*distribution_, at_, seed_given_); });
-  const auto handshakes = link_->agree(mine);
+  const std::int64_t began = clock_ns();
+  const auto handshakes = [&] {
+    const StageScope waits(Stage::kWait);
+    return link_->agree(mine);
+  }();
+  shell_.execution()->counters->peer_ns.add(clock_ns() - began);
   rows_before_ = distribution_->one_stream() ? at_.start.position.row : 0;
   std::vector<SpecPtr> specs;
   for (const Handshake& handshake : handshakes) {
@@ -140,7 +149,7 @@ std::unique_ptr<StepSource> DistributedIterator::Impl::make_step_source() {
   agrees_ = link_ && !keeps_together(context);
   if (!agrees_) return open_step_source(distribution_, context, at_.start, transfer_);
   return open_synchronized_source(distribution_, context, at_.start, transfer_, link_->rounds(),
-                                  execution->counters->rounds, rows_before_);
+                                  *execution->counters, rows_before_);
 }
 
 /// Whether ranks take the same steps without communication: they split one stream, and no rank can skip rows

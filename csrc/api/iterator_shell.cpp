@@ -1,6 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "api/iterator_shell.h"
 
+#include <algorithm>
+#include <bit>
 #include <string>
 #include <utility>
 
@@ -49,7 +51,25 @@ void IteratorShell::adopt_epoch(std::int64_t epoch, std::uint64_t seed) {
 Stats IteratorShell::stats() const {
   Stats stats = execution_->counters->stats();
   stats.allocations = execution_->pool->stats().allocations - allocations_before_;
+  stats.wait_ns = wait_ns_;
+  stats.consumer_ns = consumer_ns_;
+  stats.wait_histogram = wait_histogram_;
   return stats;
+}
+
+NextScope::NextScope(IteratorShell& shell) noexcept
+    : shell_(shell), work_(shell.execution_->counters), stage_(Stage::kNext) {
+  if (shell_.returned_at_ != 0) shell_.consumer_ns_ += stage_.began() - shell_.returned_at_;
+}
+
+NextScope::~NextScope() {
+  const std::int64_t began = stage_.began();
+  const std::int64_t time = stage_.end();
+  shell_.returned_at_ = began + time;
+  shell_.wait_ns_ += time;
+  if (!succeeded_) return;
+  const auto bin = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(time) / 1000));
+  ++shell_.wait_histogram_[std::min(bin, Stats::kWaitBins - 1)];
 }
 
 }  // namespace torch_distinput

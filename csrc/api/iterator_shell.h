@@ -1,10 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <exception>
 #include <memory>
 
+#include "base/stage.h"
 #include "execution/epoch_count.h"
 #include "execution/execution_context.h"
 #include "torch_distinput/stats.h"
@@ -47,6 +49,8 @@ class IteratorShell {
   Stats stats() const;
 
  private:
+  friend class NextScope;
+
   const char* name_;
   std::shared_ptr<ExecutionContext> execution_;
   std::shared_ptr<EpochCount> epochs_;
@@ -54,7 +58,31 @@ class IteratorShell {
   bool used_ = false;
   bool closed_ = false;
   std::int64_t allocations_before_;
+  // The consumer's time, in ns.
+  std::int64_t returned_at_ = 0;  ///< when the last call of `next` ended
+  std::int64_t wait_ns_ = 0;
+  std::int64_t consumer_ns_ = 0;
+  std::array<std::int64_t, Stats::kWaitBins> wait_histogram_{};
   int fork_count_;
+};
+
+/// One call of `next`: this thread works for the iterator meanwhile, and the time of the call counts as the
+/// consumer's wait. A call that fails or that meets the end is no entry of the histogram.
+class NextScope {
+ public:
+  explicit NextScope(IteratorShell& shell) noexcept;
+  ~NextScope();
+  NextScope(const NextScope&) = delete;
+  NextScope& operator=(const NextScope&) = delete;
+
+  /// Marks that the call returns something.
+  void succeed() noexcept { succeeded_ = true; }
+
+ private:
+  IteratorShell& shell_;
+  WorkScope work_;
+  StageScope stage_;
+  bool succeeded_ = false;
 };
 
 }  // namespace torch_distinput

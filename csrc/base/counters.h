@@ -1,7 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "torch_distinput/stats.h"
@@ -18,19 +20,36 @@ class Counter {
   std::atomic<std::int64_t> value_{0};
 };
 
-/// What an iterator has done so far: the fields of `Stats` except `allocations`, which `BufferPool` counts.
-/// Safe from any thread.
+/// What a thread does for an iterator. `kNext`: the consumer's call, as far as it is none of the others.
+enum class Stage { kNext, kBuild, kRead, kPython, kCopy, kWait };
+inline constexpr std::size_t kStages = 6;
+
+/// What an iterator has done so far: the fields of `Stats` except `allocations`, which `BufferPool` counts,
+/// and the consumer's own times. Safe from any thread.
 struct Counters {
-  Counter batches, rows, bytes, waits, skipped, rounds;
+  Counter batches, rows, bytes, waits, skipped, rounds, copies, copied_bytes, peer_ns;
+  Counter queue_looks, queue_ready, queue_room;
+  std::array<Counter, kStages> stage_ns;  ///< by `Stage`
 
   /// The present values. They are read one after the other, so they may not belong to one moment.
   Stats stats() const noexcept {
+    const auto ns = [this](Stage stage) { return stage_ns[static_cast<std::size_t>(stage)].value(); };
     return {.batches = batches.value(),
             .rows = rows.value(),
             .bytes = bytes.value(),
             .waits = waits.value(),
             .skipped = skipped.value(),
-            .rounds = rounds.value()};
+            .rounds = rounds.value(),
+            .copies = copies.value(),
+            .copied_bytes = copied_bytes.value(),
+            .peer_ns = peer_ns.value(),
+            .read_ns = ns(Stage::kRead),
+            .build_ns = ns(Stage::kBuild) + ns(Stage::kNext),
+            .python_ns = ns(Stage::kPython),
+            .copy_ns = ns(Stage::kCopy),
+            .queue_looks = queue_looks.value(),
+            .queue_ready = queue_ready.value(),
+            .queue_room = queue_room.value()};
   }
 };
 

@@ -6,6 +6,8 @@
 #include <functional>
 #include <mutex>
 
+#include "base/stage.h"
+
 namespace torch_distinput {
 
 /// A function that a waiting thread calls about every `kPollInterval`, without any lock. It may throw
@@ -21,6 +23,8 @@ inline constexpr std::chrono::milliseconds kPollInterval{50};
 template <class Done>
 void wait_polling(std::condition_variable& wake, std::unique_lock<std::mutex>& lock, const Poll& poll,
                   Done done) {
+  if (done()) return;
+  const StageScope waits(Stage::kWait);
   if (!poll) {
     wake.wait(lock, done);
     return;

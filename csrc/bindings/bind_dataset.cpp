@@ -5,6 +5,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bindings/convert.h"
 #include "bindings/function.h"
@@ -166,6 +167,13 @@ std::string chain(const Node& node) {
   return text + "]";
 }
 
+/// Appends the numbers of inputs of all ops, those of inputs first.
+void add_input_counts(const Node& node, std::vector<std::size_t>& counts) {
+  const auto inputs = node.inputs();
+  for (const auto& input : inputs) add_input_counts(*input, counts);
+  counts.push_back(inputs.size());
+}
+
 void bind_sources(Class& dataset) {
   dataset
       .def_static("range", py::overload_cast<std::int64_t, std::int64_t, std::int64_t>(&Dataset::range),
@@ -289,6 +297,14 @@ void bind_questions(Class& dataset) {
           },
           "The type of the elements: their structure with a spec at each leaf.")
       .def("options", &Dataset::options, WithoutGil(), "The options set on the pipeline.")
+      .def(
+          "input_counts",
+          [](const Dataset& self) {
+            std::vector<std::size_t> counts;
+            add_input_counts(*self.node(), counts);
+            return counts;
+          },
+          WithoutGil(), "How many inputs the op of each line of `explain` has, in the order of the lines.")
       .def("explain", &Dataset::explain, WithoutGil(),
            "A table with a line for each op: arguments, cardinality, path, spec.")
       .def(

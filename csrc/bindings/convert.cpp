@@ -193,16 +193,25 @@ py::object state_to_python(const State& state) { return std::visit(StateWriter{}
 
 State state_from_python(py::handle value) { return StateFromPython().read(value, {}); }
 
-py::dict stats_to_python(const Stats& stats) {
-  py::dict result;
-  result["batches"] = stats.batches;
-  result["rows"] = stats.rows;
-  result["bytes"] = stats.bytes;
-  result["waits"] = stats.waits;
-  result["allocations"] = stats.allocations;
-  result["skipped"] = stats.skipped;
-  result["rounds"] = stats.rounds;
-  return result;
+py::object stats_to_python(const Stats& stats) {
+  const auto seconds = [](std::int64_t ns) { return static_cast<double>(ns) / 1e9; };
+  const auto mean = [&](std::int64_t sum) {
+    return stats.queue_looks == 0 ? 0.0 : static_cast<double>(sum) / static_cast<double>(stats.queue_looks);
+  };
+  py::tuple histogram(stats.wait_histogram.size());
+  for (std::size_t i = 0; i < stats.wait_histogram.size(); ++i)
+    histogram[i] = py::int_(stats.wait_histogram[i]);
+  using namespace py::literals;
+  return py::module_::import("torch_distinput.stats")
+      .attr("Stats")("batches"_a = stats.batches, "rows"_a = stats.rows, "bytes"_a = stats.bytes,
+                     "waits"_a = stats.waits, "allocations"_a = stats.allocations,
+                     "skipped"_a = stats.skipped, "rounds"_a = stats.rounds, "copies"_a = stats.copies,
+                     "copied_bytes"_a = stats.copied_bytes, "wait_seconds"_a = seconds(stats.wait_ns),
+                     "consumer_seconds"_a = seconds(stats.consumer_ns),
+                     "peer_seconds"_a = seconds(stats.peer_ns), "wait_histogram"_a = std::move(histogram),
+                     "read_seconds"_a = seconds(stats.read_ns), "build_seconds"_a = seconds(stats.build_ns),
+                     "python_seconds"_a = seconds(stats.python_ns), "copy_seconds"_a = seconds(stats.copy_ns),
+                     "queue_ready"_a = mean(stats.queue_ready), "queue_room"_a = mean(stats.queue_room));
 }
 
 }  // namespace torch_distinput

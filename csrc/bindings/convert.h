@@ -70,7 +70,7 @@ py::object state_to_python(const State& state);
 /// deep, too large or out of range.
 State state_from_python(py::handle value);
 
-/// A dict with an entry for each field of Stats.
-py::dict stats_to_python(const Stats& stats);
+/// The package's `Stats`, with times in seconds and the means of the queues.
+py::object stats_to_python(const Stats& stats);
 
 }  // namespace torch_distinput

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/stage.h"
 #include "bindings/convert.h"
 #include "bindings/interpreter/gil.h"
 #include "bindings/interpreter/python_error.h"
@@ -18,6 +19,7 @@ namespace {
 /// Runs `body` with the GIL. A pybind11 exception becomes a PythonError, which can be thrown several times.
 template <class Body>
 auto with_gil(Body&& body) {
+  const StageScope stage(Stage::kPython);
   const GilScope gil;
   try {
     return run_python(body);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/counters.h"
+#include "core/profiler_ranges.h"
 #include "runtime/arena.h"
 #include "runtime/buffer_pool.h"
 #include "runtime/permutation.h"
@@ -21,6 +22,7 @@ std::shared_ptr<Executor> arena_of(const std::optional<std::int64_t>& num_thread
 
 std::shared_ptr<ExecutionContext> make_execution_context(const Options& options) {
   options.validate();
+  show_stages_to_profiler();
   return std::make_shared<ExecutionContext>(
       ExecutionContext{options, arena_of(options.num_threads), host_pool(), std::make_shared<Counters>()});
 }

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/stage.h"
 #include "io/file_error.h"
 
 namespace torch_distinput {
@@ -98,6 +99,7 @@ FileStamp File::stamp() const {
 }
 
 std::size_t File::read(std::span<char> into, std::uint64_t offset) const {
+  const StageScope reads(Stage::kRead);
   std::size_t done = 0;
   while (done < into.size()) {
     const std::size_t count = checked(path_, [&] {
@@ -110,6 +112,7 @@ std::size_t File::read(std::span<char> into, std::uint64_t offset) const {
 }
 
 std::size_t File::read(std::span<const std::span<char>> pieces, std::uint64_t offset) const {
+  const StageScope reads(Stage::kRead);
   std::array<::iovec, 16> parts;
   std::size_t wanted = 0;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -131,6 +134,7 @@ std::size_t File::read(std::span<const std::span<char>> pieces, std::uint64_t of
 }
 
 std::size_t File::read_next(std::span<char> into, const Poll& poll) const {
+  const StageScope reads(Stage::kRead);
   while (true) {
     // A read of a pipe that no process has opened for writing returns 0, as at the end; poll waits instead.
     wait_readable(path_, descriptor_, poll);

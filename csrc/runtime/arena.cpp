@@ -20,6 +20,8 @@
 #include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
+#include "base/stage.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -54,7 +56,10 @@ class Arena final : public Executor {
 #ifdef __SANITIZE_THREAD__
   // oneTBB is not instrumented, so ThreadSanitizer must be told that a task happens after its submission.
   void submit(std::function<void()> task) override {
-    auto* const boxed = new std::function<void()>(std::move(task));
+    auto* const boxed = new std::function<void()>([work = current_work(), task = std::move(task)] {
+      const WorkScope scope(work);
+      task();
+    });
     __tsan_release(boxed);
     arena_.enqueue([boxed]() noexcept {
       __tsan_acquire(boxed);
@@ -64,7 +69,10 @@ class Arena final : public Executor {
   }
 #else
   void submit(std::function<void()> task) override {
-    arena_.enqueue([task = std::move(task)]() noexcept { task(); });
+    arena_.enqueue([work = current_work(), task = std::move(task)]() noexcept {
+      const WorkScope scope(work);
+      task();
+    });
   }
 #endif
   int concurrency() const noexcept override { return threads_; }

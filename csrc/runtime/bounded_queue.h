@@ -15,6 +15,7 @@
 #include "base/counters.h"
 #include "base/polling.h"
 #include "base/process_owned.h"
+#include "base/stage.h"
 
 namespace torch_distinput {
 
@@ -90,6 +91,7 @@ std::optional<T> BoundedQueue<T>::pop(const Poll& poll) {
   std::optional<T> item;
   {
     std::unique_lock lock(queue.mutex);
+    note_queue(static_cast<std::int64_t>(queue.items.size()), static_cast<std::int64_t>(queue.capacity));
     const auto settled = [&] { return queue.closed || !queue.items.empty(); };
     if (!settled()) {
       queue.waits.add();

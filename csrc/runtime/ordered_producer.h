@@ -14,6 +14,7 @@
 
 #include "base/polling.h"
 #include "base/process_owned.h"
+#include "base/stage.h"
 #include "runtime/executor.h"
 #include "runtime/producer_state.h"
 
@@ -138,6 +139,7 @@ std::optional<T> OrderedProducer<T>::next(const Poll& poll) {
   const std::int64_t index = progress.position();
   if (progress.stopped() || index == progress.end()) return std::nullopt;
   if (state_->slots.empty()) return progress.claim_help() ? build_here(index) : std::nullopt;
+  note_queue(progress.ready(), progress.room_for());
   Slot& slot = state_->slot(index);
   while (!slot.ready.load(std::memory_order_acquire)) {
     const std::optional<std::int64_t> help = progress.claim_help();
@@ -227,11 +229,13 @@ void OrderedProducer<T>::run(const std::shared_ptr<State>& state) {
 template <class T>
 void OrderedProducer<T>::build(State& state, std::int64_t index) {
   Slot& slot = state.slot(index);
+  StageScope work(Stage::kBuild);
   try {
     slot.value.emplace(state.make(index));
   } catch (...) {
     slot.error = std::current_exception();
   }
+  work.end();
   slot.ready.store(true);
   state.progress.announce(index);
 }

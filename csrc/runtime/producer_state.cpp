@@ -8,6 +8,8 @@
 #include <string>
 #include <thread>
 
+#include "base/stage.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -36,7 +38,8 @@ void check_at_least(const char* name, std::int64_t value, std::int64_t least) {
 
 ProducerState::ProducerState(IndexRange indices, std::int64_t depth, std::int64_t burst, int max_tasks,
                              std::chrono::nanoseconds inline_threshold)
-    : end_(indices.end),
+    : begin_(indices.begin),
+      end_(indices.end),
       depth_(depth),
       burst_(burst),
       // At most half the ring, so that the consumer can use up the other half while a task builds.
@@ -66,6 +69,7 @@ std::optional<std::int64_t> ProducerState::claim_help() {
 
 void ProducerState::end_help() {
   if (inline_threshold_.count() > 0) set_pace(std::chrono::steady_clock::now() - help_began_);
+  built_.add();
   const std::lock_guard lock(mutex_);
   advance();
   leave_building();
@@ -101,6 +105,7 @@ bool ProducerState::want_task() {
 }
 
 bool ProducerState::wait(const std::atomic<bool>& ready, const Poll& poll) {
+  const StageScope waits(Stage::kWait);
   if (spin(ready)) return true;
   waits_.add();
   std::unique_lock lock(mutex_);
@@ -152,6 +157,7 @@ void ProducerState::set_pace(std::chrono::nanoseconds per_item) noexcept {
 }
 
 void ProducerState::announce(std::int64_t index) {
+  built_.add();
   if (awaited_.load() != index) return;
   // The empty critical section lets the consumer reach its wait before it is notified.
   {

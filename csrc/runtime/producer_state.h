@@ -38,6 +38,10 @@ class ProducerState {
   std::int64_t position() const noexcept { return position_.load(std::memory_order_relaxed); }
   std::int64_t end() const noexcept { return end_; }
   std::int64_t waits() const noexcept { return waits_.value(); }
+  /// Items that are built and not taken; may be off by the items that change hands at this moment.
+  std::int64_t ready() const noexcept { return built_.value() - (position() - begin_); }
+  /// The most items that could be ready.
+  std::int64_t room_for() const noexcept { return end_ - position() < depth_ ? end_ - position() : depth_; }
   bool stopped() const noexcept { return stopped_.load(std::memory_order_relaxed); }
 
   /// Consumer. Called while the item at `position()` is not ready: claims the index that the consumer should
@@ -82,6 +86,7 @@ class ProducerState {
   bool spin(const std::atomic<bool>& ready) const;
 
   // Constant after construction.
+  const std::int64_t begin_;
   const std::int64_t end_;
   const std::int64_t depth_;
   const std::int64_t burst_;
@@ -100,6 +105,9 @@ class ProducerState {
   std::atomic<std::int64_t> position_;
   std::atomic<std::int64_t> awaited_;
   Counter waits_;
+
+  // Written by all who build.
+  alignas(64) Counter built_;
 
   // Guarded by mutex_; stopped_ is also read without it.
   std::mutex mutex_;

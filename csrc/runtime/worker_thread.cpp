@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/stage.h"
 #include "runtime/arena.h"
 
 namespace torch_distinput {
@@ -36,17 +37,23 @@ std::shared_ptr<std::thread> start(const std::string& name, std::function<void()
   const SignalsBlocked blocked;
   constexpr std::size_t kLongestName = 15;
   return std::make_shared<std::thread>(
-      [name = name.substr(0, kLongestName), body = std::move(body)]() noexcept {
+      [name = name.substr(0, kLongestName), work = current_work(), body = std::move(body)]() noexcept {
         ::pthread_setname_np(::pthread_self(), name.c_str());
+        const WorkScope scope(work);
         body();
       });
 }
+
+struct Task {
+  std::function<void()> run;
+  std::shared_ptr<Counters> work;
+};
 
 /// What the threads of a pool share. Each of them keeps it alive, because a task may destroy the executor.
 struct TaskQueue {
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<std::function<void()>> tasks;
+  std::deque<Task> tasks;
   bool stopped = false;
 
   void run() {
@@ -54,11 +61,14 @@ struct TaskQueue {
     while (true) {
       changed.wait(lock, [&] { return stopped || !tasks.empty(); });
       if (stopped) return;
-      auto task = std::move(tasks.front());
+      Task task = std::move(tasks.front());
       tasks.pop_front();
       lock.unlock();
-      task();
-      task = nullptr;
+      {
+        const WorkScope scope(std::move(task.work));
+        task.run();
+        task.run = nullptr;
+      }
       lock.lock();
     }
   }
@@ -75,7 +85,7 @@ class ThreadPool final : public Executor {
 
   ~ThreadPool() override {
     if (queue_.inherited()) return;
-    std::deque<std::function<void()>> dropped;
+    std::deque<Task> dropped;
     {
       const std::lock_guard lock(queue_->mutex);
       queue_->stopped = true;
@@ -87,7 +97,7 @@ class ThreadPool final : public Executor {
   void submit(std::function<void()> task) override {
     {
       const std::lock_guard lock(queue_->mutex);
-      queue_->tasks.push_back(std::move(task));
+      queue_->tasks.push_back({std::move(task), current_work()});
     }
     queue_->changed.notify_one();
   }

@@ -109,7 +109,7 @@ def test_a_newer_version_is_refused():
         iter(pipeline()).load_state_dict({**state, "version": state["version"] + 1})
 
 
-def test_stats_are_a_dict_of_counters():
+def test_stats_count_what_was_handed_out():
     stats = after(tdi.Dataset.range(10).batch(4), 2).stats()
     assert (stats["batches"], stats["rows"], stats["bytes"]) == (2, 8, 64)
-    assert set(stats) == {"batches", "rows", "bytes", "waits", "allocations", "skipped", "rounds"}
+    assert {"batches", "rows", "bytes", "waits", "allocations", "skipped", "rounds"} < set(stats)

@@ -19,12 +19,14 @@ import torch.distributed as dist
 from torch_distinput import _C
 from torch_distinput.dataset import Dataset
 from torch_distinput.distributed import DistributedDataset
+from torch_distinput.explanation import Explanation
 from torch_distinput.frameworks import datasets
 from torch_distinput.input_options import InputOptions
 from torch_distinput.loader.arguments import is_own_stream
 from torch_distinput.loader.batches import device_of, without_rows
 from torch_distinput.loader.collation import Convert, can_collate, collated, converted, is_stock_collate
 from torch_distinput.loader.current_rows import IN_CALLERS_THREAD
+from torch_distinput.loader.explained import explained_loader
 from torch_distinput.loader.native import options_of, reads_ahead, row_options
 from torch_distinput.loader.sampler import group_size_and_rank
 from torch_distinput.loader.sources import NotNative, source_of
@@ -224,11 +226,13 @@ class DistributedFeed:
             plan.dataset._empty_parts.at_start(plan.dataset._native, self.strategy(loader), stacklevel=3)
         return ITERATORS[plan.kind](loader, plan)
 
-    def explain(self, loader: DataLoader) -> str:
+    def explain(self, loader: DataLoader) -> Explanation:
         """A report on the kind of data and its assignment."""
         plan = self.plan(loader)
         text = f"path: distributed, {plan.kind}\nwhy: {plan.why}"
-        return text if plan.dataset is None else f"{text}\n{plan.dataset.explain()}"
+        if plan.dataset is not None:
+            text += f"\n{plan.dataset.explain()}"
+        return explained_loader(loader, text)
 
     def length(self, loader: DataLoader) -> int:
         """Steps of an epoch, equal on all ranks; raises TypeError where that is unknown before reading."""

@@ -28,6 +28,8 @@ from torch_distinput.loader.order import (
     stock_order,
 )
 from torch_distinput.loader.sources import Source
+from torch_distinput.loader.times import clock
+from torch_distinput.stats import Stats
 from torch_distinput.strategy import OneDeviceStrategy
 
 if TYPE_CHECKING:
@@ -94,10 +96,26 @@ class NativeIter(LoaderIter):
     _native: _C.DatasetIterator | OnDevice | None = None
 
     def __next__(self) -> Any:
+        if self._native is None:
+            return self._next_measured()
         if profiler_enabled():
             with record_function(self._profile_name):
                 return self._next_batch()
         return self._next_batch()
+
+    def _next_measured(self) -> Any:
+        """The next batch where no native iterator, which would measure itself, lives longer than a batch."""
+        self._mark(clock())
+        try:
+            with record_function(self._profile_name) if profiler_enabled() else contextlib.nullcontext():
+                batch = self._next_batch()
+        except BaseException:
+            self._times.marks.pop()
+            raise
+        self._mark(clock())
+        if not self._num_yielded & 1023:
+            self._measure()
+        return batch
 
     def _next_batch(self) -> Any:
         try:
@@ -129,8 +147,11 @@ class NativeIter(LoaderIter):
     def _end(self) -> None:
         self._position.finished = True
 
-    def stats(self) -> dict[str, Any]:
-        return ({} if self._native is None else self._native.stats()) | super().stats()
+    def stats(self) -> Stats:
+        if self._native is None:
+            times = self._times.fields()
+            return Stats(batches=self._num_yielded, rows=None, bytes=None, build_seconds=times["wait_seconds"], **times)
+        return replace(self._native.stats(), batches=self._num_yielded)
 
     def close(self) -> None:
         super().close()

@@ -8,7 +8,7 @@ import functools
 import queue
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,6 +23,8 @@ from torch_distinput.loader.batches import DeviceMover, accelerator_of, joined, 
 from torch_distinput.loader.iterators import profiler_enabled
 from torch_distinput.loader.order import Start
 from torch_distinput.loader.stateful import Failed, Taken, attempt
+from torch_distinput.loader.times import CallTimes, clock
+from torch_distinput.stats import Stats
 
 if TYPE_CHECKING:
     from torch_distinput.data_loader import DataLoader
@@ -189,8 +191,8 @@ class Steps:
             batch = self._plan.convert(batch)
         return (pin_memory(batch) if self._pin else batch), info
 
-    def stats(self) -> dict[str, Any]:
-        """Counters of this iterator."""
+    def stats(self) -> Stats:
+        """What this iterator has counted."""
         return self._native.stats()
 
     def close(self) -> None:
@@ -284,6 +286,7 @@ class IndexSteps(_MadeByPython):
         if self._loader._order is not None:
             self._loader._order.draw(self._start.epoch)
         native = super()._open()
+        self._times = CallTimes()
         self._position.native = Taken(native.state_dict())
         self._queue = self._plan.feed.queue = IndexQueue(native)
         self._inner = iter(self._plan.inner)
@@ -292,13 +295,21 @@ class IndexSteps(_MadeByPython):
         return native
 
     def _take(self) -> tuple[Any, _C.StepInfo] | None:
+        began = clock()
         pulled = self._queue.pulled
         if not pulled and not self._queue.pull():
             return None
         rows, info, after = pulled.popleft()  # before the rows are loaded: as in torch, a step that fails is over
         batch = self._kept(self._load()) if rows else self._dummy(0)
         self._position.native = Taken(after)
+        self._times.marks += (began, clock())
+        self._times.fold_if_due()
         return batch, info
+
+    def stats(self) -> Stats:
+        native, times = self._native.stats(), self._times.fields()
+        python = max(times["wait_seconds"] - native.wait_seconds, 0.0)
+        return replace(native, batches=self._position.yielded, rows=None, bytes=None, python_seconds=python, **times)
 
     def _load(self) -> Any:
         try:

@@ -14,6 +14,7 @@
 
 #include "base/polling.h"
 #include "base/process_owned.h"
+#include "base/stage.h"
 #include "core/interrupt_watch.h"
 #include "core/stop_scope.h"
 #include "distribute/coordination/agreement.h"
@@ -50,6 +51,7 @@ struct Table {
   Agreement agreement;
   std::deque<BuiltStep> own;  // own steps, released or not, that `next` has not returned
   std::int64_t own_bytes = 0;
+  std::int64_t ready_since = 0;  // when this rank was last able to report a first step, or its end
   std::exception_ptr own_error;  // after them
   std::exception_ptr error;      // after the released steps
   bool wanted = false;           // the consumer waits
@@ -89,13 +91,13 @@ class SynchronizedStepSource final : public StepSource {
 
   /// `open`: opens the rank's own stream at a position.
   SynchronizedStepSource(const DistributionPtr& distribution, OpenSource open, OwnSteps own_steps,
-                         const Start& start, std::shared_ptr<PeerRounds> rounds, Counter& counter,
+                         const Start& start, std::shared_ptr<PeerRounds> rounds, Counters& counters,
                          StepsAhead ahead)
       : open_(std::move(open)),
         own_(open_(start)),
         own_at_(start),
         rounds_(std::move(rounds)),
-        counter_(counter),
+        counters_(counters),
         first_step_(start.position.step),
         shared_(distribution->one_stream()),
         ahead_(std::move(ahead)),
@@ -212,6 +214,7 @@ class SynchronizedStepSource final : public StepSource {
     if (step) own_at_ = step->after;
     Change table(*table_);
     Agreement& agreement = table->agreement;
+    if (table->own.empty()) table->ready_since = clock_ns();
     if (error) {
       table->own_error = error;
       agreement.fail(message_of(error));
@@ -243,11 +246,13 @@ class SynchronizedStepSource final : public StepSource {
       step = first_step_ + released_;
     }
     std::vector<RankStatus> texts;
+    const StageScope waits(Stage::kWait);
     for (const auto& one :
          rounds_->run(said_->encode(), step, [this] { throw_if_stopped(); }, [this] { return wanted(); }))
       texts.push_back(RankStatus::decode(one));
     said_.reset();
-    counter_.add();
+    counters_.rounds.add();
+    if (!reader_) counters_.peer_ns.add(clock_ns() - waits.began());
     Change table(*table_);
     const auto before = table->agreement.released();
     table->agreement.apply(texts);
@@ -289,8 +294,11 @@ class SynchronizedStepSource final : public StepSource {
     if (table_->hands_out()) return;
     waits_.add();
     table_->wanted = true;
+    const std::int64_t began = clock_ns();
     wait_polling(table_->released, lock, [this] { poll(); }, [this] { return table_->hands_out(); });
     table_->wanted = false;
+    const std::int64_t peers_since = std::max(began, table_->ready_since);
+    counters_.peer_ns.add(std::max<std::int64_t>(clock_ns() - peers_since, 0));
   }
 
   /// Checks the peers too, because no round does so while the consumer waits for this rank's own stream.
@@ -329,7 +337,7 @@ class SynchronizedStepSource final : public StepSource {
   bool interrupted_ = false;  // own_ must be opened again
 
   std::shared_ptr<PeerRounds> rounds_;
-  Counter& counter_;
+  Counters& counters_;
   std::int64_t first_step_;
   bool shared_;  // all ranks read one stream, each by itself
   StepsAhead ahead_;
@@ -351,14 +359,14 @@ class SynchronizedStepSource final : public StepSource {
 std::unique_ptr<StepSource> open_synchronized_source(const DistributionPtr& distribution,
                                                      const IterContext& context, const Start& start,
                                                      const DeviceTransferPtr& transfer,
-                                                     std::shared_ptr<PeerRounds> rounds, Counter& counter,
+                                                     std::shared_ptr<PeerRounds> rounds, Counters& counters,
                                                      std::int64_t row_start) {
   StepsAhead ahead(*distribution);
   const Reading reading = ahead.at_first() > 0 ? Reading::kHere : Reading::kAhead;
   auto open = [=](const Start& at) { return open_step_source(distribution, context, at, transfer, reading); };
   OwnSteps own_steps(distribution, context, start, row_start);
   return std::make_unique<SynchronizedStepSource>(distribution, std::move(open), std::move(own_steps), start,
-                                                  std::move(rounds), counter, std::move(ahead));
+                                                  std::move(rounds), counters, std::move(ahead));
 }
 
 }  // namespace torch_distinput

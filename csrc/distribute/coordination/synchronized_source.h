@@ -17,12 +17,12 @@ namespace torch_distinput {
 ///
 /// One thread reads ahead, by `StepsAhead`, and another takes part in rounds before the consumer needs their
 /// steps. Without read-ahead, both happen in the consumer's thread, and each step costs a round. `rounds`: a
-/// round that an interrupt ended in an earlier source continues. `counter`: counts rounds. `row_start`: rows
-/// of the epoch before `start`, over all ranks.
+/// round that an interrupt ended in an earlier source continues. `counters`: count rounds, and the time that
+/// this rank waits for others. `row_start`: rows of the epoch before `start`, over all ranks.
 std::unique_ptr<StepSource> open_synchronized_source(const DistributionPtr& distribution,
                                                      const IterContext& context, const Start& start,
                                                      const DeviceTransferPtr& transfer,
-                                                     std::shared_ptr<PeerRounds> rounds, Counter& counter,
+                                                     std::shared_ptr<PeerRounds> rounds, Counters& counters,
                                                      std::int64_t row_start);
 
 }  // namespace torch_distinput

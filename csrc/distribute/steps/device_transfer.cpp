@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/stage.h"
 #include "distribute/steps/device_placement.h"
 #include "execution/read_ahead.h"
 #include "torch_distinput/interrupt.h"
@@ -30,6 +31,7 @@ DeviceTransferPtr DeviceTransfer::only(std::size_t replica) const {
 }
 
 void DeviceTransfer::begin(const std::vector<Element>& parts, std::vector<StagedPtr>& staged) noexcept {
+  const StageScope copies(Stage::kCopy);
   try {
     staged.resize(stagers_.size());
     for (std::size_t replica = 0; replica < stagers_.size(); ++replica) {
@@ -42,6 +44,7 @@ void DeviceTransfer::begin(const std::vector<Element>& parts, std::vector<Staged
 
 std::vector<Element> DeviceTransfer::deliver(const std::vector<Element>& parts,
                                              std::vector<StagedPtr>& staged) {
+  const StageScope copies(Stage::kCopy);
   staged.resize(stagers_.size());
   for (std::size_t replica = 0; replica < stagers_.size(); ++replica) {
     if (stagers_[replica] && !staged[replica])
@@ -49,7 +52,12 @@ std::vector<Element> DeviceTransfer::deliver(const std::vector<Element>& parts,
   }
   std::vector<Element> delivered;
   for (std::size_t replica = 0; replica < stagers_.size(); ++replica) {
-    delivered.push_back(stagers_[replica] ? stagers_[replica]->deliver(staged[replica]) : parts[replica]);
+    if (!stagers_[replica]) {
+      delivered.push_back(parts[replica]);
+      continue;
+    }
+    note_copies(1, parts[replica].bytes());
+    delivered.push_back(stagers_[replica]->deliver(staged[replica]));
   }
   return delivered;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/stage.h"
 #include "core/interrupt_poll.h"
 #include "distribute/steps/element_window.h"
 #include "execution/open.h"
@@ -48,6 +49,7 @@ class StepReader {
         window_(window_input(*distribution_, context, start.upstream), window_rules(*distribution_)) {}
 
   std::optional<BuiltStep> next() {
+    const StageScope work(Stage::kBuild);
     if (!schedule_) {
       if (skips_) skip_rows();
       schedule_.emplace(distribution_->rules(), start_);

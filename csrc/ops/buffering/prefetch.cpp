@@ -6,6 +6,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "base/stage.h"
 #include "execution/open.h"
 #include "execution/reading_thread.h"
 #include "execution/unary_node.h"
@@ -81,6 +82,7 @@ class PrefetchIterator final : public Iterator {
 
   std::unique_ptr<Reader> start_reader() {
     const auto read = [this]() -> std::optional<Prefetched> {
+      const StageScope work(Stage::kBuild);
       std::optional<Element> element = input_->next();
       if (!element) return std::nullopt;
       return Prefetched{std::move(*element), input_->save()};

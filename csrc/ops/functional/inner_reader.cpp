@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/polling.h"
+#include "base/stage.h"
 #include "core/stop_scope.h"
 #include "torch_distinput/interrupt.h"
 
@@ -61,11 +62,13 @@ void InnerReaders::run(Shared& shared, InnerReader& reader) noexcept {
     const std::lock_guard lock(shared.mutex);
     return shared.stopped;
   });
+  StageScope work(Stage::kBuild);
   try {
     read(shared, reader);
   } catch (...) {
     error = std::current_exception();
   }
+  work.end();
   const std::lock_guard lock(shared.mutex);
   if (error != nullptr) {
     reader.error_ = std::move(error);

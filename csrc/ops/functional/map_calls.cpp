@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/polling.h"
+#include "base/stage.h"
 #include "core/interrupt_watch.h"
 #include "runtime/worker_thread.h"
 #include "torch_distinput/interrupt.h"
@@ -48,11 +49,13 @@ bool MapRunner::claim(Shared& shared, MapCall& call) {
 }
 
 void MapRunner::run(Shared& shared, MapCall& call) noexcept {
+  StageScope work(Stage::kBuild);
   try {
     shared.function->apply({&call.element, 1}, {&call.number, 1});
   } catch (...) {
     call.error = std::current_exception();
   }
+  work.end();
   const std::lock_guard lock(shared.mutex);
   call.phase = MapCall::Phase::kDone;
   --shared.running;

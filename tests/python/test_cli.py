@@ -1,0 +1,105 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The commands of `python -m torch_distinput`."""
+
+import json
+import re
+
+import pytest
+import torch
+
+import torch_distinput as tdi
+from torch_distinput.cli import doctor, main
+
+SCRIPT = """
+import torch
+import torch_distinput as tdi
+
+loader = tdi.DataLoader(torch.arange(400).reshape(100, 4), batch_size=8)
+number = 5
+empty = tdi.Dataset.range(0)
+steps = []
+
+
+def make():
+    return tdi.Dataset.range(6).batch(2)
+
+
+def train(batch):
+    steps.append(len(batch))
+
+
+if __name__ == "__main__":
+    raise SystemExit("the script ran")
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def test_explain_shows_the_tree_of_an_object_or_of_what_a_function_makes(script, capsys):
+    main(["explain", f"{script}:loader"])
+    assert "path" in capsys.readouterr().out
+    main(["explain", f"{script}:make"])
+    assert capsys.readouterr().out.startswith("batch(batch_size=2")
+
+
+@pytest.mark.parametrize(
+    "command, message",
+    [
+        (["explain", "{script}:nothing"], "defines no `nothing`"),
+        (["explain", "{script}:number"], "has no explain"),
+        (["explain", "{script}"], "must be SCRIPT:OBJECT"),
+        (["explain", "no.py:loader"], "there is no file"),
+        (["bench", "{script}:empty"], "yields no batch"),
+        (["bench", "{script}:loader", "--seconds", "0"], "must be above 0"),
+        (["bench", "{script}:loader", "--step", "nothing"], "no function `nothing`"),
+        (["inspect", "{script}"], "neither JSON nor a file of torch.save"),
+        (["report", "{script}"], "is not JSON"),
+    ],
+)
+def test_a_command_that_fails_says_why_in_one_line(script, command, message):
+    with pytest.raises(SystemExit) as error:
+        main([part.format(script=script) for part in command])
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_bench_tells_the_rate_the_limit_and_what_a_perfect_loader_would_gain(script, capsys):
+    main(["bench", f"{script}:loader", "--seconds", "0.05", "--step", "train"])
+    text = capsys.readouterr().out
+    assert re.search(r"loader: +[\d,.]+ batches/s, [\d,]+ rows/s", text) and "reached" in text
+    factor = re.search(r"perfect loader would make training ([\d.]+) times as fast", text)
+    assert float(factor[1]) >= 1 and "-bound" in text
+
+
+@pytest.mark.parametrize("save", [torch.save, lambda value, path: path.write_text(json.dumps(value))])
+def test_inspect_finds_the_positions_in_a_checkpoint(tmp_path, capsys, save):
+    iterator = iter(tdi.Dataset.range(10).batch(4))
+    next(iterator)
+    save({"step": 7, "data": [iterator.state_dict()]}, tmp_path / "state")
+    main(["inspect", str(tmp_path / "state")])
+    text = capsys.readouterr().out
+    assert text.startswith("['data'][0]\n") and "kind: 'torch_distinput.DatasetIterator'" in text and "row: 4" in text
+
+
+def test_inspect_shows_the_state_of_a_loader(tmp_path, capsys):
+    loader = tdi.DataLoader(torch.arange(10), batch_size=4)
+    next(iter(loader))
+    torch.save({"loader": loader.state_dict(), "model": {"weight": torch.ones(3)}}, tmp_path / "state.pt")
+    main(["inspect", str(tmp_path / "state.pt")])
+    text = capsys.readouterr().out
+    assert text.startswith("['loader']\n") and "version: 1" in text and "weight" not in text
+
+
+def test_doctor_looks_at_everything_and_advises_where_a_limit_is_low(capsys, tmp_path, monkeypatch):
+    main(["doctor"])
+    text = capsys.readouterr().out
+    for name in ("versions", "CUDA", "CPUs", "page-locked memory", "open files"):
+        assert f"  {name}: " in text
+    monkeypatch.setattr(doctor.resource, "getrlimit", lambda which: (256, 1024))
+    assert "ulimit -n 1024" in str(next(doctor.files()))
+    (tmp_path / "cpu.max").write_text("150000 100000\n")
+    assert doctor.cpu_quota(str(tmp_path / "cpu.max")) == 1.5 and doctor.cpu_quota(str(tmp_path / "none")) is None

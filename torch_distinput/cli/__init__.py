@@ -1,0 +1,49 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The commands of `python -m torch_distinput`, one a module: each has `add_arguments(parser)` and `run(arguments)`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch_distinput import _build
+from torch_distinput.cli import bench, doctor, explain, inspect, report
+
+COMMANDS = {"doctor": doctor, "explain": explain, "bench": bench, "inspect": inspect, "report": report}
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    parser = argparse.ArgumentParser(prog="python -m torch_distinput")
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--cmake-prefix-path",
+        action="store_true",
+        help="print the folder that CMAKE_PREFIX_PATH needs for find_package(torch_distinput)",
+    )
+    group.add_argument("--version", action="store_true", help="print the version and the torch it was built for")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name, command in COMMANDS.items():
+        line = (command.__doc__ or "").splitlines()[0]
+        text = line.split(": ", 1)[1]
+        command.add_arguments(commands.add_parser(name, help=text, description=text))
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs a command line, by default that of this process. Exits with 1 and one line where a command fails."""
+    parser = make_parser()
+    given = parser.parse_args(arguments)
+    if given.cmake_prefix_path:
+        print(Path(__file__).resolve().parents[1])
+    elif given.version:
+        print(f"torch_distinput {_build.version} (torch {_build.torch_version})")
+    elif given.command is None:
+        parser.error("a command or an option is needed")
+    else:
+        try:
+            COMMANDS[given.command].run(given)
+        except (OSError, ValueError, TypeError, LookupError) as error:
+            sys.exit(f"{given.command}: {error}")

@@ -1,0 +1,115 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""`bench`: measure a loader of a script beside its limit, and what a faster loader would gain."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+
+from torch_distinput._structure import map_leaves
+from torch_distinput.cli._target import add_target, load_target
+from torch_distinput.values import PerReplica
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    add_target(parser)
+    parser.add_argument("--seconds", type=float, default=3.0, help="how long each of the measurements runs (3)")
+    parser.add_argument(
+        "--step",
+        metavar="NAME",
+        help="a function of the script that trains on one batch; it is measured with the loader, and then with one "
+        "batch again and again, which is as fast as training can get",
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Prints the figures. ValueError for a loader without batches, LookupError where the script has no such step."""
+    if not arguments.seconds > 0:
+        raise ValueError(f"`--seconds` must be above 0, but is {arguments.seconds}.")
+    loader, names = load_target(arguments.target)
+    step = None
+    if arguments.step is not None:
+        if not callable(names.get(arguments.step)):
+            raise LookupError(f"the script defines no function `{arguments.step}`.")
+        step = names[arguments.step]
+    batches = _endless(loader)
+    cached = next(batches)  # the first batch opens files and starts threads, and is not measured
+    for line in measure(loader, batches, cached, step, arguments.seconds):
+        print(line)
+
+
+def measure(
+    loader: Any, batches: Iterator[Any], cached: Any, step: Callable[[Any], Any] | None, seconds: float
+) -> Iterator[str]:
+    """Lines with the rates of the loader, of a copy of the cached batch, and of training with each."""
+    rows = rows_of(cached)
+    rate = _rate(batches, lambda batch: None, seconds)
+    limit = _rate(itertools.repeat(cached), _copy, seconds)
+    yield f"loader:           {_shown(rate, rows)}"
+    yield f"limit:            {_shown(limit, rows)}: one copy of a batch in memory, {rate / limit:.1%} reached"
+    if step is not None:
+        trained = _rate(batches, step, seconds)
+        replayed = _rate(itertools.repeat(cached), step, seconds)
+        yield f"training:         {_shown(trained, rows)}"
+        yield f"training, cached: {_shown(replayed, rows)}: one batch again and again"
+        yield f"a perfect loader would make training {max(replayed / trained, 1.0):.2f} times as fast"
+    stats = getattr(loader, "stats", None)
+    if callable(stats) and step is not None:
+        yield str(stats().verdict())
+
+
+def rows_of(batch: Any) -> int | None:
+    """The rows of a batch: dim 0 of its first tensor; None where it has none."""
+    found: list[int] = []
+    map_leaves(lambda leaf: _count_rows(leaf, found), batch)
+    return found[0] if found else None
+
+
+def _count_rows(leaf: Any, found: list[int]) -> Any:
+    if isinstance(leaf, PerReplica):
+        found.append(sum(rows_of(value) or 0 for value in leaf.values))
+    elif isinstance(leaf, torch.Tensor) and leaf.dim():
+        found.append(len(leaf))
+    return leaf
+
+
+def _copy(batch: Any) -> None:
+    def copied(leaf: Any) -> Any:
+        if isinstance(leaf, PerReplica):
+            return [copied(value) for value in leaf.values]
+        return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf
+
+    map_leaves(copied, batch)
+
+
+def _endless(loader: Iterable[Any]) -> Iterator[Any]:
+    """The batches of one epoch after the other. ValueError for an epoch without batches, TypeError for no iterable."""
+    while True:
+        empty = True
+        for batch in loader:
+            empty = False
+            yield batch
+        if empty:
+            raise ValueError("the loader yields no batch.")
+
+
+def _rate(batches: Iterator[Any], use: Callable[[Any], Any], seconds: float) -> float:
+    """Batches a second."""
+    count, began = 0, time.perf_counter()
+    while True:
+        use(next(batches))
+        count += 1
+        passed = time.perf_counter() - began
+        if passed >= seconds:
+            return count / passed
+
+
+def _shown(rate: float, rows: int | None) -> str:
+    per_batch = f"{rate:,.1f} batches/s"
+    return per_batch if rows is None else f"{per_batch}, {rate * rows:,.0f} rows/s"

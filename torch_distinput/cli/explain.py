@@ -1,0 +1,21 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""`explain`: show how a dataset or loader of a script would run, and why."""
+
+from __future__ import annotations
+
+import argparse
+
+from torch_distinput.cli._target import add_target, load_target
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    add_target(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Prints the tree of the object's `explain()`. TypeError where it has none."""
+    value, _ = load_target(arguments.target)
+    if not callable(getattr(value, "explain", None)):
+        raise TypeError(f"`{arguments.target}` is a {type(value).__name__}, which has no explain().")
+    print(repr(value.explain()))

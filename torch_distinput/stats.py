@@ -1,0 +1,237 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""`Stats`: what an iterator has counted, and `Verdict`: what that says about the program's speed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+_HIDDEN = 0.05  # a smaller share of the time spent waiting is no loss worth an advice
+
+
+def _seconds(value: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return "0 s" if value < 1e-9 else f"{value / 1e-9:.3g} ns"
+
+
+def _bytes(value: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.4g} TB"
+
+
+@dataclass(frozen=True, repr=False)
+class Stats(Mapping[str, Any]):
+    """Counters of one iterator since it was made. They are always on; reading them is cheap and changes nothing.
+
+    Also a mapping from the names of its fields: `stats["rows"]`, `dict(stats)`.
+
+    Attributes:
+        batches: batches, steps or elements that were handed out.
+        rows: rows in them; an unbatched element is one row. None where Python makes the batches.
+        bytes: bytes of tensors in them. None where Python makes the batches.
+        waits: times that the consumer slept until its batch was ready.
+        allocations: blocks that were new to the process's batch memory.
+        skipped: rows that `on_error=Skip()` passed over.
+        rounds: rounds of agreement with other processes.
+        copies, copied_bytes: parts of steps that were copied to accelerators, and their bytes.
+        wait_seconds: time inside `next`, which the program could not spend otherwise.
+        consumer_seconds: time between the calls of `next`: the program's own work.
+        peer_seconds: the part of `wait_seconds` in which this rank was ready and other ranks were not.
+        wait_histogram: number of calls of `next` by the time they took: entry 0 below 1 µs, entry k from 2**(k-1) to
+            2**k µs, the last one all longer ones.
+        read_seconds, build_seconds, python_seconds, copy_seconds: time spent on reading files; on native work such as
+            gathering rows and decoding; in Python functions and waiting for Python's lock; on preparing copies to
+            accelerators. Added up over all threads, so that it can exceed the time that has passed.
+        queue_ready, queue_room: how many items lay ready on average when one was taken, and how many could have; 0
+            where nothing is read ahead.
+
+    >>> iterator = iter(tdi.Dataset.range(10).batch(4))
+    >>> batches = list(iterator)
+    >>> iterator.stats().rows, iterator.stats()["batches"]
+    (10, 3)
+    """
+
+    batches: int = 0
+    rows: int | None = 0
+    bytes: int | None = 0
+    waits: int = 0
+    allocations: int = 0
+    skipped: int = 0
+    rounds: int = 0
+    copies: int = 0
+    copied_bytes: int = 0
+    wait_seconds: float = 0.0
+    consumer_seconds: float = 0.0
+    peer_seconds: float = 0.0
+    wait_histogram: tuple[int, ...] = (0,) * 24
+    read_seconds: float = 0.0
+    build_seconds: float = 0.0
+    python_seconds: float = 0.0
+    copy_seconds: float = 0.0
+    queue_ready: float = 0.0
+    queue_room: float = 0.0
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in _NAMES:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+    @property
+    def wait_share(self) -> float:
+        """The share of the program's time that it waited for data, in [0, 1]; 0 before the first batch.
+
+        >>> tdi.Stats(wait_seconds=1.0, consumer_seconds=3.0).wait_share
+        0.25
+        """
+        total = self.wait_seconds + self.consumer_seconds
+        return self.wait_seconds / total if total else 0.0
+
+    def wait_quantile(self, share: float) -> float:
+        """Seconds that a call of `next` took at most, in `share` of the calls, in [0, 1], else ValueError.
+
+        It is the upper end of an entry of `wait_histogram`, so up to twice the true value; 0 before the first batch.
+
+        >>> tdi.Stats(wait_histogram=(0, 0, 0, 9, 0, 1)).wait_quantile(0.5)
+        8e-06
+        """
+        if not 0 <= share <= 1:
+            raise ValueError(f"wait_quantile: `share` must be in [0, 1], but is {share}.")
+        calls, seen = sum(self.wait_histogram), 0
+        for entry, count in enumerate(self.wait_histogram):
+            seen += count
+            if calls and seen >= share * calls and seen:
+                return 2**entry * 1e-6
+        return 0.0
+
+    def verdict(self) -> Verdict:
+        """What limits the program's speed, by these counters; as `DataLoader.verdict` of one process.
+
+        >>> tdi.Stats(batches=9, wait_seconds=2.0, consumer_seconds=1.0, read_seconds=1.9).verdict().bound
+        'read'
+        """
+        return _verdict_of(self)
+
+    def __repr__(self) -> str:
+        total = self.wait_seconds + self.consumer_seconds
+        rows = "" if self.rows is None else f", {self.rows} rows"
+        size = "" if self.bytes is None else f", {_bytes(self.bytes)}"
+        rate = f" ({(self.batches if self.rows is None else self.rows) / total:.3g}/s)" if total else ""
+        lines = [
+            f"Stats: {self.batches} batches{rows}{size} in {_seconds(total)}{rate}",
+            f"  waited {_seconds(self.wait_seconds)} ({self.wait_share:.1%}): a batch at most "
+            f"{_seconds(self.wait_quantile(0.5))} (half of them), {_seconds(self.wait_quantile(0.99))} (99%)",
+            f"  busy: read {_seconds(self.read_seconds)}, build {_seconds(self.build_seconds)}, "
+            f"python {_seconds(self.python_seconds)}, copy {_seconds(self.copy_seconds)}",
+        ]
+        if self.queue_room:
+            lines.append(f"  queue: {self.queue_ready:.1f} of {self.queue_room:.1f} ready; slept {self.waits} times")
+        if self.copies:
+            lines.append(f"  copied to devices: {self.copies} parts, {_bytes(self.copied_bytes)}")
+        if self.rounds or self.peer_seconds:
+            lines.append(f"  other ranks: {self.rounds} rounds, waited {_seconds(self.peer_seconds)} for them")
+        if self.skipped:
+            lines.append(f"  skipped {self.skipped} rows that failed")
+        return "\n".join(lines)
+
+
+_NAMES = tuple(field.name for field in fields(Stats))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What limits the speed of a program that reads from an iterator. `str(verdict)` is a report in three lines.
+
+    Attributes:
+        bound: "consumer" (the program itself: data is there in time), "read" (files), "decode" (native work on rows),
+            "python" (functions and datasets in Python), "copy" (to accelerators), "peer" (other ranks), or "unknown"
+            before the second batch.
+        evidence: the counters that say so.
+        advice: one sentence on what would help.
+        rank: with `all_ranks=True`, the rank that the others wait for; None where they do not wait.
+
+    >>> print(tdi.Stats().verdict())
+    unknown-bound
+    evidence: 0 batches were taken
+    advice: Take at least two batches first.
+    """
+
+    bound: str
+    evidence: str
+    advice: str
+    rank: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.bound}-bound\nevidence: {self.evidence}\nadvice: {self.advice}"
+
+
+_AHEAD = " Nothing is read ahead: `num_workers`, `prefetch_bytes` or `Dataset.prefetch` lets threads do this meanwhile."
+_ADVICE = {
+    "read": "Give the reader larger or fewer files, a faster disk, or more threads (`Options(num_threads=...)`).",
+    "decode": "Use more threads (`Options(num_threads=...)`), or do less per row: smaller images, fewer operations.",
+    "python": "Use `num_workers`, `map(..., num_parallel_calls=...)`, or this library's own operations instead of the "
+    "Python function.",
+    "copy": "Copy fewer bytes (uint8 and `normalize_images` on the device), or raise `prefetch_bytes`.",
+}
+
+
+def _verdict_of(stats: Stats) -> Verdict:
+    if stats.batches < 2:
+        return Verdict("unknown", f"{stats.batches} batches were taken", "Take at least two batches first.")
+    waited = f"{stats.wait_share:.1%} of the time was spent waiting for data"
+    if stats.wait_share < _HIDDEN:
+        gain = 1 / (1 - stats.wait_share) - 1
+        return Verdict(
+            "consumer",
+            waited,
+            f"Make the program itself faster: without any wait for data it would gain {gain:.1%} at most.",
+        )
+    if stats.peer_seconds > stats.wait_seconds / 2:
+        return Verdict(
+            "peer",
+            f"{waited}; {_seconds(stats.peer_seconds)} of {_seconds(stats.wait_seconds)} for other ranks",
+            "Find the slow rank with `loader.verdict(all_ranks=True)`.",
+        )
+    busy = {
+        "read": stats.read_seconds,
+        "decode": stats.build_seconds,
+        "python": stats.python_seconds,
+        "copy": stats.copy_seconds,
+    }
+    bound = max(busy, key=lambda name: busy[name])
+    spent = ", ".join(f"{name} {_seconds(time)}" for name, time in busy.items() if time >= 1e-6)
+    queue = f"; {stats.queue_ready:.1f} of {stats.queue_room:.1f} batches lay ready" if stats.queue_room else ""
+    return Verdict(bound, f"{waited}; {spent}{queue}", _ADVICE[bound] + ("" if stats.queue_room else _AHEAD))
+
+
+def verdict_over_ranks(ranks: list[Stats]) -> Verdict:
+    """The verdict on a program of several processes, from the stats of all of them, by rank.
+
+    Steps are common to all ranks, so a rank whose data comes late keeps the others waiting in their next collective,
+    where that looks like work of their own.
+    """
+    waits = [(stats.wait_seconds - stats.peer_seconds) / max(stats.batches, 1) for stats in ranks]
+    slow = max(range(len(ranks)), key=lambda rank: waits[rank])
+    others = sorted(wait for rank, wait in enumerate(waits) if rank != slow)
+    typical = others[len(others) // 2] if others else 0.0
+    verdict = _verdict_of(ranks[slow])
+    told = f"rank {slow} waits {_seconds(waits[slow])} a step for its data, the others {_seconds(typical)}"
+    if verdict.bound in ("unknown", "consumer", "peer") or waits[slow] < 1.5 * typical:
+        return Verdict(verdict.bound, f"{verdict.evidence} on rank {slow}, the slowest; {told}", verdict.advice)
+    return Verdict(
+        verdict.bound,
+        f"{told}; on that rank {verdict.evidence}",
+        f"The others wait for rank {slow}. {verdict.advice}",
+        slow,
+    )
