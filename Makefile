@@ -13,6 +13,8 @@
 #   make test-gpu    what only a CUDA device can show; skipped, with a reason, where there is none
 #   make bench       C++ benchmarks
 #   make bench-gpu   the way to a CUDA device; writes benchmarks/results/gpu.json
+#   make bench-check  ratios of the main benchmarks beside the committed ones; ten minutes on a quiet machine
+#   make docs        the site in build/site; warnings are errors
 #   make frameworks  the frameworks that tests/frameworks tries, where the registry has them; part of make test
 #   make lint        formatting, Python's types, include rules, and clang-tidy over the library and the module
 #   make clean       remove what was built; .venv stays
@@ -50,7 +52,7 @@ ifeq ($(CI),true)
 export CMAKE_ARGS ?= -DTDI_WERROR=ON
 endif
 
-.PHONY: setup build demo frameworks test test-all test-cpp test-tsan test-asan test-gpu matrix bench bench-gpu lint clean
+.PHONY: setup build demo frameworks test test-all test-cpp test-tsan test-asan test-gpu matrix bench bench-gpu bench-check docs lint clean
 .DEFAULT_GOAL := build
 
 setup: $(SETUP_STAMP)
@@ -119,6 +121,17 @@ bench: build
 	@cmake -S . -B $(BUILD) -DTDI_BUILD_BENCHMARKS=ON $(CMAKE_ARGS)
 	@cmake --build $(BUILD) --target tdi_benchmarks --parallel $(JOBS)
 	set -e; for program in $(BUILD)/bench_*; do "$$program"; done
+
+CHECKED := in_memory_rows drop_in
+bench-check: build
+	@mkdir -p build/bench
+	set -e; for name in $(CHECKED); do $(PY) benchmarks/python/$$name.py --json build/bench/$$name.json; done
+	$(PY) benchmarks/python/check.py \
+	  $(foreach name,$(CHECKED),benchmarks/results/$(name).json build/bench/$(name).json)
+
+docs: $(INSTALL_STAMP)
+	$(PY) -m pip install --quiet $(WHEELS:%=--no-index --find-links %) "torch_distinput[docs]"
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 # A tool that could not be installed is named, and what it checks is left out.
 lint: $(SETUP_STAMP)
