@@ -50,6 +50,8 @@ class Stats(Mapping[str, Any]):
             accelerators. Added up over all threads, so that it can exceed the time that has passed.
         queue_ready, queue_room: how many items lay ready on average when one was taken, and how many could have; 0
             where nothing is read ahead.
+        sampled: elements drawn from each dataset of the first `sample_from_datasets` up to this position of the epoch,
+            also where a state was restored; empty without that op.
 
     >>> iterator = iter(tdi.Dataset.range(10).batch(4))
     >>> batches = list(iterator)
@@ -76,6 +78,7 @@ class Stats(Mapping[str, Any]):
     copy_seconds: float = 0.0
     queue_ready: float = 0.0
     queue_room: float = 0.0
+    sampled: tuple[int, ...] = ()
 
     def __getitem__(self, name: str) -> Any:
         if name not in _NAMES:
@@ -141,6 +144,9 @@ class Stats(Mapping[str, Any]):
             lines.append(f"  copied to devices: {self.copies} parts, {_bytes(self.copied_bytes)}")
         if self.rounds or self.peer_seconds:
             lines.append(f"  other ranks: {self.rounds} rounds, waited {_seconds(self.peer_seconds)} for them")
+        if self.sampled:
+            shares = ", ".join(f"{count} ({count / max(sum(self.sampled), 1):.1%})" for count in self.sampled)
+            lines.append(f"  drawn from each dataset: {shares}")
         if self.skipped:
             lines.append(f"  skipped {self.skipped} rows that failed")
         return "\n".join(lines)

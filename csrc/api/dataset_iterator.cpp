@@ -10,6 +10,7 @@
 #include "core/state_reader.h"
 #include "device/transfer/page_locked.h"
 #include "execution/identity.h"
+#include "execution/sampled.h"
 #include "execution/yields_batches.h"
 #include "runtime/buffer_pool.h"
 #include "runtime/permutation.h"
@@ -164,7 +165,11 @@ DatasetIterator& DatasetIterator::operator=(DatasetIterator&&) noexcept = defaul
 std::optional<Element> DatasetIterator::next() { return impl_->next(); }
 State DatasetIterator::save() const { return impl_->save(); }
 void DatasetIterator::load(const State& state) { impl_->load(state); }
-Stats DatasetIterator::stats() const { return impl_->stats(); }
+Stats DatasetIterator::stats() const {
+  Stats stats = impl_->stats();
+  stats.sampled = sampled_in(impl_->save());
+  return stats;
+}
 std::int64_t DatasetIterator::epoch() const { return impl_->epoch(); }
 void DatasetIterator::close() { impl_->close(); }
 

@@ -17,6 +17,7 @@
 #include "distribute/steps/open_step_source.h"
 #include "execution/execution_context.h"
 #include "execution/open.h"
+#include "execution/sampled.h"
 #include "runtime/buffer_pool.h"
 #include "torch_distinput/error.h"
 
@@ -210,6 +211,7 @@ void DistributedIterator::Impl::load(const State& state) {
 Stats DistributedIterator::Impl::stats() const {
   Stats stats = shell_.stats();
   stats.waits += waits();
+  stats.sampled = sampled_in(save());
   return stats;
 }
 

@@ -2,6 +2,7 @@
 #include "bindings/convert.h"
 
 #include <c10/util/Exception.h>
+#include <pybind11/stl.h>
 
 #include <utility>
 
@@ -211,7 +212,8 @@ py::object stats_to_python(const Stats& stats) {
                      "peer_seconds"_a = seconds(stats.peer_ns), "wait_histogram"_a = std::move(histogram),
                      "read_seconds"_a = seconds(stats.read_ns), "build_seconds"_a = seconds(stats.build_ns),
                      "python_seconds"_a = seconds(stats.python_ns), "copy_seconds"_a = seconds(stats.copy_ns),
-                     "queue_ready"_a = mean(stats.queue_ready), "queue_room"_a = mean(stats.queue_room));
+                     "queue_ready"_a = mean(stats.queue_ready), "queue_room"_a = mean(stats.queue_room),
+                     "sampled"_a = py::tuple(py::cast(stats.sampled)));
 }
 
 }  // namespace torch_distinput

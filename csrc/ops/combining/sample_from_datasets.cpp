@@ -13,6 +13,7 @@
 #include "core/element_type.h"
 #include "core/state_reader.h"
 #include "execution/open.h"
+#include "execution/sampled.h"
 #include "ops/combining/common_spec.h"
 #include "ops/ops.h"
 #include "runtime/permutation.h"
@@ -28,16 +29,21 @@ double uniform(std::uint64_t key, std::int64_t draw) {
 }
 
 /// A draw is a function of the key and its number, so the state has the number of draws, and the states of
-/// all inputs.
+/// all inputs. What was drawn from each input is counted for `Stats::sampled`.
 class SampleIterator final : public Iterator {
  public:
   SampleIterator(std::vector<IteratorPtr> inputs, std::vector<double> weights, std::uint64_t key)
-      : inputs_(std::move(inputs)), weights_(std::move(weights)), key_(key), ended_(inputs_.size(), false) {}
+      : inputs_(std::move(inputs)),
+        weights_(std::move(weights)),
+        key_(key),
+        ended_(inputs_.size(), false),
+        sampled_(inputs_.size(), 0) {}
 
   std::optional<Element> next() override {
     while (const std::optional<std::size_t> input = draw()) {
       if (std::optional<Element> element = inputs_[*input]->next()) {
         type_.check(*element, elements_++, kSampleFromDatasetsName);
+        ++sampled_[*input];
         return element;
       }
       ended_[*input] = true;
@@ -48,12 +54,14 @@ class SampleIterator final : public Iterator {
   State save() const override {
     State::List inputs;
     State::List ended;
+    State::List sampled;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       inputs.push_back(inputs_[i]->save());
       ended.emplace_back(bool{ended_[i]});
+      sampled.emplace_back(sampled_[i]);
     }
     State state;
-    state.set("inputs", std::move(inputs)).set("ended", std::move(ended));
+    state.set("inputs", std::move(inputs)).set("ended", std::move(ended)).set(kSampled, std::move(sampled));
     return state.set("draws", draws_).set("elements", elements_);
   }
 
@@ -69,10 +77,25 @@ class SampleIterator final : public Iterator {
     }
     draws_ = saved.count("draws");
     elements_ = saved.count("elements", draws_);
+    load_sampled(saved);
     for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i]->load(inputs[i]);
   }
 
  private:
+  /// States of version 0.1 do not have the counts: they then begin at 0.
+  void load_sampled(const StateReader& saved) {
+    sampled_.assign(inputs_.size(), 0);
+    if (!saved.has(kSampled)) return;
+    const State::List& counts = saved.list(kSampled, inputs_.size());
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const auto* count = std::get_if<std::int64_t>(&counts[i].value());
+      TORCH_CHECK_VALUE(count != nullptr && *count >= 0 && *count <= elements_, kSampleFromDatasetsName,
+                        ": the saved `sampled` must be integers in [0, ", elements_, "], but has ",
+                        brief(counts[i]), ".");
+      sampled_[i] = *count;
+    }
+  }
+
   /// Draws one of the inputs that have not ended, by their weights; nullopt if all have ended or weigh 0.
   std::optional<std::size_t> draw() {
     double total = 0;
@@ -93,6 +116,7 @@ class SampleIterator final : public Iterator {
   std::vector<double> weights_;
   std::uint64_t key_;
   std::vector<bool> ended_;
+  std::vector<std::int64_t> sampled_;  ///< elements drawn from each input
   std::int64_t draws_ = 0;
   std::int64_t elements_ = 0;
   ElementType type_;

@@ -1,0 +1,19 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "torch_distinput/state.h"
+
+namespace torch_distinput {
+
+/// The entry of a position of `sample_from_datasets` with the elements drawn from each dataset.
+inline constexpr const char* kSampled = "sampled";
+
+/// The elements drawn from each dataset by the first op in the position `state` that draws, looked for from
+/// the end of the pipeline; empty without one. Positions are those of what was handed out, so what was read
+/// ahead does not count.
+std::vector<std::int64_t> sampled_in(const State& state);
+
+}  // namespace torch_distinput
