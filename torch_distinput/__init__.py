@@ -33,6 +33,7 @@ from torch_distinput._C import (  # noqa: E402
     random,
 )
 from torch_distinput._reduce import ReduceOp  # noqa: E402
+from torch_distinput.arrays import NumpyDataset, SafetensorsDataset  # noqa: E402
 from torch_distinput.columns import CsvDataset, JsonLinesDataset, ParquetDataset  # noqa: E402
 from torch_distinput.data_loader import DataLoader  # noqa: E402
 from torch_distinput.dataset import Dataset  # noqa: E402
@@ -53,6 +54,7 @@ from torch_distinput.spec import (  # noqa: E402
 from torch_distinput.stats import Stats, Verdict  # noqa: E402
 from torch_distinput.steps import distributed_mean, restore_order, scaled_mean  # noqa: E402
 from torch_distinput.strategy import MirroredStrategy, OneDeviceStrategy, Strategy, get_strategy  # noqa: E402
+from torch_distinput.tokens import TokenDataset  # noqa: E402
 from torch_distinput.tracing import trace  # noqa: E402
 from torch_distinput.values import PerReplica  # noqa: E402
 from torch_distinput.zero_rows import check_zero_rows  # noqa: E402
@@ -78,6 +80,7 @@ __all__ = [
     "MirroredStrategy",
     "MultiWorkerMirroredStrategy",
     "NotFoundError",
+    "NumpyDataset",
     "OneDeviceStrategy",
     "OpaqueSpec",
     "Optional",
@@ -90,6 +93,7 @@ __all__ = [
     "ReduceOp",
     "ReplicaContext",
     "SHARD_HINT",
+    "SafetensorsDataset",
     "Skip",
     "SparseTensorSpec",
     "Stats",
@@ -99,6 +103,7 @@ __all__ = [
     "TFRecordDataset",
     "TensorSpec",
     "TextLineDataset",
+    "TokenDataset",
     "UNKNOWN",
     "ValueContext",
     "Verdict",

@@ -25,12 +25,13 @@ from torch_distinput._arguments import (
 from torch_distinput._file_names import file_names
 from torch_distinput._structure import children, map_leaves, rebuild
 from torch_distinput.ops.columns import ColumnOps
+from torch_distinput.ops.tokens import TokenOps
 
 if TYPE_CHECKING:
     from torch_distinput.strategy import Strategy
 
 
-class Dataset(ColumnOps, IterableDataset):
+class Dataset(ColumnOps, TokenOps, IterableDataset):
     """An immutable description of a sequence of elements; every method returns a new one.
 
     An element is a leaf or a nested structure of leaves: dicts with str keys, tuples, named tuples, lists, None. A leaf

@@ -42,6 +42,7 @@ PYBIND11_MODULE(_C, module) {
   bind_multi_worker(module);
   bind_testing(module);
   bind_trace(module);
+  bind_tokens(module);
   show_in_package(module);
   py::module_::import("atexit").attr("register")(py::cpp_function(stop_live_iterators));
 }

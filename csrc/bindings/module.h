@@ -23,5 +23,6 @@ void bind_strategy(pybind11::module_& module);
 void bind_multi_worker(pybind11::module_& module);
 void bind_testing(pybind11::module_& module);
 void bind_trace(pybind11::module_& module);
+void bind_tokens(pybind11::module_& module);
 
 }  // namespace torch_distinput

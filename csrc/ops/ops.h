@@ -70,6 +70,8 @@ NodePtr bucket_by_length(NodePtr input, FunctionPtr length, BucketOptions option
 NodePtr sample_from_datasets(std::vector<NodePtr> inputs, SampleOptions options);
 /// Elements of `inputs`, each from the input whose index (int64 scalar) is the next element of `choice`.
 NodePtr choose_from_datasets(std::vector<NodePtr> inputs, NodePtr choice);
+/// Documents of tokens joined to rows of `sequence_length` tokens. Not in tf.data.
+NodePtr pack(NodePtr input, std::int64_t sequence_length, PackOptions options);
 /// The elements without those that are equal to an earlier one.
 NodePtr unique(NodePtr input);
 /// The input, with an error if it has more or fewer than `cardinality` elements (-1: infinitely many).

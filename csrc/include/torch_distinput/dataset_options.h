@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "torch_distinput/element.h"
@@ -82,6 +83,20 @@ struct BucketOptions {
   bool pad_to_bucket_boundary = false;
   bool drop_remainder = false;  ///< leave out the buckets that are not full at the end
   bool no_padding = false;      ///< rows of a bucket have one shape already
+};
+/// How `pack` chooses the documents of a row.
+enum class PackStrategy {
+  kGreedy,   ///< one document after the other, cut where a row is full
+  kBestFit,  ///< whole documents, each where it leaves the least room; cut only if longer than a row
+};
+/// Of `pack`.
+struct PackOptions {
+  std::optional<std::string> key = {};  ///< the entry with the tokens, where elements are dicts
+  PackStrategy strategy = PackStrategy::kGreedy;
+  std::int64_t window = 1024;  ///< documents among which `kBestFit` chooses, at least 1
+  std::int64_t pad_id = 0;     ///< the token in the places that stay empty
+  /// Documents of a row at most, at least 1; unset: as many as it has tokens.
+  std::optional<std::int64_t> max_documents = {};
 };
 /// Of `sample_from_datasets`.
 struct SampleOptions {

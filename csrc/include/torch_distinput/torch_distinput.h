@@ -4,6 +4,7 @@
 /// \file
 /// All public headers: `#include <torch_distinput/torch_distinput.h>`.
 
+#include "torch_distinput/arrays.h"                // IWYU pragma: export
 #include "torch_distinput/columns.h"               // IWYU pragma: export
 #include "torch_distinput/dataset.h"               // IWYU pragma: export
 #include "torch_distinput/dataset_iterator.h"      // IWYU pragma: export
@@ -34,3 +35,4 @@
 #include "torch_distinput/strategy.h"              // IWYU pragma: export
 #include "torch_distinput/structure.h"             // IWYU pragma: export
 #include "torch_distinput/testing.h"               // IWYU pragma: export
+#include "torch_distinput/tokens.h"                // IWYU pragma: export

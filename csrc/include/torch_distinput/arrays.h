@@ -1,0 +1,30 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "torch_distinput/api.h"
+#include "torch_distinput/dataset.h"
+#include "torch_distinput/files.h"
+
+/// \file
+/// Datasets of the rows of arrays in files.
+
+namespace torch_distinput {
+
+/// The rows along dim 0 of `.npy` files, as tensors, or of `.npz` files, as dicts by the names of their
+/// arrays. Random access: rows are read where they lie; only compressed members of an `.npz` are unpacked
+/// into memory. Reading throws NotFoundError for a missing file, SystemError for one that cannot be read, and
+/// InvalidArgumentError, naming file and byte, for a header that does not fit the file, for objects,
+/// structures, big-endian and column-major arrays, for arrays of different length, and for a file that
+/// changes meanwhile.
+class TDI_API NumpyDataset : public Dataset {
+ public:
+  explicit NumpyDataset(FileNames files);
+};
+
+/// The rows along dim 0 of the tensors in `.safetensors` files, as dicts by name. Otherwise as NumpyDataset.
+class TDI_API SafetensorsDataset : public Dataset {
+ public:
+  explicit SafetensorsDataset(FileNames files);
+};
+
+}  // namespace torch_distinput

@@ -1,0 +1,96 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <c10/core/TensorImpl.h>
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+#include "core/tensor_on.h"
+#include "kernels/rows.h"
+#include "runtime/buffer_pool.h"
+#include "sources/tokens/token_source.h"
+
+namespace torch_distinput {
+namespace {
+
+/// Columns [begin, begin + count) of `rows`, whose last dim is contiguous, sharing its memory.
+at::Tensor columns_of(const at::Tensor& rows, std::int64_t begin, std::int64_t count) {
+  Dims sizes = rows.sizes().vec();
+  const Dims strides = rows.strides().vec();
+  sizes.back() = count;
+  at::Tensor view = tensor_on(rows.storage(), 0, sizes, rows.scalar_type());
+  view.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, rows.storage_offset() + begin);
+  return view;
+}
+
+StructurePtr pair_structure() { return Structure::tuple({Structure::leaf(), Structure::leaf()}); }
+
+class TokenPlan final : public Plan {
+ public:
+  TokenPlan(std::shared_ptr<const StoredTokens> tokens, TokenConversion conversion,
+            std::optional<std::int64_t> sequence_length, std::shared_ptr<BufferPool> pool)
+      : tokens_(std::move(tokens)),
+        conversion_(conversion),
+        length_(sequence_length),
+        pool_(std::move(pool)),
+        structure_(pair_structure()) {}
+
+  std::int64_t size() const override { return tokens_->size(); }
+  PlanTraits traits() const override { return {.blocks = tokens_->blocks()}; }
+
+  std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
+    std::vector<Element> elements;
+    elements.reserve(positions.size());
+    read(positions, [&](std::size_t, const char* tokens, std::int64_t count) {
+      const at::Tensor row = pooled_tensor({&count, 1}, conversion_.to, *pool_);
+      const std::int64_t bad =
+          convert_tokens(conversion_, tokens, count, static_cast<char*>(row.mutable_data_ptr()));
+      if (bad < 0) elements.push_back(length_ ? pair_of(row) : Element(row));
+      return bad;
+    });
+    return elements;
+  }
+
+  bool fetches_batches() const override { return length_.has_value(); }
+  Element fetch_batch(std::span<std::int64_t> positions) const override {
+    const Dims sizes{static_cast<std::int64_t>(positions.size()), *length_ + 1};
+    const at::Tensor rows = pooled_tensor(sizes, conversion_.to, *pool_);
+    auto* const to = static_cast<char*>(rows.mutable_data_ptr());
+    const auto row_bytes = sizes[1] * static_cast<std::int64_t>(rows.element_size());
+    read(positions, [&](std::size_t i, const char* tokens, std::int64_t count) {
+      return convert_tokens(conversion_, tokens, count, to + static_cast<std::int64_t>(i) * row_bytes);
+    });
+    return pair_of(rows);
+  }
+
+ private:
+  void read(std::span<const std::int64_t> positions, const StoredTokens::TakeRow& take) const {
+    tokens_->read(positions, conversion_.limit.value_or(0), take);
+  }
+  Element pair_of(const at::Tensor& rows) const {
+    return {structure_, {columns_of(rows, 0, *length_), columns_of(rows, 1, *length_)}};
+  }
+
+  std::shared_ptr<const StoredTokens> tokens_;
+  TokenConversion conversion_;
+  std::optional<std::int64_t> length_;
+  std::shared_ptr<BufferPool> pool_;
+  StructurePtr structure_;
+};
+
+}  // namespace
+
+SpecPtr token_spec(std::optional<std::int64_t> sequence_length, c10::ScalarType dtype) {
+  if (!sequence_length) {
+    return std::make_shared<const ElementSpec>(
+        ElementSpec{Structure::leaf(), {TensorSpec{Dims{kUnknownDim}, dtype, {}}}});
+  }
+  const TensorSpec part{Dims{*sequence_length}, dtype, {}};
+  return std::make_shared<const ElementSpec>(ElementSpec{pair_structure(), {part, part}});
+}
+
+PlanPtr token_plan(std::shared_ptr<const StoredTokens> tokens, TokenConversion conversion,
+                   std::optional<std::int64_t> sequence_length, std::shared_ptr<BufferPool> pool) {
+  return std::make_shared<TokenPlan>(std::move(tokens), conversion, sequence_length, std::move(pool));
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,70 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/arange.h>
+#include <ATen/ops/from_blob.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "ops/tokens/pack_iterators.h"
+#include "support/elements.h"
+#include "torch_distinput/testing.h"
+#include "torch_distinput/tokens.h"
+
+namespace torch_distinput {
+namespace {
+
+/// Documents of these sizes; their tokens are numbered over all documents.
+Dataset documents_of(const std::vector<std::int64_t>& sizes) {
+  std::vector<std::int64_t> bounds{0};
+  for (const std::int64_t size : sizes) bounds.push_back(bounds.back() + size);
+  const auto count = static_cast<std::int64_t>(bounds.size());
+  return TokenDataset(at::arange(bounds.back()), at::from_blob(bounds.data(), {count}, at::kLong).clone(),
+                      {});
+}
+
+TEST(BestFitRows, HoldEachPieceOnceAndNeverTooMany) {
+  std::mt19937 random(3);
+  for (int trial = 0; trial < 200; ++trial) {
+    const std::int64_t length = 1 + random() % 20;
+    const std::int64_t most = 1 + random() % 4;
+    std::vector<std::int64_t> counts(random() % 30);
+    for (std::int64_t& count : counts) count = 1 + random() % length;
+    std::set<std::size_t> seen;
+    for (const auto& row : best_fit_rows(counts, length, most)) {
+      std::int64_t tokens = 0;
+      for (const std::size_t piece : row) {
+        tokens += counts[piece];
+        EXPECT_TRUE(seen.insert(piece).second);
+      }
+      EXPECT_LE(tokens, length);
+      EXPECT_LE(static_cast<std::int64_t>(row.size()), most);
+    }
+    EXPECT_EQ(seen.size(), counts.size());
+  }
+}
+
+TEST(BestFitRows, FillRowsThatGreedyPackingWouldPad) {
+  EXPECT_EQ(best_fit_rows({6, 7, 4, 3}, 10, 10), (std::vector<std::vector<std::size_t>>{{0, 2}, {1, 3}}));
+}
+
+TEST(Pack, JoinsDocumentsToRowsOfOneLength) {
+  const auto rows = collect(documents_of({3, 0, 6}).pack(4, {.pad_id = 99}));
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(items(rows[0]["tokens"].tensor()), (std::vector<std::int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(items(rows[2]["tokens"].tensor()), (std::vector<std::int64_t>{8, 99, 99, 99}));
+  EXPECT_EQ(items(rows[1]["position_ids"].tensor()), (std::vector<std::int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(items(rows[0]["cu_seqlens"].tensor().to(at::kLong)), (std::vector<std::int64_t>{0, 3, 4, 4, 4}));
+}
+
+TEST(Pack, ObeysTheResumeLaw) {
+  const Dataset documents = documents_of({5, 1, 0, 23, 2, 2, 9, 0, 0, 4, 1}).shuffle({.seed = 5});
+  for (const auto strategy : {PackStrategy::kGreedy, PackStrategy::kBestFit}) {
+    const Dataset rows = documents.pack(6, {.strategy = strategy, .window = 3, .max_documents = 2});
+    EXPECT_NO_THROW(testing::assert_resumable(rows));
+    EXPECT_NO_THROW(testing::assert_resumable(rows.batch(2)));
+  }
+}
+
+}  // namespace
+}  // namespace torch_distinput

@@ -1,0 +1,58 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""A packed mixture of two corpora over real processes: every token once, also after restarts on other numbers."""
+
+import pytest
+from ranks import returned, run_ranks
+from token_files import documents_of, write_megatron
+
+import torch_distinput as tdi
+
+PAD = 0
+
+
+def corpora(folder, files: int) -> int:
+    """Two corpora of unequal size, in `files` files each; returns the number of their tokens, 1, 2, 3, ..."""
+    first = 1
+    for corpus, documents in (("web", 120), ("books", 23)):
+        for file in range(files):
+            sizes = [(37 * i + 11 * file) % 50 for i in range(documents // files)]
+            write_megatron(folder / f"{corpus}{file}", [[tokens] for tokens in documents_of(sizes, first)])
+            first += sum(sizes)
+    return first - 1
+
+
+def packed_mixture(folder, strategy: str) -> tdi.Dataset:
+    def corpus(name: str) -> tdi.Dataset:
+        names = tdi.Dataset.list_files(f"{folder}/{name}*.idx", shuffle=False)
+        return tdi.TokenDataset(names, None, None).shuffle(seed=3)
+
+    mixed = tdi.Dataset.sample_from_datasets([corpus("web"), corpus("books")], [0.8, 0.2], seed=5)
+    return mixed.pack(32, strategy=strategy, window=16, pad_id=PAD).batch(7)
+
+
+def train(rank, folder, strategy, state, steps):
+    workers = tdi.MultiWorkerMirroredStrategy()
+    iterator = iter(workers.distribute_dataset(packed_mixture(folder, strategy)))
+    if state is not None:
+        iterator.load_state_dict(state)
+    tokens = []
+    for _ in range(steps):
+        batch = next(iterator, None)
+        if batch is None:
+            break
+        for part in workers.experimental_local_results(batch["tokens"]):
+            tokens += part[part != PAD].tolist()
+    return tokens, iterator.state_dict(), iterator.stats().get("sampled")
+
+
+@pytest.mark.parametrize(("files", "strategy"), [(1, "greedy"), (5, "best_fit")])
+def test_every_token_of_a_packed_mixture_is_seen_once_on_3_2_5_and_1_processes(tmp_path, files, strategy):
+    count = corpora(tmp_path, files)
+    seen, state = [], None
+    for world, steps in ((3, 4), (2, 3), (5, 2), (1, 10_000)):
+        results = returned(run_ranks(train, world, tmp_path, strategy, state, steps))
+        seen += [token for tokens, _, _ in results for token in tokens]
+        state = [one for _, one, _ in results] if files > 1 else results[0][1]
+    assert sorted(seen) == list(range(1, count + 1))
+    if files == 1:
+        assert results[0][2] == [120, 23]
