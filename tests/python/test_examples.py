@@ -80,3 +80,9 @@ def test_the_tabular_example_learns_and_resumes():
     output = run("12_tabular.py")
     assert float(re.search(r"accuracy: (\d\.\d+)", output)[1]) >= 0.9
     assert output.startswith("40 batches of TensorSpec(shape=(None, 6)") and "resumed alike: True" in output
+
+
+def test_the_language_model_sees_every_token_once_on_two_processes_and_then_on_one():
+    output = run("13_language_model.py", launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"))
+    assert re.search(r"every one of the \d+ tokens was seen once: True", output)
+    assert "documents drawn from the corpora: [160, 50]" in output
