@@ -432,6 +432,57 @@ class Strategy:
     def distribute_datasets_from_function(self, make: collections.abc.Callable, options: InputOptions) -> DistributedDataset:
         """Distributes the elements of the datasets that `make(InputContext)` returns, as they are."""
 
+class Vocabulary:
+    """Distinct tokens in order."""
+    @staticmethod
+    def of(tokens: object) -> Vocabulary:
+        """A vocabulary of a list or array of tokens."""
+    @staticmethod
+    def from_file(path: str, integers: bool) -> Vocabulary:
+        """One token a line."""
+    @staticmethod
+    def from_tensors(tensors: collections.abc.Sequence[torch.Tensor]) -> Vocabulary:
+        """The vocabulary that `tensors` returned."""
+    def tensors(self) -> list[torch.Tensor]:
+        """The tokens as tensors: integers, or bytes and offsets."""
+    def tokens(self) -> typing.Any:
+        """The tokens: a list of str, or an int64 tensor."""
+    def __len__(self) -> int: ...
+
+class TokenCounter:
+    """Counts tokens."""
+    def __init__(self, integers: bool, text: tuple[str, str, collections.abc.Sequence[int]] | None) -> None:
+        """Counts strings or integers, or the tokens of texts that are standardized, split and joined."""
+    def add(self, batch: object, row_offsets: torch.Tensor | None = None) -> None:
+        """Counts a batch."""
+    def consume(self, iterator: DatasetIterator, count: int) -> int:
+        """Counts up to `count` elements of an iterator; returns how many there were."""
+    def state(self) -> tuple:
+        """Tokens, counts, counts of documents, and the number of documents."""
+    def merge(self, tokens: collections.abc.Sequence[torch.Tensor], counts: torch.Tensor, documents: torch.Tensor, num_documents: int) -> None:
+        """Adds what `state` returned."""
+    def top(self, limit: int | None, excluded: collections.abc.Sequence[int | str]) -> tuple:
+        """The vocabulary of the most frequent tokens, and their counts of documents."""
+    def num_documents(self) -> int:
+        """The number of documents."""
+    def __len__(self) -> int: ...
+
+class LookupOptions:
+    """How tokens become indices."""
+    def __init__(self, num_oov_indices: int, mask_token: object, oov_token: object, hash_integers: bool, salt: typing.Annotated[collections.abc.Sequence[int], "FixedSize(2)"] | None, depth: int | None, idf_weights: torch.Tensor | None, output_mode: str, sparse: bool, dtype: torch.dtype) -> None: ...
+
+class OutputOptions:
+    """How indices are written."""
+    def __init__(self, output_mode: str, sparse: bool, dtype: torch.dtype) -> None: ...
+
+class Layer:
+    """A preprocessing layer; `Dataset.map` takes it."""
+    def __call__(self, inputs: tuple, row_offsets: torch.Tensor | None = None) -> typing.Any:
+        """The result for a tuple of inputs."""
+    @property
+    def name(self) -> str:
+        """The class and the options."""
+
 class OneDeviceStrategy(Strategy):
     """One replica on one device; batches are not split."""
     def __init__(self, device: str) -> None: ...
@@ -527,6 +578,30 @@ def restore_order(rows: object, info: StepInfo) -> typing.Any:
 
 def all_gather_bytes(group: torch.distributed.distributed_c10d.ProcessGroup, mine: bytes) -> list:
     """The bytes of every rank, in the order of the ranks. A collective of `group`."""
+
+def standardize_texts(texts: collections.abc.Sequence[str], standardize: str) -> list[str]:
+    """Texts in lower case, without punctuation, or both."""
+
+def lookup_layer(vocabulary: Vocabulary, invert: bool, options: LookupOptions) -> Layer:
+    """Indices of tokens, or the inverse."""
+
+def text_layer(vocabulary: Vocabulary, standardize: str, split: str, ngrams: collections.abc.Sequence[int], output_sequence_length: int | None, ragged: bool, options: LookupOptions) -> Layer:
+    """Indices of the tokens of texts."""
+
+def hashing_layer(num_bins: int, mask_value: object, salt: typing.Annotated[collections.abc.Sequence[int], "FixedSize(2)"] | None, output: OutputOptions) -> Layer:
+    """Bins by hash."""
+
+def crossing_layer(num_bins: int, output: OutputOptions) -> Layer:
+    """Bins of combinations by hash."""
+
+def encoding_layer(num_tokens: int, output: OutputOptions) -> Layer:
+    """Vectors for indices."""
+
+def discretization_layer(boundaries: collections.abc.Sequence[float], output: OutputOptions) -> Layer:
+    """The bins of numbers."""
+
+def normalization_layer(mean: torch.Tensor, variance: torch.Tensor, invert: bool) -> Layer:
+    """Shifted and scaled numbers."""
 
 class testing:
     """Laws and building blocks for tests of pipelines."""

@@ -11,7 +11,7 @@ from torch_distinput import _library
 
 _library.load()
 
-from torch_distinput import compat, testing  # noqa: E402
+from torch_distinput import compat, preprocessing, testing  # noqa: E402
 from torch_distinput._build import version as __version__  # noqa: E402
 from torch_distinput._C import (  # noqa: E402
     INFINITE,
@@ -113,6 +113,7 @@ __all__ = [
     "distributed_mean",
     "get_replica_context",
     "get_strategy",
+    "preprocessing",
     "random",
     "restore_order",
     "scaled_mean",

@@ -26,6 +26,7 @@ from torch_distinput._file_names import file_names
 from torch_distinput._structure import children, map_leaves, rebuild
 from torch_distinput.ops.columns import ColumnOps
 from torch_distinput.ops.tokens import TokenOps
+from torch_distinput.preprocessing_layer import native_function
 
 if TYPE_CHECKING:
     from torch_distinput.strategy import Strategy
@@ -359,7 +360,8 @@ class Dataset(ColumnOps, TokenOps, IterableDataset):
 
         Args:
             fn: returns a structure of tensors, numpy arrays, numbers, strings or other objects, with the same structure
-                and dtypes each time. `torch_distinput.random()` inside it returns a generator for the current row.
+                and dtypes each time. `torch_distinput.random()` inside it returns a generator for the current row. A
+                layer of `torch_distinput.preprocessing` runs natively.
             num_parallel_calls: how many calls run at a time, each on a thread of its own; None calls `fn` in the
                 consumer's thread.
             deterministic: False lets a result that is ready overtake one that is not.
@@ -374,6 +376,7 @@ class Dataset(ColumnOps, TokenOps, IterableDataset):
         """
         calls = optional_integer("map", "num_parallel_calls", num_parallel_calls)
         deterministic = flag("map", "deterministic", deterministic)
+        fn = native_function(fn)
         return Dataset(self._native.map(fn, calls, deterministic, element_spec, flag("map", "row_wise", row_wise)))
 
     def filter(self, fn: Callable[..., Any]) -> Dataset:

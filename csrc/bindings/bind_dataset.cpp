@@ -13,6 +13,7 @@
 #include "bindings/iterator_handle.h"
 #include "bindings/module.h"
 #include "torch_distinput/dataset.h"
+#include "torch_distinput/preprocessing.h"
 #include "torch_distinput/random.h"
 
 namespace torch_distinput {
@@ -77,7 +78,12 @@ Dataset map(const Dataset& self, py::object function, OptionalInt num_parallel_c
                      .deterministic = deterministic,
                      .element_spec = optional_spec(element_spec, "map"),
                      .row_wise = row_wise};
-  auto native = make_python_function(std::move(function), "map", options.element_spec);
+  FunctionPtr native;
+  if (py::isinstance<preprocessing::Layer>(function)) {
+    native = function.cast<std::shared_ptr<preprocessing::Layer>>();
+  } else {
+    native = make_python_function(std::move(function), "map", options.element_spec);
+  }
   return without_gil([&] { return self.map(std::move(native), std::move(options)); });
 }
 

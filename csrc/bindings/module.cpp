@@ -40,6 +40,7 @@ PYBIND11_MODULE(_C, module) {
   bind_values(module);
   bind_strategy(module);
   bind_multi_worker(module);
+  bind_preprocessing(module);
   bind_testing(module);
   bind_trace(module);
   bind_tokens(module);

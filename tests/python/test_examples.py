@@ -57,6 +57,14 @@ def test_the_augmentation_example_draws_the_same_everywhere():
         assert f"{promise}: True" in output
 
 
+def test_the_preprocessing_example_gives_the_tutorials_numbers_in_both_places():
+    output = run("14_preprocessing.py")
+    numbers = "[1] | [3] | [0] | [1]\n[3] | [0] | [1] | [3]\n[0] | [1] | [3] | [0]\n"
+    assert output.count(numbers) == 2
+    assert "learned: ['[UNK]', 'good', 'bad', 'so']" in output
+    assert float(re.search(r"loss: (\d\.\d+)", output)[1]) < 0.2
+
+
 def test_uneven_data_trains_and_evaluates_every_row_on_three_processes():
     output = run("03_ddp_uneven.py", launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3"))
     assert re.search(r"epoch 4: 23 steps on each of 3 ranks", output)

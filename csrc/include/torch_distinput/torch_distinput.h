@@ -25,6 +25,7 @@
 #include "torch_distinput/options.h"               // IWYU pragma: export
 #include "torch_distinput/per_replica.h"           // IWYU pragma: export
 #include "torch_distinput/plan.h"                  // IWYU pragma: export
+#include "torch_distinput/preprocessing.h"         // IWYU pragma: export
 #include "torch_distinput/process_group.h"         // IWYU pragma: export
 #include "torch_distinput/random.h"                // IWYU pragma: export
 #include "torch_distinput/reduce.h"                // IWYU pragma: export

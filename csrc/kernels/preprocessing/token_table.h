@@ -1,0 +1,63 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace torch_distinput::preprocessing {
+
+/// The number of a token that a table does not hold.
+inline constexpr std::int64_t kNoToken = -1;
+
+/// Numbers the distinct strings that are added, in order: a compact hash table (open addressing, 8 bytes a
+/// slot) over one block with all their bytes. Reading is safe from any thread; adding is not.
+class StringTable {
+ public:
+  /// Number of distinct strings.
+  std::int64_t size() const noexcept { return static_cast<std::int64_t>(ends_.size()) - 1; }
+  /// String `number`, valid until the next `add`. REQUIRES: 0 <= `number` < `size()`.
+  std::string_view operator[](std::int64_t number) const noexcept;
+  /// The number of `string`, which is added if the table does not hold it.
+  std::int64_t add(std::string_view string);
+  /// The number of `string`, or `kNoToken`.
+  std::int64_t find(std::string_view string) const noexcept;
+  /// As `find` for each of `strings`; the memory that several look-ups need is fetched at the same time.
+  void find(std::span<const std::string_view> strings, std::int64_t* numbers) const noexcept;
+
+ private:
+  /// Part of the hash of a string, and its number plus 1; 0: empty.
+  struct Slot {
+    std::uint32_t tag = 0;
+    std::uint32_t number = 0;
+  };
+  std::int64_t find(std::string_view string, std::uint64_t hash) const noexcept;
+  void grow();
+
+  std::vector<Slot> slots_;  ///< a power of two, at most half of them used
+  std::vector<char> bytes_;
+  std::vector<std::size_t> ends_{0};
+};
+
+/// The same for integers.
+class IntegerTable {
+ public:
+  std::int64_t size() const noexcept { return static_cast<std::int64_t>(values_.size()); }
+  std::int64_t operator[](std::int64_t number) const noexcept {
+    return values_[static_cast<std::size_t>(number)];
+  }
+  std::int64_t add(std::int64_t value);
+  std::int64_t find(std::int64_t value) const noexcept;
+
+ private:
+  std::size_t slot_of(std::int64_t value) const noexcept;
+  void grow();
+
+  std::vector<std::uint32_t> slots_;  ///< number plus 1; 0: empty
+  std::vector<std::int64_t> values_;
+};
+
+}  // namespace torch_distinput::preprocessing

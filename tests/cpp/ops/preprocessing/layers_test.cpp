@@ -1,0 +1,131 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/preprocessing/hashes.h"
+#include "kernels/preprocessing/token_table.h"
+#include "support/elements.h"
+#include "torch_distinput/error.h"
+#include "torch_distinput/preprocessing.h"
+#include "torch_distinput/testing.h"
+
+namespace torch_distinput::preprocessing {
+namespace {
+
+Bytes strings(const std::vector<std::string>& values) {
+  const std::vector<std::string_view> views(values.begin(), values.end());
+  return Bytes::column(views, /*utf8=*/true);
+}
+
+Element strings_element(const std::vector<std::string>& values) {
+  return {Structure::leaf(), {strings(values)}};
+}
+
+TEST(Fingerprint64, AgreesWithTensorFlowsBinsForEachLength) {
+  // tf.strings.to_hash_bucket_fast(..., 1000); the lengths take different ways through the hash.
+  const auto bin = [](std::string_view text) { return fingerprint64(text) % 1000; };
+  EXPECT_EQ(bin("\xff"), 103U);
+  EXPECT_EQ(bin("a\xff"
+                "b"),
+            74U);
+}
+
+TEST(SipHash, AgreesWithTheVectorsOfItsPaper) {
+  // Appendix A: key 00 01 ... 0f, input 00 01 ... 0e.
+  const SipKey key{0x0706050403020100U, 0x0f0e0d0c0b0a0908U};
+  std::string input;
+  for (char byte = 0; byte < 15; ++byte) input.push_back(byte);
+  EXPECT_EQ(sip_hash(input, key), 0xa129ca6149be45e5U);
+}
+
+TEST(StringTable, FindsWhatAMapFinds) {
+  std::mt19937 random(7);
+  StringTable table;
+  std::map<std::string, std::int64_t> numbers;
+  for (int i = 0; i < 5000; ++i) {
+    std::string token(random() % 40, 'a');
+    for (char& byte : token) byte = static_cast<char>('a' + random() % 3);
+    const auto [place, added] = numbers.emplace(token, static_cast<std::int64_t>(numbers.size()));
+    EXPECT_EQ(table.add(token), place->second);
+  }
+  EXPECT_EQ(table.size(), static_cast<std::int64_t>(numbers.size()));
+  std::vector<std::string_view> asked;
+  for (const auto& [token, number] : numbers) asked.emplace_back(token);
+  asked.emplace_back("no such token");
+  std::vector<std::int64_t> found(asked.size());
+  table.find(asked, found.data());
+  for (std::size_t i = 0; i + 1 < asked.size(); ++i) EXPECT_EQ(found[i], numbers.at(std::string(asked[i])));
+  EXPECT_EQ(found.back(), kNoToken);
+}
+
+TEST(LookupLayer, RunsInAPipelineAndKeepsItsLaws) {
+  const VocabularyPtr vocabulary = Vocabulary::of(strings({"a", "b"}));
+  const Dataset words = Dataset::from_tensor_slices(strings_element({"b", "z", "a", "b", "a"})).batch(2);
+  const Dataset indices = words.map(lookup(vocabulary));
+  const std::vector<std::vector<std::int64_t>> expected{{2, 0}, {1, 2}, {1}};
+  EXPECT_EQ(collect_items(indices), expected);
+  testing::assert_resumable(indices);
+  testing::assert_paths_agree(indices);
+}
+
+TEST(LookupLayer, RefusesAStateOfAnotherVocabularyByName) {
+  const Dataset words = Dataset::from_tensor_slices(strings_element({"a", "b"}));
+  DatasetIterator first = words.map(lookup(Vocabulary::of(strings({"a", "b"})))).iterate();
+  DatasetIterator second = words.map(lookup(Vocabulary::of(strings({"b", "a"})))).iterate();
+  try {
+    second.load(first.save());
+    FAIL() << "the state was taken";
+  } catch (const c10::ValueError& error) {
+    EXPECT_NE(std::string(error.what()).find("StringLookup"), std::string::npos) << error.what();
+  }
+}
+
+TEST(TextVectorizationLayer, KeepsTheLawsOnRaggedRows) {
+  const VocabularyPtr vocabulary = Vocabulary::of(strings({"the", "fox"}));
+  TextOptions text;
+  text.ragged = true;
+  text.ngrams = {1, 2};
+  LookupOptions options;
+  options.mask_token = std::string();
+  const Dataset texts =
+      Dataset::from_tensor_slices(strings_element({"The fox!", "", "a fox", "The the."})).batch(3);
+  const Dataset rows = texts.map(text_vectorization(vocabulary, text, options));
+  testing::assert_resumable(rows);
+  testing::assert_paths_agree(rows);
+}
+
+TEST(CategoryEncodingLayer, NamesAnIndexOutOfRange) {
+  const LayerPtr layer = category_encoding(3, {.mode = OutputMode::kMultiHot, .dtype = at::kFloat});
+  const Leaf indices = at::tensor({0, 3});
+  EXPECT_THROW(layer->call({&indices, 1}, {}), InvalidArgumentError);
+}
+
+TEST(TokenCounter, GivesTheSameWhateverTheOrderOfMerges) {
+  const std::vector<std::string> words{"b", "a", "c", "a", "b", "d"};
+  const auto all = TokenCounter::of_strings();
+  const auto first = TokenCounter::of_strings();
+  const auto second = TokenCounter::of_strings();
+  all->add(strings(words), {});
+  first->add(strings({words.begin(), words.begin() + 3}), {});
+  second->add(strings({words.begin() + 3, words.end()}), {});
+  second->merge(first->counts());
+  const auto tokens = [](const TokenCounter& counter) {
+    const Leaf leaf = counter.top(3, {std::string("d")}).tokens;
+    const auto& column = std::get<Bytes>(leaf);
+    std::vector<std::string> result;
+    for (std::int64_t i = 0; i < column.count(); ++i) result.emplace_back(column[i]);
+    return result;
+  };
+  EXPECT_EQ(tokens(*all), (std::vector<std::string>{"b", "a", "c"}));
+  EXPECT_EQ(tokens(*second), tokens(*all));
+}
+
+}  // namespace
+}  // namespace torch_distinput::preprocessing
