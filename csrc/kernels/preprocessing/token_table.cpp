@@ -107,6 +107,10 @@ std::int64_t IntegerTable::find(std::int64_t value) const noexcept {
   return slots_.empty() ? kNoToken : std::int64_t{slots_[slot_of(value)]} - 1;
 }
 
+void IntegerTable::find(std::span<const std::int64_t> values, std::int64_t* numbers) const noexcept {
+  for (const std::int64_t value : values) *numbers++ = find(value);
+}
+
 std::int64_t IntegerTable::add(std::int64_t value) {
   const std::int64_t found = find(value);
   if (found != kNoToken) return found;

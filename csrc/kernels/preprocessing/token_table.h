@@ -51,6 +51,7 @@ class IntegerTable {
   }
   std::int64_t add(std::int64_t value);
   std::int64_t find(std::int64_t value) const noexcept;
+  void find(std::span<const std::int64_t> values, std::int64_t* numbers) const noexcept;
 
  private:
   std::size_t slot_of(std::int64_t value) const noexcept;

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 #include <optional>
@@ -36,41 +37,60 @@ std::int64_t at_row(const at::Tensor& column, std::int64_t row) {
 class Tally {
  public:
   void begin_document() { ++documents_seen_; }
+  /// Makes room for `size` tokens. REQUIRES: before `count` and `add` of their numbers.
+  void reserve(std::int64_t size) {
+    if (static_cast<std::size_t>(size) > rows_.size()) rows_.resize(static_cast<std::size_t>(size));
+  }
+  void expect(std::int64_t number) const { __builtin_prefetch(&row(number), 1); }
   void count(std::int64_t number) {
-    const auto at = static_cast<std::size_t>(number);
-    if (at >= counts_.size()) grow(at + 1);
-    ++counts_[at];
-    if (last_[at] == documents_seen_) return;
-    last_[at] = documents_seen_;
-    ++documents_[at];
+    Row& row = rows_[static_cast<std::size_t>(number)];
+    ++row.count;
+    row.documents += row.last == documents_seen_ ? 0 : 1;
+    row.last = documents_seen_;
   }
   void add(std::int64_t number, std::int64_t count, std::int64_t documents) {
-    const auto at = static_cast<std::size_t>(number);
-    if (at >= counts_.size()) grow(at + 1);
-    counts_[at] += count;
-    documents_[at] += documents;
+    Row& row = rows_[static_cast<std::size_t>(number)];
+    row.count += count;
+    row.documents += documents;
   }
   /// Documents that other counters saw; begins none here.
   void add_documents(std::int64_t count) { others_ += count; }
-  std::int64_t count_of(std::int64_t number) const { return counts_[static_cast<std::size_t>(number)]; }
-  std::int64_t documents_of(std::int64_t number) const {
-    return documents_[static_cast<std::size_t>(number)];
-  }
+  std::int64_t count_of(std::int64_t number) const { return row(number).count; }
+  std::int64_t documents_of(std::int64_t number) const { return row(number).documents; }
   std::int64_t num_documents() const noexcept { return documents_seen_ + others_; }
 
  private:
-  void grow(std::size_t size) {
-    counts_.resize(size);
-    documents_.resize(size);
-    last_.resize(size);
-  }
+  struct Row {
+    std::int64_t count = 0;
+    std::int64_t documents = 0;
+    std::int64_t last = 0;  ///< the last document with the token; 0: none
+  };
+  const Row& row(std::int64_t number) const { return rows_[static_cast<std::size_t>(number)]; }
 
-  std::vector<std::int64_t> counts_;
-  std::vector<std::int64_t> documents_;
-  std::vector<std::int64_t> last_;  ///< the last document with the token; 0: none
+  std::vector<Row> rows_;
   std::int64_t documents_seen_ = 0;
   std::int64_t others_ = 0;
 };
+
+/// What a token is sorted by: its count, then its first bytes, which spare most looks at the token itself.
+struct SortKey {
+  std::int64_t count;
+  std::array<std::uint64_t, 2> prefix;
+  std::int64_t number;
+};
+
+std::array<std::uint64_t, 2> prefix_of(std::string_view token) {
+  std::array<std::uint64_t, 2> prefix{};
+  for (std::size_t i = 0; i < 16; ++i) {
+    const std::uint64_t byte = i < token.size() ? static_cast<unsigned char>(token[i]) : 0;
+    prefix[i / 8] = prefix[i / 8] << 8 | byte;
+  }
+  return prefix;
+}
+
+std::array<std::uint64_t, 2> prefix_of(std::int64_t token) {
+  return {static_cast<std::uint64_t>(token) ^ (std::uint64_t{1} << 63), 0};
+}
 
 /// Where the documents of a batch begin: rows of dim 0, or one document for a batch of at most one dim.
 std::vector<std::int64_t> document_bounds(at::IntArrayRef sizes, const at::Tensor& offsets) {
@@ -101,28 +121,44 @@ class Counter : public TokenCounter {
   }
 
   TokenCounts top(std::optional<std::int64_t> limit, const std::vector<Token>& excluded) const override {
-    std::vector<std::int64_t> numbers;
+    std::vector<SortKey> keys;
     for (std::int64_t number = 0; number < table_.size(); ++number) {
-      if (!is_excluded(table_[number], excluded)) numbers.push_back(number);
+      if (!is_excluded(table_[number], excluded))
+        keys.push_back({tally_.count_of(number), prefix_of(table_[number]), number});
     }
-    const auto all = static_cast<std::int64_t>(numbers.size());
+    const auto all = static_cast<std::int64_t>(keys.size());
     const std::int64_t kept = std::clamp<std::int64_t>(limit.value_or(all), 0, all);
-    std::partial_sort(numbers.begin(), numbers.begin() + kept, numbers.end(),
-                      [this](std::int64_t a, std::int64_t b) {
-                        const std::int64_t more = tally_.count_of(a) - tally_.count_of(b);
-                        return more != 0 ? more > 0 : table_[a] > table_[b];
-                      });
-    numbers.resize(static_cast<std::size_t>(kept));
+    const auto before = [this](const SortKey& a, const SortKey& b) {
+      if (a.count != b.count) return a.count > b.count;
+      if (a.prefix != b.prefix) return a.prefix > b.prefix;
+      return table_[a.number] > table_[b.number];
+    };
+    if (kept < all) std::nth_element(keys.begin(), keys.begin() + kept, keys.end(), before);
+    std::sort(keys.begin(), keys.begin() + kept, before);
+    std::vector<std::int64_t> numbers;
+    for (std::int64_t i = 0; i < kept; ++i) numbers.push_back(keys[static_cast<std::size_t>(i)].number);
     return select(numbers);
   }
 
  protected:
   void count_document(const std::vector<View>& tokens) {
     tally_.begin_document();
-    for (const View& token : tokens) tally_.count(table_.add(token));
+    numbers_.resize(tokens.size());
+    table_.find(tokens, numbers_.data());
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      if (numbers_[i] == kNoToken) {
+        numbers_[i] = table_.add(tokens[i]);
+      } else {
+        tally_.expect(numbers_[i]);
+      }
+    }
+    tally_.reserve(table_.size());
+    for (const std::int64_t number : numbers_) tally_.count(number);
   }
   void merge_token(const View& token, const TokenCounts& other, std::int64_t row) {
-    tally_.add(table_.add(token), at_row(other.counts, row), at_row(other.documents, row));
+    const std::int64_t number = table_.add(token);
+    tally_.reserve(table_.size());
+    tally_.add(number, at_row(other.counts, row), at_row(other.documents, row));
   }
   Tally& tally() noexcept { return tally_; }
   const Table& table() const noexcept { return table_; }
@@ -150,6 +186,7 @@ class Counter : public TokenCounter {
 
   Table table_;
   Tally tally_;
+  std::vector<std::int64_t> numbers_;  ///< of the tokens of one document
 };
 
 class IntegerCounter final : public Counter<IntegerTable, std::int64_t> {
