@@ -129,10 +129,10 @@ class TDI_API Dataset {
   Dataset bucket_by_length(FunctionPtr length, BucketOptions options) const;
   Dataset bucket_by_length(std::function<std::int64_t(const Element&)> length, BucketOptions options) const;
   /// Documents of tokens (int64 or int32, one dim, any length) joined to rows of `sequence_length` tokens.
-  /// Elements are dicts: `tokens`; `position_ids`, counted from 0 in each document; `loss_mask`, true for tokens
-  /// with one before them in the same document; and `cu_seqlens` (int32), the bounds of documents, in which what
-  /// is padded counts as a document and the last bound is repeated. A document that was cut begins anew in the
-  /// next row.
+  /// Elements are dicts: `tokens`; `position_ids`, counted from 0 in each document; `loss_mask`, true for
+  /// tokens with one before them in the same document; and `cu_seqlens` (int32), the bounds of documents, in
+  /// which what is padded counts as a document and the last bound is repeated. A document that was cut begins
+  /// anew in the next row.
   Dataset pack(std::int64_t sequence_length, PackOptions options = {}) const;
   /// Each distinct element once, at its first place. Keeps the distinct elements in memory.
   Dataset unique() const;

@@ -41,8 +41,8 @@ struct Stats {
   std::int64_t queue_ready = 0;  ///< items that lay ready
   std::int64_t queue_room = 0;   ///< items that could have lain ready
 
-  /// Elements drawn from each dataset of the first `sample_from_datasets` up to the position of this iterator:
-  /// since the begin of the epoch, also where a state was restored. Empty without that op.
+  /// Elements drawn from each dataset of the first `sample_from_datasets` up to the position of this
+  /// iterator: since the begin of the epoch, also where a state was restored. Empty without that op.
   std::vector<std::int64_t> sampled = {};
 };
 

@@ -148,7 +148,7 @@ c10::ScalarType npy_type(const std::string& descr, const Stretch& bytes) {
 StoredArray read_npy(const Stretch& bytes) {
   const std::string head = bytes.read(0, 12 < bytes.size() ? 12 : bytes.size());
   if (!head.starts_with(kNpyMagic) || head.size() < 12) bytes.damaged(0, "this is no array of numpy (.npy)");
-  const int version = head[6];
+  const int version = static_cast<unsigned char>(head[6]);
   if (version < 1 || version > 3)
     bytes.damaged(6, "version " + std::to_string(version) + " of the format is unknown");
   std::uint32_t length = 0;

@@ -52,6 +52,7 @@ TDI_VECTORIZED std::make_unsigned_t<T> largest(const T* from, std::int64_t count
 
 template <class From, class To>
 TDI_VECTORIZED void convert_all(const From* from, std::int64_t count, To* to) {
+  // NOLINTNEXTLINE(bugprone-signed-char-misuse): int8 is a number here, not a character
   for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(from[i]);
 }
 
@@ -63,7 +64,7 @@ std::int64_t first_outside(const T* from, std::int64_t count, std::int64_t limit
   if (std::is_unsigned_v<T> && most >= top) return -1;
   if (largest(from, count) <= std::min(most, top)) return -1;
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto value = static_cast<std::int64_t>(from[i]);
+    const auto value = static_cast<std::int64_t>(from[i]);  // NOLINT(bugprone-signed-char-misuse)
     if (value < 0 || value >= limit) return i;
   }
   return -1;

@@ -24,12 +24,15 @@ Dataset documents_of(const std::vector<std::int64_t>& sizes) {
 }
 
 TEST(BestFitRows, HoldEachPieceOnceAndNeverTooMany) {
-  std::mt19937 random(3);
+  std::mt19937 engine(3);
+  const auto random = [&engine](std::int64_t below) {
+    return static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(below));
+  };
   for (int trial = 0; trial < 200; ++trial) {
-    const std::int64_t length = 1 + random() % 20;
-    const std::int64_t most = 1 + random() % 4;
-    std::vector<std::int64_t> counts(random() % 30);
-    for (std::int64_t& count : counts) count = 1 + random() % length;
+    const std::int64_t length = 1 + random(20);
+    const std::int64_t most = 1 + random(4);
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(random(30)));
+    for (std::int64_t& count : counts) count = 1 + random(length);
     std::set<std::size_t> seen;
     for (const auto& row : best_fit_rows(counts, length, most)) {
       std::int64_t tokens = 0;

@@ -16,6 +16,7 @@
 namespace torch_distinput {
 namespace {
 
+using Files = std::vector<std::string>;
 using Tokens = std::vector<std::uint16_t>;
 using Bounds = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
@@ -44,14 +45,16 @@ Bounds model(const std::vector<std::int64_t>& ends, const TokenCuts& cuts) {
 }
 
 TEST(TokenRows, AreThoseFoundOneByOne) {
-  std::mt19937 random(7);
+  std::mt19937 engine(7);
+  const auto random = [&engine](std::int64_t below) {
+    return static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(below));
+  };
   for (int trial = 0; trial < 300; ++trial) {
     std::vector<std::int64_t> ends;
     std::int64_t tokens = 0;
-    for (auto documents = random() % 6; documents > 0; --documents)
-      ends.push_back(tokens += static_cast<std::int64_t>(random() % 9));
-    TokenCuts cuts{std::nullopt, 1, random() % 2 == 0};
-    if (random() % 4 != 0) cuts = {1 + random() % 7, 1 + random() % 5, cuts.by_document};
+    for (auto documents = random(6); documents > 0; --documents) ends.push_back(tokens += random(9));
+    TokenCuts cuts{std::nullopt, 1, random(2) == 0};
+    if (random(4) != 0) cuts = {1 + random(7), 1 + random(5), cuts.by_document};
     const bool matter = !cuts.length || cuts.by_document;
     const TokenRows rows(tokens, matter ? ends : std::vector<std::int64_t>{}, cuts);
     const Bounds expected = model(matter ? ends : std::vector{tokens}, cuts);
@@ -65,8 +68,8 @@ TEST(TokenRows, AreThoseFoundOneByOne) {
 
 TEST(TokenDataset, TargetsAreOneTokenFurtherOnInTheSameMemory) {
   const files_testing::Folder folder;
-  const TokenDataset dataset({written(folder, "a", counted(10)), written(folder, "b", counted(4))},
-                             c10::kUInt16, {.sequence_length = 3});
+  const Files files{written(folder, "a", counted(10)), written(folder, "b", counted(4))};
+  const TokenDataset dataset(files, c10::kUInt16, {.sequence_length = 3});
   EXPECT_EQ(dataset.cardinality(), 4);
   const Element batch = collect(dataset.batch(4)).at(0);
   EXPECT_EQ(items(batch.tensor(0)), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 2}));
@@ -76,8 +79,9 @@ TEST(TokenDataset, TargetsAreOneTokenFurtherOnInTheSameMemory) {
 
 TEST(TokenDataset, ObeysTheLaws) {
   const files_testing::Folder folder;
-  const TokenDataset dataset({written(folder, "a", counted(50)), written(folder, "b", counted(31))},
-                             c10::kUInt16, {.sequence_length = 4, .stride = 3, .document_boundary = 17});
+  const Files files{written(folder, "a", counted(50)), written(folder, "b", counted(31))};
+  const TokenDataset dataset(files, c10::kUInt16,
+                             {.sequence_length = 4, .stride = 3, .document_boundary = 17});
   for (const Dataset& pipeline : {Dataset(dataset), dataset.shuffle({.seed = 1}).batch(3)}) {
     EXPECT_NO_THROW(testing::assert_resumable(pipeline));
     EXPECT_NO_THROW(testing::assert_paths_agree(pipeline));
