@@ -71,6 +71,13 @@ def test_map_runs_a_layer_without_python(monkeypatch):
     assert [batch.tolist() for batch in mapped] == [[1, 0]]
 
 
+def test_each_replica_gets_the_indices_of_its_rows():
+    strategy = tdi.MirroredStrategy(["cpu", "cpu"])
+    indices = dataset_of(["a", "b", "z", "a"]).batch(4).map(StringLookup(vocabulary=["a", "b"]), row_wise=True)
+    [step] = strategy.distribute_dataset(indices)
+    assert [part.tolist() for part in strategy.local_results(step)] == [[1, 2], [0, 1]]
+
+
 class Shifted(StringLookup):
     def forward(self, inputs):
         return super().forward(inputs) + 100

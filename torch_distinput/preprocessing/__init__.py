@@ -7,9 +7,11 @@ model. docs/preprocessing.md tells where results differ from Keras.
 """
 
 from torch_distinput.preprocessing._adapt import Adaptation
+from torch_distinput.preprocessing._discretization import Discretization
+from torch_distinput.preprocessing._encoding import CategoryEncoding
 from torch_distinput.preprocessing._hashing import HashedCrossing, Hashing
 from torch_distinput.preprocessing._lookup import IntegerLookup, StringLookup
-from torch_distinput.preprocessing._numbers import CategoryEncoding, Discretization, Normalization
+from torch_distinput.preprocessing._normalization import Normalization
 from torch_distinput.preprocessing._text import TextVectorization
 
 __all__ = [

@@ -28,6 +28,7 @@ class TokenLearner:
     """Counts tokens natively."""
 
     in_rounds = False
+    lists_are_batches = False
 
     def __init__(self, integers: bool, documents: bool, text: tuple[str, str, list[int]] | None = None):
         self._documents = documents
@@ -82,6 +83,7 @@ class OrderedLearner:
     """A learner whose summaries of batches are merged in the order of the data."""
 
     in_rounds = True
+    lists_are_batches = True
 
     def __init__(self) -> None:
         self._pending: list[Any] = []
@@ -218,7 +220,8 @@ def adapt(layer: Any, data: Any, steps: int | None, strategy: Any, progress: boo
         bar.close()
         return adaptation.finish()
     learner = layer._learner()
-    if isinstance(data, Iterable) and not isinstance(data, (list, tuple, torch.Tensor)) and not hasattr(data, "shape"):
+    is_list = isinstance(data, (list, tuple)) and not learner.lists_are_batches
+    if isinstance(data, Iterable) and not is_list and not isinstance(data, torch.Tensor) and not hasattr(data, "shape"):
         for batch in itertools.islice(data, steps):
             learner.add(batch)
     else:

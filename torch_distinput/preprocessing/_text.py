@@ -10,7 +10,7 @@ import torch
 
 from torch_distinput import _C
 from torch_distinput.preprocessing._adapt import TokenLearner
-from torch_distinput.preprocessing._lookup import _ALIASES, _MODES, IndexLookup
+from torch_distinput.preprocessing._index_lookup import ALIASES, MODES, IndexLookup
 from torch_distinput.preprocessing_layer import check_choice, flatten_rows, refuse_unknown
 
 _STANDARDIZE = ("lower_and_strip_punctuation", "lower", "strip_punctuation")
@@ -72,8 +72,8 @@ class TextVectorization(IndexLookup):
             check_choice(layer, "standardize", standardize, _STANDARDIZE, none=True)
         if not callable(split):
             check_choice(layer, "split", split, _SPLIT, none=True)
-        mode = _ALIASES.get(output_mode, output_mode)
-        check_choice(layer, "output_mode", mode, _MODES)
+        mode = ALIASES.get(output_mode, output_mode)
+        check_choice(layer, "output_mode", mode, MODES)
         _check_ngrams(ngrams)
         _check_length(mode, output_sequence_length, ragged)
         kwargs = {key: value for key, value in kwargs.items() if key != "vocabulary_size"}  # from `get_config`
