@@ -48,10 +48,13 @@ class BlockFiles(ABC, Generic[Index]):
         """One block as an Arrow table of one chunk."""
 
     def count_rows(self, files: list[bytes]) -> list[list[int]]:
-        if len(files) < 2:
-            return [self.rows(self.index(file)) for file in files]
-        with ThreadPoolExecutor(min(_THREADS, len(files))) as threads:
-            return [self.rows(index) for index in threads.map(self.index, files)]
+        new = [file for file in dict.fromkeys(files) if not self._is_known(file)]
+        if len(new) > 1:
+            with ThreadPoolExecutor(min(_THREADS, len(new))) as threads:
+                indexes = dict(zip(new, threads.map(self.index, new), strict=True))
+        else:
+            indexes = {}
+        return [self.rows(indexes[file] if file in indexes else self.index(file)) for file in files]
 
     def schema(self, file: bytes) -> Any:
         index = self.index(file)
@@ -66,8 +69,7 @@ class BlockFiles(ABC, Generic[Index]):
     def index(self, file: bytes) -> Index:
         """The index of a file as it is now."""
         with self._errors(file):
-            status = os.stat(file)
-            stamp = (status.st_mtime_ns, status.st_size)
+            stamp = _stamp_of(file)
             with self._lock:
                 known = self._known.get(file)
             if known is not None and known[0] == stamp:
@@ -76,6 +78,10 @@ class BlockFiles(ABC, Generic[Index]):
             with self._lock:
                 self._known[file] = (stamp, index)
             return index
+
+    def _is_known(self, file: bytes) -> bool:
+        with self._lock:
+            return file in self._known
 
     def fault(self, path: str, text: str) -> _C.InvalidArgumentError:
         """The error of a file."""
@@ -98,3 +104,9 @@ class BlockFiles(ABC, Generic[Index]):
             raise self.fault(path, f"{error}") from None
         except pyarrow.ArrowException as error:
             raise self.fault(path, f"{error}") from None
+
+
+def _stamp_of(file: bytes) -> tuple[int, int]:
+    """What changes when a file is written to."""
+    status = os.stat(file)
+    return status.st_mtime_ns, status.st_size

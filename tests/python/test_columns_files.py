@@ -167,6 +167,31 @@ def test_a_file_that_changes_between_epochs_is_read_anew(files):
     assert len(dataset) == 7 and numbers(dataset.batch(7)) == list(range(100, 107))
 
 
+WRITERS = {
+    "polars": lambda rows, name: pytest.importorskip("polars").DataFrame(rows).write_parquet(name, row_group_size=3),
+    "pandas": lambda rows, name: pytest.importorskip("pandas").DataFrame(rows).to_parquet(name, index=False),
+    "duckdb": lambda rows, name: (
+        pytest.importorskip("duckdb").from_arrow(pa.table(rows)).write_parquet(str(name), row_group_size=2048)
+    ),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@settings(max_examples=8)
+@given(
+    st.lists(
+        st.tuples(st.integers(-(2**40), 2**40), st.floats(-9, 9), st.booleans(), st.text("aé ", max_size=9)), min_size=1
+    )
+)
+def test_files_of_other_writers(tmp_path_factory, writer, rows):
+    name = tmp_path_factory.mktemp("other") / "t.parquet"
+    WRITERS[writer](dict(zip("ixbs", map(list, zip(*rows)))), name)
+    dataset = tdi.ParquetDataset(name)
+    assert [(int(row["i"]), float(row["x"]), bool(row["b"]), row["s"]) for row in dataset] == rows
+    batch = next(iter(dataset.batch(len(rows))))
+    assert batch["s"] == [row[3] for row in rows] and batch["x"].tolist() == [row[1] for row in rows]
+
+
 @pytest.mark.parametrize("lie", [1, -1])
 def test_a_footer_that_lies_is_named(files, monkeypatch, lie):
     monkeypatch.setattr(_parquet.ParquetFiles, "rows", lambda self, index: [count + lie for count in index.counts])
