@@ -615,6 +615,14 @@ class testing:
         """Checks that both paths yield identical elements; AssertionError at the first difference."""
 
     @staticmethod
+    def state_to_text(state_dict: object) -> str:
+        """The text that a C++ program writes for this state."""
+
+    @staticmethod
+    def state_from_text(text: str) -> typing.Any:
+        """The state that a C++ program reads from this text."""
+
+    @staticmethod
     def gil_turns() -> int:
         """How often the library has taken the GIL in this process."""
 

@@ -28,7 +28,9 @@ class FunctionGenerator final : public Generator {
 
 class FunctionGeneratorSource final : public GeneratorSource {
  public:
-  explicit FunctionGeneratorSource(std::function<NextFunction()> open) : open_(std::move(open)) {}
+  explicit FunctionGeneratorSource(std::function<NextFunction()> open) : open_(std::move(open)) {
+    TORCH_CHECK_VALUE(open_, "from_generator: `open` must not be empty.");
+  }
   std::unique_ptr<Generator> open() const override { return std::make_unique<FunctionGenerator>(open_()); }
 
  private:
@@ -39,6 +41,13 @@ std::vector<NodePtr> nodes_of(const std::vector<Dataset>& datasets) {
   std::vector<NodePtr> nodes;
   for (const Dataset& dataset : datasets) nodes.push_back(dataset.node());
   return nodes;
+}
+
+/// `function`, which must not be empty, for the argument `name` of `op`.
+template <class Callable>
+Callable given(Callable function, const char* op, const char* name) {
+  TORCH_CHECK_VALUE(function, op, ": `", name, "` must not be empty.");
+  return function;
 }
 
 FunctionPtr dataset_function(std::function<Dataset(Element)> function) {
@@ -58,7 +67,9 @@ bool may_fail(const Node& node) {
 
 struct Dataset::Epochs : EpochCount {};
 
-Dataset::Dataset(NodePtr node) : node_(std::move(node)), epochs_(std::make_shared<Epochs>()) {}
+Dataset::Dataset(NodePtr node) : node_(std::move(node)), epochs_(std::make_shared<Epochs>()) {
+  TORCH_CHECK_VALUE(node_ != nullptr, "Dataset: `node` must not be null.");
+}
 
 Dataset Dataset::range(std::int64_t stop) { return range(0, stop, 1); }
 Dataset Dataset::range(std::int64_t start, std::int64_t stop, std::int64_t step) {
@@ -133,27 +144,28 @@ Dataset Dataset::map(FunctionPtr function, MapOptions options) const {
   return Dataset(ops::map(node_, std::move(function), std::move(options)));
 }
 Dataset Dataset::map(std::function<Element(Element)> function, MapOptions options) const {
-  return map(make_function(std::move(function)), std::move(options));
+  return map(make_function(given(std::move(function), "map", "function")), std::move(options));
 }
 Dataset Dataset::filter(FunctionPtr predicate) const {
   return Dataset(ops::filter(node_, std::move(predicate)));
 }
 Dataset Dataset::filter(std::function<bool(const Element&)> predicate) const {
-  return filter(make_function([predicate = std::move(predicate)](const Element& element) {
-    return Element(at::scalar_tensor(predicate(element), at::kBool));
-  }));
+  return filter(
+      make_function([predicate = given(std::move(predicate), "filter", "predicate")](const Element& element) {
+        return Element(at::scalar_tensor(predicate(element), at::kBool));
+      }));
 }
 Dataset Dataset::flat_map(FunctionPtr function) const {
   return Dataset(ops::flat_map(node_, std::move(function)));
 }
 Dataset Dataset::flat_map(std::function<Dataset(Element)> function) const {
-  return flat_map(dataset_function(std::move(function)));
+  return flat_map(dataset_function(given(std::move(function), "flat_map", "function")));
 }
 Dataset Dataset::interleave(FunctionPtr function, InterleaveOptions options) const {
   return Dataset(ops::interleave(node_, std::move(function), options));
 }
 Dataset Dataset::interleave(std::function<Dataset(Element)> function, InterleaveOptions options) const {
-  return interleave(dataset_function(std::move(function)), options);
+  return interleave(dataset_function(given(std::move(function), "interleave", "function")), options);
 }
 Dataset Dataset::window(std::int64_t size) const { return Dataset(ops::window(node_, size)); }
 Dataset Dataset::padded_batch(std::int64_t batch_size, PaddedBatchOptions options) const {
@@ -164,7 +176,8 @@ Dataset Dataset::bucket_by_length(FunctionPtr length, BucketOptions options) con
 }
 Dataset Dataset::bucket_by_length(std::function<std::int64_t(const Element&)> length,
                                   BucketOptions options) const {
-  return bucket_by_length(make_function([length = std::move(length)](const Element& element) {
+  return bucket_by_length(make_function([length = given(std::move(length), "bucket_by_length", "length")](
+                                            const Element& element) {
                             return Element(at::scalar_tensor(length(element), at::kLong));
                           }),
                           std::move(options));
@@ -176,6 +189,10 @@ Dataset Dataset::assert_cardinality(std::int64_t cardinality) const {
 Dataset Dataset::normalize_images(std::vector<double> mean, std::vector<double> std,
                                   ImageOptions options) const {
   return Dataset(ops::normalize_images(node_, std::move(mean), std::move(std), options));
+}
+Dataset Dataset::apply(const std::function<Dataset(const Dataset&)>& function) const {
+  TORCH_CHECK_VALUE(function, "apply: `function` must not be empty.");
+  return function(*this);
 }
 Dataset Dataset::with_options(Options options) const { return Dataset(ops::with_options(node_, options)); }
 

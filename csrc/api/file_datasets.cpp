@@ -11,8 +11,6 @@ namespace torch_distinput {
 FileNames::FileNames(const char* name) : FileNames(std::string(name)) {}
 FileNames::FileNames(std::string name) : FileNames(std::vector<std::string>{std::move(name)}) {}
 FileNames::FileNames(std::vector<std::string> names) : node_(sources::file_names(std::move(names))) {}
-FileNames::FileNames(std::initializer_list<const char*> names)
-    : FileNames(std::vector<std::string>(names.begin(), names.end())) {}
 FileNames::FileNames(const Dataset& names) : node_(names.node()) {}
 
 TextLineDataset::TextLineDataset(FileNames files, FileOptions options)

@@ -35,6 +35,7 @@ std::shared_ptr<Distribution> whole_distribution(const Dataset& dataset, const I
 
 DistributedDataset Strategy::distribute_datasets_from_function(
     const std::function<Dataset(const InputContext&)>& make, InputOptions options) const {
+  TORCH_CHECK_VALUE(make, "distribute_datasets_from_function: `make` must not be empty.");
   check_function_options(options, pipeline_per_replica_);
   const std::int64_t count = std::ssize(devices_);
   const Replicas replicas{num_workers_, worker_, count};
@@ -64,6 +65,7 @@ DistributedDataset Strategy::distribute_datasets_from_function(
 
 PerReplica Strategy::distribute_values_from_function(
     const std::function<Element(const ValueContext&)>& make) const {
+  TORCH_CHECK_VALUE(make, "distribute_values_from_function: `make` must not be empty.");
   std::vector<Element> values;
   for (std::int64_t replica = 0; replica < std::ssize(devices_); ++replica) {
     values.push_back(make({worker_ * std::ssize(devices_) + replica, num_replicas_in_sync()}));

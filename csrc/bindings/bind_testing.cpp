@@ -3,8 +3,10 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <string_view>
 #include <typeinfo>
 
+#include "bindings/convert.h"
 #include "bindings/interpreter/gil.h"
 #include "bindings/module.h"
 #include "torch_distinput/testing.h"
@@ -43,6 +45,12 @@ void bind_testing(py::module_& parent) {
       },
       py::arg("dataset"), py::arg("max_elements") = 200,
       "Checks that both paths yield identical elements; AssertionError at the first difference.");
+  module.def(
+      "state_to_text", [](const py::object& state_dict) { return state_from_python(state_dict).str(); },
+      py::arg("state_dict"), "The text that a C++ program writes for this state.");
+  module.def(
+      "state_from_text", [](std::string_view text) { return state_to_python(State::parse(text)); },
+      py::arg("text"), "The state that a C++ program reads from this text.");
   module.def("gil_turns", gil_turns, "How often the library has taken the GIL in this process.");
   module.def("batch_sizes_for_worker", &testing::batch_sizes_for_worker, py::arg("global_batch_size"),
              py::arg("num_workers"), py::arg("replicas_per_worker"), py::arg("worker"),

@@ -73,6 +73,7 @@ class PythonFunction final : public Function, public PythonCode {
     });
   }
   bool runs_user_code() const override { return true; }
+  bool locates_errors() const override { return true; }
   std::string name() const override { return callable_.name(); }
 
  private:
@@ -142,6 +143,7 @@ class PythonGeneratorSource final : public GeneratorSource, public PythonCode {
     });
   }
   bool runs_user_code() const override { return true; }
+  bool locates_errors() const override { return true; }
   std::string name() const override { return callable_.name(); }
 
  private:
@@ -170,6 +172,7 @@ class PythonRows final : public RowSource, public PythonCode {
     });
   }
   bool runs_user_code() const override { return true; }
+  bool locates_errors() const override { return true; }
   std::string name() const override { return rows_.name(); }
 
  private:

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "core/names.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -68,8 +70,17 @@ ElementSpec expected_only(ElementSpec spec) {
   return spec;
 }
 
-const ElementSpec& ElementType::first(const Element& element) {
+void check_defined(const Element& element, std::string_view where) {
+  for (std::size_t leaf = 0; leaf < element.leaves().size(); ++leaf) {
+    const auto* const tensor = std::get_if<at::Tensor>(&element.leaves()[leaf]);
+    TORCH_CHECK_VALUE(tensor == nullptr || tensor->defined(), where, ": ",
+                      leaf_name(*element.structure(), leaf), " is an undefined tensor.");
+  }
+}
+
+const ElementSpec& ElementType::first(const Element& element, std::int64_t number, std::string_view source) {
   std::call_once(once_, [&] {
+    check_defined(element, c10::str(source, ": element ", number));
     first_ = spec_of(element);
     for (LeafSpec& leaf : first_->leaves) leaf = without_shape(std::move(leaf));
   });
@@ -77,7 +88,7 @@ const ElementSpec& ElementType::first(const Element& element) {
 }
 
 void ElementType::check(const Element& element, std::int64_t number, std::string_view source) {
-  const ElementSpec& type = first(element);
+  const ElementSpec& type = first(element, number, source);
   if (has_type(element, type)) return;
   check_element(element, type, c10::str(source, ": element ", number));
 }

@@ -22,6 +22,9 @@ ElementSpec probed_spec(const Element& element);
 /// `spec` with unknown dims; those that it had are kept as `expected`.
 ElementSpec expected_only(ElementSpec spec);
 
+/// Throws c10::ValueError, which begins with `where`, for a leaf that is an undefined tensor.
+void check_defined(const Element& element, std::string_view where);
+
 /// Checks that all elements of a user's source have one structure, and each leaf one kind and dtype: those of
 /// the first element. Safe from any thread.
 class ElementType {
@@ -31,7 +34,7 @@ class ElementType {
   void check(const Element& element, std::int64_t number, std::string_view source);
 
  private:
-  const ElementSpec& first(const Element& element);
+  const ElementSpec& first(const Element& element, std::int64_t number, std::string_view source);
 
   std::once_flag once_;
   std::optional<ElementSpec> first_;

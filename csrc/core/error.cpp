@@ -1,6 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "torch_distinput/error.h"
 
+#include <utility>
+
 namespace torch_distinput {
 namespace {
 
@@ -13,6 +15,9 @@ InvalidArgumentError::InvalidArgumentError(const std::string& message) : c10::Va
 NotFoundError::NotFoundError(const std::string& message) : c10::Error(here(), message) {}
 SystemError::SystemError(const std::string& message, int code) : c10::Error(here(), message), code_(code) {}
 FailedPreconditionError::FailedPreconditionError(const std::string& message) : c10::Error(here(), message) {}
+UserCodeError::UserCodeError(const std::string& message) : c10::Error(here(), message) {}
+ReplicaError::ReplicaError(const std::string& message, std::vector<std::exception_ptr> errors)
+    : c10::Error(here(), message), errors_(std::move(errors)) {}
 DistributedDatasetError::DistributedDatasetError(const std::string& message) : c10::Error(here(), message) {}
 
 }  // namespace torch_distinput

@@ -1,6 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "torch_distinput/function.h"
 
+#include <c10/util/Exception.h>
+
 #include <utility>
 
 #include "torch_distinput/random.h"
@@ -35,6 +37,7 @@ Generator::~Generator() = default;
 GeneratorSource::~GeneratorSource() = default;
 
 FunctionPtr make_function(std::function<Element(Element)> function, std::string name) {
+  TORCH_CHECK_VALUE(function, "make_function: `function` must not be empty.");
   return std::make_shared<NativeFunction>(std::move(function), std::move(name));
 }
 

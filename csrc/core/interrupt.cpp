@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/interrupt_watch.h"
+#include "core/stop_scope.h"
 
 namespace torch_distinput {
 namespace {
@@ -38,6 +39,15 @@ InterruptScope::~InterruptScope() {
 }
 
 const std::function<void()>& interrupt_check() { return *current; }
+
+bool cancelled() {
+  try {
+    if (*current) (*current)();
+    return false;
+  } catch (const Stopped&) {
+    return true;
+  }
+}
 
 InterruptWatch::InterruptWatch() : outer_(std::exchange(watches, this)) {}
 

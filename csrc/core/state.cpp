@@ -3,8 +3,6 @@
 
 #include <c10/util/Exception.h>
 
-#include <sstream>
-
 #include "core/state_reader.h"
 
 namespace torch_distinput {
@@ -19,37 +17,6 @@ const T& get(const State::Value& value, const char* wanted) {
   TORCH_CHECK_VALUE(held != nullptr, "state: expected ", wanted, ", found ", kKindNames[value.index()], ".");
   return *held;
 }
-
-void print(std::ostream& out, const State& state);
-
-struct Printer {
-  std::ostream& out;
-  void operator()(std::monostate) const { out << "null"; }
-  void operator()(bool value) const { out << (value ? "true" : "false"); }
-  void operator()(std::int64_t value) const { out << value; }
-  void operator()(double value) const { out << value; }
-  void operator()(const std::string& value) const { out << '"' << value << '"'; }
-  void operator()(const State::List& values) const {
-    const char* separator = "";
-    out << '[';
-    for (const auto& value : values) {
-      out << std::exchange(separator, ", ");
-      print(out, value);
-    }
-    out << ']';
-  }
-  void operator()(const State::Map& values) const {
-    const char* separator = "";
-    out << '{';
-    for (const auto& [name, value] : values) {
-      out << std::exchange(separator, ", ") << '"' << name << "\": ";
-      print(out, value);
-    }
-    out << '}';
-  }
-};
-
-void print(std::ostream& out, const State& state) { std::visit(Printer{out}, state.value()); }
 
 }  // namespace
 
@@ -79,11 +46,5 @@ double State::as_double() const { return get<double>(value_, "a float"); }
 const std::string& State::as_string() const { return get<std::string>(value_, "a string"); }
 const State::List& State::as_list() const { return get<List>(value_, "a list"); }
 const State::Map& State::as_map() const { return get<Map>(value_, "a map"); }
-
-std::string State::str() const {
-  std::ostringstream out;
-  print(out, *this);
-  return out.str();
-}
 
 }  // namespace torch_distinput

@@ -21,9 +21,16 @@ RowScope::RowScope(std::uint64_t key, std::span<const std::int64_t> numbers) noe
 RowScope::~RowScope() { innermost = outer_; }
 
 void RowScope::enter(std::size_t index) noexcept {
-  if (innermost == nullptr || innermost->index_ == index) return;
+  if (innermost == nullptr) return;
+  innermost->entered_ = true;
+  if (innermost->index_ == index) return;
   innermost->index_ = index;
   innermost->generator_.reset();
+}
+
+std::optional<std::int64_t> RowScope::number() const noexcept {
+  if (index_ >= numbers_.size() || (!entered_ && numbers_.size() > 1)) return std::nullopt;
+  return numbers_[index_];
 }
 
 at::Generator random() {

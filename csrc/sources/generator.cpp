@@ -7,6 +7,7 @@
 
 #include "core/element_type.h"
 #include "core/interrupt_poll.h"
+#include "core/locate_errors.h"
 #include "core/state_reader.h"
 #include "sources/source_node.h"
 #include "sources/sources.h"
@@ -26,8 +27,8 @@ class GeneratorIterator final : public Iterator {
       : source_(std::move(source)), spec_(std::move(spec)) {}
 
   std::optional<Element> next() override {
-    if (generator_ == nullptr) generator_ = source_->open();
-    std::optional<Element> element = generator_->next();
+    std::optional<Element> element =
+        locate_errors(*source_, [this] { return located(elements_); }, [this] { return generate(); });
     if (!element) return std::nullopt;
     if (spec_ != nullptr) {
       check_element(*element, *spec_, c10::str(kGeneratorName, ": element ", elements_));
@@ -54,6 +55,14 @@ class GeneratorIterator final : public Iterator {
   }
 
  private:
+  std::optional<Element> generate() {
+    if (generator_ == nullptr) generator_ = source_->open();
+    return generator_->next();
+  }
+  std::string located(std::int64_t element) const {
+    return c10::str(kGeneratorName, "(", source_->name(), "): element ", element);
+  }
+
   GeneratorSourcePtr source_;
   SpecPtr spec_;
   ElementType type_;
@@ -72,7 +81,7 @@ class GeneratorNode final : public SourceNode {
   SpecPtr spec() const override {
     if (declared_) return declared_;
     return probe_.get([this]() -> SpecPtr {
-      const std::optional<Element> first = source_->open()->next();
+      const std::optional<Element> first = GeneratorIterator(source_, nullptr).next();
       return first ? std::make_shared<const ElementSpec>(probed_spec(*first)) : nullptr;
     });
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/element_type.h"
 #include "execution/execution_context.h"
 #include "kernels/dense.h"
 #include "kernels/host_memory.h"
@@ -162,6 +163,7 @@ class TensorSlicesNode final : public SourceNode {
 }  // namespace
 
 NodePtr tensor_slices(Element value) {
+  check_defined(value, kTensorSlicesName);
   const std::int64_t rows = count_rows(value);
   guard_reads(value);
   if (!all_dense(value)) return element_slices(std::move(value), rows);

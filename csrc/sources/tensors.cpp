@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/element_type.h"
 #include "execution/execution_context.h"
 #include "kernels/dense.h"
 #include "kernels/host_memory.h"
@@ -84,6 +85,7 @@ class TensorsNode final : public SourceNode {
 }  // namespace
 
 NodePtr tensors(Element value) {
+  check_defined(value, "from_tensors");
   for (std::size_t leaf = 0; leaf < value.leaves().size(); ++leaf) {
     if (is_dense(value.leaves()[leaf])) dense_leaf(value, leaf, "from_tensors", "hold");
   }

@@ -30,7 +30,7 @@ namespace torch_distinput {
 /// current one has returned an element.
 class TDI_API Dataset {
  public:
-  /// `node` must not be null.
+  /// Throws c10::ValueError for a null `node`.
   explicit Dataset(NodePtr node);
 
   // Sources.
@@ -146,7 +146,7 @@ class TDI_API Dataset {
   Dataset normalize_images(std::vector<double> mean, std::vector<double> std,
                            ImageOptions options = {}) const;
   /// `function(*this)`: gives a chain of ops a name.
-  Dataset apply(const std::function<Dataset(const Dataset&)>& function) const { return function(*this); }
+  Dataset apply(const std::function<Dataset(const Dataset&)>& function) const;
   /// The same elements; fields that `options` sets replace those set earlier in the chain. Throws
   /// c10::ValueError for values out of range.
   Dataset with_options(Options options) const;

@@ -3,7 +3,9 @@
 
 #include <c10/util/Exception.h>
 
+#include <exception>
 #include <string>
+#include <vector>
 
 #include "torch_distinput/api.h"
 
@@ -48,6 +50,25 @@ class TDI_API SystemError : public c10::Error {
 class TDI_API FailedPreconditionError : public c10::Error {
  public:
   explicit FailedPreconditionError(const std::string& message);
+};
+
+/// Code that a user gave a pipeline threw an exception that is no c10::Error; the message names op and row.
+/// The exception itself is nested in it (`std::rethrow_if_nested`). A c10::Error keeps its type, and op and
+/// row are added to its context. Python: a RuntimeError.
+class TDI_API UserCodeError : public c10::Error {
+ public:
+  explicit UserCodeError(const std::string& message);
+};
+
+/// Replicas of `Strategy::run` failed; the message has what each of them threw.
+class TDI_API ReplicaError : public c10::Error {
+ public:
+  ReplicaError(const std::string& message, std::vector<std::exception_ptr> errors);
+  /// What each local replica threw; null for one that returned.
+  const std::vector<std::exception_ptr>& errors() const noexcept { return errors_; }
+
+ private:
+  std::vector<std::exception_ptr> errors_;
 };
 
 /// Another process failed, left or disagrees; the message names its rank and what it reported. Python: a

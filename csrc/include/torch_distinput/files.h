@@ -1,10 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "torch_distinput/api.h"
@@ -23,7 +26,9 @@ class TDI_API FileNames {
   FileNames(const char* name);                // NOLINT(google-explicit-constructor)
   FileNames(std::string name);                // NOLINT(google-explicit-constructor)
   FileNames(std::vector<std::string> names);  // NOLINT(google-explicit-constructor)
-  FileNames(std::initializer_list<const char*> names);
+  template <std::convertible_to<std::string> Name>
+  FileNames(std::initializer_list<Name> names)
+      : FileNames(std::vector<std::string>(names.begin(), names.end())) {}
   FileNames(const Dataset& names);  // NOLINT(google-explicit-constructor)
 
   /// The node that yields the names.
@@ -49,6 +54,9 @@ class TDI_API TextLineDataset : public Dataset {
  public:
   /// Throws c10::ValueError for options out of range.
   explicit TextLineDataset(FileNames files, FileOptions options = {});
+  template <std::convertible_to<std::string> Name>
+  explicit TextLineDataset(std::initializer_list<Name> files, FileOptions options = {})
+      : TextLineDataset(FileNames(files), std::move(options)) {}
 };
 
 /// The records of TFRecord files as bytes; every CRC is checked. Errors as for TextLineDataset, with
@@ -56,6 +64,9 @@ class TDI_API TextLineDataset : public Dataset {
 class TDI_API TFRecordDataset : public Dataset {
  public:
   explicit TFRecordDataset(FileNames files, FileOptions options = {});
+  template <std::convertible_to<std::string> Name>
+  explicit TFRecordDataset(std::initializer_list<Name> files, FileOptions options = {})
+      : TFRecordDataset(FileNames(files), std::move(options)) {}
 };
 
 /// Records of `record_bytes` bytes each as bytes, after `header_bytes` and before `footer_bytes` of each
@@ -64,6 +75,12 @@ class TDI_API FixedLengthRecordDataset : public Dataset {
  public:
   explicit FixedLengthRecordDataset(FileNames files, std::int64_t record_bytes, std::int64_t header_bytes = 0,
                                     std::int64_t footer_bytes = 0, FileOptions options = {});
+  template <std::convertible_to<std::string> Name>
+  explicit FixedLengthRecordDataset(std::initializer_list<Name> files, std::int64_t record_bytes,
+                                    std::int64_t header_bytes = 0, std::int64_t footer_bytes = 0,
+                                    FileOptions options = {})
+      : FixedLengthRecordDataset(FileNames(files), record_bytes, header_bytes, footer_bytes,
+                                 std::move(options)) {}
 };
 
 /// Calls `function` while files are indexed, from one second after the beginning and about every 50 ms, in

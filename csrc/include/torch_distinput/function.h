@@ -23,6 +23,9 @@ class TDI_API UserCode {
   virtual bool runs_user_code() const { return false; }
   /// The user's name for it, in messages and `explain`.
   virtual std::string name() const = 0;
+  /// True where what it throws says by itself where it was thrown, as Python's exceptions do. Otherwise the
+  /// op that calls it adds its name and the row (`UserCodeError`).
+  virtual bool locates_errors() const { return false; }
 };
 
 /// A user's function from element to element.
@@ -36,7 +39,8 @@ class TDI_API Function : public UserCode {
 };
 using FunctionPtr = std::shared_ptr<const Function>;
 
-/// A native function. It must not block and must be safe from any thread.
+/// A native function. It must not block and must be safe from any thread. Throws c10::ValueError for an empty
+/// `function`.
 TDI_API FunctionPtr make_function(std::function<Element(Element)> function, std::string name = "function");
 
 /// A user's map-style source: random access to rows.
@@ -50,7 +54,7 @@ class TDI_API RowSource : public UserCode {
   std::string name() const override { return "rows"; }
 };
 
-/// One run of a user's generator. One thread at a time.
+/// One run of a user's generator. One thread at a time. One that waits for its data looks at `cancelled`.
 class TDI_API Generator {
  public:
   virtual ~Generator();

@@ -33,6 +33,11 @@ class TDI_API InterruptScope {
 /// This thread's check; empty when there is none. Valid while the innermost scope lives.
 TDI_API const std::function<void()>& interrupt_check();
 
+/// For a user's code that waits for something, at least every 50 ms: true when nobody will read its result,
+/// because the iterator that it runs for was closed or moved to another position. It should return at once;
+/// what it returns is dropped. Throws what `check` of this thread's InterruptScope throws.
+TDI_API bool cancelled();
+
 /// Marks `interrupt`, which is about to be thrown, as an interrupt: a user's function that this thread runs
 /// for its caller was interrupted. Without an InterruptScope on this thread it is an error like any other.
 TDI_API void report_interrupt(const std::exception_ptr& interrupt) noexcept;

@@ -33,12 +33,16 @@ class TDI_API RowScope {
 
   /// Moves the innermost scope of this thread, if any, to row `index`.
   static void enter(std::size_t index) noexcept;
+  /// The number of the row that the function runs for; nullopt where there are several and it called no
+  /// `enter`.
+  std::optional<std::int64_t> number() const noexcept;
 
  private:
   friend at::Generator random();
   std::uint64_t key_;
   std::span<const std::int64_t> numbers_;
   std::size_t index_ = 0;
+  bool entered_ = false;
   std::optional<at::Generator> generator_;
   RowScope* outer_;
 };

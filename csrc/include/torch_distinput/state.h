@@ -10,10 +10,16 @@
 
 #include "torch_distinput/api.h"
 
+namespace torch::serialize {
+class InputArchive;
+class OutputArchive;
+}  // namespace torch::serialize
+
 namespace torch_distinput {
 
 /// A saved position: plain, named, readable values of the kinds that JSON has, no tensors. In Python a dict
-/// of dicts, lists, ints, floats, strings, bools and None. A value; any thread may read it.
+/// of dicts, lists, ints, floats, strings, bools and None. A value; any thread may read it. The positions
+/// that iterators save name their kind and version, which `load` of an iterator checks.
 class TDI_API State {
  public:
   using List = std::vector<State>;
@@ -53,8 +59,20 @@ class TDI_API State {
   const Map& as_map() const;
 
   bool operator==(const State&) const = default;
-  /// Text like JSON, for messages.
+  /// As JSON: the text that Python's `json.dumps(state_dict, sort_keys=True)` returns.
   std::string str() const;
+  /// The state that `text`, which is JSON in any layout, describes: `State::parse(state.str()) == state`.
+  /// Throws c10::ValueError naming the byte where `text` is no JSON, a number is beyond 64 bits, or a key
+  /// occurs twice.
+  static State parse(std::string_view text);
+
+  /// Writes `str()` to the file `path`, which Python's `json.load` reads. The file is replaced at once, so
+  /// that a reader, or a process that is killed meanwhile, finds the old state or the new one. Throws
+  /// SystemError.
+  void save(const std::string& path) const;
+  /// The state in the file `path`, written by `save` or by Python's `json.dump`. Throws NotFoundError,
+  /// SystemError, and c10::ValueError as `parse` does.
+  static State load(const std::string& path);
 
   /// The value of any kind; `std::monostate` is null.
   using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, List, Map>;
@@ -63,5 +81,11 @@ class TDI_API State {
  private:
   Value value_;
 };
+
+/// For `torch::save(state, path)` and archives that hold models and optimizers too: writes and reads
+/// `state.str()` under the key "state".
+TDI_API torch::serialize::OutputArchive& operator<<(torch::serialize::OutputArchive& archive,
+                                                    const State& state);
+TDI_API torch::serialize::InputArchive& operator>>(torch::serialize::InputArchive& archive, State& state);
 
 }  // namespace torch_distinput

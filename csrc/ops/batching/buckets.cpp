@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "core/locate_errors.h"
 #include "kernels/rows.h"
 #include "torch_distinput/random.h"
 
@@ -84,7 +85,8 @@ std::string Buckets::describe() const {
 std::size_t Buckets::of(Element element, std::int64_t number, std::uint64_t key) const {
   {
     const RowScope row(key, {&number, 1});
-    length_->apply({&element, 1});
+    const auto where = [&] { return c10::str(call(), ": element ", number); };
+    locate_errors(*length_, where, [&] { length_->apply({&element, 1}); });
   }
   const at::Tensor* answer =
       element.structure() == Structure::leaf() ? std::get_if<at::Tensor>(&element.leaves().front()) : nullptr;

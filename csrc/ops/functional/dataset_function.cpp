@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/locate_errors.h"
 #include "core/state_reader.h"
 #include "execution/open.h"
 #include "torch_distinput/random.h"
@@ -55,7 +56,8 @@ DatasetFunction::DatasetFunction(FunctionPtr function, const std::string& op, co
 NodePtr DatasetFunction::dataset(Element element, std::int64_t number) const {
   {
     const RowScope row(key_, {&number, 1});
-    function_->apply({&element, 1});
+    const auto where = [&] { return c10::str(call_, ": element ", number); };
+    locate_errors(*function_, where, [&] { function_->apply({&element, 1}); });
   }
   NodePtr* const node =
       element.structure() == Structure::leaf() ? std::get_if<NodePtr>(&element.leaves().front()) : nullptr;

@@ -4,6 +4,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/locate_errors.h"
 #include "core/state_reader.h"
 #include "execution/open.h"
 #include "execution/skip_budget.h"
@@ -21,7 +22,8 @@ std::string call(const Function& predicate) { return "filter(" + predicate.name(
 bool keeps(const Function& predicate, Element element, std::uint64_t key, std::int64_t number) {
   {
     const RowScope row(key, {&number, 1});
-    predicate.apply({&element, 1});
+    const auto where = [&] { return c10::str(call(predicate), ": element ", number); };
+    locate_errors(predicate, where, [&] { predicate.apply({&element, 1}); });
   }
   const at::Tensor* answer =
       element.structure() == Structure::leaf() ? std::get_if<at::Tensor>(&element.leaves().front()) : nullptr;

@@ -6,6 +6,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/locate_errors.h"
 #include "torch_distinput/random.h"
 
 namespace torch_distinput {
@@ -13,6 +14,11 @@ namespace {
 
 std::string text(std::optional<std::int64_t> rows) {
   return rows ? std::to_string(*rows) : "no common number of";
+}
+
+std::string name_of_row(const RowScope& rows, std::span<const std::int64_t> numbers) {
+  if (const auto number = rows.number()) return "element " + std::to_string(*number);
+  return "one of " + std::to_string(numbers.size()) + " elements from " + std::to_string(numbers.front());
 }
 
 }  // namespace
@@ -31,7 +37,8 @@ void MapFunction::apply(std::span<Element> elements, std::span<const std::int64_
   }
   {
     const RowScope rows_of(key_, numbers);
-    function_->apply(elements);
+    const auto where = [&] { return call_ + ": " + name_of_row(rows_of, numbers); };
+    locate_errors(*function_, where, [&] { function_->apply(elements); });
   }
   for (std::size_t i = 0; i < elements.size(); ++i) {
     check(elements[i], numbers[i]);

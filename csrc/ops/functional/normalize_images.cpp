@@ -49,19 +49,21 @@ LeafSpec unpacked_spec(const LeafSpec& leaf, const std::string& name,
 }
 
 FunctionPtr unpacking(const ImageNormalization& normalization, std::shared_ptr<BufferPool> pool) {
-  return make_function([normalization, pool = std::move(pool)](Element element) {
-    const ImageScaling& scaling = normalization.scaling;
-    for (std::size_t i = 0; i < element.leaves().size(); ++i) {
-      auto* const dense = std::get_if<at::Tensor>(&element.leaves()[i]);
-      if (dense == nullptr ||
-          !normalization.applies_to(dense->scalar_type(), static_cast<std::size_t>(dense->dim())))
-        continue;
-      const ChannelDim from =
-          find_channels(dense->sizes(), scaling.channels(), leaf_name(*element.structure(), i));
-      *dense = unpack_images(dense->contiguous(), from, scaling, {}, *pool);
-    }
-    return element;
-  });
+  return make_function(
+      [normalization, pool = std::move(pool)](Element element) {
+        const ImageScaling& scaling = normalization.scaling;
+        for (std::size_t i = 0; i < element.leaves().size(); ++i) {
+          auto* const dense = std::get_if<at::Tensor>(&element.leaves()[i]);
+          if (dense == nullptr ||
+              !normalization.applies_to(dense->scalar_type(), static_cast<std::size_t>(dense->dim())))
+            continue;
+          const ChannelDim from =
+              find_channels(dense->sizes(), scaling.channels(), leaf_name(*element.structure(), i));
+          *dense = unpack_images(dense->contiguous(), from, scaling, {}, *pool);
+        }
+        return element;
+      },
+      kNormalizeImagesName);
 }
 
 FunctionPtr passing_on() {

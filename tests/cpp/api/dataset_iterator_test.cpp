@@ -34,8 +34,11 @@ TEST(DatasetIterator, RepeatsAnErrorAndKeepsThePositionBeforeIt) {
     const auto source = std::make_shared<fakes::Rows>(10, std::set<std::int64_t>{5});
     DatasetIterator iterator = Dataset::from_rows(source).batch(2).iterate({.stream_only = stream_only});
     EXPECT_EQ(elements(iterator, 2), (std::vector<Values>{{0, 1}, {2, 3}}));
-    EXPECT_EQ(error_of<c10::ValueError>([&] { iterator.next(); }), "row 5 is bad");
-    EXPECT_EQ(error_of<c10::ValueError>([&] { iterator.next(); }), "row 5 is bad");
+    const std::string rows = stream_only ? "row 5" : "one of the 2 rows 4 to 5";
+    EXPECT_EQ(error_of<c10::ValueError>([&] { iterator.next(); }),
+              "row 5 is bad (from_rows(rows): " + rows + ")");
+    EXPECT_EQ(error_of<c10::ValueError>([&] { iterator.next(); }),
+              "row 5 is bad (from_rows(rows): " + rows + ")");
     EXPECT_EQ(source->reads(), stream_only ? 6 : source->reads());
 
     const Dataset repaired = Dataset::from_rows(std::make_shared<fakes::Rows>(10)).batch(2);

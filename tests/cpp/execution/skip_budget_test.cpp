@@ -1,5 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/op_testing.h"
+#include "torch_distinput/error.h"
 
 namespace torch_distinput {
 namespace {
@@ -32,7 +33,8 @@ TEST(SkipBudget, BatchesAreFilledWithTheRowsThatDoNotFail) {
 TEST(SkipBudget, EndsTheRunWhenMoreRowsFailThanMaxCount) {
   EXPECT_EQ(values(flawed(7, 3, {.max_count = 3})).size(), 4U);
   EXPECT_EQ(error_of<c10::ValueError>([] { values(flawed(7, 3, {.max_count = 2})); }),
-            "map(flawed): 3 rows failed, but Skip(max_count=2) allows no more. The last error: row 6");
+            "map(flawed): 3 rows failed, but Skip(max_count=2) allows no more. The last error: "
+            "map(flawed): element 6: row 6");
 }
 
 TEST(SkipBudget, EndsTheRunWhenALargerPartFailsThanMaxFractionFromAHundredRowsOn) {
@@ -50,7 +52,7 @@ TEST(SkipBudget, ChecksMaxFractionOnceMoreAtTheEndHoweverFewRowsThereAre) {
     EXPECT_EQ(
         error_of<c10::ValueError>([&] { iterator.next(); }),
         "map(flawed): 50 of 50 rows failed, but Skip(max_fraction=0.01) allows no more. The last error: "
-        "row 49");
+        "map(flawed): element 49: row 49");
   }
 }
 
@@ -68,9 +70,9 @@ TEST(SkipBudget, TheCountGoesOnAfterARestart) {
   EXPECT_THROW(elements(restarted), c10::ValueError);
 }
 
-TEST(SkipBudget, WithoutSkipTheFirstErrorIsRaisedAsItIs) {
+TEST(SkipBudget, WithoutSkipTheFirstErrorIsRaised) {
   const auto fail = [](const Element&) -> Element { throw std::out_of_range("bad row"); };
-  EXPECT_THROW(values(generated(3).map(fail)), std::out_of_range);
+  EXPECT_THROW(values(generated(3).map(fail)), UserCodeError);
 }
 
 TEST(SkipBudget, AnExceptionThatIsNotARowsFailureIsNotSkipped) {

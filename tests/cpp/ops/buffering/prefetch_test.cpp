@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "ops/op_testing.h"
+#include "torch_distinput/error.h"
 #include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
@@ -92,8 +93,8 @@ TEST(Prefetch, ThrowsAnErrorAfterTheElementsBeforeIt) {
                               .prefetch(8);
   DatasetIterator iterator = dataset.iterate();
   for (std::int64_t i = 0; i < 3; ++i) EXPECT_EQ(scalar(*iterator.next()), i);
-  EXPECT_THROW(iterator.next(), std::runtime_error);
-  EXPECT_THROW(iterator.next(), std::runtime_error);
+  EXPECT_THROW(iterator.next(), UserCodeError);
+  EXPECT_THROW(iterator.next(), UserCodeError);
 }
 
 TEST(Prefetch, StopsItsThreadWhenItIsDestroyed) {

@@ -2,6 +2,7 @@
 #include <ATen/ops/ones.h>
 
 #include "ops/op_testing.h"
+#include "torch_distinput/error.h"
 
 namespace torch_distinput {
 namespace {
@@ -48,7 +49,7 @@ TEST(Filter, RefusesSeveralBools) {
 TEST(Filter, ThrowsErrorsOfThePredicate) {
   const auto fail = [](const Element&) -> bool { throw std::runtime_error("no answer"); };
   DatasetIterator iterator = Dataset::range(3).filter(fail).iterate();
-  EXPECT_THROW(iterator.next(), std::runtime_error);
+  EXPECT_THROW(iterator.next(), UserCodeError);
 }
 
 TEST(Filter, UnderSkipDropsRowsThatFailAndCountsThem) {

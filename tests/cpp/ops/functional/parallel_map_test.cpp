@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "ops/op_testing.h"
+#include "torch_distinput/error.h"
 #include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
@@ -109,7 +110,7 @@ TEST(ParallelMap, ThrowsErrorsInOrder) {
   });
   DatasetIterator iterator = mapped(9, fail, 4).iterate();
   for (std::int64_t i = 0; i < 3; ++i) EXPECT_EQ(scalar(*iterator.next()), i);
-  EXPECT_THROW(iterator.next(), std::runtime_error);
+  EXPECT_THROW(iterator.next(), UserCodeError);
 }
 
 TEST(ParallelMap, ThrowsAnErrorOfTheInputAfterTheResultsBeforeIt) {
@@ -120,7 +121,7 @@ TEST(ParallelMap, ThrowsAnErrorOfTheInputAfterTheResultsBeforeIt) {
   DatasetIterator iterator = failing.map(runs_user_code(doubled), {.num_parallel_calls = 4}).iterate();
   EXPECT_EQ(scalar(*iterator.next()), 0);
   EXPECT_EQ(scalar(*iterator.next()), 2);
-  EXPECT_THROW(iterator.next(), std::runtime_error);
+  EXPECT_THROW(iterator.next(), UserCodeError);
 }
 
 TEST(ParallelMap, ThrowsAnInterruptAtOnceAndLosesNoElement) {

@@ -1,0 +1,79 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "core/utf8.h"
+
+#include <cstddef>
+
+namespace torch_distinput {
+namespace {
+
+constexpr char32_t kFirstHigh = 0xD800;
+constexpr char32_t kFirstLow = 0xDC00;
+constexpr char32_t kAfterLow = 0xE000;
+constexpr char32_t kAfterLast = 0x110000;
+constexpr int kBitsOfSurrogate = 10;
+constexpr int kBitsOfContinuation = 6;
+
+unsigned byte_at(std::string_view text, std::size_t index) { return static_cast<unsigned char>(text[index]); }
+
+bool is_continuation(unsigned byte) { return (byte & 0xC0U) == 0x80U; }
+
+/// How a code point of `size` bytes begins: its lead byte's marks, and the first code point that needs it.
+struct Form {
+  std::size_t size;
+  unsigned lead_mask;
+  unsigned lead;
+  char32_t first;
+};
+constexpr Form kForms[] = {
+    {1, 0x80, 0x00, 0}, {2, 0xE0, 0xC0, 0x80}, {3, 0xF0, 0xE0, 0x800}, {4, 0xF8, 0xF0, kFirstSupplementary}};
+
+}  // namespace
+
+char32_t take_code_point(std::string_view& text) {
+  const unsigned lead = byte_at(text, 0);
+  for (const Form& form : kForms) {
+    if ((lead & form.lead_mask) != form.lead || text.size() < form.size) continue;
+    char32_t code = lead & ~form.lead_mask;
+    bool whole = true;
+    for (std::size_t i = 1; i < form.size; ++i) {
+      whole = whole && is_continuation(byte_at(text, i));
+      code = (code << kBitsOfContinuation) | (byte_at(text, i) & 0x3FU);
+    }
+    if (!whole || code < form.first || code >= kAfterLast || (code >= kFirstHigh && code < kAfterLow)) break;
+    text.remove_prefix(form.size);
+    return code;
+  }
+  text.remove_prefix(1);
+  return kFirstLow + lead;
+}
+
+void append_code_point(std::string& text, char32_t code) {
+  constexpr char32_t kFirstEscaped = kFirstLow + 0x80;
+  constexpr char32_t kLastEscaped = kFirstLow + 0xFF;
+  if (code >= kFirstEscaped && code <= kLastEscaped) {
+    text += static_cast<char>(code - kFirstLow);
+    return;
+  }
+  const Form* form = kForms;
+  while (form->size < 4 && code >= (form + 1)->first) ++form;
+  int shift = kBitsOfContinuation * static_cast<int>(form->size - 1);
+  text += static_cast<char>(form->lead | (code >> shift));
+  while (shift > 0) {
+    shift -= kBitsOfContinuation;
+    text += static_cast<char>(0x80U | ((code >> shift) & 0x3FU));
+  }
+}
+
+std::pair<char32_t, char32_t> surrogates_of(char32_t code) {
+  const char32_t rest = code - kFirstSupplementary;
+  return {kFirstHigh + (rest >> kBitsOfSurrogate), kFirstLow + (rest & 0x3FFU)};
+}
+
+char32_t code_of_surrogates(char32_t high, char32_t low) {
+  return kFirstSupplementary + ((high - kFirstHigh) << kBitsOfSurrogate) + (low - kFirstLow);
+}
+
+bool is_high_surrogate(char32_t code) { return code >= kFirstHigh && code < kFirstLow; }
+bool is_low_surrogate(char32_t code) { return code >= kFirstLow && code < kAfterLow; }
+
+}  // namespace torch_distinput
