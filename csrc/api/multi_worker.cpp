@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "api/value_rounds.h"
 #include "comm/c10d_store.h"
 #include "distribute/coordination/peers.h"
 #include "distribute/values/devices.h"
@@ -22,6 +23,7 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const ProcessGroup& gro
   worker_ = group.rank;
   if (group.size == 1) return;
   peers_ = std::make_shared<Peers>(c10d_store(group), std::chrono::seconds{1}, group.make_group);
+  value_rounds_ = std::make_shared<ValueRounds>(peers_);
 }
 
 }  // namespace torch_distinput

@@ -5,13 +5,16 @@
 
 #include "api/distributed_dataset.h"
 #include "api/input_options.h"
+#include "api/replica_threads.h"
 #include "distribute/coordination/report_failure.h"
 #include "distribute/values/devices.h"
 
 namespace torch_distinput {
 
 Strategy::Strategy(std::vector<c10::Device> devices, bool partial_batches)
-    : enable_partial_batch_handling(partial_batches), devices_(std::move(devices)) {}
+    : enable_partial_batch_handling(partial_batches),
+      devices_(std::move(devices)),
+      threads_(std::make_shared<ReplicaThreads>(devices_.size())) {}
 
 std::int64_t Strategy::num_replicas_in_sync() const noexcept { return std::ssize(devices_) * num_workers_; }
 

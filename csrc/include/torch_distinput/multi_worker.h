@@ -15,9 +15,9 @@ namespace torch_distinput {
 /// iterator takes its first step, and none afterwards.
 class TDI_API MultiWorkerMirroredStrategy : public Strategy {
  public:
-  /// `devices` are those of this process; empty: the accelerator of the environment variable `LOCAL_RANK`,
-  /// else one CPU. Does not wait for the other processes. Throws c10::ValueError for a device that does not
-  /// exist or an accelerator that is named twice.
+  /// `devices` are those of this process; empty: the accelerator of the environment variable `LOCAL_RANK`
+  /// (or that of Open MPI, MPICH or Slurm), else one CPU. Does not wait for the other processes. Throws
+  /// c10::ValueError for a device that does not exist or an accelerator that is named twice.
   explicit MultiWorkerMirroredStrategy(const ProcessGroup& group, std::vector<std::string> devices = {});
 };
 

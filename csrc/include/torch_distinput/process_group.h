@@ -26,11 +26,19 @@ struct TDI_API ProcessGroup {
   /// size or name out of range, and what `clone` throws.
   ProcessGroup(c10d::Store& store, int rank, int size, std::string name = "group");
 
+  /// The group of this launch, from its environment variables: RANK and WORLD_SIZE (torchrun), else those of
+  /// Open MPI, MPICH and Slurm; one process where there are none. Connects to a TCP store at MASTER_ADDR and
+  /// MASTER_PORT, which rank 0 hosts unless torchrun's agent does. Without MASTER_ADDR all processes must be
+  /// on this machine. Where rank 0 hosts the store, the end of its last copy of the group waits up to 30 s
+  /// for that of the other processes. Throws c10::ValueError naming a variable that is missing or
+  /// wrong, and c10::Error where the store cannot be reached within `timeout`.
+  static ProcessGroup from_env(std::chrono::seconds timeout = std::chrono::seconds{300});
+
   /// The library's own connection, so that its calls never wait for the user's.
   std::shared_ptr<c10d::Store> store;
-  int rank;          ///< of this process, in [0, size)
-  int size;          ///< number of processes, at least 1
-  std::string name;  ///< separates groups on one store
+  int rank = 0;                ///< of this process, in [0, size)
+  int size = 1;                ///< number of processes, at least 1
+  std::string name = "group";  ///< separates groups on one store
 
   /// Makes a process group for the library alone, such as gloo's, named `name`. Every rank calls it at the
   /// same time; it throws after `timeout` seconds.
@@ -39,6 +47,9 @@ struct TDI_API ProcessGroup {
   /// Where set, the rounds in which streams of several processes agree on steps are collectives of such a
   /// group instead of texts in the store: the load on the store then does not grow with the number of ranks.
   MakeGroup make_group = {};
+
+ private:
+  ProcessGroup() = default;
 };
 
 }  // namespace torch_distinput

@@ -6,7 +6,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "torch_distinput/api.h"
@@ -16,10 +19,14 @@
 #include "torch_distinput/input_context.h"
 #include "torch_distinput/input_options.h"
 #include "torch_distinput/per_replica.h"
+#include "torch_distinput/reduce.h"
+#include "torch_distinput/replica_context.h"
 
 namespace torch_distinput {
 
-class Peers;  // private to the library
+class Peers;           // private to the library
+class ReplicaThreads;  // private to the library
+class ValueRounds;     // private to the library
 
 /// Decides which replica gets which rows on which device. A value: copies share the connection to the other
 /// processes. Safe from any thread, except that `enable_partial_batch_handling` is a plain field.
@@ -57,13 +64,63 @@ class TDI_API Strategy {
   /// is empty. Values stay on the device that `make` put them on.
   PerReplica distribute_values_from_function(const std::function<Element(const ValueContext&)>& make) const;
 
+  /// Calls `function` once for each local replica, each in a thread of its own where there are several, and
+  /// returns the results in the order of the replicas once all calls have ended. Each replica gets its own
+  /// element of every PerReplica among `arguments`, and all other arguments as they are, by const reference;
+  /// before them the ReplicaContext, where `function` takes one. The caller's grad mode, inference mode and
+  /// autocast hold inside, and the replica's device and its caller's stream are current there. Throws
+  /// ReplicaError if replicas fail.
+  template <class Function, class... Arguments>
+  auto run(const Function& function, const Arguments&... arguments) const {
+    const auto call = [&](const ReplicaContext& context) -> decltype(auto) {
+      if constexpr (std::is_invocable_v<const Function&, const ReplicaContext&, PartOf<Arguments>...>)
+        return function(context, part_of(arguments, context.local_replica())...);
+      else
+        return function(part_of(arguments, context.local_replica())...);
+    };
+    using Result = std::decay_t<decltype(call(std::declval<const ReplicaContext&>()))>;
+    if constexpr (std::is_void_v<Result>) {
+      run_replicas(call);
+    } else {
+      std::vector<std::optional<Result>> results(devices_.size());
+      run_replicas([&](const ReplicaContext& context) { results[context.local_replica()] = call(context); });
+      std::vector<Result> values;
+      for (std::optional<Result>& result : results) values.push_back(*std::move(result));
+      return values;
+    }
+  }
+
+  /// As the functions of the same name, over the replicas of all processes; `values` has one value for each
+  /// local replica, and the result lies on the first local replica's value's device. With several processes,
+  /// all of them must call it, in the same order; gradients flow to the values of this process only. Throws
+  /// DistributedDatasetError where another process is gone.
+  at::Tensor reduce(ReduceOp op, const std::vector<at::Tensor>& values,
+                    const std::optional<std::vector<std::int64_t>>& axis = {}) const;
+  at::Tensor gather(const std::vector<at::Tensor>& values, std::int64_t axis) const;
+
  protected:
   Strategy(std::vector<c10::Device> devices, bool partial_batches);
   std::vector<c10::Device> devices_;
   std::int64_t num_workers_ = 1;
   std::int64_t worker_ = 0;
-  std::shared_ptr<Peers> peers_;       ///< the other processes; null: there are none
-  bool pipeline_per_replica_ = false;  ///< whether kPerReplica is supported
+  std::shared_ptr<Peers> peers_;               ///< the other processes; null: there are none
+  std::shared_ptr<ValueRounds> value_rounds_;  ///< the values of all processes; null: there is one process
+  bool pipeline_per_replica_ = false;          ///< whether kPerReplica is supported
+
+ private:
+  template <class Argument>
+  static const Argument& part_of(const Argument& argument, std::size_t) {
+    return argument;
+  }
+  static const Element& part_of(const PerReplica& argument, std::size_t replica) { return argument[replica]; }
+  template <class Argument>
+  using PartOf = decltype(part_of(std::declval<const Argument&>(), std::size_t{}));
+
+  void run_replicas(const std::function<void(const ReplicaContext&)>& call) const;
+  std::vector<at::Tensor> values_of_all(const std::vector<at::Tensor>& values) const;
+  void check_one_for_each(const std::vector<at::Tensor>& values, const char* call) const;
+
+  std::shared_ptr<ReplicaThreads> threads_;
 };
 
 /// One replica on one device; batches are not split.

@@ -1,0 +1,119 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "torch_distinput/process_group.h"
+
+namespace torch_distinput {
+namespace {
+
+constexpr const char* kFromEnvCall = "ProcessGroup.from_env";
+constexpr const char* kPartedKey = "torch_distinput/parted";
+
+/// The variables in which a launcher tells a process its rank and the number of processes.
+struct Launcher {
+  const char* rank;
+  const char* size;
+};
+constexpr Launcher kLaunchers[] = {{"RANK", "WORLD_SIZE"},
+                                   {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                   {"PMI_RANK", "PMI_SIZE"},
+                                   {"SLURM_PROCID", "SLURM_NTASKS"}};
+
+std::string_view variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string_view() : value;
+}
+
+/// The variable as a number in [0, `most`].
+int number(const char* name, int most) {
+  const std::string_view text = variable(name);
+  int value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  TORCH_CHECK_VALUE(whole && value >= 0 && value <= most, kFromEnvCall, ": the environment variable ", name,
+                    " must be an integer in [0, ", most, "], but is '", std::string(text), "'.");
+  return value;
+}
+
+/// The library's connection to a store on rank 0, and there the store itself, which must outlive the
+/// connections of the other ranks.
+struct Connection {
+  c10::intrusive_ptr<c10d::Store> store;
+  bool hosts;
+  int size;
+
+  Connection(c10::intrusive_ptr<c10d::Store> connected, bool is_host, int ranks)
+      : store(std::move(connected)), hosts(is_host), size(ranks) {}
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  ~Connection() {
+    constexpr std::chrono::seconds kMostWait{30};
+    constexpr std::chrono::milliseconds kPause{10};
+    try {
+      const auto until = std::chrono::steady_clock::now() + kMostWait;
+      std::int64_t parted = store->add(kPartedKey, 1);
+      while (hosts && parted < size && std::chrono::steady_clock::now() < until) {
+        std::this_thread::sleep_for(kPause);
+        parted = store->add(kPartedKey, 0);
+      }
+    } catch (const std::exception&) {
+      return;  // the host is gone, so nobody waits for this process
+    }
+  }
+};
+
+std::shared_ptr<c10d::Store> connect(int rank, int size, std::chrono::seconds timeout) {
+  if (size == 1) {
+    auto own = c10::make_intrusive<c10d::HashStore>();
+    c10d::Store* const store = own.get();
+    return {store, [own = std::move(own)](c10d::Store*) {}};
+  }
+  constexpr std::string_view kAgentHosts = "True";
+  const bool agent_hosts = variable("TORCHELASTIC_USE_AGENT_STORE") == kAgentHosts;
+  c10d::TCPStoreOptions options;
+  if (!variable("MASTER_PORT").empty()) {
+    options.port =
+        static_cast<std::uint16_t>(number("MASTER_PORT", std::numeric_limits<std::uint16_t>::max()));
+  }
+  options.isServer = rank == 0 && !agent_hosts;
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  const std::string_view host = variable("MASTER_ADDR");
+  auto tcp = c10::make_intrusive<c10d::TCPStore>(host.empty() ? "localhost" : std::string(host), options);
+  c10d::Store* const store = tcp.get();
+  if (agent_hosts) return {store, [tcp = std::move(tcp)](c10d::Store*) {}};
+  auto connection = std::make_shared<Connection>(std::move(tcp), options.isServer, size);
+  return {std::move(connection), store};
+}
+
+}  // namespace
+
+ProcessGroup ProcessGroup::from_env(std::chrono::seconds timeout) {
+  ProcessGroup group;
+  for (const Launcher& launcher : kLaunchers) {
+    if (variable(launcher.rank).empty()) continue;
+    group.size = number(launcher.size, std::numeric_limits<int>::max());
+    group.rank = number(launcher.rank, group.size - 1);
+    break;
+  }
+  group.store = connect(group.rank, group.size, timeout);
+  return group;
+}
+
+}  // namespace torch_distinput
