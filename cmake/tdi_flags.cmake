@@ -60,3 +60,10 @@ function(tdi_unite_rooms target)
     set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${room}")
   endforeach()
 endfunction()
+
+# Exports only the symbols that the version script `map` lets through. Hidden visibility alone leaves in what torch and
+# the standard library declare visible.
+function(tdi_export_only target map)
+  target_link_options(${target} PRIVATE "LINKER:--version-script=${map}")
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${map}")
+endfunction()

@@ -1,7 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The installed package works in Python and in plain C++ programs; nothing here uses the copy in the source tree."""
 
-import os
 import re
 import shutil
 import socket
@@ -13,62 +12,13 @@ from pathlib import Path
 
 import pytest
 import torch
-
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-# A fixed folder, so that a compiler cache recognises the files of the last run.
-WORK = ROOT / "build" / "install-test"
-TOOLS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-
-
-def run(*command: object, timeout: float, env: dict[str, str] | None = None, cwd: Path = WORK) -> str:
-    """The output of the command; a failure shows all of it."""
-    environment = {**os.environ, "PATH": TOOLS, **(env or {})}
-    result = subprocess.run(
-        [str(part) for part in command],
-        cwd=cwd,
-        env=environment,
-        timeout=timeout,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    assert result.returncode == 0, f"{' '.join(map(str, command))}\n{result.stdout}"
-    return result.stdout
-
-
-@pytest.fixture(scope="session")
-def site() -> Path:
-    """A folder with the installed package, away from the source tree and from torch."""
-    folder = WORK / "site"
-    shutil.rmtree(WORK, ignore_errors=True)
-    WORK.mkdir(parents=True)
-    pip = [sys.executable, "-m", "pip", "install", "--no-build-isolation", "--no-deps", "--no-index"]
-    run(*pip, "--target", folder, ROOT, timeout=1800)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def prefix(site: Path) -> Path:
-    """The CMAKE_PREFIX_PATH that the installed package prints."""
-    ask = [sys.executable, "-m", "torch_distinput", "--cmake-prefix-path"]
-    return Path(run(*ask, env={"PYTHONPATH": str(site)}, timeout=120).strip())
-
-
-def build(project: str, prefix: Path) -> Path:
-    folder = WORK / project
-    generator = ["-G", "Ninja"] if shutil.which("ninja", path=TOOLS) else []
-    launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
-    options = [f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release", *generator, *launcher]
-    run("cmake", "-S", HERE / project, "-B", folder, *options, timeout=120)
-    run("cmake", "--build", folder, "--parallel", os.environ.get("MAX_JOBS", str(os.cpu_count())), timeout=900)
-    return folder
+from installed import HERE, ROOT, WORK, build, library_of, run
 
 
 def test_the_prefix_path_is_the_installed_package(site: Path, prefix: Path):
     assert prefix == site / "torch_distinput"
     assert (prefix / "py.typed").is_file()
-    assert (prefix / "lib/libtorch_distinput.so").is_file()
+    assert library_of(prefix).is_file()
     assert (prefix / "lib/cmake/torch_distinput/torch_distinput-config.cmake").is_file()
 
 
@@ -127,12 +77,39 @@ def test_processes_without_python_share_a_dataset_over_a_store(built: dict[str, 
         assert rows == list(range(100 * rank, 100 * rank + lengths[rank]))
 
 
+def test_the_package_names_no_path_of_this_source_tree(prefix: Path):
+    for file in (prefix / "lib/cmake/torch_distinput").iterdir():
+        assert str(ROOT / "csrc") not in file.read_text() and str(ROOT / "build/release") not in file.read_text()
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="needs nm")
+def test_the_library_exports_the_names_of_its_headers_and_no_others(prefix: Path):
+    headers = "\n".join(path.read_text() for path in (ROOT / "csrc/include").rglob("*.h"))
+    public = set(re.findall(r"\w+", headers))
+    # What the Python module needs beside the public headers.
+    public |= {"DeviceStager", "open_device_context", "count_devices_with", "device_count"}
+    listed = run("nm", "--dynamic", "--defined-only", "--demangle", "--format=posix", library_of(prefix), timeout=60)
+    symbol = re.compile(r"(?:(?:typeinfo|typeinfo name|vtable) for )?torch_distinput::(?:testing::)?(\w+)")
+    found = [(symbol.match(line), line) for line in listed.splitlines()]
+    assert len(found) > 100
+    assert [line for match, line in found if match is None or match[1] not in public] == []
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="needs nm")
+def test_the_cuda_library_exports_one_function(prefix: Path):
+    library = prefix / "lib/libtorch_distinput_cuda.so"
+    if not library.exists():
+        pytest.skip("nvcc was not found when the package was built")
+    listed = run("nm", "--dynamic", "--defined-only", "--format=posix", library, timeout=60)
+    assert [line.split()[0] for line in listed.splitlines()] == ["tdi_cuda_functions"]
+
+
 def test_every_public_header_compiles_alone(built: dict[str, Future[Path]]):
     built["headers"].result()
 
 
 def test_the_library_links_torch_tbb_and_what_every_linux_has(prefix: Path):
-    dynamic = run("readelf", "-d", prefix / "lib/libtorch_distinput.so", timeout=60)
+    dynamic = run("readelf", "-d", library_of(prefix), timeout=60)
     needed = set(re.findall(r"NEEDED.*\[(.+)\]", dynamic))
     system = {name for name in needed if re.match(r"(libstdc\+\+|libgcc_s|libc|libm|libz|ld-linux.*)\.so", name)}
     assert needed - system == {"libtorch_cpu.so", "libc10.so", "libtbb.so.12"}

@@ -34,7 +34,7 @@ class Functions(ctypes.Structure):
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="needs nm")
 def test_the_main_library_needs_no_symbol_of_cuda():
-    libraries = [Path(_C.__file__), *(Path(_C.__file__).parent / "lib").glob("libtorch_distinput.so")]
+    libraries = [Path(_C.__file__), *(Path(_C.__file__).parent / "lib").glob("libtorch_distinput.so.*")]
     assert len(libraries) == 2
     for library in libraries:
         listed = subprocess.run(["nm", "-D", "--undefined-only", library], capture_output=True, text=True, check=True)

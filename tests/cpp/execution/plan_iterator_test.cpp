@@ -84,7 +84,8 @@ TEST(PlanIterator, DeliversWhatComesBeforeABadRowAndKeepsItsPosition) {
   IteratorPtr iterator = iterator_of(dataset);
   for (std::int64_t i = 0; i < 40; ++i) ASSERT_EQ(next_values(*iterator), Values{i});
   for (int again = 0; again < 3; ++again) {
-    EXPECT_EQ(error_of<c10::ValueError>([&] { iterator->next(); }), "row 40 is bad");
+    EXPECT_EQ(error_of<c10::ValueError>([&] { iterator->next(); }),
+              "row 40 is bad (from_rows(rows): row 40)");
     EXPECT_EQ(iterator->save().at("position").as_int(), 40);
   }
 }
