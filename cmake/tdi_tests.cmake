@@ -87,7 +87,7 @@ endforeach()
 file(GLOB rooms CONFIGURE_DEPENDS LIST_DIRECTORIES true RELATIVE "${PROJECT_SOURCE_DIR}/tests/cpp"
   "${PROJECT_SOURCE_DIR}/tests/cpp/*")
 foreach(room IN LISTS rooms)
-  if(room STREQUAL "base" OR room STREQUAL "runtime")
+  if(room MATCHES "^(base|runtime|workers)$")
     tdi_add_test(${room} tdi_runtime)
   elseif(room STREQUAL "io")
     tdi_add_test(io tdi_io tdi_runtime)

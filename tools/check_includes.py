@@ -19,6 +19,7 @@ ROOMS = {
     "include": (),
     "base": ("include/torch_distinput/api.h", "include/torch_distinput/stats.h"),
     "runtime": ("base", "include/torch_distinput/api.h"),
+    "workers": ("base", "runtime", "include/torch_distinput/api.h"),
     "core": ("include", "base"),
     "kernels": ("include", "base", "runtime", "core"),
     "kernels/preprocessing": ("include", "base"),
@@ -75,7 +76,16 @@ ROOMS = {
     ),
     "bindings/interpreter": ("include", "base"),
     "bindings/leaves": ("include", "bindings/interpreter"),
-    "bindings": ("include", "base", "device", "bindings/interpreter", "bindings/leaves"),
+    "bindings/workers": (),
+    "bindings": (
+        "include",
+        "base",
+        "device",
+        "workers",
+        "bindings/interpreter",
+        "bindings/leaves",
+        "bindings/workers",
+    ),
 }
 
 # Exceptions from the table: (file, header): why.
@@ -89,6 +99,7 @@ EVERYWHERE = (
     "include",
     "base",
     "runtime",
+    "workers",
     "core",
     "kernels",
     "io",
@@ -105,8 +116,8 @@ LIBRARIES = (
     (r"torch/(torch|extension|all)\.h$|ATen/ATen\.h$", (), "too slow to compile; include single headers"),
     (
         r"(ATen|c10|torch)/",
-        tuple(r for r in EVERYWHERE if r not in ("base", "runtime", "io")),
-        "base, runtime and io do not know torch",
+        tuple(r for r in EVERYWHERE if r not in ("base", "runtime", "workers", "io")),
+        "base, runtime, workers and io do not know torch",
     ),
     (r"(oneapi/)?tbb/", ("runtime", "kernels"), "only runtime and kernels know oneTBB"),
     (r"torch/csrc/distributed/", ("comm", "bindings"), "only comm and the bindings see c10d"),

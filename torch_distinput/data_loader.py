@@ -47,10 +47,10 @@ class DataLoader(data.DataLoader[_Item]):
 
     Native code copies the rows of tensors, numpy arrays, memory maps, torch's wrappers of these, and datasets of this
     library; `num_workers` then means threads. Python reads all other datasets as torch does: in the caller's thread, or
-    in worker processes. `explain()` says which and why. Without workers, rows are copied when they are asked for, so
-    that a batch shows what was written to the data before it; `num_workers` or `prefetch_bytes` lets threads copy rows
-    ahead. A dataset of this library always reads ahead. With native rows `shuffle=True` takes the same draws from the
-    generator as torch, but gives another order.
+    in worker processes, which hand batches over in shared memory. `explain()` says which and why. Without workers, rows
+    are copied when they are asked for, so that a batch shows what was written to the data before it; `num_workers` or
+    `prefetch_bytes` lets threads copy rows ahead. A dataset of this library always reads ahead. With native rows
+    `shuffle=True` takes the same draws from the generator as torch, but gives another order.
 
     Args:
         dataset: as in torch. A dataset of this library that is batched needs `batch_size=None`.

@@ -99,11 +99,11 @@ Leaf leaf_from_tensors(const std::vector<at::Tensor>& tensors) {
 }
 
 /// A counter with the iterators it reads; one Python thread at a time.
-class Counter {
+class TokenCounts {
  public:
   using TextNames = std::tuple<std::string, std::string, std::vector<std::int64_t>>;
 
-  Counter(bool integers, const std::optional<TextNames>& text) {
+  TokenCounts(bool integers, const std::optional<TextNames>& text) {
     if (text) {
       counter_ = pre::TokenCounter::of_texts(
           {standardize(std::get<0>(*text)), split(std::get<1>(*text)), std::get<2>(*text), {}, false});
@@ -231,19 +231,19 @@ void bind_vocabulary(py::module_& module) {
 }
 
 void bind_counter(py::module_& module) {
-  py::class_<Counter>(module, "TokenCounter", "Counts tokens.")
-      .def(py::init<bool, const std::optional<Counter::TextNames>&>(), py::arg("integers"), py::arg("text"),
+  py::class_<TokenCounts>(module, "TokenCounter", "Counts tokens.")
+      .def(py::init<bool, const std::optional<TokenCounts::TextNames>&>(), py::arg("integers"), py::arg("text"),
            "Counts strings or integers, or the tokens of texts that are standardized, split and joined.")
-      .def("add", &Counter::add, py::arg("batch"), py::arg("row_offsets") = py::none(), "Counts a batch.")
-      .def("consume", &Counter::consume, py::arg("iterator"), py::arg("count"),
+      .def("add", &TokenCounts::add, py::arg("batch"), py::arg("row_offsets") = py::none(), "Counts a batch.")
+      .def("consume", &TokenCounts::consume, py::arg("iterator"), py::arg("count"),
            "Counts up to `count` elements of an iterator; returns how many there were.")
-      .def("state", &Counter::state, "Tokens, counts, counts of documents, and the number of documents.")
-      .def("merge", &Counter::merge, py::arg("tokens"), py::arg("counts"), py::arg("documents"),
+      .def("state", &TokenCounts::state, "Tokens, counts, counts of documents, and the number of documents.")
+      .def("merge", &TokenCounts::merge, py::arg("tokens"), py::arg("counts"), py::arg("documents"),
            py::arg("num_documents"), "Adds what `state` returned.")
-      .def("top", &Counter::top, py::arg("limit"), py::arg("excluded"),
+      .def("top", &TokenCounts::top, py::arg("limit"), py::arg("excluded"),
            "The vocabulary of the most frequent tokens, and their counts of documents.")
-      .def("num_documents", &Counter::num_documents, "The number of documents.")
-      .def("__len__", &Counter::size);
+      .def("num_documents", &TokenCounts::num_documents, "The number of documents.")
+      .def("__len__", &TokenCounts::size);
   module.def("standardize_texts", standardize_texts, py::arg("texts"), py::arg("standardize"),
              "Texts in lower case, without punctuation, or both.");
 }

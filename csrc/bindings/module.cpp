@@ -41,6 +41,7 @@ PYBIND11_MODULE(_C, module) {
   bind_strategy(module);
   bind_multi_worker(module);
   bind_preprocessing(module);
+  bind_workers(module);
   bind_testing(module);
   bind_trace(module);
   bind_tokens(module);

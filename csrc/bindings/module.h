@@ -22,6 +22,7 @@ void bind_steps(pybind11::module_& module);
 void bind_strategy(pybind11::module_& module);
 void bind_multi_worker(pybind11::module_& module);
 void bind_preprocessing(pybind11::module_& module);
+void bind_workers(pybind11::module_& module);
 void bind_testing(pybind11::module_& module);
 void bind_trace(pybind11::module_& module);
 void bind_tokens(pybind11::module_& module);

@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Settings of all Python tests."""
 
+import importlib
 import os
 import signal
 
@@ -16,3 +17,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("fixed", max_examples=40, deadline=None, derandomize=True, database=None)
 settings.register_profile("search", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+# Runs the tests of DataLoader's workers over torch's pool instead of this library's.
+if os.environ.get("TDI_TEST_POOL") == "torch":
+    paths = importlib.import_module("torch_distinput.loader.paths")
+    paths.why_torchs_pool = lambda loader: "the tests ask for it"

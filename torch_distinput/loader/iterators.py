@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +26,13 @@ from torch.utils.data.dataloader import (
 from torch_distinput import _C
 from torch_distinput.dataset import Dataset
 from torch_distinput.loader.batches import DeviceMover, accelerator_of
+from torch_distinput.loader.collation import is_stock_collate
 from torch_distinput.loader.order import Start, open_indices, peek_seed
 from torch_distinput.loader.position import Position
 from torch_distinput.loader.stateful import has_state
 from torch_distinput.loader.times import CallTimes, clock
+from torch_distinput.loader.worker_pool import WorkerPool
+from torch_distinput.loader.worker_process import collate_into_message
 from torch_distinput.loader.worker_states import View, WorkerStates
 from torch_distinput.stats import Stats
 
@@ -217,16 +221,29 @@ class CallerIter(_SingleProcessDataLoaderIter, LoaderIter):
 
 
 class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
-    """Python makes the rows, in torch's worker processes."""
+    """Python makes the rows, in worker processes: of `pool`, or of torch's where it is None."""
 
-    def __init__(self, loader: DataLoader):
+    _pool: WorkerPool | None = None
+
+    def __init__(self, loader: DataLoader, pool: WorkerPool | None):
         start = loader._memory.start
+        self._pool = pool
+        view: Any = loader
+        if pool is not None:
+            view = View(view, multiprocessing_context=pool)
+            if is_stock_collate(loader.collate_fn):
+                view = View(view, collate_fn=collate_into_message)
+            this = weakref.ref(self)
+            pool.expects = lambda worker: (iterator := this()) is not None and iterator._workers_status[worker]
         self._states = WorkerStates(loader, start) if has_state(loader.dataset) else None
         self._passed_over = 0 if self._states is None else self._states.last + 1
-        view = loader if self._states is None else self._states.view(loader)
+        if self._states is not None:
+            view = self._states.view(view)
         if isinstance(loader.dataset, Dataset):
-            view = View(loader, dataset=_for_workers(loader, start.epoch))
+            view = View(view, dataset=_for_workers(loader, start.epoch))
         super().__init__(view)
+        if pool is not None:
+            pool.started(self)
         self._skip_batches()
 
     def _begin(self, loader: DataLoader) -> None:
@@ -257,12 +274,20 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
                     self._next_data()
 
     def _next_data(self) -> Any:
+        if self._pool is not None:
+            self._pool.check_owner()
         data = super()._next_data()
         return data if self._states is None else self._states.unwrap(data)
 
     def close(self) -> None:
         super().close()
         self._shutdown_workers()
+
+    def _shutdown_workers(self) -> None:
+        if self._pool is None:
+            super()._shutdown_workers()
+        else:
+            self._pool.shut_down(self)
 
     def __del__(self) -> None:
         self._let_go()

@@ -16,6 +16,7 @@ from torch_distinput.loader.iterators import CallerIter, LoaderIter, WorkersIter
 from torch_distinput.loader.native import PipelineIter, RowsIter, SampledRowsIter, options_of, reads_ahead
 from torch_distinput.loader.order import stock_order
 from torch_distinput.loader.sources import NotNative, source_of
+from torch_distinput.loader.worker_pool import WorkerPool, why_torchs_pool
 
 if TYPE_CHECKING:
     from torch_distinput.data_loader import DataLoader
@@ -108,5 +109,12 @@ def _python_path(loader: DataLoader, why: str) -> LoaderPath:
     if loader._dataset_kind == _DatasetKind.Map and getattr(loader.dataset, "__getitems__", None):
         kind = "batched Python"
     if loader.num_workers > 0:
-        return LoaderPath(kind, f"{why}; in {loader.num_workers} worker processes", lambda: WorkersIter(loader))
+        return _workers_path(loader, kind, f"{why}; in {loader.num_workers} worker processes")
     return LoaderPath(kind, f"{why}; in the caller's thread, without read-ahead", lambda: CallerIter(loader))
+
+
+def _workers_path(loader: DataLoader, kind: str, why: str) -> LoaderPath:
+    obstacle = why_torchs_pool(loader)
+    if obstacle is not None:
+        return LoaderPath(kind, f"{why} of torch's pool, because {obstacle}", lambda: WorkersIter(loader, None))
+    return LoaderPath(kind, why, lambda: WorkersIter(loader, WorkerPool(loader)))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch._utils import ExceptionWrapper
 from torch.utils.data import IterableDataset, get_worker_info
@@ -50,8 +50,8 @@ class WorkerStates:
         states = [state() for state in self._states]
         return {"states": states, "begun": list(self.begun), "ended": list(self.ended), "last": self.last}
 
-    def view(self, loader: DataLoader) -> View:
-        """`loader` with functions that send the states to workers and back."""
+    def view(self, loader: Any) -> View:
+        """`loader`, or a view of it, with functions that send the states to workers and back."""
         states = [state() for state in self._states]
         changes: dict[str, Any] = {
             "collate_fn": _Tagging(loader.collate_fn, loader.batch_size if self._is_stream else None),
@@ -126,15 +126,20 @@ class View:
         return getattr(self._other, name)
 
 
-class _Tagged:
+class _Tagged(NamedTuple):
     """A batch with the state of the dataset that made it."""
 
-    def __init__(self, batch: Any, worker: int, state: Any, ended: bool):
-        self.batch, self.worker, self.state, self.ended = batch, worker, state, ended
+    batch: Any
+    worker: int
+    state: Any
+    ended: bool
 
     def pin_memory(self, device: str | None = None) -> _Tagged:
         """Called by torch's pinning thread."""
-        return _Tagged(pin_memory(self.batch, device), self.worker, self.state, self.ended)
+        return self._replace(batch=pin_memory(self.batch, device))
+
+
+_Tagged._fields_are_values = True  # type: ignore[attr-defined]  # for messages: they have no objects in common
 
 
 class _Tagging:

@@ -1,0 +1,40 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "bindings/workers/tree.h"
+
+namespace torch_distinput {
+
+/// Makes the values of a tree that an Encoder wrote. Needs the GIL.
+class Decoder {
+ public:
+  /// `unpickle(bytes, buffers)` is the counterpart of the encoder's `pickle`. `beside` points to the memory
+  /// beside the tree; tensors and buffers share it, and hold it.
+  Decoder(pybind11::handle unpickle, std::string_view tree, std::shared_ptr<char> beside)
+      : unpickle_(unpickle), tree_(tree), beside_(std::move(beside)) {}
+
+  /// The next value. Throws py::error_already_set, among others what `unpickle` raised.
+  pybind11::object next();
+
+ private:
+  pybind11::object named_tuple();
+  pybind11::object tensor();
+  pybind11::object pickled();
+
+  pybind11::handle unpickle_;
+  TreeReader tree_;
+  std::shared_ptr<char> beside_;
+};
+
+/// Memory of a batch that Python objects share and hold, as a writable buffer.
+struct SharedBuffer {
+  std::shared_ptr<char> memory;
+  std::uint64_t bytes;
+};
+
+}  // namespace torch_distinput

@@ -1,0 +1,107 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "workers/consumer_end.h"
+
+#include <utility>
+
+#include "base/fork_count.h"
+#include "workers/fork_record.h"
+
+namespace torch_distinput {
+
+std::shared_ptr<char> SlabsInUse::hold(const std::shared_ptr<SlabsInUse>& slabs, int worker,
+                                       std::uint64_t slab) {
+  struct Held {
+    Held(std::shared_ptr<SlabsInUse> slabs, int worker, std::uint64_t slab)
+        : slabs(std::move(slabs)), worker(worker), slab(slab) {}
+    ~Held() {
+      if (process == fork_count()) slabs->release(worker, slab, visible.first_fork());
+    }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+
+    std::shared_ptr<SlabsInUse> slabs;
+    int worker;
+    std::uint64_t slab;
+    int process = fork_count();
+    VisibleToForks visible;
+  };
+  auto held = std::make_shared<Held>(slabs, worker, slab);
+  {
+    const std::lock_guard lock(slabs->mutex_);
+    slabs->used_.insert(slab);
+    if (!slabs->waiting_.empty()) slabs->release_waiting();
+  }
+  return {std::move(held), slabs->memory_->segment().data() + slab};
+}
+
+void SlabsInUse::release(int worker, std::uint64_t slab, std::uint64_t first_fork) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (seen_by_forks(first_fork)) {
+    waiting_.push_back({worker, slab, first_fork});
+  } else {
+    give_back(worker, slab);
+  }
+}
+
+void SlabsInUse::release_waiting() {
+  std::erase_if(waiting_, [this](const Waiting& waiting) {
+    if (seen_by_forks(waiting.first_fork)) return false;
+    give_back(waiting.worker, waiting.slab);
+    return true;
+  });
+}
+
+void SlabsInUse::give_back(int worker, std::uint64_t slab) noexcept {
+  const SharedSegment& segment = memory_->segment();
+  used_.erase(slab);
+  if (ended_) {
+    segment.discard(slab, end_of_slab(segment, slab));
+  } else {
+    free_slab(segment, memory_->control(worker).freed, slab);
+  }
+}
+
+void SlabsInUse::end() {
+  const SharedSegment& segment = memory_->segment();
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  std::uint64_t begin = memory_->slabs_begin(0);
+  for (const std::uint64_t slab : used_) {
+    segment.discard(begin, slab - kSlabHead);
+    begin = end_of_slab(segment, slab);
+  }
+  segment.discard(begin, segment.size());
+}
+
+ConsumerEnd::ConsumerEnd(std::shared_ptr<WorkerMemory> memory)
+    : memory_(std::move(memory)), slabs_(std::make_shared<SlabsInUse>(memory_)), process_(fork_count()) {
+  for (int worker = 0; worker < memory_->workers(); ++worker) {
+    WorkerControl& control = memory_->control(worker);
+    tasks_.emplace_back(control.tasks, memory_->tasks(worker), WorkerMemory::kRing);
+    results_.emplace_back(control.results, memory_->results(worker), WorkerMemory::kRing);
+  }
+}
+
+bool ConsumerEnd::own() const noexcept { return process_ == fork_count(); }
+
+void ConsumerEnd::send(int worker, std::string_view task) {
+  tasks_[worker].send(task);
+  memory_->control(worker).to_worker.ring();
+}
+
+int ConsumerEnd::receive(std::string& result) {
+  heard_ = memory_->to_consumer().listen();
+  const int workers = memory_->workers();
+  for (int i = 0; i < workers; ++i) {
+    const int worker = next_;
+    next_ = (next_ + 1) % workers;
+    bool made_room = false;
+    const bool received = results_[worker].receive(result, made_room);
+    const bool sent = tasks_[worker].flush();
+    if (made_room || sent) memory_->control(worker).to_worker.ring();
+    if (received) return worker;
+  }
+  return -1;
+}
+
+}  // namespace torch_distinput

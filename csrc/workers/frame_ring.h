@@ -1,0 +1,65 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "torch_distinput/api.h"
+
+namespace torch_distinput {
+
+/// How far one process has written and another one has read a ring of bytes. Lies in shared memory, where all
+/// zero bytes are an empty ring.
+struct RingCounters {
+  alignas(64) std::atomic<std::uint64_t> written;
+  alignas(64) std::atomic<std::uint64_t> read;
+};
+
+/// The writing end of a ring: sends frames, strings of any length. What does not fit into the ring waits in
+/// the backlog, so that sending never blocks. A frame becomes visible in full or not at all if it fits.
+class TDI_API FrameSender {
+ public:
+  /// `bytes` points to `capacity` bytes.
+  FrameSender(RingCounters& counters, char* bytes, std::uint64_t capacity);
+
+  void send(std::string_view frame);
+  /// Writes what fits of the backlog; returns whether that was anything.
+  bool flush();
+  /// Whether the backlog is empty.
+  bool empty() const noexcept { return backlog_.empty(); }
+
+ private:
+  std::uint64_t room() const noexcept;
+  void write(std::string_view bytes) noexcept;
+
+  RingCounters* counters_;
+  char* bytes_;
+  std::uint64_t capacity_;
+  std::string backlog_;
+  std::size_t flushed_ = 0;  // of the backlog
+};
+
+/// The reading end of a ring.
+class TDI_API FrameReceiver {
+ public:
+  FrameReceiver(RingCounters& counters, const char* bytes, std::uint64_t capacity);
+
+  /// Moves the next frame to `frame`; false where none has arrived in full. `made_room`: whether bytes were
+  /// taken out of the ring.
+  bool receive(std::string& frame, bool& made_room);
+
+ private:
+  /// Appends up to `size` bytes of the ring to `target`.
+  std::uint64_t take(std::string& target, std::uint64_t size);
+
+  RingCounters* counters_;
+  const char* bytes_;
+  std::uint64_t capacity_;
+  std::string length_;   // of the frame that arrives, in the machine's order
+  std::string partial_;  // its bytes so far
+};
+
+}  // namespace torch_distinput

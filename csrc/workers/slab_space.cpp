@@ -1,0 +1,72 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "workers/slab_space.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace torch_distinput {
+namespace {
+
+struct SlabHead {
+  std::uint64_t next;  // the slab below in the stack of freed ones
+  std::uint64_t log2_size;
+};
+
+SlabHead& head_of(const SharedSegment& segment, std::uint64_t slab) noexcept {
+  return *reinterpret_cast<SlabHead*>(segment.data() + slab - kSlabHead);
+}
+
+}  // namespace
+
+void free_slab(const SharedSegment& segment, FreedSlabs& freed, std::uint64_t slab) noexcept {
+  SlabHead& head = head_of(segment, slab);
+  head.next = freed.top.load(std::memory_order_relaxed);
+  while (!freed.top.compare_exchange_weak(head.next, slab, std::memory_order_release,
+                                          std::memory_order_relaxed)) {
+  }
+}
+
+std::uint64_t end_of_slab(const SharedSegment& segment, std::uint64_t slab) noexcept {
+  return slab - kSlabHead + (std::uint64_t{1} << head_of(segment, slab).log2_size);
+}
+
+SlabSpace::SlabSpace(const SharedSegment& segment, FreedSlabs& freed, std::uint64_t begin, std::uint64_t end)
+    : segment_(&segment), freed_(&freed), next_(begin), end_(end) {}
+
+std::uint64_t SlabSpace::allocate(std::uint64_t bytes) {
+  if (bytes > end_) return 0;
+  const int log2_size = std::max<int>(kSmallest, std::bit_width(bytes + kSlabHead - 1));
+  std::vector<std::uint64_t>& unused = unused_[log2_size];
+  if (unused.empty()) collect();
+  if (!unused.empty()) {
+    const std::uint64_t slab = unused.back();
+    unused.pop_back();
+    return slab;
+  }
+  discard_unused();
+  const std::uint64_t size = std::uint64_t{1} << log2_size;
+  if (size > end_ - next_) return 0;
+  const std::uint64_t slab = next_ + kSlabHead;
+  next_ += size;
+  head_of(*segment_, slab).log2_size = static_cast<std::uint64_t>(log2_size);
+  return slab;
+}
+
+void SlabSpace::collect() noexcept {
+  std::uint64_t slab = freed_->top.exchange(0, std::memory_order_acquire);
+  while (slab != 0) {
+    const SlabHead& head = head_of(*segment_, slab);
+    const std::uint64_t next = head.next;
+    unused_[head.log2_size & 63].push_back(slab);
+    slab = next;
+  }
+}
+
+/// Called before the space grows: batches of another size than before must not hold the memory of both.
+void SlabSpace::discard_unused() noexcept {
+  for (const std::vector<std::uint64_t>& slabs : unused_) {
+    for (const std::uint64_t slab : slabs) segment_->discard(slab, end_of_slab(*segment_, slab));
+  }
+}
+
+}  // namespace torch_distinput

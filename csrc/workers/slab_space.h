@@ -1,0 +1,53 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "torch_distinput/api.h"
+#include "workers/shared_segment.h"
+
+namespace torch_distinput {
+
+/// The slabs that a consumer has let go of, and their worker has not seen yet: a stack through the slabs'
+/// heads. Lies in shared memory, where all zero bytes are an empty stack.
+struct FreedSlabs {
+  std::atomic<std::uint64_t> top;
+};
+
+/// Bytes before a slab's memory, which tensors share with nobody.
+inline constexpr std::uint64_t kSlabHead = 64;
+
+/// Gives `slab`, an offset that a SlabSpace returned, back to its worker. Any thread of the consumer.
+TDI_API void free_slab(const SharedSegment& segment, FreedSlabs& freed, std::uint64_t slab) noexcept;
+
+/// The end of `slab`'s memory. REQUIRES: an offset that a SlabSpace returned and that was not freed.
+TDI_API std::uint64_t end_of_slab(const SharedSegment& segment, std::uint64_t slab) noexcept;
+
+/// A worker's memory for batches: slabs, which are used again when the consumer has let go of them. The sizes
+/// are powers of two; the pages of a slab that nothing was written to cost nothing.
+class TDI_API SlabSpace {
+ public:
+  /// Slabs lie in [begin, end) of `segment`; `begin` is a multiple of 64 above 0.
+  SlabSpace(const SharedSegment& segment, FreedSlabs& freed, std::uint64_t begin, std::uint64_t end);
+
+  /// The offset of `bytes` bytes of memory, a multiple of 64; 0 where all slabs are in use and the space has
+  /// no room for one more.
+  std::uint64_t allocate(std::uint64_t bytes);
+
+ private:
+  static constexpr int kSmallest = 9;  // log2 of the bytes of the smallest slab
+
+  void collect() noexcept;
+  void discard_unused() noexcept;
+
+  const SharedSegment* segment_;
+  FreedSlabs* freed_;
+  std::uint64_t next_;
+  std::uint64_t end_;
+  std::array<std::vector<std::uint64_t>, 64> unused_;  // by log2 of their size
+};
+
+}  // namespace torch_distinput

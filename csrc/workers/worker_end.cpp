@@ -1,0 +1,40 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "workers/worker_end.h"
+
+#include <utility>
+
+#include "base/fork_count.h"
+
+namespace torch_distinput {
+
+WorkerEnd::WorkerEnd(std::shared_ptr<WorkerMemory> memory, int worker)
+    : memory_(std::move(memory)),
+      control_(&memory_->control(worker)),
+      tasks_(control_->tasks, memory_->tasks(worker), WorkerMemory::kRing),
+      results_(control_->results, memory_->results(worker), WorkerMemory::kRing),
+      slabs_(memory_->segment(), control_->freed, memory_->slabs_begin(worker), memory_->slabs_end(worker)),
+      process_(fork_count()) {}
+
+bool WorkerEnd::own() const noexcept { return process_ == fork_count(); }
+
+bool WorkerEnd::receive(std::string& task) {
+  heard_ = control_->to_worker.listen();
+  bool made_room = false;
+  const bool received = tasks_.receive(task, made_room);
+  // A task that did not fit into the ring has a rest, which the consumer sends when it is told to look.
+  if (made_room && !received) memory_->to_consumer().ring();
+  return received;
+}
+
+void WorkerEnd::send(std::string_view result) {
+  results_.send(result);
+  memory_->to_consumer().ring();
+}
+
+bool WorkerEnd::flushed() {
+  heard_ = control_->to_worker.listen();
+  if (results_.flush()) memory_->to_consumer().ring();
+  return results_.empty();
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,48 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "torch_distinput/api.h"
+#include "workers/frame_ring.h"
+#include "workers/worker_memory.h"
+
+namespace torch_distinput {
+
+/// The end of one worker: receives tasks, sends results. One thread at a time.
+class TDI_API WorkerEnd {
+ public:
+  WorkerEnd(std::shared_ptr<WorkerMemory> memory, int worker);
+
+  /// Whether there was a task, which is now in `task`.
+  bool receive(std::string& task);
+  void send(std::string_view result);
+  /// Whether all results have been written to the ring; if not, call `wait` and ask again.
+  bool flushed();
+  /// Sleeps until the consumer has sent or received something, a signal, or the end of `limit`. The bell is
+  /// heard from the last call of `receive` or `flushed` on.
+  void wait(std::chrono::nanoseconds limit) noexcept { control_->to_worker.wait(heard_, limit); }
+
+  /// As `SlabSpace::allocate`.
+  std::uint64_t allocate(std::uint64_t bytes) { return slabs_.allocate(bytes); }
+  char* at(std::uint64_t slab) const noexcept { return memory_->segment().data() + slab; }
+
+  bool stopped() const noexcept { return memory_->stopped(); }
+  /// Whether this process is the one that made this object, not a fork of it.
+  bool own() const noexcept;
+
+ private:
+  std::shared_ptr<WorkerMemory> memory_;
+  WorkerControl* control_;
+  FrameReceiver tasks_;
+  FrameSender results_;
+  SlabSpace slabs_;
+  std::uint32_t heard_ = 0;
+  int process_;
+};
+
+}  // namespace torch_distinput
