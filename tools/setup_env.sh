@@ -32,6 +32,11 @@ have_header gtest/gtest.h && have_header benchmark/benchmark.h ||
   apt_install libgtest-dev libbenchmark-dev ||
   echo "setup: GoogleTest or Google Benchmark is not installed (libgtest-dev, libbenchmark-dev)" >&2
 
+# Pictures are decoded where the libraries are there; without them the ops say what to install.
+{ have_header jpeglib.h && have_header png.h && have_header webp/decode.h; } ||
+  apt_install libturbojpeg0-dev libpng-dev libwebp-dev ||
+  echo "setup: libturbojpeg0-dev, libpng-dev and libwebp-dev are missing; pictures cannot be decoded" >&2
+
 # --- virtual environment -------------------------------------------------------------------------
 python="$VENV/bin/python"
 if [ ! -x "$python" ]; then

@@ -39,6 +39,7 @@ from torch_distinput.data_loader import DataLoader  # noqa: E402
 from torch_distinput.dataset import Dataset  # noqa: E402
 from torch_distinput.distributed import DistributedDataset, DistributedIterator, Optional  # noqa: E402
 from torch_distinput.files import FixedLengthRecordDataset, TextLineDataset, TFRecordDataset  # noqa: E402
+from torch_distinput.image_folder import ImageFolder  # noqa: E402
 from torch_distinput.input_options import InputOptions  # noqa: E402
 from torch_distinput.multi_worker import MultiWorkerMirroredStrategy  # noqa: E402
 from torch_distinput.replica import ReplicaContext, get_replica_context  # noqa: E402
@@ -72,6 +73,7 @@ __all__ = [
     "FailedPreconditionError",
     "FixedLengthRecordDataset",
     "INFINITE",
+    "ImageFolder",
     "InputContext",
     "InputOptions",
     "InputReplicationMode",

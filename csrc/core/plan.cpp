@@ -7,6 +7,8 @@ namespace torch_distinput {
 
 Plan::~Plan() = default;
 
+std::string Plan::origin(std::int64_t) const { return ""; }
+
 void Plan::gather(std::span<std::int64_t>, std::span<const std::int64_t>, std::span<const RowSink>) const {
   TORCH_INTERNAL_ASSERT(false, "gather on a plan without a layout");
 }

@@ -37,6 +37,11 @@ void IndexPlan::gather(std::span<std::int64_t> positions, std::span<const std::i
   input_->gather(positions, slots, sinks);
 }
 
+std::string IndexPlan::origin(std::int64_t position) const {
+  translate({&position, 1});
+  return input_->origin(position);
+}
+
 std::vector<Element> IndexPlan::fetch(std::span<std::int64_t> positions) const {
   translate(positions);
   return input_->fetch(positions);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "execution/row_totals.h"
@@ -15,6 +16,7 @@ namespace torch_distinput {
 class IndexPlan : public Plan {
  public:
   PlanTraits traits() const override { return input_->traits(); }
+  std::string origin(std::int64_t position) const final;
   const RowLayout* layout() const override { return input_->layout(); }
   void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
               std::span<const RowSink> sinks) const final;

@@ -33,6 +33,8 @@ std::optional<std::int64_t> RowScope::number() const noexcept {
   return numbers_[index_];
 }
 
+std::int64_t RowScope::current_number() noexcept { return innermost->numbers_[innermost->index_]; }
+
 at::Generator random() {
   RowScope* const scope = innermost;
   if (scope == nullptr || scope->index_ >= scope->numbers_.size()) {

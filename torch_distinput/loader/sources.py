@@ -53,12 +53,14 @@ def source_of(dataset: Any) -> Source:
 
     Only exact types are accepted, because a subclass may override anything.
     """
+    from torch_distinput.loader import pictures  # which is made of this module
+
     kind = type(dataset)
     if hugging_face.is_plain_table(dataset):
         from torch_distinput.loader.table_rows import table_source
 
         return table_source(dataset)
-    make = _MAKERS.get(kind)
+    make = pictures.picture_source if pictures.is_image_folder(kind) else _MAKERS.get(kind)
     if make is None:
         raise NotNative(f"rows of a {kind.__name__} are made by Python")
     if kind in _STOCK and _functions_of(kind) != _STOCK[kind]:

@@ -15,6 +15,7 @@
 #include "torch_distinput/dataset_options.h"
 #include "torch_distinput/element.h"
 #include "torch_distinput/function.h"
+#include "torch_distinput/images.h"
 #include "torch_distinput/node.h"
 #include "torch_distinput/options.h"
 #include "torch_distinput/spec.h"
@@ -28,7 +29,7 @@ namespace torch_distinput {
 ///
 /// A handle and its copies count epochs together: a new iterator starts the next epoch if an iterator of the
 /// current one has returned an element.
-class TDI_API Dataset {
+class TDI_API Dataset : public ImageOps<Dataset> {
  public:
   /// Throws c10::ValueError for a null `node`.
   explicit Dataset(NodePtr node);

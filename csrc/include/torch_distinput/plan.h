@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "torch_distinput/api.h"
@@ -65,6 +66,9 @@ class TDI_API Plan {
   virtual std::int64_t size() const = 0;
   /// How the plan must and should be run.
   virtual PlanTraits traits() const { return {}; }
+
+  /// Where the element at `position` comes from (a file), for messages; "" where that is not known.
+  virtual std::string origin(std::int64_t position) const;
 
   /// The layout of an element where elements have a static dense one, else null. Lives as long as the plan.
   virtual const RowLayout* layout() const { return nullptr; }

@@ -36,6 +36,8 @@ class TDI_API RowScope {
   /// The number of the row that the function runs for; nullopt where there are several and it called no
   /// `enter`.
   std::optional<std::int64_t> number() const noexcept;
+  /// The number of the current row. REQUIRES: a scope is open on this thread.
+  static std::int64_t current_number() noexcept;
 
  private:
   friend at::Generator random();

@@ -15,6 +15,8 @@
 #include "torch_distinput/error.h"                 // IWYU pragma: export
 #include "torch_distinput/files.h"                 // IWYU pragma: export
 #include "torch_distinput/function.h"              // IWYU pragma: export
+#include "torch_distinput/image_folder.h"          // IWYU pragma: export
+#include "torch_distinput/images.h"                // IWYU pragma: export
 #include "torch_distinput/indexing_progress.h"     // IWYU pragma: export
 #include "torch_distinput/input_context.h"         // IWYU pragma: export
 #include "torch_distinput/input_options.h"         // IWYU pragma: export

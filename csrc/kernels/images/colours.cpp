@@ -1,0 +1,138 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "kernels/images/colours.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+namespace torch_distinput {
+namespace {
+
+using Colour = std::array<std::uint8_t, 3>;
+
+/// ITU-R 601 luma, as in Pillow.
+int luma(const std::uint8_t* pixel) {
+  return (pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 0x8000) >> 16;
+}
+
+/// Between `dull` (factor 0) and `value` (factor 1), or beyond; fractions are cut off, as in Pillow.
+std::uint8_t blended(int dull, int value, float factor) {
+  const float mixed = static_cast<float>(dull) + factor * static_cast<float>(value - dull);
+  return static_cast<std::uint8_t>(std::clamp(mixed, 0.0F, 255.0F));
+}
+
+std::uint8_t to_byte(double value) {
+  return static_cast<std::uint8_t>(std::clamp(static_cast<int>(value), 0, 255));
+}
+
+/// Hue, saturation and value, each in [0, 255].
+Colour to_hsv(const std::uint8_t* rgb) {
+  const std::uint8_t high = std::max({rgb[0], rgb[1], rgb[2]});
+  const std::uint8_t low = std::min({rgb[0], rgb[1], rgb[2]});
+  if (high == low) return {0, 0, high};
+  const auto range = static_cast<float>(high - low);
+  const float red = static_cast<float>(high - rgb[0]) / range;
+  const float green = static_cast<float>(high - rgb[1]) / range;
+  const float blue = static_cast<float>(high - rgb[2]) / range;
+  // Rounded to float in the places where Pillow rounds.
+  float hue = 0;
+  if (rgb[0] == high)
+    hue = blue - green;
+  else if (rgb[1] == high)
+    hue = static_cast<float>(2.0 + red - blue);
+  else
+    hue = static_cast<float>(4.0 + green - red);
+  hue = static_cast<float>(std::fmod(hue / 6.0 + 1.0, 1.0));
+  const float saturation = range / static_cast<float>(high);
+  return {to_byte(hue * 255.0), to_byte(saturation * 255.0), high};
+}
+
+Colour to_rgb(const Colour& hsv) {
+  const auto [hue, saturation, value] = hsv;
+  if (saturation == 0) return {value, value, value};
+  const double sector = hue * 6.0 / 255.0;
+  const auto number = static_cast<int>(std::floor(sector));
+  const auto rest = static_cast<float>(sector - number);
+  const auto part = static_cast<float>(saturation / 255.0);
+  const auto byte = [&](double share) { return to_byte(std::round(value * (1.0 - share))); };
+  const std::uint8_t p = byte(part);
+  const std::uint8_t q = byte(double{part} * rest);
+  const std::uint8_t t = byte(part * (1.0 - rest));
+  switch (number % 6) {
+    case 0:
+      return {value, t, p};
+    case 1:
+      return {q, value, p};
+    case 2:
+      return {p, value, t};
+    case 3:
+      return {p, q, value};
+    case 4:
+      return {t, p, value};
+    default:
+      return {value, p, q};
+  }
+}
+
+int mean_luma(const Pixels& image) {
+  std::int64_t sum = 0;
+  for (std::int64_t y = 0; y < image.height; ++y) {
+    const std::uint8_t* pixel = image.line(y);
+    for (std::int64_t x = 0; x < image.width; ++x, pixel += 3) sum += luma(pixel);
+  }
+  return static_cast<int>(static_cast<double>(sum) / static_cast<double>(image.width * image.height) + 0.5);
+}
+
+/// Writes `change(pixel, to)` for each pixel.
+template <class Change>
+Pixels each_pixel(const Pixels& image, Change change) {
+  const Pixels result = make_pixels(image.extent(), 3);
+  for (std::int64_t y = 0; y < image.height; ++y) {
+    const std::uint8_t* from = image.line(y);
+    std::uint8_t* to = result.line(y);
+    for (std::int64_t x = 0; x < image.width; ++x, from += 3, to += 3) change(from, to);
+  }
+  return result;
+}
+
+/// Replaces each value by its blend with one dull value.
+Pixels blend_with(const Pixels& image, int dull, float factor) {
+  std::array<std::uint8_t, 256> table{};
+  for (int value = 0; value < 256; ++value)
+    table[static_cast<std::size_t>(value)] = blended(dull, value, factor);
+  return each_pixel(image, [&](const std::uint8_t* from, std::uint8_t* to) {
+    for (int i = 0; i < 3; ++i) to[i] = table[from[i]];
+  });
+}
+
+}  // namespace
+
+Pixels change_colours(const Pixels& image, ColourChange change, double factor) {
+  if (image.channels != 3)
+    throw ImageError("colours need 3 channels, but the image has " + std::to_string(image.channels));
+  const auto amount = static_cast<float>(factor);
+  switch (change) {
+    case ColourChange::kBrightness:
+      return blend_with(image, 0, amount);
+    case ColourChange::kContrast:
+      return blend_with(image, mean_luma(image), amount);
+    case ColourChange::kSaturation:
+      return each_pixel(image, [&](const std::uint8_t* from, std::uint8_t* to) {
+        const int grey = luma(from);
+        for (int i = 0; i < 3; ++i) to[i] = blended(grey, from[i], amount);
+      });
+    case ColourChange::kHue: {
+      const auto shift = static_cast<std::uint8_t>(static_cast<int>(factor * 255));
+      return each_pixel(image, [&](const std::uint8_t* from, std::uint8_t* to) {
+        Colour hsv = to_hsv(from);
+        hsv[0] = static_cast<std::uint8_t>(hsv[0] + shift);
+        const Colour rgb = to_rgb(hsv);
+        for (std::size_t i = 0; i < 3; ++i) to[i] = rgb[i];
+      });
+    }
+  }
+  return image;
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,66 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "kernels/images/decode.h"
+
+#include <string>
+
+#include "kernels/images/codecs.h"
+
+namespace torch_distinput {
+namespace {
+
+PictureFormat format_of(std::string_view encoded) {
+  if (encoded.starts_with("\xff\xd8\xff")) return PictureFormat::kJpeg;
+  if (encoded.starts_with("\x89PNG\r\n\x1a\n")) return PictureFormat::kPng;
+  if (encoded.starts_with("RIFF") && encoded.substr(0, 12).ends_with("WEBP")) return PictureFormat::kWebp;
+  throw ImageError(encoded.empty() ? "the picture is empty" : "the picture is not JPEG, PNG or WebP");
+}
+
+Extent extent_of(std::string_view encoded, PictureFormat format) {
+  switch (format) {
+    case PictureFormat::kJpeg:
+      return jpeg_extent(encoded);
+    case PictureFormat::kPng:
+      return png_extent(encoded);
+    case PictureFormat::kWebp:
+      return webp_extent(encoded);
+  }
+  return {};
+}
+
+}  // namespace
+
+void check_decoders() {
+  std::string missing;
+  if (!has_jpeg()) missing += " libturbojpeg0-dev";
+  if (!has_png()) missing += " libpng-dev";
+  if (!has_webp()) missing += " libwebp-dev";
+  if (missing.empty()) return;
+  throw ImageError("this build has no decoders for all formats; install" + missing +
+                   " (names of Debian's packages) and build torch_distinput again");
+}
+
+PictureHead read_head(std::string_view encoded, std::int64_t max_pixels) {
+  const PictureFormat format = format_of(encoded);
+  const Extent extent = extent_of(encoded, format);
+  if (extent.width < 1 || extent.height < 1) throw ImageError("the picture has no pixels");
+  if (extent.width > max_pixels / extent.height) {
+    throw ImageError("the picture has " + std::to_string(extent.width) + " x " +
+                     std::to_string(extent.height) + " pixels, more than `max_pixels`=" +
+                     std::to_string(max_pixels) + " (it could be a decompression bomb)");
+  }
+  return {format, extent};
+}
+
+Pixels decode_picture(std::string_view encoded, const PictureHead& head, const Box& region, int denominator) {
+  switch (head.format) {
+    case PictureFormat::kJpeg:
+      return decode_jpeg(encoded, region, denominator);
+    case PictureFormat::kPng:
+      return decode_png(encoded, region);
+    case PictureFormat::kWebp:
+      return decode_webp(encoded, region);
+  }
+  return {};
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,39 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "kernels/images/pixels.h"
+
+/// \file
+/// Encoded pictures as RGB pixels, as Pillow's `convert("RGB")` gives them: grey is repeated, alpha and
+/// embedded profiles are left out, CMYK is converted without a profile, 16 bits keep the high byte, but 16
+/// bits of grey become at most 255; the EXIF orientation is not applied. All functions are safe from any
+/// thread.
+
+namespace torch_distinput {
+
+/// A format of pictures.
+enum class PictureFormat { kJpeg, kPng, kWebp };
+
+/// What the head of a picture tells.
+struct PictureHead {
+  PictureFormat format;
+  Extent extent;
+};
+
+/// Throws ImageError naming the system's package if this library was built without one of the decoders.
+void check_decoders();
+
+/// Reads the head of a picture. Throws ImageError if it is damaged, of no known format, or larger than
+/// `max_pixels`.
+PictureHead read_head(std::string_view encoded, std::int64_t max_pixels);
+
+/// Decodes the pixels of `region`. A JPEG may be decoded at a fraction of its size, 1 / `denominator` (1, 2,
+/// 4 or 8), rounded up; `region` is then one of the smaller picture. With `denominator` 1, the pixels are
+/// those of the whole picture decoded. What lies after the region is not looked at. Throws ImageError for
+/// damaged data. REQUIRES: `head` of `encoded`; `denominator` is 1 for other formats than JPEG.
+Pixels decode_picture(std::string_view encoded, const PictureHead& head, const Box& region, int denominator);
+
+}  // namespace torch_distinput

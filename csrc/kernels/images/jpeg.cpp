@@ -1,0 +1,199 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "kernels/images/codecs.h"
+
+#ifdef TDI_HAS_JPEG
+
+#include <csetjmp>
+#include <cstddef>
+#include <cstdio>
+// Needs what <cstdio> and <cstddef> declare.
+#include <jerror.h>
+#include <jpeglib.h>
+
+#include <algorithm>
+#include <string>
+
+namespace torch_distinput {
+namespace {
+
+constexpr std::int64_t kRgb = 3;
+constexpr std::int64_t kCmyk = 4;
+/// The sides of the blocks that a JPEG is made of.
+constexpr std::int64_t kBlockSide = 8;
+
+/// A decompressor over encoded bytes. libjpeg reports errors by a jump: each method that calls it is the
+/// target, and no object with a destructor lives in between.
+class JpegReader {
+ public:
+  explicit JpegReader(std::string_view encoded) {
+    info_.err = jpeg_std_error(&errors_);
+    errors_.error_exit = fail;
+    errors_.emit_message = warn;
+    source_.next_input_byte = reinterpret_cast<const JOCTET*>(encoded.data());
+    source_.bytes_in_buffer = encoded.size();
+    source_.init_source = [](j_decompress_ptr) {};
+    source_.fill_input_buffer = end_of_data;
+    source_.skip_input_data = skip;
+    source_.resync_to_restart = jpeg_resync_to_restart;
+    source_.term_source = [](j_decompress_ptr) {};
+    info_.client_data = this;
+    if (setjmp(jump_) != 0) raise();
+    jpeg_create_decompress(&info_);
+    info_.src = &source_;
+    jpeg_read_header(&info_, TRUE);
+  }
+  ~JpegReader() { jpeg_destroy_decompress(&info_); }
+  JpegReader(const JpegReader&) = delete;
+  JpegReader& operator=(const JpegReader&) = delete;
+
+  Extent extent() const { return {info_.image_width, info_.image_height}; }
+
+  /// The components that lines have: those of RGB, or of CMYK, which libjpeg does not convert.
+  std::int64_t components() const { return is_cmyk() ? kCmyk : kRgb; }
+
+  /// Begins at the left edge of `region`, or where libjpeg can begin before it, and returns the columns that
+  /// lines will have. Upsampled colours at the edges of what is decoded lack their neighbours, so that one
+  /// more block is decoded on both sides.
+  Box start(const Box& region, int denominator) {
+    if (setjmp(jump_) != 0) raise();
+    info_.scale_num = 1;
+    info_.scale_denom = static_cast<unsigned>(denominator);
+    info_.out_color_space = is_cmyk() ? JCS_CMYK : JCS_EXT_RGB;
+    jpeg_start_decompress(&info_);
+    const std::int64_t width = info_.output_width;
+    const std::int64_t block = info_.max_h_samp_factor * kBlockSide;
+    const std::int64_t left = std::max<std::int64_t>(0, region.left - block);
+    const std::int64_t right = std::min(width, region.right() + block);
+    if (denominator != 1 || (left == 0 && right == width)) return {0, 0, width, 1};
+    auto from = static_cast<JDIMENSION>(left);
+    auto count = static_cast<JDIMENSION>(right - left);
+    jpeg_crop_scanline(&info_, &from, &count);
+    return {from, 0, count, 1};
+  }
+
+  /// Leaves out `count` lines.
+  void skip_lines(std::int64_t count) {
+    if (setjmp(jump_) != 0) raise();
+    jpeg_skip_scanlines(&info_, static_cast<JDIMENSION>(count));
+  }
+
+  /// Reads the next `count` lines to `to`, which begin every `stride` bytes.
+  void read_lines(std::uint8_t* to, std::int64_t stride, std::int64_t count) {
+    constexpr std::int64_t kMaxAtOnce = 16;
+    if (setjmp(jump_) != 0) raise();
+    while (count > 0) {
+      JSAMPROW rows[kMaxAtOnce];
+      const std::int64_t most = std::min(count, kMaxAtOnce);
+      for (std::int64_t i = 0; i < most; ++i) rows[i] = to + i * stride;
+      const std::int64_t read = jpeg_read_scanlines(&info_, rows, static_cast<JDIMENSION>(most));
+      to += read * stride;
+      count -= read;
+    }
+  }
+
+ private:
+  bool is_cmyk() const { return info_.jpeg_color_space == JCS_CMYK || info_.jpeg_color_space == JCS_YCCK; }
+
+  static JpegReader& self(j_common_ptr info) { return *static_cast<JpegReader*>(info->client_data); }
+
+  [[noreturn]] static void fail(j_common_ptr info) {
+    JpegReader& reader = self(info);
+    (*info->err->format_message)(info, reader.message_);
+    std::longjmp(reader.jump_, 1);
+  }
+
+  /// Damage inside of the data is passed over, as everywhere; data that ends too early is an error.
+  static void warn(j_common_ptr info, int level) {
+    if (level < 0 && info->err->msg_code == JWRN_HIT_MARKER && self(info).ended_) truncated(info);
+  }
+
+  [[noreturn]] static void truncated(j_common_ptr info) {
+    JpegReader& reader = self(info);
+    std::snprintf(reader.message_, sizeof(reader.message_), "%s", "the data is truncated");
+    std::longjmp(reader.jump_, 1);
+  }
+
+  /// Pretends that the picture ends here. Whether data was missing then shows when more of it is asked for;
+  /// of several scans, whole ones may be missing.
+  static boolean end_of_data(j_decompress_ptr info) {
+    static const JOCTET kEnd[] = {0xff, JPEG_EOI};
+    JpegReader& reader = self(reinterpret_cast<j_common_ptr>(info));
+    if (reader.ended_ || jpeg_has_multiple_scans(info) != 0) truncated(reinterpret_cast<j_common_ptr>(info));
+    reader.ended_ = true;
+    info->src->next_input_byte = kEnd;
+    info->src->bytes_in_buffer = sizeof(kEnd);
+    return TRUE;
+  }
+
+  static void skip(j_decompress_ptr info, long count) {
+    if (count <= 0) return;
+    if (static_cast<std::size_t>(count) > info->src->bytes_in_buffer)
+      truncated(reinterpret_cast<j_common_ptr>(info));
+    info->src->next_input_byte += count;
+    info->src->bytes_in_buffer -= static_cast<std::size_t>(count);
+  }
+
+  [[noreturn]] void raise() {
+    jpeg_destroy_decompress(&info_);
+    throw ImageError(std::string("JPEG: ") + message_);
+  }
+
+  jpeg_decompress_struct info_{};
+  jpeg_error_mgr errors_{};
+  jpeg_source_mgr source_{};
+  std::jmp_buf jump_{};
+  char message_[JMSG_LENGTH_MAX]{};
+  bool ended_ = false;
+};
+
+/// a * b / 255, rounded.
+int scaled(int a, int b) {
+  const int product = a * b + 128;
+  return ((product >> 8) + product) >> 8;
+}
+
+/// Inks as Adobe's programs store them, that is inverted, become colours.
+void convert_cmyk(const std::uint8_t* from, std::uint8_t* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i, from += kCmyk, to += kRgb) {
+    const int light = from[3];
+    for (int channel = 0; channel < kRgb; ++channel)
+      to[channel] = static_cast<std::uint8_t>(std::max(0, light - scaled(255 - from[channel], light)));
+  }
+}
+
+}  // namespace
+
+bool has_jpeg() { return true; }
+
+Extent jpeg_extent(std::string_view encoded) { return JpegReader(encoded).extent(); }
+
+Pixels decode_jpeg(std::string_view encoded, const Box& region, int denominator) {
+  JpegReader reader(encoded);
+  const Box columns = reader.start(region, denominator);
+  const Extent read{columns.width, region.height};
+  Pixels lines = make_pixels(read, reader.components());
+  if (region.top > 0) reader.skip_lines(region.top);
+  reader.read_lines(lines.data, lines.stride, region.height);
+  if (reader.components() == kCmyk) {
+    const Pixels colours = make_pixels(read, kRgb);
+    for (std::int64_t y = 0; y < read.height; ++y) convert_cmyk(lines.line(y), colours.line(y), read.width);
+    lines = colours;
+  }
+  return lines.part({region.left - columns.left, 0, region.width, region.height});
+}
+
+}  // namespace torch_distinput
+
+#else
+
+namespace torch_distinput {
+
+bool has_jpeg() { return false; }
+Extent jpeg_extent(std::string_view) { throw ImageError("this build has no decoder for JPEG"); }
+Pixels decode_jpeg(std::string_view, const Box&, int) {
+  throw ImageError("this build has no decoder for JPEG");
+}
+
+}  // namespace torch_distinput
+
+#endif

@@ -1,0 +1,19 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/images/pixels.h"
+#include "kernels/images/taps.h"
+
+namespace torch_distinput {
+
+/// Which code runs: kAny the fastest one that the processor has; kPortable the one for every processor. Both
+/// compute the same integers.
+enum class Instructions { kAny, kPortable };
+
+/// Weighted sums of pixels, along lines first, then along columns, each rounded to uint8, as in Pillow.
+/// `across` and `down` count pixels of an image of which `pixels` is the part whose first pixel is (`left`,
+/// `top`). REQUIRES: the part holds all pixels that the taps name; `pixels` is followed by slack.
+Pixels resample(const Pixels& pixels, std::int64_t left, std::int64_t top, const Taps& across,
+                const Taps& down, Instructions instructions = Instructions::kAny);
+
+}  // namespace torch_distinput

@@ -1,0 +1,21 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace torch_distinput {
+
+/// The pictures of a folder with a folder for each class.
+struct FoundPictures {
+  std::vector<std::string> classes;   ///< names, sorted
+  std::vector<std::string> paths;     ///< by class, then sorted
+  std::vector<std::int64_t> numbers;  ///< of the class of each path
+};
+
+/// Looks for pictures, in the order of torchvision's ImageFolder. Throws NotFoundError and SystemError as
+/// `ImageFolder`.
+FoundPictures find_pictures(const std::string& root);
+
+}  // namespace torch_distinput

@@ -1,0 +1,150 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <c10/util/Exception.h>
+
+#include <memory>
+#include <utility>
+
+#include "core/state_reader.h"
+#include "execution/execution_context.h"
+#include "execution/skip_budget.h"
+#include "io/file.h"
+#include "kernels/rows.h"
+#include "sources/records/file_errors.h"
+#include "sources/source_node.h"
+#include "sources/sources.h"
+
+namespace torch_distinput::sources {
+namespace {
+
+constexpr const char* kImageFilesName = "image_files";
+
+/// The files, and the number of each.
+struct NumberedFiles {
+  std::vector<std::string> paths;
+  std::vector<std::int64_t> numbers;
+
+  std::int64_t size() const { return static_cast<std::int64_t>(paths.size()); }
+};
+using NumberedFilesPtr = std::shared_ptr<const NumberedFiles>;
+
+/// The bytes of a file, in memory of `pool`.
+Bytes read_whole(const std::string& path, BufferPool& pool) {
+  return with_file_errors(kImageFilesName, [&] {
+    const File file(path);
+    const FileStamp stamp = file.stamp();
+    if (!stamp.is_regular) throw FileError(FileError::Kind::kSystem, path, "is not a regular file");
+    const auto size = static_cast<std::int64_t>(stamp.size);
+    at::Tensor bytes = pooled_tensor({&size, 1}, at::kByte, pool);
+    const std::span<char> into(static_cast<char*>(bytes.mutable_data_ptr()), stamp.size);
+    if (file.read(into, 0) != into.size())
+      throw FileError(FileError::Kind::kChanged, path, "has become shorter");
+    return Bytes{std::move(bytes), {}, {}, /*utf8=*/false};
+  });
+}
+
+class ImageFilesPlan final : public Plan {
+ public:
+  ImageFilesPlan(NumberedFilesPtr files, std::shared_ptr<BufferPool> pool)
+      : files_(std::move(files)), pool_(std::move(pool)) {}
+
+  std::int64_t size() const override { return files_->size(); }
+  PlanTraits traits() const override { return {.blocks = true}; }
+  std::string origin(std::int64_t position) const override {
+    return files_->paths[static_cast<std::size_t>(position)];
+  }
+
+  std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
+    static const StructurePtr kPair = Structure::tuple({Structure::leaf(), Structure::leaf()});
+    std::vector<Element> elements;
+    elements.reserve(positions.size());
+    for (const std::int64_t position : positions) {
+      const auto file = static_cast<std::size_t>(position);
+      elements.emplace_back(kPair, std::vector<Leaf>{read_whole(files_->paths[file], *pool_),
+                                                     at::scalar_tensor(files_->numbers[file], at::kLong)});
+    }
+    return elements;
+  }
+
+ private:
+  NumberedFilesPtr files_;
+  std::shared_ptr<BufferPool> pool_;
+};
+
+/// Reads file by file, so that one that fails can be skipped. The state is the next position, and the files
+/// skipped.
+class ImageFilesIterator final : public Iterator {
+ public:
+  ImageFilesIterator(PlanPtr plan, const IterContext& context)
+      : plan_(std::move(plan)), budget_(context, kImageFilesName) {}
+
+  std::optional<Element> next() override {
+    while (next_ < plan_->size()) {
+      std::int64_t position = next_;
+      try {
+        std::vector<Element> row = plan_->fetch({&position, 1});
+        ++next_;
+        budget_.pass();
+        return std::move(row.front());
+      } catch (...) {
+        budget_.fail();
+        ++next_;
+      }
+    }
+    budget_.end();
+    return std::nullopt;
+  }
+
+  State save() const override { return State().set("next", next_).set("skip", budget_.save()); }
+  void load(const State& state) override {
+    const StateReader saved(state, kImageFilesName);
+    next_ = saved.count("next", plan_->size());
+    budget_.load(saved.at("skip"));
+  }
+
+ private:
+  PlanPtr plan_;
+  SkipBudget budget_;
+  std::int64_t next_ = 0;
+};
+
+/// Tuples of a file's bytes and its number.
+class ImageFilesNode final : public SourceNode {
+ public:
+  explicit ImageFilesNode(NumberedFiles files) : files_(std::make_shared<NumberedFiles>(std::move(files))) {}
+
+  std::string_view name() const override { return kImageFilesName; }
+  std::string describe() const override { return c10::str(kImageFilesName, "(", files_->size(), " files)"); }
+  SpecPtr spec() const override {
+    return std::make_shared<const ElementSpec>(
+        ElementSpec{Structure::tuple({Structure::leaf(), Structure::leaf()}),
+                    {StringSpec{Dims{}, std::nullopt}, TensorSpec{Dims{}, at::kLong}}});
+  }
+  std::int64_t cardinality() const override { return files_->size(); }
+  Traits traits() const override { return {.unshardable = true, .fallible = true}; }
+
+  PlanPtr plan(const IterContext& context) const override {
+    return context.execution->options.skip ? nullptr : files(context);
+  }
+  IteratorPtr iterate(const IterContext& context) const override {
+    return std::make_unique<ImageFilesIterator>(files(context), context);
+  }
+
+ private:
+  PlanPtr files(const IterContext& context) const {
+    return std::make_shared<ImageFilesPlan>(files_, context.execution->pool);
+  }
+
+  NumberedFilesPtr files_;
+};
+
+}  // namespace
+
+NodePtr image_files(std::vector<std::string> paths, std::vector<std::int64_t> numbers) {
+  TORCH_CHECK_VALUE(paths.size() == numbers.size(), kImageFilesName, ": there are ", paths.size(),
+                    " `paths`, but ", numbers.size(), " `numbers`.");
+  return std::make_shared<ImageFilesNode>(NumberedFiles{std::move(paths), std::move(numbers)});
+}
+
+}  // namespace torch_distinput::sources

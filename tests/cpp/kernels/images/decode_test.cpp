@@ -1,0 +1,108 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "kernels/images/decode.h"
+
+#include <gtest/gtest.h>
+
+#include "io/sample_files.h"
+#include "kernels/images/edit.h"
+#include "kernels/images/images_testing.h"
+#include "kernels/images/sample_pictures.h"
+
+namespace torch_distinput {
+namespace {
+
+using namespace images_testing;
+
+constexpr Extent kExtent{37, 19};
+
+bool lacks_decoders() {
+  try {
+    check_decoders();
+    return false;
+  } catch (const ImageError&) {
+    return true;
+  }
+}
+
+#define TDI_NEEDS_DECODERS() \
+  if (lacks_decoders()) GTEST_SKIP() << "this build has no decoders"
+
+Pixels decoded(const std::string& picture, const Box& region = whole(kExtent), int denominator = 1) {
+  return decode_picture(picture, read_head(picture, kDefaultMaxPixels), region, denominator);
+}
+
+TEST(Decode, EachRegionIsThatOfTheWholePicture) {
+  TDI_NEEDS_DECODERS();
+  for (const std::string& picture : {kJpeg, kProgressiveJpeg, kPng, kWebp}) {
+    const Pixels all = decoded(picture);
+    ASSERT_EQ(all.extent(), kExtent);
+    for (std::int64_t left = 0; left < kExtent.width; left += 3) {
+      for (std::int64_t top = 0; top < kExtent.height; top += 2) {
+        for (const std::int64_t side : {1, 9, 40}) {
+          const Box region{left, top, std::min(side, kExtent.width - left),
+                           std::min(side, kExtent.height - top)};
+          EXPECT_TRUE(equal(decoded(picture, region), all.part(region))) << left << ' ' << top << ' ' << side;
+        }
+      }
+    }
+  }
+}
+
+TEST(Decode, AJpegCanBeSmaller) {
+  TDI_NEEDS_DECODERS();
+  EXPECT_EQ(decoded(kJpeg, {0, 0, 10, 5}, 4).extent(), (Extent{10, 5}));
+  EXPECT_TRUE(equal(decoded(kJpeg, {3, 2, 4, 2}, 4), decoded(kJpeg, {0, 0, 10, 5}, 4).part({3, 2, 4, 2})));
+}
+
+TEST(Decode, SaysWhatIsWrong) {
+  TDI_NEEDS_DECODERS();
+  const auto error = [](const std::string& picture, std::int64_t max_pixels = 1000) {
+    try {
+      decode_picture(picture, read_head(picture, max_pixels), whole(kExtent), 1);
+    } catch (const ImageError& found) {
+      return std::string(found.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(error(""), "the picture is empty");
+  EXPECT_EQ(error("GIF89a"), "the picture is not JPEG, PNG or WebP");
+  EXPECT_EQ(error(kJpeg.substr(0, kJpeg.size() - 40)), "JPEG: the data is truncated");
+  EXPECT_EQ(error(kProgressiveJpeg.substr(0, kProgressiveJpeg.size() - 40)), "JPEG: the data is truncated");
+  EXPECT_EQ(error(kPng.substr(0, 200)), "PNG: the data is truncated");
+  EXPECT_EQ(error(kWebp.substr(0, kWebp.size() / 2)), "WebP: the data is damaged or truncated");
+  EXPECT_EQ(error(kPng, 700),
+            "the picture has 37 x 19 pixels, more than `max_pixels`=700 (it could be a decompression bomb)");
+  EXPECT_EQ(error(kJpeg.substr(0, kJpeg.size() - 2)), "") << "only the mark of the end is missing";
+}
+
+/// Any bytes are decoded, or are an error.
+TEST(Decode, DamagedPictures) {
+  TDI_NEEDS_DECODERS();
+  constexpr std::int64_t kMaxPixels = 20'000;
+  std::mt19937_64 random(7);
+  int read = 0;
+  for (const std::string& picture : {kJpeg, kProgressiveJpeg, kPng, kWebp}) {
+    for (int i = 0; i < files_testing::kMutations / 4; ++i) {
+      const std::string bad = files_testing::mutated(picture, random);
+      const std::vector<char> exact(bad.begin(), bad.end());
+      const std::string_view data(exact.data(), exact.size());
+      try {
+        ImageSource source;
+        source.encoded = data;
+        source.head = read_head(data, kMaxPixels);
+        const Extent extent = source.extent();
+        const Box box{extent.width / 3, extent.height / 3, 1 + extent.width / 3, 1 + extent.height / 3};
+        const Pixels pixels =
+            edited(source, {CropEdit{box}, ResizeEdit{{5, 4}, Interpolation::kBilinear, true}});
+        EXPECT_EQ(pixels.extent(), (Extent{5, 4}));
+        ++read;
+      } catch (const ImageError&) {
+        // Damage is an expected outcome.
+      }
+    }
+  }
+  EXPECT_GT(read, files_testing::kMutations / 20);
+}
+
+}  // namespace
+}  // namespace torch_distinput

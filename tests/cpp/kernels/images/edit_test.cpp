@@ -1,0 +1,92 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "kernels/images/edit.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/images/images_testing.h"
+#include "kernels/images/planes.h"
+#include "kernels/images/resample.h"
+
+namespace torch_distinput {
+namespace {
+
+using namespace images_testing;
+
+Pixels edited_pixels(const Pixels& pixels, std::vector<Edit> edits) {
+  ImageSource source;
+  source.pixels = pixels;
+  return edited(source, std::move(edits));
+}
+
+/// A random edit that suits an image of `extent`.
+Edit random_edit(Extent extent, std::mt19937_64& random) {
+  const auto below = [&](std::int64_t count) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(count));
+  };
+  switch (below(6)) {
+    case 0: {
+      const Box box{below(extent.width), below(extent.height), 0, 0};
+      return CropEdit{
+          {box.left, box.top, 1 + below(extent.width - box.left), 1 + below(extent.height - box.top)}};
+    }
+    case 1:
+      return ResizeEdit{{1 + below(30), 1 + below(30)},
+                        below(2) == 0 ? Interpolation::kBilinear : Interpolation::kBicubic,
+                        true};
+    case 2:
+      return FlipEdit{below(2) == 0};
+    case 3:
+      return TurnEdit{static_cast<int>(1 + below(3))};
+    case 4:
+      return PadEdit{below(5), below(5), below(5),
+                     below(5), 9,        below(2) == 0 ? PaddingMode::kConstant : PaddingMode::kEdge};
+    default:
+      return ColourEdit{below(2) == 0 ? ColourChange::kBrightness : ColourChange::kContrast, 0.7};
+  }
+}
+
+TEST(Edit, AChainIsAsItsEditsOneByOne) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 400; ++i) {
+    const Pixels image =
+        noise({1 + static_cast<std::int64_t>(random() % 40), 1 + static_cast<std::int64_t>(random() % 40)}, 3,
+              random());
+    std::vector<Edit> edits;
+    Pixels expected = image;
+    for (std::uint64_t count = random() % 6; count > 0; --count) {
+      edits.push_back(random_edit(expected.extent(), random));
+      expected = edited_pixels(expected, {edits.back()});
+    }
+    EXPECT_TRUE(equal(edited_pixels(image, edits), expected)) << i;
+  }
+}
+
+TEST(Resample, IsTheSameOnEveryProcessor) {
+  std::mt19937_64 random(2);
+  for (int i = 0; i < 100; ++i) {
+    const auto size = [&] { return 1 + static_cast<std::int64_t>(random() % 70); };
+    const Pixels image = noise({size(), size()}, i % 5 == 0 ? 1 : 3, random());
+    const Interpolation interpolation = i % 2 == 0 ? Interpolation::kBilinear : Interpolation::kBicubic;
+    const auto taps = [&](std::int64_t from, std::int64_t to) {
+      return make_taps({0, static_cast<double>(from), 0, from, to}, 0, to, interpolation, i % 3 != 0);
+    };
+    const Taps across = taps(image.width, size());
+    const Taps down = taps(image.height, size());
+    EXPECT_TRUE(equal(resample(image, 0, 0, across, down),
+                      resample(image, 0, 0, across, down, Instructions::kPortable)));
+  }
+}
+
+TEST(Planes, ComeBackFromBothLayouts) {
+  for (const std::int64_t channels : {1, 3, 4}) {
+    const Pixels image = noise({37, 5}, channels, 3);
+    for (const ImageLayout layout : {ImageLayout::kNchw, ImageLayout::kNhwc}) {
+      std::vector<std::uint8_t> tensor(static_cast<std::size_t>(37 * 5 * channels));
+      store_pixels(image, layout, tensor.data());
+      EXPECT_TRUE(equal(load_pixels(tensor.data(), layout, channels, image.extent()), image));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace torch_distinput
