@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The examples run as a user would run them, and do what their docs say."""
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -94,3 +95,12 @@ def test_the_language_model_sees_every_token_once_on_two_processes_and_then_on_o
     output = run("13_language_model.py", launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"))
     assert re.search(r"every one of the \d+ tokens was seen once: True", output)
     assert "documents drawn from the corpora: [160, 50]" in output
+
+
+def test_the_images_example_learns_and_writes_a_contact_sheet(tmp_path):
+    pytest.importorskip("PIL")
+    if importlib.util.find_spec("sklearn") is None:
+        pytest.skip("scikit-learn is not installed")
+    output = run("11_images.py", "--sheet", str(tmp_path / "sheet.png"), "--epochs", "3")
+    assert int(re.search(r"right in the last epoch: (\d+)%", output)[1]) >= 85
+    assert (tmp_path / "sheet.png").stat().st_size > 10_000
