@@ -555,8 +555,8 @@ def arrow_table(table: object, options: ColumnOptions) -> Dataset:
 def arrow_streams(open: object, schema: object, name: str, options: ColumnOptions) -> Dataset:
     """The rows of the object with `__arrow_c_stream__` that `open()` returns anew for each iterator."""
 
-def blocks(files: object, reader: object, name: str, arguments: str, options: ColumnOptions) -> Dataset:
-    """The rows of tables in files. `reader` has `count_rows(files)`, the rows of each block of each file, `schema(file)` and `read(file, block)`."""
+def blocks(files: object, reader: object, name: str, arguments: str, options: ColumnOptions, index: bool) -> Dataset:
+    """The rows of tables in files. `reader` has `count_rows(files)`, the rows of each block of each file, `schema(file)` and `read(file, block)`; files are names as bytes."""
 
 def reduce(mean: bool, values: list, axis: collections.abc.Sequence[int] | None) -> typing.Any:
     """The replicas' values summed, or averaged, over `axis` and over the replicas."""

@@ -14,6 +14,7 @@ from torch_distinput._file_names import Path, file_names
 from torch_distinput._parquet import ParquetFiles
 from torch_distinput._text_tables import CsvFiles, JsonLinesFiles, arrow_type
 from torch_distinput.dataset import Dataset
+from torch_distinput.files import index_flag
 
 Files = Path | Iterable[Path] | Dataset
 Stack = Mapping[str, Sequence[str]] | None
@@ -38,6 +39,7 @@ class ParquetDataset(Dataset):
             group at a time.
         stack: leaves that are made of several columns, as in `Dataset.from_arrow`.
         nulls: what a null becomes, as in `Dataset.from_arrow`.
+        index: False reads one file after the other, without a length; a footer is read when its file is.
 
     Types of columns become leaves as in `Dataset.from_arrow`. Raises ImportError without pyarrow; when rows are read,
     NotFoundError for a missing file, OSError for one that cannot be read, and InvalidArgumentError naming file and
@@ -58,6 +60,7 @@ class ParquetDataset(Dataset):
         batch_rows: int | None = None,
         stack: Stack = None,
         nulls: Nulls = "error",
+        index: bool | str = "auto",
     ):
         op = "ParquetDataset"
         pyarrow_for(op)
@@ -66,7 +69,7 @@ class ParquetDataset(Dataset):
         reader = ParquetFiles(op, names, _expression(filters), least)
         arguments = [f"columns={names}"] if names else []
         arguments += [] if filters is None else [f"filters={filters}"]
-        super().__init__(_native(op, files, reader, arguments, nulls, stack))
+        super().__init__(_native(op, files, reader, arguments, nulls, stack, index))
 
 
 class CsvDataset(Dataset):
@@ -83,6 +86,7 @@ class CsvDataset(Dataset):
         delimiter: one character.
         stack: leaves that are made of several columns, as in `Dataset.from_arrow`.
         nulls: what a null becomes, as in `Dataset.from_arrow`. An empty field of numbers is null, one of strings is "".
+        index: False reads one file after the other, without a length; its records are counted when it is read.
 
     Raises ImportError without pyarrow; when rows are read, NotFoundError for a missing file, OSError for one that
     cannot be read, and InvalidArgumentError naming file, column and row (from 0, after the line of names) for a field
@@ -102,6 +106,7 @@ class CsvDataset(Dataset):
         delimiter: str = ",",
         stack: Stack = None,
         nulls: Nulls = "error",
+        index: bool | str = "auto",
     ):
         op = "CsvDataset"
         pyarrow_for(op)
@@ -109,7 +114,7 @@ class CsvDataset(Dataset):
             raise ValueError(f"{op}: `delimiter` must be one character, but is {delimiter!r}.")
         names = _columns(op, columns, stack)
         reader = CsvFiles(op, names, _types(op, types), delimiter)
-        super().__init__(_native(op, files, reader, _text_arguments(names, types), nulls, stack))
+        super().__init__(_native(op, files, reader, _text_arguments(names, types), nulls, stack, index))
 
 
 class JsonLinesDataset(Dataset):
@@ -131,21 +136,30 @@ class JsonLinesDataset(Dataset):
         types: Mapping[str, Any] | None = None,
         stack: Stack = None,
         nulls: Nulls = "error",
+        index: bool | str = "auto",
     ):
         op = "JsonLinesDataset"
         pyarrow_for(op)
         names = _columns(op, columns, stack)
         reader = JsonLinesFiles(op, names, _types(op, types))
-        super().__init__(_native(op, files, reader, _text_arguments(names, types), nulls, stack))
+        super().__init__(_native(op, files, reader, _text_arguments(names, types), nulls, stack, index))
 
 
 def _native(
-    op: str, files: Files, reader: BlockFiles[Any], arguments: list[str], nulls: Nulls, stack: Stack
+    op: str,
+    files: Files,
+    reader: BlockFiles[Any],
+    arguments: list[str],
+    nulls: Nulls,
+    stack: Stack,
+    index: bool | str,
 ) -> _C.Dataset:
     names: Any = files._native if isinstance(files, Dataset) else file_names(files, f"{op}: `files`")
     arguments += [f"stack={dict(stack)}"] if stack else []
     arguments += [] if nulls == "error" else [f"nulls={nulls!r}"]
-    return _C.blocks(names, reader, op, ", ".join(arguments), column_options(op, nulls, stack))
+    options = column_options(op, nulls, stack)
+    # "auto" is the same as True: whatever can be parsed in blocks can be counted.
+    return _C.blocks(names, reader, op, ", ".join(arguments), options, index_flag(index, op) is not False)
 
 
 def _columns(op: str, columns: Sequence[str] | None, stack: Stack) -> list[str] | None:

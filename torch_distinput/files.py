@@ -92,10 +92,11 @@ def _files(files: Any, name: str) -> Any:
 
 
 def _options(compression_type: Any, index: Any, name: str) -> tuple[str | None, bool | None]:
-    return optional_text(name, "compression_type", compression_type), _index(index, name)
+    return optional_text(name, "compression_type", compression_type), index_flag(index, name)
 
 
-def _index(index: Any, name: str) -> bool | None:
+def index_flag(index: Any, name: str) -> bool | None:
+    """The argument `index` of a dataset of files: None for "auto"."""
     if is_flag(index):
         return bool(index)
     if isinstance(index, str) and index == "auto":

@@ -14,8 +14,8 @@ Dataset from_arrow(ArrowArrayStream* stream, const ColumnOptions& options) {
 }
 
 Dataset from_blocks(const FileNames& files, std::shared_ptr<const BlockReader> reader,
-                    const ColumnOptions& options) {
-  return Dataset(sources::column_files(files.node(), std::move(reader), options));
+                    const ColumnOptions& options, bool index) {
+  return Dataset(sources::column_files(files.node(), std::move(reader), options, index));
 }
 
 }  // namespace torch_distinput

@@ -156,11 +156,11 @@ class PythonBlocks final : public BlockReader, public PythonCode {
 };
 
 Dataset blocks(const py::object& files, py::object reader, std::string name, std::string arguments,
-               const ColumnOptions& options) {
+               const ColumnOptions& options, bool index) {
   FileNames names = py::isinstance<Dataset>(files) ? FileNames(files.cast<const Dataset&>())
                                                    : FileNames(files.cast<std::vector<std::string>>());
   auto native = std::make_shared<PythonBlocks>(std::move(reader), std::move(name), std::move(arguments));
-  return without_gil([&] { return from_blocks(names, std::move(native), options); });
+  return without_gil([&] { return from_blocks(names, std::move(native), options, index); });
 }
 
 }  // namespace
@@ -177,7 +177,7 @@ void bind_columns(py::module_& module) {
       "arrow_streams", arrow_streams, py::arg("open"), py::arg("schema"), py::arg("name"), py::arg("options"),
       "The rows of the object with `__arrow_c_stream__` that `open()` returns anew for each iterator.");
   module.def("blocks", blocks, py::arg("files"), py::arg("reader"), py::arg("name"), py::arg("arguments"),
-             py::arg("options"),
+             py::arg("options"), py::arg("index"),
              "The rows of tables in files. `reader` has `count_rows(files)`, the rows of each block of each "
              "file, `schema(file)` and `read(file, block)`; files are names as bytes.");
 }

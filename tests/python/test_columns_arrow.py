@@ -275,6 +275,12 @@ def test_columns_are_stacked_into_one_leaf():
         tdi.Dataset.from_arrow(table, stack={"y": ["a"]})
 
 
+def test_a_mask_stays_beside_a_stack():
+    table = pa.table({"a": [1, None], "b": [2, 3]})
+    dataset = tdi.Dataset.from_arrow(table, nulls={"a": "mask"}, stack={"x": ["a", "b"]})
+    assert [plain(row) for row in dataset] == [{"a_valid": True, "x": [1, 2]}, {"a_valid": False, "x": [0, 3]}]
+
+
 @pytest.mark.parametrize(
     ("column", "what"),
     [

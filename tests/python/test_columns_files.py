@@ -208,6 +208,15 @@ def test_workers_of_torchs_loader_read_their_shares(files):
     assert sorted(begun + numbers(iterator)) == list(range(FILES * ROWS))
 
 
+def test_without_an_index_files_are_read_in_order(files, reads):
+    dataset = tdi.ParquetDataset(files, ["i"], index=False)
+    assert dataset.cardinality() == tdi.UNKNOWN and reads == []
+    assert numbers(dataset.batch(8)) == list(range(FILES * ROWS)) and reads == sorted(set(reads))
+    tdi.testing.assert_resumable(dataset.shuffle(9, seed=1).batch(5))
+    with pytest.raises(ValueError, match='ParquetDataset: `index` must be True, False or "auto"'):
+        tdi.ParquetDataset(files, index="no")
+
+
 TEXTS = st.text(alphabet='ab,"\n\ré ', max_size=6)
 
 

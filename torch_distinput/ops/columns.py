@@ -17,13 +17,13 @@ class ColumnOps:
     """The sources that read columns."""
 
     @staticmethod
-    def from_arrow(x: Any, nulls: Nulls = "error", stack: Mapping[str, Sequence[str]] | None = None) -> Dataset:
+    def from_arrow(stream: Any, nulls: Nulls = "error", stack: Mapping[str, Sequence[str]] | None = None) -> Dataset:
         """The rows of a table, as dicts with one leaf for each column; through the Arrow C data interface.
 
         Args:
-            x: anything with `__arrow_c_stream__` or `__arrow_c_array__`: tables and record batches of pyarrow, frames
-                of polars and pandas, relations of duckdb; also datasets of Hugging Face and of `pyarrow.dataset`. What
-                has a length is read now and has random access; numbers, and strings with 64-bit offsets, are not
+            stream: anything with `__arrow_c_stream__` or `__arrow_c_array__`: tables and record batches of pyarrow,
+                frames of polars and pandas, relations of duckdb; also datasets of Hugging Face and `pyarrow.dataset`.
+                What has a length is read now and has random access; numbers, and strings with 64-bit offsets, are not
                 copied, and a memory-mapped table stays in its file. A reader without a length is a stream, which is
                 opened anew for each iterator; a `RecordBatchReader` can be read once only.
             nulls: what a null becomes: "error" raises when the row is read in; a number or str is put in its place, in
@@ -47,4 +47,4 @@ class ColumnOps:
         """
         from torch_distinput.dataset import Dataset
 
-        return Dataset(native_arrow(x, column_options("from_arrow", nulls, stack)))
+        return Dataset(native_arrow(stream, column_options("from_arrow", nulls, stack)))

@@ -74,9 +74,10 @@ class TDI_API BlockReader : public UserCode {
 /// Bytes of blocks that one dataset keeps, besides those in use.
 inline constexpr std::int64_t kBlockCacheBytes = std::int64_t{256} << 20;
 
-/// The rows of tables in files. Random access where the number of files is known; blocks that were read are
-/// kept as far as `kBlockCacheBytes` allows.
+/// The rows of tables in files. Random access where the number of files is known, unless `index` is false:
+/// then files are counted one by one as they are read. Blocks that were read are kept as far as
+/// `kBlockCacheBytes` allows.
 TDI_API Dataset from_blocks(const FileNames& files, std::shared_ptr<const BlockReader> reader,
-                            const ColumnOptions& options = {});
+                            const ColumnOptions& options = {}, bool index = true);
 
 }  // namespace torch_distinput

@@ -2,6 +2,7 @@
 #include "sources/columns/block_cache.h"
 
 #include <chrono>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -21,19 +22,24 @@ BlockPtr wait_for(const std::shared_future<BlockPtr>& block) {
 
 }  // namespace
 
+BlockCache::~BlockCache() {
+  State* const state = state_.load();
+  if (state->process == ::getpid()) delete state;
+}
+
 BlockPtr BlockCache::get(const Key& key, const std::function<BlockPtr()>& read) {
+  State& here = state();
   std::promise<BlockPtr> promise;
   std::shared_future<BlockPtr> known;
   {
-    const std::lock_guard lock(mutex_);
-    begin_process();
-    const auto found = entries_.find(key);
-    if (found != entries_.end()) {
+    const std::lock_guard lock(here.mutex);
+    const auto found = here.entries.find(key);
+    if (found != here.entries.end()) {
       known = found->second.block;
-      uses_.splice(uses_.begin(), uses_, found->second.use);
+      here.uses.splice(here.uses.begin(), here.uses, found->second.use);
     } else {
-      uses_.push_front(key);
-      entries_.emplace(key, Entry{promise.get_future().share(), 0, uses_.begin()});
+      here.uses.push_front(key);
+      here.entries.emplace(key, Entry{promise.get_future().share(), 0, here.uses.begin()});
     }
   }
   if (known.valid()) return wait_for(known);
@@ -41,45 +47,45 @@ BlockPtr BlockCache::get(const Key& key, const std::function<BlockPtr()>& read) 
     BlockPtr block = read();
     promise.set_value(block);
     // Released without the lock: the owner of a block's memory may run any code.
-    const auto dropped = trim(key, block->value.bytes());
+    const auto dropped = trim(here, key, block->value.bytes());
     return block;
   } catch (...) {
     promise.set_exception(std::current_exception());
-    const std::lock_guard lock(mutex_);
-    const auto failed = entries_.find(key);
-    if (failed != entries_.end() && failed->second.bytes == 0) {
-      uses_.erase(failed->second.use);
-      entries_.erase(failed);
+    const std::lock_guard lock(here.mutex);
+    const auto failed = here.entries.find(key);
+    if (failed != here.entries.end() && failed->second.bytes == 0) {
+      here.uses.erase(failed->second.use);
+      here.entries.erase(failed);
     }
     throw;
   }
 }
 
-void BlockCache::begin_process() {
-  if (process_ == ::getpid()) return;
-  // What the parent's threads were reading will never be there.
-  entries_.clear();
-  uses_.clear();
-  bytes_ = 0;
-  process_ = ::getpid();
+BlockCache::State& BlockCache::state() {
+  State* found = state_.load();
+  if (found->process == ::getpid()) return *found;
+  auto own = std::make_unique<State>();
+  if (state_.compare_exchange_strong(found, own.get())) return *own.release();
+  return *found;  // another thread of this process was faster
 }
 
-std::vector<std::shared_future<BlockPtr>> BlockCache::trim(const Key& key, std::int64_t bytes) {
-  const std::lock_guard lock(mutex_);
+std::vector<std::shared_future<BlockPtr>> BlockCache::trim(State& state, const Key& key,
+                                                           std::int64_t bytes) const {
+  const std::lock_guard lock(state.mutex);
   std::vector<std::shared_future<BlockPtr>> dropped;
-  const auto own = entries_.find(key);
-  if (own == entries_.end()) return dropped;
+  const auto own = state.entries.find(key);
+  if (own == state.entries.end()) return dropped;
   own->second.bytes = bytes + 1;
-  bytes_ += own->second.bytes;
-  for (auto oldest = uses_.end(); bytes_ > max_bytes_ && oldest != uses_.begin();) {
+  state.bytes += own->second.bytes;
+  for (auto oldest = state.uses.end(); state.bytes > max_bytes_ && oldest != state.uses.begin();) {
     --oldest;
-    const auto entry = entries_.find(*oldest);
+    const auto entry = state.entries.find(*oldest);
     const bool is_read = entry->second.bytes > 0;
     if (!is_read || *oldest == key) continue;
-    bytes_ -= entry->second.bytes;
+    state.bytes -= entry->second.bytes;
     dropped.push_back(std::move(entry->second.block));
-    entries_.erase(entry);
-    oldest = uses_.erase(oldest);
+    state.entries.erase(entry);
+    oldest = state.uses.erase(oldest);
   }
   return dropped;
 }

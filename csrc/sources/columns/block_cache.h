@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <future>
@@ -11,6 +12,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "sources/columns/block_rows.h"
 
@@ -22,7 +24,10 @@ class BlockCache {
  public:
   using Key = std::pair<std::string, std::int64_t>;  ///< file, and block in it
 
-  explicit BlockCache(std::int64_t max_bytes) : max_bytes_(max_bytes) {}
+  explicit BlockCache(std::int64_t max_bytes) : max_bytes_(max_bytes), state_(new State) {}
+  ~BlockCache();
+  BlockCache(const BlockCache&) = delete;
+  BlockCache& operator=(const BlockCache&) = delete;
 
   /// The block of `key`, which `read` makes where it is not there. Throws what `read` throws, and the
   /// interrupt of a thread that waits for another; a later call then tries again.
@@ -34,17 +39,23 @@ class BlockCache {
     std::int64_t bytes = 0;  ///< 0 until the block has been read
     std::list<Key>::iterator use;
   };
+  /// What the threads of one process share.
+  struct State {
+    pid_t process = ::getpid();
+    std::mutex mutex;
+    std::map<Key, Entry> entries;
+    std::list<Key> uses;  ///< the latest first
+    std::int64_t bytes = 0;
+  };
 
-  void begin_process();
+  /// The state of this process. That of a parent is left alone: its lock may stay locked, and what its
+  /// threads were reading will never be there.
+  State& state();
   /// Counts the bytes of a block that has been read, and returns those to drop, the oldest first.
-  std::vector<std::shared_future<BlockPtr>> trim(const Key& key, std::int64_t bytes);
+  std::vector<std::shared_future<BlockPtr>> trim(State& state, const Key& key, std::int64_t bytes) const;
 
   std::int64_t max_bytes_;
-  std::mutex mutex_;
-  std::map<Key, Entry> entries_;
-  std::list<Key> uses_;  ///< the latest first
-  std::int64_t bytes_ = 0;
-  pid_t process_ = ::getpid();
+  std::atomic<State*> state_;
 };
 
 }  // namespace torch_distinput

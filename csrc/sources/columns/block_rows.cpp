@@ -168,15 +168,30 @@ at::Tensor dense_leaf_of(const RowType& type, std::size_t leaf, std::span<const 
   return result;
 }
 
+/// One row of a column of lists.
+at::Tensor list_of(const Ragged& column, std::int64_t row, BufferPool& pool) {
+  const std::int64_t* const bounds = bounds_of(column.offsets) + row;
+  std::vector<std::int64_t> shape = column.values.sizes().vec();
+  shape.front() = bounds[1] - bounds[0];
+  at::Tensor list = pooled_tensor(shape, column.values.scalar_type(), pool);
+  if (list.numel() > 0)
+    std::memcpy(list.mutable_data_ptr(), data_of(column.values) + bounds[0] * row_bytes_of(column.values),
+                list.nbytes());
+  return list;
+}
+
 Leaf row_leaf(const RowType& type, std::size_t leaf, const BlockRun& row, BufferPool& pool) {
-  const Leaf& stored = row.block->value.leaves()[type.sources[leaf].stored[0]];
-  if (std::holds_alternative<at::Tensor>(stored)) {
-    return dense_leaf_of(type, leaf, {&row, 1}, pool).squeeze(0);
+  const std::size_t stored = type.sources[leaf].stored[0];
+  const Leaf& column = row.block->value.leaves()[stored];
+  if (std::holds_alternative<at::Tensor>(column)) {
+    const auto& spec = std::get<TensorSpec>(type.spec.leaves[leaf]);
+    at::Tensor dense = pooled_tensor(*spec.shape, spec.dtype, pool);
+    gather_leaf(type.sources[leaf], {&row, 1}, {},
+                {static_cast<char*>(dense.mutable_data_ptr()), static_cast<std::int64_t>(dense.nbytes())});
+    return dense;
   }
-  if (std::holds_alternative<Ragged>(stored)) {
-    return gather_lists(type.sources[leaf].stored[0], {&row, 1}, pool, "", "").squeeze(0);
-  }
-  Bytes strings = gather_strings(type.sources[leaf].stored[0], {&row, 1}, pool);
+  if (const auto* const lists = std::get_if<Ragged>(&column)) return list_of(*lists, row.rows[0], pool);
+  Bytes strings = gather_strings(stored, {&row, 1}, pool);
   strings.shape.erase(strings.shape.begin());
   if (strings.shape.empty()) strings.offsets = at::Tensor();
   return strings;

@@ -223,14 +223,14 @@ IterContext question_context(const Node& names) {
 
 class ColumnFilesNode final : public Node {
  public:
-  ColumnFilesNode(NodePtr names, std::shared_ptr<ColumnFiles> files)
-      : names_(std::move(names)), files_(std::move(files)), name_(files_->name()) {}
+  ColumnFilesNode(NodePtr names, std::shared_ptr<ColumnFiles> files, bool index)
+      : names_(std::move(names)), files_(std::move(files)), name_(files_->name()), index_(index) {}
 
   std::string_view name() const override { return name_; }
   std::string describe() const override { return name_ + "(" + files_->reader().arguments() + ")"; }
   std::vector<NodePtr> inputs() const override { return {names_}; }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
-    return std::make_shared<ColumnFilesNode>(std::move(inputs.at(0)), files_);
+    return std::make_shared<ColumnFilesNode>(std::move(inputs.at(0)), files_, index_);
   }
 
   SpecPtr spec() const override {
@@ -254,7 +254,7 @@ class ColumnFilesNode final : public Node {
   std::vector<const UserCode*> user_code() const override { return {&files_->reader()}; }
 
   PlanPtr plan(const IterContext& context) const override {
-    if (context.execution->options.skip) return nullptr;
+    if (!index_ || context.execution->options.skip) return nullptr;
     auto names = list_names(*names_, context.input(0), name_);
     if (!names || names->empty()) return nullptr;
     auto type = files_->type(names->front());
@@ -267,7 +267,7 @@ class ColumnFilesNode final : public Node {
 
  private:
   std::int64_t count() const {
-    if (!same_files_each_epoch(*names_)) return kUnknownCardinality;
+    if (!index_ || !same_files_each_epoch(*names_)) return kUnknownCardinality;
     const auto names = list_names(*names_, question_context(*names_), name_);
     if (!names) return kUnknownCardinality;
     std::int64_t rows = 0;
@@ -280,16 +280,18 @@ class ColumnFilesNode final : public Node {
   NodePtr names_;
   std::shared_ptr<ColumnFiles> files_;
   std::string name_;
+  bool index_;
 };
 
 }  // namespace
 
 namespace sources {
 
-NodePtr column_files(NodePtr names, std::shared_ptr<const BlockReader> reader, const ColumnOptions& options) {
+NodePtr column_files(NodePtr names, std::shared_ptr<const BlockReader> reader, const ColumnOptions& options,
+                     bool index) {
   TORCH_CHECK_VALUE(reader != nullptr, "from_blocks: `reader` must not be null.");
   return std::make_shared<ColumnFilesNode>(std::move(names),
-                                           std::make_shared<ColumnFiles>(std::move(reader), options));
+                                           std::make_shared<ColumnFiles>(std::move(reader), options), index);
 }
 
 }  // namespace sources

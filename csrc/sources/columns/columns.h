@@ -12,6 +12,7 @@
 namespace torch_distinput::sources {
 
 NodePtr arrow_table(ArrowArrayStream* stream, const ColumnOptions& options);
-NodePtr column_files(NodePtr names, std::shared_ptr<const BlockReader> reader, const ColumnOptions& options);
+NodePtr column_files(NodePtr names, std::shared_ptr<const BlockReader> reader, const ColumnOptions& options,
+                     bool index);
 
 }  // namespace torch_distinput::sources
