@@ -290,7 +290,10 @@ def adapt_all(rank, count):
     strategy = tdi.MultiWorkerMirroredStrategy(devices=["cpu"])
     results = {}
     for name in MAKERS:
+        _, first = learning(name, strategy)
+        first.step(1)  # what is saved here goes on below
         layer, adaptation = learning(name, strategy)
+        adaptation.load_state_dict(first.state_dict())
         adaptation.finish()
         results[name] = (learned(layer), adaptation.elements)
     return results

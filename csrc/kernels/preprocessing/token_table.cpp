@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "kernels/preprocessing/hashes.h"
 
@@ -27,14 +28,19 @@ std::string_view StringTable::operator[](std::int64_t number) const noexcept {
   return {bytes_.data() + begin, ends_[static_cast<std::size_t>(number) + 1] - begin};
 }
 
+bool StringTable::holds(const Slot& slot, std::string_view string) const noexcept {
+  const std::size_t size = slot.place & kLongString;
+  if (size == kLongString) return (*this)[std::int64_t{slot.number} - 1] == string;
+  return size == string.size() && std::memcmp(bytes_.data() + begin_of(slot), string.data(), size) == 0;
+}
+
 std::int64_t StringTable::find(std::string_view string, std::uint64_t hash) const noexcept {
   if (slots_.empty()) return kNoToken;
   const std::size_t mask = slots_.size() - 1;
   for (std::size_t at = hash & mask;; at = (at + 1) & mask) {
-    const Slot slot = slots_[at];
+    const Slot& slot = slots_[at];
     if (slot.number == 0) return kNoToken;
-    const std::int64_t number = std::int64_t{slot.number} - 1;
-    if (slot.tag == tag_of(hash) && (*this)[number] == string) return number;
+    if (slot.tag == tag_of(hash) && holds(slot, string)) return std::int64_t{slot.number} - 1;
   }
 }
 
@@ -56,12 +62,8 @@ void StringTable::find(std::span<const std::string_view> strings, std::int64_t* 
       __builtin_prefetch(&slots_[hashes[i] & mask]);
     }
     for (std::size_t i = 0; i < count; ++i) {
-      const Slot slot = slots_[hashes[i] & mask];
-      if (slot.number != 0) __builtin_prefetch(&ends_[slot.number - 1]);
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      const Slot slot = slots_[hashes[i] & mask];
-      if (slot.number != 0) __builtin_prefetch(bytes_.data() + ends_[slot.number - 1]);
+      const Slot& slot = slots_[hashes[i] & mask];
+      if (slot.number != 0) __builtin_prefetch(bytes_.data() + begin_of(slot));
     }
     for (std::size_t i = 0; i < count; ++i) numbers[first + i] = find(strings[first + i], hashes[i]);
   }
@@ -73,27 +75,27 @@ std::int64_t StringTable::add(std::string_view string) {
   if (found != kNoToken) return found;
   bytes_.insert(bytes_.end(), string.begin(), string.end());
   ends_.push_back(bytes_.size());
-  const auto count = static_cast<std::size_t>(size());
-  if (count * 2 > slots_.size()) {
+  if (static_cast<std::size_t>(size()) * 2 > slots_.size()) {
     grow();
   } else {
-    const std::size_t mask = slots_.size() - 1;
-    std::size_t at = hash & mask;
-    while (slots_[at].number != 0) at = (at + 1) & mask;
-    slots_[at] = {tag_of(hash), static_cast<std::uint32_t>(count)};
+    place(size() - 1, hash);
   }
   return size() - 1;
 }
 
+void StringTable::place(std::int64_t number, std::uint64_t hash) {
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t at = hash & mask;
+  while (slots_[at].number != 0) at = (at + 1) & mask;
+  const std::size_t begin = ends_[static_cast<std::size_t>(number)];
+  const std::uint64_t size = ends_[static_cast<std::size_t>(number) + 1] - begin;
+  slots_[at] = {tag_of(hash), static_cast<std::uint32_t>(number + 1),
+                begin << kSizeBits | std::min(size, kLongString)};
+}
+
 void StringTable::grow() {
   slots_.assign(std::max(kFirstSlots, slots_.size() * 2), {});
-  const std::size_t mask = slots_.size() - 1;
-  for (std::int64_t number = 0; number < size(); ++number) {
-    const std::uint64_t hash = fingerprint64((*this)[number]);
-    std::size_t at = hash & mask;
-    while (slots_[at].number != 0) at = (at + 1) & mask;
-    slots_[at] = {tag_of(hash), static_cast<std::uint32_t>(number + 1)};
-  }
+  for (std::int64_t number = 0; number < size(); ++number) place(number, fingerprint64((*this)[number]));
 }
 
 std::size_t IntegerTable::slot_of(std::int64_t value) const noexcept {

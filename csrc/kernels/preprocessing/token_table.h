@@ -13,8 +13,8 @@ namespace torch_distinput::preprocessing {
 /// The number of a token that a table does not hold.
 inline constexpr std::int64_t kNoToken = -1;
 
-/// Numbers the distinct strings that are added, in order: a compact hash table (open addressing, 8 bytes a
-/// slot) over one block with all their bytes. Reading is safe from any thread; adding is not.
+/// Numbers the distinct strings that are added, in order: a compact hash table (open addressing, 16 bytes
+/// a slot) over one block with all their bytes. Reading is safe from any thread; adding is not.
 class StringTable {
  public:
   /// Number of distinct strings.
@@ -29,12 +29,20 @@ class StringTable {
   void find(std::span<const std::string_view> strings, std::int64_t* numbers) const noexcept;
 
  private:
-  /// Part of the hash of a string, and its number plus 1; 0: empty.
+  /// A string as a look-up needs it, so that it touches two places in memory: this one and the bytes.
   struct Slot {
-    std::uint32_t tag = 0;
-    std::uint32_t number = 0;
+    std::uint32_t tag = 0;     ///< part of the hash
+    std::uint32_t number = 0;  ///< plus 1; 0: empty
+    std::uint64_t place = 0;   ///< where the bytes begin, and in the last `kSizeBits` bits their number
   };
+  static constexpr unsigned kSizeBits = 24;
+  /// Stands for this number of bytes and all larger ones.
+  static constexpr std::uint64_t kLongString = (std::uint64_t{1} << kSizeBits) - 1;
+
+  static std::size_t begin_of(const Slot& slot) noexcept { return slot.place >> kSizeBits; }
+  bool holds(const Slot& slot, std::string_view string) const noexcept;
   std::int64_t find(std::string_view string, std::uint64_t hash) const noexcept;
+  void place(std::int64_t number, std::uint64_t hash);
   void grow();
 
   std::vector<Slot> slots_;  ///< a power of two, at most half of them used
