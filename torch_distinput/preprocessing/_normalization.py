@@ -64,6 +64,7 @@ class Normalization(PreprocessingLayer):
             )
         if mean is not None:
             self._check_given(torch.as_tensor(mean), torch.as_tensor(variance))
+        self._scales: dict[torch.device, tuple[torch.Tensor, torch.Tensor]] = {}
         self._shape: tuple[int, ...] | None = None
         self._keep: tuple[int, ...] = ()
         self.adapt_mean: torch.Tensor | None
@@ -147,13 +148,24 @@ class Normalization(PreprocessingLayer):
         value = inputs if isinstance(inputs, torch.Tensor) else torch.as_tensor(inputs)
         if self._shape is None:
             self.build(tuple(value.shape))
-        mean, variance = self.mean, self.variance
-        if value.is_nested or mean is None or variance is None:
+        if value.is_nested:
             return self._layer()((value,))
         # torch's own ops, because gradients do not pass through the native layer. The bits are the same.
-        mean, deviation = mean.to(value.device), variance.sqrt().clamp_min(1e-7).to(value.device)
+        mean, deviation = self._scale(value.device)
         value = value.to(self.dtype)
         return mean + value * deviation if self.invert else (value - mean) / deviation
+
+    def _scale(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+        """Mean and standard deviation on a device, kept there until other values are learned."""
+        if device not in self._scales:
+            mean, variance = self.mean, self.variance
+            assert mean is not None and variance is not None
+            self._scales[device] = mean.to(device), variance.sqrt().clamp_min(1e-7).to(device)
+        return self._scales[device]
+
+    def _forget_native(self) -> None:
+        super()._forget_native()
+        self._scales = {}
 
     def adapt(self, data: Any, steps: int | None = None, *, strategy: Any = None, progress: bool | None = None) -> None:
         """Learns mean and variance in one pass, with sums in double precision.
