@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "kernels/preprocessing/hashes.h"
 
@@ -31,7 +30,7 @@ std::string_view StringTable::operator[](std::int64_t number) const noexcept {
 bool StringTable::holds(const Slot& slot, std::string_view string) const noexcept {
   const std::size_t size = slot.place & kLongString;
   if (size == kLongString) return (*this)[std::int64_t{slot.number} - 1] == string;
-  return size == string.size() && std::memcmp(bytes_.data() + begin_of(slot), string.data(), size) == 0;
+  return std::string_view(bytes_.data() + begin_of(slot), size) == string;
 }
 
 std::int64_t StringTable::find(std::string_view string, std::uint64_t hash) const noexcept {
