@@ -651,3 +651,6 @@ def start_trace(most: int) -> bool:
 
 def stop_trace() -> dict:
     """Ends the trace. Returns its begin and end, spans as (stage, begin, end, thread), looks into queues as (time, ready, room), the names of threads, and how many of these were dropped. Times are in ns of the monotonic clock."""
+
+def call_clock() -> tuple:
+    """Measures the calls of an iterator that Python makes: a function for the begin of a call, one for the end of a call that returns something, and one that returns the time inside calls, the time between them (both in ns), and the number of calls by their time, as in `Stats.wait_histogram`."""

@@ -46,6 +46,7 @@ PYBIND11_MODULE(_C, module) {
   bind_testing(module);
   bind_trace(module);
   bind_tokens(module);
+  bind_call_clock(module);
   show_in_package(module);
   py::module_::import("atexit").attr("register")(py::cpp_function(stop_live_iterators));
 }

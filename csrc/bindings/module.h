@@ -27,5 +27,6 @@ void bind_workers(pybind11::module_& module);
 void bind_testing(pybind11::module_& module);
 void bind_trace(pybind11::module_& module);
 void bind_tokens(pybind11::module_& module);
+void bind_call_clock(pybind11::module_& module);
 
 }  // namespace torch_distinput

@@ -30,7 +30,7 @@ from torch_distinput.loader.collation import is_stock_collate
 from torch_distinput.loader.order import Start, open_indices, peek_seed
 from torch_distinput.loader.position import Position
 from torch_distinput.loader.stateful import has_state
-from torch_distinput.loader.times import CallTimes, clock
+from torch_distinput.loader.times import CallTimes
 from torch_distinput.loader.worker_pool import WorkerPool
 from torch_distinput.loader.worker_process import collate_into_message
 from torch_distinput.loader.worker_states import View, WorkerStates
@@ -62,7 +62,7 @@ class LoaderIter(_BaseDataLoaderIter):
         self._open_order()
 
     def __next__(self) -> Any:
-        self._mark(clock())
+        self._times.begin()
         try:
             if self._dataset_kind == _DatasetKind.Iterable:
                 data = super().__next__()  # torch's, which warns where a dataset is longer than its `len`
@@ -74,23 +74,16 @@ class LoaderIter(_BaseDataLoaderIter):
                 data = self._next_data()
                 self._num_yielded += 1
         except StopIteration:
-            self._times.marks.pop()
             self._position.finished = True
             raise
         except Exception:
-            self._times.marks.pop()
             self._position.passed()
-            raise
-        except BaseException:
-            self._times.marks.pop()
             raise
         self._memory.used = True
         self._position.handed_out()
         if self._device is not None:
             data = self._moved(data)
-        self._mark(clock())
-        if not self._num_yielded & 1023:
-            self._measure()
+        self._times.end()
         return data
 
     def _moved(self, batch: Any) -> Any:
@@ -121,7 +114,7 @@ class LoaderIter(_BaseDataLoaderIter):
     def _begin(self, loader: DataLoader) -> None:
         memory = self._memory = loader._memory
         self._num_yielded = 0
-        self._measure()
+        self._times = CallTimes()
         self._start: Start = memory.start
         self._draws = memory.draws
         self._position = Position(loader, self._start, self._draws, reads_ahead=loader.num_workers > 0)
@@ -136,13 +129,6 @@ class LoaderIter(_BaseDataLoaderIter):
             self._sampler_iter = open_indices(
                 self._index_sampler, self._sampler_iter, self._start, self._draws, self._seed
             )
-
-    def _measure(self) -> None:
-        """Adds up the marks of the calls of `next`, or begins to collect them."""
-        if self._num_yielded == 0:
-            self._times = CallTimes()
-        self._times.fold()
-        self._mark = self._times.marks.append
 
     def stats(self) -> Stats:
         """What this iterator has counted. Python makes the batches, so that all of the wait is Python's work."""

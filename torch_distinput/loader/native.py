@@ -28,7 +28,6 @@ from torch_distinput.loader.order import (
     stock_order,
 )
 from torch_distinput.loader.sources import Source
-from torch_distinput.loader.times import clock
 from torch_distinput.stats import Stats
 from torch_distinput.strategy import OneDeviceStrategy
 
@@ -105,16 +104,13 @@ class NativeIter(LoaderIter):
 
     def _next_measured(self) -> Any:
         """The next batch where no native iterator, which would measure itself, lives longer than a batch."""
-        self._mark(clock())
-        try:
-            with record_function(self._profile_name) if profiler_enabled() else contextlib.nullcontext():
+        self._times.begin()
+        if profiler_enabled():
+            with record_function(self._profile_name):
                 batch = self._next_batch()
-        except BaseException:
-            self._times.marks.pop()
-            raise
-        self._mark(clock())
-        if not self._num_yielded & 1023:
-            self._measure()
+        else:
+            batch = self._next_batch()
+        self._times.end()
         return batch
 
     def _next_batch(self) -> Any:

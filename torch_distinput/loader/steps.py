@@ -23,7 +23,7 @@ from torch_distinput.loader.batches import DeviceMover, accelerator_of, joined, 
 from torch_distinput.loader.iterators import profiler_enabled
 from torch_distinput.loader.order import Start
 from torch_distinput.loader.stateful import Failed, Taken, attempt
-from torch_distinput.loader.times import CallTimes, clock
+from torch_distinput.loader.times import CallTimes
 from torch_distinput.stats import Stats
 
 if TYPE_CHECKING:
@@ -295,15 +295,14 @@ class IndexSteps(_MadeByPython):
         return native
 
     def _take(self) -> tuple[Any, _C.StepInfo] | None:
-        began = clock()
+        self._times.begin()
         pulled = self._queue.pulled
         if not pulled and not self._queue.pull():
             return None
         rows, info, after = pulled.popleft()  # before the rows are loaded: as in torch, a step that fails is over
         batch = self._kept(self._load()) if rows else self._dummy(0)
         self._position.native = Taken(after)
-        self._times.marks += (began, clock())
-        self._times.fold_if_due()
+        self._times.end()
         return batch, info
 
     def stats(self) -> Stats:

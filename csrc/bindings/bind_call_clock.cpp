@@ -1,0 +1,82 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <pybind11/pybind11.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/stage.h"
+#include "bindings/module.h"
+#include "torch_distinput/stats.h"
+
+namespace torch_distinput {
+namespace {
+
+namespace py = pybind11;
+
+/// What `NextScope` measures, for iterators that Python makes. Everything here needs the GIL.
+struct CallClock {
+  std::int64_t began = 0;
+  std::int64_t returned = 0;
+  std::int64_t wait = 0;
+  std::int64_t consumer = 0;
+  std::array<std::int64_t, Stats::kWaitBins> histogram{};
+};
+
+constexpr const char* kCapsule = "torch_distinput.CallClock";
+
+CallClock& clock_of(PyObject* capsule) {
+  return *static_cast<CallClock*>(PyCapsule_GetPointer(capsule, kCapsule));
+}
+
+PyObject* begin_call(PyObject* self, PyObject*) {
+  clock_of(self).began = clock_ns();
+  Py_RETURN_NONE;
+}
+
+PyObject* end_call(PyObject* self, PyObject*) {
+  CallClock& clock = clock_of(self);
+  const std::int64_t now = clock_ns();
+  const std::int64_t time = now - clock.began;
+  if (clock.returned != 0) clock.consumer += clock.began - clock.returned;
+  clock.returned = now;
+  clock.wait += time;
+  const auto bin = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(time) / 1000));
+  ++clock.histogram[std::min(bin, Stats::kWaitBins - 1)];
+  Py_RETURN_NONE;
+}
+
+PyMethodDef begin_method{"begin", begin_call, METH_NOARGS, "begin()\n\nA call of next begins."};
+PyMethodDef end_method{"end", end_call, METH_NOARGS, "end()\n\nIt returns something."};
+
+py::object method(PyMethodDef& definition, const py::capsule& clock) {
+  return py::reinterpret_steal<py::object>(PyCFunction_New(&definition, clock.ptr()));
+}
+
+/// Functions of CPython's own kind, because a call through pybind11 costs more than what is measured here may
+/// cost.
+py::tuple make_call_clock() {
+  const py::capsule clock(new CallClock(), kCapsule, [](PyObject* capsule) { delete &clock_of(capsule); });
+  const auto read = [clock] {
+    const CallClock& now = clock_of(clock.ptr());
+    py::tuple histogram(now.histogram.size());
+    for (std::size_t i = 0; i < now.histogram.size(); ++i) histogram[i] = py::int_(now.histogram[i]);
+    return py::make_tuple(now.wait, now.consumer, histogram);
+  };
+  return py::make_tuple(method(begin_method, clock), method(end_method, clock), py::cpp_function(read));
+}
+
+}  // namespace
+
+void bind_call_clock(py::module_& module) {
+  module.def(
+      "call_clock", make_call_clock,
+      "Measures the calls of an iterator that Python makes: a function for the begin of a call, one for "
+      "the end of a call that returns something, and one that returns the time inside calls, the time "
+      "between them (both in ns), and the number of calls by their time, as in `Stats.wait_histogram`.");
+}
+
+}  // namespace torch_distinput
