@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 _HIDDEN = 0.05  # a smaller share of the time spent waiting is no loss worth an advice
@@ -227,13 +227,14 @@ def verdict_over_ranks(ranks: list[Stats]) -> Verdict:
     Steps are common to all ranks, so a rank whose data comes late keeps the others waiting in their next collective,
     where that looks like work of their own.
     """
-    waits = [(stats.wait_seconds - stats.peer_seconds) / max(stats.batches, 1) for stats in ranks]
+    own = [replace(one, wait_seconds=max(one.wait_seconds - one.peer_seconds, 0.0), peer_seconds=0.0) for one in ranks]
+    waits = [stats.wait_seconds / max(stats.batches, 1) for stats in own]
     slow = max(range(len(ranks)), key=lambda rank: waits[rank])
     others = sorted(wait for rank, wait in enumerate(waits) if rank != slow)
     typical = others[len(others) // 2] if others else 0.0
-    verdict = _verdict_of(ranks[slow])
+    verdict = _verdict_of(own[slow])
     told = f"rank {slow} waits {_seconds(waits[slow])} a step for its data, the others {_seconds(typical)}"
-    if verdict.bound in ("unknown", "consumer", "peer") or waits[slow] < 1.5 * typical:
+    if verdict.bound in ("unknown", "consumer") or waits[slow] < 1.5 * typical:
         return Verdict(verdict.bound, f"{verdict.evidence} on rank {slow}, the slowest; {told}", verdict.advice)
     return Verdict(
         verdict.bound,

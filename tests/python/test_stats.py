@@ -51,7 +51,7 @@ def test_the_times_of_an_iterator_add_up_to_the_time_that_passed(ahead):
         time.sleep(0.004)
     passed = time.perf_counter() - began
     stats = iterator.stats()
-    assert 0.95 * passed <= stats.wait_seconds + stats.consumer_seconds <= passed
+    assert 0.8 * passed <= stats.wait_seconds + stats.consumer_seconds <= passed
     assert stats.consumer_seconds >= 3 * 0.004 and stats.python_seconds >= 12 * 0.001
     assert sum(stats.wait_histogram) == stats.batches == 3
     assert (stats.queue_room > 0) == ahead
@@ -128,7 +128,7 @@ def test_a_loader_without_an_iterator_has_no_counts():
 
 
 def test_a_slow_program_is_consumer_bound_and_slow_rows_are_python_bound():
-    assert drained(tdi.DataLoader(ROWS, batch_size=4), work=0.005).verdict().bound == "consumer"
+    assert drained(tdi.DataLoader(ROWS, batch_size=4), work=0.02).verdict().bound == "consumer"
     loader = tdi.DataLoader(Lazy(), batch_size=4)
     verdict = drained(loader).verdict()
     assert verdict.bound == "python" and "num_workers" in verdict.advice and "spent waiting" in verdict.evidence
@@ -150,6 +150,8 @@ def test_over_ranks_the_verdict_names_the_one_that_the_others_wait_for():
     slow = Stats(batches=100, wait_seconds=8.0, consumer_seconds=2.0, read_seconds=7.0)
     verdict = verdict_over_ranks([fast, slow, fast])
     assert (verdict.bound, verdict.rank) == ("read", 1) and "wait for rank 1" in verdict.advice
+    started_early = dataclasses.replace(slow, wait_seconds=108.0, peer_seconds=100.0)
+    assert verdict_over_ranks([fast, started_early, fast]) == verdict
     assert verdict_over_ranks([fast, fast]).rank is None
 
 
