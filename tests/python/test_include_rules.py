@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The include rules between the rooms of csrc/ hold, and the script that checks them can fail."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -105,3 +106,9 @@ def test_a_cycle_of_headers_and_sources_is_reported(tmp_path: Path):
 
     assert result.returncode == 1
     assert "csrc/core/a.h:1: includes itself by way of core/b" in result.stdout
+
+
+def test_the_umbrella_header_has_every_public_header():
+    folder = ROOT / "csrc" / "include" / "torch_distinput"
+    included = set(re.findall(r'#include "torch_distinput/(.+?)"', (folder / "torch_distinput.h").read_text()))
+    assert included == {path.name for path in folder.glob("*.h")} - {"torch_distinput.h", "api.h"}

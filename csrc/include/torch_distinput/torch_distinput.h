@@ -31,6 +31,7 @@
 #include "torch_distinput/process_group.h"         // IWYU pragma: export
 #include "torch_distinput/random.h"                // IWYU pragma: export
 #include "torch_distinput/reduce.h"                // IWYU pragma: export
+#include "torch_distinput/replica_context.h"       // IWYU pragma: export
 #include "torch_distinput/spec.h"                  // IWYU pragma: export
 #include "torch_distinput/state.h"                 // IWYU pragma: export
 #include "torch_distinput/stats.h"                 // IWYU pragma: export
@@ -39,3 +40,5 @@
 #include "torch_distinput/structure.h"             // IWYU pragma: export
 #include "torch_distinput/testing.h"               // IWYU pragma: export
 #include "torch_distinput/tokens.h"                // IWYU pragma: export
+#include "torch_distinput/torch_data.h"            // IWYU pragma: export
+#include "torch_distinput/typed.h"                 // IWYU pragma: export

@@ -1,0 +1,108 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The programs in examples/cpp build against the installed package and do what they say."""
+
+import json
+import os
+import random
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from installed import ROOT, build, run
+
+import torch_distinput as tdi
+
+# Compiling them takes a minute.
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def examples(prefix: Path) -> Path:
+    return build("examples", prefix, ROOT / "examples/cpp")
+
+
+def run_processes(size: int, *command: object) -> list[str]:
+    """The output of each of `size` processes, started as torchrun would, but with a store on rank 0."""
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port = probe.getsockname()[1]
+    group = {"WORLD_SIZE": str(size), "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    ranks = [
+        subprocess.Popen(
+            [str(part) for part in command],
+            env={**os.environ, **group, "RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(size)
+    ]
+    try:
+        outputs = [rank.communicate(timeout=60)[0] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert [rank.returncode for rank in ranks] == [0] * size, outputs
+    return outputs
+
+
+def test_the_digits_program_learns_from_a_csv_file(examples: Path, tmp_path: Path):
+    """Rows whose brightest eighth of the image says which digit they are."""
+    draw = random.Random(0)
+    lines = []
+    for row in range(500):
+        digit = row % 8
+        pixels = [draw.randint(8, 16) if pixel // 8 == digit else draw.randint(0, 7) for pixel in range(64)]
+        lines.append(",".join(map(str, [*pixels, digit])))
+    draw.shuffle(lines)
+    file = tmp_path / "digits.csv"
+    file.write_text("\n".join(lines) + "\n")
+    output = run(examples / "01_digits", file, timeout=60)
+    assert "rows 500, tested 100" in output
+    assert float(re.search(r"accuracy ([\d.]+)", output)[1]) > 0.9
+
+    file.write_text("\n".join([*lines[:5], "1,2,three", *lines[5:]]) + "\n")
+    with pytest.raises(AssertionError, match=r"map\(function\): element 5: number 2 is missing"):
+        run(examples / "01_digits", file, timeout=60)
+
+
+def test_two_replicas_train_one_model(examples: Path):
+    assert "rows seen 2020 of 2020" in run(examples / "02_two_replicas", timeout=60)
+
+
+def test_processes_with_uneven_data_take_the_same_steps(examples: Path):
+    rows = [100 * process + k for process in range(4) for k in range(5 + 4 * process)]
+    outputs = run_processes(4, examples / "03_uneven_processes")
+    for rank, output in enumerate(outputs):
+        assert f"process {rank} of 4: steps 9, rows {len(rows)}, sum {sum(rows)}\n" in output
+
+
+def test_an_own_source_and_an_own_op_obey_the_laws(examples: Path):
+    assert run(examples / "04_own_source", timeout=60) == "row 0: 0\nrow 2: 4\nrow 4: 16\nrow 6: 36\n"
+
+
+def test_processes_continue_as_another_number_and_in_python(examples: Path, tmp_path: Path):
+    def rows(outputs: list[str]) -> list[int]:
+        return [int(row) for output in outputs for row in re.search(r"^rows(.*)$", output, re.M)[1].split()]
+
+    state = tmp_path / "state.json"
+    first = rows(run_processes(2, examples / "05_checkpoint", state, 3))
+    assert len(first) == 3 * 6
+
+    # The same pipeline in Python continues from the file that C++ wrote.
+    strategy = tdi.MirroredStrategy(["cpu", "cpu"])
+    dataset = tdi.Dataset.range(50).shuffle(seed=7).batch(6)
+    steps = iter(strategy.distribute_dataset(dataset))
+    steps.load_state_dict(json.loads(state.read_text()))
+    seen = [int(row) for part in next(steps).values for row in part]
+    assert sorted({*first, *seen}) == sorted([*first, *seen])
+    # C++ continues from the file that Python writes, as another number of processes.
+    state.write_text(json.dumps(steps.state_dict(), indent=2))
+    rest = rows(run_processes(3, examples / "05_checkpoint", state))
+    assert sorted([*first, *seen, *rest]) == list(range(50))
+
+
+def test_a_program_of_torch_data_changes_one_name(examples: Path):
+    assert run(examples / "06_torch_data", timeout=60) == "rows 10, resumed at 4, streamed 10\n"
