@@ -45,7 +45,7 @@ tdi::Dataset with_op(const tdi::Dataset& dataset, const tdi::State::List& op) {
   throw std::invalid_argument(name);
 }
 
-void print(const at::Tensor& tensor) {
+void print_items(const at::Tensor& tensor) {
   const at::Tensor flat = tensor.contiguous();
   for (std::int64_t i = 0; i < flat.numel(); ++i) std::cout << flat.const_data_ptr<std::int64_t>()[i] << ' ';
 }
@@ -55,20 +55,21 @@ void print(const at::Tensor& tensor) {
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const tdi::MirroredStrategy strategy({"cpu", "cpu", "cpu"});
-  for (const tdi::State& pipeline : tdi::State::load(argv[1]).as_list()) {
+  const tdi::State pipelines = tdi::State::load(argv[1]);
+  for (const tdi::State& pipeline : pipelines.as_list()) {
     tdi::Dataset dataset = tdi::Dataset::range(pipeline.at("size").as_int());
     for (const tdi::State& op : pipeline.at("ops").as_list()) dataset = with_op(dataset, op.as_list());
     for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
       tdi::DatasetIterator elements = dataset.iterate({.epoch = epoch});
       while (const auto element = elements.next()) {
-        print(element->tensor());
+        print_items(element->tensor());
         std::cout << '\n';
       }
     }
     if (pipeline.at("batched").as_bool()) {
       for (const tdi::PerReplica& step : strategy.distribute_dataset(dataset)) {
         for (const tdi::Element& part : step) {
-          print(part.tensor());
+          print_items(part.tensor());
           std::cout << "| ";
         }
         std::cout << '\n';
