@@ -90,7 +90,7 @@ def sample_makers():
     return st.recursive(leaf_makers(), nested, max_leaves=5)
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(sample_makers(), st.integers(1, 4), st.integers(0, 2))
 def test_collated_batches_are_those_of_torch(make, size, first):
     samples = [make(i) for i in range(first, first + size)]
@@ -140,7 +140,7 @@ def values():
     return st.recursive(leaves, nested, max_leaves=6)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(values())
 def test_values_arrive_as_they_are(value):
     assert plain(sent(value)) == plain(value)

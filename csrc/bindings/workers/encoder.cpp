@@ -17,6 +17,31 @@ constexpr int kDeepest = 60;
 
 std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+/// Copies `count` elements of type T, `stride` bytes from each other, to `target`, one after the other.
+template <class T>
+void copy_elements(char* target, const char* source, std::int64_t count, std::int64_t stride) {
+  for (std::int64_t i = 0; i < count; ++i)
+    std::memcpy(target + i * sizeof(T), source + i * stride, sizeof(T));
+}
+
+void copy_elements(char* target, const char* source, std::int64_t count, std::int64_t stride,
+                   std::int64_t element) {
+  switch (element) {
+    case 1:
+      return copy_elements<std::uint8_t>(target, source, count, stride);
+    case 2:
+      return copy_elements<std::uint16_t>(target, source, count, stride);
+    case 4:
+      return copy_elements<std::uint32_t>(target, source, count, stride);
+    case 8:
+      return copy_elements<std::uint64_t>(target, source, count, stride);
+    default:
+      for (std::int64_t i = 0; i < count; ++i) {
+        std::memcpy(target + i * element, source + i * stride, static_cast<std::size_t>(element));
+      }
+  }
+}
+
 /// Copies `sizes` elements at `source` with `strides`, in bytes, to `target`, one after the other.
 char* copy_strided(char* target, const char* source, c10::IntArrayRef sizes, c10::IntArrayRef strides,
                    std::int64_t element) {
@@ -24,9 +49,13 @@ char* copy_strided(char* target, const char* source, c10::IntArrayRef sizes, c10
     std::memcpy(target, source, static_cast<std::size_t>(element));
     return target + element;
   }
-  if (sizes.size() == 1 && strides[0] == element) {
-    const auto bytes = static_cast<std::size_t>(sizes[0] * element);
-    std::memcpy(target, source, bytes);
+  if (sizes.size() == 1) {
+    const std::int64_t bytes = sizes[0] * element;
+    if (strides[0] == element) {
+      std::memcpy(target, source, static_cast<std::size_t>(bytes));
+    } else {
+      copy_elements(target, source, sizes[0], strides[0], element);
+    }
     return target + bytes;
   }
   for (std::int64_t i = 0; i < sizes[0]; ++i) {
