@@ -41,6 +41,7 @@ ROOMS = {
     "ops/buffering": (*BASICS, "ops"),
     "ops/tokens": (*BASICS, "ops"),
     "ops/images": (*BASICS, "kernels/images", "ops"),
+    "ops/records": (*BASICS, "io", "ops"),
     "device/cuda": (),
     "device": ("include", "device/cuda"),
     "device/transfer": ("include", "base", "runtime", "core", "kernels", "device"),

@@ -33,6 +33,7 @@ from torch_distinput._C import (  # noqa: E402
     random,
 )
 from torch_distinput._reduce import ReduceOp  # noqa: E402
+from torch_distinput.archives import TarDataset  # noqa: E402
 from torch_distinput.arrays import NumpyDataset, SafetensorsDataset  # noqa: E402
 from torch_distinput.columns import CsvDataset, JsonLinesDataset, ParquetDataset  # noqa: E402
 from torch_distinput.data_loader import DataLoader  # noqa: E402
@@ -42,6 +43,14 @@ from torch_distinput.files import FixedLengthRecordDataset, TextLineDataset, TFR
 from torch_distinput.image_folder import ImageFolder  # noqa: E402
 from torch_distinput.input_options import InputOptions  # noqa: E402
 from torch_distinput.multi_worker import MultiWorkerMirroredStrategy  # noqa: E402
+from torch_distinput.ops.records import (  # noqa: E402
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    RaggedFeature,
+    SparseFeature,
+    VarLenFeature,
+)
+from torch_distinput.record_writer import TFRecordWriter, example  # noqa: E402
 from torch_distinput.replica import ReplicaContext, get_replica_context  # noqa: E402
 from torch_distinput.spec import (  # noqa: E402
     DatasetSpec,
@@ -71,6 +80,8 @@ __all__ = [
     "DistributedDatasetError",
     "DistributedIterator",
     "FailedPreconditionError",
+    "FixedLenFeature",
+    "FixedLenSequenceFeature",
     "FixedLengthRecordDataset",
     "INFINITE",
     "ImageFolder",
@@ -91,28 +102,34 @@ __all__ = [
     "ParquetDataset",
     "PerReplica",
     "PerReplicaSpec",
+    "RaggedFeature",
     "RaggedTensorSpec",
     "ReduceOp",
     "ReplicaContext",
     "SHARD_HINT",
     "SafetensorsDataset",
     "Skip",
+    "SparseFeature",
     "SparseTensorSpec",
     "Stats",
     "StepInfo",
     "Strategy",
     "StringSpec",
     "TFRecordDataset",
+    "TFRecordWriter",
+    "TarDataset",
     "TensorSpec",
     "TextLineDataset",
     "TokenDataset",
     "UNKNOWN",
     "ValueContext",
     "Verdict",
+    "VarLenFeature",
     "__version__",
     "check_zero_rows",
     "compat",
     "distributed_mean",
+    "example",
     "get_replica_context",
     "get_strategy",
     "preprocessing",

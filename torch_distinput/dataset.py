@@ -26,6 +26,7 @@ from torch_distinput._file_names import file_names
 from torch_distinput._structure import children, map_leaves, rebuild
 from torch_distinput.ops.columns import ColumnOps
 from torch_distinput.ops.images import ImageOps
+from torch_distinput.ops.records import RecordOps
 from torch_distinput.ops.tokens import TokenOps
 from torch_distinput.preprocessing_layer import native_function
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from torch_distinput.strategy import Strategy
 
 
-class Dataset(ColumnOps, TokenOps, ImageOps, IterableDataset):
+class Dataset(ColumnOps, TokenOps, ImageOps, RecordOps, IterableDataset):
     """An immutable description of a sequence of elements; every method returns a new one.
 
     An element is a leaf or a nested structure of leaves: dicts with str keys, tuples, named tuples, lists, None. A leaf

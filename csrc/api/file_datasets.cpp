@@ -4,6 +4,7 @@
 #include "io/index_set.h"
 #include "ops/ops.h"
 #include "sources/sources.h"
+#include "torch_distinput/archives.h"
 #include "torch_distinput/files.h"
 
 namespace torch_distinput {
@@ -23,6 +24,9 @@ FixedLengthRecordDataset::FixedLengthRecordDataset(FileNames files, std::int64_t
                                                    std::int64_t header_bytes, std::int64_t footer_bytes,
                                                    FileOptions options)
     : Dataset(sources::fixed_records(files.node(), record_bytes, header_bytes, footer_bytes, options)) {}
+
+TarDataset::TarDataset(FileNames files, FileOptions options)
+    : Dataset(sources::tar_members(files.node(), options)) {}
 
 Dataset Dataset::list_files(const std::vector<std::string>& patterns, ListFilesOptions options) {
   const Dataset names(sources::list_files(patterns));

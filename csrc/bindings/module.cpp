@@ -37,6 +37,7 @@ PYBIND11_MODULE(_C, module) {
   bind_files(module);
   bind_columns(module);
   bind_images(module);
+  bind_records(module);
   bind_steps(module);
   bind_values(module);
   bind_strategy(module);

@@ -19,6 +19,7 @@ void bind_values(pybind11::module_& module);
 void bind_files(pybind11::module_& module);
 void bind_columns(pybind11::module_& module);
 void bind_images(pybind11::module_& module);
+void bind_records(pybind11::module_& module);
 void bind_steps(pybind11::module_& module);
 void bind_strategy(pybind11::module_& module);
 void bind_multi_worker(pybind11::module_& module);

@@ -83,6 +83,7 @@ std::string hex(std::uint64_t value) {
 
 /// The part of the name that tells formats apart: the same file may be read as lines and as records by turns.
 std::string format_name(const RecordFormat& format) {
+  if (format.kind == RecordKind::kTarGroups) return ".groups";
   return format.kind == RecordKind::kTextLines ? ".lines" : ".records";
 }
 

@@ -5,6 +5,7 @@
 
 #include "io/crc32c.h"
 #include "io/file_error.h"
+#include "io/tar_format.h"
 #include "io/utf8.h"
 
 namespace torch_distinput {
@@ -97,6 +98,8 @@ RecordScan scan_record(const RecordFormat& format, std::span<const char> piece, 
       return scan_line(piece, whole);
     case RecordKind::kTfRecords:
       return scan_tf_record(piece, whole);
+    case RecordKind::kTarGroups:
+      return scan_tar_group(piece, whole);
     case RecordKind::kFixedRecords:
       break;
   }
@@ -110,6 +113,7 @@ std::uint64_t most_contents(const RecordFormat& format, std::uint64_t bytes) noe
 std::uint64_t extract_contents(const RecordFormat& format, std::span<const char> raw, char* to,
                                const std::string& file, std::uint64_t offset) {
   if (format.kind == RecordKind::kTextLines) return extract_line(raw, to, file, offset);
+  if (format.kind == RecordKind::kTarGroups) return extract_tar_group(raw, to, file, offset);
   if (format.kind == RecordKind::kFixedRecords) {
     copy(raw, to);
     return raw.size();

@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 
+#include "io/record_scan.h"
+
 namespace torch_distinput {
 
 /// How records follow one another in a file.
@@ -12,6 +14,7 @@ enum class RecordKind {
   kTextLines,     ///< lines of UTF-8, each ended by "\\n"
   kTfRecords,     ///< TFRecord: length, CRC of the length, data, CRC of the data
   kFixedRecords,  ///< records of `record_bytes` each, between a header and a footer
+  kTarGroups,     ///< members of a tar archive with one key; their contents are as in io/tar_format.h
 };
 
 /// How the bytes of a file are compressed.
@@ -30,20 +33,6 @@ struct RecordFormat {
 /// Bytes of a TFRecord before and after its data.
 inline constexpr std::uint64_t kTfRecordHead = 12;
 inline constexpr std::uint64_t kTfRecordFoot = 4;
-
-/// What was found at the start of a piece of a file.
-struct RecordScan {
-  /// The result of the scan.
-  enum class Found {
-    kRecord,   ///< a record of `bytes` bytes, framing included
-    kMore,     ///< an incomplete record: scan again with a piece of at least `bytes` bytes
-    kEnd,      ///< no further record
-    kDamaged,  ///< bytes that are not a record; `problem` says why
-  };
-  Found found;
-  std::uint64_t bytes = 0;   ///< for kRecord and kMore
-  std::string problem = {};  ///< for kDamaged
-};
 
 /// Finds the first record of `piece`. `whole` means that the file ends with the piece. Checks the framing,
 /// not the contents. `piece` may hold any bytes. For fixed records the header is skipped by the caller. The

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "io/file_error.h"
+#include "io/tar_format.h"
 
 namespace torch_distinput {
 namespace {
@@ -18,6 +19,10 @@ using Progress = std::function<void(std::uint64_t)>;
 constexpr std::size_t kRecordIndexPiece = std::size_t{512} << 10;
 /// The bytes read after a record that reached far beyond its piece: enough for the next head.
 constexpr std::size_t kHead = std::size_t{16} << 10;
+/// The bytes read after a large member of a tar archive: the heads and contents of small ones that follow it.
+constexpr std::size_t kTarHeads = std::size_t{4} << 10;
+/// After as many small entries, a tar archive is read in full pieces again.
+constexpr int kTarSmallRun = 8;
 constexpr std::uint64_t kRecordIndexAhead = std::uint64_t{4} << 20;
 
 /// Finds where the records of a file begin.
@@ -30,8 +35,14 @@ class Indexer {
         size_(file.stamp().size),
         piece_(kRecordIndexPiece) {}
 
-  RecordOffsets lines() {
+  RecordOffsets records() {
     offsets_.add(0);
+    if (format_.kind == RecordKind::kTextLines) return lines();
+    return format_.kind == RecordKind::kTarGroups ? tar_groups() : tf_records();
+  }
+
+ private:
+  RecordOffsets lines() {
     std::uint64_t offset = 0;
     while (offset < size_) {
       const std::span<const char> piece = read(offset, kRecordIndexPiece);
@@ -49,7 +60,6 @@ class Indexer {
   }
 
   RecordOffsets tf_records() {
-    offsets_.add(0);
     std::uint64_t offset = 0;
     std::size_t want = kRecordIndexPiece;
     while (offset < size_) {
@@ -62,13 +72,50 @@ class Indexer {
     return std::move(offsets_);
   }
 
- private:
+  RecordOffsets tar_groups() {
+    std::string key;
+    bool begun = false;
+    std::uint64_t offset = 0;
+    std::span<const char> piece;
+    while (true) {
+      const TarEntry entry = scan_tar_entry(piece, offset + piece.size() == size_);
+      if (entry.found == TarEntry::Found::kMore) {
+        // After contents that were not read, the next ones are probably large too: read the heads alone.
+        const bool small = since_large_ < kTarSmallRun;
+        piece = read(offset, std::max<std::size_t>(static_cast<std::size_t>(entry.bytes),
+                                                   small ? kTarHeads : kRecordIndexPiece));
+        continue;
+      }
+      if (entry.found == TarEntry::Found::kEnd) break;
+      const std::string member = entry.name.empty() ? "" : "member '" + entry.name + "' ";
+      if (entry.found == TarEntry::Found::kDamaged)
+        throw FileError(file_.path(), offset, member + entry.problem);
+      if (entry.bytes > size_ - offset)
+        throw FileError(
+            file_.path(), offset,
+            member + "of " + std::to_string(entry.size) + " bytes does not fit into the rest of the file");
+      std::string_view here;
+      std::string suffix;
+      if (entry.found == TarEntry::Found::kMember && split_member_name(entry.name, here, suffix)) {
+        if (begun && here != key) offsets_.add(offset);
+        begun = true;
+        key = here;
+      }
+      offset += entry.bytes;
+      since_large_ = entry.bytes > piece.size() ? 0 : since_large_ + 1;
+      piece = piece.subspan(static_cast<std::size_t>(std::min<std::uint64_t>(entry.bytes, piece.size())));
+    }
+    if (begun) offsets_.add(offset);
+    return std::move(offsets_);
+  }
+
   std::span<const char> read(std::uint64_t offset, std::size_t most) {
     if (offset >= asked_) {
       file_.will_read(offset, kRecordIndexAhead);
       asked_ = offset + kRecordIndexAhead / 2;
     }
     const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(most, size_ - offset));
+    if (piece_.size() < wanted) piece_.resize(wanted);
     const std::size_t count = file_.read(std::span(piece_).first(wanted), offset);
     if (count < wanted) {
       throw FileError(FileError::Kind::kChanged, file_.path(),
@@ -119,6 +166,8 @@ class Indexer {
   RecordOffsets offsets_;
   std::uint64_t asked_ = 0;
   std::uint64_t seen_ = 0;
+  int since_large_ =
+      kTarSmallRun;  ///< entries of a tar archive since the last one that reached beyond its piece
 };
 
 std::int64_t count_fixed(const RecordFormat& format, const FileStamp& stamp) {
@@ -170,8 +219,7 @@ RecordIndex build_index(const File& file, const RecordFormat& format, const Prog
     return {format, stamp};
   }
   Indexer indexer(file, format, progress);
-  RecordIndex index(format, stamp,
-                    format.kind == RecordKind::kTextLines ? indexer.lines() : indexer.tf_records());
+  RecordIndex index(format, stamp, indexer.records());
   if (file.stamp() != stamp) {
     throw FileError(FileError::Kind::kChanged, file.path(), "the file changed while it was indexed");
   }

@@ -2,10 +2,10 @@
 #pragma once
 
 /// \file
-/// The part of zlib's binary interface that reading needs, unchanged since zlib 1.2.0.4 (2003). Every Linux
-/// has the library (`libz.so.1`; Debian's package manager itself needs it), but its header belongs to a
-/// development package that may be missing, and no Python package provides it. The names and the order of
-/// members are zlib's; zlib.h documents them.
+/// The part of zlib's binary interface that reading and writing need, unchanged since zlib 1.2.0.4 (2003).
+/// Every Linux has the library (`libz.so.1`; Debian's package manager itself needs it), but its header
+/// belongs to a development package that may be missing, and no Python package provides it. The names and the
+/// order of members are zlib's; zlib.h documents them.
 
 extern "C" {
 
@@ -30,5 +30,9 @@ int inflateInit2_(TdiZStream* stream, int window_bits, const char* version, int 
 int inflate(TdiZStream* stream, int flush);
 int inflateReset(TdiZStream* stream);
 int inflateEnd(TdiZStream* stream);
+int deflateInit2_(TdiZStream* stream, int level, int method, int window_bits, int memory, int strategy,
+                  const char* version, int stream_size);
+int deflate(TdiZStream* stream, int flush);
+int deflateEnd(TdiZStream* stream);
 const char* zlibVersion();
 }

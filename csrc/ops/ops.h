@@ -7,6 +7,7 @@
 
 #include "torch_distinput/dataset.h"
 #include "torch_distinput/node.h"
+#include "torch_distinput/records.h"
 
 /// \file
 /// The ops: one factory each, with its class in the .cpp file of the same name, whose doc says what the op
@@ -79,6 +80,17 @@ NodePtr assert_cardinality(NodePtr input, std::int64_t cardinality);
 /// uint8 images as numbers: (byte / 255 - mean) / std for each channel. Not in tf.data.
 NodePtr normalize_images(NodePtr input, std::vector<double> mean, std::vector<double> std,
                          ImageOptions options);
+/// Strings as numbers (decode_raw, to_number) or as features of tf.train.Example; `key` names their leaf. As
+/// the functions of tf.io and tf.strings with these names.
+NodePtr decode_raw(NodePtr input, c10::ScalarType dtype, Dims shape, std::optional<LeafKey> key);
+NodePtr to_number(NodePtr input, c10::ScalarType dtype, std::optional<LeafKey> key);
+NodePtr parse_example(NodePtr input, Features features, std::optional<LeafKey> key);
+NodePtr parse_sequence_example(NodePtr input, Features context, SequenceFeatures sequences,
+                               std::optional<LeafKey> key);
+NodePtr parse_tensor(NodePtr input, c10::ScalarType dtype, std::optional<Dims> shape,
+                     std::optional<LeafKey> key);
+/// The members of dicts decoded by suffix: numbers (cls), text (txt, json), arrays (npy).
+NodePtr decode_members(NodePtr input);
 /// The input with `options` set for the whole pipeline; later ones win field by field.
 NodePtr with_options(NodePtr input, Options options);
 

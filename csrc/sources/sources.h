@@ -51,6 +51,8 @@ NodePtr fixed_records(NodePtr names, std::int64_t record_bytes, std::int64_t hea
 /// Tuples of a file's bytes and its number. Sequential where the options say to skip rows that fail. Throws
 /// c10::ValueError for lists of different length.
 NodePtr image_files(std::vector<std::string> paths, std::vector<std::int64_t> numbers);
+/// The groups of members of the tar archives that `names` yields, as dicts. Otherwise as `tf_records`.
+NodePtr tar_members(NodePtr names, const FileOptions& options);
 /// The rows of a user's random-access source. Throws c10::ValueError if its size is negative. Sequential
 /// where the options say to skip rows that fail.
 NodePtr rows(std::shared_ptr<const RowSource> source);

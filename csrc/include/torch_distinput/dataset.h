@@ -18,6 +18,7 @@
 #include "torch_distinput/images.h"
 #include "torch_distinput/node.h"
 #include "torch_distinput/options.h"
+#include "torch_distinput/records.h"
 #include "torch_distinput/spec.h"
 
 namespace torch_distinput {
@@ -146,6 +147,27 @@ class TDI_API Dataset : public ImageOps<Dataset> {
   /// is.
   Dataset normalize_images(std::vector<double> mean, std::vector<double> std,
                            ImageOptions options = {}) const;
+  /// Strings as `dtype` numbers [shape...] in the machine's byte order; of `shape` the first size may be
+  /// `kUnknownDim`. `key` names the leaf, here and below; unset: the only leaf of strings. A column of
+  /// strings becomes rows. `next` throws InvalidArgumentError for a string of another length.
+  Dataset decode_raw(c10::ScalarType dtype, Dims shape = {}, std::optional<LeafKey> key = {}) const;
+  /// Strings as numbers that they spell out: float32, float64, int32 or int64.
+  Dataset to_number(c10::ScalarType dtype = c10::ScalarType::Float, std::optional<LeafKey> key = {}) const;
+  /// tf.train.Example messages as a dict of `features` (torch_distinput/records.h), as tf.io.parse_example.
+  /// `next` throws InvalidArgumentError for a malformed message and for values that do not fit.
+  Dataset parse_example(Features features, std::optional<LeafKey> key = {}) const;
+  /// tf.train.SequenceExample messages as a tuple of two dicts: the features of the context, and the lists of
+  /// features. Of single records only; otherwise as `parse_example`.
+  Dataset parse_sequence_example(Features context_features, SequenceFeatures sequence_features,
+                                 std::optional<LeafKey> key = {}) const;
+  /// TensorProto messages, as tf.io.serialize_tensor writes them, as tensors of `dtype`. `shape` may have
+  /// unknown sizes; unset: any. In a batch all tensors must have one shape.
+  Dataset parse_tensor(c10::ScalarType dtype, std::optional<Dims> shape = {},
+                       std::optional<LeafKey> key = {}) const;
+  /// The members of dicts (`TarDataset`) decoded by the last part of their suffix: `cls` as an int64 scalar,
+  /// `txt` and `json` as UTF-8 text, `npy` as an array of the dtype and the number of dims of the first one;
+  /// others stay bytes. `next` throws InvalidArgumentError for damage.
+  Dataset decode_members() const;
   /// `function(*this)`: gives a chain of ops a name.
   Dataset apply(const std::function<Dataset(const Dataset&)>& function) const;
   /// The same elements; fields that `options` sets replace those set earlier in the chain. Throws

@@ -4,6 +4,7 @@
 /// \file
 /// All public headers: `#include <torch_distinput/torch_distinput.h>`.
 
+#include "torch_distinput/archives.h"              // IWYU pragma: export
 #include "torch_distinput/arrays.h"                // IWYU pragma: export
 #include "torch_distinput/columns.h"               // IWYU pragma: export
 #include "torch_distinput/dataset.h"               // IWYU pragma: export
@@ -30,6 +31,8 @@
 #include "torch_distinput/preprocessing.h"         // IWYU pragma: export
 #include "torch_distinput/process_group.h"         // IWYU pragma: export
 #include "torch_distinput/random.h"                // IWYU pragma: export
+#include "torch_distinput/record_writer.h"         // IWYU pragma: export
+#include "torch_distinput/records.h"               // IWYU pragma: export
 #include "torch_distinput/reduce.h"                // IWYU pragma: export
 #include "torch_distinput/replica_context.h"       // IWYU pragma: export
 #include "torch_distinput/spec.h"                  // IWYU pragma: export

@@ -19,13 +19,6 @@
 #include "io/record_reader.h"
 #include "io/zlib_abi.h"
 
-extern "C" {
-int deflateInit2_(TdiZStream* stream, int level, int method, int window_bits, int memory, int strategy,
-                  const char* version, int stream_size);
-int deflate(TdiZStream* stream, int flush);
-int deflateEnd(TdiZStream* stream);
-}
-
 /// Helpers that write sample files and read them back.
 namespace torch_distinput::files_testing {
 
