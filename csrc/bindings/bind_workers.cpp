@@ -212,7 +212,8 @@ std::unique_ptr<BoundConsumerEnd> make_consumer_end(int workers, py::object pick
 }  // namespace
 
 void bind_workers(py::module_& module) {
-  py::class_<Collated>(module, "Collated", "A batch of a worker on its way into shared memory.");
+  const py::class_<Collated> collated(module, "Collated",
+                                      "A batch of a worker on its way into shared memory.");
   py::class_<SharedBuffer>(module, "SharedBuffer", py::buffer_protocol(),
                            "Memory of a batch, which this object holds.")
       .def_buffer([](SharedBuffer& self) {

@@ -35,7 +35,7 @@ SlabSpace::SlabSpace(const SharedSegment& segment, FreedSlabs& freed, std::uint6
 
 std::uint64_t SlabSpace::allocate(std::uint64_t bytes) {
   if (bytes > end_) return 0;
-  const int log2_size = std::max<int>(kSmallest, std::bit_width(bytes + kSlabHead - 1));
+  const int log2_size = std::max(kSmallest, static_cast<int>(std::bit_width(bytes + kSlabHead - 1)));
   std::vector<std::uint64_t>& unused = unused_[log2_size];
   if (unused.empty()) collect();
   if (!unused.empty()) {

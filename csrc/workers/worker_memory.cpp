@@ -31,10 +31,10 @@ std::uint64_t first_choice(int workers) {
 }  // namespace
 
 struct WorkerMemory::Head {
+  alignas(64) Bell to_consumer;
   std::uint64_t slab_space;
   std::int32_t workers;
   std::atomic<std::uint32_t> stopped;
-  alignas(64) Bell to_consumer;
 };
 
 namespace {

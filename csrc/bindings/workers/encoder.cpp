@@ -92,6 +92,7 @@ void Encoder::add(Encoder other) {
 }
 
 bool Encoder::add_native(PyObject* value, int depth) {
+  if (depth > kDeepest) return false;
   PyTypeObject* const type = Py_TYPE(value);
   if (value == Py_None) {
     tree_.tag(Tag::kNone);
@@ -118,8 +119,6 @@ bool Encoder::add_native(PyObject* value, int depth) {
   } else if (type == &PyBytes_Type) {
     tree_.tag(Tag::kBytes);
     tree_.string({PyBytes_AS_STRING(value), static_cast<std::size_t>(PyBytes_GET_SIZE(value))});
-  } else if (depth >= kDeepest) {
-    return false;
   } else if (type == &PyList_Type) {
     return is_first(value) && add_list(value, depth);
   } else if (type == &PyTuple_Type) {
