@@ -117,6 +117,9 @@ class ImageOps {
   Self color_jitter(ColorJitter step, const ImageKey& key = {}) const { return image(step, key); }
 
  private:
+  friend Self;
+  ImageOps() = default;
+
   Self image(ImageStep step, const ImageKey& key) const {
     return Self(apply_image_step(static_cast<const Self&>(*this).node(), std::move(step), key));
   }

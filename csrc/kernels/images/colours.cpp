@@ -81,7 +81,8 @@ int mean_luma(const Pixels& image) {
     const std::uint8_t* pixel = image.line(y);
     for (std::int64_t x = 0; x < image.width; ++x, pixel += 3) sum += luma(pixel);
   }
-  return static_cast<int>(static_cast<double>(sum) / static_cast<double>(image.width * image.height) + 0.5);
+  return static_cast<int>(
+      std::lround(static_cast<double>(sum) / static_cast<double>(image.width * image.height)));
 }
 
 /// Writes `change(pixel, to)` for each pixel.
