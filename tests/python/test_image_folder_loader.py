@@ -137,6 +137,26 @@ def test_batches_are_torchs_up_to_one_grey_level(vision, root, workers):
     assert len(rows) == len(dataset)
 
 
+def test_transforms_of_v2_are_known_too(root):
+    vision = of_torchvision()
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    numbers = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.25] * 3)]
+    for transform in (
+        v2.Compose([v2.Resize(32), v2.CenterCrop(28), v2.Pad(2), *numbers]),
+        v2.Compose([v2.ToImage(), v2.Resize((30, 41)), v2.CenterCrop(28), *numbers[1:]]),
+        v2.Compose([v2.Resize((30, 41)), v2.PILToTensor()]),
+    ):
+        dataset = vision.ImageFolder(root, transform)
+        loader = tdi.DataLoader(dataset, batch_size=4)
+        assert "path: native" in loader.explain()
+        for (ours, _), (theirs, _) in zip(loader, torch.utils.data.DataLoader(dataset, batch_size=4)):
+            assert ours.dtype == theirs.dtype
+            level = 1 if ours.dtype == torch.uint8 else 1 / 255 / 0.25 + 1e-5
+            difference = (ours.float() - theirs.float()).abs()
+            assert difference.max() <= 2 * level  # one of the JPEG's decoder, one of the resize
+            assert difference.mean() <= 0.2 * level
+
+
 def test_explain_says_which_transform_stays_in_python(vision, root):
     dataset = vision.ImageFolder(root, transform_of(vision, vision.transforms.RandomHorizontalFlip()))
     loader = tdi.DataLoader(dataset, batch_size=4)

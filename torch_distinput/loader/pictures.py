@@ -100,7 +100,7 @@ def _compose(transform: Any, steps: _Steps) -> None:
 
 
 def _resize(transform: Any, steps: _Steps) -> None:
-    interpolation = getattr(transform.interpolation, "value", None)
+    interpolation = getattr(transform.interpolation, "value", transform.interpolation)  # an enum, or its value
     if interpolation not in _INTERPOLATIONS or transform.max_size is not None or transform.size is None:
         raise NotNative("the transform Resize has an `interpolation` or `max_size` that runs in Python")
     if steps.is_tensor and (transform.antialias is not True or interpolation == "nearest"):
