@@ -232,7 +232,8 @@ void bind_vocabulary(py::module_& module) {
 
 void bind_counter(py::module_& module) {
   py::class_<TokenCounts>(module, "TokenCounter", "Counts tokens.")
-      .def(py::init<bool, const std::optional<TokenCounts::TextNames>&>(), py::arg("integers"), py::arg("text"),
+      .def(py::init<bool, const std::optional<TokenCounts::TextNames>&>(), py::arg("integers"),
+           py::arg("text"),
            "Counts strings or integers, or the tokens of texts that are standardized, split and joined.")
       .def("add", &TokenCounts::add, py::arg("batch"), py::arg("row_offsets") = py::none(), "Counts a batch.")
       .def("consume", &TokenCounts::consume, py::arg("iterator"), py::arg("count"),
