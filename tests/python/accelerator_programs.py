@@ -217,6 +217,18 @@ def batches_of_a_loader_without_a_device_are_gathered_into_page_locked_memory():
         assert all(field.is_pinned() for field in batch), "made by Python"
 
 
+def batches_of_worker_processes_are_pinned_and_their_threads_end():
+    loader = tdi.DataLoader([(torch.full((3,), row), row) for row in range(40)], 4, num_workers=2, pin_memory=True)
+    batches = list(loader)
+    assert all(rows.is_pinned() and numbers.is_pinned() for rows, numbers in batches)
+    assert torch.cat([numbers for _, numbers in batches]).tolist() == list(range(40))
+    iterator = iter(loader)
+    next(iterator)
+    pinning = iterator._pin_memory_thread
+    del iterator
+    assert not pinning.is_alive()
+
+
 def batches_that_python_made_come_in_one_copy_without_a_wait():
     class Words(torch.utils.data.Dataset):
         def __len__(self):
