@@ -12,6 +12,7 @@
 #include "kernels/dense.h"
 #include "sources/records/file_errors.h"
 #include "torch_distinput/error.h"
+#include "torch_distinput/spec.h"
 
 namespace torch_distinput {
 namespace {

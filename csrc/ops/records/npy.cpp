@@ -121,7 +121,11 @@ void copy_npy(const NpyArray& array, char* to) {
     std::int64_t from = 0;
     for (std::size_t dim = 0; dim < index.size(); ++dim) from += index[dim] * strides[dim];
     std::memcpy(to + done, array.data.data() + static_cast<std::size_t>(from) * item, item);
-    for (std::size_t dim = index.size(); dim-- > 0 && ++index[dim] == array.shape[dim];) index[dim] = 0;
+    for (std::size_t left = index.size(); left > 0; --left) {
+      index[left - 1] += 1;
+      if (index[left - 1] < array.shape[left - 1]) break;
+      index[left - 1] = 0;
+    }
   }
 }
 

@@ -176,7 +176,7 @@ class ParseTensor final : public LeafParser {
       if (bytes < 0) refuse("has an impossible shape, " + dims_string(message.shape));
       if (inner && *inner != message.shape)
         refuse("has the shape " + dims_string(message.shape) + ", but row 0 of the same batch has " +
-               dims_string(*inner));
+               dims_string(inner));
       const std::string_view given =
           message.content.empty() ? std::string_view(message.values) : message.content;
       const auto wanted = static_cast<std::size_t>(bytes);

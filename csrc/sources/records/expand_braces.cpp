@@ -69,7 +69,8 @@ std::vector<std::string> expand_braces(const std::string& pattern) {
     for (const std::string& rest : rests) {
       if (names.size() >= kMostNames)
         throw InvalidArgumentError("TarDataset: the pattern `" + pattern + "` names too many files.");
-      names.push_back(pattern.substr(0, open) + text + rest);
+      std::string& name = names.emplace_back(pattern, 0, open);
+      name.append(text).append(rest);
     }
   }
   return names;
