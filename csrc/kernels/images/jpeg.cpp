@@ -81,13 +81,11 @@ class JpegReader {
   void read_lines(std::uint8_t* to, std::int64_t stride, std::int64_t count) {
     constexpr std::int64_t kMaxAtOnce = 16;
     if (setjmp(jump_) != 0) raise();
-    while (count > 0) {
+    for (std::int64_t done = 0; done < count;) {
       JSAMPROW rows[kMaxAtOnce];
-      const std::int64_t most = std::min(count, kMaxAtOnce);
-      for (std::int64_t i = 0; i < most; ++i) rows[i] = to + i * stride;
-      const std::int64_t read = jpeg_read_scanlines(&info_, rows, static_cast<JDIMENSION>(most));
-      to += read * stride;
-      count -= read;
+      const std::int64_t most = std::min(count - done, kMaxAtOnce);
+      for (std::int64_t i = 0; i < most; ++i) rows[i] = to + (done + i) * stride;
+      done += jpeg_read_scanlines(&info_, rows, static_cast<JDIMENSION>(most));
     }
   }
 
