@@ -289,6 +289,47 @@ class ColumnOptions:
     def __init__(self, nulls: object, stack: dict, dtypes: dict) -> None:
         """`nulls`: a rule, or a dict of rules by column. `stack`: columns by the name of the leaf. `dtypes`: of columns that become another one."""
 
+class ImageStep:
+    """An op on a picture, with its arguments."""
+    @staticmethod
+    def decode_image(layout: str, max_pixels: int) -> ImageStep:
+        """JPEG, PNG or WebP bytes as RGB."""
+    @staticmethod
+    def resize(size: collections.abc.Sequence[int], interpolation: str, antialias: bool) -> ImageStep:
+        """To height and width, or the shorter edge to one size."""
+    @staticmethod
+    def center_crop(size: collections.abc.Sequence[int]) -> ImageStep:
+        """The middle of an image."""
+    @staticmethod
+    def pad(padding: collections.abc.Sequence[int], fill: int, padding_mode: str) -> ImageStep:
+        """Pixels around an image."""
+    @staticmethod
+    def random_crop(size: collections.abc.Sequence[int], padding: collections.abc.Sequence[int], pad_if_needed: bool, fill: int, padding_mode: str) -> ImageStep:
+        """A part of one size at a random place."""
+    @staticmethod
+    def random_resized_crop(size: collections.abc.Sequence[int], scale: typing.Annotated[collections.abc.Sequence[float], "FixedSize(2)"], ratio: typing.Annotated[collections.abc.Sequence[float], "FixedSize(2)"], interpolation: str, antialias: bool) -> ImageStep:
+        """A random part, resized."""
+    @staticmethod
+    def horizontal_flip(p: float) -> ImageStep:
+        """Mirrors left to right with probability `p`."""
+    @staticmethod
+    def vertical_flip(p: float) -> ImageStep:
+        """Mirrors top to bottom with probability `p`."""
+    @staticmethod
+    def rotate90(k: int | None) -> ImageStep:
+        """`k` quarter turns counterclockwise; None: a random number."""
+    @staticmethod
+    def color_jitter(brightness: typing.Annotated[collections.abc.Sequence[float], "FixedSize(2)"] | None, contrast: typing.Annotated[collections.abc.Sequence[float], "FixedSize(2)"] | None, saturation: typing.Annotated[collections.abc.Sequence[float], "FixedSize(2)"] | None, hue: typing.Annotated[collections.abc.Sequence[float], "FixedSize(2)"] | None) -> ImageStep:
+        """Random changes of colours by factors from these intervals."""
+
+class TFRecordWriter:
+    """Writes a TFRecord file."""
+    def __init__(self, path: str, compression: str | None) -> None: ...
+    def write(self, record: bytes) -> None:
+        """Appends a record."""
+    def close(self) -> None:
+        """Writes what is buffered and closes the file."""
+
 class StepInfo:
     """What a step holds. Tuples have one entry for each local replica."""
     def __init__(self, epoch: int, step: int, row_start: int, valid: collections.abc.Sequence[int], global_valid: int, num_replicas: int, loss_scale: collections.abc.Sequence[float], is_last: bool, has_value: collections.abc.Sequence[bool], _order: object = None) -> None: ...
@@ -483,6 +524,55 @@ class Layer:
     def name(self) -> str:
         """The class and the options."""
 
+class Collated:
+    """A batch of a worker on its way into shared memory."""
+    ...
+
+class SharedBuffer:
+    """Memory of a batch, which this object holds."""
+    ...
+
+class WorkerEnd:
+    """A worker's end of a pool. One thread at a time."""
+    def __init__(self, fd: int, worker: int, pickle: object, unpickle: object) -> None:
+        """Attaches a process that was not forked from the consumer's; owns the descriptor `fd`."""
+    def receive(self, seconds: float) -> typing.Any:
+        """A tuple of the next task; None where none arrives within `seconds`."""
+    def send(self, task: object, data: object) -> None:
+        """Sends the result of a task. Raises MemoryError where the shared memory is used up, and what pickling raises."""
+    def collate(self, samples: object) -> typing.Any:
+        """torch's default_collate of a list of samples, for `send`; None where torch's own must be called."""
+    @property
+    def stopped(self) -> bool:
+        """Whether the consumer has stopped the pool."""
+
+class ConsumerEnd:
+    """The end of the process that uses the batches of a pool of workers, and its shared memory."""
+    def __init__(self, workers: int, pickle: object, unpickle: object, failed: object) -> None:
+        """Raises OSError where the system has no such memory. `failed(error)` is the result of a task whose result cannot be read."""
+    @property
+    def fd(self) -> int:
+        """Descriptor of the memory; -1 once it is closed."""
+    def close_fd(self) -> None:
+        """Closes the descriptor; to be called once all workers run."""
+    def send(self, worker: int, task: object) -> None:
+        """Sends a task to a worker; never waits."""
+    def receive(self) -> typing.Any:
+        """The next task that was done and its result; None where there is none yet."""
+    def wait(self, seconds: float) -> None:
+        """Waits for a result, at most `seconds` and not longer than 50 ms; may return early."""
+    def wake(self) -> None:
+        """Ends `wait` in another thread."""
+    def stop(self) -> None:
+        """Tells the workers that nothing is wanted any more."""
+    def end(self) -> None:
+        """Gives back the memory that no batch uses; to be called when no worker runs any more."""
+    @property
+    def own(self) -> bool:
+        """Whether this process has made it, no parent."""
+    def worker(self, worker: int) -> WorkerEnd:
+        """The end of a worker, in its process."""
+
 class OneDeviceStrategy(Strategy):
     """One replica on one device; batches are not split."""
     def __init__(self, device: str) -> None: ...
@@ -558,6 +648,42 @@ def arrow_streams(open: object, schema: object, name: str, options: ColumnOption
 def blocks(files: object, reader: object, name: str, arguments: str, options: ColumnOptions, index: bool) -> Dataset:
     """The rows of tables in files. `reader` has `count_rows(files)`, the rows of each block of each file, `schema(file)` and `read(file, block)`; files are names as bytes."""
 
+def image_folder(root: str) -> tuple:
+    """Pictures in a folder for each class, and the names of the classes as bytes."""
+
+def image_files(paths: list, numbers: collections.abc.Sequence[int]) -> Dataset:
+    """Tuples of the bytes of a file and its number."""
+
+def apply_image_step(dataset: Dataset, step: ImageStep, key: None | str | int) -> Dataset:
+    """The dataset with an op on the picture of each element."""
+
+def decode_raw(dataset: Dataset, dtype: torch.dtype, shape: object, key: int | str | None) -> Dataset:
+    """The dataset with a leaf of strings as numbers of the machine's byte order."""
+
+def to_number(dataset: Dataset, dtype: torch.dtype, key: int | str | None) -> Dataset:
+    """The dataset with a leaf of strings as the numbers that they spell out."""
+
+def decode_members(dataset: Dataset) -> Dataset:
+    """The dataset with the members of its dicts decoded by suffix."""
+
+def parse_example(dataset: Dataset, features: collections.abc.Sequence[tuple[str, tuple]], key: int | str | None) -> Dataset:
+    """The dataset with a leaf of tf.train.Example messages as a dict of features; each feature is a tuple of its kind, its type and its other arguments."""
+
+def parse_sequence_example(dataset: Dataset, context_features: collections.abc.Sequence[tuple[str, tuple]], sequence_features: collections.abc.Sequence[tuple[str, tuple]], key: int | str | None) -> Dataset:
+    """The dataset with a leaf of tf.train.SequenceExample messages as a pair of dicts."""
+
+def parse_tensor(dataset: Dataset, dtype: torch.dtype, shape: object, key: int | str | None) -> Dataset:
+    """The dataset with a leaf of TensorProto messages as tensors."""
+
+def example(values: dict) -> bytes:
+    """The serialized tf.train.Example of a dict."""
+
+def tar_members(files: object, compression_type: str | None, index: bool | None) -> Dataset:
+    """The groups of members of tar archives; `files` as in `tf_records`."""
+
+def expand_braces(pattern: str) -> list[bytes]:
+    """The names that a pattern with braces stands for."""
+
 def reduce(mean: bool, values: list, axis: collections.abc.Sequence[int] | None) -> typing.Any:
     """The replicas' values summed, or averaged, over `axis` and over the replicas."""
 
@@ -602,6 +728,9 @@ def discretization_layer(boundaries: collections.abc.Sequence[float], output: Ou
 
 def normalization_layer(mean: torch.Tensor, variance: torch.Tensor, invert: bool) -> Layer:
     """Shifted and scaled numbers."""
+
+def end_with_process(process: int, parent: bool, grace: float) -> None:
+    """Ends this process `grace` seconds after `process`, whether or not Python code still runs."""
 
 class testing:
     """Laws and building blocks for tests of pipelines."""
@@ -651,6 +780,21 @@ def start_trace(most: int) -> bool:
 
 def stop_trace() -> dict:
     """Ends the trace. Returns its begin and end, spans as (stage, begin, end, thread), looks into queues as (time, ready, room), the names of threads, and how many of these were dropped. Times are in ns of the monotonic clock."""
+
+def numpy_files(files: object) -> Dataset:
+    """The rows of arrays in .npy and .npz files."""
+
+def safetensors_files(files: object) -> Dataset:
+    """The rows of tensors in .safetensors files."""
+
+def token_files(files: object, dtype: torch.dtype | None, sequence_length: int | None, stride: int | None, document_boundary: int | None, vocab_size: int | None, output_dtype: torch.dtype) -> Dataset:
+    """Sequences of tokens in files; `document_boundary` -1 means those of the files' indexes."""
+
+def token_column(tokens: object, offsets: object, sequence_length: int | None, stride: int | None, document_boundary: int | None, vocab_size: int | None, output_dtype: torch.dtype) -> Dataset:
+    """Sequences of tokens in memory."""
+
+def pack(documents: Dataset, sequence_length: int, key: str | None, strategy: str, window: int, pad_id: int, max_documents: int | None) -> Dataset:
+    """Documents of tokens joined to rows of `sequence_length` tokens."""
 
 def call_clock() -> tuple:
     """Measures the calls of an iterator that Python makes: a function for the begin of a call, one for the end of a call that returns something, and one that returns the time inside calls, the time between them (both in ns), and the number of calls by their time, as in `Stats.wait_histogram`."""
