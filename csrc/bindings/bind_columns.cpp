@@ -98,6 +98,7 @@ class PythonStreams final : public GeneratorSource, public PythonCode {
     return arrow_rows(&stream, options_);
   }
   bool runs_user_code() const override { return true; }
+  bool locates_errors() const override { return true; }
   std::string name() const override { return name_; }
 
  private:

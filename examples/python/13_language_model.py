@@ -113,7 +113,7 @@ def main() -> None:
     counted = sum(everywhere, rest)
     there = Counter(np.concatenate([np.fromfile(path, np.uint16) for path in paths]).tolist())
     print(f"{STOP} steps on {ranks} processes, the rest of the epoch on 1; the last loss was {loss:.2f}")
-    print(f"documents drawn from the corpora: {stats['sampled']}")
+    print(f"documents drawn from the corpora: {stats.sampled}")
     print(f"every one of the {sum(there.values())} tokens was seen once: {counted == there}")
 
 

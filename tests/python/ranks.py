@@ -3,9 +3,10 @@
 
 Processes are forked from a server that has imported torch once, so that a group of them starts in a tenth of a second.
 Their store is a file: no ports are chosen, and no process has to live longer than others. A frozen process may hold
-the lock of the file, and one that ends may leave half a record in it, which torch's readers never finish. So processes
-stay until all have their results, and a test that freezes or kills one asks for a store in this process, as torchrun's
-agent has one; a test in which the store must end asks for one in rank 0. Both are at a port that the system chooses.
+the lock of the file, and one that ends may leave half a record in it, which torch's readers never finish. So a process
+that does not fail stays until all have their results, and a test that freezes or kills one asks for a store in this
+process, as torchrun's agent has one; a test in which the store must end asks for one in rank 0. Both are at a port that
+the system chooses.
 """
 
 import contextlib
@@ -119,8 +120,9 @@ def _main(pipe: Any, setting: tuple, function: Callable, args: tuple) -> None:
     with contextlib.suppress(OSError):
         # multiprocessing itself would pass tensors in memory that ends with this process.
         pipe.send_bytes(pickle.dumps(result))
-        with contextlib.suppress(EOFError):
-            pipe.recv_bytes()  # returns when the test's process has all results
+        if not isinstance(result, Exception):  # as a program that fails, it ends, and its connections with it
+            with contextlib.suppress(EOFError):
+                pipe.recv_bytes()  # returns when the test's process has all results
 
 
 def _store_in_rank_0(file: str, rank: int) -> dist.TCPStore:

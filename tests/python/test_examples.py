@@ -94,7 +94,7 @@ def test_the_tabular_example_learns_and_resumes():
 def test_the_language_model_sees_every_token_once_on_two_processes_and_then_on_one():
     output = run("13_language_model.py", launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"))
     assert re.search(r"every one of the \d+ tokens was seen once: True", output)
-    assert "documents drawn from the corpora: [160, 50]" in output
+    assert "documents drawn from the corpora: (160, 50)" in output
 
 
 def test_the_images_example_learns_and_writes_a_contact_sheet(tmp_path):

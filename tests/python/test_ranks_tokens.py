@@ -55,4 +55,4 @@ def test_every_token_of_a_packed_mixture_is_seen_once_on_3_2_5_and_1_processes(t
         state = [one for _, one, _ in results] if files > 1 else results[0][1]
     assert sorted(seen) == list(range(1, count + 1))
     if files == 1:
-        assert results[0][2] == [120, 23]
+        assert results[0][2] == (120, 23)

@@ -6,6 +6,7 @@
 
 #include "torch_distinput/archives.h"              // IWYU pragma: export
 #include "torch_distinput/arrays.h"                // IWYU pragma: export
+#include "torch_distinput/arrow_abi.h"             // IWYU pragma: export
 #include "torch_distinput/columns.h"               // IWYU pragma: export
 #include "torch_distinput/dataset.h"               // IWYU pragma: export
 #include "torch_distinput/dataset_iterator.h"      // IWYU pragma: export
