@@ -106,6 +106,7 @@ def main() -> None:
     everywhere: list = [None] * dist.get_world_size()
     dist.all_gather_object(everywhere, seen)
     rank, ranks = dist.get_rank(), dist.get_world_size()
+    dist.barrier()  # torch aborts a process that ends while gloo lets go of the tensors of its last collective
     dist.destroy_process_group()
     if rank > 0:
         return
