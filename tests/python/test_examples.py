@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from decoders import needs_decoders
 
 import torch_distinput as tdi
 
@@ -97,6 +98,7 @@ def test_the_language_model_sees_every_token_once_on_two_processes_and_then_on_o
     assert "documents drawn from the corpora: (160, 50)" in output
 
 
+@needs_decoders
 def test_the_images_example_learns_and_writes_a_contact_sheet(tmp_path):
     pytest.importorskip("PIL")
     if importlib.util.find_spec("sklearn") is None:

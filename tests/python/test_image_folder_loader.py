@@ -6,10 +6,12 @@ import types
 import numpy as np
 import pytest
 import torch
+from decoders import needs_decoders
 
 import torch_distinput as tdi
 
 Image = pytest.importorskip("PIL.Image")
+pytestmark = needs_decoders
 
 
 def stand_in() -> types.ModuleType:

@@ -6,6 +6,7 @@ import io
 import numpy as np
 import pytest
 import torch
+from decoders import needs_decoders
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from torch_distinput.testing import assert_paths_agree, assert_resumable
 
 Image = pytest.importorskip("PIL.Image")
 ImageEnhance = pytest.importorskip("PIL.ImageEnhance")
+pytestmark = needs_decoders
 
 
 def picture(width: int, height: int, seed: int = 0, mode: str = "RGB"):
