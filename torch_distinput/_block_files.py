@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -12,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from torch_distinput import _C
+from torch_distinput._stored_index import Stamp
 
 Index = TypeVar("Index")
 
@@ -26,14 +28,14 @@ class BlockFiles(ABC, Generic[Index]):
     def __init__(self, op: str):
         self._op = op
         self._lock = threading.Lock()
-        self._known: dict[bytes, tuple[tuple[int, int], Index]] = {}
+        self._known: dict[bytes, tuple[Stamp, Index]] = {}
 
     def __reduce__(self) -> Any:
         raise TypeError(f"{self._op}: a reader of files cannot be pickled.")
 
     @abstractmethod
-    def make_index(self, path: str) -> Index:
-        """What is known of a file before its rows are read."""
+    def make_index(self, path: str, stamp: Stamp) -> Index:
+        """What is known of a file before its rows are read; `stamp` is that of the file."""
 
     @abstractmethod
     def rows(self, index: Index) -> list[int]:
@@ -69,12 +71,12 @@ class BlockFiles(ABC, Generic[Index]):
     def index(self, file: bytes) -> Index:
         """The index of a file as it is now."""
         with self._errors(file):
-            stamp = _stamp_of(file)
+            stamp = Stamp.of(file)
             with self._lock:
                 known = self._known.get(file)
             if known is not None and known[0] == stamp:
                 return known[1]
-            index = self.make_index(os.fsdecode(file))
+            index = self.make_index(os.fsdecode(file), stamp)
             with self._lock:
                 self._known[file] = (stamp, index)
             return index
@@ -99,14 +101,10 @@ class BlockFiles(ABC, Generic[Index]):
         except FileNotFoundError:
             raise _C.NotFoundError(f"{self._op}: {path}: there is no such file.") from None
         except OSError as error:
+            if error.errno == errno.ESPIPE:
+                raise OSError(error.errno, f"{self._op}: {path}: {error.strerror}.") from None
             if error.errno:  # the system refuses; damage has no number
                 raise
             raise self.fault(path, f"{error}") from None
         except pyarrow.ArrowException as error:
             raise self.fault(path, f"{error}") from None
-
-
-def _stamp_of(file: bytes) -> tuple[int, int]:
-    """What changes when a file is written to."""
-    status = os.stat(file)
-    return status.st_mtime_ns, status.st_size

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch_distinput._block_files import BlockFiles
+from torch_distinput._stored_index import Stamp
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class ParquetFiles(BlockFiles[Footer]):
         super().__init__(op)
         self._columns, self._filters, self._least_rows = columns, filters, least_rows
 
-    def make_index(self, path: str) -> Footer:
+    def make_index(self, path: str, stamp: Stamp) -> Footer:
         import pyarrow.parquet as parquet
 
         with parquet.ParquetFile(path) as file:
@@ -52,7 +53,7 @@ class ParquetFiles(BlockFiles[Footer]):
         if self._filters is not None:
             table = self._fragment(path, groups).to_table(columns=names, filter=self._filters, use_threads=False)
         else:
-            with parquet.ParquetFile(path, metadata=index.metadata) as file:
+            with parquet.ParquetFile(path, metadata=index.metadata, page_checksum_verification=True) as file:
                 table = file.read_row_groups(groups, columns=names, use_threads=False).select(names)
         return table.combine_chunks()
 
@@ -60,7 +61,9 @@ class ParquetFiles(BlockFiles[Footer]):
         import pyarrow.dataset as dataset
         from pyarrow import fs
 
-        return dataset.ParquetFileFormat().make_fragment(path, filesystem=fs.LocalFileSystem(), row_groups=groups)
+        scan = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
+        kind = dataset.ParquetFileFormat(default_fragment_scan_options=scan)
+        return kind.make_fragment(path, filesystem=fs.LocalFileSystem(), row_groups=groups)
 
     def _chosen(self, path: str, schema: Any) -> Any:
         import pyarrow

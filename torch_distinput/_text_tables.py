@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import re
 from abc import abstractmethod
@@ -13,11 +14,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from torch_distinput import _stored_index
 from torch_distinput._block_files import BlockFiles
+from torch_distinput._stored_index import Stamp
+from torch_distinput._text_records import DelimitedLines, Format, Lines, all_ends, find_blocks, first_end
 
 BLOCK_BYTES = 1 << 20
-_CHUNK_BYTES = 1 << 24
-_NEWLINE, _RETURN, _QUOTE = 10, 13, 34
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,14 @@ class Records:
 
 class TextTables(BlockFiles[Records]):
     """What both formats have in common. `types`: Arrow types that are declared; others come from the first block that
-    any file shows."""
+    any file shows. `stores`: whether indexes of files are kept beside them."""
 
-    quoted: bool  # whether a record may hold line ends in quotes
+    format: Format  # how its records are told apart
+    stored: _stored_index.Format  # and what is stored of that
 
-    def __init__(self, op: str, columns: list[str] | None, types: dict[str, Any]):
+    def __init__(self, op: str, columns: list[str] | None, types: dict[str, Any], stores: bool):
         super().__init__(op)
-        self._columns, self._declared = columns, types
+        self._columns, self._declared, self._stores = columns, types, stores
         self._schema: Any = None
 
     @abstractmethod
@@ -45,11 +48,33 @@ class TextTables(BlockFiles[Records]):
         """The records in `data` as a table: of the fields of `schema`, or, where that is None, of types that are
         inferred."""
 
+    def first_record(self, path: str) -> int:
+        """The byte at which the records of a file begin."""
+        return 0
+
+    def names_of(self, path: str, begin: int) -> list[str] | None:
+        """The names of the columns that a file tells before its first record, which begins at byte `begin`."""
+        return None
+
+    def make_index(self, path: str, stamp: Stamp) -> Records:
+        found = None
+        stores = self._stores and stamp.size >= _stored_index.MIN_STORED
+        if stores:
+            found = _stored_index.load(path, self.stored, stamp)
+        if found is None:
+            try:
+                found = find_blocks(path, self.first_record(path), BLOCK_BYTES, self.format)
+            except ValueError as error:
+                raise self.fault(path, f"{error}") from None
+            if stores:
+                _stored_index.store(path, self.stored, stamp, *found)
+        bounds, counts = found
+        return Records(bounds, counts, self.names_of(path, bounds[0]))
+
     def rows(self, index: Records) -> list[int]:
         return index.counts
 
     def schema_of(self, path: str, index: Records) -> Any:
-
         if self._schema is None:
             if not index.counts:
                 raise self.fault(path, "it has no rows, so that the types of its columns are unknown.")
@@ -78,9 +103,12 @@ class TextTables(BlockFiles[Records]):
         schema = self.schema_of(path, index)
         data = self._bytes(path, index, block)
         try:
-            return self.parse(data, index, schema).select(schema.names).combine_chunks()
+            table = self.parse(data, index, schema).select(schema.names).combine_chunks()
         except (pyarrow.ArrowException, KeyError) as error:
             raise self._located(path, index, block, data, schema, error) from None
+        if table.num_rows != index.counts[block]:
+            raise self._miscounted(path, index, block, data, table.num_rows)
+        return table
 
     def _bytes(self, path: str, index: Records, block: int) -> bytes:
         begin, end = index.bounds[block], index.bounds[block + 1]
@@ -93,7 +121,7 @@ class TextTables(BlockFiles[Records]):
 
     def _located(self, path: str, index: Records, block: int, data: bytes, schema: Any, error: Exception) -> Exception:
         """The error of a block with the record and the column that it is about."""
-        ends = _record_ends(np.frombuffer(data, np.uint8), self.quoted)
+        ends = all_ends(np.frombuffer(data, np.uint8), self.format)
         low, high = 0, len(ends)  # the first `low` records are good, the first `high` are not
         while high - low > 1:
             middle = (low + high) // 2
@@ -116,6 +144,24 @@ class TextTables(BlockFiles[Records]):
             f"column {bad[0]!r} in row {row}: {_without_place(fails[bad[0]])}; `types` declares the types of columns.",
         )
 
+    def _miscounted(self, path: str, index: Records, block: int, data: bytes, rows: int) -> Exception:
+        """The error of a block that is parsed as another number of rows than it has records."""
+        bounds = [0, *map(int, all_ends(np.frombuffer(data, np.uint8), self.format))]
+        row = sum(index.counts[:block])
+        for begin, end in itertools.pairwise(bounds):
+            record = data[begin:end]
+            if not record.strip(b" \t\r\n"):
+                continue
+            failed = self._fails(record, index, self._schema)
+            if failed is not None or self.parse(record, index, self._schema).num_rows != 1:
+                return self.fault(path, f"row {row}: a line must hold one record, but this is {record[:60]!r}.")
+            row += 1
+        return self.fault(
+            path,
+            f"bytes {index.bounds[block]} to {index.bounds[block + 1]} hold {rows} rows, not "
+            f"{index.counts[block]} as before; has the file changed?",
+        )
+
     def _fails(self, data: bytes, index: Records, schema: Any) -> Exception | None:
         import pyarrow
 
@@ -129,21 +175,29 @@ class TextTables(BlockFiles[Records]):
 class CsvFiles(TextTables):
     """Delimited text with a line of names at the beginning of each file."""
 
-    quoted = True
+    def __init__(self, op: str, columns: list[str] | None, types: dict[str, Any], stores: bool, delimiter: str):
+        super().__init__(op, columns, types, stores)
+        self._delimiter, self.format = delimiter, DelimitedLines(delimiter)
+        self.stored = _stored_index.Format("csv", delimiter, BLOCK_BYTES)
 
-    def __init__(self, op: str, columns: list[str] | None, types: dict[str, Any], delimiter: str):
-        super().__init__(op, columns, types)
-        self._delimiter = delimiter
-
-    def make_index(self, path: str) -> Records:
-        with open(path, "rb") as file:
-            head = file.read(_CHUNK_BYTES)
-        ends = _record_ends(np.frombuffer(head, np.uint8), quoted=True)
-        if not len(head):
+    def first_record(self, path: str) -> int:
+        begin = first_end(path, self.format)
+        if begin == 0:
             raise self.fault(path, "it is empty, without a line of column names.")
-        begin = int(ends[0])
-        names = next(csv.reader([head[:begin].decode("utf-8-sig")], delimiter=self._delimiter))
-        return Records(*_blocks(path, begin, quoted=True), names)
+        return begin
+
+    def names_of(self, path: str, begin: int) -> list[str]:
+        with open(path, "rb") as file:
+            head = file.read(begin)
+        try:
+            text = io.StringIO(head.decode("utf-8-sig").lstrip("\r\n"), newline="")
+            names = next(csv.reader(text, delimiter=self._delimiter))
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise self.fault(path, f"its line of column names cannot be read: {error}.") from None
+        for name in names if self._columns is None else self._columns:
+            if names.count(name) > 1:
+                raise self.fault(path, f"its line of column names has {name!r} {names.count(name)} times.")
+        return names
 
     def parse(self, data: Any, index: Records, schema: Any) -> Any:
         import pyarrow
@@ -165,10 +219,8 @@ class CsvFiles(TextTables):
 class JsonLinesFiles(TextTables):
     """One JSON object a line."""
 
-    quoted = False
-
-    def make_index(self, path: str) -> Records:
-        return Records(*_blocks(path, 0, quoted=False), None)
+    format = Lines()
+    stored = _stored_index.Format("jsonl", "\n", BLOCK_BYTES)
 
     def parse(self, data: Any, index: Records, schema: Any) -> Any:
         import pyarrow
@@ -208,64 +260,3 @@ def _only(schema: Any, name: str) -> Any:
     import pyarrow
 
     return pyarrow.schema([schema.field(name)])
-
-
-def _record_ends(data: Any, quoted: bool, inside: bool = False) -> Any:
-    """The offsets after each record, of which the last may lack its line end. `inside`: whether `data` begins between
-    quotes."""
-    ends = _line_ends(data, quoted, inside)[0]
-    if len(data) and (not len(ends) or ends[-1] != len(data)):
-        ends = np.append(ends, len(data))
-    return ends
-
-
-def _line_ends(data: Any, quoted: bool, inside: bool) -> tuple[Any, bool]:
-    """The offsets after each line end that ends a record, and whether `data` ends between quotes."""
-    lines = np.flatnonzero(data == _NEWLINE)
-    if quoted:
-        quotes = np.flatnonzero(data == _QUOTE)
-        if len(quotes) or inside:
-            lines = lines[(np.searchsorted(quotes, lines) + inside) % 2 == 0]
-            inside = bool((len(quotes) + inside) % 2)
-    return lines + 1, inside
-
-
-def _blocks(path: str, begin: int, quoted: bool) -> tuple[list[int], list[int]]:
-    """The bounds of blocks of about BLOCK_BYTES bytes from `begin` on, and the number of records in each; empty lines
-    are none."""
-    bounds, counts = [begin], []
-    rows, previous, inside = 0, begin, False  # of the open block; where the last record ended
-    last_byte = 0  # of the chunk before
-    with open(path, "rb") as file:
-        file.seek(begin)
-        offset = begin
-        while chunk := file.read(_CHUNK_BYTES):
-            data = np.frombuffer(chunk, np.uint8)
-            ends, inside = _line_ends(data, quoted, inside)
-            ends = ends + offset
-            starts = np.concatenate([[previous], ends[:-1]]) if len(ends) else ends
-            lengths = ends - starts
-            blank = lengths == 1
-            short = np.flatnonzero(lengths == 2)
-            before = ends[short] - offset - 2
-            blank[short] = np.where(before < 0, last_byte, data[np.maximum(before, 0)]) == _RETURN
-            last_byte = int(data[-1])
-            records = np.cumsum(~blank)
-            done = 0  # of `records`
-            while len(ends):
-                last = int(np.searchsorted(ends, bounds[-1] + BLOCK_BYTES))
-                if last >= len(ends):
-                    break
-                counts.append(rows + int(records[last]) - done)
-                bounds.append(int(ends[last]))
-                rows, done = 0, int(records[last])
-            if len(ends):
-                rows += int(records[-1]) - done
-                previous = int(ends[-1])
-            offset += len(chunk)
-    if previous < offset:  # a last record without a line end
-        rows += 1
-    if bounds[-1] < offset:
-        counts.append(rows)
-        bounds.append(offset)
-    return bounds, counts

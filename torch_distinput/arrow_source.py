@@ -47,13 +47,15 @@ class _Streams:
 
 
 class _Scans:
-    """A dataset of `pyarrow.dataset` as a stream."""
+    """A dataset or scanner of `pyarrow.dataset` as a stream."""
 
-    def __init__(self, dataset: Any):
-        self.schema, self._dataset = dataset.schema, dataset
+    def __init__(self, source: Any):
+        self._is_scanner = hasattr(source, "to_reader")
+        self.schema, self._source = source.projected_schema if self._is_scanner else source.schema, source
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        return self._dataset.scanner(use_threads=True).to_reader().__arrow_c_stream__(requested_schema)
+        scanner = self._source if self._is_scanner else self._source.scanner(use_threads=True)
+        return scanner.to_reader().__arrow_c_stream__(requested_schema)
 
 
 def _with_stream(x: Any) -> Any:
@@ -61,7 +63,7 @@ def _with_stream(x: Any) -> Any:
         pyarrow = pyarrow_for("from_arrow")
         return pyarrow.chunked_array([pyarrow.array(x)])
     module = sys.modules.get("pyarrow.dataset")
-    if module is not None and isinstance(x, module.Dataset):
+    if module is not None and isinstance(x, (module.Dataset, module.Scanner)):
         return _Scans(x)
     raise TypeError(
         f"from_arrow: the data must have `__arrow_c_stream__` or `__arrow_c_array__`, but is a {type(x).__name__}."

@@ -42,8 +42,9 @@ class ParquetDataset(Dataset):
         index: False reads one file after the other, without a length; a footer is read when its file is.
 
     Types of columns become leaves as in `Dataset.from_arrow`. Raises ImportError without pyarrow; when rows are read,
-    NotFoundError for a missing file, OSError for one that cannot be read, and InvalidArgumentError naming file and
-    column for damaged files, for nulls without a rule, and for files whose columns differ from those of the first one.
+    NotFoundError for a missing file, OSError for a pipe or one that cannot be read, and InvalidArgumentError naming
+    file and column for damaged files, for nulls without a rule, and for files whose columns differ from those of the
+    first one.
     With `on_error="skip"` a row group that cannot be read is skipped, and counted as one row.
 
     >>> import pyarrow, pyarrow.parquet  # doctest: +SKIP
@@ -76,14 +77,15 @@ class CsvDataset(Dataset):
     """The rows of CSV files, as dicts with one leaf for each column; the first line of each file names its columns.
 
     An index of the files is made when it is first needed: one pass that finds line ends outside quotes, in threads. It
-    gives random access, an exact length, a full shuffle and O(1) resume. pyarrow then parses blocks of about 1 MiB.
+    gives random access, an exact length, a full shuffle and O(1) resume, and is stored beside files of 256 KiB or more.
+    pyarrow then parses blocks of about 1 MiB.
 
     Args:
         files: a path, paths, or a dataset of paths (`Dataset.list_files`); they are read in that order.
         columns: the names of the columns to read, in this order; None: all.
         types: the types of columns: a torch dtype, `str`, `bytes` or an Arrow type each. Others are inferred from the
             first block of the first file and hold for all files.
-        delimiter: one character.
+        delimiter: one ASCII character.
         stack: leaves that are made of several columns, as in `Dataset.from_arrow`.
         nulls: what a null becomes, as in `Dataset.from_arrow`. An empty field of numbers is null, one of strings is "".
         index: False reads one file after the other, without a length; its records are counted when it is read.
@@ -110,10 +112,10 @@ class CsvDataset(Dataset):
     ):
         op = "CsvDataset"
         pyarrow_for(op)
-        if len(text(op, "delimiter", delimiter)) != 1:
-            raise ValueError(f"{op}: `delimiter` must be one character, but is {delimiter!r}.")
+        if len(text(op, "delimiter", delimiter)) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
+            raise ValueError(f"{op}: `delimiter` must be one ASCII character that ends no line, but is {delimiter!r}.")
         names = _columns(op, columns, stack)
-        reader = CsvFiles(op, names, _types(op, types), delimiter)
+        reader = CsvFiles(op, names, _types(op, types), _is_indexed(op, index), delimiter)
         super().__init__(_native(op, files, reader, _text_arguments(names, types), nulls, stack, index))
 
 
@@ -141,7 +143,7 @@ class JsonLinesDataset(Dataset):
         op = "JsonLinesDataset"
         pyarrow_for(op)
         names = _columns(op, columns, stack)
-        reader = JsonLinesFiles(op, names, _types(op, types))
+        reader = JsonLinesFiles(op, names, _types(op, types), _is_indexed(op, index))
         super().__init__(_native(op, files, reader, _text_arguments(names, types), nulls, stack, index))
 
 
@@ -158,8 +160,12 @@ def _native(
     arguments += [f"stack={dict(stack)}"] if stack else []
     arguments += [] if nulls == "error" else [f"nulls={nulls!r}"]
     options = column_options(op, nulls, stack)
-    # "auto" is the same as True: whatever can be parsed in blocks can be counted.
-    return _C.blocks(names, reader, op, ", ".join(arguments), options, index_flag(index, op) is not False)
+    return _C.blocks(names, reader, op, ", ".join(arguments), options, _is_indexed(op, index))
+
+
+def _is_indexed(op: str, index: bool | str) -> bool:
+    """Whether files are counted beforehand: "auto" is the same as True, as whatever can be parsed in blocks can be."""
+    return index_flag(index, op) is not False
 
 
 def _columns(op: str, columns: Sequence[str] | None, stack: Stack) -> list[str] | None:

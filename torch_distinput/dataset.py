@@ -607,14 +607,14 @@ class Dataset(ColumnOps, TokenOps, ImageOps, RecordOps, IterableDataset):
         return self._native.element_spec
 
     def explain(self, strategy: Strategy | None = None) -> explanation.Explanation:
-        """A report with a line for each op: its arguments, path, cardinality and spec; consoles and notebooks show a
-        tree.
+        """A report with a line for each op: its arguments, cardinality, path, threads at most, and spec; consoles and
+        notebooks show a tree. Where elements are tiny, the caller does the work of the arena's threads.
 
         With a strategy: how that would assign the rows, and why. TypeError where `strategy` is no Strategy.
 
         >>> print(tdi.Dataset.range(4).explain())
-        op                              elements  path  element_spec
-        range(start=0, stop=4, step=1)  4         plan  TensorSpec(shape=(), dtype=torch.int64)
+        op                              elements  path  threads...  element_spec
+        range(start=0, stop=4, step=1)  4         plan  arena (...)  TensorSpec(shape=(), dtype=torch.int64)
         """
         if strategy is None:
             return explanation.of_pipeline(self._native)

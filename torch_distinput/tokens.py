@@ -12,6 +12,7 @@ import torch
 from torch_distinput import _C
 from torch_distinput._arguments import integer, optional_integer
 from torch_distinput._file_names import Path, file_names
+from torch_distinput._token_columns import arrays_of, is_column
 from torch_distinput.dataset import Dataset
 
 _NAME = "TokenDataset"
@@ -83,11 +84,12 @@ class TokenDataset(Dataset):
         output_dtype: torch.dtype = torch.int64,
         offsets: Any = None,
     ) -> Dataset:
-        """The same over tokens in memory; not copied, unless they are a list of documents.
+        """The same over tokens in memory; not copied, unless they are a list, or a column in several chunks.
 
         Args:
             tokens: integers of shape [tokens], as a CPU tensor or a numpy array (a memory map too); or documents: a
-                jagged tensor, or a list of tensors or arrays.
+                jagged tensor, a list of tensors or arrays, or a column of lists: `dataset["ids"]` of a Hugging Face
+                dataset, an array of pyarrow, a series of polars.
             offsets: int64 [documents + 1], where documents begin and, at last, where the last one ends, as a list
                 column of Arrow has them; for tokens of shape [tokens] only.
 
@@ -102,7 +104,12 @@ class TokenDataset(Dataset):
                 [3],
                 [5]]))]
         """
-        if isinstance(tokens, (list, tuple)):
+        if is_column(tokens):
+            tokens, bounds = arrays_of(_NAME, tokens)
+            if bounds is not None and offsets is not None:
+                raise ValueError(f"{_NAME}: `offsets` are for tokens without documents, but the column has lists.")
+            offsets = bounds if offsets is None else offsets
+        elif isinstance(tokens, (list, tuple)):
             documents = [torch.as_tensor(document) for document in tokens]
             sizes = torch.tensor([0, *(document.numel() for document in documents)])
             tokens, offsets = torch.cat(documents) if documents else torch.zeros(0, dtype=torch.int64), sizes.cumsum(0)
@@ -141,5 +148,5 @@ def _stored_type(dtype: Any) -> torch.dtype | None:
         return dtype
     try:
         return torch.from_numpy(numpy.empty(0, dtype)).dtype
-    except TypeError:
+    except (TypeError, ValueError):
         raise TypeError(f"{_NAME}: `dtype` must be an integer type of torch or numpy, but is {dtype!r}.") from None

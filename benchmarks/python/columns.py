@@ -1,5 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Rows of tables as batches of tensors: Parquet files beside pyarrow's bare reader, Hugging Face datasets beside torch.
+"""Rows of tables as batches of tensors: Parquet files beside pyarrow's bare reader, Hugging Face datasets beside torch,
+lists of varying length beside slices of pyarrow.
 
     python benchmarks/python/columns.py [--quick] [--json FILE]
 
@@ -8,6 +9,7 @@ intra-op thread. benchmarks/README.md says what each series does.
 """
 
 import argparse
+import io
 import json
 import statistics
 import tempfile
@@ -18,6 +20,7 @@ from pathlib import Path
 import datasets
 import machine
 import numpy as np
+import PIL.Image
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import torch
@@ -27,6 +30,8 @@ import torch_distinput as tdi
 FEATURES, BATCH, FILES, GROUP_ROWS = 20, 256, 4, 50_000
 NAMES = [f"f{i}" for i in range(FEATURES)]
 HF_ROWS, HF_LENGTH = 20_000, 32
+PICTURES, PICTURE_SIDE = 2000, 64
+LISTS, LONGEST_LIST = 100_000, 64
 
 
 def write_files(folder: Path, rows: int) -> list[str]:
@@ -87,6 +92,45 @@ def hf_series() -> dict[str, Callable[[], Iterable]]:
     return {name: lambda loader=loader: loader for name, loader in loaders.items()}
 
 
+def picture_series() -> dict[str, Callable[[], Iterable]]:
+    """JPEG pictures of one size."""
+    generator = np.random.default_rng(0)
+    rows = []
+    for _ in range(PICTURES):
+        coarse = generator.integers(0, 256, (PICTURE_SIDE // 8, PICTURE_SIDE // 8, 3)).astype(np.uint8)
+        buffer = io.BytesIO()
+        PIL.Image.fromarray(coarse).resize((PICTURE_SIDE, PICTURE_SIDE)).save(buffer, "JPEG", quality=90)
+        rows.append({"bytes": buffer.getvalue(), "path": None})
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("int64")})
+    columns = {"image": rows, "label": list(range(PICTURES))}
+    pictures = datasets.Dataset.from_dict(columns, features=features).with_format("torch")
+    loaders = {"torch_distinput": tdi.DataLoader(pictures, 64), "torch": torch.utils.data.DataLoader(pictures, 64)}
+    return {name: lambda loader=loader: loader for name, loader in loaders.items()}
+
+
+def list_series() -> dict[str, Callable[[], Iterable]]:
+    """Lists of 0 to LONGEST_LIST - 1 numbers."""
+    generator = np.random.default_rng(0)
+    offsets = np.concatenate([[0], np.cumsum(generator.integers(0, LONGEST_LIST, LISTS))])
+    items = generator.integers(0, 1000, offsets[-1])
+    column = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(items))
+
+    def slices() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for begin in range(0, LISTS, BATCH):
+            part = column.slice(begin, BATCH)
+            bounds = part.offsets.to_numpy()
+            yield torch.from_numpy(part.flatten().to_numpy().copy()), torch.from_numpy(bounds - bounds[0])
+
+    rows = tdi.Dataset.from_arrow(pa.table({"ids": column}))
+    return {
+        "pyarrow's slices": slices,
+        "ragged_batch": lambda: rows.ragged_batch(BATCH),
+        "ragged_batch shuffled": lambda: rows.shuffle(seed=1).ragged_batch(BATCH),
+        "padded_batch": lambda: rows.padded_batch(BATCH),
+        "padded_batch shuffled": lambda: rows.shuffle(seed=1).padded_batch(BATCH),
+    }
+
+
 def measure(series: dict[str, Callable[[], Iterable]], repeats: int) -> dict[str, list[float]]:
     """Milliseconds of an epoch, one for each repeat; a first epoch is not counted."""
     found: dict[str, list[float]] = {name: [] for name in series}
@@ -141,6 +185,8 @@ def main() -> None:
         tables = summary(measure(parquet_series(write_files(Path(folder), rows)), repeats))
         first = first_batch(Path(folder))
     hf = summary(measure(hf_series(), repeats))
+    pictures = summary(measure(picture_series(), repeats))
+    lists = summary(measure(list_series(), repeats))
     ours, limit = tables["torch_distinput"]["ms_per_epoch"], tables["limit"]["ms_per_epoch"]
     times = hf["torch"]["ms_per_epoch"] / hf["torch_distinput"]["ms_per_epoch"]
     report = {
@@ -154,12 +200,14 @@ def main() -> None:
             "first_batch_100_files": first,
         },
         "hugging_face": {"rows": HF_ROWS, "batch": BATCH, "series": hf},
+        "pictures": {"rows": PICTURES, "side": PICTURE_SIDE, "batch": 64, "series": pictures},
+        "lists": {"rows": LISTS, "longest": LONGEST_LIST - 1, "batch": BATCH, "series": lists},
         "goals": [
             goal("parquet: times the bare column reader", ours / limit, most=3),
             goal("hugging face: times as fast as torch's DataLoader", times, least=20),
         ],
     }
-    for part in ("parquet", "hugging_face"):
+    for part in ("parquet", "hugging_face", "pictures", "lists"):
         print(f"\n{part}, ms an epoch")
         for name, one in report[part]["series"].items():
             print(f"  {name:32}{one['ms_per_epoch']:10.1f}  spread {one['spread']:.0%}")

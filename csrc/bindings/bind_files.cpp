@@ -3,12 +3,14 @@
 #include <pybind11/stl.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bindings/interpreter/gil.h"
 #include "bindings/module.h"
+#include "io/stored_file.h"
 #include "torch_distinput/files.h"
 
 namespace torch_distinput {
@@ -63,6 +65,24 @@ void show_progress(const py::object& function) {
   });
 }
 
+std::vector<py::bytes> stored_beside(const py::bytes& path, const std::string& kind) {
+  const auto name = path.cast<std::string>();
+  std::vector<std::string> found;
+  without_gil([&] {
+    load_stored(name, kind, [&](std::span<const char> bytes) {
+      found.emplace_back(bytes.begin(), bytes.end());
+      return false;
+    });
+  });
+  return {found.begin(), found.end()};
+}
+
+void write_beside(const py::bytes& path, const std::string& kind, const py::bytes& content) {
+  const auto name = path.cast<std::string>();
+  const auto bytes = content.cast<std::string>();
+  without_gil([&] { store_beside(name, kind, bytes); });
+}
+
 }  // namespace
 
 void bind_files(py::module_& module) {
@@ -77,6 +97,13 @@ void bind_files(py::module_& module) {
              "The names of the files that match one of the patterns.");
   module.def("show_progress", show_progress, py::arg("function"),
              "Calls `function(files, bytes, total, done)` while files are indexed.");
+  module.def(
+      "stored_beside", stored_beside, py::arg("path"), py::arg("kind"),
+      "What `store_beside` has stored of this `kind` for the file `path`, in each place that can be read.");
+  module.def(
+      "store_beside", write_beside, py::arg("path"), py::arg("kind"), py::arg("content"),
+      "Stores bytes beside the file `path`, or in the user's cache folder; nothing where neither can be "
+      "written to.");
 }
 
 }  // namespace torch_distinput

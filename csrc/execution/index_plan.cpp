@@ -52,6 +52,11 @@ Element IndexPlan::fetch_batch(std::span<std::int64_t> positions) const {
   return input_->fetch_batch(positions);
 }
 
+Element IndexPlan::fetch_ragged(std::span<std::int64_t> positions) const {
+  translate(positions);
+  return as_ragged(*input_)->fetch_ragged(positions);
+}
+
 std::int64_t IndexPlan::rows(std::int64_t position) const {
   translate({&position, 1});
   return input_->rows(position);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "execution/ragged_plan.h"
 #include "execution/row_totals.h"
 #include "torch_distinput/plan.h"
 
@@ -13,7 +14,7 @@ namespace torch_distinput {
 
 /// A plan whose elements are elements of one input plan, in another order or a selection of them. A subclass
 /// maps the positions; everything else is forwarded.
-class IndexPlan : public Plan {
+class IndexPlan : public RaggedPlan {
  public:
   PlanTraits traits() const override { return input_->traits(); }
   std::string origin(std::int64_t position) const final;
@@ -23,6 +24,8 @@ class IndexPlan : public Plan {
   std::vector<Element> fetch(std::span<std::int64_t> positions) const final;
   bool fetches_batches() const final { return input_->fetches_batches(); }
   Element fetch_batch(std::span<std::int64_t> positions) const final;
+  bool fetches_ragged() const final { return as_ragged(*input_) != nullptr; }
+  Element fetch_ragged(std::span<std::int64_t> positions) const final;
   std::int64_t rows(std::int64_t position) const final;
   std::int64_t rows_before(std::int64_t position) const override;
   Element take_rows(std::span<const Segment> segments) const final;

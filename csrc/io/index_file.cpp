@@ -1,35 +1,24 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "io/index_file.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <array>
 #include <bit>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <stdexcept>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include "io/crc32c.h"
-#include "io/file_error.h"
-
-#include "base/hash.h"
+#include "io/stored_file.h"
 
 namespace torch_distinput {
 namespace {
-
-namespace fs = std::filesystem;
 
 static_assert(std::endian::native == std::endian::little, "stored indexes are little-endian");
 
 constexpr std::string_view kMagic = "TDIINDEX";
 constexpr std::uint32_t kVersion = 1;
-constexpr std::string_view kSuffix = ".tdi-index";
 
 /// The head of a stored index; the offsets follow it. It is written as raw bytes, so it must have no padding.
 struct Head {
@@ -75,52 +64,10 @@ std::vector<T> take(std::span<const char>& bytes, std::uint64_t count) {
   return items;
 }
 
-std::string hex(std::uint64_t value) {
-  std::array<char, 17> text;
-  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
-  return text.data();
-}
-
 /// The part of the name that tells formats apart: the same file may be read as lines and as records by turns.
 std::string format_name(const RecordFormat& format) {
-  if (format.kind == RecordKind::kTarGroups) return ".groups";
-  return format.kind == RecordKind::kTextLines ? ".lines" : ".records";
-}
-
-std::optional<fs::path> cache_folder() {
-  if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder != nullptr && folder[0] == '/') {
-    return fs::path(folder) / "torch_distinput";
-  }
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || home[0] != '/') return std::nullopt;
-  return fs::path(home) / ".cache" / "torch_distinput";
-}
-
-bool write_whole(const fs::path& place, std::span<const char> bytes) {
-  std::string temporary = place.string() + ".XXXXXX";
-  const int descriptor = ::mkstemp(temporary.data());
-  if (descriptor < 0) return false;
-  bool written = true;
-  while (written && !bytes.empty()) {
-    const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
-    written = count > 0;
-    if (written) bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
-  written = ::fchmod(descriptor, 0644) == 0 && written;
-  written = ::close(descriptor) == 0 && written;
-  if (written && ::rename(temporary.c_str(), place.c_str()) == 0) return true;
-  ::unlink(temporary.c_str());
-  return false;
-}
-
-/// The bytes of the file `path`; empty if it is not a regular file. Throws FileError.
-std::vector<char> read_whole(const std::string& path) {
-  const File file(path);
-  const FileStamp stamp = file.stamp();
-  if (!stamp.is_regular) return {};
-  std::vector<char> bytes(static_cast<std::size_t>(stamp.size));
-  bytes.resize(file.read(bytes, 0));
-  return bytes;
+  if (format.kind == RecordKind::kTarGroups) return "groups";
+  return format.kind == RecordKind::kTextLines ? "lines" : "records";
 }
 
 }  // namespace
@@ -171,37 +118,24 @@ std::optional<RecordIndex> decode_index(std::span<const char> bytes, const Recor
 }
 
 std::vector<std::string> index_places(const std::string& path, const RecordFormat& format) {
-  const fs::path full = fs::absolute(path);
-  const std::string ending = format_name(format) + std::string(kSuffix);
-  std::vector<std::string> places{(full.parent_path() / ("." + full.filename().string() + ending)).string()};
-  if (const auto folder = cache_folder())
-    places.push_back((*folder / (hex(hash_of(full.string())) + ending)).string());
-  return places;
+  return stored_places(path, format_name(format));
 }
 
 std::optional<RecordIndex> load_index(const std::string& path, const RecordFormat& format,
                                       const FileStamp& stamp) {
-  for (const std::string& place : index_places(path, format)) {
-    try {
-      if (auto index = decode_index(read_whole(place), format, stamp)) return index;
-    } catch (const FileError&) {
-      // Missing or not readable: try the next place.
-    }
-  }
-  return std::nullopt;
+  std::optional<RecordIndex> index;
+  load_stored(path, format_name(format), [&](std::span<const char> bytes) {
+    index = decode_index(bytes, format, stamp);
+    return index.has_value();
+  });
+  return index;
 }
 
 void store_index(const std::string& path, const RecordIndex& index) noexcept {
   try {
-    const std::vector<char> bytes = encode_index(index);
-    for (const fs::path place : index_places(path, index.format())) {
-      std::error_code ignored;
-      if (place.parent_path().filename() == "torch_distinput")
-        fs::create_directories(place.parent_path(), ignored);
-      if (write_whole(place, bytes)) return;
-    }
+    store_beside(path, format_name(index.format()), encode_index(index));
   } catch (...) {
-    // Without a stored index, the next run builds it again; nothing else is lost.
+    // As for what cannot be written: the next run builds the index again.
   }
 }
 

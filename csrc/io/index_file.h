@@ -18,9 +18,7 @@ std::vector<char> encode_index(const RecordIndex& index);
 std::optional<RecordIndex> decode_index(std::span<const char> bytes, const RecordFormat& format,
                                         const FileStamp& stamp);
 
-/// Returns the paths where the index of `path` may be stored, in order of preference: a hidden file next to
-/// it, then a file in the user's cache folder (`$XDG_CACHE_HOME`, else `~/.cache`) named after a hash of the
-/// absolute path.
+/// Returns the `stored_places` of the index of `path`.
 std::vector<std::string> index_places(const std::string& path, const RecordFormat& format);
 
 /// Returns the stored index of `path`; nullopt if there is none for this format and stamp.

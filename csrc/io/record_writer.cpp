@@ -50,16 +50,26 @@ std::array<char, sizeof(Int)> bytes_of_int(Int value) {
   return bytes;
 }
 
+int open_for_writing(const std::string& path, const Poll& poll) {
+  while (true) {
+    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (descriptor >= 0) return descriptor;
+    if (errno != EINTR) throw_system_error(path, "write", errno);
+    if (poll) poll();
+  }
+}
+
 }  // namespace
 
-RecordWriter::RecordWriter(std::string path, Compression compression)
+RecordWriter::RecordWriter(std::string path, Compression compression, const Poll& poll)
     : path_(std::move(path)), descriptor_(-1), stream_(deflate_stream(compression)) {
   buffer_.reserve(kRecordWriterBuffer);
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor_ >= 0) return;
-  const int code = errno;
-  if (stream_ != nullptr) deflateEnd(stream_.get());
-  throw_system_error(path_, "write", code);
+  try {
+    descriptor_ = open_for_writing(path_, poll);
+  } catch (...) {
+    if (stream_ != nullptr) deflateEnd(stream_.get());
+    throw;
+  }
 }
 
 RecordWriter::~RecordWriter() {

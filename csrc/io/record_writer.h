@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/polling.h"
 #include "io/record_format.h"
 
 struct TdiZStream;
@@ -15,8 +16,9 @@ namespace torch_distinput {
 /// Writes a TFRecord file, plain or as one gzip member or zlib stream. One thread at a time.
 class RecordWriter {
  public:
-  /// Makes or empties the file `path`. Throws FileError if the system refuses.
-  RecordWriter(std::string path, Compression compression);
+  /// Makes or empties the file `path`; `poll` is called when a signal comes while that waits, as it does for
+  /// the reader of a pipe. Throws FileError if the system refuses, and what `poll` throws.
+  RecordWriter(std::string path, Compression compression, const Poll& poll = {});
   /// Closes the file; errors are lost, so call `close` first.
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;

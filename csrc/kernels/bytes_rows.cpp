@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "kernels/dense.h"
@@ -24,6 +25,14 @@ struct Strings {
         count(leaf.count()) {
     if (!leaf.offsets.defined()) return;
     bounds = static_cast<const std::int64_t*>(leaf.offsets.const_data_ptr());
+    data += bounds[0];
+    bytes = bounds[count] - bounds[0];
+  }
+  /// The `number` strings of a column from string `first` on.
+  Strings(const Bytes& column, std::int64_t first, std::int64_t number)
+      : data(static_cast<const char*>(column.values.const_data_ptr())),
+        bounds(static_cast<const std::int64_t*>(column.offsets.const_data_ptr()) + first),
+        count(number) {
     data += bounds[0];
     bytes = bounds[count] - bounds[0];
   }
@@ -106,6 +115,17 @@ Bytes row_of(const Bytes& leaf, std::int64_t row) {
   Bytes result = slice(leaf, row, row + 1);
   result.shape.erase(result.shape.begin());
   return result;
+}
+
+Bytes gather(const Bytes& leaf, std::span<const std::int64_t> rows, BufferPool& pool) {
+  const std::int64_t per_row = strings_per_row(leaf);
+  std::int64_t bytes = 0;
+  for (const std::int64_t row : rows) bytes += Strings(leaf, row * per_row, per_row).bytes;
+  std::vector<std::int64_t> shape = leaf.shape;
+  shape.front() = static_cast<std::int64_t>(rows.size());
+  Column column(shape.front() * per_row, bytes, pool);
+  for (const std::int64_t row : rows) column.append(Strings(leaf, row * per_row, per_row));
+  return column.finish(std::move(shape), leaf.utf8);
 }
 
 Bytes copy(const Bytes& leaf, BufferPool& pool) {

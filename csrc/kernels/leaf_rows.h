@@ -1,6 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "kernels/leaf_run.h"
 #include "torch_distinput/element.h"
 
@@ -44,6 +47,10 @@ Bytes row_of(const Bytes& leaf, std::int64_t row);
 at::Tensor row_of(const Ragged& leaf, std::int64_t row);
 Sparse row_of(const Sparse& leaf, std::int64_t row);
 Opaque row_of(const Opaque& leaf, std::int64_t row);
+
+/// Returns the rows of `leaf`, which is no single string, at the places `rows`, in that order, in memory of
+/// `pool`.
+Bytes gather(const Bytes& leaf, std::span<const std::int64_t> rows, BufferPool& pool);
 
 /// Returns a copy of the leaf in memory of `pool`. Opaque objects are shared, and so are tensors on devices
 /// or of layouts other than strided.

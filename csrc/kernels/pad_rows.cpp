@@ -127,16 +127,19 @@ std::vector<const at::Tensor*> dense_rows(const PaddedLeaf& leaf) {
   return rows;
 }
 
-at::Tensor pad_dense(const PaddedLeaf& leaf, const LeafPadding& padding, BufferPool& pool) {
+void refuse_text(const PaddedLeaf& leaf, const LeafPadding& padding) {
   TORCH_CHECK_VALUE(!padding.text, leaf.op, ": `padding_values` for ", leaf.name(), " is the string ",
                     to_string(padding), ", but a tensor is padded with a number.");
-  const std::vector<const at::Tensor*> rows = dense_rows(leaf);
-  std::vector<at::IntArrayRef> shapes;
-  for (const at::Tensor* row : rows) shapes.push_back(row->sizes());
+}
+
+/// Pads rows of `shapes`; `write(i, to)` writes the items of row i, packed.
+template <class Write>
+at::Tensor pad_items(const PaddedLeaf& leaf, const std::vector<at::IntArrayRef>& shapes,
+                     c10::ScalarType dtype, const LeafPadding& padding, BufferPool& pool,
+                     const Write& write) {
   const Dims shape = padded_shape(leaf, shapes, padding.shape);
-  Dims batch_shape{static_cast<std::int64_t>(rows.size())};
+  Dims batch_shape{static_cast<std::int64_t>(shapes.size())};
   batch_shape.insert(batch_shape.end(), shape.begin(), shape.end());
-  const c10::ScalarType dtype = rows.front()->scalar_type();
   const at::Tensor value = padding_item(leaf, padding.value, dtype);
   check_size(leaf, batch_shape, static_cast<std::int64_t>(c10::elementSize(dtype)));
   at::Tensor batch = pooled_tensor(batch_shape, dtype, pool);
@@ -144,18 +147,53 @@ at::Tensor pad_dense(const PaddedLeaf& leaf, const LeafPadding& padding, BufferP
   const auto row_bytes = static_cast<std::int64_t>(batch.nbytes()) / batch_shape.front();
   char* to = static_cast<char*>(batch.mutable_data_ptr());
   std::vector<char> packed;
-  for (const at::Tensor* row : rows) {
-    if (row->sizes() == at::IntArrayRef(shape)) {
-      copy_items(*row, to);
+  for (std::size_t i = 0; i < shapes.size(); ++i, to += row_bytes) {
+    const std::int64_t used = c10::multiply_integers(shapes[i]) * item;
+    if (shapes[i] == at::IntArrayRef(shape) || shape.size() == 1) {
+      write(i, to);
+      fill(to + used, row_bytes - used, value);
     } else {
       fill(to, row_bytes, value);
-      packed.resize(row->nbytes());
-      copy_items(*row, packed.data());
-      if (!packed.empty()) copy_corner(packed.data(), row->sizes(), to, shape, item);
+      packed.resize(static_cast<std::size_t>(used));
+      write(i, packed.data());
+      if (!packed.empty()) copy_corner(packed.data(), shapes[i], to, shape, item);
     }
-    to += row_bytes;
   }
   return batch;
+}
+
+at::Tensor pad_dense(const PaddedLeaf& leaf, const LeafPadding& padding, BufferPool& pool) {
+  refuse_text(leaf, padding);
+  const std::vector<const at::Tensor*> rows = dense_rows(leaf);
+  std::vector<at::IntArrayRef> shapes;
+  shapes.reserve(rows.size());
+  for (const at::Tensor* row : rows) shapes.push_back(row->sizes());
+  return pad_items(leaf, shapes, rows.front()->scalar_type(), padding, pool,
+                   [&](std::size_t i, char* to) { copy_items(*rows[i], to); });
+}
+
+at::Tensor pad_lists(const PaddedLeaf& leaf, const Ragged& lists, const LeafPadding& padding,
+                     BufferPool& pool) {
+  refuse_text(leaf, padding);
+  const auto* const bounds = static_cast<const std::int64_t*>(lists.offsets.const_data_ptr());
+  const auto rows = static_cast<std::size_t>(lists.offsets.size(0)) - 1;
+  const std::size_t rank = lists.values.sizes().size();
+  Dims dims;  // of all rows, one after the other
+  dims.reserve(rows * rank);
+  std::int64_t item_bytes = static_cast<std::int64_t>(lists.values.element_size());
+  for (const std::int64_t dim : lists.values.sizes().slice(1)) item_bytes *= dim;
+  for (std::size_t i = 0; i < rows; ++i) {
+    dims.push_back(bounds[i + 1] - bounds[i]);
+    dims.insert(dims.end(), lists.values.sizes().begin() + 1, lists.values.sizes().end());
+  }
+  std::vector<at::IntArrayRef> shapes;
+  shapes.reserve(rows);
+  for (std::size_t i = 0; i < rows; ++i) shapes.emplace_back(dims.data() + i * rank, rank);
+  const auto* const items = static_cast<const char*>(lists.values.const_data_ptr());
+  return pad_items(leaf, shapes, lists.values.scalar_type(), padding, pool, [&](std::size_t i, char* to) {
+    const std::int64_t bytes = (bounds[i + 1] - bounds[i]) * item_bytes;
+    if (bytes > 0) std::memcpy(to, items + bounds[i] * item_bytes, static_cast<std::size_t>(bytes));
+  });
 }
 
 /// Appends the strings of an array of shape `room` to `strings`. Its first corner, of shape `sizes`, holds
@@ -206,6 +244,25 @@ Leaf pad_leaf(const PaddedLeaf& leaf, const LeafPadding& padding, BufferPool& po
   return join_leaf(place, pool);
 }
 
+bool fits(const std::optional<Dims>& declared, at::IntArrayRef sizes) {
+  if (!declared) return true;
+  return std::equal(declared->begin(), declared->end(), sizes.begin(), sizes.end(),
+                    [](std::int64_t dim, std::int64_t size) { return dim == kUnknownDim || dim == size; });
+}
+
+/// Whether the rows of `column`, which have one shape, stay as they are. Throws as `padding_item`.
+bool stays(const PaddedLeaf& leaf, const Leaf& column, const LeafPadding& padding) {
+  if (const auto* const dense = std::get_if<at::Tensor>(&column)) {
+    if (padding.text || !fits(padding.shape, dense->sizes().slice(1))) return false;
+    padding_item(leaf, padding.value, dense->scalar_type());
+    return true;
+  }
+  if (const auto* const strings = std::get_if<Bytes>(&column))
+    return !padding.text && padding.value.equal(0) &&
+           fits(padding.shape, at::IntArrayRef(strings->shape).slice(1));
+  return true;
+}
+
 /// Returns `bytes` with all but printable ASCII written as escapes such as `\xff`.
 std::string escaped(std::string_view bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -239,6 +296,27 @@ Element pad_rows(std::span<const Element> elements, std::span<const LeafPadding>
   for (std::size_t leaf = 0; leaf < padding.size(); ++leaf)
     leaves.push_back(pad_leaf({elements, leaf, op}, padding[leaf], pool));
   return {elements.front().structure(), std::move(leaves)};
+}
+
+Element pad_column(Element column, std::span<const LeafPadding> padding, BufferPool& pool,
+                   std::string_view op) {
+  std::vector<Element> rows;  // one by one, where a leaf of one shape is to get another one
+  std::vector<Leaf> leaves;
+  leaves.reserve(padding.size());
+  for (std::size_t leaf = 0; leaf < padding.size(); ++leaf) {
+    const PaddedLeaf place{{&column, 1}, leaf, op};
+    const Leaf& whole = column.leaves()[leaf];
+    if (const auto* const lists = std::get_if<Ragged>(&whole)) {
+      leaves.emplace_back(pad_lists(place, *lists, padding[leaf], pool));
+    } else if (stays(place, whole, padding[leaf])) {
+      leaves.push_back(whole);
+    } else {
+      for (std::int64_t row = static_cast<std::int64_t>(rows.size()); row < *column.rows(); ++row)
+        rows.push_back(take_row(column, row, op));
+      leaves.push_back(pad_leaf({rows, leaf, op}, padding[leaf], pool));
+    }
+  }
+  return {column.structure(), std::move(leaves)};
 }
 
 }  // namespace torch_distinput

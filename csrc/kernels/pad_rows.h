@@ -36,5 +36,8 @@ std::string to_string(const LeafPadding& padding);
 /// thread. REQUIRES: at least one element.
 Element pad_rows(std::span<const Element> elements, std::span<const LeafPadding> padding, BufferPool& pool,
                  std::string_view op);
+/// As `pad_rows` for rows that are one column, whose leaves that vary in dim 0 are ragged.
+Element pad_column(Element column, std::span<const LeafPadding> padding, BufferPool& pool,
+                   std::string_view op);
 
 }  // namespace torch_distinput

@@ -2,13 +2,17 @@
 #include <c10/util/Exception.h>
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "execution/execution_context.h"
 #include "kernels/host_memory.h"
 #include "kernels/leaf_rows.h"
 #include "kernels/rows.h"
 #include "runtime/buffer_pool.h"
+#include "sources/dense_column.h"
 #include "sources/source_node.h"
 #include "sources/sources.h"
 
@@ -17,21 +21,66 @@ namespace {
 
 constexpr const char* kElementSlicesName = "from_tensor_slices";
 
-/// `from_tensor_slices` for values with leaves that are not dense: row i along dim 0 of each leaf is element
-/// i.
+/// What is sliced: row i along dim 0 of each leaf is element i.
+struct Slices {
+  Element value;
+  std::vector<std::optional<DenseColumn>> columns;  ///< of the dense leaves
+  std::int64_t rows;
+  bool gathers;  ///< rows of all leaves can be copied to a batch by their positions
+};
+
+Slices slices_of(Element value, std::int64_t rows) {
+  Slices slices{std::move(value), {}, rows, true};
+  for (Leaf& leaf : slices.value.leaves()) {
+    std::optional<DenseColumn>& column = slices.columns.emplace_back();
+    if (auto* const dense = std::get_if<at::Tensor>(&leaf)) {
+      column = dense_column(*dense);
+      *dense = column->tensor;
+    } else if (!std::holds_alternative<Bytes>(leaf)) {
+      slices.gathers = false;
+    }
+  }
+  return slices;
+}
+
+at::Tensor gather_dense(const DenseColumn& column, std::span<const std::int64_t> rows, BufferPool& pool) {
+  std::vector<std::int64_t> sizes = column.tensor.sizes().vec();
+  sizes.front() = static_cast<std::int64_t>(rows.size());
+  at::Tensor batch = pooled_tensor(sizes, column.tensor.scalar_type(), pool);
+  const ReadGuard memory(column.tensor);
+  gather_rows(memory.data(), column.stride, rows, {},
+              {static_cast<char*>(batch.mutable_data_ptr()), column.row_bytes});
+  return batch;
+}
+
+/// `from_tensor_slices` for values with leaves that are not dense.
 class ElementSlicesPlan final : public Plan {
  public:
-  ElementSlicesPlan(std::shared_ptr<const Element> value, std::int64_t rows, std::shared_ptr<BufferPool> pool)
-      : value_(std::move(value)), rows_(rows), pool_(std::move(pool)) {}
+  ElementSlicesPlan(std::shared_ptr<const Slices> slices, std::shared_ptr<BufferPool> pool)
+      : slices_(std::move(slices)), pool_(std::move(pool)) {}
 
-  std::int64_t size() const override { return rows_; }
+  std::int64_t size() const override { return slices_->rows; }
+
+  bool fetches_batches() const override { return slices_->gathers; }
+  Element fetch_batch(std::span<std::int64_t> positions) const override {
+    std::vector<Leaf> leaves;
+    for (std::size_t leaf = 0; leaf < slices_->columns.size(); ++leaf) {
+      if (const auto& column = slices_->columns[leaf]) {
+        leaves.emplace_back(gather_dense(*column, positions, *pool_));
+      } else {
+        const auto& strings = std::get<Bytes>(slices_->value.leaves()[leaf]);
+        leaves.emplace_back(torch_distinput::gather(strings, positions, *pool_));
+      }
+    }
+    return {slices_->value.structure(), std::move(leaves)};
+  }
 
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
-    const std::vector<ReadGuard> memory = guard(*value_);
+    const std::vector<ReadGuard> memory = guard(slices_->value);
     std::vector<Element> elements;
     elements.reserve(positions.size());
     for (const std::int64_t position : positions) {
-      Element& row = elements.emplace_back(take_row(*value_, position, kElementSlicesName));
+      Element& row = elements.emplace_back(take_row(slices_->value, position, kElementSlicesName));
       // Users may write to the elements they get, so dense rows must not share the source's memory.
       for (Leaf& leaf : row.leaves()) {
         if (auto* dense = std::get_if<at::Tensor>(&leaf)) *dense = copy(*dense, *pool_);
@@ -41,42 +90,39 @@ class ElementSlicesPlan final : public Plan {
   }
 
  private:
-  std::shared_ptr<const Element> value_;
-  std::int64_t rows_;
+  std::shared_ptr<const Slices> slices_;
   std::shared_ptr<BufferPool> pool_;
 };
 
 class ElementSlicesNode final : public SourceNode {
  public:
-  ElementSlicesNode(Element value, std::int64_t rows)
-      : value_(std::make_shared<const Element>(std::move(value))), rows_(rows) {}
+  explicit ElementSlicesNode(Slices slices) : slices_(std::make_shared<const Slices>(std::move(slices))) {}
 
   std::string_view name() const override { return kElementSlicesName; }
   std::string describe() const override {
-    return c10::str(kElementSlicesName, "(rows=", rows_, ", ", to_string(*spec()), ")");
+    return c10::str(kElementSlicesName, "(rows=", slices_->rows, ", ", to_string(*spec()), ")");
   }
   SpecPtr spec() const override {
-    ElementSpec spec = spec_of(*value_);
+    ElementSpec spec = spec_of(slices_->value);
     for (LeafSpec& leaf : spec.leaves) leaf = drop_dim0(leaf);
     return std::make_shared<const ElementSpec>(std::move(spec));
   }
-  std::int64_t cardinality() const override { return rows_; }
+  std::int64_t cardinality() const override { return slices_->rows; }
   Traits traits() const override { return {.unshardable = true}; }
 
   PlanPtr plan(const IterContext& context) const override {
-    return std::make_shared<ElementSlicesPlan>(value_, rows_, context.execution->pool);
+    return std::make_shared<ElementSlicesPlan>(slices_, context.execution->pool);
   }
   IteratorPtr iterate(const IterContext& context) const override { return iterate_plan(plan(context)); }
 
  private:
-  std::shared_ptr<const Element> value_;
-  std::int64_t rows_;
+  std::shared_ptr<const Slices> slices_;
 };
 
 }  // namespace
 
 NodePtr element_slices(Element value, std::int64_t rows) {
-  return std::make_shared<ElementSlicesNode>(std::move(value), rows);
+  return std::make_shared<ElementSlicesNode>(slices_of(std::move(value), rows));
 }
 
 }  // namespace torch_distinput::sources

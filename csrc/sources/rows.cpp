@@ -9,9 +9,8 @@
 #include "core/element_type.h"
 #include "core/first_row.h"
 #include "core/locate_errors.h"
-#include "core/state_reader.h"
 #include "execution/execution_context.h"
-#include "execution/skip_budget.h"
+#include "sources/rows_one_by_one.h"
 #include "sources/source_node.h"
 #include "sources/sources.h"
 
@@ -59,41 +58,6 @@ class RowsPlan final : public Plan {
   std::shared_ptr<ElementType> type_;
 };
 
-/// Reads row by row, so that a row that fails can be skipped. The state is the next position, and the rows
-/// skipped.
-class RowsIterator final : public Iterator {
- public:
-  RowsIterator(PlanPtr plan, const IterContext& context)
-      : plan_(std::move(plan)), budget_(context, kRowsName) {}
-
-  std::optional<Element> next() override {
-    while (next_ < plan_->size()) {
-      std::int64_t position = next_++;
-      try {
-        std::vector<Element> row = plan_->fetch({&position, 1});
-        budget_.pass();
-        return std::move(row.front());
-      } catch (...) {
-        budget_.fail();
-      }
-    }
-    budget_.end();
-    return std::nullopt;
-  }
-
-  State save() const override { return State().set("next", next_).set("skip", budget_.save()); }
-  void load(const State& state) override {
-    const StateReader saved(state, kRowsName);
-    next_ = saved.count("next", plan_->size());
-    budget_.load(saved.at("skip"));
-  }
-
- private:
-  PlanPtr plan_;
-  SkipBudget budget_;
-  std::int64_t next_ = 0;
-};
-
 class RowsNode final : public SourceNode {
  public:
   explicit RowsNode(RowSourcePtr source) : source_(std::move(source)), size_(source_->size()) {
@@ -110,7 +74,7 @@ class RowsNode final : public SourceNode {
       const auto first = first_row({}, [this](const Options& with) {
         const auto execution =
             std::make_shared<ExecutionContext>(ExecutionContext{with, {}, {}, std::make_shared<Counters>()});
-        return RowsIterator(std::make_shared<RowsPlan>(source_, size_, type_), IterContext{execution}).next();
+        return rows_one_by_one(all_rows(), IterContext{execution}, kRowsName)->next();
       });
       return first ? std::make_shared<const ElementSpec>(probed_spec(*first)) : nullptr;
     });
@@ -122,13 +86,15 @@ class RowsNode final : public SourceNode {
   std::vector<const UserCode*> user_code() const override { return {source_.get()}; }
 
   PlanPtr plan(const IterContext& context) const override {
-    return context.execution->options.skip ? nullptr : std::make_shared<RowsPlan>(source_, size_, type_);
+    return context.execution->options.skip ? nullptr : all_rows();
   }
   IteratorPtr iterate(const IterContext& context) const override {
-    return std::make_unique<RowsIterator>(std::make_shared<RowsPlan>(source_, size_, type_), context);
+    return rows_one_by_one(all_rows(), context, kRowsName);
   }
 
  private:
+  PlanPtr all_rows() const { return std::make_shared<RowsPlan>(source_, size_, type_); }
+
   RowSourcePtr source_;
   std::int64_t size_;
   std::shared_ptr<ElementType> type_ = std::make_shared<ElementType>();

@@ -12,6 +12,7 @@
 #include "kernels/host_memory.h"
 #include "kernels/rows.h"
 #include "runtime/buffer_pool.h"
+#include "sources/dense_column.h"
 #include "sources/source_node.h"
 #include "sources/sources.h"
 
@@ -20,38 +21,12 @@ namespace {
 
 constexpr const char* kTensorSlicesName = "from_tensor_slices";
 
-/// One leaf in the user's memory, which may move: rows of `row_bytes` bytes begin every `stride` bytes.
-struct Column {
-  at::Tensor tensor;
-  std::int64_t stride;
-  std::int64_t row_bytes;
-};
-
 /// The leaves of a value whose leaves are all dense.
 struct Table {
   std::int64_t rows;
-  std::vector<Column> columns;
+  std::vector<DenseColumn> columns;
   RowLayout layout;
 };
-
-/// Returns whether each row is contiguous; the rows may lie at any distance from each other.
-bool has_contiguous_rows(const at::Tensor& tensor) {
-  std::int64_t expected = 1;
-  for (std::int64_t dim = tensor.dim() - 1; dim > 0; --dim) {
-    if (tensor.size(dim) != 1 && tensor.stride(dim) != expected) return false;
-    expected *= tensor.size(dim);
-  }
-  return true;
-}
-
-Column column_of(at::Tensor tensor) {
-  tensor = tensor.detach().resolve_conj().resolve_neg();
-  if (!has_contiguous_rows(tensor)) tensor = tensor.contiguous();
-  const auto item = static_cast<std::int64_t>(tensor.element_size());
-  std::int64_t row_bytes = item;
-  for (const std::int64_t dim : tensor.sizes().slice(1)) row_bytes *= dim;
-  return {tensor, tensor.stride(0) * item, row_bytes};
-}
 
 /// Returns the number of rows along dim 0. Throws unless every leaf has that many.
 std::int64_t count_rows(const Element& value) {
@@ -81,7 +56,7 @@ Table table_of(const Element& value, std::int64_t rows) {
   Table table{rows, {}, {value.structure(), {}}};
   for (const Leaf& leaf : value.leaves()) {
     const auto& tensor = std::get<at::Tensor>(leaf);
-    const Column& column = table.columns.emplace_back(column_of(tensor));
+    const DenseColumn& column = table.columns.emplace_back(dense_column(tensor));
     table.layout.leaves.push_back({tensor.scalar_type(), tensor.sizes().slice(1).vec(), column.row_bytes});
   }
   return table;
@@ -100,7 +75,7 @@ class TensorSlicesPlan final : public Plan {
   void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
               std::span<const RowSink> sinks) const override {
     for (std::size_t leaf = 0; leaf < sinks.size(); ++leaf) {
-      const Column& column = table_->columns[leaf];
+      const DenseColumn& column = table_->columns[leaf];
       const ReadGuard memory(column.tensor);
       gather_rows(memory.data(), column.stride, positions, slots, sinks[leaf]);
     }
@@ -108,7 +83,7 @@ class TensorSlicesPlan final : public Plan {
 
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
     std::vector<ReadGuard> memory;
-    for (const Column& column : table_->columns) memory.emplace_back(column.tensor);
+    for (const DenseColumn& column : table_->columns) memory.emplace_back(column.tensor);
     std::vector<Element> elements;
     elements.reserve(positions.size());
     for (const std::int64_t position : positions) elements.push_back(row(position, memory));
@@ -120,7 +95,7 @@ class TensorSlicesPlan final : public Plan {
     std::vector<Leaf> leaves;
     leaves.reserve(table_->columns.size());
     for (std::size_t leaf = 0; leaf < table_->columns.size(); ++leaf) {
-      const Column& column = table_->columns[leaf];
+      const DenseColumn& column = table_->columns[leaf];
       const LeafLayout& layout = table_->layout.leaves[leaf];
       const auto& tensor =
           std::get<at::Tensor>(leaves.emplace_back(pooled_tensor(layout.shape, layout.dtype, *pool_)));

@@ -121,10 +121,10 @@ def test_explain_names_what_keeps_rows_in_python(dataset, reason):
 
 def test_columns_that_the_package_decodes_stay_in_python():
     pytest.importorskip("PIL")
-    image = {"bytes": b"", "path": None}
-    features = datasets.Features({"image": datasets.Image()})
-    dataset = datasets.Dataset.from_dict({"image": [image]}, features=features).with_format("torch")
-    assert "column 'image' is decoded by the package" in tdi.DataLoader(dataset, 1).explain()
+    images = [{"bytes": b"", "path": None}]
+    features = datasets.Features({"images": datasets.List(datasets.Image())})
+    dataset = datasets.Dataset.from_dict({"images": [images]}, features=features).with_format("torch")
+    assert "column 'images' is decoded by the package" in tdi.DataLoader(dataset, 1).explain()
 
 
 def test_a_subclass_may_override_anything():
@@ -160,3 +160,19 @@ def test_a_loader_keeps_the_table_and_lets_go_of_it():
     del iterator
     gc.collect()
     assert pa.total_allocated_bytes() < before + 100_000
+
+
+def test_a_column_of_tokens_is_documents():
+    lists = [[row] * (row % 4) for row in range(ROWS)]
+    dataset = make(ids=pa.array(lists, pa.list_(pa.int32()))).shuffle(seed=2)
+    documents = tdi.TokenDataset.from_tokens(dataset["ids"], None)
+    assert [row.tolist() for row in documents] == dataset["ids"][:] != lists
+    packed = documents.pack(5)
+    assert [token for row in packed for token in row["tokens"].tolist()][: sum(map(len, lists))] == sum(
+        dataset["ids"], []
+    )
+    tdi.testing.assert_resumable(packed)
+    windows = tdi.TokenDataset.from_tokens(dataset["ids"], 4).shuffle(seed=1).batch(3)
+    assert sorted(sum((x.tolist() for x, _ in windows), [])) == sorted(
+        sum(dataset["ids"], [])[i : i + 4] for i in range(0, sum(map(len, lists)) - 4, 4)
+    )

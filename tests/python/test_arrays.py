@@ -159,7 +159,12 @@ def entry(dtype="I32", shape=(2,), begin=0, end=8) -> dict:
         (tensors({"x": entry(shape=(), end=4)}, bytes(4)), "'x' is a scalar"),
         (tensors({"x": {"dtype": "I32"}}, bytes(8)), "expected dtype, shape and data_offsets of 'x'"),
         (tensors({}, b""), "it has no arrays"),
-        (struct.pack("<Q", 4) + b'{"x"', "expected ':'"),
+        (struct.pack("<Q", 4) + b'{"x"', "the header is damaged: .* byte 4"),
+        (struct.pack("<Q", 2) + b"[]", "expected an object"),
+        (struct.pack("<Q", 9000) + b"[" * 9000, "deep"),
+        (struct.pack("<Q", 13) + b'{"x":1,"x":2}', "'x'"),
+        (tensors({"x": entry(begin=-4, end=4)}, bytes(8)), "expected dtype, shape and data_offsets of 'x'"),
+        (tensors({"x": entry(shape=(2.0,))}, bytes(8)), "expected dtype, shape and data_offsets of 'x'"),
     ],
 )
 def test_safetensors_headers_that_lie_are_named(tmp_path, content, message):

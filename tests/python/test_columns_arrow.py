@@ -167,6 +167,43 @@ def test_a_fill_must_fit_its_column():
         tdi.Dataset.from_arrow(table, nulls=[1])
 
 
+@pytest.mark.parametrize("values", [pa.array(["x", None, "z"]), pa.array(["x", None, "z"], pa.string_view())])
+def test_a_null_in_a_dictionary_is_a_null_of_its_rows(values):
+    column = pa.DictionaryArray.from_arrays(pa.array([2, 0, 1, None], pa.int8()), values)
+    table = pa.table({"c": column})
+    assert [row["c"] for row in tdi.Dataset.from_arrow(table, nulls="-")] == ["z", "x", "-", "-"]
+    assert [plain(row) for row in tdi.Dataset.from_arrow(table.slice(1), nulls="mask")] == [
+        {"c": "x", "c_valid": True},
+        {"c": "", "c_valid": False},
+        {"c": "", "c_valid": False},
+    ]
+    assert [row["c"] for row in tdi.Dataset.from_arrow(table.slice(0, 2))] == ["z", "x"]
+    with pytest.raises(tdi.InvalidArgumentError, match="column 'c' is null in row 2"):
+        tdi.Dataset.from_arrow(table)
+    lists = pa.ListArray.from_arrays([0, 1, 3], pa.DictionaryArray.from_arrays([0, 1, 0], pa.array([5, None])))
+    assert [row["l"].tolist() for row in tdi.Dataset.from_arrow(pa.table({"l": lists}), nulls=9)] == [[5], [9, 5]]
+    with pytest.raises(tdi.InvalidArgumentError, match="column 'l' has a list with a null in it"):
+        tdi.Dataset.from_arrow(pa.table({"l": lists}))
+
+
+def test_paths_of_columns_begin_at_columns_whatever_the_producer_calls_its_table():
+    duckdb = pytest.importorskip("duckdb")
+    relation = duckdb.sql("select * from (values (1, 'a'), (null, 'b')) t(i, s)")
+    assert [plain(row) for row in tdi.Dataset.from_arrow(relation, nulls={"i": 7})] == [
+        {"i": 1, "s": "a"},
+        {"i": 7, "s": "b"},
+    ]
+    with pytest.raises(tdi.InvalidArgumentError, match="from_arrow: column 'i' is null in row 1"):
+        tdi.Dataset.from_arrow(relation)
+
+
+def test_leaves_of_one_name_are_refused():
+    with pytest.raises(ValueError, match="from_arrow: column 'a' occurs twice"):
+        tdi.Dataset.from_arrow(pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"]))
+    with pytest.raises(ValueError, match="the mask of column 'a' would have the name of the column 'a_valid'"):
+        tdi.Dataset.from_arrow(pa.table({"a": [1, None], "a_valid": [1, 2]}), nulls="mask")
+
+
 def test_items_of_lists_are_filled_but_not_masked():
     table = pa.table({"l": pa.array([[1, None], None, []], pa.list_(pa.int16()))})
     assert [row["l"].tolist() for row in tdi.Dataset.from_arrow(table, nulls=7)] == [[1, 7], [], []]
@@ -261,6 +298,46 @@ def test_lists_of_varying_length_need_a_padded_or_ragged_batch():
     assert [row.tolist() for row in next(iter(dataset.ragged_batch(3)))["ids"].unbind()] == [[1], [2, 3], []]
 
 
+LISTS = st.lists(st.lists(st.integers(-9, 9), max_size=4), min_size=1, max_size=12)
+
+
+@settings(max_examples=30)
+@given(LISTS, st.integers(1, 5), st.integers(1, 5), st.booleans())
+def test_lists_become_padded_and_ragged_batches_as_rows_do(lists, chunk, size, drop):
+    pairs = pa.array([[[item, -item] for item in items] for items in lists], pa.list_(pa.list_(pa.int16(), 2)))
+    columns = {
+        "ids": pa.array(lists, pa.list_(pa.int32())),
+        "pairs": pairs,
+        "y": np.arange(len(lists), dtype=np.float32),
+    }
+    table = pa.table({**columns, "s": [f"row {row}" for row in range(len(lists))]})
+    dataset = tdi.Dataset.from_arrow(pa.Table.from_batches(table.to_batches(max_chunksize=chunk)))
+    batches = list(dataset.ragged_batch(size, drop_remainder=drop))
+    assert [row.tolist() for batch in batches for row in batch["ids"].unbind()] == lists[: len(batches) * size]
+    assert all(batch["pairs"].dtype == torch.int16 and batch["y"].dtype == torch.float32 for batch in batches)
+    shapes = {"ids": (4,), "pairs": (None, 3), "y": (), "s": ()}
+    values = {"ids": -1, "pairs": 7, "y": 0, "s": ""}
+    for pipeline in (
+        dataset.ragged_batch(size, drop_remainder=drop),
+        dataset.padded_batch(size, drop_remainder=drop),
+        dataset.padded_batch(size, shapes, values),
+        dataset.shuffle(seed=1).padded_batch(size, padding_values={"ids": 5, "pairs": 0, "y": 1, "s": "x"}),
+        dataset.shuffle(3, seed=1).ragged_batch(size),
+        dataset.skip(1).padded_batch(size, {"ids": (None,), "pairs": (4, 2), "y": (), "s": ()}),
+    ):
+        tdi.testing.assert_paths_agree(pipeline)  # the sequential path makes batches of single rows
+
+
+def test_rows_longer_than_declared_are_named_in_columns():
+    dataset = tdi.Dataset.from_arrow(pa.table({"ids": [[1], [2, 3, 4]], "s": ["a", "b"]}))
+    with pytest.raises(ValueError, match=r"\['ids'\] has the shape \(3,\) in row 1 of the batch, which is more than"):
+        next(iter(dataset.padded_batch(2, {"ids": (2,), "s": ()})))
+    with pytest.raises(ValueError, match=r"`padding_values` for .*\['s'\] is -1, but strings are padded with a string"):
+        next(iter(dataset.padded_batch(2, padding_values=-1)))
+    with pytest.raises(ValueError, match=r"\['ids'\] is 0.5, which torch.int64 cannot hold"):
+        next(iter(dataset.padded_batch(2, padding_values={"ids": 0.5, "s": ""})))
+
+
 def test_columns_are_stacked_into_one_leaf():
     table = pa.table({"a": [1.0, 2.0], "v": pa.array([[3, 4], [5, 6]], pa.list_(pa.int32(), 2)), "y": [7, 8]})
     dataset = tdi.Dataset.from_arrow(table, stack={"x": ["v", "a"]})
@@ -288,6 +365,12 @@ def test_a_mask_stays_beside_a_stack():
         (pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])]), "a union"),
         (pa.array([[(1, 2)]], pa.map_(pa.int8(), pa.int8())), "a map"),
         (pa.nulls(1), "null in all rows"),
+        (pa.DictionaryArray.from_arrays([0], pa.array([[1, 2]])), "a dictionary of nested values"),
+        (pa.DictionaryArray.from_arrays([0], pa.array([{"x": 1}])), "a dictionary of nested values"),
+        (
+            pa.DictionaryArray.from_arrays([0], pa.array([[1, 2]], pa.list_(pa.int8(), 2))),
+            "a dictionary of nested values",
+        ),
         (pa.array([["a"]]), "lists of varying length of strings"),
         (pa.array([[[1]]]), "lists that vary in length"),
         (pa.array([[{"a": 1}]]), "structs"),
@@ -329,6 +412,15 @@ def test_a_dataset_of_pyarrow_is_a_stream_opened_anew():
     rows = tdi.Dataset.from_arrow(dataset.dataset(mixed()))
     tdi.testing.assert_resumable(rows.batch(5))
     assert [row["s"] for row in rows] == [f"row {i}" for i in range(23)]
+
+
+def test_a_scanner_of_pyarrow_is_a_stream_of_its_columns():
+    dataset = pytest.importorskip("pyarrow.dataset")
+    scanner = dataset.dataset(mixed()).scanner(columns=["s"], filter=dataset.field("x") > 20)
+    rows = tdi.Dataset.from_arrow(scanner)
+    assert rows.element_spec == {"s": tdi.StringSpec([], "utf-8")}
+    for _ in range(2):
+        assert [row["s"] for row in rows] == ["row 21", "row 22"]
 
 
 def test_a_stream_that_fails_says_so():

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import torch_distinput as tdi
-from torch_distinput import _parquet, _text_tables
+from torch_distinput import _parquet, _stored_index, _text_records, _text_tables
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -94,6 +94,28 @@ def test_the_first_batch_reads_footers_and_one_row_group(tmp_path, reads):
     resumed = iter(tdi.ParquetDataset(names).batch(2).with_options(tdi.Options(prefetch=0)))
     resumed.load_state_dict(iterator.state_dict())
     assert next(resumed)["i"].tolist() == [75, 75] and reads == [("75.parquet", 1)]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/io"), reason="the system does not count what a process reads")
+def test_the_first_batch_of_100_files_reads_the_bytes_of_footers_and_one_row_group(tmp_path):
+    rows, group_bytes, footer_bytes = 16_384, 16_384 * 8, 1 << 16  # pyarrow looks for a footer in the last 64 KiB
+    first = str(tmp_path / "0.parquet")
+    numbers_ = np.random.default_rng(0).integers(0, 2**62, 3 * rows)
+    options = {"compression": "none", "use_dictionary": False, "row_group_size": rows}
+    parquet.write_table(pa.table({"i": numbers_}), first, **options)
+    names = [first, *(str(tmp_path / f"{i}.parquet") for i in range(1, 100))]
+    for name in names[1:]:
+        os.link(first, name)
+    next(iter(tdi.ParquetDataset(first).batch(2)))  # what pyarrow loads once
+
+    def read_bytes():
+        with open("/proc/self/io") as file:
+            return int(file.readline().split()[1])
+
+    before = read_bytes()
+    batch = next(iter(tdi.ParquetDataset(names).batch(256).with_options(tdi.Options(prefetch=0))))
+    assert batch["i"].tolist() == numbers_[:256].tolist()
+    assert read_bytes() - before < 100 * footer_bytes + 1.1 * group_bytes + 100_000
 
 
 @pytest.mark.parametrize("ops", [lambda ds: ds, lambda ds: ds.shuffle(3 * GROUP, seed=1)])
@@ -232,7 +254,7 @@ def test_csv_rows_are_those_of_pythons_csv(tmp_path_factory, rows, block_bytes, 
     dataset = tdi.CsvDataset(name, types={"i": torch.int64, "s": str})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_text_tables, "BLOCK_BYTES", block_bytes)
-        patch.setattr(_text_tables, "_CHUNK_BYTES", 16 + block_bytes)
+        patch.setattr(_text_records, "_CHUNK_BYTES", 16 + block_bytes)
         assert [(int(row["i"]), row["s"]) for row in dataset.shuffle(1)] == rows
         assert len(dataset) == len(rows)
         tdi.testing.assert_paths_agree(dataset.shuffle(seed=2))
@@ -272,14 +294,50 @@ def test_blank_lines_and_both_line_ends_are_no_rows(tmp_path):
         ("a,b\n1,x\n\n2,y\nq,z\n", {"a": torch.int64}, r"t\.csv: column 'a' in row 2: .*invalid value 'q'"),
         ("a,b\n1,x\n2,y,z\n", None, r"t\.csv: row 1: Expected 2 columns, got 3"),
         ("a,b\n1,x\n,y\n", None, r"t\.csv: column 'a' is null in row 1"),
+        ("a,b,a\n1,x,2\n", None, r"t\.csv: its line of column names has 'a' 2 times"),
+        ("\udce9,b\n1,x\n", None, r"t\.csv: its line of column names cannot be read: 'utf-8' codec"),
         ("", None, r"t\.csv: it is empty"),
         ("a,b\n", None, r"t\.csv: it has no rows"),
     ],
 )
 def test_csv_errors_name_file_column_and_row(tmp_path, text, types, message):
-    (tmp_path / "t.csv").write_text(text)
+    (tmp_path / "t.csv").write_text(text, errors="surrogateescape")
     with pytest.raises(tdi.InvalidArgumentError, match=message):
         list(tdi.CsvDataset(tmp_path / "t.csv", types=types))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": 1}\n\n{"a": 2} {"a": 3}\n', r"row 1: a line must hold one record, but this is b'{\"a\": 2} "),
+        ('{"a": 0}\n{\n"a": 1\n}\n', r"row 1: a line must hold one record, but this is b'{\\n'"),
+        ('{"a": 1}\n{"a": "x"}\n', r"row 1: JSON parse error: Column\(/a\) changed from number to string"),
+        ('{"a": 1}\n{"a": 2', r"row 1: JSON parse error: Missing a comma"),
+        ('{"a": 1, "a": 2}\n', r"row 0: JSON parse error: Column\(/a\) was specified twice"),
+    ],
+)
+def test_json_errors_name_file_and_row(tmp_path, text, message):
+    (tmp_path / "t.jsonl").write_text(text)
+    with pytest.raises(tdi.InvalidArgumentError, match=rf"t\.jsonl: {message}"):
+        list(tdi.JsonLinesDataset(tmp_path / "t.jsonl"))
+
+
+@pytest.mark.parametrize("filters", [None, [("x", ">=", 0)]])
+def test_checksums_of_pages_are_verified(tmp_path, filters):
+    name = tmp_path / "t.parquet"
+    options = {"write_page_checksum": True, "use_dictionary": False, "compression": "none"}
+    parquet.write_table(pa.table({"x": np.arange(1000)}), name, **options)
+    whole = name.read_bytes()
+    place = whole.index(np.int64(500).tobytes() + np.int64(501).tobytes())
+    name.write_bytes(whole[:place] + b"\1" + whole[place + 1 :])
+    with pytest.raises(tdi.InvalidArgumentError, match=r"t\.parquet: .*CRC checksum verification failed"):
+        list(tdi.ParquetDataset(name, filters=filters).batch(100))
+
+
+@pytest.mark.parametrize("delimiter", ["", ";;", "é", '"', "\n"])
+def test_delimiters_are_one_ascii_character(delimiter):
+    with pytest.raises(ValueError, match="CsvDataset: `delimiter` must be one ASCII character"):
+        tdi.CsvDataset("t.csv", delimiter=delimiter)
 
 
 def test_types_of_the_first_block_hold_for_all_files(tmp_path):
@@ -299,3 +357,118 @@ def test_wrong_arguments_are_refused_at_the_call(make):
         make("t", columns=[])
     with pytest.raises(TypeError, match="`nulls` must be"):
         make("t", nulls=[])
+
+
+WRITERS_OF_TEXT = {
+    "csv": lambda name, rows: name.write_text("a,s\n" + "".join(f'{row},"{"x" * 40}\n{row}"\n' for row in rows)),
+    "jsonl": lambda name, rows: name.write_text("".join(json.dumps({"a": row, "s": "x" * 40}) + "\n" for row in rows)),
+}
+READERS_OF_TEXT = {"csv": tdi.CsvDataset, "jsonl": tdi.JsonLinesDataset}
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """The files whose records are looked for, in order."""
+    seen = []
+    original = _text_tables.find_blocks
+
+    def find_blocks(path, *arguments):
+        seen.append(os.path.basename(path))
+        return original(path, *arguments)
+
+    monkeypatch.setattr(_text_tables, "find_blocks", find_blocks)
+    return seen
+
+
+@pytest.mark.parametrize("kind", WRITERS_OF_TEXT)
+def test_the_index_of_a_large_text_table_is_stored(tmp_path, passes, kind):
+    name, small = tmp_path / f"t.{kind}", tmp_path / f"small.{kind}"
+    WRITERS_OF_TEXT[kind](name, range(8000))
+    WRITERS_OF_TEXT[kind](small, range(3))
+    make = READERS_OF_TEXT[kind]
+    assert len(make(name)) == 8000 and len(make(small)) == 3 and passes == [name.name, small.name]
+    stored = tmp_path / f".t.{kind}.{kind}.tdi-index"
+    assert stored.exists() and len(list(tmp_path.iterdir())) == 3
+    assert numbers(make(name, columns=["a"]).shuffle(seed=1).batch(1000), "a") != list(range(8000))
+    assert passes == [name.name, small.name]
+    WRITERS_OF_TEXT[kind](name, range(7999, -1, -1))  # as many bytes: only the time tells
+    os.utime(name, ns=(1, 1))
+    assert numbers(make(name, columns=["a"]).batch(1000), "a") == list(range(7999, -1, -1))
+    assert passes == [name.name, small.name, name.name]
+
+
+def test_without_an_index_none_is_stored(tmp_path):
+    name = tmp_path / "t.csv"
+    WRITERS_OF_TEXT["csv"](name, range(8000))
+    assert len(list(tdi.CsvDataset(name, index=False))) == 8000 and len(list(tmp_path.iterdir())) == 1
+
+
+COMMAS = _stored_index.Format("csv", ",", _text_tables.BLOCK_BYTES)
+
+
+def test_a_damaged_stored_index_is_not_trusted(tmp_path, passes):
+    name = tmp_path / "t.csv"
+    WRITERS_OF_TEXT["csv"](name, range(8000))
+    assert len(tdi.CsvDataset(name)) == 8000
+    stored = tmp_path / ".t.csv.csv.tdi-index"
+    whole = stored.read_bytes()
+    for place in range(0, len(whole), 7):
+        stored.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert _stored_index.load(str(name), COMMAS, _stored_index.Stamp.of(str(name))) is None
+    stored.write_bytes(whole[: len(whole) // 2])
+    assert len(tdi.CsvDataset(name)) == 8000 and passes == [name.name] * 2 and stored.read_bytes() == whole
+
+
+def test_an_index_goes_to_the_cache_where_none_can_lie_beside_the_file(tmp_path, passes, monkeypatch):
+    (tmp_path / "data").mkdir()
+    name = tmp_path / "data" / "t.csv"
+    WRITERS_OF_TEXT["csv"](name, range(8000))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "data" / ".t.csv.csv.tdi-index").mkdir()  # permissions do not bind the superuser, who may run the tests
+    for _ in range(2):
+        assert len(tdi.CsvDataset(name)) == 8000
+    assert passes == [name.name] and len(list((tmp_path / "cache" / "torch_distinput").iterdir())) == 1
+
+
+def test_an_index_for_another_delimiter_is_not_used(tmp_path, passes):
+    """A quote opens a field only after a delimiter, so that records depend on it."""
+    name = tmp_path / "t.csv"
+    name.write_text("a;b,c\n" + 'x;"1,2\n' * 80000)
+    assert len(tdi.CsvDataset(name)) == 80000
+    assert len(tdi.CsvDataset(name, delimiter=";")) == 40000
+    assert passes == [name.name] * 2
+
+
+RAW = st.lists(st.sampled_from(["a", "1", ",", '"', "\n", "\r", "\r\n", "é", " "]), max_size=24)
+
+
+@settings(max_examples=150)
+@given(RAW, st.integers(1, 12))
+def test_records_of_any_text_are_those_that_pyarrow_finds(tmp_path_factory, pieces, block_bytes):
+    reader = pytest.importorskip("pyarrow.csv")
+    name = tmp_path_factory.mktemp("raw") / "t.csv"
+    name.write_bytes(("h,i\n" + "".join(pieces)).encode())
+    records = _text_records.DelimitedLines(",")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_text_records, "_CHUNK_BYTES", 7)
+        bounds, counts = _text_records.find_blocks(str(name), 4, block_bytes, records)
+    for (begin, end), count in zip(itertools.pairwise(bounds), counts, strict=True):
+        skipped = []
+        data = pa.BufferReader(name.read_bytes()[begin:end])
+        parse = reader.ParseOptions(
+            newlines_in_values=True, invalid_row_handler=lambda row: skipped.append(1) or "skip"
+        )
+        try:
+            found = reader.read_csv(data, reader.ReadOptions(column_names=["h", "i"]), parse).num_rows
+        except pa.ArrowInvalid as error:
+            assert "Empty CSV" in str(error)
+            found = 0
+        assert count == found + len(skipped)
+
+
+def test_a_quote_that_nothing_closes_is_an_error_not_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(_text_records, "_MOST_RECORD_BYTES", 1000)
+    monkeypatch.setattr(_text_records, "_CHUNK_BYTES", 100)
+    (tmp_path / "t.csv").write_text('a,b\n1,"x\n' + "2,y\n" * 1000)
+    with pytest.raises(tdi.InvalidArgumentError, match=r"t\.csv: the record that begins at byte 4 has more than"):
+        next(iter(tdi.CsvDataset(tmp_path / "t.csv")))

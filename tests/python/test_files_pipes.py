@@ -11,6 +11,7 @@ import threading
 import time
 
 import pytest
+import torch
 
 import torch_distinput as tdi
 
@@ -77,7 +78,7 @@ def ctrl_c(pipe, when):
         eventually(when)
         signal.pthread_kill(main, signal.SIGINT)
         if not done.wait(LIMIT):
-            os.close(os.open(pipe, os.O_WRONLY))
+            os.close(os.open(pipe, os.O_RDWR))  # which no side waits for
 
     thread = threading.Thread(target=interrupt)
     thread.start()
@@ -88,10 +89,62 @@ def ctrl_c(pipe, when):
         thread.join()
 
 
-@pytest.mark.parametrize("name", DATASETS)
+READERS = DATASETS | {
+    "records": lambda pipe: tdi.TFRecordDataset(pipe).decode_raw(torch.uint8),
+    "archive": lambda pipe: tdi.TarDataset(pipe).decode_members(),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
 def test_ctrl_c_ends_the_wait_for_somebody_who_writes(pipe, name):
     with pytest.raises(KeyboardInterrupt), ctrl_c(pipe, lambda: opened_by_us(pipe)):
-        list(DATASETS[name](pipe))
+        list(READERS[name](pipe))
+
+
+def test_ctrl_c_ends_the_wait_for_somebody_who_reads(pipe):
+    main = threading.get_native_id()
+
+    def waits():
+        with open(f"/proc/self/task/{main}/wchan") as place:
+            return "futex" not in place.read()
+
+    with pytest.raises(KeyboardInterrupt) as caught, ctrl_c(pipe, waits):
+        tdi.TFRecordWriter(pipe)
+    assert caught.value.__context__ is None  # no error of the system call besides
+
+
+# Formats that need random access; pyarrow would wait for a writer, deaf to Ctrl-C.
+REFUSING = {
+    "csv": lambda pipe: tdi.CsvDataset(pipe),
+    "several csv": lambda pipe: tdi.CsvDataset([pipe, pipe + "2"]),
+    "csv one after the other": lambda pipe: tdi.CsvDataset(pipe, index=False),
+    "json lines": lambda pipe: tdi.JsonLinesDataset(pipe),
+    "parquet": lambda pipe: tdi.ParquetDataset(pipe),
+    "npy": lambda pipe: tdi.NumpyDataset(pipe),
+    "safetensors": lambda pipe: tdi.SafetensorsDataset(pipe),
+    "tokens": lambda pipe: tdi.TokenDataset(pipe, torch.int16, 4),
+}
+
+
+@pytest.mark.parametrize("name", REFUSING)
+def test_tables_and_arrays_refuse_a_pipe_at_once(pipe, name):
+    if name in ("csv", "several csv", "csv one after the other", "json lines", "parquet"):
+        pytest.importorskip("pyarrow")
+    os.mkfifo(pipe + "2")
+    errors = []
+
+    def read():
+        try:
+            list(REFUSING[name](pipe))
+        except OSError as error:
+            errors.append(str(error))
+
+    ended = within_limit(read)
+    for path in (pipe, pipe + "2"):
+        os.close(os.open(path, os.O_RDWR))
+    assert ended
+    assert "need random access, but this is no regular file" in errors[0]
+    assert pipe in errors[0]
 
 
 @pytest.mark.parametrize("name", DATASETS)

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import torch_distinput as tdi
 
@@ -25,6 +26,20 @@ def test_a_batch_is_a_list(encoding):
     dataset = tdi.Dataset.from_tensor_slices({"s": words(encoding)}).batch(2)
     assert [batch["s"] for batch in dataset] == [words(encoding)[:2], words(encoding)[2:4], words(encoding)[4:]]
     assert dataset.element_spec == {"s": tdi.StringSpec([None], encoding)}
+
+
+def test_shuffled_batches_hold_the_rows_of_strings_and_numbers_that_belong_together():
+    texts = [[f"{row}", "é" * (row % 4)] for row in range(23)]
+    numbers = torch.arange(46).reshape(23, 2).t().contiguous().t()  # rows that are not contiguous
+    dataset = tdi.Dataset.from_tensor_slices({"s": texts, "x": numbers[:, 0], "y": numbers.contiguous()})
+    shuffled = dataset.shuffle(23, seed=5)
+    rows = list(shuffled)
+    batches = list(shuffled.batch(4))
+    assert [text for batch in batches for text in batch["s"]] == [row["s"] for row in rows]
+    assert [row["s"][0] for row in rows] != [text[0] for text in texts]
+    for name in ("x", "y"):
+        torch.testing.assert_close(torch.cat([b[name] for b in batches]), torch.stack([row[name] for row in rows]))
+        assert all(row[name].reshape(-1)[0] == 2 * int(row["s"][0]) for row in rows)
 
 
 def test_one_element_may_be_a_string_or_lists_of_strings():

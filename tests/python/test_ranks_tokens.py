@@ -56,3 +56,40 @@ def test_every_token_of_a_packed_mixture_is_seen_once_on_3_2_5_and_1_processes(t
     assert sorted(seen) == list(range(1, count + 1))
     if files == 1:
         assert results[0][2] == (120, 23)
+
+
+def endless_mixture(folder, strategy: str) -> tdi.Dataset:
+    corpora = [tdi.TokenDataset(folder / f"{name}0.idx", None, None) for name in ("web", "books")]
+    mixed = tdi.Dataset.sample_from_datasets(
+        [corpus.shuffle(seed=3).repeat() for corpus in corpora], [0.3, 0.7], seed=5
+    )
+    return mixed.pack(32, strategy=strategy, window=16, pad_id=PAD).batch(7)
+
+
+def continue_mixture(rank, folder, strategy, state, steps):
+    """The rows of each step, by step and part."""
+    workers = tdi.MultiWorkerMirroredStrategy()
+    iterator = iter(workers.distribute_dataset(endless_mixture(folder, strategy)))
+    if state is not None:
+        iterator.load_state_dict(state)
+    batches = (next(iterator)["tokens"] for _ in range(steps))
+    rows = [workers.experimental_local_results(batch)[0].tolist() for batch in batches]
+    return rows, iterator.state_dict(), iterator.stats().sampled
+
+
+@pytest.mark.parametrize(("strategy", "worlds"), [("greedy", [(3, 13), (2, 9)]), ("best_fit", [(2, 8), (3, 15)])])
+def test_an_endless_packed_mixture_goes_on_exactly_on_other_numbers_of_processes(tmp_path, strategy, worlds):
+    corpora(tmp_path, 1)
+    seen, state, steps = [], None, 0
+    for world, more in worlds:
+        results = returned(run_ranks(continue_mixture, world, tmp_path, strategy, state, more))
+        for step in range(more):
+            seen += [row for rows, _, _ in results for row in rows[step]]
+        state, steps = results[-1][1], steps + more
+        drawn = [sampled for _, _, sampled in results]
+        assert drawn == drawn[:1] * world
+    # One process that was never stopped: several epochs of the small corpus, a part of one of the large one.
+    alone = iter(endless_mixture(tmp_path, strategy))
+    assert seen == [row for _ in range(steps) for row in next(alone)["tokens"].tolist()]
+    assert drawn[0] == alone.stats().sampled and drawn[0][1] > 3 * 23
+    assert abs(drawn[0][1] / sum(drawn[0]) - 0.7) < 4 * (0.3 * 0.7 / sum(drawn[0])) ** 0.5

@@ -189,3 +189,35 @@ def test_arguments_out_of_range_are_refused_at_the_call(tmp_path):
         tdi.TokenDataset.from_tokens(torch.arange(3), None)
     with pytest.raises(ValueError, match="`offsets` must not decrease"):
         tdi.TokenDataset.from_tokens(torch.arange(3), None, offsets=torch.tensor([0, 2, 1]))
+
+
+def test_list_columns_are_documents():
+    pa = pytest.importorskip("pyarrow")
+    lists = [[1, 2, 3], [], [4], [5, 6]]
+    whole = pa.array([[9], *lists, [8]], pa.list_(pa.uint16())).slice(1, 4)
+    parts = pa.chunked_array([whole.slice(0, 1), whole.slice(1)])
+    wide = pa.array([[9], *lists, [8]], pa.large_list(pa.int64())).slice(1, 4)
+    for column in (whole, parts, wide, pa.table({"t": parts})["t"]):
+        assert [row.tolist() for row in tdi.TokenDataset.from_tokens(column, None)] == lists
+        assert pairs(tdi.TokenDataset.from_tokens(column, 2, document_boundary="index")) == [([1, 2], [2, 3])]
+        assert pairs(tdi.TokenDataset.from_tokens(column, 5)) == [([1, 2, 3, 4, 5], [2, 3, 4, 5, 6])]
+    fixed = pa.array([[1, 2], [3, 4]], pa.list_(pa.int32(), 2))
+    assert [row.tolist() for row in tdi.TokenDataset.from_tokens(fixed.slice(1), None)] == [[3, 4]]
+    assert pairs(tdi.TokenDataset.from_tokens(pa.array(range(4)), 2)) == [([0, 1], [1, 2])]
+    numbers = np.arange(1000)
+    column = pa.LargeListArray.from_arrays([0, 400, 1000], numbers)
+    dataset = tdi.TokenDataset.from_tokens(column, None)
+    numbers[400] = -7  # the column is not copied, as it is one chunk
+    assert list(dataset)[1][0] == -7
+    with pytest.raises(TypeError, match="must be integers, or lists of them, but is list<item: string>"):
+        tdi.TokenDataset.from_tokens(pa.array([["a"]]), None)
+    with pytest.raises(ValueError, match="must have no nulls"):
+        tdi.TokenDataset.from_tokens(pa.array([[1], None]), None)
+    with pytest.raises(ValueError, match="`offsets` are for tokens without documents"):
+        tdi.TokenDataset.from_tokens(whole, None, offsets=[0, 1])
+
+
+def test_columns_of_polars_are_documents():
+    polars = pytest.importorskip("polars")
+    series = polars.Series([[1, 2, 3], [4]])
+    assert [row.tolist() for row in tdi.TokenDataset.from_tokens(series, None)] == [[1, 2, 3], [4]]

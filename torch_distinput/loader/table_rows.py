@@ -18,13 +18,15 @@ from torch_distinput import _C
 from torch_distinput._column_options import column_options
 from torch_distinput.frameworks.datasets import table_of
 from torch_distinput.loader.collation import collated
+from torch_distinput.loader.picture_columns import PictureColumn, is_picture, picture_column
 from torch_distinput.loader.sources import NotNative, Source
 
 # What the numbers of a column become, by the dataset's format: None stands for Python's objects.
 _FLOATS = {"torch": torch.float32, "numpy": torch.float32, None: torch.float64}
 
-# The rows of a dataset and the state that they belong to. A loader asks at the beginning of each epoch.
-_known: weakref.WeakKeyDictionary[Any, tuple[tuple[Any, ...], Source]] = weakref.WeakKeyDictionary()
+# The rows of a dataset, or why they are not native, and the state that they belong to. A loader asks at the beginning
+# of each epoch.
+_known: weakref.WeakKeyDictionary[Any, tuple[tuple[Any, ...], Source | NotNative]] = weakref.WeakKeyDictionary()
 
 
 def table_source(dataset: Any) -> Source:
@@ -33,8 +35,21 @@ def table_source(dataset: Any) -> Source:
     state = _state(dataset)
     known = _known.get(dataset)
     if known is not None and _same(known[0], state):
-        return known[1]
-    rows = _natives(dataset)
+        found = known[1]
+        if isinstance(found, NotNative):
+            raise NotNative(*found.args)
+        return found
+    try:
+        source = _source(dataset, state)
+    except NotNative as reason:
+        _known[dataset] = (state, NotNative(*reason.args))
+        raise
+    _known[dataset] = (state, source)
+    return source
+
+
+def _source(dataset: Any, state: tuple[Any, ...]) -> Source:
+    rows, pictures = _natives(dataset)
     reference = weakref.ref(dataset)
 
     def is_current() -> bool:
@@ -42,9 +57,10 @@ def table_source(dataset: Any) -> Source:
         return alive is not None and _same(_state(alive), state)
 
     # The package never writes to a table or to indices; a change makes another dataset, or another state of this one.
-    source = Source(rows, rows.element_spec, is_current, steady=True)
-    _check_rows(dataset, source)
-    _known[dataset] = (state, source)
+    # Files may change.
+    spec = rows.element_spec | {column.name: column.spec for column in pictures if column.spec is not None}
+    source = Source(rows, spec, is_current, steady=not any(column.paths for column in pictures))
+    _check_rows(dataset, source, {column.name for column in pictures})
     return source
 
 
@@ -58,7 +74,7 @@ def _same(before: tuple[Any, ...], now: tuple[Any, ...]) -> bool:
     return before[0] is now[0] and before[1] is now[1] and before[2:] == now[2:]
 
 
-def _natives(dataset: Any) -> _C.Dataset:
+def _natives(dataset: Any) -> tuple[_C.Dataset, list[PictureColumn]]:
     table, indices = table_of(dataset)
     format_ = dataset.format
     if format_["type"] not in _FLOATS:
@@ -71,22 +87,40 @@ def _natives(dataset: Any) -> _C.Dataset:
     if table.num_columns == 0 or len(dataset) == 0:
         raise NotNative("the dataset has no rows or no columns")
     decoded = getattr(dataset.features, "_column_requires_decoding", {})
-    dtypes, columns = {}, []
+    dtypes, columns, pictures = {}, {}, []
     for name in table.column_names:
+        feature = dataset.features[name]
+        if is_picture(feature):
+            pictures.append(picture_column(name, table.column(name), feature, format_["type"], indices))
+            columns[name] = pictures[-1].column
+            continue
         if decoded.get(name, False):
             raise NotNative(f"column {name!r} is decoded by the package `datasets`")
-        column = _column(name, table.column(name), format_["type"])
-        dtype = _dtype(name, column.type, format_["type"])
+        columns[name] = _column(name, table.column(name), format_["type"])
+        dtype = _dtype(name, columns[name].type, format_["type"])
         if dtype is not None:
             dtypes[name] = dtype
-        columns.append(column)
-    rows = _C.arrow_table(_with_columns(table, columns), column_options("DataLoader", "error", None, dtypes))
-    return rows if indices is None else rows.select(indices)
+    rows = _rows(columns, dtypes, {column.name: column.paths for column in pictures if column.paths})
+    if indices is not None:
+        rows = rows.select(indices)
+    for column in pictures:
+        rows = column.decoded(rows)
+    return rows, pictures
 
 
-def _with_columns(table: Any, columns: list[Any]) -> Any:
-    pyarrow = sys.modules["pyarrow"]
-    return pyarrow.table(columns, names=table.column_names)
+def _rows(columns: dict[str, Any], dtypes: dict[str, torch.dtype], files: dict[str, list[bytes]]) -> _C.Dataset:
+    """Dicts of the values of columns; those in `files` are tuples of the contents of files and a number."""
+    if not files:
+        table = sys.modules["pyarrow"].table(columns)
+        return _C.arrow_table(table, column_options("DataLoader", "error", None, dtypes))
+    parts = {}
+    for name, column in columns.items():
+        if name in files:
+            parts[name] = _C.image_files(files[name], [0] * len(files[name]))  # the numbers are left out later
+        else:
+            dtype = {"": dtypes[name]} if name in dtypes else {}
+            parts[name] = _C.arrow_table(column, column_options("DataLoader", "error", None, dtype))
+    return _C.Dataset.zip(parts)
 
 
 def _column(name: str, column: Any, kind: str | None) -> Any:
@@ -130,8 +164,9 @@ def _dtype(name: str, kind: Any, format_: str | None) -> torch.dtype | None:
     raise NotNative(f"column {name!r} is of type {kind}")
 
 
-def _check_rows(dataset: Any, source: Source) -> None:
-    """Compares the first and the last row with what torch makes of them."""
+def _check_rows(dataset: Any, source: Source, pictures: set[str]) -> None:
+    """Compares the first and the last row with what torch makes of them. The decoder of a JPEG may be another version
+    than Pillow's, which is a grey level more or less."""
     wanted = [0, len(dataset) - 1]
     try:
         theirs = default_collate(dataset.__getitems__(wanted))
@@ -143,8 +178,13 @@ def _check_rows(dataset: Any, source: Source) -> None:
     if list(ours) != list(theirs):
         raise NotNative("the columns come in another order")
     for name, value in ours.items():
-        if not _alike(value, theirs[name]):
+        if not (_near if name in pictures else _alike)(value, theirs[name]):
             raise NotNative(f"column {name!r} becomes something else in the package `datasets`")
+
+
+def _near(ours: Any, theirs: Any) -> bool:
+    same_type = isinstance(theirs, torch.Tensor) and ours.dtype == theirs.dtype and ours.shape == theirs.shape
+    return same_type and int((ours.int() - theirs.int()).abs().max()) <= 1
 
 
 def _alike(ours: Any, theirs: Any) -> bool:

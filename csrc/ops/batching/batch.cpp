@@ -31,7 +31,7 @@ class BatchNode final : public BatchingNode {
     const auto stack = [](std::span<const Element> rows, BufferPool& pool) {
       return stack_rows(rows, pool, kBatchName);
     };
-    return {stack, /*stacks=*/true};
+    return {.join = stack, .stacks = true};
   }
 };
 

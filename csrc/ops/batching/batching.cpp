@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/state_reader.h"
+#include "execution/ragged_plan.h"
 #include "ops/batching/batch_count.h"
 
 namespace torch_distinput {
@@ -21,7 +22,8 @@ class BatchPlan final : public Plan {
         batch_size_(batching.batch_size),
         count_(input_->size(), batching.batch_size, batching.drop_remainder),
         join_(batching.join),
-        pool_(batching.pool) {
+        pool_(batching.pool),
+        ragged_(join_.join_ragged ? as_ragged(*input_) : nullptr) {
     const RowLayout* rows = row_layout();
     if (rows == nullptr || !batching.drop_remainder) return;
     layout_ = *rows;
@@ -92,6 +94,7 @@ class BatchPlan final : public Plan {
   /// Returns the input's elements at `positions` as rows of one element. Overwrites `positions`.
   Element assemble(std::span<std::int64_t> positions) const {
     if (join_.stacks && input_->fetches_batches()) return input_->fetch_batch(positions);
+    if (ragged_ != nullptr) return join_.join_ragged(ragged_->fetch_ragged(positions), *pool_);
     const RowLayout* layout = row_layout();
     if (layout == nullptr) return join_(input_->fetch(positions), *pool_);
     BatchBuffer batch = make_batch(*layout, static_cast<std::int64_t>(positions.size()), *pool_);
@@ -104,6 +107,7 @@ class BatchPlan final : public Plan {
   BatchCount count_;
   JoinRows join_;
   std::shared_ptr<BufferPool> pool_;
+  const RaggedPlan* ragged_;  ///< `input_` where batches are made of its columns, else null
   std::optional<RowLayout> layout_;
 };
 

@@ -17,6 +17,9 @@ namespace torch_distinput {
 struct JoinRows {
   /// Makes a batch of `rows` in memory of `pool`. Safe from any thread.
   std::function<Element(std::span<const Element> rows, BufferPool& pool)> join;
+  /// Makes the same batch of a column as `RaggedPlan::fetch_ragged` returns it; empty: only `join` can. Safe
+  /// from any thread.
+  std::function<Element(Element column, BufferPool& pool)> join_ragged = {};
   /// `join` is `stack_rows`, so rows of a static layout may be written straight into the batch.
   bool stacks = false;
   /// A row in a batch depends on the other rows (padding), so parts must be cut from whole batches.

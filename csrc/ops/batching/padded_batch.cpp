@@ -38,7 +38,11 @@ class PaddedBatchNode final : public BatchingNode {
     const auto pad = [padding = padding_](std::span<const Element> rows, BufferPool& pool) {
       return pad_rows(rows, padding->of(rows.front().structure()), pool, kPaddedBatchName);
     };
-    return {.join = pad, .whole = true};
+    const auto pad_ragged = [padding = padding_](Element column, BufferPool& pool) {
+      const std::vector<LeafPadding> how = padding->of(column.structure());
+      return pad_column(std::move(column), how, pool, kPaddedBatchName);
+    };
+    return {.join = pad, .join_ragged = pad_ragged, .whole = true};
   }
   std::string more_arguments() const override { return padding_->describe(); }
 

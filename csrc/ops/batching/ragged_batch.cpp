@@ -57,7 +57,9 @@ class RaggedBatchNode final : public BatchingNode {
       for (const LeafSpec& leaf : spec.leaves) ragged.push_back(becomes_ragged(leaf));
       return stack_ragged_rows(rows, ragged, pool, kRaggedBatchName);
     };
-    return {join};
+    // A column has the leaves that this op makes: those of a shape that varies are ragged.
+    const auto keep = [](Element column, BufferPool&) { return column; };
+    return {.join = join, .join_ragged = keep};
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/stage.h"
 #include "execution/open.h"
+#include "execution/own_threads.h"
 #include "execution/reading_thread.h"
 #include "execution/unary_node.h"
 #include "ops/ops.h"
@@ -16,6 +17,7 @@ namespace torch_distinput::ops {
 namespace {
 
 constexpr std::int64_t kPrefetchAutomatic = -1;
+constexpr const char* kThread = "tdi-prefetch";
 /// While the consumer uses one element, one is ready and one is being made.
 constexpr std::int64_t kAutomaticDepth = 2;
 
@@ -87,7 +89,7 @@ class PrefetchIterator final : public Iterator {
       if (!element) return std::nullopt;
       return Prefetched{std::move(*element), input_->save()};
     };
-    return std::make_unique<Reader>("tdi-prefetch", static_cast<std::size_t>(buffer_size_), read);
+    return std::make_unique<Reader>(kThread, static_cast<std::size_t>(buffer_size_), read);
   }
 
   IteratorPtr input_;
@@ -98,7 +100,7 @@ class PrefetchIterator final : public Iterator {
 
 /// As tf.data's prefetch: changes no element, only speed. On the random-access path it sets the plan's
 /// read-ahead; on the sequential path a thread reads up to `buffer_size` elements ahead.
-class PrefetchNode final : public UnaryNode {
+class PrefetchNode final : public UnaryNode, public OwnThreads {
  public:
   PrefetchNode(NodePtr input, std::int64_t buffer_size)
       : UnaryNode(std::move(input)), buffer_size_(buffer_size) {}
@@ -127,6 +129,9 @@ class PrefetchNode final : public UnaryNode {
     if (buffer_size_ == 0) return elements;
     return std::make_unique<PrefetchIterator>(std::move(elements), depth());
   }
+
+  ThreadUse work_threads(const IterContext&) const override { return input_threads(); }
+  ThreadUse input_threads() const override { return {kThread, buffer_size_ == 0 ? 0 : 1}; }
 
  private:
   std::int64_t depth() const { return buffer_size_ == kPrefetchAutomatic ? kAutomaticDepth : buffer_size_; }

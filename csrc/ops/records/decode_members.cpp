@@ -13,9 +13,9 @@
 #include "execution/open.h"
 #include "execution/parse_node.h"
 #include "io/utf8.h"
+#include "kernels/npy.h"
 #include "kernels/rows.h"
 #include "ops/ops.h"
-#include "ops/records/npy.h"
 #include "torch_distinput/error.h"
 
 namespace torch_distinput::ops {
@@ -75,6 +75,17 @@ struct ArrayType {
   Dims dims;
 };
 
+NpyHead read_head(std::string_view member, std::int64_t row, const MemberPlace& place) {
+  try {
+    const std::uint64_t size = npy_head_size(member.substr(0, kNpyPrefixBytes));
+    if (size > member.size())
+      throw NpyError(member.size(), "the head has " + std::to_string(size) + " bytes");
+    return read_npy_head(member.substr(0, static_cast<std::size_t>(size)), member.size());
+  } catch (const NpyError& error) {
+    place.refuse(row, "cannot be read at byte " + std::to_string(error.offset()) + ": " + error.what());
+  }
+}
+
 /// The arrays of all rows, which must be of type `like` and of one shape.
 at::Tensor arrays_of(const Bytes& members, const ArrayType& like, const MemberPlace& place,
                      BufferPool& pool) {
@@ -82,9 +93,7 @@ at::Tensor arrays_of(const Bytes& members, const ArrayType& like, const MemberPl
   Dims inner = like.dims;
   char* to = nullptr;
   for (std::int64_t row = 0; row < members.count(); ++row) {
-    NpyArray array;
-    if (const std::string problem = read_npy(members[row], array); !problem.empty())
-      place.refuse(row, problem);
+    const NpyHead array = read_head(members[row], row, place);
     if (array.dtype != like.dtype || array.shape.size() != like.dims.size()) {
       place.refuse(
           row, "must be " +
@@ -104,8 +113,9 @@ at::Tensor arrays_of(const Bytes& members, const ArrayType& like, const MemberPl
       arrays = pooled_tensor(shape, like.dtype, pool);
       to = static_cast<char*>(arrays.mutable_data_ptr());
     }
-    copy_npy(array, to);
-    to += array.data.size();
+    const std::string_view items = members[row].substr(static_cast<std::size_t>(array.size));
+    copy_npy_items(array, items, to);
+    to += items.size();
   }
   if (arrays.defined()) return arrays;
   Dims shape = members.shape;
@@ -151,10 +161,7 @@ class MemberDecoder final : public ElementParser {
   /// The type of the arrays in leaf `leaf`: that which is known, or that of row 0.
   ArrayType like(const Bytes& members, std::size_t leaf, const MemberPlace& place) const {
     if (leaf < types_.size() && types_[leaf]) return *types_[leaf];
-    NpyArray first;
-    if (members.count() > 0) {
-      if (const std::string problem = read_npy(members[0], first); !problem.empty()) place.refuse(0, problem);
-    }
+    const NpyHead first = members.count() > 0 ? read_head(members[0], 0, place) : NpyHead{};
     return {first.dtype, first.shape};
   }
 

@@ -2,16 +2,9 @@
 #include "sources/arrays/array_file.h"
 
 #include "io/file_error.h"
+#include "kernels/npy.h"
 
 namespace torch_distinput {
-
-std::int64_t bytes_of_array(const Dims& shape, c10::ScalarType dtype) {
-  auto bytes = static_cast<std::int64_t>(c10::elementSize(dtype));
-  for (const std::int64_t dim : shape) {
-    if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes)) return -1;
-  }
-  return bytes;
-}
 
 std::int64_t StoredArray::row_bytes() const {
   return bytes_of_array({shape.begin() + 1, shape.end()}, dtype);

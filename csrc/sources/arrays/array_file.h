@@ -30,9 +30,6 @@ struct ArrayFile final : RowFile {
   std::vector<StoredArray> arrays;  ///< sorted by name
 };
 
-/// Bytes of `shape` items of this type, or -1 where they cannot be counted or a dim is negative.
-std::int64_t bytes_of_array(const Dims& shape, c10::ScalarType dtype);
-
 /// A stretch of a file, or of memory, that a format is read from. Reading beyond `size` is a FileError.
 class Stretch {
  public:

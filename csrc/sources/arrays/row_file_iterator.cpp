@@ -3,107 +3,45 @@
 
 #include <c10/util/Exception.h>
 
-#include "core/state_reader.h"
 #include "execution/execution_context.h"
-#include "execution/skip_budget.h"
 #include "sources/arrays/row_files_node.h"
 #include "sources/records/file_errors.h"
-#include "sources/records/file_names.h"
+#include "sources/records/files_iterator.h"
 #include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
 namespace {
 
-class RowFileIterator final : public Iterator {
+class RowFileIterator final : public FilesIterator {
  public:
   RowFileIterator(IteratorPtr names, std::shared_ptr<const RowFormat> format, const IterContext& context)
-      : names_(std::move(names)),
+      : FilesIterator(std::move(names), format->name(), context),
         format_(std::move(format)),
-        op_(format_->name()),
-        pool_(context.execution->pool),
-        budget_(context, op_) {}
-
-  std::optional<Element> next() override {
-    while (rows_ || begin_file()) {
-      if (row_ == rows_->size()) {
-        rows_.reset();
-        continue;
-      }
-      std::int64_t position = row_++;
-      try {
-        std::vector<Element> row = rows_->fetch({&position, 1});
-        budget_.pass();
-        return std::move(row.front());
-      } catch (...) {
-        budget_.fail();
-      }
-    }
-    budget_.end();
-    return std::nullopt;
-  }
-
-  State save() const override {
-    State state;
-    state.set("names", rows_ ? before_ : names_->save());
-    state.set("row", rows_ ? State(row_) : State());
-    return state.set("skip", budget_.save());
-  }
-
-  void load(const State& state) override {
-    const StateReader saved(state, op_);
-    const bool in_file = !saved.at("row").is_null();
-    const std::int64_t row = in_file ? saved.count("row") : 0;
-    budget_.load(saved.at("skip"));
-    names_->load(saved.at("names"));
-    rows_.reset();
-    if (!in_file) return;
-    before_ = names_->save();
-    const std::optional<Element> name = names_->next();
-    TORCH_CHECK_VALUE(name, op_,
-                      ": the saved position is in a file that `files` no longer yields; "
-                      "resume with the same files.");
-    open(*name);
-    TORCH_CHECK_VALUE(row <= rows_->size(), op_, ": the saved position is after row ", row,
-                      " of a file, but the file has ", rows_->size(), " rows.");
-    row_ = row;
-  }
+        pool_(context.execution->pool) {}
 
  private:
-  /// Opens the next file, skipping those that cannot be opened if the options allow it. Returns false after
-  /// the last one.
-  bool begin_file() {
-    while (true) {
-      before_ = names_->save();
-      const std::optional<Element> name = names_->next();
-      if (!name) return false;
-      try {
-        open(*name);
-        return true;
-      } catch (...) {
-        budget_.fail();
-      }
-    }
-  }
-
-  void open(const Element& name) {
-    const std::string path = file_name_of(name, op_);
-    with_file_errors(op_, [&] {
+  void open(const std::string& path, std::int64_t position) override {
+    with_file_errors(op(), [&] {
       RowFilePtr file = format_->open(path, interrupt_check());
       if (!first_) first_ = file;
       check_same_rows(*first_, *file);
       rows_ = format_->plan({std::move(file)}, pool_);
     });
-    row_ = 0;
+    TORCH_CHECK_VALUE(position <= rows_->size(), op(), ": the saved position is after row ", position,
+                      " of a file, but the file has ", rows_->size(), " rows.");
+    row_ = position;
   }
+  std::optional<Element> read() override {
+    if (row_ == rows_->size()) return std::nullopt;
+    std::int64_t row = row_++;
+    return std::move(rows_->fetch({&row, 1}).front());
+  }
+  std::int64_t position() const override { return row_; }
 
-  IteratorPtr names_;
   std::shared_ptr<const RowFormat> format_;
-  std::string op_;
   std::shared_ptr<BufferPool> pool_;
-  SkipBudget budget_;
-  State before_;      ///< the position of `names_` before the open file
   RowFilePtr first_;  ///< the first file that was opened: the others have rows of its type
-  PlanPtr rows_;      ///< of the open file; null between files
+  PlanPtr rows_;      ///< of the file opened last
   std::int64_t row_ = 0;
 };
 

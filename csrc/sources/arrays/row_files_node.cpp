@@ -7,13 +7,12 @@
 
 #include <c10/util/Exception.h>
 
-#include "base/counters.h"
 #include "core/element_type.h"
+#include "core/interrupt_poll.h"
 #include "execution/execution_context.h"
-#include "runtime/arena.h"
-#include "runtime/buffer_pool.h"
 #include "sources/records/file_errors.h"
 #include "sources/records/file_names.h"
+#include "sources/records/file_row_count.h"
 #include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
@@ -26,7 +25,9 @@ class RowFileCache {
   /// The files as they are now. Throws FileError as `RowFormat::open`, and for rows of different types.
   std::vector<RowFilePtr> get(const std::vector<std::string>& paths, const RowFormat& format) {
     std::vector<RowFilePtr> files;
+    InterruptPoll poll;
     for (const std::string& path : paths) {
+      poll();
       files.push_back(open(path, format));
       check_same_rows(*files.front(), *files.back());
     }
@@ -72,27 +73,11 @@ class RowFilesNode final : public Node {
     return probe_.get([this] { return with_file_errors(name_, [this] { return first_spec(); }); });
   }
   std::int64_t cardinality() const override {
-    {
-      const std::lock_guard lock(mutex_);
-      if (cardinality_) return *cardinality_;
-    }
-    try {
-      return count();
-    } catch (const FileError&) {
-      // The failure is kept, because each op above asks and the intact files would be opened each time.
-      const std::lock_guard lock(mutex_);
-      refused_ = true;
-      cardinality_ = kUnknownCardinality;
-      return kUnknownCardinality;
-    }
+    return count_.get([this] { return count(); });
   }
   void check_sources() const override {
     names_->check_sources();
-    {
-      const std::lock_guard lock(mutex_);
-      if (!refused_) return;
-    }
-    with_file_errors(name_, [&] { return count(); });
+    with_file_errors(name_, [this] { count_.check([this] { return count(); }); });
   }
   Traits traits() const override { return {.reader = true, .fallible = true}; }
 
@@ -108,32 +93,21 @@ class RowFilesNode final : public Node {
   }
 
  private:
-  IterContext own_context() const {
-    auto execution = std::make_shared<ExecutionContext>(
-        ExecutionContext{names_->options(), serial_executor(), host_pool(), std::make_shared<Counters>()});
-    execution->options.skip.reset();
-    return IterContext{.execution = std::move(execution)};
-  }
-
   /// The type of the rows of the first file; null without files.
   SpecPtr first_spec() const {
-    const IteratorPtr names = names_->iterate(own_context().input(0));
+    const IteratorPtr names = names_->iterate(context_to_ask(*names_).input(0));
     const std::optional<Element> first = names->next();
     if (!first) return nullptr;
     return cache_->get(std::vector{file_name_of(*first, name_)}, *format_).front()->spec;
   }
 
-  /// Returns the cardinality of the files as they are now, and keeps it if it is known. Throws FileError.
+  /// The rows of the files as they are now. Throws FileError.
   std::int64_t count() const {
     if (!same_files_each_epoch(*names_)) return kUnknownCardinality;
-    const auto files = open(own_context());
-    const std::lock_guard lock(mutex_);
-    refused_ = false;
-    cardinality_.reset();
+    const auto files = open(context_to_ask(*names_));
     if (!files) return kUnknownCardinality;
     std::int64_t rows = 0;
     for (const RowFilePtr& file : *files) rows += file->rows;
-    cardinality_ = rows;
     return rows;
   }
 
@@ -149,20 +123,13 @@ class RowFilesNode final : public Node {
   std::shared_ptr<RowFileCache> cache_;
   std::string name_;
   SpecProbe probe_;
-  mutable std::mutex mutex_;
-  mutable std::optional<std::int64_t> cardinality_;
-  mutable bool refused_ = false;  ///< a file could not be opened, so `cardinality_` is unknown
+  FileRowCount count_;
 };
 
 }  // namespace
 
 NodePtr read_row_files(NodePtr names, std::shared_ptr<const RowFormat> format) {
-  const SpecPtr spec = names->spec();
-  const bool strings =
-      spec == nullptr || (spec->leaves.size() == 1 && std::holds_alternative<StringSpec>(spec->leaves[0]) &&
-                          dim0(spec->leaves[0]) == std::nullopt);
-  TORCH_CHECK_TYPE(strings, format->name(), ": `files` must yield names of files, but yields ",
-                   to_string(*spec), ".");
+  check_file_names(*names, format->name());
   return std::make_shared<RowFilesNode>(std::move(names), std::move(format),
                                         std::make_shared<RowFileCache>());
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/interrupt_watch.h"
 #include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
@@ -28,6 +29,13 @@ BlockCache::~BlockCache() {
 }
 
 BlockPtr BlockCache::get(const Key& key, const std::function<BlockPtr()>& read) {
+  BlockPtr block;
+  // Null where the thread that was reading it was interrupted: that concerns only its own reader.
+  while (block == nullptr) block = look_up(key, read);
+  return block;
+}
+
+BlockPtr BlockCache::look_up(const Key& key, const std::function<BlockPtr()>& read) {
   State& here = state();
   std::promise<BlockPtr> promise;
   std::shared_future<BlockPtr> known;
@@ -43,6 +51,7 @@ BlockPtr BlockCache::get(const Key& key, const std::function<BlockPtr()>& read) 
     }
   }
   if (known.valid()) return wait_for(known);
+  const InterruptWatch watch;
   try {
     BlockPtr block = read();
     promise.set_value(block);
@@ -50,15 +59,22 @@ BlockPtr BlockCache::get(const Key& key, const std::function<BlockPtr()>& read) 
     const auto dropped = trim(here, key, block->value.bytes());
     return block;
   } catch (...) {
-    promise.set_exception(std::current_exception());
-    const std::lock_guard lock(here.mutex);
-    const auto failed = here.entries.find(key);
-    if (failed != here.entries.end() && failed->second.bytes == 0) {
-      here.uses.erase(failed->second.use);
-      here.entries.erase(failed);
+    forget(here, key);
+    if (watch.interrupt()) {
+      promise.set_value(nullptr);
+    } else {
+      promise.set_exception(std::current_exception());
     }
     throw;
   }
+}
+
+void BlockCache::forget(State& state, const Key& key) {
+  const std::lock_guard lock(state.mutex);
+  const auto failed = state.entries.find(key);
+  if (failed == state.entries.end() || failed->second.bytes > 0) return;
+  state.uses.erase(failed->second.use);
+  state.entries.erase(failed);
 }
 
 BlockCache::State& BlockCache::state() {

@@ -29,8 +29,9 @@ class BlockCache {
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
 
-  /// The block of `key`, which `read` makes where it is not there. Throws what `read` throws, and the
-  /// interrupt of a thread that waits for another; a later call then tries again.
+  /// The block of `key`, which `read` makes where it is not there, and never null. Throws what `read` throws,
+  /// in the threads that wait for it, too; an interrupt only in the thread that it struck. A later call then
+  /// tries again.
   BlockPtr get(const Key& key, const std::function<BlockPtr()>& read);
 
  private:
@@ -51,6 +52,10 @@ class BlockCache {
   /// The state of this process. That of a parent is left alone: its lock may stay locked, and what its
   /// threads were reading will never be there.
   State& state();
+  /// As `get`, but null where another thread was reading the block and was interrupted.
+  BlockPtr look_up(const Key& key, const std::function<BlockPtr()>& read);
+  /// Drops the entry of a block that could not be read.
+  static void forget(State& state, const Key& key);
   /// Counts the bytes of a block that has been read, and returns those to drop, the oldest first.
   std::vector<std::shared_future<BlockPtr>> trim(State& state, const Key& key, std::int64_t bytes) const;
 

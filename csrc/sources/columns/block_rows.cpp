@@ -157,6 +157,32 @@ at::Tensor gather_lists(std::size_t leaf, std::span<const BlockRun> runs, Buffer
   return result;
 }
 
+/// Lists one after the other, with their bounds.
+Ragged gather_ragged(std::size_t leaf, std::span<const BlockRun> runs, BufferPool& pool) {
+  const auto& first = std::get<Ragged>(runs.front().block->value.leaves()[leaf]).values;
+  at::Tensor offsets = pooled_tensor(std::array{count_rows(runs) + 1}, at::kLong, pool);
+  auto* bound = static_cast<std::int64_t*>(offsets.mutable_data_ptr());
+  *bound = 0;
+  for_each_row(runs, [&](const RowBlock& block, std::int64_t row) {
+    const std::int64_t* const bounds = bounds_of(std::get<Ragged>(block.value.leaves()[leaf]).offsets) + row;
+    bound[1] = bound[0] + bounds[1] - bounds[0];
+    ++bound;
+  });
+  std::vector<std::int64_t> shape = first.sizes().vec();
+  shape.front() = *bound;
+  at::Tensor values = pooled_tensor(shape, first.scalar_type(), pool);
+  auto* to = static_cast<char*>(values.mutable_data_ptr());
+  const std::int64_t item = row_bytes_of(first);
+  for_each_row(runs, [&](const RowBlock& block, std::int64_t row) {
+    const auto& column = std::get<Ragged>(block.value.leaves()[leaf]);
+    const std::int64_t* const bounds = bounds_of(column.offsets) + row;
+    const std::int64_t size = (bounds[1] - bounds[0]) * item;
+    if (size > 0) std::memcpy(to, data_of(column.values) + bounds[0] * item, static_cast<std::size_t>(size));
+    to += size;
+  });
+  return {std::move(values), std::move(offsets)};
+}
+
 at::Tensor dense_leaf_of(const RowType& type, std::size_t leaf, std::span<const BlockRun> runs,
                          BufferPool& pool) {
   const auto& spec = std::get<TensorSpec>(type.spec.leaves[leaf]);
@@ -197,6 +223,26 @@ Leaf row_leaf(const RowType& type, std::size_t leaf, const BlockRun& row, Buffer
   return strings;
 }
 
+/// The rows of `runs` as one element, whose lists that vary in length `gather(leaf, stored leaf)` makes.
+template <class Gather>
+Element columns_of_runs(const RowType& type, std::span<const BlockRun> runs, BufferPool& pool,
+                        const Gather& gather) {
+  std::vector<Leaf> leaves;
+  leaves.reserve(type.sources.size());
+  for (std::size_t leaf = 0; leaf < type.sources.size(); ++leaf) {
+    const std::size_t stored = type.sources[leaf].stored[0];
+    const Leaf& column = runs.front().block->value.leaves()[stored];
+    if (std::holds_alternative<at::Tensor>(column)) {
+      leaves.emplace_back(dense_leaf_of(type, leaf, runs, pool));
+    } else if (std::holds_alternative<Bytes>(column)) {
+      leaves.emplace_back(gather_strings(stored, runs, pool));
+    } else {
+      leaves.emplace_back(gather(leaf, stored));
+    }
+  }
+  return {type.spec.structure, std::move(leaves)};
+}
+
 }  // namespace
 
 void gather_runs(const RowType& type, std::span<const BlockRun> runs, std::span<const std::int64_t> slots,
@@ -207,19 +253,23 @@ void gather_runs(const RowType& type, std::span<const BlockRun> runs, std::span<
 
 Element batch_of_runs(const RowType& type, std::span<const BlockRun> runs, BufferPool& pool,
                       const std::string& op) {
-  std::vector<Leaf> leaves;
-  for (std::size_t leaf = 0; leaf < type.sources.size(); ++leaf) {
-    const std::size_t stored = type.sources[leaf].stored[0];
-    const Leaf& column = runs.front().block->value.leaves()[stored];
-    if (std::holds_alternative<at::Tensor>(column)) {
-      leaves.emplace_back(dense_leaf_of(type, leaf, runs, pool));
-    } else if (std::holds_alternative<Bytes>(column)) {
-      leaves.emplace_back(gather_strings(stored, runs, pool));
-    } else {
-      leaves.emplace_back(gather_lists(stored, runs, pool, op, leaf_name(*type.spec.structure, leaf)));
-    }
+  return columns_of_runs(type, runs, pool, [&](std::size_t leaf, std::size_t stored) {
+    return gather_lists(stored, runs, pool, op, leaf_name(*type.spec.structure, leaf));
+  });
+}
+
+Element ragged_batch_of_runs(const RowType& type, std::span<const BlockRun> runs, BufferPool& pool) {
+  return columns_of_runs(type, runs, pool,
+                         [&](std::size_t, std::size_t stored) { return gather_ragged(stored, runs, pool); });
+}
+
+std::vector<bool> lists_of(const RowType& type) {
+  std::vector<bool> lists;
+  for (const LeafSpec& leaf : type.spec.leaves) {
+    const auto* const tensor = std::get_if<TensorSpec>(&leaf);
+    lists.push_back(tensor != nullptr && !tensor->shape->empty() && tensor->shape->front() == kUnknownDim);
   }
-  return {type.spec.structure, std::move(leaves)};
+  return lists;
 }
 
 std::vector<Element> elements_of_runs(const RowType& type, std::span<const BlockRun> runs, BufferPool& pool) {

@@ -51,6 +51,10 @@ void gather_runs(const RowType& type, std::span<const BlockRun> runs, std::span<
 /// c10::ValueError naming `op` and the leaf if they are not.
 Element batch_of_runs(const RowType& type, std::span<const BlockRun> runs, BufferPool& pool,
                       const std::string& op);
+/// As `batch_of_runs`, but lists that vary in length become ragged leaves.
+Element ragged_batch_of_runs(const RowType& type, std::span<const BlockRun> runs, BufferPool& pool);
+/// Whether each leaf of an element is a list that varies in length.
+std::vector<bool> lists_of(const RowType& type);
 /// Each row of `runs` as an element of its own.
 std::vector<Element> elements_of_runs(const RowType& type, std::span<const BlockRun> runs, BufferPool& pool);
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "execution/ragged_plan.h"
 #include "kernels/rows.h"
 
 namespace torch_distinput {
@@ -14,7 +15,7 @@ namespace {
 /// Blocks of files that one call holds at the same time.
 constexpr std::size_t kMaxHeld = 8;
 
-class BlocksPlan final : public Plan {
+class BlocksPlan final : public RaggedPlan {
  public:
   BlocksPlan(std::shared_ptr<const BlockSet> blocks, std::shared_ptr<const RowType> type,
              std::shared_ptr<BufferPool> pool, std::string op)
@@ -61,15 +62,17 @@ class BlocksPlan final : public Plan {
 
   bool fetches_batches() const override { return !type_->dense; }
   Element fetch_batch(std::span<std::int64_t> positions) const override {
-    std::vector<Group> groups = locate(positions);
-    if (blocks_->reads_files() && count_blocks(groups) > kMaxHeld) {
-      for (const Group& group : groups) restore(group, positions);
-      return stack_rows(fetch(positions), *pool_, op_);
-    }
-    std::vector<BlockRun> runs;
-    runs.reserve(groups.size());
-    for (const Group& group : groups) runs.push_back(run_of(group, positions));
-    return batch_of_runs(*type_, runs, *pool_, op_);
+    const std::vector<Group> groups = locate(positions);
+    if (too_many(groups)) return stack_rows(fetch_at(groups, positions), *pool_, op_);
+    return batch_of_runs(*type_, runs_of(groups, positions), *pool_, op_);
+  }
+
+  bool fetches_ragged() const override { return true; }
+  Element fetch_ragged(std::span<std::int64_t> positions) const override {
+    const std::vector<Group> groups = locate(positions);
+    if (too_many(groups))
+      return stack_ragged_rows(fetch_at(groups, positions), lists_of(*type_), *pool_, op_);
+    return ragged_batch_of_runs(*type_, runs_of(groups, positions), *pool_);
   }
 
  private:
@@ -98,8 +101,17 @@ class BlocksPlan final : public Plan {
     return groups;
   }
 
-  void restore(const Group& group, std::span<std::int64_t> positions) const {
-    for (std::size_t i = group.begin; i < group.end; ++i) positions[i] += blocks_->starts()[group.block];
+  /// Whether more blocks of files would be held at a time than memory should.
+  bool too_many(const std::vector<Group>& groups) const {
+    return blocks_->reads_files() && count_blocks(groups) > kMaxHeld;
+  }
+
+  /// Elements one by one, where `locate` has replaced their positions.
+  std::vector<Element> fetch_at(const std::vector<Group>& groups, std::span<std::int64_t> rows) const {
+    for (const Group& group : groups) {
+      for (std::size_t i = group.begin; i < group.end; ++i) rows[i] += blocks_->starts()[group.block];
+    }
+    return fetch(rows);
   }
 
   static bool in_order(const std::vector<Group>& groups) {
@@ -118,6 +130,13 @@ class BlocksPlan final : public Plan {
   BlockRun run_of(const Group& group, std::span<const std::int64_t> rows) const {
     return {blocks_->block(group.block), rows.subspan(group.begin, group.end - group.begin),
             static_cast<std::int64_t>(group.begin)};
+  }
+
+  std::vector<BlockRun> runs_of(const std::vector<Group>& groups, std::span<const std::int64_t> rows) const {
+    std::vector<BlockRun> runs;
+    runs.reserve(groups.size());
+    for (const Group& group : groups) runs.push_back(run_of(group, rows));
+    return runs;
   }
 
   /// Calls `visit(block, rows, places of these rows)` once for each block.

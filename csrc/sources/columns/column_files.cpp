@@ -6,16 +6,14 @@
 #include <optional>
 #include <utility>
 
-#include "base/counters.h"
-#include "core/state_reader.h"
+#include "core/interrupt_watch.h"
 #include "execution/execution_context.h"
-#include "execution/skip_budget.h"
-#include "runtime/arena.h"
 #include "runtime/buffer_pool.h"
 #include "sources/columns/block_cache.h"
 #include "sources/columns/blocks_plan.h"
 #include "sources/columns/columns.h"
 #include "sources/records/file_names.h"
+#include "sources/records/files_iterator.h"
 #include "torch_distinput/error.h"
 
 namespace torch_distinput {
@@ -114,112 +112,39 @@ class FileBlocks final : public BlockSet {
   std::vector<std::int64_t> starts_{0};
 };
 
-/// Reads file by file and row by row, so that files and blocks that fail can be skipped. The state is that of
-/// the names before the open file, and the next row of that file.
-class ColumnFilesIterator final : public Iterator {
+/// A block is read as a whole, or not at all: where it fails, all its rows are passed over.
+class ColumnFilesIterator final : public FilesIterator {
  public:
   ColumnFilesIterator(IteratorPtr names, std::shared_ptr<ColumnFiles> files, const IterContext& context)
-      : names_(std::move(names)), files_(std::move(files)), budget_(context, files_->name()) {}
-
-  std::optional<Element> next() override {
-    while (open_ || begin_file()) {
-      if (row_ == open_->starts().back()) {
-        open_.reset();
-        continue;
-      }
-      try {
-        std::optional<Element> element = read_row();
-        budget_.pass();
-        return element;
-      } catch (...) {
-        budget_.fail();
-        row_ = open_->starts()[block_at_row() + 1];  // a block is read as a whole, or not at all
-      }
-    }
-    budget_.end();
-    return std::nullopt;
-  }
-
-  State save() const override {
-    State state;
-    state.set("names", open_ ? before_ : names_->save());
-    state.set("row", open_ ? State(row_) : State());
-    state.set("skip", budget_.save());
-    return state;
-  }
-
-  void load(const State& state) override {
-    const StateReader saved(state, "column files");
-    const bool in_file = !saved.at("row").is_null();
-    const std::int64_t row = in_file ? saved.count("row") : 0;
-    budget_.load(saved.at("skip"));
-    names_->load(saved.at("names"));
-    open_.reset();
-    if (!in_file) return;
-    before_ = names_->save();
-    const std::optional<Element> name = names_->next();
-    TORCH_CHECK_VALUE(name, files_->name(),
-                      ": the saved position is in a file that `files` no longer yields; "
-                      "resume with the same files.");
-    open(*name);
-    TORCH_CHECK_VALUE(row <= open_->starts().back(), files_->name(), ": the saved position is row ", row,
-                      " of a file, but it has ", open_->starts().back(), " rows.");
-    row_ = row;
-  }
+      : FilesIterator(std::move(names), files->name(), context), files_(std::move(files)) {}
 
  private:
-  bool begin_file() {
-    while (true) {
-      before_ = names_->save();
-      const std::optional<Element> name = names_->next();
-      if (!name) return false;
-      try {
-        open(*name);
-        return true;
-      } catch (...) {
-        budget_.fail();
-      }
-    }
-  }
-
-  void open(const Element& name) {
-    const std::string file = file_name_of(name, files_->name());
+  void open(const std::string& file, std::int64_t position) override {
     type_ = files_->type(file);
-    open_.emplace(files_, std::vector<std::string>{file}, type_);
-    row_ = 0;
+    blocks_.emplace(files_, std::vector<std::string>{file}, type_);
+    const std::int64_t rows = blocks_->starts().back();
+    TORCH_CHECK_VALUE(position <= rows, op(), ": the saved position is after row ", position,
+                      " of a file, but the file has ", rows, " rows.");
+    row_ = position;
   }
-
-  std::size_t block_at_row() const {
-    const auto& starts = open_->starts();
-    return static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), row_) - starts.begin()) -
-           1;
-  }
-
-  Element read_row() {
-    const std::size_t block = block_at_row();
-    const std::int64_t row = row_ - open_->starts()[block];
-    const BlockRun run{open_->block(block), {&row, 1}, 0};
+  std::optional<Element> read() override {
+    const auto& starts = blocks_->starts();
+    if (row_ == starts.back()) return std::nullopt;
+    const auto end = std::upper_bound(starts.begin(), starts.end(), row_);
+    const std::int64_t row = row_ - *(end - 1);
+    row_ = *end;
+    const BlockRun run{blocks_->block(static_cast<std::size_t>(end - starts.begin()) - 1), {&row, 1}, 0};
     Element element = std::move(elements_of_runs(*type_, {&run, 1}, *host_pool()).front());
-    ++row_;
+    row_ = *(end - 1) + row + 1;
     return element;
   }
+  std::int64_t position() const override { return row_; }
 
-  IteratorPtr names_;
   std::shared_ptr<ColumnFiles> files_;
-  SkipBudget budget_;
-  State before_;  ///< the position of `names_` before the open file
   std::shared_ptr<const RowType> type_;
-  std::optional<FileBlocks> open_;
-  std::int64_t row_ = 0;  ///< the next row of the open file
+  std::optional<FileBlocks> blocks_;  ///< of the file opened last
+  std::int64_t row_ = 0;              ///< the next row of that file
 };
-
-/// The context of questions about a pipeline that nobody iterates.
-IterContext question_context(const Node& names) {
-  auto execution = std::make_shared<ExecutionContext>(
-      ExecutionContext{names.options(), serial_executor(), host_pool(), std::make_shared<Counters>()});
-  execution->options.skip.reset();
-  return IterContext{.execution = std::move(execution)};
-}
 
 class ColumnFilesNode final : public Node {
  public:
@@ -234,15 +159,18 @@ class ColumnFilesNode final : public Node {
   }
 
   SpecPtr spec() const override {
-    const auto name = names_->iterate(question_context(*names_))->next();
+    const auto name = names_->iterate(context_to_ask(*names_))->next();
     if (!name) return nullptr;
     const auto type = files_->type(file_name_of(*name, name_));
     return {type, &type->spec};
   }
   std::int64_t cardinality() const override {
+    // Counted at each call: the reader knows which files have changed since.
+    const InterruptWatch watch;
     try {
       return count();
     } catch (const std::exception&) {
+      if (watch.interrupt()) throw;
       return kUnknownCardinality;
     }
   }
@@ -268,7 +196,7 @@ class ColumnFilesNode final : public Node {
  private:
   std::int64_t count() const {
     if (!index_ || !same_files_each_epoch(*names_)) return kUnknownCardinality;
-    const auto names = list_names(*names_, question_context(*names_), name_);
+    const auto names = list_names(*names_, context_to_ask(*names_), name_);
     if (!names) return kUnknownCardinality;
     std::int64_t rows = 0;
     for (const auto& blocks : files_->reader().count_rows(*names)) {
@@ -290,6 +218,7 @@ namespace sources {
 NodePtr column_files(NodePtr names, std::shared_ptr<const BlockReader> reader, const ColumnOptions& options,
                      bool index) {
   TORCH_CHECK_VALUE(reader != nullptr, "from_blocks: `reader` must not be null.");
+  check_file_names(*names, reader->name());
   return std::make_shared<ColumnFilesNode>(std::move(names),
                                            std::make_shared<ColumnFiles>(std::move(reader), options), index);
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -63,7 +64,9 @@ class SchemaReader {
   ColumnType read(const ArrowSchema& schema, const std::string& around, const NullRule* inherited) const {
     ColumnType type;
     type.name = schema.name == nullptr ? "" : schema.name;
-    type.path = around.empty() ? type.name : around + "." + type.name;
+    // The root of a table has no name in paths, even where its producer gives it one.
+    const bool is_root = inherited == nullptr && std::string_view(schema.format) == "+s";
+    if (!is_root) type.path = around.empty() ? type.name : around + "." + type.name;
     type.format = schema.format;
     type.nulls = rule(type.path, inherited);
     const ArrowSchema& values = schema.dictionary == nullptr ? schema : *schema.dictionary;
@@ -76,6 +79,10 @@ class SchemaReader {
       type.format += std::string("[") + values.format + "]";
     }
     read_kind(values, type);
+    const bool nests = type.kind == Kind::kStruct || type.kind == Kind::kList ||
+                       type.kind == Kind::kFixedList || values.dictionary != nullptr;
+    TORCH_CHECK_TYPE(!type.indices || !nests, about(type),
+                     " has a dictionary of nested values, which no leaf can hold; cast it, or leave it out.");
     cast(type);
     return type;
   }
@@ -208,6 +215,21 @@ void collect_paths(const ColumnType& type, std::map<std::string, const ColumnTyp
   for (const ColumnType& child : type.children) collect_paths(child, paths);
 }
 
+/// Throws c10::ValueError for two leaves of one name.
+void check_names(const ColumnType& type, const std::string& op) {
+  if (type.kind != Kind::kStruct) return;
+  std::set<std::string> names;
+  for (const ColumnType& child : type.children) {
+    TORCH_CHECK_VALUE(names.insert(child.name).second, op, ": column '", child.path, "' occurs twice.");
+    check_names(child, op);
+  }
+  for (const ColumnType& child : type.children) {
+    if (child.nulls.kind != NullRule::Kind::kMask || child.kind == Kind::kStruct) continue;
+    TORCH_CHECK_VALUE(names.insert(child.name + "_valid").second, op, ": the mask of column '", child.path,
+                      "' would have the name of the column '", child.name, "_valid'.");
+  }
+}
+
 std::string types_text(const ColumnType& type) {
   std::string text = type.format;
   for (const ColumnType& child : type.children) text += "," + child.name + ":" + types_text(child);
@@ -226,11 +248,8 @@ TableType table_type(const ArrowSchema& schema, const ColumnOptions& options, co
   for (const auto& [path, rule] : options.nulls_of)
     TORCH_CHECK_VALUE(paths.contains(path), op, ": `nulls` names the column '", path,
                       "', which is not there.");
-  try {
-    type.stored.structure = add_leaves(type.root, type.stored.leaves);
-  } catch (const c10::ValueError& error) {
-    C10_THROW_ERROR(ValueError, op + ": " + error.what_without_backtrace());
-  }
+  check_names(type.root, op);
+  type.stored.structure = add_leaves(type.root, type.stored.leaves);
   TORCH_CHECK_VALUE(!type.stored.leaves.empty(), op, ": the table must have a column at least.");
   return type;
 }

@@ -90,7 +90,44 @@ class BlockImport {
       }
     }
     check(array.null_count <= 0 || bits != nullptr, type, "has ", array.null_count, " nulls, but no bitmap");
+    if (type.indices) drop_null_values(type, items, valid);
     return valid;
+  }
+
+  /// Items whose value in the dictionary is null are not there either.
+  void drop_null_values(const ColumnType& type, const Items& items, Valid& valid) const {
+    const ColumnType values_type = dictionary_type(type);
+    const Valid there = validity(values_type, dictionary_of(type, values_type, items), std::nullopt);
+    if (!there) return;
+    const at::Tensor indices = indices_of(type, items, valid);
+    const auto* const index = static_cast<const std::int64_t*>(indices.const_data_ptr());
+    for (std::int64_t i = 0; i < items.count; ++i) {
+      const auto item = static_cast<std::size_t>(i);
+      if ((valid && !(*valid)[item]) || (*there)[static_cast<std::size_t>(index[i])]) continue;
+      if (!valid) valid.emplace(static_cast<std::size_t>(items.count), true);
+      (*valid)[item] = false;
+    }
+  }
+
+  /// The values that the indices of `items` point at, checked as an array.
+  Items dictionary_of(const ColumnType& type, const ColumnType& values_type, const Items& items) const {
+    const ArrowArray* const dictionary = items.array->dictionary;
+    check(dictionary != nullptr, type, "has no dictionary");
+    const Items all{dictionary, 0, dictionary->length};
+    check_array(values_type, all);
+    return all;
+  }
+
+  /// The indices of `items` as int64; those that are `valid` lie in the dictionary.
+  at::Tensor indices_of(const ColumnType& type, const Items& items, const Valid& valid) const {
+    const ArrowArray& array = *items.array;
+    at::Tensor indices = number_column(array.buffers[1], type.indices->stored, array.offset + items.begin,
+                                       items.count, at::kLong, batch_);
+    const std::int64_t size = array.dictionary->length;
+    const std::int64_t row = find_bad_index(indices, size, valid);
+    check(row < 0, type, "has an index out of range of its dictionary of ", size, " in row ",
+          place_.first_row + row);
+    return indices;
   }
 
   /// Throws for a null that no rule replaces, unless all is there.
@@ -176,6 +213,8 @@ class BlockImport {
   Leaf fixed_list(const ColumnType& type, const ArrowArray& array, std::int64_t begin, std::int64_t count,
                   const Valid& valid) {
     check(array.n_children == 1, type, "is a list with ", array.n_children, " children");
+    check(count == 0 || type.size <= array.children[0]->length / count, type, "has ", count, " lists of ",
+          type.size, " items, but only ", array.children[0]->length, " items");
     Valid around;
     if (valid) {
       around.emplace();
@@ -210,20 +249,10 @@ class BlockImport {
 
   /// The values that the indices point at; those of absent rows are of any valid row, or zero.
   Leaf dictionary_values(const ColumnType& type, const Items& items, const Valid& valid) {
-    const ArrowArray& array = *items.array;
-    check(array.dictionary != nullptr, type, "has no dictionary");
-    const ArrowArray& dictionary = *array.dictionary;
-    at::Tensor indices = number_column(array.buffers[1], type.indices->stored, array.offset + items.begin,
-                                       items.count, at::kLong, batch_);
-    const std::int64_t row = find_bad_index(indices, dictionary.length, valid);
-    check(row < 0, type, "has an index out of range of its dictionary of ", dictionary.length, " in row ",
-          place_.first_row + row);
     const ColumnType values_type = dictionary_type(type);
-    const Items all{&dictionary, 0, dictionary.length};
-    check_array(values_type, all);
+    const Items all = dictionary_of(type, values_type, items);
     const Valid there = validity(values_type, all, std::nullopt);
-    check(!there, type, "has a null in its dictionary");
-    return take_values(values(values_type, all, std::nullopt), indices, valid);
+    return take_values(values(values_type, all, there), indices_of(type, items, valid), valid);
   }
 
   /// The type of the values in a dictionary.

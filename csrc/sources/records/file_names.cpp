@@ -7,8 +7,12 @@
 #include <numeric>
 #include <utility>
 
+#include "base/counters.h"
+#include "execution/execution_context.h"
 #include "io/crc32c.h"
 #include "io/utf8.h"
+#include "runtime/arena.h"
+#include "runtime/buffer_pool.h"
 #include "sources/records/byte_elements.h"
 #include "sources/source_node.h"
 #include "sources/sources.h"
@@ -92,6 +96,21 @@ std::string file_name_of(const Element& element, const std::string& op) {
                    ": `files` must yield names of files, but an element is ", to_string(spec_of(element)),
                    ".");
   return std::string((*name)[0]);
+}
+
+void check_file_names(const Node& names, const std::string& op) {
+  const SpecPtr spec = names.spec();
+  if (spec == nullptr) return;
+  const bool strings = spec->leaves.size() == 1 && std::holds_alternative<StringSpec>(spec->leaves[0]) &&
+                       dim0(spec->leaves[0]) == std::nullopt;
+  TORCH_CHECK_TYPE(strings, op, ": `files` must yield names of files, but yields ", to_string(*spec), ".");
+}
+
+IterContext context_to_ask(const Node& names) {
+  auto execution = std::make_shared<ExecutionContext>(
+      ExecutionContext{names.options(), serial_executor(), host_pool(), std::make_shared<Counters>()});
+  execution->options.skip.reset();
+  return IterContext{.execution = std::move(execution)};
 }
 
 std::optional<std::vector<std::string>> list_names(const Node& names, const IterContext& context,

@@ -2,22 +2,17 @@
 #include "sources/records/file_reader.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include <c10/util/Exception.h>
 
-#include "base/counters.h"
 #include "execution/execution_context.h"
-#include "io/file_error.h"
-#include "runtime/arena.h"
-#include "runtime/buffer_pool.h"
 #include "sources/records/file_errors.h"
 #include "sources/records/file_index_cache.h"
 #include "sources/records/file_iterator.h"
 #include "sources/records/file_names.h"
 #include "sources/records/file_plan.h"
-#include "torch_distinput/interrupt.h"
+#include "sources/records/file_row_count.h"
 
 namespace torch_distinput {
 namespace {
@@ -52,27 +47,11 @@ class FileReaderNode final : public Node {
         ElementSpec{Structure::leaf(), {StringSpec{Dims{}, encoding}}});
   }
   std::int64_t cardinality() const override {
-    {
-      const std::lock_guard lock(mutex_);
-      if (cardinality_) return *cardinality_;
-    }
-    try {
-      return count();
-    } catch (const FileError&) {
-      // The failure is kept, because each op above asks and the intact files would be indexed each time.
-      const std::lock_guard lock(mutex_);
-      refused_ = true;
-      cardinality_ = kUnknownCardinality;
-      return kUnknownCardinality;
-    }
+    return count_.get([this] { return count(); });
   }
   void check_sources() const override {
     names_->check_sources();
-    {
-      const std::lock_guard lock(mutex_);
-      if (!refused_) return;
-    }
-    with_file_errors(reader_.name, [&] { return count(); });
+    with_file_errors(reader_.name, [this] { count_.check([this] { return count(); }); });
   }
   Traits traits() const override { return {.reader = true, .fallible = true}; }
 
@@ -86,19 +65,11 @@ class FileReaderNode final : public Node {
   }
 
  private:
-  /// Returns the cardinality of the files as they are now, and keeps it if it is known. Throws FileError.
+  /// The records of the files as they are now. Throws FileError.
   std::int64_t count() const {
     if (!same_files_each_epoch(*names_)) return kUnknownCardinality;
-    auto execution = std::make_shared<ExecutionContext>(
-        ExecutionContext{names_->options(), serial_executor(), host_pool(), std::make_shared<Counters>()});
-    execution->options.skip.reset();
-    const auto records = open(IterContext{.execution = std::move(execution)});
-    const std::lock_guard lock(mutex_);
-    refused_ = false;
-    cardinality_.reset();
-    if (!records) return kUnknownCardinality;
-    cardinality_ = records->size();
-    return *cardinality_;
+    const auto records = open(context_to_ask(*names_));
+    return records ? records->size() : kUnknownCardinality;
   }
 
   /// Returns random access to the records of the epoch; null if they can only be read in order. Throws
@@ -119,9 +90,7 @@ class FileReaderNode final : public Node {
   NodePtr names_;
   FileReader reader_;
   std::shared_ptr<FileIndexCache> cache_;
-  mutable std::mutex mutex_;
-  mutable std::optional<std::int64_t> cardinality_;
-  mutable bool refused_ = false;  ///< a file could not be indexed, so `cardinality_` is unknown
+  FileRowCount count_;
 };
 
 }  // namespace
@@ -139,12 +108,7 @@ void apply_options(FileReader& reader, const FileOptions& options) {
 }
 
 NodePtr read_files(NodePtr names, FileReader reader) {
-  const SpecPtr spec = names->spec();
-  const bool strings =
-      spec == nullptr || (spec->leaves.size() == 1 && std::holds_alternative<StringSpec>(spec->leaves[0]) &&
-                          dim0(spec->leaves[0]) == std::nullopt);
-  TORCH_CHECK_TYPE(strings, reader.name, ": `files` must yield names of files, but yields ", to_string(*spec),
-                   ".");
+  check_file_names(*names, reader.name);
   return std::make_shared<FileReaderNode>(std::move(names), std::move(reader),
                                           std::make_shared<FileIndexCache>());
 }

@@ -70,6 +70,27 @@ TEST(FromTensorSlices, ReportsAStorageThatBecameTooSmall) {
               std::string::npos);
 }
 
+/// The rows of `x`, each with a string.
+Dataset beside_strings(const at::Tensor& x) {
+  const std::vector<std::string_view> strings(static_cast<std::size_t>(x.size(0)), "s");
+  return Dataset::from_tensor_slices(
+      Element::dict({{"x", {Structure::leaf(), {x}}}, {"s", {Structure::leaf(), {Bytes::column(strings)}}}}));
+}
+
+TEST(FromTensorSlices, KeepsItsRowsBesideStringsWhenTheTensorIsResized) {
+  const at::Tensor x = at::arange(6, at::kLong).reshape({3, 2});
+  const Dataset dataset = beside_strings(x);
+  x.resize_({1});
+  EXPECT_EQ(items(collect(dataset.batch(3))[0]["x"].tensor()), (Values{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(items(collect(dataset)[2]["x"].tensor()), (Values{4, 5}));
+}
+
+TEST(FromTensorSlices, TakesAnyStridesBesideStrings) {
+  const at::Tensor base = at::arange(60, at::kLong).reshape({5, 3, 4});
+  for (const at::Tensor& tensor : {base.slice(0, 0, 5, 2), base.transpose(1, 2), base[0].expand({3, 3, 4})})
+    EXPECT_TRUE(collect(beside_strings(tensor).batch(tensor.size(0)))[0]["x"].tensor().equal(tensor));
+}
+
 TEST(FromTensorSlices, YieldsMemoryThatTheUserMayWriteTo) {
   const at::Tensor x = at::arange(6, at::kLong).reshape({3, 2});
   for (Element& row : collect(slices(x))) row.tensor().zero_();

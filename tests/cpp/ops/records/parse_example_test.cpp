@@ -3,7 +3,6 @@
 
 #include "io/sample_files.h"
 #include "ops/op_testing.h"
-#include "ops/records/npy.h"
 #include "torch_distinput/error.h"
 #include "torch_distinput/files.h"
 #include "torch_distinput/record_writer.h"
@@ -92,24 +91,6 @@ TEST(ParseTensor, MutatedMessagesAreParsedOrRefused) {
     }
   }
   EXPECT_GT(parsed, files_testing::kMutations / 100);
-}
-
-TEST(Npy, MutatedFilesAreReadOrRefused) {
-  std::string head = "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }";
-  head.resize(117, ' ');
-  const std::string good = std::string("\x93NUMPY\x01\x00\x76\x00", 10) + head + "\n" + std::string(24, 'x');
-  std::mt19937_64 random(11);
-  int read = 0;
-  for (int i = 0; i < files_testing::kMutations; ++i) {
-    const std::string bad = files_testing::mutated(good, random);
-    const std::vector<char> exact(bad.begin(), bad.end());
-    NpyArray array;
-    if (!read_npy({exact.data(), exact.size()}, array).empty()) continue;
-    std::vector<char> items(array.data.size());
-    copy_npy(array, items.data());
-    ++read;
-  }
-  EXPECT_GT(read, files_testing::kMutations / 100);
 }
 
 }  // namespace

@@ -10,7 +10,10 @@
 #include <future>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "support/interrupts.h"
 
 namespace torch_distinput {
 namespace {
@@ -80,6 +83,32 @@ TEST(BlockCache, ABlockThatFailedIsReadAgain) {
   const auto fail = []() -> BlockPtr { throw std::runtime_error("no disk"); };
   EXPECT_THROW(cache.get({"file", 0}, fail), std::runtime_error);
   EXPECT_EQ(cache.get({"file", 0}, std::ref(reads))->rows, 10);
+}
+
+TEST(BlockCache, AnInterruptStrikesOnlyTheThreadThatReads) {
+  Reads reads;
+  BlockCache cache(1 << 20);
+  std::promise<void> begun;
+  std::promise<void> waits;
+  auto interrupted = std::async(std::launch::async, [&] {
+    const InterruptScope consumer([] {});
+    EXPECT_THROW(cache.get({"file", 0},
+                           [&]() -> BlockPtr {
+                             begun.set_value();
+                             waits.get_future().wait();
+                             fakes::interrupt_call();
+                           }),
+                 fakes::Interrupted);
+  });
+  begun.get_future().wait();
+  {
+    const InterruptScope consumer([&, waiting = false]() mutable {
+      if (!std::exchange(waiting, true)) waits.set_value();
+    });
+    EXPECT_EQ(cache.get({"file", 0}, std::ref(reads))->rows, 10);
+  }
+  interrupted.get();
+  EXPECT_EQ(reads.count(), 1);
 }
 
 TEST(BlockCache, AForkedChildDoesNotWaitForItsParentsThreads) {

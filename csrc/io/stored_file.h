@@ -1,0 +1,28 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "torch_distinput/api.h"
+
+namespace torch_distinput {
+
+/// Returns the paths where something of this `kind` that is known of the file `path` may be stored, in order
+/// of preference: a hidden file next to it, then a file in the user's cache folder (`$XDG_CACHE_HOME`, else
+/// `~/.cache`) named after a hash of the absolute path. The functions here are safe from any thread.
+std::vector<std::string> stored_places(const std::string& path, const std::string& kind);
+
+/// Shows `accept` the bytes at each of these places that can be read, until it returns true. They may be
+/// anything.
+TDI_API void load_stored(const std::string& path, const std::string& kind,
+                         const std::function<bool(std::span<const char>)>& accept);
+
+/// Stores `bytes` at the first place that can be written to, atomically (by a rename). What cannot be stored
+/// is no error: it is made again when it is next needed.
+TDI_API void store_beside(const std::string& path, const std::string& kind,
+                          std::span<const char> bytes) noexcept;
+
+}  // namespace torch_distinput
