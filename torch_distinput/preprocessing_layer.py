@@ -46,6 +46,44 @@ class PreprocessingLayer(torch.nn.Module):
     def _forget_native(self) -> None:
         self._native = None
 
+    # The names of what a layer learns or was given; its tensors are part of the model's `state_dict`.
+    _value_names: tuple[str, ...] = ()
+    # Those that a saved state need not have.
+    _optional_names: tuple[str, ...] = ()
+
+    def _values(self) -> dict[str, torch.Tensor]:
+        """What the layer knows now, by name."""
+        return {}
+
+    def _set_values(self, values: dict[str, torch.Tensor]) -> None:
+        """Takes values that `_values` returned. ValueError for tensors that are none."""
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination.update({prefix + name: value for name, value in self._values().items()})
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        # torch's own method wants tensors of the sizes that the layer has, but what is learned has any size.
+        known = {name: state_dict[prefix + name] for name in self._value_names if prefix + name in state_dict}
+        if strict:
+            needed = set(self._values()).difference(known, self._optional_names)
+            missing_keys.extend(prefix + name for name in sorted(needed))
+            unexpected_keys.extend(k for k in state_dict if k.startswith(prefix) and k[len(prefix) :] not in known)
+        try:
+            self._set_values(known)
+        except ValueError as error:
+            error_msgs.append(f"{prefix.removesuffix('.') or type(self).__name__}: {error}")
+        self._forget_native()
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_native": None}
 

@@ -3,9 +3,10 @@
 
     python benchmarks/python/preprocessing.py --tensorflow PYTHON --json benchmarks/results/preprocessing.json
 
-PYTHON is an interpreter that can import tensorflow; the two libraries disturb each other in one process. Each side runs
-in a process of its own, on the same data: batches of 256 x 32 words of a vocabulary of 10^6, batches of 256 texts of 32
-words, and these texts 20 times over to learn a vocabulary from. The median of `--repeats` runs counts.
+PYTHON is an interpreter that can import tensorflow, this one if none is given; the two libraries disturb each other in
+one process. Each side runs in a process of its own, on the same data: batches of 256 x 32 words of a vocabulary of
+10^6, batches of 256 texts of 32 words, and a file of these texts, read until there were 10^8 tokens, to learn a
+vocabulary from. The median of `--repeats` runs counts; `adapt` runs once.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import json
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +23,6 @@ import numpy as np
 from machine import describe
 
 ROWS, COLUMNS, TEXT_WORDS = 256, 32, 32
-PASSES = 20
 
 
 def words(count: int) -> list[str]:
@@ -55,17 +56,31 @@ def seconds(run: Callable[[], object], repeats: int) -> float:
     return statistics.median(times)
 
 
-def results(sides: dict[str, Callable[[], object]], work: argparse.Namespace, texts_bytes: int) -> dict:
-    """Microseconds a batch, and megabytes of text a second."""
+def results(sides: dict[str, Callable[[], object]], work: argparse.Namespace) -> dict:
+    """Microseconds a batch: of the clock, and of processors."""
     found = {}
     for name, run in sides.items():
         run()  # warm
+        before = time.process_time()
         took = seconds(run, work.repeats)
-        if name == "adapt":
-            found[name] = {"mb_per_second": PASSES * texts_bytes / took / 1e6}
-        else:
-            found[name] = {"us_per_batch": took / work.batches * 1e6}
+        used = (time.process_time() - before) / work.repeats
+        found[name] = {"us_per_batch": took / work.batches * 1e6, "cpu_us_per_batch": used / work.batches * 1e6}
     return found
+
+
+def learning(adapt: Callable[[str, int], object], lines: list[str], work: argparse.Namespace) -> dict:
+    """Megabytes of text a second of the clock, and of processors."""
+    passes = -(-work.tokens // (len(lines) * TEXT_WORDS))
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write("\n".join(lines) + "\n")
+        file.flush()
+        size = passes * Path(file.name).stat().st_size / 1e6
+        start, before = time.perf_counter(), time.process_time()
+        adapt(file.name, passes)
+        return {
+            "mb_per_second": size / (time.perf_counter() - start),
+            "mb_per_core_second": size / (time.process_time() - before),
+        }
 
 
 def drain(dataset) -> None:
@@ -95,9 +110,12 @@ def ours(work: argparse.Namespace) -> dict:
         "StringLookup": lambda: drain(row_batches.map(lookup)),
         "dict in map": lambda: drain(row_batches.map(by_dict)),
         "TextVectorization": lambda: drain(text_batches.map(text)),
-        "adapt": lambda: preprocessing.TextVectorization().adapt(text_batches.repeat(PASSES), progress=False),
     }
-    return results(sides, work, sum(map(len, lines)))
+
+    def adapt(path: str, passes: int) -> None:
+        preprocessing.TextVectorization().adapt(tdi.TextLineDataset(path).batch(1024).repeat(passes), progress=False)
+
+    return {**results(sides, work), "adapt": learning(adapt, lines, work)}
 
 
 def theirs(work: argparse.Namespace) -> dict:
@@ -114,17 +132,26 @@ def theirs(work: argparse.Namespace) -> dict:
         "TextVectorization": text_batches.map(text, num_parallel_calls=tf.data.AUTOTUNE),
     }
     sides: dict[str, Callable[[], object]] = {name: lambda ds=ds: drain(ds) for name, ds in mapped.items()}
-    sides["adapt"] = lambda: tf.keras.layers.TextVectorization().adapt(text_batches.repeat(PASSES))
-    return results(sides, work, sum(map(len, lines)))
+
+    def adapt(path: str, passes: int) -> None:
+        tf.keras.layers.TextVectorization().adapt(tf.data.TextLineDataset(path).batch(1024).repeat(passes))
+
+    return {**results(sides, work), "adapt": learning(adapt, lines, work)}
+
+
+def imports_tensorflow(python: str) -> bool:
+    command = [python, "-c", "import importlib.util; assert importlib.util.find_spec('tensorflow')"]
+    return subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 0
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tensorflow", help="a Python that can import tensorflow; without it only our side runs")
+    parser.add_argument("--tensorflow", default=sys.executable, help="a Python that can import tensorflow")
     parser.add_argument("--json", type=Path, help="where the results go")
     parser.add_argument("--vocabulary", type=int, default=1_000_000)
     parser.add_argument("--batches", type=int, default=200)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--tokens", type=int, default=100_000_000, help="to learn a vocabulary from")
     parser.add_argument("--side", choices=("ours", "theirs"), help=argparse.SUPPRESS)
     work = parser.parse_args()
     if work.side:
@@ -135,9 +162,10 @@ def main() -> None:
         ("torch_distinput", sys.executable, "ours"),
         ("Keras in tf.data", work.tensorflow, "theirs"),
     ):
-        if python is None:
+        if side == "theirs" and not imports_tensorflow(python):
+            print(f"{name:18} not installed")
             continue
-        sizes = [f"--{size}={getattr(work, size)}" for size in ("vocabulary", "batches", "repeats")]
+        sizes = [f"--{size}={getattr(work, size)}" for size in ("vocabulary", "batches", "repeats", "tokens")]
         output = subprocess.run(
             [python, __file__, "--side", side, *sizes], check=True, stdout=subprocess.PIPE, text=True
         ).stdout

@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Preprocessing layers: plain-Python models, pipelines, state, files, and `adapt` in pieces and over processes."""
 
+import bisect
 import collections
 import copy
 import io
@@ -42,9 +43,25 @@ def dataset_of(rows):
     return tdi.Dataset.from_tensor_slices(rows)
 
 
-@pytest.mark.parametrize("name", LAYERS)
+# Layers with other inputs or results than one tensor for one.
+MORE_LAYERS = {
+    "inverse": (lambda: StringLookup(vocabulary=WORDS[:4], invert=True), list(range(7)) * 2),
+    "inverse integers": (lambda: IntegerLookup(vocabulary=[3, 1], mask_token=0, invert=True), list(range(5))),
+    "crossing": (lambda: HashedCrossing(num_bins=5), (WORDS, list(range(6)))),
+    "weights": (lambda: CategoryEncoding(num_tokens=3, output_mode="count"), ([[0, 1]] * 5, [[0.5, 2.0]] * 5)),
+    "tf_idf": (lambda: StringLookup(vocabulary=["a"], idf_weights=[0.5], output_mode="tf_idf"), [["a", "z"]] * 5),
+    "scaled": (lambda: built(Normalization(mean=1.0, variance=4.0)), [[1.0, 3.0]] * 5),
+}
+
+
+def built(layer):
+    layer.build((None, 2))
+    return layer
+
+
+@pytest.mark.parametrize("name", [*LAYERS, *MORE_LAYERS])
 def test_a_layer_in_a_pipeline_keeps_the_laws(name):
-    make, rows = LAYERS[name]
+    make, rows = {**LAYERS, **MORE_LAYERS}[name]
     mapped = dataset_of(rows).batch(2).map(make())
     tdi.testing.assert_resumable(mapped)
     tdi.testing.assert_paths_agree(mapped)
@@ -159,6 +176,19 @@ def test_multi_hot_and_count_are_plain_counts(values, oov):
     assert layer(torch.tensor(values)).tolist() == counts
     sparse = IntegerLookup(vocabulary=vocabulary, num_oov_indices=oov, output_mode="multi_hot", sparse=True)
     assert sparse(torch.tensor(values)).to_dense().tolist() == [min(count, 1) for count in counts]
+
+
+numbers = st.floats(-4, 4, width=16)  # few of them, so that values hit boundaries
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(numbers, max_size=6).map(sorted), st.lists(numbers, min_size=1, max_size=20))
+def test_discretization_is_a_bisection(boundaries, values):
+    layer = Discretization(bin_boundaries=boundaries)
+    bins = [bisect.bisect_right(boundaries, value) for value in values]
+    assert layer(torch.tensor(values)).tolist() == bins
+    counts = Discretization(bin_boundaries=boundaries, output_mode="count")(torch.tensor(values))
+    assert counts.tolist() == [bins.count(number) for number in range(len(boundaries) + 1)]
 
 
 def test_crossing_takes_features_of_a_tuple_element():
@@ -284,6 +314,20 @@ def test_adapt_goes_on_where_it_was_saved(name, elements):
     second.load_state_dict(torch.load(file, weights_only=True))
     second.finish()
     assert learned(layer) == learned(whole)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_adapt_under_a_mirrored_strategy_reads_everything_once(name):
+    strategy = tdi.MirroredStrategy(["cpu", "cpu"])
+    whole, adaptation = learning(name)
+    adaptation.finish()
+    given, first = learning(name, strategy)
+    first.finish()
+    with strategy.scope():
+        scoped, second = learning(name)
+        second.finish()
+    assert learned(given) == learned(scoped) == learned(whole)
+    assert first.elements == second.elements == len(list(dataset_of(MAKERS[name][1]()).batch(5)))
 
 
 def adapt_all(rank, count):

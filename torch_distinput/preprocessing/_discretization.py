@@ -109,6 +109,10 @@ class Discretization(PreprocessingLayer):
                 "Cannot adapt a Discretization layer that has been initialized with `bin_boundaries`, use `num_bins` "
                 "instead."
             )
+        if self.num_bins < 1:
+            raise ValueError(
+                f"Discretization: `num_bins` must be at least 1 to adapt. Received: num_bins={self.num_bins}"
+            )
 
     def _learner(self) -> OrderedLearner:
         return _QuantileLearner(self.epsilon)
@@ -120,27 +124,16 @@ class Discretization(PreprocessingLayer):
         self.bin_boundaries = _quantiles.boundaries(learner.sketch, self.num_bins or 1)
         self._forget_native()
 
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        if self.bin_boundaries is not None:
-            destination[prefix + "bin_boundaries"] = torch.tensor(self.bin_boundaries, dtype=torch.float64)
+    _value_names = ("bin_boundaries",)
 
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: Any,
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        key = prefix + "bin_boundaries"
-        if key in state_dict:
-            self.bin_boundaries = state_dict[key].tolist()
-            self._forget_native()
-        if strict:
-            unexpected_keys.extend(k for k in state_dict if k.startswith(prefix) and k != key)
+    def _values(self) -> dict[str, torch.Tensor]:
+        if self.bin_boundaries is None:
+            return {}
+        return {"bin_boundaries": torch.tensor(self.bin_boundaries, dtype=torch.float64)}
+
+    def _set_values(self, values: dict[str, torch.Tensor]) -> None:
+        if "bin_boundaries" in values:
+            self.bin_boundaries = values["bin_boundaries"].tolist()
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments; after `adapt`, `bin_boundaries` are what it learned."""

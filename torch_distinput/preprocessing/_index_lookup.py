@@ -24,7 +24,6 @@ from torch_distinput.preprocessing_layer import (
 
 MODES = ("int", "one_hot", "multi_hot", "count", "tf_idf")
 ALIASES = {"binary": "multi_hot", "tf-idf": "tf_idf"}
-_KEYS = ("vocabulary.tokens", "vocabulary.offsets", "idf_weights")
 
 
 class IndexLookup(PreprocessingLayer):
@@ -143,8 +142,13 @@ class IndexLookup(PreprocessingLayer):
         start = self._token_start()
         has_special = tokens[:start] == self._special_tokens()
         learned = tokens[start:] if has_special else tokens
+        if not learned:
+            raise InvalidArgumentError(
+                f"{type(self).__name__}: `vocabulary` must hold more than the mask and OOV tokens "
+                f"{self._special_tokens()}."
+            )
         learned = [int(token) for token in learned] if self._integers else learned
-        native = _C.Vocabulary.of(learned) if learned else None
+        native = _C.Vocabulary.of(learned)
         self._check_reserved(tokens, learned)
         self._check_size(start + len(learned))
         self._record(native)
@@ -283,6 +287,8 @@ class IndexLookup(PreprocessingLayer):
             )
         excluded = [token for token in (self.mask_token, self.oov_token) if token is not None]
         vocabulary, documents = learner.top(room, excluded)
+        if vocabulary is None or len(vocabulary) == 0:
+            raise InvalidArgumentError(f"{type(self).__name__}: the data has no tokens but {excluded}.")
         self._record(vocabulary)
         if self.output_mode == "tf_idf":
             weights = torch.log1p(learner.num_documents() / (1 + documents.double())).float()
@@ -328,33 +334,21 @@ class IndexLookup(PreprocessingLayer):
 
     # State.
 
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        if self._vocabulary is not None:
-            destination.update(zip((prefix + key for key in _KEYS), self._vocabulary.tensors()))
-        if self.idf_weights is not None:
-            destination[prefix + _KEYS[2]] = self.idf_weights
+    _value_names = ("vocabulary.tokens", "vocabulary.offsets", "idf_weights")
 
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: Any,
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        saved = [state_dict[prefix + key] for key in _KEYS[:2] if prefix + key in state_dict]
-        if saved:
+    def _values(self) -> dict[str, torch.Tensor]:
+        tokens = [] if self._vocabulary is None else self._vocabulary.tensors()
+        values = dict(zip(self._value_names, tokens))
+        return values if self.idf_weights is None else {**values, "idf_weights": self.idf_weights}
+
+    def _set_values(self, values: dict[str, torch.Tensor]) -> None:
+        tokens = [values[name] for name in self._value_names[:2] if name in values]
+        if tokens:
+            vocabulary = _C.Vocabulary.from_tensors(tokens)
             self._frozen_size = None
-            self._record(_C.Vocabulary.from_tensors(saved))
-        if prefix + _KEYS[2] in state_dict:
-            self.idf_weights = state_dict[prefix + _KEYS[2]].float().cpu().clone()
-            self._forget_native()
-        if strict:
-            known = {prefix + key for key in _KEYS}
-            unexpected_keys.extend(k for k in state_dict if k.startswith(prefix) and k not in known)
+            self._record(vocabulary)
+        if "idf_weights" in values:
+            self.idf_weights = values["idf_weights"].float().cpu().clone()
 
     def __getstate__(self) -> dict[str, Any]:
         tensors = None if self._vocabulary is None else self._vocabulary.tensors()

@@ -93,7 +93,7 @@ class Normalization(PreprocessingLayer):
                 f"Received inputs with ndim={ndim}, while axis={self.axis}"
             )
         self._keep = tuple(sorted(axis % ndim for axis in self.axis))
-        if len(set(self._keep)) < len(self._keep):
+        if self.input_mean is None and len(set(self._keep)) < len(self._keep):
             raise InvalidArgumentError(f"Normalization: `axis` must name each dim once, but is {self.axis}.")
         if any(input_shape[dim] is None for dim in self._keep):
             raise ValueError(
@@ -153,7 +153,11 @@ class Normalization(PreprocessingLayer):
         # torch's own ops, because gradients do not pass through the native layer. The bits are the same.
         mean, deviation = self._scale(value.device)
         value = value.to(self.dtype)
-        return mean + value * deviation if self.invert else (value - mean) / deviation
+        try:
+            return mean + value * deviation if self.invert else (value - mean) / deviation
+        except RuntimeError:
+            _check_fits(value.shape, mean.shape)
+            raise
 
     def _scale(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
         """Mean and standard deviation on a device, kept there until other values are learned."""
@@ -176,12 +180,27 @@ class Normalization(PreprocessingLayer):
         Raises ValueError for a layer that was made with `mean`, and for batches of another shape than the first one.
         """
         self._check_adaptable()
-        adapt(self, _as_batches(data), steps, strategy, progress)
+        adapt(self, self._as_batches(data), steps, strategy, progress)
 
     def start_adapt(self, data: Any, steps: int | None = None, *, strategy: Any = None) -> Adaptation:
         """An `Adaptation` of this layer to a `Dataset`: `adapt` in pieces that can be saved and resumed."""
         self._check_adaptable()
-        return Adaptation(self, _as_batches(data), steps, strategy)
+        return Adaptation(self, self._as_batches(data), steps, strategy)
+
+    def _as_batches(self, data: Any) -> Any:
+        """A dataset whose elements are rows, in batches; anything else as it is."""
+        if not isinstance(data, Dataset):
+            return data
+        spec = data.element_spec
+        shape = getattr(spec[0] if isinstance(spec, tuple) else spec, "shape", None)
+        if shape is None or len(shape) != 1:
+            return data
+        if any(axis in (0, -2) for axis in self.axis):
+            raise ValueError(
+                "All `axis` values to be kept must have a known shape, but the elements are rows, of which batches are "
+                f"made. Received axis={self.axis}"
+            )
+        return data.batch(128)
 
     def _check_adaptable(self) -> None:
         if self.input_mean is not None:
@@ -218,33 +237,22 @@ class Normalization(PreprocessingLayer):
         self.count = count[0].long().reshape(())
         self._forget_native()
 
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: Any,
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        names = ("adapt_mean", "adapt_variance", "count", "input_shape")
-        saved = {name: state_dict[prefix + name] for name in names if prefix + name in state_dict}
-        if "input_shape" in saved:
-            shape = saved.pop("input_shape").tolist()
-            self.adapt_mean = None
-            self.build([None if size < 0 else size for size in shape])
-        for name, value in saved.items():
-            setattr(self, name, value.clone())
-        self._forget_native()
-        if strict:
-            known = {prefix + name for name in names}
-            unexpected_keys.extend(k for k in state_dict if k.startswith(prefix) and k not in known)
+    _value_names = ("adapt_mean", "adapt_variance", "count", "input_shape")
+    _optional_names = ("input_shape",)  # given values need none until the first call
 
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars)
+    def _values(self) -> dict[str, torch.Tensor]:
+        values = {name: getattr(self, name) for name in self._value_names[:3]}
         if self._shape is not None:
-            destination[prefix + "input_shape"] = torch.tensor(self._shape, dtype=torch.int64)
+            values["input_shape"] = torch.tensor(self._shape, dtype=torch.int64)
+        return {name: value for name, value in values.items() if value is not None}
+
+    def _set_values(self, values: dict[str, torch.Tensor]) -> None:
+        if "input_shape" in values:
+            self.adapt_mean = None
+            self.build([None if size < 0 else size for size in values["input_shape"].tolist()])
+        for name in self._value_names[:3]:
+            if name in values:
+                setattr(self, name, values[name].clone())
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
@@ -257,13 +265,13 @@ class Normalization(PreprocessingLayer):
         }
 
 
-def _as_batches(data: Any) -> Any:
-    """A dataset whose elements are rows, in batches; anything else as it is."""
-    if not isinstance(data, Dataset):
-        return data
-    spec = data.element_spec
-    shape = getattr(spec[0] if isinstance(spec, tuple) else spec, "shape", None)
-    return data.batch(128) if shape is not None and len(shape) == 1 else data
+def _check_fits(shape: torch.Size, means: torch.Size) -> None:
+    try:
+        torch.broadcast_shapes(shape, means)
+    except RuntimeError:
+        raise InvalidArgumentError(
+            f"Normalization: an input of shape {tuple(shape)} does not fit means of shape {tuple(means)}."
+        ) from None
 
 
 def _plain(values: Any) -> Any:

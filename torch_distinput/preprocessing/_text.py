@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from torch_distinput import _C
 from torch_distinput.preprocessing._adapt import TokenLearner
 from torch_distinput.preprocessing._index_lookup import ALIASES, MODES, IndexLookup
-from torch_distinput.preprocessing_layer import check_choice, flatten_rows, refuse_unknown
+from torch_distinput.preprocessing_layer import check_choice, flatten_rows, is_ragged, refuse_unknown
 
 _STANDARDIZE = ("lower_and_strip_punctuation", "lower", "strip_punctuation")
 _SPLIT = ("whitespace", "character")
@@ -126,18 +127,37 @@ class TextVectorization(IndexLookup):
     def forward(self, inputs: Any) -> Any:
         """The indices of the tokens of `inputs`, or vectors, as `output_mode` says."""
         layer = self._layer()
+        if is_ragged(inputs):
+            return layer(*self._ragged_tokens(inputs))
         if self._runs_natively():
             return layer((inputs,))
-        prepared = self._prepared(inputs)
+        texts, shape = _flat_texts(inputs)
+        prepared = self._prepared(texts)
         if not callable(self.split):
-            return layer((prepared,))
+            return layer((_nested(prepared, shape),))
+        _check_shape(shape)
         items, offsets = flatten_rows(type(self).__name__, prepared)
         result = layer((items,), offsets)
-        return result[0] if isinstance(inputs, str) and isinstance(result, torch.Tensor) else result
+        if not shape:
+            return result.unbind()[0] if result.is_nested else result[0]
+        if len(shape) < 3:
+            return result
+        if result.layout != torch.strided:
+            raise ValueError(
+                f"{type(self).__name__}: a ragged or sparse result needs texts of shape [rows] or [rows, 1], but they "
+                f"have shape {shape}."
+            )
+        return result.reshape(*shape[:-1], *result.shape[1:])
 
-    def _prepared(self, inputs: Any) -> list[Any]:
+    def _ragged_tokens(self, rows: Any) -> tuple[tuple[list[str]], torch.Tensor]:
+        """Rows of different length of texts that are tokens, after the user's function: items and offsets."""
+        if self.split is not None:
+            _check_shape((len(rows), None))
+        items, offsets = flatten_rows(type(self).__name__, rows)
+        return (self._prepared([_decoded(item) for item in items]) if callable(self.standardize) else items,), offsets
+
+    def _prepared(self, texts: list[str]) -> list[Any]:
         """Texts, or rows of tokens, after the user's functions."""
-        texts = _texts(inputs)
         if callable(self.standardize):
             texts = list(self.standardize(texts))
         elif self.standardize is not None and callable(self.split):
@@ -181,11 +201,15 @@ class _PreparingLearner(TokenLearner):
         self._layer = layer
 
     def add(self, batch: Any) -> None:
-        prepared = self._layer._prepared(batch)
+        if is_ragged(batch):
+            (items,), offsets = self._layer._ragged_tokens(batch)
+            return self._counter.add(items, offsets)
+        texts, shape = _flat_texts(batch)
         if callable(self._layer.split):
-            self._counter.add(*flatten_rows("adapt", prepared))
+            _check_shape(shape)
+            self._counter.add(*flatten_rows("adapt", self._layer._prepared(texts)))
         else:
-            self._counter.add(prepared)
+            self._counter.add(_nested(self._layer._prepared(texts), shape))
 
     def consume(self, iterator: Any, count: int) -> int:
         read = 0
@@ -195,12 +219,23 @@ class _PreparingLearner(TokenLearner):
         return read
 
 
-def _texts(inputs: Any) -> list[str]:
-    """Texts of shape [N], [N, 1] or () as a list."""
-    values = inputs.tolist() if hasattr(inputs, "tolist") else inputs
-    if isinstance(values, (str, bytes)):
-        return [_decoded(values)]
-    return [_decoded(v[0] if isinstance(v, (list, tuple)) and len(v) == 1 else v) for v in values]
+def _flat_texts(inputs: Any) -> tuple[list[str], tuple[int, ...]]:
+    """Texts as one list, and their shape."""
+    texts = np.asarray(inputs, dtype=object)
+    return [_decoded(text) for text in texts.ravel().tolist()], texts.shape
+
+
+def _nested(texts: list[str], shape: tuple[int, ...]) -> Any:
+    """The texts in their shape; an array where there are none."""
+    return np.array(texts, dtype=object).reshape(shape).tolist() if texts else np.empty(shape, dtype="U1")
+
+
+def _check_shape(shape: tuple[int | None, ...]) -> None:
+    if len(shape) > 1 and shape[-1] != 1:
+        raise ValueError(
+            "When using `TextVectorization` to tokenize strings, the input rank must be 1 or the last shape dimension "
+            f"must be 1. Received: inputs.shape={shape} with rank={len(shape)}"
+        )
 
 
 def _decoded(text: str | bytes) -> str:
@@ -208,8 +243,8 @@ def _decoded(text: str | bytes) -> str:
 
 
 def _check_ngrams(ngrams: Any) -> None:
-    widths = ngrams if isinstance(ngrams, tuple) else () if ngrams is None else (ngrams,)
-    if not all(isinstance(width, int) and width >= 1 for width in widths):
+    widths = ngrams if isinstance(ngrams, tuple) else (1,) if ngrams is None else (ngrams,)
+    if not widths or not all(isinstance(width, int) and width >= 1 for width in widths):
         raise ValueError(
             f"`ngrams` must be None, an integer, or a tuple of integers, of at least 1. Received: ngrams={ngrams}"
         )

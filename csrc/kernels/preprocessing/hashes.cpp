@@ -3,8 +3,9 @@
 
 #include <bit>
 #include <cstddef>
-#include <cstring>
 #include <utility>
+
+#include "kernels/preprocessing/load_word.h"
 
 namespace torch_distinput::preprocessing {
 namespace {
@@ -18,15 +19,8 @@ constexpr std::size_t kFarmBlock = 64;
 
 using Pair = std::pair<std::uint64_t, std::uint64_t>;
 
-template <class Word>
-Word load(const char* from) noexcept {
-  Word word;
-  std::memcpy(&word, from, sizeof(word));
-  return word;
-}
-
-std::uint64_t load64(const char* from) noexcept { return load<std::uint64_t>(from); }
-std::uint64_t load32(const char* from) noexcept { return load<std::uint32_t>(from); }
+std::uint64_t load64(const char* from) noexcept { return load_word<std::uint64_t>(from); }
+std::uint64_t load32(const char* from) noexcept { return load_word<std::uint32_t>(from); }
 
 std::uint64_t shift_mix(std::uint64_t value) noexcept { return value ^ (value >> 47); }
 

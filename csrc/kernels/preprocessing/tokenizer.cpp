@@ -111,10 +111,21 @@ const std::vector<std::string_view>& Tokenizer::split(std::string_view text) {
   } else {
     tokens_.push_back(text);
   }
-  return join(tokens_);
+  return ngrams_of(tokens_);
 }
 
 const std::vector<std::string_view>& Tokenizer::join(const std::vector<std::string_view>& tokens) {
+  if (standardize_ == Standardize::kNone) return ngrams_of(tokens);
+  if (texts_.size() < tokens.size()) texts_.resize(tokens.size());
+  tokens_.clear();
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    standardize_text(tokens[i], standardize_, texts_[i]);
+    tokens_.emplace_back(texts_[i]);
+  }
+  return ngrams_of(tokens_);
+}
+
+const std::vector<std::string_view>& Tokenizer::ngrams_of(const std::vector<std::string_view>& tokens) {
   if (widths_.empty()) return tokens;
   joined_.clear();
   ends_.clear();

@@ -27,14 +27,17 @@ class Tokenizer {
   bool splits() const noexcept { return split_ != Split::kNone; }
   /// The tokens of one text.
   const std::vector<std::string_view>& split(std::string_view text);
-  /// The n-grams of `tokens`, which are standardized and split already; `tokens` if none were asked for.
+  /// The n-grams of a row of texts that are tokens themselves: each is standardized; views as from `split`.
   const std::vector<std::string_view>& join(const std::vector<std::string_view>& tokens);
 
  private:
+  const std::vector<std::string_view>& ngrams_of(const std::vector<std::string_view>& tokens);
+
   Standardize standardize_;
   Split split_;
   std::vector<std::int64_t> widths_;
   std::string text_;
+  std::vector<std::string> texts_;
   std::vector<std::string_view> tokens_;
   std::string joined_;
   std::vector<std::size_t> ends_;

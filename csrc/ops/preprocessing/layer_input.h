@@ -47,6 +47,32 @@ class LayerInput {
   std::optional<at::Device> device_;
 };
 
+/// The strings of a leaf, which is held by others, without a look at its tensors for each string.
+class StringViews {
+ public:
+  explicit StringViews(const Bytes& text)
+      : data_(static_cast<const char*>(text.values.const_data_ptr())), count_(text.count()) {
+    if (text.offsets.defined()) {
+      bounds_ = static_cast<const std::int64_t*>(text.offsets.const_data_ptr());
+    } else {
+      whole_[1] = static_cast<std::int64_t>(text.values.nbytes());
+    }
+  }
+  StringViews(const StringViews&) = delete;
+  StringViews& operator=(const StringViews&) = delete;
+
+  std::int64_t count() const noexcept { return count_; }
+  std::string_view operator[](std::int64_t index) const noexcept {
+    return {data_ + bounds_[index], static_cast<std::size_t>(bounds_[index + 1] - bounds_[index])};
+  }
+
+ private:
+  const char* data_;
+  std::int64_t count_;
+  std::int64_t whole_[2] = {0, 0};  ///< the bounds of a single string
+  const std::int64_t* bounds_ = whole_;
+};
+
 /// `offsets` starting at 0, in host memory.
 at::Tensor offsets_from_zero(const at::Tensor& offsets);
 

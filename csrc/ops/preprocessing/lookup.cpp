@@ -118,9 +118,9 @@ void TokenIndexer::find(std::span<const std::int64_t> tokens, std::int64_t* indi
   const std::int64_t first = first_token();
   const std::int64_t unknown = oov_count_ == 1 ? oov_start_ : kUnknown;
   const auto* const mask = mask_ ? std::get_if<std::int64_t>(&*mask_) : nullptr;
+  integers_->find(tokens, indices);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    const std::int64_t number = integers_->find(tokens[i]);
-    indices[i] = number == kNoToken ? unknown : number + first;
+    indices[i] = indices[i] == kNoToken ? unknown : indices[i] + first;
     if (mask != nullptr && tokens[i] == *mask) indices[i] = mask_index_;
   }
   if (oov_count_ == 1) return;
@@ -168,27 +168,15 @@ class LookupLayer final : public NamedLayer {
 
  private:
   void find_strings(const LayerInput& input, std::int64_t* to) const {
-    if (!input.is_text()) return find_numbers(input, to);
-    const Bytes& text = input.text();
+    TORCH_CHECK_TYPE(input.is_text() || input.count() == 0, kind(),
+                     ": the input must be strings, but is numbers.");
+    if (!input.is_text()) return;
+    const StringViews text(input.text());
     std::array<std::string_view, kViews> views;
-    const std::int64_t count = text.count();
-    for (std::int64_t first = 0; first < count; first += kViews) {
-      const std::int64_t size = std::min<std::int64_t>(kViews, count - first);
-      for (std::int64_t i = 0; i < size; ++i) views[static_cast<std::size_t>(i)] = text[first + i];
-      indexer_.find(std::span(views.data(), static_cast<std::size_t>(size)), to + first);
-    }
-  }
-
-  /// Integers are looked up as decimal text, as TensorFlow casts them.
-  void find_numbers(const LayerInput& input, std::int64_t* to) const {
-    const c10::ScalarType type = input.number_type();
-    TORCH_CHECK_TYPE(input.count() == 0 || type == at::kLong || type == at::kInt, kind(),
-                     ": the input must be strings, or int32 or int64, which are looked up as text.");
-    const at::Tensor numbers = input.numbers(at::kLong);
-    for (std::int64_t i = 0; i < numbers.numel(); ++i) {
-      const std::string text = std::to_string(numbers.const_data_ptr<std::int64_t>()[i]);
-      const std::string_view view = text;
-      indexer_.find(std::span(&view, 1), to + i);
+    for (std::int64_t first = 0; first < text.count(); first += kViews) {
+      const auto size = static_cast<std::size_t>(std::min<std::int64_t>(kViews, text.count() - first));
+      for (std::size_t i = 0; i < size; ++i) views[i] = text[first + static_cast<std::int64_t>(i)];
+      indexer_.find(std::span(views.data(), size), to + first);
     }
   }
 

@@ -1,4 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <ATen/ExpandUtils.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/div.h>
@@ -58,7 +59,8 @@ class EncodingLayer final : public NamedLayer {
                       "`count_weights` is not used when `output_mode` is not `'count'`.");
     const LayerInput weights(inputs[1], {}, kind());
     TORCH_CHECK_TYPE(!weights.is_text(), kind(), ": `count_weights` must be numbers, but are strings.");
-    at::Tensor numbers = weights.numbers(at::kFloat);
+    // As Keras: weights become the result's dtype before they are added.
+    at::Tensor numbers = weights.numbers(vectors_.output.dtype).to(at::kFloat);
     if (numbers.sizes() != indices.sizes())
       throw InvalidArgumentError(kind() + ": `count_weights` must have the shape of the input, " +
                                  c10::str(indices.sizes()) + ", but has " + c10::str(numbers.sizes()) + ".");
@@ -113,6 +115,9 @@ class NormalizationLayer final : public NamedLayer {
 
  private:
   at::Tensor normalized(const at::Tensor& input) const {
+    if (!at::are_expandable(input.sizes(), mean_.sizes()))
+      throw InvalidArgumentError(kind() + ": an input of shape " + c10::str(input.sizes()) +
+                                 " does not fit means of shape " + c10::str(mean_.sizes()) + ".");
     const at::Tensor numbers = input.to(mean_.scalar_type());
     const at::Tensor mean = mean_.to(input.device());
     const at::Tensor deviation = deviation_.to(input.device());

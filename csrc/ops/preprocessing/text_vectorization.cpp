@@ -1,5 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -20,6 +22,9 @@ constexpr const char* kTextName = "TextVectorization";
 constexpr const char* kStandardizeNames[] = {"None", "lower", "strip_punctuation",
                                              "lower_and_strip_punctuation"};
 constexpr const char* kSplitNames[] = {"None", "whitespace", "character"};
+
+/// Texts that are tokens themselves, looked up at a time.
+constexpr std::int64_t kTextsAtOnce = 256;
 
 /// The indices of the tokens of several texts, one after the other.
 struct TokenRows {
@@ -42,24 +47,47 @@ class TextLayer final : public NamedLayer {
         options_(std::move(options)) {}
 
   Leaf call(std::span<const Leaf> inputs, const at::Tensor& row_offsets) const override {
-    const Leaf& input = only_input(inputs, kind());
-    const auto* const text = std::get_if<Bytes>(&input);
-    TORCH_CHECK_TYPE(text != nullptr, kind(), ": the input must be strings, but is a ", leaf_kind(input),
-                     " leaf.");
-    if (row_offsets.defined()) return finish(join_rows(*text, row_offsets), {row_offsets.size(0) - 1});
-    if (options_.split == Split::kNone && options_.ngrams.empty()) return unsplit(*text);
-    std::vector<std::int64_t> outer = text->shape;
-    if (options_.split == Split::kNone) return finish(split_rows(*text, outer), outer);
+    const Bytes text = text_of(only_input(inputs, kind()));
+    std::vector<std::int64_t> outer = text.shape;
+    if (row_offsets.defined()) {
+      check_shape(options_.split == Split::kNone, {row_offsets.size(0) - 1, kUnknownDim});
+      return finish(join_rows(text, offsets_from_zero(row_offsets)), {row_offsets.size(0) - 1});
+    }
+    if (options_.split == Split::kNone && options_.ngrams.empty()) return unsplit(text);
+    if (options_.split == Split::kNone) {
+      const std::int64_t width = outer.empty() ? 1 : outer.back();
+      if (!outer.empty()) outer.pop_back();
+      // N-grams are of the texts along the last dim.
+      const std::int64_t rows = c10::multiply_integers(outer);
+      return finish(join_rows(text, at::mul(at::arange(rows + 1, at::kLong), width)), std::move(outer),
+                    ngrams_of(width));
+    }
     if (outer.size() > 1) {
-      TORCH_CHECK_VALUE(outer.back() == 1, "When using `TextVectorization` to tokenize strings, the input ",
-                        "rank must be 1 or the last shape dimension must be 1. Received: inputs.shape=",
-                        dims_string(outer), " with rank=", outer.size());
+      check_shape(outer.back() == 1, outer);
       outer.pop_back();
     }
-    return finish(split_texts(*text), outer);
+    return finish(split_texts(text), std::move(outer));
   }
 
  private:
+  static void check_shape(bool fits, const std::vector<std::int64_t>& shape) {
+    TORCH_CHECK_VALUE(fits,
+                      "When using `TextVectorization` to tokenize strings, the input rank must be 1 or ",
+                      "the last shape dimension must be 1. Received: inputs.shape=", dims_string(shape),
+                      " with rank=", shape.size());
+  }
+
+  /// The strings of an input. A dense one without items has no strings, as an empty list.
+  Bytes text_of(const Leaf& input) const {
+    if (const auto* const text = std::get_if<Bytes>(&input)) return *text;
+    const auto* const dense = std::get_if<at::Tensor>(&input);
+    TORCH_CHECK_TYPE(dense != nullptr && dense->numel() == 0, kind(),
+                     ": the input must be strings, but is a ", leaf_kind(input), " leaf.");
+    Bytes none = Bytes::column({}, /*utf8=*/true);
+    none.shape = dense->sizes().vec();
+    return none;
+  }
+
   void append(const std::vector<std::string_view>& tokens, TokenRows& rows) const {
     const std::size_t before = rows.indices.size();
     rows.indices.resize(before + tokens.size());
@@ -69,42 +97,22 @@ class TextLayer final : public NamedLayer {
 
   TokenRows split_texts(const Bytes& text) const {
     Tokenizer tokenizer(options_.standardize, options_.split, options_.ngrams);
+    const StringViews views(text);
     TokenRows rows;
-    for (std::int64_t i = 0; i < text.count(); ++i) append(tokenizer.split(text[i]), rows);
+    for (std::int64_t i = 0; i < views.count(); ++i) append(tokenizer.split(views[i]), rows);
     return rows;
   }
 
-  /// Rows of tokens that a user's function made, or that the input has: n-grams are all that is left to do.
-  TokenRows join_rows(const Bytes& tokens, const at::Tensor& row_offsets) const {
-    const at::Tensor bounds = offsets_from_zero(row_offsets);
+  /// The n-grams of rows of tokens, which `bounds` divide.
+  TokenRows join_rows(const Bytes& tokens, const at::Tensor& bounds) const {
     const auto* const bound = bounds.const_data_ptr<std::int64_t>();
-    Tokenizer tokenizer(Standardize::kNone, Split::kNone, options_.ngrams);
+    Tokenizer tokenizer(options_.standardize, Split::kNone, options_.ngrams);
+    const StringViews views(tokens);
     TokenRows rows;
     std::vector<std::string_view> row;
     for (std::int64_t i = 0; i + 1 < bounds.size(0); ++i) {
       row.clear();
-      for (std::int64_t at = bound[i]; at < bound[i + 1]; ++at) row.push_back(tokens[at]);
-      append(tokenizer.join(row), rows);
-    }
-    return rows;
-  }
-
-  /// The n-grams of the texts along the last dim, which is taken from `outer`.
-  TokenRows split_rows(const Bytes& text, std::vector<std::int64_t>& outer) const {
-    const std::int64_t width = outer.empty() ? 1 : outer.back();
-    if (!outer.empty()) outer.pop_back();
-    const std::int64_t count = c10::multiply_integers(outer);
-    std::vector<std::string> standardized;
-    standardized.resize(static_cast<std::size_t>(width));
-    Tokenizer tokenizer(Standardize::kNone, Split::kNone, options_.ngrams);
-    TokenRows rows;
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::vector<std::string_view> row;
-      for (std::int64_t at = 0; at < width; ++at) {
-        std::string& to = standardized[static_cast<std::size_t>(at)];
-        standardize_text(text[i * width + at], options_.standardize, to);
-        row.emplace_back(to);
-      }
+      for (std::int64_t at = bound[i]; at < bound[i + 1]; ++at) row.push_back(views[at]);
       append(tokenizer.join(row), rows);
     }
     return rows;
@@ -114,11 +122,14 @@ class TextLayer final : public NamedLayer {
   Leaf unsplit(const Bytes& text) const {
     at::Tensor indices = at::empty(text.shape, at::kLong);
     auto* const to = indices.mutable_data_ptr<std::int64_t>();
-    std::string standardized;
-    for (std::int64_t i = 0; i < text.count(); ++i) {
-      standardize_text(text[i], options_.standardize, standardized);
-      const std::string_view view = standardized;
-      indexer_.find(std::span(&view, 1), to + i);
+    Tokenizer tokenizer(options_.standardize, Split::kNone, {});
+    const StringViews views(text);
+    std::vector<std::string_view> some;
+    for (std::int64_t i = 0; i < views.count(); i += kTextsAtOnce) {
+      some.clear();
+      for (std::int64_t at = i; at < std::min(i + kTextsAtOnce, views.count()); ++at)
+        some.push_back(views[at]);
+      indexer_.find(tokenizer.join(some), to + i);
     }
     const bool as_indices = indexer_.vectors().output.mode == OutputMode::kInt;
     if (!as_indices || !options_.sequence_length || text.shape.empty())
@@ -138,8 +149,15 @@ class TextLayer final : public NamedLayer {
     return encode({cut, {}}, indexer_.vectors(), {}, kind());
   }
 
-  /// `outer`: the dims of the texts, one row for each text.
-  Leaf finish(TokenRows rows, std::vector<std::int64_t> outer) const {
+  /// The number of n-grams of `width` tokens.
+  std::int64_t ngrams_of(std::int64_t width) const {
+    std::int64_t count = 0;
+    for (const std::int64_t tokens : options_.ngrams) count += std::max<std::int64_t>(width - tokens + 1, 0);
+    return count;
+  }
+
+  /// `outer`: the dims of the texts, one row for each text. `length`: the least length of padded rows.
+  Leaf finish(TokenRows rows, std::vector<std::int64_t> outer, std::int64_t length = 0) const {
     const VectorOptions& vectors = indexer_.vectors();
     if (vectors.output.mode != OutputMode::kInt) return as_vectors(rows, outer);
     if (options_.ragged && outer.size() == 1) return as_ragged(rows);
@@ -147,7 +165,7 @@ class TextLayer final : public NamedLayer {
                       ": `ragged=True` needs texts of shape "
                       "[rows] or [rows, 1], because a result has one ragged dim, but they have ",
                       outer.size() + 1, " dims.");
-    return as_padded(rows, std::move(outer));
+    return as_padded(rows, std::move(outer), length);
   }
 
   Leaf as_vectors(const TokenRows& rows, const std::vector<std::int64_t>& outer) const {
@@ -155,8 +173,10 @@ class TextLayer final : public NamedLayer {
     const at::Tensor indices = tensor_of(rows.indices);
     if (outer.empty()) return encode({indices, {}}, vectors, {}, kind());
     Leaf result = encode({indices, tensor_of(rows.offsets)}, vectors, {}, kind());
-    auto* const dense = std::get_if<at::Tensor>(&result);
-    if (outer.size() == 1 || dense == nullptr) return result;
+    if (outer.size() == 1) return result;
+    const auto* const dense = std::get_if<at::Tensor>(&result);
+    TORCH_CHECK_VALUE(dense != nullptr, kind(), ": output_mode 'one_hot' and `sparse=True` need texts of ",
+                      "shape [rows] or [rows, 1], but they have ", outer.size() + 1, " dims.");
     std::vector<std::int64_t> sizes = outer;
     sizes.push_back(vectors.depth);
     return dense->reshape(sizes);
@@ -178,8 +198,7 @@ class TextLayer final : public NamedLayer {
     return Ragged{tensor_of(rows.indices).to(indexer_.vectors().output.dtype), tensor_of(rows.offsets)};
   }
 
-  Leaf as_padded(const TokenRows& rows, std::vector<std::int64_t> sizes) const {
-    std::int64_t length = 0;
+  Leaf as_padded(const TokenRows& rows, std::vector<std::int64_t> sizes, std::int64_t length) const {
     for (std::size_t row = 0; row + 1 < rows.offsets.size(); ++row)
       length = std::max(length, rows.offsets[row + 1] - rows.offsets[row]);
     length = options_.sequence_length.value_or(length);

@@ -143,6 +143,10 @@ class Counter : public TokenCounter {
  protected:
   void count_document(const std::vector<View>& tokens) {
     tally_.begin_document();
+    count_tokens(tokens);
+  }
+  /// Counts tokens of the present document.
+  void count_tokens(const std::vector<View>& tokens) {
     numbers_.resize(tokens.size());
     table_.find(tokens, numbers_.data());
     for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -225,12 +229,20 @@ class StringCounter final : public Counter<StringTable, std::string_view> {
     TORCH_CHECK_TYPE(input.is_text() || input.count() == 0, kCounterName,
                      ": the data must be strings, but is numbers.");
     if (!input.is_text()) return;
-    if (tokenizer_ && !row_offsets.defined()) return add_texts(input.text());
-    const std::vector<std::int64_t> bounds = document_bounds(input.text().shape, input.offsets());
+    if (tokenizer_ && tokenizer_->splits()) return add_texts(input.text());
+    const StringViews text(input.text());
+    const std::vector<std::int64_t>& sizes = input.text().shape;
+    const std::vector<std::int64_t> bounds = document_bounds(sizes, input.offsets());
     for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
-      tokens_.clear();
-      for (std::int64_t at = bounds[i]; at < bounds[i + 1]; ++at) tokens_.push_back(input.text()[at]);
-      count_document(tokenizer_ ? tokenizer_->join(tokens_) : tokens_);
+      const std::int64_t size = bounds[i + 1] - bounds[i];
+      tally().begin_document();
+      // N-grams are of tokens along the last dim, and a document has one or more rows of them.
+      const std::int64_t width = input.offsets().defined() || sizes.empty() ? size : sizes.back();
+      for (std::int64_t row = bounds[i]; row < bounds[i + 1]; row += width) {
+        tokens_.clear();
+        for (std::int64_t at = row; at < row + width; ++at) tokens_.push_back(text[at]);
+        count_tokens(tokenizer_ ? tokenizer_->join(tokens_) : tokens_);
+      }
     }
   }
 
@@ -244,11 +256,12 @@ class StringCounter final : public Counter<StringTable, std::string_view> {
  private:
   void add_texts(const Bytes& texts) {
     TORCH_CHECK_VALUE(
-        !tokenizer_->splits() || texts.shape.size() < 2 || texts.shape.back() == 1,
+        texts.shape.size() < 2 || texts.shape.back() == 1,
         "When using `TextVectorization` to tokenize strings, the input rank must be 1 or the last "
         "shape dimension must be 1. Received: inputs.shape=",
         dims_string(texts.shape), " with rank=", texts.shape.size());
-    for (std::int64_t i = 0; i < texts.count(); ++i) count_document(tokenizer_->split(texts[i]));
+    const StringViews views(texts);
+    for (std::int64_t i = 0; i < views.count(); ++i) count_document(tokenizer_->split(views[i]));
   }
 
   Leaf tokens_of(const std::vector<std::int64_t>& numbers) const override {

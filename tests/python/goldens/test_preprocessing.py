@@ -22,6 +22,7 @@ ERRORS = {
     "OutOfRangeError": (ValueError,),
     "UnimplementedError": (TypeError, ValueError),
     "AttributeError": (ValueError,),
+    "ZeroDivisionError": (ValueError,),
 }
 
 
@@ -62,6 +63,11 @@ def check_error(case: dict, out: dict, folder) -> None:
 def test_layers_do_what_keras_did(layer, tmp_path):
     cases = [case for case in cases_of(TOPIC) if case["in"]["layer"] == layer]
     check_all(cases, lambda case: check(case, tmp_path))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks", "ignore:The PyTorch API of nested tensors")
+def test_layers_do_what_keras_did_with_random_arguments(tmp_path):
+    check_all(cases_of("preprocessing_random"), lambda case: check(case, tmp_path))
 
 
 def test_every_difference_names_cases():

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <random>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/preprocessing/hashes.h"
@@ -45,24 +48,58 @@ TEST(SipHash, AgreesWithTheVectorsOfItsPaper) {
   EXPECT_EQ(sip_hash(input, key), 0xa129ca6149be45e5U);
 }
 
-TEST(StringTable, FindsWhatAMapFinds) {
-  std::mt19937 random(7);
-  StringTable table;
-  std::map<std::string, std::int64_t> numbers;
-  for (int i = 0; i < 5000; ++i) {
-    std::string token(random() % 40, 'a');
-    for (char& byte : token) byte = static_cast<char>('a' + random() % 3);
-    const auto [place, added] = numbers.emplace(token, static_cast<std::int64_t>(numbers.size()));
-    EXPECT_EQ(table.add(token), place->second);
+/// Numbers of distinct tokens in the order in which they were added, as a table gives them.
+template <class Table, class Token>
+void expect_finds_what_a_map_finds(const std::vector<Token>& added, const std::vector<Token>& absent) {
+  Table table;
+  std::map<Token, std::int64_t> numbers;
+  for (const Token& token : added) {
+    const auto [place, is_new] = numbers.emplace(token, static_cast<std::int64_t>(numbers.size()));
+    ASSERT_EQ(table.add(token), place->second);
   }
-  EXPECT_EQ(table.size(), static_cast<std::int64_t>(numbers.size()));
-  std::vector<std::string_view> asked;
-  for (const auto& [token, number] : numbers) asked.emplace_back(token);
-  asked.emplace_back("no such token");
+  ASSERT_EQ(table.size(), static_cast<std::int64_t>(numbers.size()));
+  using View = std::conditional_t<std::is_same_v<Token, std::string>, std::string_view, Token>;
+  std::vector<View> asked(added.begin(), added.end());
+  asked.insert(asked.end(), absent.begin(), absent.end());
   std::vector<std::int64_t> found(asked.size());
   table.find(asked, found.data());
-  for (std::size_t i = 0; i + 1 < asked.size(); ++i) EXPECT_EQ(found[i], numbers.at(std::string(asked[i])));
-  EXPECT_EQ(found.back(), kNoToken);
+  for (std::size_t i = 0; i < added.size(); ++i) {
+    ASSERT_EQ(found[i], numbers.at(added[i])) << i;
+    ASSERT_EQ(table[found[i]], asked[i]);
+  }
+  for (std::size_t i = 0; i < asked.size(); ++i) ASSERT_EQ(table.find(asked[i]), found[i]);
+  for (std::size_t i = added.size(); i < found.size(); ++i) ASSERT_EQ(found[i], kNoToken) << i;
+}
+
+TEST(StringTable, FindsWhatAMapFindsForEachLength) {
+  std::mt19937 random(7);
+  const auto token_of = [&](std::size_t size) {
+    std::string token(size, 'a');
+    for (char& byte : token) byte = "ab\0\xff"[random() % 4];  // zeros end no string
+    return token;
+  };
+  std::vector<std::string> added;
+  for (std::size_t i = 0; i < 5000; ++i) added.push_back(token_of(i % 60));
+  for (std::size_t size = 0; size < 60; ++size) {
+    for (std::size_t at = 0; at < size; ++at) {  // strings that differ in one byte
+      added.emplace_back(size, 'x');
+      added.back()[at] = 'y';
+    }
+  }
+  std::vector<std::string> absent;
+  for (std::size_t size = 0; size < 60; ++size) absent.push_back(token_of(size) + "c");
+  expect_finds_what_a_map_finds<StringTable>(added, absent);
+}
+
+TEST(IntegerTable, FindsWhatAMapFinds) {
+  std::mt19937_64 random(7);
+  std::vector<std::int64_t> added{0, -1, std::numeric_limits<std::int64_t>::min()};
+  for (std::int64_t i = 0; i < 5000; ++i) {
+    added.push_back(i % 700);
+    added.push_back(i << 32);
+    added.push_back(static_cast<std::int64_t>(random() | 1));
+  }
+  expect_finds_what_a_map_finds<IntegerTable>(added, std::vector<std::int64_t>{1000, -2, 701});
 }
 
 TEST(LookupLayer, RunsInAPipelineAndKeepsItsLaws) {
