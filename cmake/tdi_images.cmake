@@ -34,6 +34,9 @@ foreach(source jpeg png webp)
   set_source_files_properties("${PROJECT_SOURCE_DIR}/csrc/kernels/images/${source}.cpp" PROPERTIES
     SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
 endforeach()
+# Its loops over arrays of vectors must be unrolled, so that the arrays become registers.
+set_source_files_properties("${PROJECT_SOURCE_DIR}/csrc/kernels/images/resample_blocks.cpp" PROPERTIES
+  SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "$<$<CONFIG:Release>:-O3>")
 tdi_find_decoder(JPEG jpeg.cpp jpeglib.h libturbojpeg0-dev jpeg)
 tdi_find_decoder(PNG png.cpp png.h libpng-dev png)
 tdi_find_decoder(WEBP webp.cpp webp/decode.h libwebp-dev webp)

@@ -67,9 +67,35 @@ def stand_in() -> types.ModuleType:
             top, left = round((h - height) / 2), round((w - width) / 2)
             return image.crop((left, top, left + width, top + height))
 
-    class RandomHorizontalFlip:
+    class Grayscale:
         def __call__(self, image):
             return image
+
+    class RandomHorizontalFlip:
+        def __init__(self, p=0.5):
+            self.p = p
+
+    class RandomVerticalFlip:
+        def __init__(self, p=0.5):
+            self.p = p
+
+    class RandomCrop:
+        def __init__(self, size, padding=None):
+            self.size, self.padding, self.pad_if_needed = (size, size), padding, False
+            self.fill, self.padding_mode = 0, "constant"
+
+    class RandomResizedCrop:
+        def __init__(self, size, scale=(0.08, 1.0)):
+            self.size, self.scale, self.ratio, self.antialias = (size, size), scale, (3 / 4, 4 / 3), True
+            self.interpolation = types.SimpleNamespace(value="bilinear")
+
+    class ColorJitter:
+        def __init__(self, brightness, hue):
+            self.brightness, self.contrast, self.saturation = (1 - brightness, 1 + brightness), None, None
+            self.hue = (-hue, hue)
+
+    class PILToTensor:
+        pass
 
     class ToTensor:
         def __call__(self, image):
@@ -85,7 +111,8 @@ def stand_in() -> types.ModuleType:
     default_loader.__module__ = "torchvision.datasets.folder"
     ImageFolder.__module__ = ImageFolder.__getitem__.__module__ = "torchvision.datasets.folder"
     folder.ImageFolder = ImageFolder
-    for kind in (Compose, Resize, CenterCrop, RandomHorizontalFlip, ToTensor, Normalize):
+    shapes = (Resize, CenterCrop, RandomCrop, RandomResizedCrop, RandomHorizontalFlip, RandomVerticalFlip)
+    for kind in (Compose, *shapes, ColorJitter, Grayscale, PILToTensor, ToTensor, Normalize):
         kind.__module__ = "torchvision.transforms.transforms"
         setattr(transforms, kind.__name__, kind)
     return types.SimpleNamespace(ImageFolder=ImageFolder, transforms=transforms)
@@ -160,10 +187,54 @@ def test_transforms_of_v2_are_known_too(root):
 
 
 def test_explain_says_which_transform_stays_in_python(vision, root):
-    dataset = vision.ImageFolder(root, transform_of(vision, vision.transforms.RandomHorizontalFlip()))
+    dataset = vision.ImageFolder(root, transform_of(vision, vision.transforms.Grayscale()))
     loader = tdi.DataLoader(dataset, batch_size=4)
-    assert "the transform RandomHorizontalFlip runs in Python" in loader.explain()
-    assert len(list(loader)) == 3
+    assert "the transform Grayscale runs in Python" in loader.explain()
+
+
+def with_random_transforms(vision, root):
+    names = vision.transforms
+    crops = [names.RandomResizedCrop(24, scale=(0.3, 1)), names.RandomCrop(20, padding=2)]
+    flips = [names.RandomHorizontalFlip(), names.RandomVerticalFlip(0.3), names.ColorJitter(0.3, hue=0.1)]
+    return vision.ImageFolder(root, names.Compose([*crops, *flips, names.PILToTensor()]))
+
+
+def test_random_transforms_are_the_ops_of_this_library(vision, root):
+    rows = tdi.ImageFolder(root).decode_image().random_resized_crop(24, scale=(0.3, 1)).random_crop(20, padding=2)
+    rows = rows.horizontal_flip().vertical_flip(0.3).color_jitter(brightness=0.3, hue=0.1)
+    loader = tdi.DataLoader(with_random_transforms(vision, root), batch_size=4, shuffle=True, seed=5)
+    assert "path: native" in loader.explain()
+    assert "random numbers of RandomResizedCrop, RandomCrop, RandomHorizontalFlip" in loader.explain()
+    expected = rows.shuffle(seed=5).skip(0).batch(4).with_options(tdi.Options(seed=5))
+    for _ in range(2):
+        for (ours, labels), (images, numbers) in zip(loader, expected, strict=True):
+            assert torch.equal(ours, images)
+            assert torch.equal(labels, numbers)
+
+
+@pytest.mark.parametrize("options", [{"shuffle": True}, {"shuffle": True, "num_workers": 2}, {"sampler": [3, 1, 4]}])
+def test_random_transforms_follow_torchs_seed_and_states(vision, root, options):
+    dataset = with_random_transforms(vision, root)
+
+    def images(loader):
+        return [batch for batch, _ in loader]
+
+    def same(left, right):
+        return len(left) == len(right) and all(map(torch.equal, left, right))
+
+    loader = tdi.DataLoader(dataset, batch_size=2, **options)
+    torch.manual_seed(3)
+    first, second = images(loader), images(loader)
+    torch.manual_seed(3)
+    again = iter(loader)
+    begun = [next(again)[0]]
+    state = loader.state_dict()
+    assert same(begun + images(again), first)
+    assert not same(first, second)
+    restored = tdi.DataLoader(dataset, batch_size=2, **options)
+    restored.load_state_dict(state)
+    assert same(begun + images(restored), first)
+    assert same(images(restored), second)
 
 
 def test_a_new_transform_takes_effect(vision, root):

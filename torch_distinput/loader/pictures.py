@@ -1,15 +1,15 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """torchvision's ImageFolder, with transforms that this library has too, as a native dataset.
 
-torchvision is never imported: its classes are recognised by module and name. Transforms that draw random numbers stay
-in Python, since a DataLoader promises torch's draws.
+torchvision is never imported: its classes are recognised by module and name. Transforms that draw random numbers draw
+this library's, which belong to rows, from a seed that torch draws.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -27,6 +27,16 @@ def is_image_folder(kind: type) -> bool:
     """Whether `kind` is torchvision's ImageFolder, with torchvision's way to make rows."""
     made_by = getattr(getattr(kind, "__getitem__", None), "__module__", None)
     return kind.__module__ == _FOLDER == made_by and kind.__name__ == "ImageFolder"
+
+
+def random_transforms(dataset: Any) -> list[str]:
+    """The names of the transforms that draw random numbers, of an ImageFolder whose transforms are all known."""
+    if not is_image_folder(type(dataset)):
+        return []
+    try:
+        return _steps_of(dataset.transform).draws
+    except NotNative:
+        return []
 
 
 def picture_source(dataset: Any) -> Source:
@@ -54,14 +64,15 @@ def picture_source(dataset: Any) -> Source:
         except NotNative:
             return False
 
-    return Source(native, native.element_spec, is_current)
+    return Source(native, native.element_spec, is_current, draws=tuple(steps.draws))
 
 
 @dataclass
 class _Steps:
     """What the transforms do: calls of `_C.ImageStep`, then (where `scale` is set) mean and std of numbers."""
 
-    calls: list[tuple[str, tuple[Any, ...]]]
+    calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
+    draws: list[str] = field(default_factory=list)  # the names of random transforms
     is_tensor: bool = False
     is_float: bool = False
     scale: tuple[list[float], list[float]] | None = None
@@ -77,7 +88,7 @@ class _Steps:
 
 
 def _steps_of(transform: Any) -> _Steps:
-    steps = _Steps([])
+    steps = _Steps()
     _add(transform, steps)
     if not steps.is_tensor:
         raise NotNative("the transforms of the ImageFolder return no tensors")
@@ -100,12 +111,20 @@ def _compose(transform: Any, steps: _Steps) -> None:
 
 
 def _resize(transform: Any, steps: _Steps) -> None:
+    if transform.max_size is not None or transform.size is None:
+        raise NotNative("the transform Resize has a `max_size` that runs in Python")
+    steps.calls.append(("resize", (_numbers(transform.size), *_filter(transform, steps))))
+
+
+def _filter(transform: Any, steps: _Steps) -> tuple[str, bool]:
+    """The interpolation and whether it is antialiased: for Pillow's images always, if there is anything to filter."""
+    name = type(transform).__name__
     interpolation = getattr(transform.interpolation, "value", transform.interpolation)  # an enum, or its value
-    if interpolation not in _INTERPOLATIONS or transform.max_size is not None or transform.size is None:
-        raise NotNative("the transform Resize has an `interpolation` or `max_size` that runs in Python")
+    if interpolation not in _INTERPOLATIONS:
+        raise NotNative(f"the transform {name} has an `interpolation` that runs in Python")
     if steps.is_tensor and (transform.antialias is not True or interpolation == "nearest"):
-        raise NotNative("the transform Resize of tensors is native with `antialias=True` only")
-    steps.calls.append(("resize", (_numbers(transform.size), interpolation, interpolation != "nearest")))
+        raise NotNative(f"the transform {name} of tensors is native with `antialias=True` only")
+    return interpolation, interpolation != "nearest"
 
 
 def _center_crop(transform: Any, steps: _Steps) -> None:
@@ -113,10 +132,49 @@ def _center_crop(transform: Any, steps: _Steps) -> None:
 
 
 def _pad(transform: Any, steps: _Steps) -> None:
+    steps.calls.append(("pad", (_numbers(transform.padding), *_fill(transform))))
+
+
+def _fill(transform: Any) -> tuple[int, str]:
     if not isinstance(transform.fill, int):
-        raise NotNative("the transform Pad has a `fill` that is no int")
-    padding, mode = _numbers(transform.padding), getattr(transform.padding_mode, "value", transform.padding_mode)
-    steps.calls.append(("pad", (padding, transform.fill, mode)))
+        raise NotNative(f"the transform {type(transform).__name__} has a `fill` that is no int")
+    return transform.fill, getattr(transform.padding_mode, "value", transform.padding_mode)
+
+
+def _random_crop(transform: Any, steps: _Steps) -> None:
+    padding = [] if transform.padding is None else _numbers(transform.padding)
+    arguments = _numbers(transform.size), padding, bool(transform.pad_if_needed), *_fill(transform)
+    _add_random("random_crop", arguments, transform, steps)
+
+
+def _random_resized_crop(transform: Any, steps: _Steps) -> None:
+    scale, ratio = _interval(transform.scale), _interval(transform.ratio)
+    arguments = _numbers(transform.size), scale, ratio, *_filter(transform, steps)
+    _add_random("random_resized_crop", arguments, transform, steps)
+
+
+def _horizontal_flip(transform: Any, steps: _Steps) -> None:
+    _add_random("horizontal_flip", (float(transform.p),), transform, steps)
+
+
+def _vertical_flip(transform: Any, steps: _Steps) -> None:
+    _add_random("vertical_flip", (float(transform.p),), transform, steps)
+
+
+def _color_jitter(transform: Any, steps: _Steps) -> None:
+    given = (transform.brightness, transform.contrast, transform.saturation, transform.hue)
+    arguments = tuple(None if factors is None else _interval(factors) for factors in given)
+    _add_random("color_jitter", arguments, transform, steps)
+
+
+def _add_random(name: str, arguments: tuple[Any, ...], transform: Any, steps: _Steps) -> None:
+    steps.calls.append((name, arguments))
+    steps.draws.append(type(transform).__name__)
+
+
+def _interval(numbers: Any) -> list[float]:
+    low, high = numbers
+    return [float(low), float(high)]
 
 
 def _numbers(value: Any) -> list[int]:
@@ -149,6 +207,11 @@ _KNOWN: dict[str, Callable[[Any, _Steps], None]] = {
     "Resize": _resize,
     "CenterCrop": _center_crop,
     "Pad": _pad,
+    "RandomCrop": _random_crop,
+    "RandomResizedCrop": _random_resized_crop,
+    "RandomHorizontalFlip": _horizontal_flip,
+    "RandomVerticalFlip": _vertical_flip,
+    "ColorJitter": _color_jitter,
     "PILToTensor": _to_tensor,
     "ToImage": _to_tensor,
     "ToTensor": _to_numbers,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/images/resample.h"
+#include "kernels/images/resample_blocks.h"
 
 namespace torch_distinput {
 namespace {
@@ -39,13 +40,11 @@ struct Resampling {
   double left, top, right, bottom;  ///< of what is resized, in the pixels of the image
   Box inside;                       ///< the pixels that may be used
 
-  Taps across(const Box& out) const {
-    const ResizedDim dim{left, right, inside.left, inside.right(), edit.size.width};
-    return make_taps(dim, out.left, out.width, edit.interpolation, edit.antialias);
+  ResizedDim across() const {
+    return {left, right, inside.left, inside.right(), edit.size.width, edit.interpolation, edit.antialias};
   }
-  Taps down(const Box& out) const {
-    const ResizedDim dim{top, bottom, inside.top, inside.bottom(), edit.size.height};
-    return make_taps(dim, out.top, out.height, edit.interpolation, edit.antialias);
+  ResizedDim down() const {
+    return {top, bottom, inside.top, inside.bottom(), edit.size.height, edit.interpolation, edit.antialias};
   }
 };
 
@@ -67,10 +66,9 @@ Box needed(const Action& action, Extent extent, const Box& out) {
             return Box{out.left + crop.box.left, out.top + crop.box.top, out.width, out.height};
           },
           [&](const Resampling& resampling) {
-            const Taps across = resampling.across(out);
-            const Taps down = resampling.down(out);
-            return Box{across.begin(), down.begin(), across.end() - across.begin(),
-                       down.end() - down.begin()};
+            const TapRange across = resampling.across().needed(out.left, out.width);
+            const TapRange down = resampling.down().needed(out.top, out.height);
+            return Box{across.first, down.first, across.count, down.count};
           },
           [&](const FlipEdit& flip) {
             Box box = out;
@@ -175,24 +173,33 @@ Pixels padded(const Window& in, Extent extent, const PadEdit& pad, const Box& ou
   return to;
 }
 
+/// The pixels `out` of a resized image, of which `in` holds what is needed.
+Pixels resampled(const Window& in, const ResizedDim& across, const ResizedDim& down, const Box& out) {
+  if (suits_blocks(across, down))
+    return resample_blocks(in.pixels, in.box.left, in.box.top, make_few_taps(across, out.left, out.width),
+                           make_few_taps(down, out.top, out.height));
+  return resample(in.pixels, in.box.left, in.box.top, make_taps(across, out.left, out.width),
+                  make_taps(down, out.top, out.height));
+}
+
 /// The pixels `out` of the result of `action` for an image of `extent`, of which `in` holds what is needed.
 Window applied(const Action& action, const Window& in, Extent extent, const Box& out) {
   const Box from = needed(action, extent, out);
-  Pixels pixels = std::visit(
-      Overloaded{
-          [&](const CropEdit&) { return in.part(from); },
-          [&](const Resampling& resampling) {
-            return resample(in.pixels, in.box.left, in.box.top, resampling.across(out), resampling.down(out));
-          },
-          [&](const FlipEdit& flip) { return flipped(in.part(from), flip.horizontal); },
-          [&](const TurnEdit& turn) { return turned(in.part(from), turn.quarters); },
-          [&](const PadEdit& pad) { return padded(in, extent, pad, out); },
-          [&](const ColourEdit& edit) {
-            const Pixels changed = change_colours(in.part(from), edit.change, edit.factor);
-            return changed.part({out.left - from.left, out.top - from.top, out.width, out.height});
-          },
-      },
-      action);
+  Pixels pixels =
+      std::visit(Overloaded{
+                     [&](const CropEdit&) { return in.part(from); },
+                     [&](const Resampling& resampling) {
+                       return resampled(in, resampling.across(), resampling.down(), out);
+                     },
+                     [&](const FlipEdit& flip) { return flipped(in.part(from), flip.horizontal); },
+                     [&](const TurnEdit& turn) { return turned(in.part(from), turn.quarters); },
+                     [&](const PadEdit& pad) { return padded(in, extent, pad, out); },
+                     [&](const ColourEdit& edit) {
+                       const Pixels changed = change_colours(in.part(from), edit.change, edit.factor);
+                       return changed.part({out.left - from.left, out.top - from.top, out.width, out.height});
+                     },
+                 },
+                 action);
   return {std::move(pixels), out};
 }
 

@@ -144,6 +144,14 @@ class JpegReader {
   bool ended_ = false;
 };
 
+/// Memory for lines, which are not aligned: libjpeg writes aligned ones past the caches, from which they are
+/// read next.
+Pixels make_lines(Extent extent, std::int64_t components) {
+  constexpr std::int64_t kPixelsBefore = 2;
+  const Pixels pixels = make_pixels({extent.width + kPixelsBefore, extent.height}, components);
+  return pixels.part({kPixelsBefore, 0, extent.width, extent.height});
+}
+
 /// a * b / 255, rounded.
 int scaled(int a, int b) {
   const int product = a * b + 128;
@@ -169,7 +177,7 @@ Pixels decode_jpeg(std::string_view encoded, const Box& region, int denominator)
   JpegReader reader(encoded);
   const Box columns = reader.start(region, denominator);
   const Extent read{columns.width, region.height};
-  Pixels lines = make_pixels(read, reader.components());
+  Pixels lines = make_lines(read, reader.components());
   if (region.top > 0) reader.skip_lines(region.top);
   reader.read_lines(lines.data, lines.stride, region.height);
   if (reader.components() == kCmyk) {

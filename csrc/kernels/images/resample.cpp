@@ -120,11 +120,6 @@ TDI_RESAMPLE_AVX2 void down_vectors(const std::uint8_t* from, std::int64_t strid
   }
 }
 
-bool has_vectors() {
-  static const bool has = __builtin_cpu_supports("avx2") != 0;
-  return has;
-}
-
 #endif
 
 }  // namespace
@@ -138,7 +133,7 @@ Pixels resample(const Pixels& pixels, std::int64_t left, std::int64_t top, const
   const Pixels result = make_pixels({width, height}, pixels.channels);
   const std::int64_t bytes = width * pixels.channels;
 #if defined(__x86_64__)
-  const bool vectors = instructions == Instructions::kAny && has_vectors();
+  const bool vectors = use_avx2(instructions);
   const std::vector<std::int16_t> repeated =
       vectors && pixels.channels == kColours ? repeated_weights(across) : std::vector<std::int16_t>();
 #endif

@@ -1,14 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "kernels/images/instructions.h"
 #include "kernels/images/pixels.h"
 #include "kernels/images/taps.h"
 
 namespace torch_distinput {
-
-/// Which code runs: kAny the fastest one that the processor has; kPortable the one for every processor. Both
-/// compute the same integers.
-enum class Instructions { kAny, kPortable };
 
 /// Weighted sums of pixels, along lines first, then along columns, each rounded to uint8, as in Pillow.
 /// `across` and `down` count pixels of an image of which `pixels` is the part whose first pixel is (`left`,

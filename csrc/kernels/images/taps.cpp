@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace torch_distinput {
 namespace {
@@ -21,40 +20,58 @@ double cubic(double x) {
   return 0;
 }
 
-double support_of(Interpolation interpolation) { return interpolation == Interpolation::kBicubic ? 2 : 1; }
+/// The real weights of one dim.
+class Filter {
+ public:
+  explicit Filter(const ResizedDim& dim)
+      : dim_(dim),
+        scale_((dim.to - dim.from) / static_cast<double>(dim.size)),
+        width_(dim.antialias ? std::max(1.0, scale_) : 1.0),
+        support_((dim.interpolation == Interpolation::kBicubic ? 2 : 1) * width_) {}
 
-/// Real weights of one pixel.
-struct RealTaps {
-  TapRange range;
-  std::vector<double> weights;
-};
-
-RealTaps real_taps(const ResizedDim& dim, std::int64_t pixel, Interpolation interpolation, double width) {
-  const double scale = (dim.to - dim.from) / static_cast<double>(dim.size);
-  const double center = dim.from + (static_cast<double>(pixel) + 0.5) * scale;
-  const double support = support_of(interpolation) * width;
-  const auto bound = [&](double place) {
-    return std::clamp(static_cast<std::int64_t>(std::floor(place + 0.5)), dim.lowest, dim.highest);
-  };
-  const std::int64_t first = std::min(bound(center - support), dim.highest - 1);
-  const std::int64_t last = std::max(bound(center + support), first + 1);
-  RealTaps taps{{first, last - first}, {}};
-  double sum = 0;
-  for (std::int64_t i = first; i < last; ++i) {
-    const double x = (static_cast<double>(i) - center + 0.5) / width;
-    taps.weights.push_back(interpolation == Interpolation::kBicubic ? cubic(x) : triangle(x));
-    sum += taps.weights.back();
+  /// The most pixels that one sum may need.
+  std::int64_t most() const {
+    if (dim_.interpolation == Interpolation::kNearest) return 1;
+    return static_cast<std::int64_t>(std::ceil(2 * support_)) + 1;
   }
-  for (double& weight : taps.weights)
-    weight = sum != 0 ? weight / sum : 1.0 / static_cast<double>(taps.range.count);
-  return taps;
-}
 
-RealTaps nearest_tap(const ResizedDim& dim, std::int64_t pixel) {
-  const double scale = (dim.to - dim.from) / static_cast<double>(dim.size);
-  const double center = dim.from + (static_cast<double>(pixel) + 0.5) * scale;
-  return {{std::clamp(static_cast<std::int64_t>(center), dim.lowest, dim.highest - 1), 1}, {1.0}};
-}
+  TapRange range(std::int64_t pixel) const {
+    const double center = this->center(pixel);
+    if (dim_.interpolation == Interpolation::kNearest)
+      return {std::clamp(static_cast<std::int64_t>(center), dim_.lowest, dim_.highest - 1), 1};
+    const auto bound = [&](double place) {
+      return std::clamp(static_cast<std::int64_t>(std::floor(place + 0.5)), dim_.lowest, dim_.highest);
+    };
+    const std::int64_t first = std::min(bound(center - support_), dim_.highest - 1);
+    const std::int64_t last = std::max(bound(center + support_), first + 1);
+    return {first, last - first};
+  }
+
+  /// Writes the weights of `range`, which is that of `pixel`.
+  void weights(std::int64_t pixel, const TapRange& range, double* to) const {
+    if (dim_.interpolation == Interpolation::kNearest) {
+      *to = 1;
+      return;
+    }
+    const double center = this->center(pixel);
+    double sum = 0;
+    for (std::int64_t i = 0; i < range.count; ++i) {
+      const double x = (static_cast<double>(range.first + i) - center + 0.5) / width_;
+      to[i] = dim_.interpolation == Interpolation::kBicubic ? cubic(x) : triangle(x);
+      sum += to[i];
+    }
+    const double count = static_cast<double>(range.count);
+    for (std::int64_t i = 0; i < range.count; ++i) to[i] = sum != 0 ? to[i] / sum : 1 / count;
+  }
+
+ private:
+  double center(std::int64_t pixel) const { return dim_.from + (static_cast<double>(pixel) + 0.5) * scale_; }
+
+  const ResizedDim& dim_;
+  double scale_;
+  double width_;
+  double support_;
+};
 
 /// The most bits that the weight `largest` leaves in 16.
 int precision_for(double largest) {
@@ -63,47 +80,69 @@ int precision_for(double largest) {
   return precision;
 }
 
+double largest_weight(const Filter& filter, std::int64_t size, std::vector<double>& scratch) {
+  double largest = 0;
+  for (std::int64_t pixel = 0; pixel < size; ++pixel) {
+    const TapRange range = filter.range(pixel);
+    filter.weights(pixel, range, scratch.data());
+    for (std::int64_t i = 0; i < range.count; ++i)
+      largest = std::max(largest, std::abs(scratch[static_cast<std::size_t>(i)]));
+  }
+  return largest;
+}
+
+void add_range(const TapRange& range, Taps& taps) {
+  taps.ranges.push_back(range);
+  taps.most = std::max(taps.most, range.count);
+}
+
+Taps room_for(std::int64_t count, std::int64_t most, int precision) {
+  Taps taps;
+  taps.precision = precision;
+  taps.stride = (most + 3) / 4 * 4;
+  taps.ranges.reserve(static_cast<std::size_t>(count));
+  taps.weights.resize(static_cast<std::size_t>(count * taps.stride), 0);
+  return taps;
+}
+
+void store_few(const double* real, std::int64_t count, std::int16_t* to) {
+  constexpr double kUnit = 1 << kFewTapsPrecision;
+  for (std::int64_t i = 0; i < count; ++i)
+    to[i] = static_cast<std::int16_t>(std::min(real[i] * kUnit + 0.5, kUnit - 1));
+}
+
 }  // namespace
 
-std::int64_t Taps::begin() const {
-  std::int64_t first = ranges.front().first;
-  for (const TapRange& range : ranges) first = std::min(first, range.first);
-  return first;
+TapRange ResizedDim::needed(std::int64_t begin, std::int64_t count) const {
+  const Filter filter(*this);
+  const std::int64_t first = filter.range(begin).first;
+  return {first, filter.range(begin + count - 1).end() - first};
 }
 
-std::int64_t Taps::end() const {
-  std::int64_t last = 0;
-  for (const TapRange& range : ranges) last = std::max(last, range.first + range.count);
-  return last;
-}
-
-Taps make_taps(const ResizedDim& dim, std::int64_t begin, std::int64_t count, Interpolation interpolation,
-               bool antialias) {
-  const double scale = (dim.to - dim.from) / static_cast<double>(dim.size);
-  const double width = antialias ? std::max(1.0, scale) : 1.0;
-  std::vector<RealTaps> all;
-  all.reserve(static_cast<std::size_t>(count));
-  std::int64_t most = 1;
-  double largest = 0;
-  // Weights are rounded alike, whatever part of the line is wanted.
-  for (std::int64_t pixel = 0; pixel < dim.size; ++pixel) {
-    RealTaps one = interpolation == Interpolation::kNearest ? nearest_tap(dim, pixel)
-                                                            : real_taps(dim, pixel, interpolation, width);
-    for (const double weight : one.weights) largest = std::max(largest, std::abs(weight));
-    if (pixel < begin || pixel >= begin + count) continue;
-    most = std::max(most, one.range.count);
-    all.push_back(std::move(one));
-  }
-  Taps taps;
-  taps.precision = precision_for(largest);
-  taps.stride = (most + 3) / 4 * 4;
-  taps.weights.resize(static_cast<std::size_t>(count * taps.stride), 0);
+Taps make_taps(const ResizedDim& dim, std::int64_t begin, std::int64_t count) {
+  const Filter filter(dim);
+  std::vector<double> real(static_cast<std::size_t>(filter.most()));
+  Taps taps = room_for(count, filter.most(), precision_for(largest_weight(filter, dim.size, real)));
+  const double unit = std::ldexp(1.0, taps.precision);
   std::int16_t* weights = taps.weights.data();
-  for (const RealTaps& one : all) {
-    taps.ranges.push_back(one.range);
-    for (std::size_t i = 0; i < one.weights.size(); ++i)
-      weights[i] = static_cast<std::int16_t>(std::lround(std::ldexp(one.weights[i], taps.precision)));
-    weights += taps.stride;
+  for (std::int64_t pixel = begin; pixel < begin + count; ++pixel, weights += taps.stride) {
+    add_range(filter.range(pixel), taps);
+    filter.weights(pixel, taps.ranges.back(), real.data());
+    for (std::int64_t i = 0; i < taps.ranges.back().count; ++i)
+      weights[i] = static_cast<std::int16_t>(std::lround(real[static_cast<std::size_t>(i)] * unit));
+  }
+  return taps;
+}
+
+Taps make_few_taps(const ResizedDim& dim, std::int64_t begin, std::int64_t count) {
+  const Filter filter(dim);
+  std::vector<double> real(static_cast<std::size_t>(filter.most()));
+  Taps taps = room_for(count, filter.most(), kFewTapsPrecision);
+  std::int16_t* weights = taps.weights.data();
+  for (std::int64_t pixel = begin; pixel < begin + count; ++pixel, weights += taps.stride) {
+    add_range(filter.range(pixel), taps);
+    filter.weights(pixel, taps.ranges.back(), real.data());
+    store_few(real.data(), taps.ranges.back().count, weights);
   }
   return taps;
 }

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/interrupt_poll.h"
 #include "torch_distinput/error.h"
 
 namespace torch_distinput {
@@ -29,10 +30,12 @@ bool names_picture(std::string name) {
 
 /// The folder `folder` and those in it, at any depth, each with the names of its pictures. As Python's
 /// `os.walk`, it follows links.
-void walk(const fs::path& folder, std::vector<std::pair<std::string, std::vector<std::string>>>& found) {
+void walk(const fs::path& folder, std::vector<std::pair<std::string, std::vector<std::string>>>& found,
+          InterruptPoll& poll) {
   std::vector<std::string> names;
   std::vector<fs::path> folders;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    poll();
     if (entry.is_directory())
       folders.push_back(entry.path());
     else if (names_picture(entry.path().filename().string()))
@@ -40,11 +43,12 @@ void walk(const fs::path& folder, std::vector<std::pair<std::string, std::vector
   }
   std::sort(names.begin(), names.end());
   found.emplace_back(folder.string(), std::move(names));
-  for (const fs::path& inner : folders) walk(inner, found);
+  for (const fs::path& inner : folders) walk(inner, found, poll);
 }
 
 FoundPictures find_in(const std::string& root) {
   FoundPictures found;
+  InterruptPoll poll;
   for (const fs::directory_entry& entry : fs::directory_iterator(root)) {
     if (entry.is_directory()) found.classes.push_back(entry.path().filename().string());
   }
@@ -52,7 +56,7 @@ FoundPictures find_in(const std::string& root) {
   if (found.classes.empty()) throw NotFoundError("ImageFolder: `" + root + "` holds no folders of classes.");
   for (std::size_t number = 0; number < found.classes.size(); ++number) {
     std::vector<std::pair<std::string, std::vector<std::string>>> folders;
-    walk(fs::path(root) / found.classes[number], folders);
+    walk(fs::path(root) / found.classes[number], folders, poll);
     std::sort(folders.begin(), folders.end());
     const std::size_t before = found.paths.size();
     for (const auto& [folder, names] : folders) {

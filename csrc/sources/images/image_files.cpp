@@ -6,12 +6,11 @@
 #include <memory>
 #include <utility>
 
-#include "core/state_reader.h"
 #include "execution/execution_context.h"
-#include "execution/skip_budget.h"
 #include "io/file.h"
 #include "kernels/rows.h"
 #include "sources/records/file_errors.h"
+#include "sources/rows_one_by_one.h"
 #include "sources/source_node.h"
 #include "sources/sources.h"
 
@@ -72,43 +71,6 @@ class ImageFilesPlan final : public Plan {
   std::shared_ptr<BufferPool> pool_;
 };
 
-/// Reads file by file, so that one that fails can be skipped. The state is the next position, and the files
-/// skipped.
-class ImageFilesIterator final : public Iterator {
- public:
-  ImageFilesIterator(PlanPtr plan, const IterContext& context)
-      : plan_(std::move(plan)), budget_(context, kImageFilesName) {}
-
-  std::optional<Element> next() override {
-    while (next_ < plan_->size()) {
-      std::int64_t position = next_;
-      try {
-        std::vector<Element> row = plan_->fetch({&position, 1});
-        ++next_;
-        budget_.pass();
-        return std::move(row.front());
-      } catch (...) {
-        budget_.fail();
-        ++next_;
-      }
-    }
-    budget_.end();
-    return std::nullopt;
-  }
-
-  State save() const override { return State().set("next", next_).set("skip", budget_.save()); }
-  void load(const State& state) override {
-    const StateReader saved(state, kImageFilesName);
-    next_ = saved.count("next", plan_->size());
-    budget_.load(saved.at("skip"));
-  }
-
- private:
-  PlanPtr plan_;
-  SkipBudget budget_;
-  std::int64_t next_ = 0;
-};
-
 /// Tuples of a file's bytes and its number.
 class ImageFilesNode final : public SourceNode {
  public:
@@ -128,7 +90,7 @@ class ImageFilesNode final : public SourceNode {
     return context.execution->options.skip ? nullptr : files(context);
   }
   IteratorPtr iterate(const IterContext& context) const override {
-    return std::make_unique<ImageFilesIterator>(files(context), context);
+    return rows_one_by_one(files(context), context, kImageFilesName);
   }
 
  private:

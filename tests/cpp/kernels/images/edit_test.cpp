@@ -3,9 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <random>
+#include <utility>
+#include <vector>
+
 #include "kernels/images/images_testing.h"
 #include "kernels/images/planes.h"
 #include "kernels/images/resample.h"
+#include "kernels/images/resample_blocks.h"
 
 namespace torch_distinput {
 namespace {
@@ -61,19 +68,66 @@ TEST(Edit, AChainIsAsItsEditsOneByOne) {
   }
 }
 
+/// Both dims of a resize of `image` to a random size.
+std::pair<ResizedDim, ResizedDim> random_dims(const Pixels& image, Interpolation interpolation,
+                                              bool antialias, std::mt19937_64& random) {
+  const auto dim = [&](std::int64_t from) {
+    const auto to = 1 + static_cast<std::int64_t>(random() % 70);
+    return ResizedDim{0, static_cast<double>(from), 0, from, to, interpolation, antialias};
+  };
+  const ResizedDim across = dim(image.width);
+  return {across, dim(image.height)};
+}
+
+Pixels random_image(int number, std::mt19937_64& random) {
+  const auto size = [&] { return 1 + static_cast<std::int64_t>(random() % 70); };
+  const Extent extent{size(), size()};
+  return noise(extent, std::array{3, 1, 3, 4}[static_cast<std::size_t>(number % 4)], random());
+}
+
 TEST(Resample, IsTheSameOnEveryProcessor) {
   std::mt19937_64 random(2);
   for (int i = 0; i < 100; ++i) {
-    const auto size = [&] { return 1 + static_cast<std::int64_t>(random() % 70); };
-    const Pixels image = noise({size(), size()}, i % 5 == 0 ? 1 : 3, random());
+    const Pixels image = random_image(i, random);
     const Interpolation interpolation = i % 2 == 0 ? Interpolation::kBilinear : Interpolation::kBicubic;
-    const auto taps = [&](std::int64_t from, std::int64_t to) {
-      return make_taps({0, static_cast<double>(from), 0, from, to}, 0, to, interpolation, i % 3 != 0);
-    };
-    const Taps across = taps(image.width, size());
-    const Taps down = taps(image.height, size());
+    const auto [across_dim, down_dim] = random_dims(image, interpolation, i % 3 != 0, random);
+    const Taps across = make_taps(across_dim, 0, across_dim.size);
+    const Taps down = make_taps(down_dim, 0, down_dim.size);
     EXPECT_TRUE(equal(resample(image, 0, 0, across, down),
                       resample(image, 0, 0, across, down, Instructions::kPortable)));
+  }
+}
+
+TEST(ResampleBlocks, IsTheSameOnEveryProcessorAndTheExactSumUpToOneLevel) {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 300; ++i) {
+    const Pixels image = random_image(i, random);
+    const auto [across_dim, down_dim] = random_dims(image, Interpolation::kBilinear, i % 3 != 0, random);
+    if (!suits_blocks(across_dim, down_dim)) continue;
+    const Taps across = make_few_taps(across_dim, 0, across_dim.size);
+    const Taps down = make_few_taps(down_dim, 0, down_dim.size);
+    const Pixels blocks = resample_blocks(image, 0, 0, across, down);
+    EXPECT_TRUE(equal(blocks, resample_blocks(image, 0, 0, across, down, Instructions::kPortable))) << i;
+    const Pixels exact = resample(image, 0, 0, make_taps(across_dim, 0, across_dim.size),
+                                  make_taps(down_dim, 0, down_dim.size));
+    EXPECT_LE(largest_difference(blocks, exact), 1) << i;
+  }
+}
+
+TEST(ResampleBlocks, KeepsOneColour) {
+  std::mt19937_64 random(4);
+  for (int value = 0; value < 256; ++value) {
+    const auto filled = [&](Extent extent) {
+      const Pixels pixels = make_pixels(extent, 3);
+      std::fill_n(pixels.data, pixels.stride * pixels.height, static_cast<std::uint8_t>(value));
+      return pixels;
+    };
+    const Pixels image = filled({69, 61});
+    const auto [across, down] = random_dims(image, Interpolation::kBilinear, true, random);
+    if (!suits_blocks(across, down)) continue;
+    const Pixels blocks = resample_blocks(image, 0, 0, make_few_taps(across, 0, across.size),
+                                          make_few_taps(down, 0, down.size));
+    EXPECT_TRUE(equal(blocks, filled({across.size, down.size}))) << value;
   }
 }
 

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <random>
@@ -31,6 +32,16 @@ inline bool equal(const Pixels& left, const Pixels& right) {
     }
   }
   return true;
+}
+
+/// The largest difference of two values; the images have the same size.
+inline int largest_difference(const Pixels& left, const Pixels& right) {
+  int largest = 0;
+  for (std::int64_t y = 0; y < left.height; ++y) {
+    for (std::int64_t x = 0; x < left.width * left.channels; ++x)
+      largest = std::max(largest, std::abs(left.line(y)[x] - right.line(y)[x]));
+  }
+  return largest;
 }
 
 }  // namespace torch_distinput::images_testing
