@@ -13,8 +13,10 @@
 #include "base/polling.h"
 #include "bindings/interpreter/gil.h"
 #include "bindings/module.h"
+#include "bindings/page_locker.h"
 #include "bindings/workers/decoder.h"
 #include "bindings/workers/encoder.h"
+#include "device/transfer/host_reads.h"
 #include "workers/consumer_end.h"
 #include "workers/process_watch.h"
 #include "workers/worker_end.h"
@@ -32,6 +34,7 @@ struct ResultHead {
   std::uint64_t slab;     // 0: none
   std::uint64_t tree_at;  // its offset in the slab, where `tree_bytes` is not 0
   std::uint64_t tree_bytes;
+  std::uint64_t bytes;  // of the slab that are in use
 };
 
 /// How values are pickled: by functions of the package.
@@ -75,7 +78,7 @@ class BoundWorkerEnd {
     encoder.add(task);
     encoder.add(data);
     const std::string& tree = encoder.tree();
-    ResultHead head{0, 0, 0};
+    ResultHead head{0, 0, 0, 0};
     std::uint64_t bytes = encoder.bytes();
     if (tree.size() > kMostInRing) {
       head.tree_at = bytes;
@@ -94,6 +97,7 @@ class BoundWorkerEnd {
       char* const slab = end_.at(head.slab);
       encoder.copy_to(slab);
       tree.copy(slab + head.tree_at, head.tree_bytes);
+      head.bytes = bytes;
     }
     frame_.assign(reinterpret_cast<const char*>(&head), sizeof(head));
     if (head.tree_bytes == 0) frame_ += tree;
@@ -129,8 +133,9 @@ class BoundWorkerEnd {
 
 class BoundConsumerEnd {
  public:
-  BoundConsumerEnd(int workers, py::object pickle, py::object unpickle, py::object failed)
-      : end_(std::make_shared<WorkerMemory>(workers)),
+  BoundConsumerEnd(int workers, py::object pickle, py::object unpickle, py::object failed,
+                   std::unique_ptr<PageLocker> locker)
+      : end_(std::make_shared<WorkerMemory>(workers), std::move(locker)),
         pickling_{std::move(pickle), std::move(unpickle)},
         failed_(std::move(failed)) {}
 
@@ -155,7 +160,7 @@ class BoundConsumerEnd {
     const std::string_view tree = head.tree_bytes == 0
                                       ? std::string_view(frame_).substr(sizeof(head))
                                       : std::string_view(slab.get() + head.tree_at, head.tree_bytes);
-    Decoder decoder(pickling_.unpickle, tree, std::move(slab));
+    Decoder decoder(pickling_.unpickle, tree, slab, lock_pages(head, slab));
     py::object task = decoder.next();
     try {
       return py::make_tuple(std::move(task), decoder.next());
@@ -176,7 +181,9 @@ class BoundConsumerEnd {
   void wake() { end_.wake(); }
   void stop() { end_.memory()->stop(); }
   void end() {
-    if (own()) end_.slabs()->end();
+    if (!own()) return;
+    HostReads::collect();
+    end_.slabs()->end();
   }
   bool own() const { return end_.own(); }
 
@@ -192,6 +199,18 @@ class BoundConsumerEnd {
     }
   }
 
+  /// What holds the tensors of a slab that is page-locked; null where it is not.
+  Decoder::Holder lock_pages(const ResultHead& head, const std::shared_ptr<char>& slab) {
+    if (head.slab == 0 || !end_.slabs()->cover(head.slab, head.bytes)) return nullptr;
+    try {
+      auto reads = std::make_shared<HostReads>(slab);
+      return [reads](char* data) { return reads->at(data); };
+    } catch (const std::exception&) {
+      end_.slabs()->uncover(head.slab);
+      return nullptr;
+    }
+  }
+
   ConsumerEnd end_;
   Pickling pickling_;
   py::object failed_;
@@ -199,10 +218,14 @@ class BoundConsumerEnd {
 };
 
 std::unique_ptr<BoundConsumerEnd> make_consumer_end(int workers, py::object pickle, py::object unpickle,
-                                                    py::object failed) {
+                                                    py::object failed, const py::object& page_locks) {
   try {
+    std::unique_ptr<PageLocker> locker;
+    if (!page_locks.is_none()) {
+      locker = std::make_unique<PythonPageLocker>(page_locks.attr("lock"), page_locks.attr("unlock"));
+    }
     return std::make_unique<BoundConsumerEnd>(workers, std::move(pickle), std::move(unpickle),
-                                              std::move(failed));
+                                              std::move(failed), std::move(locker));
   } catch (const std::system_error& error) {
     PyErr_SetString(PyExc_OSError, error.what());
     throw py::error_already_set();
@@ -241,9 +264,11 @@ void bind_workers(py::module_& module) {
       "The end of the process that uses the batches of a pool of workers, and its shared memory.")
       .def(
           py::init(&make_consumer_end), py::arg("workers"), py::arg("pickle"), py::arg("unpickle"),
-          py::arg("failed"),
+          py::arg("failed"), py::arg("page_locks") = py::none(),
           "Raises OSError where the system has no such memory. `failed(error)` is the result of a task whose "
-          "result cannot be read.")
+          "result cannot be read. `page_locks`: an object whose methods `lock(address, bytes)`, which "
+          "returns "
+          "whether it did, and `unlock(address)` keep memory in its place, so that devices copy from it.")
       .def_property_readonly("fd", &BoundConsumerEnd::fd, "Descriptor of the memory; -1 once it is closed.")
       .def("close_fd", &BoundConsumerEnd::close_fd,
            "Closes the descriptor; to be called once all workers run.")

@@ -6,8 +6,10 @@
 
 #include <condition_variable>
 #include <deque>
+#include <future>
 #include <mutex>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -124,16 +126,34 @@ WorkerThread::~WorkerThread() {
   }
 }
 
+void run_apart(const std::string& name, std::function<void()> body, std::chrono::milliseconds patience) {
+  struct Run {
+    std::function<void()> body;
+    std::promise<void> ended;
+    std::unique_ptr<WorkerThread> thread;  // destroyed by whoever of the two is the last to see this
+  };
+  const auto run = std::make_shared<Run>();
+  run->body = std::move(body);
+  const std::future<void> end = run->ended.get_future();
+  try {
+    run->thread = std::make_unique<WorkerThread>(name, [run] {
+      run->body();
+      run->body = nullptr;
+      run->ended.set_value();
+    });
+  } catch (const std::system_error&) {
+    run->body();
+    return;
+  }
+  end.wait_for(patience);
+}
+
 std::shared_ptr<Executor> make_thread_pool(int threads, const std::string& name) {
   if (threads < 1) {
     throw std::invalid_argument("make_thread_pool: `threads` must be at least 1, but is " +
                                 std::to_string(threads) + ".");
   }
   return std::make_shared<ThreadPool>(threads, name);
-}
-
-std::shared_ptr<Executor> make_thread_pool_beside(const Executor& arena, const std::string& name) {
-  return arena.concurrency() == 0 ? serial_executor() : make_thread_pool(arena.concurrency(), name);
 }
 
 }  // namespace torch_distinput

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,6 +30,11 @@ class WorkerThread {
   ProcessOwned<std::thread> thread_;
 };
 
+/// Runs `body`, which must not throw, on a WorkerThread of that name, and waits until it has returned, but
+/// for at most `patience`. A body that takes longer goes on, and its thread ends by itself. `body` is
+/// destroyed on that thread. Where no thread can be started, runs it in the caller's.
+void run_apart(const std::string& name, std::function<void()> body, std::chrono::milliseconds patience);
+
 /// An executor of `threads` threads whose tasks, unlike those of an arena, may block and run users' code
 /// (Python). Tasks start in the order of their submission. Throws std::invalid_argument unless `threads` >=
 /// 1.
@@ -36,9 +42,5 @@ class WorkerThread {
 /// Destroying it waits for running tasks and drops those that have not started; the caller must not hold a
 /// lock that they need (the GIL). A task may destroy it: then that task's thread ends on its own.
 std::shared_ptr<Executor> make_thread_pool(int threads, const std::string& name);
-
-/// A pool of as many threads as `arena` has, for work of the same iterator that blocks; `serial_executor()`
-/// where `arena` has none.
-std::shared_ptr<Executor> make_thread_pool_beside(const Executor& arena, const std::string& name);
 
 }  // namespace torch_distinput

@@ -8,6 +8,11 @@
 
 namespace torch_distinput {
 
+SlabsInUse::SlabsInUse(std::shared_ptr<WorkerMemory> memory, std::unique_ptr<PageLocker> locker)
+    : memory_(std::move(memory)) {
+  if (locker) locks_ = std::make_unique<PageLocks>(memory_->segment(), std::move(locker));
+}
+
 std::shared_ptr<char> SlabsInUse::hold(const std::shared_ptr<SlabsInUse>& slabs, int worker,
                                        std::uint64_t slab) {
   struct Held {
@@ -26,21 +31,22 @@ std::shared_ptr<char> SlabsInUse::hold(const std::shared_ptr<SlabsInUse>& slabs,
     VisibleToForks visible;
   };
   auto held = std::make_shared<Held>(slabs, worker, slab);
-  {
-    const std::lock_guard lock(slabs->mutex_);
-    slabs->used_.insert(slab);
-    if (!slabs->waiting_.empty()) slabs->release_waiting();
-  }
+  const std::lock_guard lock(slabs->mutex_);
+  slabs->used_.insert(slab);
+  if (!slabs->waiting_.empty()) slabs->release_waiting();
   return {std::move(held), slabs->memory_->segment().data() + slab};
 }
 
 void SlabsInUse::release(int worker, std::uint64_t slab, std::uint64_t first_fork) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (seen_by_forks(first_fork)) {
-    waiting_.push_back({worker, slab, first_fork});
-  } else {
-    give_back(worker, slab);
+  {
+    const std::lock_guard lock(mutex_);
+    if (seen_by_forks(first_fork)) {
+      waiting_.push_back({worker, slab, first_fork});
+      return;
+    }
+    if (!give_back(worker, slab)) return;
   }
+  discard(slab);
 }
 
 void SlabsInUse::release_waiting() {
@@ -51,30 +57,38 @@ void SlabsInUse::release_waiting() {
   });
 }
 
-void SlabsInUse::give_back(int worker, std::uint64_t slab) noexcept {
-  const SharedSegment& segment = memory_->segment();
+bool SlabsInUse::give_back(int worker, std::uint64_t slab) noexcept {
   used_.erase(slab);
-  if (ended_) {
-    segment.discard(slab, end_of_slab(segment, slab));
-  } else {
-    free_slab(segment, memory_->control(worker).freed, slab);
-  }
+  if (!ended_) free_slab(memory_->segment(), memory_->control(worker).freed, slab);
+  return ended_;
+}
+
+void SlabsInUse::discard(std::uint64_t slab) noexcept {
+  uncover(slab);
+  memory_->segment().discard(slab, end_of_slab(memory_->segment(), slab));
 }
 
 void SlabsInUse::end() {
   const SharedSegment& segment = memory_->segment();
-  const std::lock_guard lock(mutex_);
-  ended_ = true;
+  std::set<std::uint64_t> used;
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    used = used_;
+  }
+  if (locks_) locks_->drop_except(used);
   std::uint64_t begin = memory_->slabs_begin(0);
-  for (const std::uint64_t slab : used_) {
+  for (const std::uint64_t slab : used) {
     segment.discard(begin, slab - kSlabHead);
     begin = end_of_slab(segment, slab);
   }
   segment.discard(begin, segment.size());
 }
 
-ConsumerEnd::ConsumerEnd(std::shared_ptr<WorkerMemory> memory)
-    : memory_(std::move(memory)), slabs_(std::make_shared<SlabsInUse>(memory_)), process_(fork_count()) {
+ConsumerEnd::ConsumerEnd(std::shared_ptr<WorkerMemory> memory, std::unique_ptr<PageLocker> locker)
+    : memory_(std::move(memory)),
+      slabs_(std::make_shared<SlabsInUse>(memory_, std::move(locker))),
+      process_(fork_count()) {
   for (int worker = 0; worker < memory_->workers(); ++worker) {
     WorkerControl& control = memory_->control(worker);
     tasks_.emplace_back(control.tasks, memory_->tasks(worker), WorkerMemory::kRing);

@@ -12,6 +12,7 @@
 
 #include "torch_distinput/api.h"
 #include "workers/frame_ring.h"
+#include "workers/page_locks.h"
 #include "workers/worker_memory.h"
 
 namespace torch_distinput {
@@ -19,11 +20,17 @@ namespace torch_distinput {
 /// The slabs that this process uses. Any thread.
 class TDI_API SlabsInUse {
  public:
-  explicit SlabsInUse(std::shared_ptr<WorkerMemory> memory) : memory_(std::move(memory)) {}
+  /// `locker`: page-locks slabs when `cover` is called; null: none are.
+  explicit SlabsInUse(std::shared_ptr<WorkerMemory> memory, std::unique_ptr<PageLocker> locker = nullptr);
 
   /// A reference to a slab of `worker`; the slab returns to it after the last copy is gone, and all children
   /// that were forked meanwhile. In a forked child, whose parent still uses the slab, nothing happens then.
   static std::shared_ptr<char> hold(const std::shared_ptr<SlabsInUse>& slabs, int worker, std::uint64_t slab);
+  /// As `PageLocks::cover` and `drop`, for a slab that is held.
+  bool cover(std::uint64_t slab, std::uint64_t bytes) { return locks_ && locks_->cover(slab, bytes); }
+  void uncover(std::uint64_t slab) {
+    if (locks_) locks_->drop(slab);
+  }
   /// No worker will write to a slab any more: gives the memory of those that are not in use back to the
   /// system now, that of the others when they are let go of.
   void end();
@@ -37,9 +44,13 @@ class TDI_API SlabsInUse {
 
   void release(int worker, std::uint64_t slab, std::uint64_t first_fork) noexcept;
   void release_waiting();
-  void give_back(int worker, std::uint64_t slab) noexcept;
+  /// Returns whether nothing needs the memory of `slab` any more: then `discard` is to be called, without the
+  /// lock.
+  bool give_back(int worker, std::uint64_t slab) noexcept;
+  void discard(std::uint64_t slab) noexcept;
 
   std::shared_ptr<WorkerMemory> memory_;
+  std::unique_ptr<PageLocks> locks_;
   std::mutex mutex_;
   std::set<std::uint64_t> used_;
   std::vector<Waiting> waiting_;  // nobody here holds them, but a forked child may; part of `used_`
@@ -50,7 +61,8 @@ class TDI_API SlabsInUse {
 /// `wake`.
 class TDI_API ConsumerEnd {
  public:
-  explicit ConsumerEnd(std::shared_ptr<WorkerMemory> memory);
+  /// `locker` as in `SlabsInUse`.
+  explicit ConsumerEnd(std::shared_ptr<WorkerMemory> memory, std::unique_ptr<PageLocker> locker = nullptr);
 
   /// Never blocks: a task that does not fit into the ring is sent on by `receive`.
   void send(int worker, std::string_view task);

@@ -1,6 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "workers/slab_space.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -10,6 +12,7 @@ namespace {
 struct SlabHead {
   std::uint64_t next;  // the slab below in the stack of freed ones
   std::uint64_t log2_size;
+  std::atomic<std::uint64_t> discarded;
 };
 
 SlabHead& head_of(const SharedSegment& segment, std::uint64_t slab) noexcept {
@@ -17,6 +20,11 @@ SlabHead& head_of(const SharedSegment& segment, std::uint64_t slab) noexcept {
 }
 
 }  // namespace
+
+std::uint64_t smallest_slab() noexcept {
+  static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return page;
+}
 
 void free_slab(const SharedSegment& segment, FreedSlabs& freed, std::uint64_t slab) noexcept {
   SlabHead& head = head_of(segment, slab);
@@ -30,12 +38,20 @@ std::uint64_t end_of_slab(const SharedSegment& segment, std::uint64_t slab) noex
   return slab - kSlabHead + (std::uint64_t{1} << head_of(segment, slab).log2_size);
 }
 
+bool was_discarded(const SharedSegment& segment, std::uint64_t slab) noexcept {
+  return head_of(segment, slab).discarded.load() != 0;
+}
+
+bool take_discarded(const SharedSegment& segment, std::uint64_t slab) noexcept {
+  return head_of(segment, slab).discarded.exchange(0) != 0;
+}
+
 SlabSpace::SlabSpace(const SharedSegment& segment, FreedSlabs& freed, std::uint64_t begin, std::uint64_t end)
     : segment_(&segment), freed_(&freed), next_(begin), end_(end) {}
 
 std::uint64_t SlabSpace::allocate(std::uint64_t bytes) {
   if (bytes > end_) return 0;
-  const int log2_size = std::max(kSmallest, static_cast<int>(std::bit_width(bytes + kSlabHead - 1)));
+  const auto log2_size = static_cast<int>(std::bit_width(std::max(bytes + kSlabHead, smallest_slab()) - 1));
   std::vector<std::uint64_t>& unused = unused_[log2_size];
   if (unused.empty()) collect();
   if (!unused.empty()) {
@@ -65,7 +81,10 @@ void SlabSpace::collect() noexcept {
 /// Called before the space grows: batches of another size than before must not hold the memory of both.
 void SlabSpace::discard_unused() noexcept {
   for (const std::vector<std::uint64_t>& slabs : unused_) {
-    for (const std::uint64_t slab : slabs) segment_->discard(slab, end_of_slab(*segment_, slab));
+    for (const std::uint64_t slab : slabs) {
+      head_of(*segment_, slab).discarded.store(1);
+      segment_->discard(slab, end_of_slab(*segment_, slab));
+    }
   }
 }
 

@@ -17,8 +17,11 @@ struct FreedSlabs {
   std::atomic<std::uint64_t> top;
 };
 
-/// Bytes before a slab's memory, which tensors share with nobody.
+/// Bytes before a slab's memory, which tensors share with nobody. A slab begins a page with them.
 inline constexpr std::uint64_t kSlabHead = 64;
+
+/// Bytes of the smallest slab: a page, so that no two slabs have one in common.
+TDI_API std::uint64_t smallest_slab() noexcept;
 
 /// Gives `slab`, an offset that a SlabSpace returned, back to its worker. Any thread of the consumer.
 TDI_API void free_slab(const SharedSegment& segment, FreedSlabs& freed, std::uint64_t slab) noexcept;
@@ -26,11 +29,16 @@ TDI_API void free_slab(const SharedSegment& segment, FreedSlabs& freed, std::uin
 /// The end of `slab`'s memory. REQUIRES: an offset that a SlabSpace returned and that was not freed.
 TDI_API std::uint64_t end_of_slab(const SharedSegment& segment, std::uint64_t slab) noexcept;
 
+/// Whether the worker has given pages of `slab` back to the system since the last `take_discarded`, so that
+/// the slab has other pages now.
+TDI_API bool was_discarded(const SharedSegment& segment, std::uint64_t slab) noexcept;
+TDI_API bool take_discarded(const SharedSegment& segment, std::uint64_t slab) noexcept;
+
 /// A worker's memory for batches: slabs, which are used again when the consumer has let go of them. The sizes
 /// are powers of two; the pages of a slab that nothing was written to cost nothing.
 class TDI_API SlabSpace {
  public:
-  /// Slabs lie in [begin, end) of `segment`; `begin` is a multiple of 64 above 0.
+  /// Slabs lie in [begin, end) of `segment`; `begin` is a multiple of `smallest_slab()` above 0.
   SlabSpace(const SharedSegment& segment, FreedSlabs& freed, std::uint64_t begin, std::uint64_t end);
 
   /// The offset of `bytes` bytes of memory, a multiple of 64; 0 where all slabs are in use and the space has
@@ -38,8 +46,6 @@ class TDI_API SlabSpace {
   std::uint64_t allocate(std::uint64_t bytes);
 
  private:
-  static constexpr int kSmallest = 9;  // log2 of the bytes of the smallest slab
-
   void collect() noexcept;
   void discard_unused() noexcept;
 

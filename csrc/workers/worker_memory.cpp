@@ -13,7 +13,8 @@
 namespace torch_distinput {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
+// A multiple of the system's pages, whose size differs; slabs begin at one.
+constexpr std::uint64_t kPage = std::uint64_t{1} << 16;
 // Address space costs nothing, but a process has 2^47 bytes of it, and may have several pools.
 constexpr std::uint64_t kMostForPool = std::uint64_t{1} << 43;
 constexpr std::uint64_t kLeastForWorker = std::uint64_t{1} << 28;

@@ -57,15 +57,16 @@ void install() {
 
 Counts counts() {
   const State& now = state();
-  return {now.copies,           now.copied_bytes, now.host_waits,  now.device_allocations,
-          now.host_allocations, now.events,       now.collectives, now.wrong_device,
-          now.captured,         now.unguarded,    now.driver_calls};
+  return {now.copies,       now.copied_bytes, now.host_waits,   now.device_allocations, now.host_allocations,
+          now.events,       now.collectives,  now.wrong_device, now.captured,           now.unguarded,
+          now.driver_calls, now.registered,   now.registrations};
 }
 
 void reset() {
   State& now = state();
   now.copies = now.copied_bytes = now.host_waits = now.device_allocations = now.host_allocations =
-      now.collectives = now.wrong_device = now.captured = now.unguarded = now.driver_calls = 0;
+      now.collectives = now.wrong_device = now.captured = now.unguarded = now.driver_calls =
+          now.registrations = 0;
 }
 
 void set_delay(std::int64_t microseconds) {
@@ -80,6 +81,7 @@ void set_capturing(bool capturing) {
       device[static_cast<std::size_t>(id)].records = capturing;
 }
 void set_capturing(const c10::Stream& stream, bool capturing) { stream_of(stream).records = capturing; }
+void set_most_registered(std::size_t bytes) { state().most_registered = bytes; }
 void expect_calls_where(bool (*guarded)()) { state().guarded = guarded; }
 
 void drain() {

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -23,6 +24,8 @@ struct Counts {
   std::int64_t captured = 0;            ///< work queued on streams that recorded a graph
   std::int64_t unguarded = 0;           ///< calls for which the function of `expect_calls_where` said no
   std::int64_t driver_calls = 0;        ///< queries of the number of devices and of the current one
+  std::int64_t registered = 0;          ///< ranges of `register_host` now; `reset` keeps it
+  std::int64_t registrations = 0;       ///< successful calls of it
 };
 
 /// Registers an asynchronous accelerator named `fake`, with two devices, as torch's PrivateUse1. Streams are
@@ -45,6 +48,12 @@ void set_capturing(const c10::Stream& stream, bool capturing);
 /// Counts, in `Counts::unguarded`, each call of the device for which `guarded` returns false in the calling
 /// thread. Null: counts none.
 void expect_calls_where(bool (*guarded)());
+/// Page-locks memory that the host has allocated, as cudaHostRegister does. Returns false, and does nothing,
+/// for memory of which some is page-locked, and for more bytes than `set_most_registered` allows.
+bool register_host(void* data, std::size_t bytes);
+/// Takes that back; false for other addresses.
+bool unregister_host(void* data);
+void set_most_registered(std::size_t bytes);
 /// Waits for all streams; not counted as a host wait.
 void drain();
 

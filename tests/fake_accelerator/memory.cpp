@@ -3,11 +3,14 @@
 #include <c10/core/Allocator.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -39,9 +42,22 @@ struct Block {
   std::vector<c10::Stream> users;
 };
 
-/// A freed block that other streams used, until they have passed the point where it was freed.
+/// A freed block that streams used, until they have passed the point where it was freed.
+template <class AnyBlock>
 struct Waiting {
-  Block* block;
+  explicit Waiting(AnyBlock* freed) : block(freed) {
+    for (const c10::Stream& user : std::exchange(freed->users, {})) {
+      auto mark = std::make_shared<Mark>();
+      mark->next();
+      stream_of(user).push([mark] { mark->reach(1); });
+      until.push_back(std::move(mark));
+    }
+  }
+  bool is_over() const {
+    return std::all_of(until.begin(), until.end(), [](const auto& mark) { return mark->reached(1); });
+  }
+
+  AnyBlock* block;
   std::vector<std::shared_ptr<Mark>> until;
 };
 
@@ -101,19 +117,11 @@ class DeviceAllocator final : public c10::Allocator {
   void free(Block* block) {
     const std::lock_guard lock(mutex_);
     if (block->users.empty()) return put_back(block);
-    Waiting waiting{block, {}};
-    for (const c10::Stream& user : std::exchange(block->users, {})) {
-      auto mark = std::make_shared<Mark>();
-      mark->next();
-      stream_of(user).push([mark] { mark->reach(1); });
-      waiting.until.push_back(std::move(mark));
-    }
-    waiting_.push_back(std::move(waiting));
+    waiting_.emplace_back(block);
   }
   void free_what_is_over() {
-    std::erase_if(waiting_, [this](const Waiting& waiting) {
-      for (const auto& mark : waiting.until)
-        if (!mark->reached(1)) return false;
+    std::erase_if(waiting_, [this](const Waiting<Block>& waiting) {
+      if (!waiting.is_over()) return false;
       put_back(waiting.block);
       return true;
     });
@@ -129,24 +137,48 @@ class DeviceAllocator final : public c10::Allocator {
   std::mutex mutex_;
   std::array<Space, kDevices> spaces_;
   std::map<Key, std::vector<Block*>> free_;
-  std::vector<Waiting> waiting_;
+  std::vector<Waiting<Block>> waiting_;
 };
 
+struct HostBlock {
+  char* data;
+  std::size_t bytes;
+  std::vector<c10::Stream> users;
+};
+
+/// As torch's: a freed block is given out again for the same size once the streams that copied from it are
+/// done, the one that came back last first.
 class HostAllocator final : public at::HostAllocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
     expect_guarded();
-    ++state().host_allocations;
-    void* const data = std::aligned_alloc(kUnit, (bytes + kUnit) / kUnit * kUnit);
     const std::lock_guard lock(mutex_);
-    blocks_[static_cast<const char*>(data)] = bytes;
-    return {data, data, &release, c10::kCPU};
+    free_what_is_over();
+    auto& shelf = free_[bytes];
+    HostBlock* block = nullptr;
+    if (shelf.empty()) {
+      ++state().host_allocations;
+      auto* const data = static_cast<char*>(std::aligned_alloc(kUnit, (bytes + kUnit) / kUnit * kUnit));
+      block = new HostBlock{data, bytes, {}};
+    } else {
+      block = shelf.back();
+      shelf.pop_back();
+    }
+    locked_[block->data] = bytes;
+    used_.insert(block);
+    return {block->data, block, &release, c10::kCPU};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     std::memcpy(to, from, bytes);
   }
-  bool record_event(void*, void*, c10::Stream) override { return true; }
+  bool record_event(void*, void* context, c10::Stream stream) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = used_.find(static_cast<HostBlock*>(context));
+    if (found == used_.end()) return false;
+    (*found)->users.push_back(stream);
+    return true;
+  }
   void empty_cache() override {}
   at::HostStats get_stats() override { return {}; }
   void reset_accumulated_stats() override {}
@@ -155,8 +187,26 @@ class HostAllocator final : public at::HostAllocator {
   bool holds(const void* pointer) {
     const auto* const at = static_cast<const char*>(pointer);
     const std::lock_guard lock(mutex_);
-    auto found = blocks_.upper_bound(at);
-    return found != blocks_.begin() && at < (--found)->first + found->second;
+    auto found = locked_.upper_bound(at);
+    return found != locked_.begin() && at < (--found)->first + found->second;
+  }
+  bool add(char* data, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto next = locked_.upper_bound(data);
+    const bool overlaps =
+        (next != locked_.end() && next->first < data + bytes) ||
+        (next != locked_.begin() && data < std::prev(next)->first + std::prev(next)->second);
+    if (overlaps || bytes > state().most_registered) return false;
+    locked_[data] = bytes;
+    ++state().registered;
+    ++state().registrations;
+    return true;
+  }
+  bool remove(const char* data) {
+    const std::lock_guard lock(mutex_);
+    if (locked_.erase(data) == 0) return false;
+    --state().registered;
+    return true;
   }
   static HostAllocator& instance() {
     static auto& allocator = *new HostAllocator();
@@ -164,15 +214,29 @@ class HostAllocator final : public at::HostAllocator {
   }
 
  private:
-  static void release(void* data) {
-    const std::lock_guard lock(instance().mutex_);
-    instance().blocks_.erase(static_cast<const char*>(data));
-    std::memset(data, kPoison, 1);
-    std::free(data);
+  static void release(void* context) { instance().free(static_cast<HostBlock*>(context)); }
+  void free(HostBlock* block) {
+    expect_guarded();
+    const std::lock_guard lock(mutex_);
+    locked_.erase(block->data);
+    used_.erase(block);
+    waiting_.emplace_back(block);
+    free_what_is_over();
+  }
+  void free_what_is_over() {
+    std::erase_if(waiting_, [this](const Waiting<HostBlock>& waiting) {
+      if (!waiting.is_over()) return false;
+      std::memset(waiting.block->data, kPoison, waiting.block->bytes);
+      free_[waiting.block->bytes].push_back(waiting.block);
+      return true;
+    });
   }
 
   std::mutex mutex_;
-  std::map<const char*, std::size_t> blocks_;
+  std::map<const char*, std::size_t> locked_;  // also what is registered
+  std::set<HostBlock*> used_;
+  std::map<std::size_t, std::vector<HostBlock*>> free_;
+  std::vector<Waiting<HostBlock>> waiting_;
 };
 
 }  // namespace
@@ -190,6 +254,11 @@ void use_on(const c10::DataPtr& data, const c10::Stream& stream) {
   if (data.get_context() == nullptr) return;
   static_cast<DeviceAllocator*>(device_allocator())->use_on(*static_cast<Block*>(data.get_context()), stream);
 }
+
+bool register_host(void* data, std::size_t bytes) {
+  return HostAllocator::instance().add(static_cast<char*>(data), bytes);
+}
+bool unregister_host(void* data) { return HostAllocator::instance().remove(static_cast<char*>(data)); }
 
 bool is_page_locked(const void* pointer) { return HostAllocator::instance().holds(pointer); }
 

@@ -20,6 +20,8 @@ py::dict counts_dict() {
   result["captured"] = now.captured;
   result["unguarded"] = now.unguarded;
   result["driver_calls"] = now.driver_calls;
+  result["registered"] = now.registered;
+  result["registrations"] = now.registrations;
   return result;
 }
 
@@ -39,6 +41,13 @@ PYBIND11_MODULE(_fake_accelerator, module) {
   module.def("set_delay", py::overload_cast<std::int64_t>(&set_delay));
   module.def("set_delay", py::overload_cast<std::int64_t, std::int64_t>(&set_delay));
   module.def("set_capturing", py::overload_cast<bool>(&set_capturing));
+  module.def("set_most_registered", &set_most_registered);
+  // What torch shows of CUDA's run time, with its names and its results: 0, or an error.
+  module.def("cudaHostRegister", [](std::uintptr_t data, std::size_t bytes, unsigned) {
+    return register_host(reinterpret_cast<void*>(data), bytes) ? 0 : 1;
+  });
+  module.def("cudaHostUnregister",
+             [](std::uintptr_t data) { return unregister_host(reinterpret_cast<void*>(data)) ? 0 : 1; });
   module.def("drain", &drain, py::call_guard<py::gil_scoped_release>());
   module.def("snapshot", [](const at::Tensor& tensor) { return Snapshot{snapshot(tensor)}; });
 }

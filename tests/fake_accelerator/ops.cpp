@@ -1,5 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/ops/as_strided_cpu_dispatch.h>
 #include <ATen/ops/set_cpu_dispatch.h>
@@ -49,6 +50,11 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& dst, bool non_blo
                        : to_device           ? non_blocking && is_page_locked(self.const_data_ptr())
                                              : self.device() == dst.device();
   queue_copy(self, dst, at_once);
+  if (to_device && at_once) {
+    const at::DataPtr& host = self.storage().data_ptr();
+    at::getHostAllocator(kType)->record_event(const_cast<void*>(self.const_data_ptr()), host.get_context(),
+                                              current_stream(dst.device().index()));
+  }
   return dst;
 }
 

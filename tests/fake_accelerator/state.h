@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "fake_accelerator.h"
 #include "stream.h"
@@ -25,7 +26,8 @@ inline constexpr c10::StreamId kStreams = 8;
 struct State {
   std::atomic<std::int64_t> copies{0}, copied_bytes{0}, host_waits{0}, device_allocations{0},
       host_allocations{0}, events{0}, collectives{0}, wrong_device{0}, captured{0}, unguarded{0},
-      driver_calls{0};
+      driver_calls{0}, registered{0}, registrations{0};
+  std::atomic<std::size_t> most_registered{SIZE_MAX};
   std::array<std::atomic<std::int64_t>, kDevices> delay{};  // microseconds
   std::atomic<bool (*)()> guarded{nullptr};
   std::atomic<c10::StreamId> handed_out{0};

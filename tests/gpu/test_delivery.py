@@ -102,6 +102,35 @@ def test_pin_memory_without_a_device_gathers_into_page_locked_memory():
     assert torch.equal(torch.cat(arrived).cpu(), rows)
 
 
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 2000
+
+    def __getitem__(self, row):
+        return torch.full((10_000,), float(row)), row
+
+
+def test_batches_of_worker_processes_are_page_locked_where_they_lie():
+    threads = threading.active_count()
+    loader = tdi.DataLoader(Rows(), 10, num_workers=2, pin_memory=True)
+    assert "page-locked once" in str(loader.explain())
+    stream, arrived = torch.cuda.Stream(), []
+    for values, numbers in loader:
+        assert values.is_pinned() and numbers.is_pinned()
+        assert threading.active_count() == threads
+        with torch.cuda.stream(stream):  # the slab is let go of while the copy runs
+            arrived.append((values.to("cuda:0", non_blocking=True), numbers.to("cuda:0", non_blocking=True)))
+    torch.cuda.synchronize()
+    assert torch.equal(torch.cat([numbers for _, numbers in arrived]).cpu(), torch.arange(2000))
+    assert all(torch.equal(values, numbers[:, None].expand_as(values).float()) for values, numbers in arrived)
+
+
+def test_batches_of_worker_processes_come_to_a_device():
+    batches = list(tdi.DataLoader(Rows(), 10, num_workers=2, device="cuda:0"))
+    assert torch.equal(torch.cat([numbers for _, numbers in batches]).cpu(), torch.arange(2000))
+    assert all(torch.equal(values, numbers[:, None].expand_as(values).float()) for values, numbers in batches)
+
+
 def test_copies_run_beside_kernels_and_next_never_waits():
     iterator = iter(on_gpu(images(40)))
     for _ in range(10):

@@ -6,9 +6,11 @@
 Prints one line of JSON: for each function below the traceback of its failure, or null.
 """
 
+import gc
 import json
 import os
 import sys
+import threading
 import traceback
 import types
 
@@ -23,7 +25,10 @@ from torch_distinput.loader import native
 
 # The parts of a backend's module `torch.fake` that torch's own Python calls.
 torch._register_device_module(
-    "fake", types.SimpleNamespace(is_available=lambda: True, current_device=lambda: 0, _is_in_bad_fork=lambda: False)
+    "fake",
+    types.SimpleNamespace(
+        is_available=lambda: True, current_device=lambda: 0, _is_in_bad_fork=lambda: False, cudart=lambda: fake
+    ),
 )
 
 FIELDS = 64
@@ -217,16 +222,148 @@ def batches_of_a_loader_without_a_device_are_gathered_into_page_locked_memory():
         assert all(field.is_pinned() for field in batch), "made by Python"
 
 
-def batches_of_worker_processes_are_pinned_and_their_threads_end():
-    loader = tdi.DataLoader([(torch.full((3,), row), row) for row in range(40)], 4, num_workers=2, pin_memory=True)
-    batches = list(loader)
-    assert all(rows.is_pinned() and numbers.is_pinned() for rows, numbers in batches)
-    assert torch.cat([numbers for _, numbers in batches]).tolist() == list(range(40))
+class Rows(torch.utils.data.Dataset):
+    """Row r: `sizes(r)` numbers r, and r."""
+
+    def __init__(self, count, sizes):
+        self.count, self.sizes = count, sizes
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, row):
+        return torch.full((self.sizes(row),), float(row)), row
+
+
+def check_rows(batches, count):
+    """That copies of batches of `Rows` have all rows in order."""
+    assert torch.cat([numbers for _, numbers in batches]).tolist() == list(range(count))
+    for values, numbers in batches:
+        assert torch.equal(values, numbers[:, None].expand_as(values).float())
+
+
+def with_workers(rows, batch_size, **arguments):
+    return tdi.DataLoader(rows, batch_size, **{"num_workers": 2, "pin_memory": True} | arguments)
+
+
+def page_locked(loader):
+    return "page-locked once" in str(loader.explain())
+
+
+def batches_of_worker_processes_lie_in_page_locked_memory_without_a_thread():
+    loader = with_workers(Rows(40, lambda row: 3), 4)
+    assert page_locked(loader)
+    threads = threading.active_count()
     iterator = iter(loader)
-    next(iterator)
-    pinning = iterator._pin_memory_thread
+    allocations = fake.counts()["host_allocations"]
+    batches = list(iterator)
+    assert threading.active_count() == threads
+    assert fake.counts()["host_allocations"] <= allocations + 11  # a block of one byte for each, and no other
+    assert all(values.is_pinned() and numbers.is_pinned() for values, numbers in batches)
+    check_rows(batches, 40)
+
+
+def slabs_are_page_locked_once_and_until_the_batches_are_gone():
+    iterator = iter(with_workers(Rows(400, lambda row: 1000), 4))
+    for _ in range(20):
+        kept = next(iterator)
+    locked = fake.counts()["registrations"]
+    for _ in range(50):
+        next(iterator)
+    assert fake.counts()["registrations"] <= locked + 2, (locked, fake.counts())
     del iterator
-    assert not pinning.is_alive()
+    assert fake.counts()["registered"] == 1, fake.counts()
+    assert kept[0].is_pinned() and kept[1].tolist() == [76, 77, 78, 79]
+    del kept
+    fake.drain()
+    list(with_workers(Rows(4, lambda row: 1), 4))
+    gc.collect()
+    assert fake.counts()["registered"] == 0, fake.counts()
+
+
+def memory_is_not_written_to_while_a_users_copy_reads_it():
+    fake.set_delay(2000)
+    stream, arrived = torch.Stream(device="fake:0"), []
+    for values, numbers in with_workers(Rows(600, lambda row: 5000), 4, prefetch_factor=1):
+        with stream:
+            arrived.append([part.to("fake:0", non_blocking=True) for part in (values, numbers)])
+        del values, numbers  # the copies have hardly begun
+    fake.drain()
+    check_rows([(values.cpu(), numbers.cpu()) for values, numbers in arrived], 600)
+
+
+def slabs_that_grow_are_page_locked_anew():
+    def size(row):
+        return 4 * 3 ** (row // 8 % 9)
+
+    batches = []
+    for values, numbers in with_workers(Rows(288, size), 4):
+        assert values.is_pinned()
+        batches.append((values.to("fake:0", non_blocking=True).cpu(), numbers.clone()))
+    check_rows(batches, 288)
+
+
+def what_is_pickled_is_pinned_by_torch():
+    def collate(rows):
+        values = rows[0][0]
+        return {"twice": [values, values], "object": types.SimpleNamespace, "array": values.numpy()}
+
+    for batch in with_workers(Rows(24, lambda row: 1000), 1, collate_fn=collate):
+        assert all(part.is_pinned() for part in batch["twice"])
+        assert not torch.from_numpy(batch["array"]).is_pinned()
+
+
+def batches_are_pinned_as_before_where_memory_cannot_be_page_locked():
+    page_locks = sys.modules["torch_distinput.loader.page_locks"]
+    fake.set_most_registered(10_000)
+    try:
+        first = with_workers(Rows(80, lambda row: 10 + row // 4 * 160), 4)
+        assert page_locked(first)
+        batches = list(first)  # from some batch on by torch
+        assert all(values.is_pinned() for values, _ in batches)
+        again = with_workers(Rows(80, lambda row: 3), 4)
+        assert "because cudaHostRegister failed with error 1" in str(again.explain())
+        iterator = iter(again)
+        pinning = iterator._pin_memory_thread
+        assert all(values.is_pinned() for values, _ in iterator)
+        del iterator
+        assert not pinning.is_alive()
+        assert "because `pin_memory_device` is given" in str(
+            with_workers(Rows(8, lambda row: 3), 4, pin_memory_device="fake").explain()
+        )
+    finally:
+        fake.set_most_registered(2**62)
+        page_locks._refused = None
+
+
+def batches_of_workers_for_a_device_are_copied_from_the_slabs():
+    class Fields(Rows):
+        def __getitem__(self, row):
+            return {
+                "x": torch.full((3, 5), float(row)),
+                "n": row,
+                "large": torch.full((2**17,), row, dtype=torch.int32),
+            }
+
+    for distributed in (False, True):
+        loader = with_workers(Fields(60, None), 4, pin_memory=False, device="fake:1", distributed=distributed)
+        fake.reset()
+        iterator = iter(loader)
+        for _ in range(5):
+            next(iterator)
+        fake.drain()
+        before = fake.counts()
+        assert before["registered"] > 0, before
+        batches = list(iterator)
+        counts = fake.counts()
+        if not distributed:
+            assert counts["copies"] - before["copies"] == 2 * len(batches) == 20, counts  # one for the small fields
+            assert counts["host_waits"] == 0, counts
+        assert counts["host_allocations"] <= 15, counts  # a block of one byte for a batch, and no other
+        for step, batch in enumerate(batches, 5):
+            assert batch["n"].cpu().tolist() == list(range(4 * step, 4 * step + 4))
+            assert torch.equal(batch["x"].cpu(), batch["n"].cpu()[:, None, None].expand(-1, 3, 5).float())
+            assert torch.equal(batch["large"].cpu()[:, -1], batch["n"].cpu().int())
 
 
 def batches_that_python_made_come_in_one_copy_without_a_wait():
@@ -330,6 +467,18 @@ def replicas_exchange_values_on_the_streams_of_their_functions():
         assert torch.equal(total.cpu(), torch.full((1000,), 3.0))
 
 
+def a_program_with_a_slow_device_is_copy_bound():
+    fake.set_delay(3000)  # for each copy
+    rows = tdi.Dataset.from_tensor_slices(torch.zeros(48, 2**18)).batch(4)
+    options = tdi.Options(prefetch_bytes=1)  # each batch waits until the one before has been copied
+    steps = iter(tdi.OneDeviceStrategy("fake:1").distribute_dataset(rows.with_options(options)))
+    for _ in steps:
+        pass
+    stats = steps.stats()
+    assert stats.copies == 12 and stats.copied_bytes == 48 * 2**20
+    assert stats.verdict().bound == "copy" and stats.copy_seconds > 8 * 0.003, stats
+
+
 def a_resumed_iterator_delivers_the_rest():
     dataset = tdi.OneDeviceStrategy("fake:1").distribute_dataset(tdi.Dataset.range(20).batch(4))
     iterator = iter(dataset)
@@ -341,8 +490,9 @@ def a_resumed_iterator_delivers_the_rest():
     assert [batch.cpu().tolist() for batch in resumed] == rest
 
 
+HELPERS = (many_fields, raw, Rows, check_rows, with_workers, page_locked)
 PROGRAMS = [value for name, value in list(globals().items()) if callable(value) and value.__module__ == __name__]
-PROGRAMS = [program for program in PROGRAMS if program not in (many_fields, raw)]
+PROGRAMS = [program for program in PROGRAMS if program not in HELPERS]
 
 
 def outcome(program) -> str | None:

@@ -165,6 +165,14 @@ def test_a_gradient_flag_and_sparse_layouts_arrive():
     assert sent(torch.eye(3).to_sparse()).to_dense().equal(torch.eye(3))
 
 
+def test_arrays_of_another_byte_order_arrive_in_the_machines_as_from_torchs_workers():
+    value = np.arange(500, dtype=">i4").reshape(2, 250)
+    first, again = sent([value, value])
+    assert first is again and first.dtype == np.dtype("int32") and first.tolist() == value.tolist()
+    fields = sent(np.zeros(3, dtype=[("a", ">i4"), ("b", "f8")]))
+    assert fields.dtype == np.dtype([("a", "i4"), ("b", "f8")])
+
+
 def test_memory_is_used_again_when_the_last_part_of_a_batch_is_gone():
     consumer, worker = pool()
 

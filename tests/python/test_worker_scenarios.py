@@ -6,6 +6,7 @@ import random
 import warnings
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,6 +86,7 @@ def outcome(cls, dataset, epochs, arguments):
     return seen, torch.rand(()).item()
 
 
+@pytest.mark.both_pools(slow=True)
 @settings(max_examples=8)
 @given(
     kind=st.sampled_from(sorted(SAMPLES)),

@@ -7,6 +7,7 @@ Native batches are stacked already. What remains to be done of `default_collate`
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from torch.utils.data import default_collate, default_convert
@@ -18,6 +19,25 @@ from torch_distinput.spec import OpaqueSpec, StringSpec, TensorSpec
 _REGISTRY = dict(default_collate_fn_map)
 
 Convert = Callable[[Any], Any] | None
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """The spec of decoded pictures whose native batches are not quite those of torch.
+
+    `numbered`: they are tuples of pictures [B, 3, H, W] and numbers, which are left out. `grey`: the three channels are
+    equal, and one is wanted: [B, 1, H, W], or [B, H, W] where `flat`.
+    """
+
+    grey: bool = False
+    flat: bool = False
+    numbered: bool = False
+
+    def of_batch(self, batch: Any) -> Any:
+        pictures = batch[0] if self.numbered else batch
+        if not self.grey:
+            return pictures
+        return (pictures[:, 0] if self.flat else pictures[:, :1]).contiguous()
 
 
 def is_stock_collate(collate_fn: Any) -> bool:
@@ -43,6 +63,8 @@ def collated(spec: Any, in_sequence: bool = False) -> Convert:
 
     A leaf that is no StringSpec counts as dense.
     """
+    if isinstance(spec, Pictures):
+        return spec.of_batch
     if isinstance(spec, StringSpec):
         return tuple if in_sequence else None  # torch transposes sequences by `zip` and returns its tuples of strings
     return _rebuilt(spec, lambda part: collated(part, not isinstance(spec, dict)))

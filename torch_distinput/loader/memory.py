@@ -12,6 +12,7 @@ from torch_distinput.frameworks import datasets
 from torch_distinput.loader.draws import Draws
 from torch_distinput.loader.order import Start
 from torch_distinput.loader.position import Position, restore
+from torch_distinput.stats import Stats
 
 if TYPE_CHECKING:
     from torch_distinput._C import StepInfo
@@ -28,7 +29,7 @@ class Memory:
     that have none. `draws`: the generators from which orders are drawn. `info`: of the step last yielded over
     processes. `loaded`: a state with which the next iterator begins. `pending`: an iterator that `state_dict` made for
     the next `iter`. `start`: where the iterator made last begins. `position`: where it stands. `live`: all iterators
-    that exist.
+    that exist. What the iterator made last has counted is kept, too.
     """
 
     def __init__(self) -> None:
@@ -44,6 +45,7 @@ class Memory:
         self.position: Position | StepPosition | None = None
         self.live: weakref.WeakSet[LoaderIter | Steps] = weakref.WeakSet()
         self._latest: weakref.ref[LoaderIter | Steps] | None = None
+        self._kept = Stats()
         self._ended = False  # whether the epoch had ended when its state was saved
         self._moved = False  # the dataset was given a state
 
@@ -106,9 +108,15 @@ class Memory:
     def __reduce__(self) -> tuple[Any, ...]:
         return _memory_of, (self.epoch + self.used, self.pinned, self.seed)
 
-    def latest(self) -> LoaderIter | Steps | None:
-        """The iterator made last; None before the first one and after it is gone."""
-        return None if self._latest is None else self._latest()
+    def stats(self) -> Stats:
+        """What the iterator made last has counted, also when it is gone; all 0 before the first one."""
+        latest = None if self._latest is None else self._latest()
+        return self._kept if latest is None else latest.stats()
+
+    def keep_stats(self, position: Position | StepPosition, stats: Stats) -> None:
+        """Keeps what an iterator that ends has counted, if it is the one made last, which `position` tells."""
+        if position is self.position:
+            self._kept = stats
 
     def state(self) -> dict[str, Any] | None:
         """The position of the iterator made last, or the state loaded after it; None before the first one."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import io
 import pickle
+import sys
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -55,6 +56,9 @@ class _Pickler(ForkingPickler):
         if kind is torch.UntypedStorage and value.device.type == "cpu":
             memory = (ctypes.c_ubyte * value.nbytes()).from_address(value.data_ptr()) if value.nbytes() else b""
             return _storage, (pickle.PickleBuffer(memory),)
+        if kind is getattr(sys.modules.get("numpy"), "ndarray", None) and not value.dtype.isnative:
+            # Without protocol 5, which torch's workers do not use, an array arrives in the machine's byte order.
+            return value.astype(value.dtype.newbyteorder("=")).__reduce_ex__(pickle.HIGHEST_PROTOCOL)
         return NotImplemented
 
 

@@ -22,6 +22,8 @@ from torch.utils.data import _utils
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from torch_distinput import _C
+from torch_distinput.loader import page_locks
+from torch_distinput.loader.batches import accelerator_of
 from torch_distinput.loader.worker_messages import pickle_value, unpickle_value, unreadable
 from torch_distinput.loader.worker_process import Place, SharedMemory, run_worker
 
@@ -58,12 +60,28 @@ def _missing_memory() -> str | None:
     return None
 
 
+def devices_read(loader: DataLoader) -> bool:
+    """Whether devices will copy from batches of `loader`."""
+    to_device = any(accelerator_of(device) is not None for device in (loader.device, loader._copied_to))
+    return (to_device or loader.pin_memory) and torch.accelerator.is_available()
+
+
+def why_not_page_locked(loader: DataLoader) -> str | None:
+    """Why batches of `loader`, from which devices will copy, are not received in page-locked memory; None: they are."""
+    if loader.pin_memory and loader.pin_memory_device:
+        return "`pin_memory_device` is given"
+    return page_locks.obstacle()
+
+
 class WorkerPool:
-    """The workers of one iterator. `expects(worker)`: whether results of that worker are still to come."""
+    """The workers of one iterator. `expects(worker)`: whether results of that worker are still to come. `page_locked`:
+    whether devices copy directly from the memory that the workers share with this process."""
 
     def __init__(self, loader: DataLoader):
         self._context = loader.multiprocessing_context or torch.multiprocessing
-        self.end = _C.ConsumerEnd(loader.num_workers, pickle_value, unpickle_value, unreadable)
+        self.page_locked = devices_read(loader) and why_not_page_locked(loader) is None
+        locks = page_locks if self.page_locked else None
+        self.end = _C.ConsumerEnd(loader.num_workers, pickle_value, unpickle_value, unreadable, locks)
         self.processes: list[Any] = []
         self.expects: Callable[[int], bool] = lambda worker: True
         self._queues = 0

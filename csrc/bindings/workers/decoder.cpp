@@ -102,18 +102,19 @@ py::object Decoder::tensor() {
   for (std::int64_t& stride : strides) stride = tree_.number<std::int64_t>();
   const auto bytes = tree_.number<std::uint64_t>();
   const auto offset = tree_.number<std::uint64_t>();
-  at::DataPtr memory(nullptr, at::kCPU);
-  if (bytes > 0) {
-    auto* const held = new std::shared_ptr<char>(beside_);
-    memory = at::DataPtr(
-        beside_.get() + offset, held,
-        [](void* context) { delete static_cast<std::shared_ptr<char>*>(context); }, at::kCPU);
-  }
+  at::DataPtr memory = bytes > 0 ? hold(offset) : at::DataPtr(nullptr, at::kCPU);
   c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(memory), nullptr, false);
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
       std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
   return owned(THPVariable_Wrap(std::move(tensor)));
+}
+
+c10::DataPtr Decoder::hold(std::uint64_t offset) const {
+  char* const data = beside_.get() + offset;
+  if (device_reads_) return device_reads_(data);
+  const auto release = [](void* context) { delete static_cast<std::shared_ptr<char>*>(context); };
+  return {data, new std::shared_ptr<char>(beside_), release, at::kCPU};
 }
 
 py::object Decoder::pickled() {
@@ -124,7 +125,12 @@ py::object Decoder::pickled() {
   for (std::size_t i = 0; i < count; ++i) {
     const auto bytes = tree_.number<std::uint64_t>();
     const auto offset = tree_.number<std::uint64_t>();
-    buffers.append(py::cast(SharedBuffer{{beside_, beside_.get() + offset}, bytes}));
+    char* const data = beside_.get() + offset;
+    if (device_reads_) {
+      buffers.append(py::bytearray(data, bytes));
+    } else {
+      buffers.append(py::cast(SharedBuffer{{beside_, data}, bytes}));
+    }
   }
   return unpickle_(text, buffers);
 }

@@ -1,9 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <c10/core/Allocator.h>
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "bindings/workers/tree.h"
@@ -13,10 +15,19 @@ namespace torch_distinput {
 /// Makes the values of a tree that an Encoder wrote. Needs the GIL.
 class Decoder {
  public:
+  /// What holds memory at an address for a tensor.
+  using Holder = std::function<c10::DataPtr(char*)>;
+
   /// `unpickle(bytes, buffers)` is the counterpart of the encoder's `pickle`. `beside` points to the memory
-  /// beside the tree; tensors and buffers share it, and hold it.
-  Decoder(pybind11::handle unpickle, std::string_view tree, std::shared_ptr<char> beside)
-      : unpickle_(unpickle), tree_(tree), beside_(std::move(beside)) {}
+  /// beside the tree; tensors and buffers share it, and hold it. `device_reads`: holds tensors' memory where
+  /// devices may copy from it; buffers then get memory of their own, because nobody would know of such
+  /// copies.
+  Decoder(pybind11::handle unpickle, std::string_view tree, std::shared_ptr<char> beside,
+          Holder device_reads = nullptr)
+      : unpickle_(unpickle),
+        tree_(tree),
+        beside_(std::move(beside)),
+        device_reads_(std::move(device_reads)) {}
 
   /// The next value. Throws py::error_already_set, among others what `unpickle` raised.
   pybind11::object next();
@@ -24,11 +35,13 @@ class Decoder {
  private:
   pybind11::object named_tuple();
   pybind11::object tensor();
+  c10::DataPtr hold(std::uint64_t offset) const;
   pybind11::object pickled();
 
   pybind11::handle unpickle_;
   TreeReader tree_;
   std::shared_ptr<char> beside_;
+  Holder device_reads_;
 };
 
 /// Memory of a batch that Python objects share and hold, as a writable buffer.

@@ -12,7 +12,9 @@
 namespace torch_distinput {
 namespace {
 
-constexpr std::uint64_t kAlignment = 64;
+/// That of tensors in a block that one copy brings to a device (kPackedAlignment): those of a batch need not
+/// be put together again.
+constexpr std::uint64_t kAlignment = 256;
 constexpr int kDeepest = 60;
 
 std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }

@@ -37,15 +37,22 @@ void add_ragged(HostTensors& tensors, const Ragged& ragged) {
   tensors.tensors.push_back(first == 0 ? ragged.offsets : at::sub(ragged.offsets, first));
 }
 
+/// Whether one owner holds the memory of both, also where each has a storage of its own.
+bool same_owner(const at::Tensor& one, const at::Tensor& other) {
+  const c10::Storage& storage = one.storage();
+  const void* const context = storage.data_ptr().get_context();
+  return storage.is_alias_of(other.storage()) ||
+         (context != nullptr && context == other.storage().data_ptr().get_context());
+}
+
 /// The memory of the pieces if it already has the layout of `copy_block`, as in batches that were gathered
-/// into one block; else null.
+/// into one block or that workers have sent; else null.
 const void* common_place(const CopyBlock& copy_block, const HostTensors& tensors) {
   const at::Tensor& first = tensors.tensors[copy_block.pieces.front().tensor];
   const auto* const place = static_cast<const char*>(first.const_data_ptr());
   for (const CopyBlock::Piece& piece : copy_block.pieces) {
     const at::Tensor& tensor = tensors.tensors[piece.tensor];
-    if (!tensor.storage().is_alias_of(first.storage()) || tensor.const_data_ptr() != place + piece.offset)
-      return nullptr;
+    if (!same_owner(tensor, first) || tensor.const_data_ptr() != place + piece.offset) return nullptr;
   }
   return place;
 }

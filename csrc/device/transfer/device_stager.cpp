@@ -36,12 +36,22 @@ std::size_t unpacked_bytes(const at::Tensor& images, const ImageNormalization& u
   return static_cast<std::size_t>(images.numel()) * c10::elementSize(unpacking.scaling.dtype);
 }
 
+/// The blocks of `tensors`, which lie only where the device copies from directly.
+std::vector<CopyBlock> pack_for(const CopyEngine& engine, const HostTensors& tensors) {
+  std::vector<CopyBlock> copy_blocks = pack(tensors);
+  for (CopyBlock& copy_block : copy_blocks) {
+    if (copy_block.lies_at == nullptr) continue;
+    if (!engine.reads_directly(tensors.tensors[copy_block.pieces.front().tensor]))
+      copy_block.lies_at = nullptr;
+  }
+  return copy_blocks;
+}
+
 /// Host memory with the pieces of `copy_block`, held by `buffers`.
 const void* load(const CopyBlock& copy_block, const HostTensors& tensors, CopyEngine& engine,
                  PinnedBuffers& buffers) {
-  const at::Tensor& first = tensors.tensors[copy_block.pieces.front().tensor];
-  if (copy_block.lies_at != nullptr && engine.reads_directly(first)) {
-    buffers.tensors.push_back(first);
+  if (copy_block.lies_at != nullptr) {
+    buffers.tensors.push_back(tensors.tensors[copy_block.pieces.front().tensor]);
     return copy_block.lies_at;
   }
   Block& block = buffers.blocks.emplace_back(engine.host_pool()->acquire(copy_block.bytes));
@@ -205,7 +215,8 @@ void DeviceStager::reserve(const std::vector<CopyBlock>& copy_blocks,
   try {
     for (std::int64_t i = 0; i < count; ++i) {
       for (const CopyBlock& copy_block : copy_blocks) {
-        blocks.push_back(context_.engine->host_pool()->acquire(copy_block.bytes));
+        if (copy_block.lies_at == nullptr)
+          blocks.push_back(context_.engine->host_pool()->acquire(copy_block.bytes));
         device_blocks.push_back(context_.engine->allocate_device(copy_block.bytes));
       }
       for (const std::size_t size : unpacked) device_blocks.push_back(context_.engine->allocate_device(size));
@@ -219,7 +230,7 @@ StagedPtr DeviceStager::begin(const Element& element) {
   CopyEngine& engine = *context_.engine;
   refuse_recording(engine, engine.copy_stream());
   const HostTensors tensors = host_tensors_of(element);
-  const std::vector<CopyBlock> copy_blocks = pack(tensors);
+  const std::vector<CopyBlock> copy_blocks = pack_for(engine, tensors);
   const std::vector<std::size_t> images = images_in(tensors);
   std::call_once(reserved_, [&] {
     std::vector<std::size_t> unpacked;

@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <atomic>
+#include <chrono>
 #include <latch>
 #include <memory>
 #include <stdexcept>
@@ -50,6 +51,22 @@ TEST(WorkerThreadTest, ReceivesNoSignalsAndLeavesTheCallersMask) {
     EXPECT_TRUE(::sigismember(&in_worker, signal));
     EXPECT_FALSE(::sigismember(&in_caller, signal));
   }
+}
+
+TEST(RunApart, WaitsForTheBody) {
+  bool finished = false;
+  run_apart("apart", [&] { finished = true; }, std::chrono::minutes{1});
+  EXPECT_TRUE(finished);
+}
+
+TEST(RunApart, LeavesABodyThatTakesLongerToEndByItself) {
+  const auto go_on = std::make_shared<std::latch>(1);
+  auto held = std::make_shared<std::latch>(1);
+  const std::weak_ptr<std::latch> seen = held;
+  run_apart("apart", [go_on, held = std::move(held)] { go_on->wait(); }, std::chrono::milliseconds{1});
+  EXPECT_FALSE(seen.expired());
+  go_on->count_down();
+  while (!seen.expired()) std::this_thread::yield();  // destroyed by the thread
 }
 
 TEST(WorkerThreadTest, MayDestroyItself) {

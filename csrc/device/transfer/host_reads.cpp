@@ -1,0 +1,153 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "device/transfer/host_reads.h"
+
+#include <ATen/DeviceAccelerator.h>
+#include <ATen/core/CachingHostAllocator.h>
+
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/fork_count.h"
+#include "device/transfer/capture_guard.h"
+
+namespace torch_distinput {
+namespace {
+
+using Owner = std::shared_ptr<void>;
+
+at::HostAllocator& allocator() {
+  static at::HostAllocator* const found = [] {
+    const auto type = at::accelerator::getAccelerator();
+    return type ? at::getHostAllocator(*type) : nullptr;
+  }();
+  if (found == nullptr) throw std::runtime_error("torch has no page-locked memory for this accelerator");
+  return *found;
+}
+
+/// All blocks that stand for memory, in this process. Never destroyed.
+class Blocks {
+ public:
+  static Blocks& get() {
+    static auto& blocks = *new Blocks;
+    return blocks;
+  }
+
+  /// A block for the memory of `owner`.
+  void* take(Owner owner) {
+    // The last one is new, or has stood for nothing since `collect`; the others may then serve too.
+    std::vector<c10::DataPtr> blocks = take_read();
+    void* const block = blocks.back().get_context();
+    {
+      const std::lock_guard lock(mutex_);
+      used_.emplace(block, Used{std::move(blocks.back()), std::move(owner), 1});
+    }
+    blocks.pop_back();
+    free(std::move(blocks));
+    return block;
+  }
+
+  void collect() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (unread_.empty()) return;
+    }
+    free(take_read());
+  }
+
+  void add_storage(void* block) {
+    const std::lock_guard lock(mutex_);
+    ++used_.at(block).holders;
+  }
+
+  void release(void* block) {
+    std::vector<c10::DataPtr> freed;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = used_.find(block);
+      if (--found->second.holders > 0) return;
+      // Before the allocator has it, so that whoever takes it out finds it here.
+      unread_.insert_or_assign(block, std::move(found->second.owner));
+      freed.push_back(std::move(found->second.block));
+      used_.erase(found);
+    }
+    free(std::move(freed));
+  }
+
+ private:
+  struct Used {
+    c10::DataPtr block;
+    Owner owner;
+    std::int64_t holders;
+  };
+
+  /// Takes blocks out of the allocator up to the first that stood for nothing. It gives out those first that
+  /// came back last, and none before the copies that used it are done.
+  std::vector<c10::DataPtr> take_read() {
+    std::vector<Owner> read;  // released without the lock
+    std::vector<c10::DataPtr> blocks;
+    bool stood = true;
+    while (stood) {
+      {
+        const CaptureGuard capture;
+        blocks.push_back(allocator().allocate(1));
+      }
+      const std::lock_guard lock(mutex_);
+      const auto found = unread_.find(blocks.back().get_context());
+      stood = found != unread_.end();
+      if (stood) {
+        read.push_back(std::move(found->second));
+        unread_.erase(found);
+      }
+    }
+    return blocks;
+  }
+
+  static void free(std::vector<c10::DataPtr> blocks) {
+    const CaptureGuard capture;
+    blocks.clear();
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<void*, Used> used_;
+  std::unordered_map<void*, Owner> unread_;  // devices may still read the memory of these
+};
+
+/// The number of forks at which blocks of this process were made: a child's copies of storages are nobody's.
+const int& own_process() {
+  static const int process = fork_count();
+  return process;
+}
+
+void release(void* block) {
+  if (own_process() != fork_count()) return;
+  Blocks::get().release(block);
+  HostReads::collect();
+}
+
+}  // namespace
+
+HostReads::HostReads(std::shared_ptr<void> owner) : block_(Blocks::get().take(std::move(owner))) {
+  own_process();
+}
+
+HostReads::~HostReads() { release(block_); }
+
+c10::DataPtr HostReads::at(void* data) const {
+  Blocks::get().add_storage(block_);
+  return {data, block_, &release, c10::kCPU};
+}
+
+void HostReads::collect() noexcept {
+  try {
+    Blocks::get().collect();
+  } catch (const std::exception&) {
+    // The device failed. The memory stays as it is until the process ends.
+  }
+}
+
+}  // namespace torch_distinput
