@@ -7,6 +7,7 @@
 //   windowed/<path>          rows_20 shuffled in windows of 4,096, in each path
 //   three_replicas/<rows>    as batches, assigned over three replicas of one process
 //   elements/<path>          one element at a time, which shows what an element costs in each path
+//   measuring/<rows>         what the counters of `stats` cost a batch, all of it made in the caller's thread
 //
 // An iteration is one batch, step or element; items are rows.
 #include <ATen/ops/empty.h>
@@ -18,6 +19,9 @@
 #include <string>
 #include <vector>
 
+#include "base/stage.h"
+#include "execution/execution_context.h"
+#include "execution/open.h"
 #include "limit.h"
 #include "torch_distinput/torch_distinput.h"
 
@@ -139,6 +143,36 @@ void bench_elements(benchmark::State& state, bool stream_only) {
   state.SetItemsProcessed(state.iterations());
 }
 
+/// Steps two iterators over the same pipeline in turn: one that measures as ever, and a bare one that no
+/// thread counts for. Counters: ns of a batch with and without, and what measuring adds, as a share; all of
+/// medians.
+void bench_measuring(benchmark::State& state, RowsFunction make) {
+  const Dataset dataset = pipeline(make(), {}).repeat().with_options({.num_threads = 0});
+  DatasetIterator measured = dataset.iterate();
+  // In another epoch, so that neither finds the rows of the other in the cache.
+  const IteratorPtr bare = open_iterator(
+      dataset.node(), epoch_context(make_execution_context(dataset.options()), 0, 1, /*stream_only=*/false));
+  std::vector<std::int64_t> with, without;
+  const auto timed = [](auto& iterator, std::vector<std::int64_t>& times) {
+    const std::int64_t began = clock_ns();
+    benchmark::DoNotOptimize(iterator.next());
+    times.push_back(clock_ns() - began);
+  };
+  for (auto _ : state) {
+    timed(measured, with);
+    timed(*bare, without);
+  }
+  const auto median = [](std::vector<std::int64_t>& times) {
+    const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+    std::nth_element(times.begin(), middle, times.end());
+    return static_cast<double>(*middle);
+  };
+  const double on = median(with), off = median(without);
+  state.counters["measured_ns"] = on;
+  state.counters["bare_ns"] = off;
+  state.counters["share"] = on / off - 1;
+}
+
 void timed_by_the_wall(benchmark::internal::Benchmark* bench) {
   bench->MeasureProcessCPUTime()->UseRealTime();
 }
@@ -160,6 +194,8 @@ const bool added = [] {
   add_rows("images", images);
   add("windowed/plan", bench_windowed, false)->Apply(timed_by_the_wall);
   add("windowed/stream", bench_windowed, true)->Apply(timed_by_the_wall);
+  add("measuring/rows_20", bench_measuring, rows_20);
+  add("measuring/rows_128", bench_measuring, rows_128);
   add("elements/plan", bench_elements, false)->Apply(timed_by_the_wall);
   add("elements/stream", bench_elements, true)->Apply(timed_by_the_wall);
   return true;

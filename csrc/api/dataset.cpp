@@ -91,6 +91,7 @@ Dataset Dataset::from_rows(std::shared_ptr<const RowSource> source) {
 }
 
 Dataset Dataset::zip(StructurePtr structure, std::vector<Dataset> datasets) {
+  TORCH_CHECK_VALUE(structure != nullptr, "zip: `structure` must not be null.");
   return Dataset(ops::zip(std::move(structure), nodes_of(datasets)));
 }
 Dataset Dataset::zip(std::vector<Dataset> datasets) {
@@ -129,6 +130,7 @@ Dataset Dataset::shard(std::int64_t num_shards, std::int64_t index) const {
   return Dataset(ops::shard(node_, num_shards, index));
 }
 Dataset Dataset::select(const at::Tensor& indices) const {
+  TORCH_CHECK_VALUE(indices.defined(), "select: `indices` is an undefined tensor.");
   node_->checked_cardinality();  // as in `shuffle`
   return Dataset(ops::select(node_, indices));
 }

@@ -3,6 +3,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -29,6 +30,13 @@ std::shared_ptr<ExecutionContext> make_execution_context_for(const Distribution&
   auto execution = make_execution_context(distribution.options);
   execution->pool = batch_pool(distribution);
   return execution;
+}
+
+bool runs_users_code(const Distribution& distribution) {
+  const auto& pipelines = distribution.pipelines;
+  return torch_distinput::runs_users_code(*distribution.assignment.node) ||
+         std::any_of(pipelines.begin(), pipelines.end(),
+                     [](const DistributionPtr& pipeline) { return runs_users_code(*pipeline); });
 }
 
 }  // namespace
@@ -215,17 +223,19 @@ Stats DistributedIterator::Impl::stats() const {
   return stats;
 }
 
-void DistributedIterator::Impl::close() {
-  stop();
+void DistributedIterator::Impl::close(std::chrono::milliseconds patience) {
+  shell_.end_work<StepSource>({detach_source(), distribution_, runs_users_code(*given_)}, patience);
   leave_peers();
   shell_.close();
 }
 
-void DistributedIterator::Impl::stop() {
+void DistributedIterator::Impl::stop() { detach_source().reset(); }
+
+std::unique_ptr<StepSource> DistributedIterator::Impl::detach_source() {
   earlier_waits_ = waits();
   ahead_.reset();
-  source_.reset();
   interrupted_ = false;
+  return std::move(source_);
 }
 
 std::int64_t DistributedIterator::Impl::waits() const {
@@ -260,6 +270,6 @@ const StepInfo& DistributedIterator::step_info() const {
 State DistributedIterator::save() const { return impl_->save(); }
 void DistributedIterator::load(const State& state) { impl_->load(state); }
 Stats DistributedIterator::stats() const { return impl_->stats(); }
-void DistributedIterator::close() { impl_->close(); }
+void DistributedIterator::close(std::chrono::milliseconds patience) { impl_->close(patience); }
 
 }  // namespace torch_distinput

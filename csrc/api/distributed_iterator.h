@@ -32,7 +32,7 @@ struct DistributedIterator::Impl {
   State save() const { return save_position({distribution_, at_}); }
   void load(const State& state);
   Stats stats() const;
-  void close();
+  void close(std::chrono::milliseconds patience);
 
  private:
   void open_with_peers();
@@ -46,6 +46,7 @@ struct DistributedIterator::Impl {
   PerReplica hand_out(bool only_complete);
   void count(const PerReplica& values);
   void stop();
+  std::unique_ptr<StepSource> detach_source();
   std::int64_t waits() const;
 
   DistributionPtr given_;

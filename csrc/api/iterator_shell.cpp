@@ -5,9 +5,11 @@
 #include <bit>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/counters.h"
 #include "base/fork_count.h"
+#include "device/transfer/nvtx_ranges.h"
 #include "runtime/buffer_pool.h"
 #include "torch_distinput/error.h"
 
@@ -19,7 +21,9 @@ IteratorShell::IteratorShell(const char* name, std::shared_ptr<ExecutionContext>
       execution_(std::move(execution)),
       epochs_(std::move(epochs)),
       allocations_before_(execution_->pool->stats().allocations),
-      fork_count_(fork_count()) {}
+      fork_count_(fork_count()) {
+  show_stages_to_nvtx();
+}
 
 bool IteratorShell::inherited() const noexcept { return fork_count_ != fork_count(); }
 
@@ -55,6 +59,13 @@ Stats IteratorShell::stats() const {
   stats.consumer_ns = consumer_ns_;
   stats.wait_histogram = wait_histogram_;
   return stats;
+}
+
+bool runs_users_code(const Node& node) {
+  const std::vector<NodePtr> inputs = node.inputs();
+  return !node.user_code().empty() || std::any_of(inputs.begin(), inputs.end(), [](const NodePtr& input) {
+    return runs_users_code(*input);
+  });
 }
 
 NextScope::NextScope(IteratorShell& shell) noexcept

@@ -2,13 +2,17 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <utility>
 
 #include "base/stage.h"
 #include "execution/epoch_count.h"
 #include "execution/execution_context.h"
+#include "runtime/worker_thread.h"
+#include "torch_distinput/node.h"
 #include "torch_distinput/stats.h"
 
 namespace torch_distinput {
@@ -48,6 +52,23 @@ class IteratorShell {
 
   Stats stats() const;
 
+  /// What an iterator hands out comes from here.
+  template <class Source>
+  struct Work {
+    std::unique_ptr<Source> source;
+    std::shared_ptr<const void> pipeline;  ///< outlives the source
+    bool runs_users_code;
+  };
+  /// Destroys the source, which ends its read-ahead. Where users' code may run in it, waits for at most
+  /// `patience`, and the rest is done without the caller.
+  template <class Source>
+  void end_work(Work<Source> work, std::chrono::milliseconds patience) const {
+    if (!work.runs_users_code || patience == std::chrono::milliseconds::max() || inherited()) return;
+    const auto shared = std::make_shared<Work<Source>>(std::move(work));
+    // The execution context has the memory and the counters of the source.
+    run_apart("tdi-close", [shared, execution = execution_] { shared->source.reset(); }, patience);
+  }
+
  private:
   friend class NextScope;
 
@@ -65,6 +86,9 @@ class IteratorShell {
   std::array<std::int64_t, Stats::kWaitBins> wait_histogram_{};
   int fork_count_;
 };
+
+/// Whether users' code is called by an op of the pipeline.
+bool runs_users_code(const Node& node);
 
 /// One call of `next`: this thread works for the iterator meanwhile, and the time of the call counts as the
 /// consumer's wait. A call that fails or that meets the end is no entry of the histogram.

@@ -12,6 +12,7 @@
 #include "kernels/dense.h"
 #include "sources/records/file_errors.h"
 #include "torch_distinput/error.h"
+#include "torch_distinput/interrupt.h"
 #include "torch_distinput/spec.h"
 
 namespace torch_distinput {
@@ -132,7 +133,8 @@ TFRecordWriter::TFRecordWriter(const std::string& path, const std::optional<std:
   TORCH_CHECK_VALUE(!path.empty() && path.find('\0') == std::string::npos, kWriterName,
                     ": `path` must be a name without NUL bytes that is not empty.");
   const Compression packing = compression_of(compression);
-  writer_ = with_file_errors(kWriterName, [&] { return std::make_unique<RecordWriter>(path, packing); });
+  writer_ = with_file_errors(
+      kWriterName, [&] { return std::make_unique<RecordWriter>(path, packing, interrupt_check()); });
 }
 
 TFRecordWriter::~TFRecordWriter() = default;

@@ -22,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// How long to wait for callables that run on other threads, where the wait cannot be interrupted.
-constexpr std::chrono::seconds kCloseTime{1};
+constexpr std::chrono::seconds kExitTime{1};
 
 constexpr const char* kShuttingDown = "Python is shutting down.";
 /// Guarded by the GIL.
@@ -156,7 +156,7 @@ void run_close_patiently(std::function<void()> close) noexcept {
   const GilRelease release;
   try {
     if (alone) return close();
-    start_detached(std::move(close))->wait_until(Clock::now() + kCloseTime);
+    start_detached(std::move(close))->wait_until(Clock::now() + kExitTime);
   } catch (...) {
     return;  // a destructor has no caller to tell
   }
@@ -170,7 +170,7 @@ void stop_live_iterators() {
     iterator->refusal_ = kShuttingDown;
     stoppers.push_back(iterator->stopper());
   }
-  const auto deadline = Clock::now() + kCloseTime;
+  const auto deadline = Clock::now() + kExitTime;
   const GilRelease release;
   std::vector<std::shared_ptr<Completion>> stops;
   for (auto& stop : stoppers) stops.push_back(start_detached(std::move(stop)));

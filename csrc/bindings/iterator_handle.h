@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -116,7 +117,8 @@ class IteratorHandle final : public LiveIterator {
   };
 
   std::function<void()> stopper() override {
-    return [iterator = iterator_] { iterator->close(); };
+    // What runs there are Python's functions, which take the GIL: `run_close` waits for them.
+    return [iterator = iterator_] { iterator->close(std::chrono::milliseconds::max()); };
   }
 
   std::shared_ptr<Wrapped> iterator_;

@@ -2,6 +2,7 @@
 #include "torch_distinput/process_group.h"
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <utility>
@@ -18,5 +19,17 @@ ProcessGroup::ProcessGroup(c10d::Store& shared, int rank_in_group, int ranks, st
   c10d::Store* const connection = own.get();
   store = {connection, [own = std::move(own)](c10d::Store*) {}};
 }
+
+namespace {
+
+c10d::Store& store_of(const c10d::ProcessGroup& group) {
+  TORCH_CHECK_VALUE(group.getStore(), "ProcessGroup: `group` must have a store.");
+  return *group.getStore();
+}
+
+}  // namespace
+
+ProcessGroup::ProcessGroup(c10d::ProcessGroup& group, std::string group_name)
+    : ProcessGroup(store_of(group), group.getRank(), group.getSize(), std::move(group_name)) {}
 
 }  // namespace torch_distinput

@@ -3,6 +3,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <array>
 #include <mutex>
 #include <set>
 #include <sstream>
@@ -36,14 +37,40 @@ void check_keys(const std::vector<std::string>& keys, std::size_t children, cons
   TORCH_CHECK_VALUE(unique.size() == keys.size(), "structure: the keys of a ", what, " must be unique.");
 }
 
+bool same_structure(const Structure& a, const Structure& b) {
+  return a.kind() == b.kind() && a.type() == b.type() && a.children() == b.children() &&
+         a.keys() == b.keys() && a.name() == b.name();
+}
+
+/// Entries of the table that a thread found last. A function of rows asks for the same one or two for each
+/// row; with the table alone, to word the identity and to lock would cost more than most such functions.
+struct RecentStructures {
+  std::array<const StructurePtr*, 4> entries{};
+  std::size_t next = 0;
+
+  const StructurePtr* find(const Structure& candidate) const {
+    for (const StructurePtr* const entry : entries) {
+      if (entry != nullptr && same_structure(**entry, candidate)) return entry;
+    }
+    return nullptr;
+  }
+  void add(const StructurePtr& entry) { entries[next++ % entries.size()] = &entry; }
+};
+
 }  // namespace
 
 StructurePtr Structure::intern(Structure&& candidate) {
+  static thread_local RecentStructures recent;
+  if (const StructurePtr* const known = recent.find(candidate)) return *known;
+  if (candidate.kind_ == Kind::kDict) check_keys(candidate.keys_, candidate.children_.size(), "dict");
+  if (candidate.kind_ == Kind::kNamedTuple)
+    check_keys(candidate.keys_, candidate.children_.size(), "named tuple");
   std::string id = candidate.identity();
   auto& table = intern_table();
   const std::lock_guard lock(table.mutex);
   auto [entry, added] = table.entries.try_emplace(std::move(id));
   if (added) entry->second = StructurePtr(new Structure(std::move(candidate)));
+  recent.add(entry->second);
   return entry->second;
 }
 
@@ -91,7 +118,6 @@ StructurePtr Structure::list(std::vector<StructurePtr> children) {
 }
 
 StructurePtr Structure::dict(std::vector<std::string> keys, std::vector<StructurePtr> children) {
-  check_keys(keys, children.size(), "dict");
   Structure structure;
   structure.kind_ = Kind::kDict;
   structure.leaf_count_ = count_leaves(children);
@@ -102,7 +128,6 @@ StructurePtr Structure::dict(std::vector<std::string> keys, std::vector<Structur
 
 StructurePtr Structure::named_tuple(std::string name, std::vector<std::string> fields,
                                     std::vector<StructurePtr> children, std::shared_ptr<void> type) {
-  check_keys(fields, children.size(), "named tuple");
   Structure structure;
   structure.kind_ = Kind::kNamedTuple;
   structure.leaf_count_ = count_leaves(children);

@@ -38,12 +38,13 @@ def library_of(prefix: Path) -> Path:
     return library
 
 
-def build(project: str, prefix: Path, source: Path | None = None) -> Path:
+def build(project: str, prefix: Path, source: Path | None = None, definitions: dict[str, object] | None = None) -> Path:
     """Configures and builds the CMake project `source`, else the folder `project` beside this file."""
     folder = WORK / project
     generator = ["-G", "Ninja"] if shutil.which("ninja", path=TOOLS) else []
     launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
-    options = [f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release", *generator, *launcher]
+    own = [f"-D{name}={value}" for name, value in (definitions or {}).items()]
+    options = [f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release", *generator, *launcher, *own]
     run("cmake", "-S", source or HERE / project, "-B", folder, *options, timeout=120)
     run("cmake", "--build", folder, "--parallel", os.environ.get("MAX_JOBS", str(os.cpu_count())), timeout=900)
     return folder

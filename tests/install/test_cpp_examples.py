@@ -5,8 +5,10 @@ import json
 import os
 import random
 import re
+import shutil
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,16 +25,19 @@ def examples(prefix: Path) -> Path:
     return build("examples", prefix, ROOT / "examples/cpp")
 
 
-def run_processes(size: int, *command: object) -> list[str]:
-    """The output of each of `size` processes, started as torchrun would, but with a store on rank 0."""
+def free_port() -> str:
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
-    group = {"WORLD_SIZE": str(size), "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+        return str(probe.getsockname()[1])
+
+
+def run_processes(size: int, *command: object, variables: tuple[str, str] = ("RANK", "WORLD_SIZE")) -> list[str]:
+    """The output of each of `size` processes with a launcher's two variables, and with a store on rank 0."""
+    group = {variables[1]: str(size), "MASTER_ADDR": "localhost", "MASTER_PORT": free_port()}
     ranks = [
         subprocess.Popen(
             [str(part) for part in command],
-            env={**os.environ, **group, "RANK": str(rank)},
+            env={**os.environ, **group, variables[0]: str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -72,11 +77,51 @@ def test_two_replicas_train_one_model(examples: Path):
     assert "rows seen 2020 of 2020" in run(examples / "02_two_replicas", timeout=60)
 
 
-def test_processes_with_uneven_data_take_the_same_steps(examples: Path):
-    rows = [100 * process + k for process in range(4) for k in range(5 + 4 * process)]
-    outputs = run_processes(4, examples / "03_uneven_processes")
-    for rank, output in enumerate(outputs):
-        assert f"process {rank} of 4: steps 9, rows {len(rows)}, sum {sum(rows)}\n" in output
+def uneven_lines(size: int) -> list[str]:
+    """What 03_uneven_processes prints in each of `size` processes."""
+    rows = [100 * process + k for process in range(size) for k in range(5 + 4 * process)]
+    steps = -(-(5 + 4 * (size - 1)) // 2)
+    return [f"process {rank} of {size}: steps {steps}, rows {len(rows)}, sum {sum(rows)}" for rank in range(size)]
+
+
+# As torchrun sets them, Open MPI, MPICH and Slurm.
+@pytest.mark.parametrize(
+    "variables",
+    [
+        ("RANK", "WORLD_SIZE"),
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+        ("PMI_RANK", "PMI_SIZE"),
+        ("SLURM_PROCID", "SLURM_NTASKS"),
+    ],
+)
+def test_processes_with_uneven_data_take_the_same_steps(examples: Path, variables: tuple[str, str]):
+    size = 4 if variables[0] == "RANK" else 2
+    outputs = run_processes(size, examples / "03_uneven_processes", variables=variables)
+    assert [output.splitlines()[-1] for output in outputs] == uneven_lines(size)
+
+
+@pytest.mark.parametrize("agent_hosts", [True, False])
+def test_torchrun_starts_a_program_without_python(examples: Path, agent_hosts: bool):
+    """With the store of torchrun's agent, and with one on rank 0."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--nproc-per-node=3"]
+    rendezvous = ["--standalone"] if agent_hosts else ["--master-addr=localhost", f"--master-port={free_port()}"]
+    environment = {} if agent_hosts else {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    output = run(*command, *rendezvous, examples / "03_uneven_processes", env=environment, timeout=120)
+    assert sorted(line for line in output.splitlines() if line.startswith("process ")) == uneven_lines(3)
+
+
+@pytest.mark.parametrize("launcher", ["mpirun", "srun"])
+def test_launchers_of_clusters_start_a_program(examples: Path, launcher: str):
+    if shutil.which(launcher) is None:
+        pytest.skip(
+            f"{launcher} is not installed (Debian: {'openmpi-bin' if launcher == 'mpirun' else 'slurm-client'})"
+        )
+    version = run(launcher, "--version", timeout=60)
+    # Open MPI refuses to run as root, and to run more processes than there are cores.
+    options = ["--allow-run-as-root", "--oversubscribe"] if "Open" in version or "OpenRTE" in version else []
+    environment = {"MASTER_ADDR": "localhost", "MASTER_PORT": free_port()}
+    output = run(launcher, *options, "-n", 3, examples / "03_uneven_processes", env=environment, timeout=120)
+    assert sorted(line for line in output.splitlines() if line.startswith("process ")) == uneven_lines(3)
 
 
 def test_an_own_source_and_an_own_op_obey_the_laws(examples: Path):

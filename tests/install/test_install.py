@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The installed package works in Python and in plain C++ programs; nothing here uses the copy in the source tree."""
 
+import os
 import re
 import shutil
 import socket
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 from installed import HERE, ROOT, WORK, build, library_of, run
+from torch.utils.cpp_extension import include_paths
 
 
 def test_the_prefix_path_is_the_installed_package(site: Path, prefix: Path):
@@ -82,7 +84,8 @@ def test_the_package_names_no_path_of_this_source_tree(prefix: Path):
         assert str(ROOT / "csrc") not in file.read_text() and str(ROOT / "build/release") not in file.read_text()
 
 
-# What the Python module needs beside the public headers: copies to devices, worker processes, measuring.
+# What the Python module needs beside the public headers: copies to devices, worker processes, measuring, and what is
+# stored of files.
 FOR_THE_PYTHON_MODULE = {
     *("DeviceStager", "open_device_context", "count_devices_with", "device_count"),
     *(
@@ -94,7 +97,11 @@ FOR_THE_PYTHON_MODULE = {
         "SlabsInUse",
         "free_slab",
         "end_of_slab",
+        "smallest_slab",
+        "was_discarded",
+        "take_discarded",
     ),
+    *("HostReads", "PageLocks", "load_stored", "store_beside"),
     *("FrameSender", "FrameReceiver", "Bell", "VisibleToForks", "seen_by_forks", "end_with_process"),
     *("StageScope", "start_trace", "stop_trace"),
 }
@@ -106,10 +113,13 @@ def test_the_library_exports_the_names_of_its_headers_and_no_others(prefix: Path
     public = set(re.findall(r"\w+", headers))
     public |= FOR_THE_PYTHON_MODULE
     listed = run("nm", "--dynamic", "--defined-only", "--demangle", "--format=posix", library_of(prefix), timeout=60)
-    symbol = re.compile(r"(?:(?:typeinfo|typeinfo name|vtable) for )?torch_distinput::(?:testing::)?(\w+)")
+    symbol = re.compile(
+        r"(?:(?:typeinfo|typeinfo name|vtable) for )?torch_distinput::((?:testing::|preprocessing::)?(\w+))"
+    )
     found = [(symbol.match(line), line) for line in listed.splitlines()]
-    assert len(found) > 100
-    assert [line for match, line in found if match is None or match[1] not in public] == []
+    assert [line for match, line in found if match is None or match[2] not in public] == []
+    names = {match[1] for match, _ in found if match}
+    assert sorted(names) == (HERE / "exported_names.txt").read_text().split(), "a change is to be made on purpose"
 
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="needs nm")
@@ -123,6 +133,20 @@ def test_the_cuda_library_exports_one_function(prefix: Path):
 
 def test_every_public_header_compiles_alone(built: dict[str, Future[Path]]):
     built["headers"].result()
+
+
+@pytest.mark.slow
+def test_the_headers_add_little_to_what_torchs_own_cost_a_compiler(prefix: Path, tmp_path: Path):
+    """What the compiler reads: unlike its time (benchmarks/python/cpp.py), that is the same each time."""
+
+    def size(program: str) -> int:
+        source = tmp_path / "program.cpp"
+        source.write_text(program)
+        folders = [f"-I{folder}" for folder in (*include_paths(), prefix / "include")]
+        return len(run(os.environ.get("CXX", "c++"), "-std=c++20", "-E", "-P", *folders, source, timeout=300))
+
+    bare = "#include <torch/torch.h>\n"
+    assert size(bare + "#include <torch_distinput/torch_distinput.h>\n") < 1.01 * size(bare)
 
 
 def test_the_library_links_torch_tbb_decoders_and_what_every_linux_has(prefix: Path):

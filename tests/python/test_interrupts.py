@@ -3,6 +3,7 @@
 
 import signal
 
+import numpy as np
 import pytest
 import torch
 
@@ -104,3 +105,26 @@ def test_ctrl_c_that_a_nested_loop_catches_is_no_interrupt_of_the_outer_one():
         return x
 
     assert read(iter(tdi.Dataset.range(3).map(nested))) == ([[0], [1], [2]], 0)
+
+
+def test_an_interrupt_ends_the_opening_of_many_files(tmp_path):
+    class Alarm(BaseException):
+        pass
+
+    def ring(*_):
+        raise Alarm
+
+    np.save(tmp_path / "rows.npy", np.arange(2))
+    names = [tmp_path / f"{number}.npy" for number in range(5000)]
+    for name in names:
+        name.symlink_to("rows.npy")
+    dataset = tdi.NumpyDataset([*names, tmp_path / "missing.npy"])
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        with pytest.raises(Alarm) as caught:
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+            next(iter(dataset))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert caught.value.__context__ is None  # it was not raised after the error of the last file

@@ -186,7 +186,7 @@ class TDI_API Dataset : public ImageOps<Dataset> {
   ElementSpec element_spec() const;
   /// The options of the whole chain; later ones win field by field.
   Options options() const { return node_->options(); }
-  /// A table with one line for each op: its arguments, cardinality, path and spec.
+  /// A table with one line for each op: its arguments, cardinality, path, threads at most, and spec.
   std::string explain() const;
 
   // Iterators.

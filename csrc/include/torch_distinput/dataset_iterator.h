@@ -1,12 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 
 #include "torch_distinput/api.h"
 #include "torch_distinput/element.h"
+#include "torch_distinput/interrupt.h"
 #include "torch_distinput/node.h"
 #include "torch_distinput/state.h"
 #include "torch_distinput/stats.h"
@@ -51,8 +53,10 @@ class TDI_API DatasetIterator final : public Iterator {
   /// The epoch that this iterator runs, at least 0.
   std::int64_t epoch() const;
   /// Stops read-ahead and frees its memory. `next` and `load` then throw FailedPreconditionError; `save`
-  /// still returns the last position.
-  void close();
+  /// still returns the last position. Waits for users' code that is running, but for at most `patience`: code
+  /// that does not look at `cancelled` goes on, and what it uses must live until it returns. To destroy an
+  /// iterator that was not closed waits for it.
+  void close(std::chrono::milliseconds patience = kCloseTime);
 
  private:
   std::unique_ptr<Impl> impl_;

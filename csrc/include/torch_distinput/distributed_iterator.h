@@ -1,10 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 
 #include "torch_distinput/api.h"
+#include "torch_distinput/interrupt.h"
 #include "torch_distinput/optional.h"
 #include "torch_distinput/per_replica.h"
 #include "torch_distinput/state.h"
@@ -49,8 +51,8 @@ class TDI_API DistributedIterator {
   /// Counts since this iterator was opened.
   Stats stats() const;
   /// Stops read-ahead, frees its memory and tells the other processes that no step follows here. Later calls
-  /// of `next` and `load` throw FailedPreconditionError.
-  void close();
+  /// of `next` and `load` throw FailedPreconditionError. `patience` as in `DatasetIterator::close`.
+  void close(std::chrono::milliseconds patience = kCloseTime);
 
  private:
   std::unique_ptr<Impl> impl_;

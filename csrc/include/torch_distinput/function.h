@@ -39,8 +39,9 @@ class TDI_API Function : public UserCode {
 };
 using FunctionPtr = std::shared_ptr<const Function>;
 
-/// A native function. It must not block and must be safe from any thread. Throws c10::ValueError for an empty
-/// `function`.
+/// A native function. It must not block and must be safe from any thread. It may write to the tensors that it
+/// gets and keep them, but not resize them: those of several rows may share memory. Throws c10::ValueError
+/// for an empty `function`.
 TDI_API FunctionPtr make_function(std::function<Element(Element)> function, std::string name = "function");
 
 /// A user's map-style source: random access to rows.

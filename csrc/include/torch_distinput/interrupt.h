@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <functional>
 
@@ -37,6 +38,11 @@ TDI_API const std::function<void()>& interrupt_check();
 /// because the iterator that it runs for was closed or moved to another position. It should return at once;
 /// what it returns is dropped. Throws what `check` of this thread's InterruptScope throws.
 TDI_API bool cancelled();
+
+/// How long `close` of an iterator waits for users' code that is running, unless it is told otherwise: longer
+/// than code that looks at `cancelled` as it should takes to see it, and so that `close` returns within 100
+/// ms.
+inline constexpr std::chrono::milliseconds kCloseTime{80};
 
 /// Marks `interrupt`, which is about to be thrown, as an interrupt: a user's function that this thread runs
 /// for its caller was interrupted. Without an InterruptScope on this thread it is an error like any other.

@@ -26,6 +26,10 @@ struct TDI_API ProcessGroup {
   /// size or name out of range, and what `clone` throws.
   ProcessGroup(c10d::Store& store, int rank, int size, std::string name = "group");
 
+  /// The processes of `group`, over its store, whatever its backends are; otherwise as above. Throws
+  /// c10::ValueError for a group without a store.
+  explicit ProcessGroup(c10d::ProcessGroup& group, std::string name = "group");
+
   /// The group of this launch, from its environment variables: RANK and WORLD_SIZE (torchrun), else those of
   /// Open MPI, MPICH and Slurm; one process where there are none. Connects to a TCP store at MASTER_ADDR and
   /// MASTER_PORT, which rank 0 hosts unless torchrun's agent does. Without MASTER_ADDR all processes must be

@@ -50,8 +50,8 @@ class TDI_API Structure {
   /// Leaves at all depths.
   std::int64_t leaf_count() const noexcept { return leaf_count_; }
 
-  /// The path to leaf `index`, for messages: `['image'][0]`; "" for a bare leaf. Throws c10::IndexError for
-  /// an index that is not below `leaf_count()`.
+  /// The path to leaf `index`, for messages, such as `['image']`; "" for a bare leaf. Throws c10::IndexError
+  /// for an index that is not below `leaf_count()`.
   std::string leaf_path(std::int64_t index) const;
   /// The structure as text, with `*` for a leaf: `{'x': *, 'y': (*, None)}`.
   std::string str() const;

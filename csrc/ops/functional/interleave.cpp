@@ -8,6 +8,7 @@
 
 #include "execution/execution_context.h"
 #include "execution/open.h"
+#include "execution/own_threads.h"
 #include "ops/functional/dataset_function_node.h"
 #include "ops/functional/interleave_iterators.h"
 #include "ops/ops.h"
@@ -23,7 +24,7 @@ constexpr std::int64_t kLongestCycle = 1 << 20;
 
 /// As tf.data's interleave, in its order of elements (see interleave_iterators.h). The default cycle is 4,
 /// not the number of CPUs as in tf.data, so that the order does not depend on the machine.
-class InterleaveNode final : public DatasetFunctionNode {
+class InterleaveNode final : public DatasetFunctionNode, public OwnThreads {
  public:
   InterleaveNode(NodePtr input, FunctionPtr function, InterleaveOptions options)
       : DatasetFunctionNode(std::move(input), std::move(function)), options_(options) {}
@@ -49,6 +50,10 @@ class InterleaveNode final : public DatasetFunctionNode {
     const bool ordered = context.execution->keeps_order(options_.deterministic);
     return (ordered ? ordered_parallel_interleave : unordered_parallel_interleave)(
         std::move(elements), std::move(function), turns(), threads(), context);
+  }
+
+  ThreadUse work_threads(const IterContext&) const override {
+    return options_.num_parallel_calls ? ThreadUse{kInterleaveThreads, threads()} : ThreadUse{};
   }
 
  private:

@@ -24,6 +24,9 @@ struct InterleaveTurns {
 /// Shared by the threads of an interleave.
 using DatasetFunctionPtr = std::shared_ptr<const DatasetFunction>;
 
+/// The name of the threads that read datasets ahead.
+inline constexpr const char* kInterleaveThreads = "tdi-interleave";
+
 /// Reads all datasets in the consumer's thread.
 IteratorPtr interleave_iterator(IteratorPtr input, DatasetFunctionPtr function, InterleaveTurns turns,
                                 const IterContext& context);

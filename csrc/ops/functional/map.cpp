@@ -1,8 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <c10/util/Exception.h>
 
@@ -10,8 +13,10 @@
 #include "core/state_reader.h"
 #include "execution/execution_context.h"
 #include "execution/open.h"
+#include "execution/own_threads.h"
 #include "execution/skip_budget.h"
 #include "execution/unary_node.h"
+#include "kernels/rows.h"
 #include "ops/functional/dataset_function.h"
 #include "ops/functional/map_function.h"
 #include "ops/functional/map_input.h"
@@ -19,6 +24,8 @@
 #include "ops/functional/shard_marks.h"
 #include "ops/ops.h"
 #include "runtime/arena.h"
+#include "runtime/buffer_pool.h"
+#include "runtime/executor.h"
 
 namespace torch_distinput::ops {
 namespace {
@@ -33,7 +40,8 @@ class MapPlan final : public Plan {
       : input_(std::move(input)),
         function_(std::move(function), options, context),
         row_wise_(options.row_wise),
-        calls_(calls) {}
+        calls_(calls),
+        pool_(context.execution->pool) {}
 
   std::int64_t size() const override { return input_->size(); }
 
@@ -46,7 +54,7 @@ class MapPlan final : public Plan {
 
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
     const std::vector<std::int64_t> numbers(positions.begin(), positions.end());
-    std::vector<Element> elements = input_->fetch(positions);
+    std::vector<Element> elements = fetch_input(positions);
     function_.apply(elements, numbers);
     return elements;
   }
@@ -66,10 +74,26 @@ class MapPlan final : public Plan {
   }
 
  private:
+  /// The rows of a native function share a block, because one block a row costs as much as a short function.
+  /// A user's function may keep or pickle its rows, so each of those has a block of its own.
+  std::vector<Element> fetch_input(std::span<std::int64_t> positions) const {
+    const RowLayout* const layout = input_->layout();
+    if (layout == nullptr || positions.size() < 2 || function_.runs_user_code())
+      return input_->fetch(positions);
+    const BatchBuffer block = make_batch(*layout, std::ssize(positions), *pool_);
+    input_->gather(positions, {}, block.sinks);
+    std::vector<Element> rows;
+    rows.reserve(positions.size());
+    for (std::int64_t row = 0; row < std::ssize(positions); ++row)
+      rows.push_back(take_row(block.element, row, "map"));
+    return rows;
+  }
+
   PlanPtr input_;
   MapFunction function_;
   bool row_wise_;
   std::int64_t calls_;
+  std::shared_ptr<BufferPool> pool_;
 };
 
 /// Applies the function in the consumer's thread.
@@ -131,7 +155,7 @@ bool holds_datasets(const ElementSpec& spec) {
 /// unknown after it, as in tf.data; with `row_wise`, rows are known to stay. Random access if the input has
 /// it, unless rows that fail are skipped. Without `element_spec`, the spec runs the function once, on the
 /// first element.
-class MapNode final : public UnaryNode {
+class MapNode final : public UnaryNode, public OwnThreads {
  public:
   MapNode(NodePtr input, FunctionPtr function, MapOptions options)
       : UnaryNode(std::move(input)), function_(std::move(function)), options_(std::move(options)) {}
@@ -191,6 +215,13 @@ class MapNode final : public UnaryNode {
     const bool ordered = context.execution->keeps_order(options_.deterministic);
     return (ordered ? ordered_parallel_map : unordered_parallel_map)(std::move(elements), std::move(function),
                                                                      calls(), context);
+  }
+
+  ThreadUse work_threads(const IterContext& context) const override {
+    if (calls() == 0) return {};
+    const std::int64_t arena = context.execution->executor->concurrency();
+    return function_->runs_user_code() && arena > 0 ? ThreadUse{kMapThreads, calls()}
+                                                    : ThreadUse{kArenaThreads, arena};
   }
 
  private:

@@ -102,7 +102,7 @@ MapCalls::MapCalls(IteratorPtr input, std::shared_ptr<const MapFunction> functio
 
 void MapCalls::fill() {
   if (runner_ == nullptr) {
-    auto executor = threads_ > 0 ? make_thread_pool(static_cast<int>(threads_), "tdi-map") : arena_;
+    auto executor = threads_ > 0 ? make_thread_pool(static_cast<int>(threads_), kMapThreads) : arena_;
     runner_ = std::make_unique<MapRunner>(function_, std::move(executor), /*helps=*/threads_ == 0);
   }
   while (!ended_ && !input_error_ && !full()) read();

@@ -12,6 +12,9 @@
 
 namespace torch_distinput {
 
+/// The name of the threads that run a user's function in parallel.
+inline constexpr const char* kMapThreads = "tdi-map";
+
 /// The function of a `map`, with checks of its results. Safe from any thread.
 class MapFunction {
  public:

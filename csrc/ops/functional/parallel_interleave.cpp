@@ -97,7 +97,7 @@ class ParallelInterleave final : public Iterator {
   void start_threads() {
     if (readers_ != nullptr) return;
     readers_ = std::make_unique<InnerReaders>(
-        function_, make_thread_pool(static_cast<int>(threads_), "tdi-interleave"), ahead_);
+        function_, make_thread_pool(static_cast<int>(threads_), kInterleaveThreads), ahead_);
     for (const InnerReaderPtr& slot : slots_) {
       if (slot != nullptr) readers_->start(slot);
     }

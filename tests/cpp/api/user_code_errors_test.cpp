@@ -1,4 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -98,6 +99,11 @@ TEST(UserCodeErrors, EmptyFunctionsAndNullsAreRefusedWhenThePipelineIsBuilt) {
   EXPECT_EQ(refusal([&] { return rows.apply({}); }), "apply: `function` must not be empty.");
   EXPECT_EQ(refusal([&] { return Dataset::from_generator({}, {Structure::leaf(), {TensorSpec{}}}); }),
             "from_generator: `open` must not be empty.");
+  EXPECT_EQ(refusal([&] { return Dataset::zip(nullptr, {rows}); }), "zip: `structure` must not be null.");
+  EXPECT_EQ(refusal([&] { return rows.map(FunctionPtr()); }), "map: `function` must not be null.");
+  EXPECT_EQ(refusal([] { return Dataset::from_rows(nullptr); }), "from_rows: `source` must not be null.");
+  EXPECT_EQ(refusal([] { return Dataset::from_generator(std::shared_ptr<GeneratorSource>(), {}); }),
+            "from_generator: `source` must not be null.");
   EXPECT_EQ(refusal([] { return make_function({}); }), "make_function: `function` must not be empty.");
 }
 
@@ -110,6 +116,12 @@ TEST(UserCodeErrors, UndefinedTensorsAreNamed) {
   const Dataset mapped = Dataset::range(3).map([](const Element&) { return Element(at::Tensor()); });
   EXPECT_EQ(refusal([&] { return collect(mapped); }),
             "map(function): element 0: the element is an undefined tensor.");
+  const Dataset later = Dataset::range(3).map([](Element element) {
+    return element.tensor().item<std::int64_t>() == 2 ? Element(at::Tensor()) : element;
+  });
+  EXPECT_EQ(refusal([&] { return collect(later); }).find("map(function): element 2: "), 0U);
+  EXPECT_EQ(refusal([] { return Dataset::range(3).select(at::Tensor()); }),
+            "select: `indices` is an undefined tensor.");
 }
 
 TEST(FileDatasets, TakeNamesInBraces) {

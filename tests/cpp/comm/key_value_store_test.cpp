@@ -16,6 +16,7 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "comm/all_gather.h"
@@ -229,6 +230,19 @@ TEST(ProcessGroup, RefusesARankThatIsNotInIt) {
   EXPECT_THROW(ProcessGroup(*store, -1, 2, "test"), c10::ValueError);
   EXPECT_THROW(ProcessGroup(*store, 0, 0, "test"), c10::ValueError);
   EXPECT_THROW(ProcessGroup(*store, 0, 1, ""), c10::ValueError);
+}
+
+TEST(ProcessGroup, TakesRankSizeAndStoreOfAGroupOfTorch) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  const auto of_torch = c10::make_intrusive<c10d::ProcessGroup>(store, /*rank=*/1, /*size=*/3);
+  const ProcessGroup group(*of_torch, "test");
+  EXPECT_EQ(group.rank, 1);
+  EXPECT_EQ(group.size, 3);
+  EXPECT_EQ(group.name, "test");
+  c10d_store(ProcessGroup(*store, 0, 3, "test"))->set("a", "1");
+  EXPECT_EQ(c10d_store(group)->multi_get({"a"}), std::vector<std::string>{"1"});
+  const auto without_store = c10::make_intrusive<c10d::ProcessGroup>(/*rank=*/0, /*size=*/1);
+  EXPECT_THROW(ProcessGroup{*without_store}, c10::ValueError);
 }
 
 TEST(ProcessGroup, GroupsOfOtherNamesDoNotShareTexts) {

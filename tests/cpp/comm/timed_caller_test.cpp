@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "torch_distinput/interrupt.h"
@@ -80,11 +84,31 @@ TEST(TimedCaller, AnInterruptEndsTheWaitButNotTheCall) {
   EXPECT_TRUE(thread.run([made] { return made->load(); }).get());
 }
 
+TEST(TimedCaller, MakesTheCallsThatItWasGivenAlsoAfterItsEnd) {
+  Frozen frozen;
+  const auto made = std::make_shared<std::promise<void>>();
+  struct Interrupt {};
+  {
+    TimedCaller thread;
+    const InterruptScope ctrl_c([] { throw Interrupt(); });
+    EXPECT_THROW(thread.run([frozen] { frozen.ended.wait(); }), Interrupt);
+    EXPECT_THROW(thread.run([made] { made->set_value(); }), Interrupt);
+  }
+  frozen.release();
+  EXPECT_EQ(made->get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+}
+
 TEST(TimedCaller, ANewLimitHoldsForCallsUnderWay) {
   TimedCaller thread;
   Frozen frozen;
-  auto patient =
-      std::async(std::launch::async, [&] { return error_of(thread, [frozen] { frozen.ended.wait(); }); });
+  std::promise<void> waits;
+  auto patient = std::async(std::launch::async, [&] {
+    const InterruptScope looks([&, looked = false]() mutable {
+      if (!std::exchange(looked, true)) waits.set_value();
+    });
+    return error_of(thread, [frozen] { frozen.ended.wait(); });
+  });
+  waits.get_future().wait();
   // The shorter limit also holds for the call that is under way.
   thread.expect_within(std::chrono::milliseconds(20));
   EXPECT_EQ(patient.get(), "no answer for 0.02 s");

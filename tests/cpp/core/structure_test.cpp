@@ -4,7 +4,10 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
 #include <thread>
+#include <vector>
 
 namespace torch_distinput {
 namespace {
@@ -34,6 +37,22 @@ TEST(Structure, NamedTuplesOfDifferentClassesDiffer) {
   };
   EXPECT_EQ(make(type_a), make(type_a));
   EXPECT_NE(make(type_a), make(type_b));
+}
+
+TEST(Structure, ManyOfThemInTurnStayOnePointerEach) {
+  std::vector<StructurePtr> first;
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 20; ++i) {
+      const auto leaf = Structure::leaf();
+      const auto inner = Structure::tuple(std::vector<StructurePtr>(static_cast<std::size_t>(i % 5), leaf));
+      const auto outer = Structure::dict({"k" + std::to_string(i / 5)}, {inner});
+      if (round == 0) {
+        EXPECT_EQ(std::count(first.begin(), first.end(), outer), 0);
+        first.push_back(outer);
+      }
+      EXPECT_EQ(outer, first[static_cast<std::size_t>(i)]);
+    }
+  }
 }
 
 TEST(Structure, CountsAndNamesLeaves) {

@@ -1,4 +1,3 @@
-#include <torch/torch.h>
 #include <torch_distinput/torch_distinput.h>
 #include <iostream>
 namespace tdi = torch_distinput;
@@ -6,7 +5,6 @@ namespace tdi = torch_distinput;
 int main() {
   auto ds = tdi::Dataset::range(10).shuffle({.seed = 7}).batch(4);
   tdi::MirroredStrategy strategy({"cpu", "cpu"});
-  for (const tdi::PerReplica& batch : strategy.distribute_dataset(ds)) {
+  for (const tdi::PerReplica& batch : strategy.distribute_dataset(ds))
     for (const tdi::Element& part : batch) std::cout << part.tensor() << '\n';
-  }
 }

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <future>
 #include <stdexcept>
 
@@ -54,25 +55,54 @@ TEST(AnInterrupt, InAFunctionIsThrownOnceAndLosesNoStep) {
   }
 }
 
+/// What two ranks see of the datasets that `make` gives them, where call `struck` of rank 0 is interrupted.
+std::vector<Steps> steps_of_two(
+    std::int64_t struck, const std::function<Dataset(std::int64_t rank, InterruptedCall& call)>& make) {
+  auto ranks = ranks_of(2);
+  return on_all(ranks, [&](std::int64_t number, Rank& rank) {
+    InterruptedCall call(number == 0 ? struck : 1000);
+    const auto distributed = rank.distribute_datasets_from_function(
+        [&](const InputContext&) { return make(number, call); }, {.per_replica_buffer_size = 0});
+    DistributedIterator iterator = distributed.iterate({.epoch = 0});
+    int interrupts = 0;
+    const Steps seen = steps_and_interrupts(iterator, interrupts);
+    EXPECT_EQ(interrupts, number == 0 && call.struck() ? 1 : 0);
+    return seen;
+  });
+}
+
 TEST(AnInterrupt, OnOneRankKeepsTheRanksInStep) {
   for (const bool stream : {false, true}) {
     for (std::int64_t struck = 0; struck < 10; ++struck) {
-      auto ranks = ranks_of(2);
-      const auto all = on_all(ranks, [&](std::int64_t number, Rank& rank) {
-        InterruptedCall call(number == 0 ? struck : 1000);
-        const auto make = [&](const InputContext&) {
-          const Dataset own = pipeline(stream, runs_user_code(call.function()));
-          return number == 0 ? own : own.take(1);
-        };
-        const auto distributed = rank.distribute_datasets_from_function(make, {.per_replica_buffer_size = 0});
-        DistributedIterator iterator = distributed.iterate({.epoch = 0});
-        int interrupts = 0;
-        const Steps seen = steps_and_interrupts(iterator, interrupts);
-        EXPECT_EQ(interrupts, number == 0 && call.struck() ? 1 : 0);
-        return seen;
+      const auto all = steps_of_two(struck, [&](std::int64_t rank, InterruptedCall& call) {
+        const Dataset own = pipeline(stream, runs_user_code(call.function()));
+        return rank == 0 ? own : own.take(1);
       });
       EXPECT_EQ(all[0], (Steps{{{0, 1, 2, 3}}, {{4, 5, 6, 7}}, {{8, 9}}})) << "call " << struck;
       EXPECT_EQ(all[1], (Steps{{{0, 1, 2, 3}}, {{}}, {{}}})) << "call " << struck;
+    }
+  }
+}
+
+/// Calls `function`, and hides its interrupts.
+std::function<Element(Element)> swallowing(const std::function<Element(Element)>& function) {
+  return [function](const Element& element) {
+    try {
+      return function(element);
+    } catch (const Interrupted&) {
+      return element;
+    }
+  };
+}
+
+TEST(AnInterrupt, ThatLeavesAFinishedStepMakesThatStepAgain) {
+  for (const bool stream : {false, true}) {
+    for (std::int64_t struck = 0; struck < 10; ++struck) {
+      const auto all = steps_of_two(struck, [&](std::int64_t, InterruptedCall& call) {
+        return pipeline(stream, runs_user_code(swallowing(call.function())));
+      });
+      for (const Steps& seen : all)
+        EXPECT_EQ(seen, (Steps{{{0, 1, 2, 3}}, {{4, 5, 6, 7}}, {{8, 9}}})) << "call " << struck;
     }
   }
 }

@@ -1,5 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/sort.h>
 #include <ATen/ops/zeros.h>
+
+#include <mutex>
+#include <vector>
 
 #include "ops/op_testing.h"
 
@@ -21,6 +28,32 @@ TEST(Map, GetsWholeBatchesAfterBatch) {
   const auto reversed = [](const Element& element) { return Element(element.tensor().flip(0)); };
   const std::vector<Values> expected = {{2, 1, 0}, {4, 3}};
   EXPECT_EQ(elements(Dataset::range(5).batch(3).map(reversed)), expected);
+}
+
+TEST(Map, LetsAFunctionWriteToItsRows) {
+  const at::Tensor table = at::arange(12).view({6, 2});
+  std::vector<at::Tensor> kept;
+  std::mutex mutex;
+  const auto negate = [&](Element row) {
+    const at::Tensor tensor = row.tensor().neg_();
+    const std::lock_guard lock(mutex);
+    kept.push_back(tensor);
+    return row;
+  };
+  const Dataset negated = Dataset::from_tensor_slices(table).shuffle({.seed = 1}).map(negate).batch(3);
+  std::vector<at::Tensor> batches;
+  for (const Element& batch : negated) batches.push_back(batch.tensor());
+  const at::Tensor all = at::cat(batches);
+  EXPECT_TRUE(
+      at::equal(std::get<0>(at::sort(all.select(1, 0), 0, /*descending=*/true)), -table.select(1, 0)));
+  EXPECT_TRUE(at::equal(all.select(1, 1), all.select(1, 0) - 1));
+  EXPECT_TRUE(at::equal(table, at::arange(12).view({6, 2})));
+  // Rows that are kept stay as they were, and a write to one of them is no change of another.
+  ASSERT_EQ(kept.size(), 6U);
+  const auto version = kept.front()._version();
+  kept.back().zero_();
+  EXPECT_EQ(kept.front()._version(), version);
+  EXPECT_EQ(kept.front()[1].item<std::int64_t>(), kept.front()[0].item<std::int64_t>() - 1);
 }
 
 TEST(Map, HasTheSpecOfTheFirstResultWithUnknownDims) {
