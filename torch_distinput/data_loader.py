@@ -18,7 +18,7 @@ from torch_distinput.explanation import Explanation
 from torch_distinput.frameworks import AskedByAccelerate
 from torch_distinput.loader.arguments import check_arguments
 from torch_distinput.loader.distributed_feed import DistributedFeed
-from torch_distinput.loader.explained import explained_loader, gather_stats
+from torch_distinput.loader.explained import explained_loader, gather_stats, size_facts
 from torch_distinput.loader.iterators import LoaderIter
 from torch_distinput.loader.memory import Memory
 from torch_distinput.loader.paths import LoaderPath, choose_path
@@ -88,6 +88,7 @@ class DataLoader(data.DataLoader[_Item]):
     _order: Any = None  # of a sampler that all ranks share, set by an adapter
     _share: Any = None  # of a stream or sampler that all ranks read, set by an adapter
     _skip = 0  # steps that each iterator passes over
+    _copied_to: Any = None  # the device to which the loader that reads this one copies the batches
     # What a subclass has whose `__init__` calls torch's only.
     distributed: bool | Any = None
     global_batch_size: int | None = None
@@ -239,7 +240,9 @@ class DataLoader(data.DataLoader[_Item]):
         } | changes
         if arguments["num_workers"] == 0:
             arguments |= {"prefetch_factor": None, "persistent_workers": False, "multiprocessing_context": None}
-        return DataLoader(self.dataset, **arguments)
+        plain: DataLoader[Any] = DataLoader(self.dataset, **arguments)
+        plain._copied_to = self.device
+        return plain
 
     def _deliver_to(self, device: torch.device) -> None:
         """Sets the device of a distributed loader that has none yet, before its first iterator."""
@@ -383,28 +386,34 @@ class DataLoader(data.DataLoader[_Item]):
             return _C.UNKNOWN
 
     def explain(self) -> Explanation:
-        """A report on which path the next iterator takes, and why. Consoles and notebooks show a tree.
+        """A report on which path the next iterator takes, and why. Consoles and notebooks show a tree, with the ops
+        that will run below.
 
         >>> print(tdi.DataLoader(range(5), batch_size=2).explain())
         path: native
         why: rows of a range are copied ahead by threads
+        steps: 3
+        rows of the first step: 2
+        rows of the last step: 1
         """
         if self.distributed:
             return self._distributed_feed().explain(self)
         path = self._path()
-        return explained_loader(self, f"path: {path.name}\nwhy: {path.why}")
+        facts = [f"path: {path.name}", f"why: {path.why}"]
+        if path.threads:
+            facts.append(f"threads: {path.threads}")
+        return explained_loader(self, "\n".join([*facts, *size_facts(self)]), path.pipeline)
 
     def stats(self) -> Stats:
-        """Counters of the iterator made last; all 0 before the first one and after that one is gone.
+        """Counters of the iterator made last, also after its end; all 0 before the first one.
 
         >>> loader = tdi.DataLoader(torch.arange(5), batch_size=2)
         >>> for batch in loader:
-        ...     batches = loader.stats().batches
-        >>> batches
+        ...     pass
+        >>> loader.stats().batches
         3
         """
-        latest = self._memory.latest()
-        return Stats() if latest is None else latest.stats()
+        return self._memory.stats()
 
     def verdict(self, all_ranks: bool = False) -> Verdict:
         """What limits the speed of the program that reads from the iterator made last, by its `stats`.

@@ -17,6 +17,7 @@ from torch_distinput.stats import Stats
 from torch_distinput.values import PerReplica
 
 if TYPE_CHECKING:
+    from torch_distinput.dataset import Dataset
     from torch_distinput.strategy import _NativeStrategy
 
 
@@ -178,6 +179,7 @@ class DistributedDataset:
         self._num_local_replicas = num_local_replicas
         self._strategy = strategy
         self._wraps = wraps
+        self._pipeline: Dataset | None = None  # what is shown below the report
 
     def __iter__(self) -> DistributedIterator:
         self._empty_parts.at_start(self._native, self._strategy, stacklevel=2)
@@ -229,5 +231,6 @@ class DistributedDataset:
 
     def explain(self) -> Explanation:
         """A report: auto-shard policy, splitter, path and sizes, each with the reason. Consoles and notebooks show a
-        tree."""
-        return of_facts("distributed dataset", self._native.explain())
+        tree, with the dataset's ops below."""
+        below = [] if self._pipeline is None else [self._pipeline.explain()]
+        return of_facts("distributed dataset", self._native.explain(), below)

@@ -135,7 +135,9 @@ class _NativeStrategy(Strategy):
             )
         options = _input_options("distribute_dataset", options)
         native = self._native.distribute_dataset(dataset._native, options._native())
-        return self._distributed(native, EmptyParts(options.tail, options._tail_given))
+        distributed = self._distributed(native, EmptyParts(options.tail, options._tail_given))
+        distributed._pipeline = dataset
+        return distributed
 
     def distribute_datasets_from_function(self, dataset_fn, options=None):
         self._check_cross_replica("distribute_datasets_from_function")

@@ -18,7 +18,9 @@ def native_dataset(dataset: Any) -> _C.Dataset:
         from torch_distinput.loader.sources import NotNative, source_of
 
         with contextlib.suppress(NotNative):
-            return source_of(dataset).native
+            source = source_of(dataset)
+            if source.spec == source.native.element_spec:
+                return source.native
     if isinstance(dataset, IterableDataset):
         return _C.Dataset.from_generator(lambda: iter(dataset), None, name, lists_are_structure=True)
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):

@@ -101,7 +101,7 @@ def time_resume(strategy: tdi.Strategy, processes: int) -> dict[str, float]:
     next(iterator)
     state = iterator.state_dict()
     step = MANY_ROWS * 9 // 10 // batch
-    state.update(step=step, row=step * batch, iterator={**state["cursor"], "element": step})
+    state.update(step=step, row=step * batch, cursor={**state["cursor"], "element": step})
     times = []
     for _ in range(REPEATS):
         dist.barrier()

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import pools
 import torch.distributed as dist
 
 _context = multiprocessing.get_context("forkserver")
@@ -55,7 +56,7 @@ def run_ranks(
         pipes, processes = [], []
         for rank in range(world):
             ours, theirs = _context.Pipe()
-            setting = (store, where, rank, world, env)
+            setting = (store, where, rank, world, pools.asked_pool() | env)
             process = _context.Process(target=_main, args=(theirs, setting, function, args), daemon=not may_fork)
             process.start()
             theirs.close()
@@ -106,6 +107,7 @@ def _main(pipe: Any, setting: tuple, function: Callable, args: tuple) -> None:
     kind, where, rank, world, env = setting
     faulthandler.register(signal.SIGUSR1)
     os.environ.update(env)
+    pools.take_asked_pool()
     if kind == "file":
         store = dist.FileStore(where, world)
     elif kind == "agent":

@@ -228,6 +228,7 @@ def test_a_dataset_of_this_library_follows_torchs_seed():
     assert order() == order()
 
 
+@pytest.mark.both_pools
 @pytest.mark.parametrize("workers", [0, 2])
 def test_python_pipelines_and_functions_work(workers):
     ds = tdi.Dataset.range(20).map(lambda x: (x * 2, x))
@@ -277,6 +278,7 @@ def test_pinning_without_an_accelerator_warns_as_torch_does():
         assert numbers(tdi.DataLoader(pairs(), 5, pin_memory=True)) == list(range(10))
 
 
+@pytest.mark.both_pools
 @pytest.mark.parametrize("dataset", [pairs(1000), Squares(1000), tdi.Dataset.range(1000)])
 @pytest.mark.parametrize("arguments", [{}, {"num_workers": 1}, {"distributed": True}])
 def test_close_and_the_context_manager(dataset, arguments):

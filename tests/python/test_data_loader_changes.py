@@ -207,6 +207,7 @@ def test_rows_are_read_ahead_where_the_user_allows_it(options):
     assert all(batch[0].eq(1).all() for batch in batches)
 
 
+@pytest.mark.both_pools(slow=True)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("shuffle", [{}, {"shuffle": True}, {"shuffle": True, "seed": 3}, "generator", "sampler"])
 @pytest.mark.parametrize("kind", ["TensorDataset", "Subset", "Python"])
@@ -258,6 +259,7 @@ class Counting(data.Sampler):
         self.at = state["at"]
 
 
+@pytest.mark.both_pools(slow=True)
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", ["TensorDataset", "Python"])
 def test_a_batch_size_that_was_set_does_not_end_a_sampler_with_a_state(kind, workers):

@@ -138,6 +138,7 @@ def test_a_state_of_another_order_is_refused(name, other, field):
         LOADERS[other]().load_state_dict(saved(name))
 
 
+@pytest.mark.both_pools
 def test_states_of_workers_are_checked():
     loader = tdi.DataLoader(CountingStream(), 2, num_workers=2)
     next(iter(loader))
@@ -195,6 +196,7 @@ class RefusesOddly(RefusingStream):
         raise Unportable(3, "no state now")
 
 
+@pytest.mark.both_pools
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("distributed", [None, True])
 @pytest.mark.parametrize("kind", ["rows", "stream", "odd stream", "sampler", "native sampler"])

@@ -74,6 +74,7 @@ def test_nested_loops(make):
     assert sum(len(values(batch)) for outer in loader for batch in loader) == 500
 
 
+@pytest.mark.both_pools
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_exception_does_not_end_the_loader(workers):
     loader = tdi.DataLoader(Fails(), 5, num_workers=workers, persistent_workers=workers > 0)
@@ -126,6 +127,7 @@ def test_200_epochs_that_break_leave_nothing_behind(name):
     assert usage()[3] - before[3] < 4 * 2**20
 
 
+@pytest.mark.both_pools
 def test_epochs_with_workers_that_break_leave_nothing_behind():
     loader = LOADERS["python"](num_workers=1)
     before = None
@@ -151,6 +153,7 @@ def test_a_thousand_kept_batches_never_change(name):
     assert torch.equal(torch.cat([batch[0] for batch in kept]), rows)
 
 
+@pytest.mark.both_pools
 def test_forked_workers_may_start_at_any_time():
     native = iter(tdi.DataLoader(torch.arange(100_000), 5))
     next(native)
@@ -171,6 +174,7 @@ class Nested(Rows):
         return sum(batch.sum() for batch in self.loader) + index
 
 
+@pytest.mark.both_pools
 def test_a_loader_works_inside_a_worker():
     list(Nested.loader)
     totals = [batch.tolist() for batch in tdi.DataLoader(Nested(), 10, num_workers=1)]
@@ -180,6 +184,7 @@ def test_a_loader_works_inside_a_worker():
 KINDS = [("native", "pipeline", "python"), ("workers", "persistent"), ("distributed", "stream")]
 
 
+@pytest.mark.both_pools(slow=True)
 @pytest.mark.parametrize("kinds", KINDS)
 def test_the_interpreter_ends_with_full_queues(kinds):
     result = run_script(f"""
@@ -207,6 +212,7 @@ def test_the_interpreter_ends_with_full_queues(kinds):
     assert (result.returncode, result.stdout, result.stderr) == (0, "running\n", "")
 
 
+@pytest.mark.both_pools
 def test_ctrl_c_ends_every_kind_of_loop():
     result = run_script("""
         import os, signal, threading, time, torch
@@ -246,6 +252,7 @@ KEPT = LOADERS | {
 }
 
 
+@pytest.mark.both_pools
 @pytest.mark.parametrize("name", KEPT)
 @pytest.mark.parametrize("taken", [0, 1, 10, 11])
 def test_iterators_are_freed_with_their_last_reference(name, taken):

@@ -310,6 +310,7 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(part):
             raise AssertionError(f"{case}, {seed}") from error
 
 
+@pytest.mark.both_pools(slow=True)
 @pytest.mark.parametrize("part", range(4))
 def test_a_resumed_run_with_workers_is_the_run_that_was_not_interrupted(part):
     rng = random.Random(100 + part)
@@ -321,6 +322,7 @@ def test_a_resumed_run_with_workers_is_the_run_that_was_not_interrupted(part):
             raise AssertionError(f"{case}, {seed}") from error
 
 
+@pytest.mark.both_pools
 @pytest.mark.parametrize("source", ["torch", "generator"])
 def test_batches_drawn_when_an_iterator_is_used_again_are_drawn_again(source):
     case = Case("rows", "eager", 4, source, workers=1, persistent=True)

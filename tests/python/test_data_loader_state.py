@@ -155,6 +155,7 @@ def test_every_position_can_be_resumed(name):
         assert after == again
 
 
+@pytest.mark.both_pools
 @pytest.mark.parametrize(
     "name", ["native", "native subset", "pipeline", "python", "stream", "stateful stream", "stateful sampler"]
 )
@@ -172,6 +173,7 @@ def test_every_position_can_be_resumed_with_workers(name):
     assert taken + left != left
 
 
+@pytest.mark.both_pools
 @pytest.mark.parametrize("name", ["native", "python", "stateful stream"])
 def test_a_loader_with_persistent_workers_can_go_back(name):
     loader = LOADERS[name](num_workers=1, persistent_workers=True)
@@ -186,6 +188,7 @@ def test_a_loader_with_persistent_workers_can_go_back(name):
     loader.close()
 
 
+@pytest.mark.both_pools
 @pytest.mark.parametrize("name", ["native", "python", "native at indices", "python weighted"])
 def test_other_batch_sizes_and_workers_go_on_with_the_same_rows(name):
     torch.manual_seed(5)
@@ -255,6 +258,7 @@ def test_a_loop_that_was_left_keeps_its_position():
     assert sorted(seen + [row for batch in other for row in values(batch)]) == list(range(23))
 
 
+@pytest.mark.both_pools
 def test_prefetched_batches_do_not_count():
     loader = LOADERS["python"](num_workers=2, prefetch_factor=4)
     iterator = iter(loader)
@@ -278,6 +282,7 @@ def test_states_of_other_classes_are_refused(state):
         LOADERS["native"]().load_state_dict(state)
 
 
+@pytest.mark.both_pools
 def test_states_of_newer_versions_and_other_data_are_refused():
     loader = LOADERS["native"]()
     next(iter(loader))
@@ -316,6 +321,7 @@ def test_a_seed_orders_a_dataset_of_this_library(make, manual):
     assert orders == [torch.hstack(order).tolist() for order in orders_of_5]
 
 
+@pytest.mark.both_pools
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_seed_of_a_datasets_options_orders_it(workers):
     dataset = tdi.Dataset.range(23).shuffle().with_options(tdi.Options(seed=5))

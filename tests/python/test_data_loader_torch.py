@@ -26,7 +26,6 @@ from torch.utils import data
 from torch.utils.data import ChainDataset, TensorDataset, get_worker_info
 
 import torch_distinput as tdi
-from torch_distinput.loader import paths
 
 Named = collections.namedtuple("Named", ["data", "label"])
 
@@ -283,16 +282,11 @@ SCENARIOS = {
 }
 
 
+@pytest.mark.both_pools
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS.keys())
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 def test_scenarios_agree_with_torch(scenario):
     assert scenario(tdi.DataLoader) == scenario(data.DataLoader)
-
-
-@pytest.mark.parametrize("name", ["errors of workers", "streams of workers", "seeds", "persistent workers"])
-def test_scenarios_agree_where_torchs_pool_runs(name, monkeypatch):
-    monkeypatch.setattr(paths, "why_torchs_pool", lambda loader: "the test asks for it")
-    assert SCENARIOS[name](tdi.DataLoader) == SCENARIOS[name](data.DataLoader)
 
 
 class OwnContext(type(torch.multiprocessing.get_context("fork"))):
@@ -308,8 +302,8 @@ def test_torchs_pool_runs_in_a_context_of_the_users():
 
 
 def run_script(body, timeout=60):
-    script = "import torch_distinput as tdi\n" + textwrap.dedent(body)
-    path = str(Path(tdi.__file__).parents[1])
+    script = "import pools, torch_distinput as tdi\npools.take_asked_pool()\n" + textwrap.dedent(body)
+    path = f"{Path(tdi.__file__).parents[1]}:{Path(__file__).parent}"
     return subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
@@ -319,6 +313,7 @@ def run_script(body, timeout=60):
     )
 
 
+@pytest.mark.both_pools
 def test_a_worker_that_dies_is_an_error():
     result = run_script("""
         import ctypes, torch
@@ -334,6 +329,7 @@ def test_a_worker_that_dies_is_an_error():
     assert re.search(text, result.stdout), result.stderr
 
 
+@pytest.mark.both_pools
 @pytest.mark.slow
 def test_a_timeout_of_workers_is_an_error():
     result = run_script("""
@@ -361,6 +357,7 @@ def test_batches_of_workers_need_no_descriptors():
     assert result.stdout == "200 200\n", result.stderr
 
 
+@pytest.mark.both_pools
 @pytest.mark.slow
 def test_spawned_workers_import_the_class():
     from test_data_loader import Squares

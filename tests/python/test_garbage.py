@@ -6,8 +6,10 @@ import threading
 import time
 import weakref
 
+import numpy as np
 import pytest
 import torch
+from format_datasets import files
 from hypothesis import given, strategies
 from test_dataset_lifetime import library_threads
 
@@ -60,6 +62,16 @@ def generator(owner):
     return tdi.Dataset.from_generator(owner.rows, SCALAR)
 
 
+def names():
+    return files(".npy", lambda path, rows: np.save(path, np.array(rows, np.int64)))
+
+
+def layer_of(owner):
+    layer = tdi.preprocessing.StringLookup(vocabulary=["a"])
+    layer.owner = owner
+    return layer
+
+
 def in_mid_epoch(dataset):
     iterator = iter(dataset)
     next(iterator)
@@ -95,6 +107,9 @@ CYCLES = {
         lambda context: tdi.Dataset.range(8).map(o.augment).batch(4)
     ),
     "loader": lambda o: tdi.DataLoader(tdi.Dataset.range(8).map(o.augment).batch(4), batch_size=None),
+    "names of files": lambda o: in_mid_epoch(tdi.NumpyDataset(tdi.Dataset.from_tensor_slices(names()).map(o.augment))),
+    "layer": lambda o: tdi.Dataset.from_tensor_slices(["a", "b"]).batch(2).map(layer_of(o)).map(o.augment),
+    "pack": lambda o: in_mid_epoch(tdi.Dataset.range(8).batch(1).map(o.augment).pack(2)),
     "plan iterator": lambda o: in_mid_epoch(tdi.Dataset.range(8).map(o.augment)),
     "parallel iterator": lambda o: in_mid_epoch(tdi.Dataset.range(99).map(o.augment, num_parallel_calls=2)),
     "prefetched iterator": lambda o: in_mid_epoch(generator(o).map(o.augment).prefetch(2)),

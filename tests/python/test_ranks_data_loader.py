@@ -29,6 +29,7 @@ def epochs(rank, kind, n, arguments, count):
     return result
 
 
+@pytest.mark.both_pools(slow=True)
 @pytest.mark.parametrize(
     ("kind", "n", "arguments"),
     [
@@ -243,6 +244,7 @@ def test_a_row_that_ends_the_iteration_is_an_error():
         list(tdi.DataLoader(Ends(3), distributed=True))
 
 
+@pytest.mark.both_pools(slow=True)
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_row_that_fails_does_not_end_the_epoch(workers):
     class Fails(Squares):

@@ -23,6 +23,7 @@ def streams(rank, workers, tail):
     return steps
 
 
+@pytest.mark.both_pools(slow=True)
 @pytest.mark.parametrize(
     ("workers", "tail"),
     [
@@ -78,6 +79,7 @@ def merged_streams(rank, sizes, workers):
     return whole, rests
 
 
+@pytest.mark.both_pools(slow=True)
 @pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_own_streams_of_python_join_a_last_step_that_some_lack(workers):
     ranks = returned(run_ranks(merged_streams, 3, [6, 5, 4], workers, may_fork=True))

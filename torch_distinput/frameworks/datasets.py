@@ -85,3 +85,16 @@ def table_of(dataset: Any) -> tuple[Any, torch.Tensor | None]:
     if indices is None:
         return dataset.data.table, None
     return dataset.data.table, torch.from_numpy(indices.column(0).to_numpy().astype("int64"))
+
+
+def is_column(values: Any) -> bool:
+    """Whether `values` is a column that the package reads when it is asked for."""
+    package = sys.modules.get("datasets")
+    kind = getattr(getattr(package, "arrow_dataset", None), "Column", None)
+    return kind is not None and isinstance(values, kind) and is_table(values.source)
+
+
+def arrow_column(values: Any) -> Any:
+    """The rows of such a column, in the order of its dataset, as Arrow has them."""
+    name, source = values.column_name, values.source
+    return source.select_columns([name]).with_format("arrow")[:][name]

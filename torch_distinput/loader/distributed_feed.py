@@ -10,7 +10,7 @@ agree on steps only.
 from __future__ import annotations
 
 import pickle
-import time
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -155,16 +155,34 @@ def _stream_plan(loader: DataLoader) -> Plan:
 ITERATORS = {"native": Steps, "indices": IndexSteps, "stream": StreamSteps}
 
 
-def _wait_for_batch(board: dist.Store, timeout: float) -> None:
-    """Waits in short steps, because Ctrl-C does not interrupt a wait of the store."""
-    deadline = time.monotonic() + timeout
-    while not board.check(["batch"]):
-        if time.monotonic() >= deadline:
+def _posted_batch(board: dist.Store, timeout: float) -> bytes:
+    """What a rank posts as an example, as soon as it has. The store is asked by a thread: Ctrl-C ends no call of it,
+    and a host that is frozen answers none."""
+    done, left = threading.Event(), threading.Event()
+    answer: list[bytes | Exception] = []
+
+    def ask() -> None:
+        try:
+            while not board.check(["batch"]):
+                if left.wait(0.01):
+                    return
+            answer.append(board.get("batch"))
+        except Exception as error:  # noqa: BLE001 - raised below
+            answer.append(error)
+        done.set()
+
+    threading.Thread(target=ask, name="tdi-example", daemon=True).start()
+    try:
+        if not done.wait(timeout):
             raise _C.DistributedDatasetError(
                 f"DataLoader: this rank has had no batch yet, and waited {timeout:g} s (`peer_timeout`) for another "
                 "rank to send an example from which a batch without rows can be made."
             )
-        time.sleep(0.01)
+    finally:
+        left.set()
+    if isinstance(answer[0], Exception):
+        raise answer[0]
+    return answer[0]
 
 
 class DistributedFeed:
@@ -209,8 +227,7 @@ class DistributedFeed:
         """The example that another rank posted; waits for it. ValueError where no rank could cut or send one."""
         board = self.strategy(loader)._example_board()
         if self._example is None and board is not None:
-            _wait_for_batch(board, loader.peer_timeout)
-            text = board.get("batch")
+            text = _posted_batch(board, loader.peer_timeout)
             self._example = pickle.loads(text) if text else None
         if self._example is None:
             raise ValueError(
@@ -230,8 +247,12 @@ class DistributedFeed:
         """A report on the kind of data and its assignment."""
         plan = self.plan(loader)
         text = f"path: distributed, {plan.kind}\nwhy: {plan.why}"
+        if plan.kind != "native":
+            text += f"\nthreads: {f'{loader.num_workers} processes' if loader.num_workers else 'caller'}"
         if plan.dataset is not None:
             text += f"\n{plan.dataset.explain()}"
+        else:
+            text += "\nsteps: as many as the longest of the ranks' streams has; the ranks agree on them"
         return explained_loader(loader, text)
 
     def length(self, loader: DataLoader) -> int:

@@ -13,6 +13,7 @@ from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput.dataset import Dataset
+from torch_distinput.loader.pictures import random_transforms
 
 if TYPE_CHECKING:
     from torch_distinput.data_loader import DataLoader
@@ -159,6 +160,8 @@ def draws_from_torch(loader: DataLoader) -> bool:
     if isinstance(loader.dataset, Dataset):
         return False
     if loader._dataset_kind == _DatasetKind.Iterable:
+        return True
+    if loader.seed is None and loader.generator is None and random_transforms(loader.dataset):
         return True
     sampler = samplers_of(loader)[-1]
     if type(sampler) is RandomSampler:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.autograd.profiler import record_function
+from torch.utils.data._utils.pin_memory import pin_memory
 from torch.utils.data.dataloader import (
     _BaseDataLoaderIter,
     _DatasetKind,
@@ -143,6 +144,7 @@ class LoaderIter(_BaseDataLoaderIter):
 
     def _let_go(self) -> None:
         with contextlib.suppress(Exception):  # the iterator may be half made, or the interpreter may be exiting
+            self._memory.keep_stats(self._position, self.stats())
             self._position.let_go()
 
     def __del__(self) -> None:
@@ -210,6 +212,7 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
     """Python makes the rows, in worker processes: of `pool`, or of torch's where it is None."""
 
     _pool: WorkerPool | None = None
+    _pins_here = False  # batches lie in page-locked memory, except for what torch must put there
 
     def __init__(self, loader: DataLoader, pool: WorkerPool | None):
         start = loader._memory.start
@@ -217,6 +220,9 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
         view: Any = loader
         if pool is not None:
             view = View(view, multiprocessing_context=pool)
+            if pool.page_locked:
+                self._pins_here = loader.pin_memory
+                view = View(view, pin_memory=False)
             if is_stock_collate(loader.collate_fn):
                 view = View(view, collate_fn=collate_into_message)
             this = weakref.ref(self)
@@ -263,7 +269,9 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
         if self._pool is not None:
             self._pool.check_owner()
         data = super()._next_data()
-        return data if self._states is None else self._states.unwrap(data)
+        if self._states is not None:
+            data = self._states.unwrap(data)
+        return pin_memory(data) if self._pins_here else data
 
     def close(self) -> None:
         super().close()

@@ -125,9 +125,16 @@ class NativeIter(LoaderIter):
             batch = self._convert(batch)
         return pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
 
-    def _opened(self, rows: _C.Dataset, epoch: int) -> _C.DatasetIterator | OnDevice:
-        """An iterator over batches of rows, gathered in the memory of the loader: a device, page-locked, or plain."""
-        return open_batches(rows, self._device, epoch, pin_memory=self._pin_memory)
+    def _opened(self, rows: _C.Dataset, source: Source | None, epoch: int = 0) -> _C.DatasetIterator | OnDevice:
+        """An iterator over batches of rows of `source`, gathered in the memory of the loader: a device, page-locked, or
+        plain."""
+        seed = None
+        if source is not None and source.draws:
+            # The loader's seed and epoch; else the seed that torch draws for the workers of each epoch.
+            self._position.base_seed = self._base_seed
+            seed, epoch = (self._base_seed, 0) if self._seed is None else (self._seed, self._start.epoch)
+            seed %= 2**64
+        return open_batches(rows, self._device, epoch, seed, pin_memory=self._pin_memory)
 
     def _open_order(self) -> None:
         self._native = None
@@ -233,17 +240,17 @@ class RowsIter(NativeIter):
             rows = source.native
             if order.shuffle:
                 rows = rows.shuffle(None, self._permutation, True)
-            if self._row:
+            if self._row or source.draws:  # random numbers depend on the ops that follow
                 rows = rows.skip(self._row)
             options = row_options(source, self._options, self._ahead)
             batches = rows.batch(order.batch_size, order.drop_last).with_options(options)
-            self._native = self._opened(batches, epoch)
+            self._native = self._opened(batches, source, epoch)
             self._convert = collated(source.spec)
             self._take_by(self._native.__next__)
         self._is_open = True
 
     def _take_at(self, indices: torch.Tensor) -> Any:
-        batch = self._rows.batch(indices, lambda rows: self._opened(rows, epoch=0))
+        batch = self._rows.batch(indices, lambda rows: self._opened(rows, self._rows.source))
         return self._moved(self._rows.batch_of_torch(indices)) if batch is None else batch
 
     def _follow_changes(self) -> None:
@@ -301,7 +308,7 @@ class SampledRowsIter(NativeIter):
             self._pull()
         indices = self._indices.popleft() if self._indices else self._next_index()
         try:
-            batch = self._rows.batch(indices, lambda rows: self._opened(rows, epoch=0))
+            batch = self._rows.batch(indices, lambda rows: self._opened(rows, self._rows.source))
             if batch is None:
                 batch = self._moved(self._rows.batch_of_torch(indices))
         finally:  # the position moves past a batch that fails, as in torch

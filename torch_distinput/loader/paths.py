@@ -10,25 +10,39 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data import get_worker_info
 from torch.utils.data.dataloader import _DatasetKind
 
+from torch_distinput import _C
 from torch_distinput.dataset import Dataset
 from torch_distinput.loader.collation import can_collate, collated, converted, is_stock_collate, is_stock_convert
 from torch_distinput.loader.iterators import CallerIter, LoaderIter, WorkersIter
-from torch_distinput.loader.native import PipelineIter, RowsIter, SampledRowsIter, options_of, reads_ahead
-from torch_distinput.loader.order import stock_order
-from torch_distinput.loader.sources import NotNative, source_of
-from torch_distinput.loader.worker_pool import WorkerPool, why_torchs_pool
+from torch_distinput.loader.native import (
+    PipelineIter,
+    RowsIter,
+    SampledRowsIter,
+    options_of,
+    reads_ahead,
+    row_options,
+)
+from torch_distinput.loader.order import StockOrder, stock_order
+from torch_distinput.loader.sources import NotNative, Source, source_of
+from torch_distinput.loader.worker_pool import WorkerPool, devices_read, why_not_page_locked, why_torchs_pool
 
 if TYPE_CHECKING:
     from torch_distinput.data_loader import DataLoader
 
 
+_CALLER = "caller"
+
+
 @dataclass(frozen=True)
 class LoaderPath:
-    """The path of one iterator: its name, why it was chosen, and the function that opens the iterator."""
+    """The path of one iterator: its name, why it was chosen, the function that opens the iterator, the native pipeline
+    that it runs, or else the threads or processes that make the rows."""
 
     name: str
     why: str
     open: Callable[[], LoaderIter]
+    pipeline: _C.Dataset | None = None
+    threads: str = ""
 
 
 def choose_path(loader: DataLoader) -> LoaderPath:
@@ -67,8 +81,10 @@ def _rows_path(loader: DataLoader) -> LoaderPath:
     source = source_of(loader.dataset)
     order = stock_order(loader.batch_sampler)
     rows = f"rows of a {type(loader.dataset).__name__} are copied"
+    note = f"; random numbers of {', '.join(source.draws)} belong to rows, and are not torch's" if source.draws else ""
     if order is None or order.size != source.native.cardinality():
-        return LoaderPath("native", f"{rows} at the sampler's indices", lambda: SampledRowsIter(loader, source))
+        why = f"{rows} at the sampler's indices{note}"
+        return LoaderPath("native", why, lambda: SampledRowsIter(loader, source), threads=_CALLER)
     if source.steady or reads_ahead(loader):
         why = f"{rows} ahead by threads"
     else:
@@ -76,7 +92,15 @@ def _rows_path(loader: DataLoader) -> LoaderPath:
             f"{rows} at the time of the request, because a write to them leaves no trace; "
             "with `num_workers` or `prefetch_bytes` threads copy them ahead"
         )
-    return LoaderPath("native", why, lambda: RowsIter(loader, source, order))
+    pipeline = _rows_pipeline(loader, source, order)
+    return LoaderPath("native", why + note, lambda: RowsIter(loader, source, order), pipeline)
+
+
+def _rows_pipeline(loader: DataLoader, source: Source, order: StockOrder) -> _C.Dataset:
+    """What RowsIter opens, without its seed and position."""
+    rows: Any = source.native.shuffle(None, None, True) if order.shuffle else source.native
+    options = row_options(source, options_of(loader), reads_ahead(loader))
+    return rows.batch(order.batch_size, order.drop_last).with_options(options)
 
 
 def _pipeline_path(loader: DataLoader) -> LoaderPath:
@@ -97,9 +121,8 @@ def _pipeline_path(loader: DataLoader) -> LoaderPath:
     if loader.num_workers > 0:
         pipeline = pipeline.prefetch(loader.num_workers * (loader.prefetch_factor or 0))
     pipeline = pipeline.with_options(options_of(loader))
-    return LoaderPath(
-        "native", "the dataset is a pipeline of this library", lambda: PipelineIter(loader, pipeline, convert)
-    )
+    why = "the dataset is a pipeline of this library"
+    return LoaderPath("native", why, lambda: PipelineIter(loader, pipeline, convert), pipeline)
 
 
 def _python_path(loader: DataLoader, why: str) -> LoaderPath:
@@ -110,11 +133,20 @@ def _python_path(loader: DataLoader, why: str) -> LoaderPath:
         kind = "batched Python"
     if loader.num_workers > 0:
         return _workers_path(loader, kind, f"{why}; in {loader.num_workers} worker processes")
-    return LoaderPath(kind, f"{why}; in the caller's thread, without read-ahead", lambda: CallerIter(loader))
+    why = f"{why}; in the caller's thread, without read-ahead"
+    return LoaderPath(kind, why, lambda: CallerIter(loader), threads=_CALLER)
 
 
 def _workers_path(loader: DataLoader, kind: str, why: str) -> LoaderPath:
     obstacle = why_torchs_pool(loader)
+    threads = f"{loader.num_workers} processes"
     if obstacle is not None:
-        return LoaderPath(kind, f"{why} of torch's pool, because {obstacle}", lambda: WorkersIter(loader, None))
-    return LoaderPath(kind, why, lambda: WorkersIter(loader, WorkerPool(loader)))
+        why = f"{why} of torch's pool, because {obstacle}"
+        return LoaderPath(kind, why, lambda: WorkersIter(loader, None), threads=threads)
+    if devices_read(loader):
+        refusal = why_not_page_locked(loader)
+        if refusal is None:
+            why += "; devices copy from the workers' memory, which is page-locked once"
+        else:
+            why += f"; batches are copied to page-locked memory, because {refusal}"
+    return LoaderPath(kind, why, lambda: WorkersIter(loader, WorkerPool(loader)), threads=threads)

@@ -27,10 +27,11 @@ Check = Callable[[], bool]
 class Source:
     """The rows of a dataset at one moment.
 
-    `native`: the rows as a native dataset of elements of `spec`. `is_current`: whether `native` still describes the
-    dataset; called for each batch, so that tensors and indices may be replaced at any time. `steady`: nobody can write
-    to the rows or to their order. `choose`: returns the rows at positions where `native` holds a copy of indices that
-    can be written to; None where `native.select` does.
+    `native`: the rows as a native dataset of elements of `spec`, which also says how batches are converted (see
+    `collated`). `is_current`: whether `native` still describes the dataset; called for each batch, so that tensors and
+    indices may be replaced at any time. `steady`: nobody can write to the rows or to their order. `choose`: returns the
+    rows at positions where `native` holds a copy of indices that can be written to; None where `native.select` does.
+    `draws`: the user's names of what draws random numbers of this library's, which belong to rows.
     """
 
     native: _C.Dataset
@@ -38,6 +39,7 @@ class Source:
     is_current: Check
     steady: bool = False
     choose: Callable[[torch.Tensor], _C.Dataset] | None = None
+    draws: tuple[str, ...] = ()
 
     def at(self, positions: torch.Tensor) -> _C.Dataset:
         """The current rows at `positions`. Raises IndexError, TypeError or ValueError where there are none."""
@@ -246,8 +248,10 @@ def _stacked(dataset: StackDataset) -> Source:
         return together([source.at(positions) for source in sources])
 
     native = together([source.native for source in sources])
+    specs = [source.spec for source in sources]
+    spec = tuple(specs) if keys is None else dict(zip(keys, specs, strict=True))
     frozen = all(source.choose is None for source in sources)
-    return Source(native, native.element_spec, is_current, _all_steady(sources), None if frozen else choose)
+    return Source(native, spec, is_current, _all_steady(sources), None if frozen else choose)
 
 
 def _are(now: Any, parts: Any) -> bool:

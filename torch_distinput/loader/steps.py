@@ -204,6 +204,7 @@ class Steps:
             self._observer.end()
         self._position.native = Taken(self._position.native())
         self._native.close()
+        self._memory.keep_stats(self._position, self.stats())
 
     def __del__(self) -> None:
         # The iterator may be half made or a forked child's copy, or the interpreter may be exiting.

@@ -30,11 +30,11 @@ BuiltStep merge_steps(std::vector<BuiltStep> steps, const Splitter& splitter) {
   const std::optional<std::int64_t> count = rows.rows();
   TORCH_CHECK_VALUE(count.has_value(), kMergeStepsName,
                     ": leaves with different numbers of rows cannot be dealt out anew.");
+  // One step on every rank, also on those that had but one left: there the first step is the last one, too.
+  Start after = steps.back().after;
+  after.position.step = steps.front().after.position.step;
   BuiltStep merged = std::move(steps.front());
-  const std::int64_t step_after = merged.after.position.step;
-  merged.after = std::move(steps.back().after);
-  // One step on every rank, also on those that had but one left.
-  merged.after.position.step = step_after;
+  merged.after = std::move(after);
   merged.staged.clear();
   merged.info.valid = splitter.shares_for_all(*count, std::ssize(merged.parts));
   merged.info.has_value.assign(merged.parts.size(), true);

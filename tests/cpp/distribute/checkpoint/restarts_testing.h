@@ -3,9 +3,11 @@
 
 #include <ATen/ops/full.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <string_view>
@@ -14,11 +16,24 @@
 #include "distribute/multi_worker_testing.h"
 #include "io/sample_files.h"
 #include "torch_distinput/files.h"
+#include "torch_distinput/tokens.h"
 
 /// Runs that are stopped and resumed elsewhere: random pipelines and worlds, and the steps of each run.
 namespace torch_distinput::distribute_testing {
 
-enum class Data { kFiles, kUnindexedFiles, kRows, kGenerator, kWholeForEach, kHinted, kFunction };
+enum class Data {
+  kFiles,
+  kUnindexedFiles,
+  kRows,
+  kGenerator,
+  kWholeForEach,
+  kHinted,
+  kFunction,
+  kParsedLines,  ///< parsed by an op of this library before `batch`
+  kLines,        ///< parsed by it after all other ops
+  kTokens,       ///< of files, one in each sequence
+  kPacked,       ///< documents of one token, packed in rows of one
+};
 enum class Op { kNone, kMap, kRowWiseMap, kFilter, kPrefetch, kShuffle, kCache, kRebatch, kUnbatch, kRepeat };
 
 inline std::int64_t draw(std::mt19937& random, std::int64_t low, std::int64_t high) {
@@ -58,8 +73,11 @@ struct Recipe {
             before == Op::kMap || before == Op::kFilter || before == Op::kShuffle) &&
            (after == Op::kNone || after == Op::kRowWiseMap || after == Op::kPrefetch);
   }
-  bool files() const { return data == Data::kFiles || data == Data::kUnindexedFiles; }
-  bool one_stream() const { return data == Data::kRows || data == Data::kGenerator; }
+  bool files() const {
+    return data == Data::kFiles || data == Data::kUnindexedFiles || data == Data::kParsedLines ||
+           data == Data::kLines || data == Data::kTokens;
+  }
+  bool one_stream() const { return data == Data::kRows || data == Data::kGenerator || data == Data::kPacked; }
 
   std::string str() const {
     std::string text = c10::str("data ", static_cast<int>(data), ", before ", static_cast<int>(before),
@@ -102,17 +120,17 @@ class Kitchen {
   explicit Kitchen(Recipe recipe) : recipe_(std::move(recipe)) {
     std::int64_t number = 0;
     for (const std::int64_t size : recipe_.sizes) {
-      std::string lines;
-      for (std::int64_t i = 0; i < size; ++i) lines += std::to_string(number++) + "\n";
-      names_.push_back(folder_.write(std::to_string(names_.size()), lines));
+      names_.push_back(folder_.write(std::to_string(names_.size()), contents(number, size)));
+      number += size;
     }
   }
   const Recipe& recipe() const { return recipe_; }
 
   /// `process`: the process whose function makes the pipeline.
   Dataset dataset(std::int64_t batch, std::int64_t process = 0) const {
-    Dataset rows = with_op(source(process), recipe_.before, 1);
-    return with_op(rows.batch(batch), recipe_.after, batch);
+    const Dataset rows = with_op(source(process), recipe_.before, 1);
+    const Dataset batches = with_op(rows.batch(batch), recipe_.after, batch);
+    return recipe_.data == Data::kLines ? batches.to_number(at::kLong) : batches;
   }
 
   DistributedDataset distributed(const Strategy& strategy, const World& world) const {
@@ -139,8 +157,41 @@ class Kitchen {
   }
 
  private:
+  /// A file of the rows [first, first + size).
+  std::string contents(std::int64_t first, std::int64_t size) const {
+    std::string lines;
+    for (std::int64_t row = first; row < first + size; ++row) lines += std::to_string(row) + "\n";
+    if (recipe_.data != Data::kTokens) return lines;
+    // The last token is only the target of the one before it.
+    std::vector<std::int64_t> tokens(static_cast<std::size_t>(size) + 1);
+    std::iota(tokens.begin(), tokens.end(), first);
+    return {reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(std::int64_t)};
+  }
+
+  /// A row of sequences of one token as that token.
+  static Element only_token(const Element& row) {
+    return Element(std::get<at::Tensor>(row.leaves().front()).reshape({}));
+  }
+
   Dataset source(std::int64_t process) const {
     switch (recipe_.data) {
+      case Data::kParsedLines:
+        return TextLineDataset(names_).to_number(at::kLong);
+      case Data::kLines:
+        return TextLineDataset(names_);
+      case Data::kTokens:
+        return TokenDataset(names_, at::kLong, {.sequence_length = 1}).map(only_token);
+      case Data::kPacked: {
+        const auto document = [](const Element& row) {
+          return Element(std::get<at::Tensor>(row.leaves().front()).reshape({1}));
+        };
+        const auto token = [](const Element& row) {
+          const auto& keys = row.structure()->keys();
+          const auto leaf = std::find(keys.begin(), keys.end(), "tokens") - keys.begin();
+          return Element(std::get<at::Tensor>(row.leaves()[static_cast<std::size_t>(leaf)]).reshape({}));
+        };
+        return Dataset::range(recipe_.rows()).map(document).pack(1).map(token);
+      }
       case Data::kFiles:
       case Data::kUnindexedFiles:
         return TextLineDataset(names_, {.index = recipe_.data == Data::kFiles}).map([](const Element& line) {
@@ -220,7 +271,7 @@ inline std::vector<State> states_of(const std::vector<Leg>& legs) {
 
 inline Recipe random_recipe(std::mt19937& random) {
   Recipe recipe;
-  recipe.data = static_cast<Data>(draw(random, 0, 6));
+  recipe.data = static_cast<Data>(draw(random, 0, static_cast<std::int64_t>(Data::kPacked)));
   // May be fewer files than processes.
   recipe.sizes.resize(static_cast<std::size_t>(draw(random, recipe.data == Data::kFunction ? 4 : 1, 7)));
   for (auto& size : recipe.sizes) size = draw(random, 0, 11);
