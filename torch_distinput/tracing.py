@@ -63,7 +63,7 @@ class trace:
         stats = self._loader.stats()
         told: dict[str, Any] = {"stats": dict(stats), "verdict": dataclasses.asdict(stats.verdict())}
         if callable(getattr(self._loader, "explain", None)):
-            told["explain"] = str(self._loader.explain())
+            told["explain"] = self._loader.explain().tree.lines()
         return told
 
 

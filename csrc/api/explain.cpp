@@ -6,13 +6,15 @@
 
 #include "execution/execution_context.h"
 #include "execution/open.h"
+#include "execution/own_threads.h"
+#include "execution/read_ahead.h"
 #include "torch_distinput/dataset.h"
 #include "torch_distinput/error.h"
 
 namespace torch_distinput {
 namespace {
 
-constexpr std::size_t kColumns = 4;
+constexpr std::size_t kColumns = 5;
 using Line = std::array<std::string, kColumns>;
 
 std::string elements_text(std::int64_t cardinality) {
@@ -30,30 +32,58 @@ std::string why_it_streams(const Node& node, const IterContext& context) {
   return skips ? "skips rows that fail" : "has no random access";
 }
 
-std::string path_text(const Node& node, const IterContext& context) {
+/// Who reads from an op: the threads it runs on, and whether it runs a plan, of which its inputs are parts
+/// then.
+struct Consumer {
+  ThreadUse threads = {};
+  bool runs_plan = false;
+};
+
+/// The path of an op and the threads that do its work.
+struct Path {
+  std::string text;
+  ThreadUse work;
+  Consumer of_inputs;  ///< what its inputs see
+};
+
+Path path_of(const Node& node, const IterContext& context, const Consumer& consumer) {
   try {
-    return node.plan(context) != nullptr ? "plan" : "stream: " + why_it_streams(node, context);
+    if (const PlanPtr plan = node.plan(context)) {
+      const ThreadUse threads =
+          consumer.runs_plan ? consumer.threads : plan_threads(plan->traits(), *context.execution);
+      return {"plan", threads, {threads, true}};
+    }
   } catch (const FailedPreconditionError& error) {
-    return std::string("fails: ") + error.what_without_backtrace();
+    return {std::string("fails: ") + error.what_without_backtrace(), consumer.threads, consumer};
   }
+  Path path{"stream: " + why_it_streams(node, context), consumer.threads, {consumer.threads, false}};
+  if (const auto* const own = dynamic_cast<const OwnThreads*>(&node)) {
+    if (const ThreadUse threads = own->work_threads(context); threads.count > 0) path.work = threads;
+    if (const ThreadUse threads = own->input_threads(); threads.count > 0) path.of_inputs.threads = threads;
+  }
+  return path;
 }
 
 /// Appends the lines of the inputs of `node`, then its own; several inputs are indented.
-void append(const Node& node, const IterContext& context, std::size_t indent, std::vector<Line>& lines) {
+void append(const Node& node, const IterContext& context, const Consumer& consumer, std::size_t indent,
+            std::vector<Line>& lines) {
+  const Path path = path_of(node, context, consumer);
   const std::vector<NodePtr> inputs = node.inputs();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    append(*inputs[i], context.input(i), inputs.size() == 1 ? indent : indent + 2, lines);
+    append(*inputs[i], context.input(i), path.of_inputs, inputs.size() == 1 ? indent : indent + 2, lines);
   }
   const SpecPtr spec = node.spec();
+  const char* const user_code = node.traits().runs_user_code ? "; runs user code" : "";
   lines.push_back({std::string(indent, ' ') + node.describe(), elements_text(node.cardinality()),
-                   path_text(node, context), spec == nullptr ? "unknown" : to_string(*spec)});
+                   path.text + user_code, to_string(path.work),
+                   spec == nullptr ? "unknown" : to_string(*spec)});
 }
 
 }  // namespace
 
 std::string Dataset::explain() const {
-  std::vector<Line> lines{{"op", "elements", "path", "element_spec"}};
-  append(*node_, epoch_context(make_execution_context(node_->options()), 0, 0, /*stream_only=*/false), 0,
+  std::vector<Line> lines{{"op", "elements", "path", "threads", "element_spec"}};
+  append(*node_, epoch_context(make_execution_context(node_->options()), 0, 0, /*stream_only=*/false), {}, 0,
          lines);
   std::array<std::size_t, kColumns> widths{};
   for (const Line& line : lines) {

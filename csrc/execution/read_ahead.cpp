@@ -32,15 +32,21 @@ std::int64_t asked_depth(const PlanTraits& traits, const Options& options) {
   return options.prefetch.value_or(-1);
 }
 
+ThreadUse threads_for(const PlanTraits& traits, const ExecutionContext& execution, std::int64_t asked) {
+  if (!traits.runs_user_code) {
+    const std::int64_t arena = asked == 0 ? 0 : execution.executor->concurrency();
+    return {traits.blocks ? "tdi-read" : kArenaThreads, arena};
+  }
+  if (traits.num_parallel_calls > 0) return {"tdi-pool", traits.num_parallel_calls};
+  return {"tdi-pool", asked > 0 ? 1 : 0};
+}
+
 std::shared_ptr<Executor> executor_for(const PlanTraits& traits, const ExecutionContext& execution,
                                        std::int64_t asked) {
-  if (!traits.runs_user_code && asked == 0) return serial_executor();
-  if (!traits.runs_user_code && traits.blocks)
-    return make_thread_pool_beside(*execution.executor, "tdi-read");
-  if (!traits.runs_user_code) return execution.executor;
-  if (traits.num_parallel_calls > 0)
-    return make_thread_pool(static_cast<int>(traits.num_parallel_calls), "tdi-pool");
-  return asked > 0 ? make_thread_pool(1, "tdi-pool") : serial_executor();
+  const ThreadUse use = threads_for(traits, execution, asked);
+  if (use.count == 0) return serial_executor();
+  if (use.name == kArenaThreads) return execution.executor;
+  return make_thread_pool(static_cast<int>(use.count), use.name);
 }
 
 /// Consecutive chunks that a thread makes in one go.
@@ -55,6 +61,10 @@ std::int64_t with_room(std::int64_t elements, std::int64_t bytes, const Options&
 }
 
 }  // namespace
+
+ThreadUse plan_threads(const PlanTraits& traits, const ExecutionContext& execution) {
+  return threads_for(traits, execution, asked_depth(traits, execution.options));
+}
 
 std::int64_t prefetch_bytes(const Options& options) { return options.prefetch_bytes.value_or(kDefaultBytes); }
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "execution/execution_context.h"
+#include "execution/own_threads.h"
 #include "runtime/executor.h"
 #include "runtime/ordered_producer.h"
 #include "torch_distinput/plan.h"
@@ -50,6 +51,10 @@ bool is_tiny(const PlanTraits& traits, const ExecutionContext& execution, const 
 /// Whether a second element should be measured before anything is read ahead: one that took at most 5 ms says
 /// little about the others.
 bool is_quick(const PlanTraits& traits, const Sample& sample);
+
+/// The threads that make the elements of a plan. Where these are tiny, the caller may do their work, which
+/// only a measured element can tell.
+ThreadUse plan_threads(const PlanTraits& traits, const ExecutionContext& execution);
 
 /// Bytes that may be read ahead: the option `prefetch_bytes`, else 64 MiB.
 std::int64_t prefetch_bytes(const Options& options);

@@ -31,6 +31,8 @@ constexpr CudaFunctions kFunctions{
     [](const DevicePart*, std::int32_t, NumberType, std::int32_t) { return kNotSupported; },
     [](const DevicePart*, std::int32_t, std::int32_t) { return kNotSupported; },
     error_text,
+    [](const char*) {},
+    [] {},
 };
 
 }  // namespace

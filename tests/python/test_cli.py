@@ -28,6 +28,17 @@ def train(batch):
     steps.append(len(batch))
 
 
+def needs(argument):
+    pass
+
+
+def fails():
+    raise RuntimeError("no data here")
+
+
+once = iter(loader)
+
+
 if __name__ == "__main__":
     raise SystemExit("the script ran")
 """
@@ -55,16 +66,52 @@ def test_explain_shows_the_tree_of_an_object_or_of_what_a_function_makes(script,
         (["explain", "{script}"], "must be SCRIPT:OBJECT"),
         (["explain", "no.py:loader"], "there is no file"),
         (["bench", "{script}:empty"], "yields no batch"),
+        (["bench", "{script}:once"], "an iterator, which can be read once"),
+        (["explain", "{script}:needs"], "TypeError: needs() missing 1 required positional argument"),
+        (["explain", "{script}:fails"], "train.py`, line 24: RuntimeError: no data here"),
+        (["explain", "{folder}/exits.py:loader"], "ended with exit status 3 before `loader` was there"),
+        (["explain", "{folder}/syntax.py:loader"], "SyntaxError"),
+        (["report", "{folder}/event.json"], "event 1 is {'ph': 'X', 'ts': 0.0}"),
+        (["report", "{folder}/list.json"], "has no list `traceEvents`"),
+        (["report", "{folder}"], "Is a directory"),
+        (["report", "{folder}/event.json", "--output", "{folder}"], "event 1"),
+        (["inspect", "{folder}/list.json"], "holds no position"),
+        (["inspect", "{folder}/none"], "No such file"),
         (["bench", "{script}:loader", "--seconds", "0"], "must be above 0"),
         (["bench", "{script}:loader", "--step", "nothing"], "no function `nothing`"),
         (["inspect", "{script}"], "neither JSON nor a file of torch.save"),
         (["report", "{script}"], "is not JSON"),
     ],
 )
-def test_a_command_that_fails_says_why_in_one_line(script, command, message):
+def test_a_command_that_fails_says_why_in_one_line(script, tmp_path, command, message):
+    (tmp_path / "exits.py").write_text("raise SystemExit(3)")
+    (tmp_path / "syntax.py").write_text("def (")
+    (tmp_path / "event.json").write_text('{"traceEvents": [{"ph": "i"}, {"ph": "X", "ts": 0.0}]}')
+    (tmp_path / "list.json").write_text("[1]")
     with pytest.raises(SystemExit) as error:
-        main([part.format(script=script) for part in command])
+        main([part.format(script=script, folder=tmp_path) for part in command])
     assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_script_gets_the_arguments_after_two_dashes(tmp_path, capsys):
+    script = tmp_path / "parses.py"
+    script.write_text(
+        "import argparse, beside, torch, torch_distinput as tdi\n"
+        "parser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--rows', type=int, required=True)\n"
+        "loader = tdi.DataLoader(torch.arange(parser.parse_args().rows), batch_size=8)\n"
+    )
+    (tmp_path / "beside.py").touch()
+    main(["explain", f"{script}:loader", "--", "--rows", "24"])
+    assert "path" in capsys.readouterr().out
+    main(["bench", f"{script}:loader", "--seconds", "0.01", "--", "--rows", "24"])
+    assert "batches/s" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as error:
+        main(["explain", f"{script}:loader"])
+    assert "exit status 2" in str(error.value) and "after `--`" in str(error.value)
+    with pytest.raises(SystemExit):
+        main(["doctor", "--", "--rows"])
+    assert "only commands that run a script" in capsys.readouterr().err
 
 
 def test_bench_tells_the_rate_the_limit_and_what_a_perfect_loader_would_gain(script, capsys):

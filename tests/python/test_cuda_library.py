@@ -29,6 +29,8 @@ class Functions(ctypes.Structure):
         ("nccl_reduce", ctypes.c_void_p),
         ("nccl_gather", ctypes.c_void_p),
         ("error_text", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_int)),
+        ("range_push", ctypes.CFUNCTYPE(None, ctypes.c_char_p)),
+        ("range_pop", ctypes.CFUNCTYPE(None)),
     ]
 
 

@@ -2,6 +2,7 @@
 """`stats()` and `verdict()`: what iterators measure about themselves, and what is concluded from it."""
 
 import dataclasses
+import os
 import threading
 import time
 
@@ -127,11 +128,57 @@ def test_a_loader_without_an_iterator_has_no_counts():
     assert tdi.DataLoader(ROWS).verdict().bound == "unknown"
 
 
+@pytest.mark.parametrize("path", [*LOADERS, "workers"])
+def test_counts_outlive_the_iterator(path):
+    made = {"workers": lambda: tdi.DataLoader([int(x) for x in ROWS], batch_size=4, num_workers=1)}
+    loader = (LOADERS | made)[path]()
+    for _ in loader:
+        pass
+    assert loader.stats().batches == 10 and loader.stats().wait_seconds > 0
+    for number, _ in enumerate(loader):
+        if number == 3:
+            break
+    assert loader.stats().batches == 4 and sum(loader.stats().wait_histogram) in (3, 4)
+    older, newer = iter(loader), iter(loader)
+    next(newer)
+    del newer, older
+    assert loader.stats().batches == 1
+    with loader:
+        next(iter(loader))
+        next(iter(loader))
+    assert loader.stats().batches == 1
+
+
 def test_a_slow_program_is_consumer_bound_and_slow_rows_are_python_bound():
     assert drained(tdi.DataLoader(ROWS, batch_size=4), work=0.02).verdict().bound == "consumer"
     loader = tdi.DataLoader(Lazy(), batch_size=4)
     verdict = drained(loader).verdict()
     assert verdict.bound == "python" and "num_workers" in verdict.advice and "spent waiting" in verdict.evidence
+
+
+def test_slow_files_are_read_bound(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def write():
+        with pipe.open("w") as file:
+            for row in range(12):
+                time.sleep(0.003)
+                print(row, file=file, flush=True)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    verdict = drained(tdi.DataLoader(tdi.TextLineDataset(str(pipe)).batch(4), batch_size=None)).verdict()
+    writer.join()
+    assert verdict.bound == "read" and "faster disk" in verdict.advice
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+def test_native_work_on_rows_is_decode_bound(threads):
+    images = torch.randint(0, 256, (48, 3, 320, 320), dtype=torch.uint8)
+    dataset = tdi.Dataset.from_tensor_slices(images).resize(200).batch(4).with_options(tdi.Options(num_threads=threads))
+    verdict = drained(tdi.DataLoader(dataset, batch_size=None)).verdict()
+    assert verdict.bound == "decode" and "less per row" in verdict.advice
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,12 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command line, by default that of this process. Exits with 1 and one line where a command fails."""
     parser = make_parser()
-    given = parser.parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    own = words.index("--") if "--" in words else len(words)
+    given = parser.parse_args(words[:own])
+    given.script_arguments = words[own + 1 :]
+    if given.script_arguments and not hasattr(given, "target"):
+        parser.error("only commands that run a script take arguments after `--`")
     if given.cmake_prefix_path:
         print(Path(__file__).resolve().parents[1])
     elif given.version:

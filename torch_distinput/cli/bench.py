@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Prints the figures. ValueError for a loader without batches, LookupError where the script has no such step."""
     if not arguments.seconds > 0:
         raise ValueError(f"`--seconds` must be above 0, but is {arguments.seconds}.")
-    loader, names = load_target(arguments.target)
+    loader, names = load_target(arguments.target, arguments.script_arguments)
     step = None
     if arguments.step is not None:
         if not callable(names.get(arguments.step)):
@@ -104,7 +104,7 @@ def _endless(loader: Iterable[Any]) -> Iterator[Any]:
             empty = False
             yield batch
         if empty:
-            raise ValueError("the loader yields no batch.")
+            raise ValueError("the loader yields no batch; an iterator, which can be read once, is no loader.")
 
 
 def _rate(batches: Iterator[Any], use: Callable[[Any], Any], seconds: float) -> float:

@@ -6,19 +6,40 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from torch import distributed as dist
+from torch.utils.data.dataloader import _DatasetKind
 
+from torch_distinput import _C
 from torch_distinput.dataset import Dataset
-from torch_distinput.explanation import Explanation, of_facts
+from torch_distinput.explanation import Explanation, of_facts, of_pipeline
 from torch_distinput.stats import Stats
 
 if TYPE_CHECKING:
     from torch_distinput.data_loader import DataLoader
 
 
-def explained_loader(loader: DataLoader, text: str) -> Explanation:
-    """The report in `text`; its tree shows the loader, and the pipeline below it where it reads one."""
+def size_facts(loader: DataLoader) -> list[str]:
+    """Lines on the steps of an epoch, and on the rows of the first and the last one, of a loader for one process."""
+    try:
+        steps = len(loader)
+    except TypeError:
+        return ["steps: not known"]
+    facts = [f"steps: {steps}"]
+    size = loader.batch_size
+    if size is None or not loader._auto_collation or steps == 0:
+        return facts
+    rows = len(loader.dataset) if loader._dataset_kind == _DatasetKind.Iterable else len(loader.sampler)
+    last = size if loader.drop_last else rows - (steps - 1) * size
+    return [*facts, f"rows of the first step: {min(size, rows)}", f"rows of the last step: {last}"]
+
+
+def explained_loader(loader: DataLoader, text: str, pipeline: _C.Dataset | None = None) -> Explanation:
+    """The report in `text`; its tree shows the loader, and below it `pipeline`, which it runs, or else its dataset
+    where that is one of this library."""
     dataset = loader.dataset
-    below = [dataset.explain()] if isinstance(dataset, Dataset) else []
+    if pipeline is not None:
+        below = [of_pipeline(pipeline)]
+    else:
+        below = [dataset.explain()] if isinstance(dataset, Dataset) else []
     title = f"{type(loader).__name__}({type(dataset).__name__}, batch_size={loader.batch_size})"
     return of_facts(title, text, below)
 

@@ -76,6 +76,10 @@ struct CudaFunctions {
   int (*nccl_gather)(const DevicePart* parts, std::int32_t count, std::int32_t root);
   /// The text of an error that one of these functions returned; valid until the process ends.
   const char* (*error_text)(int error);
+  /// Begins and ends a range of the calling thread for tools that read NVTX; both do nothing without such a
+  /// tool. They need no driver. `name` is copied.
+  void (*range_push)(const char* name);
+  void (*range_pop)();
 };
 
 }  // namespace torch_distinput

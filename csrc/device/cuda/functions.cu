@@ -1,5 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <cuda_runtime.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include "device/cuda/collectives.h"
 #include "device/cuda/driver.h"
@@ -27,9 +28,12 @@ const char* error_text(int error) {
   return cudaGetErrorString(static_cast<cudaError_t>(error));
 }
 
-constexpr CudaFunctions kFunctions{check_device, exchange_capture_mode, new_stream,  unpack_images,
-                                   nccl_init,    nccl_all_reduce,       nccl_reduce, nccl_gather,
-                                   error_text};
+void range_push(const char* name) { nvtxRangePushA(name); }
+void range_pop() { nvtxRangePop(); }
+
+constexpr CudaFunctions kFunctions{
+    check_device, exchange_capture_mode, new_stream, unpack_images, nccl_init, nccl_all_reduce,
+    nccl_reduce,  nccl_gather,           error_text, range_push,    range_pop};
 
 }  // namespace
 }  // namespace torch_distinput

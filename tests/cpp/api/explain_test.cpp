@@ -2,6 +2,10 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include "ops/op_testing.h"
 #include "support/fakes.h"
 
@@ -9,15 +13,17 @@ namespace torch_distinput {
 namespace {
 
 TEST(Explain, PrintsALineForEachOpInColumns) {
-  EXPECT_EQ(
-      Dataset::range(10).batch(4).unbatch().explain(),
-      "op                                         elements  path                          element_spec\n"
-      "range(start=0, stop=10, step=1)            10        plan                          "
-      "TensorSpec(shape=(), dtype=torch.int64)\n"
-      "batch(batch_size=4, drop_remainder=False)  3         plan                          "
-      "TensorSpec(shape=(None,), dtype=torch.int64)\n"
-      "unbatch()                                  unknown   stream: has no random access  "
-      "TensorSpec(shape=(), dtype=torch.int64)\n");
+  EXPECT_EQ(Dataset::range(10).batch(4).with_options({.num_threads = 3}).unbatch().explain(),
+            "op                                         elements  path                          threads    "
+            "element_spec\n"
+            "range(start=0, stop=10, step=1)            10        plan                          arena (3)  "
+            "TensorSpec(shape=(), dtype=torch.int64)\n"
+            "batch(batch_size=4, drop_remainder=False)  3         plan                          arena (3)  "
+            "TensorSpec(shape=(None,), dtype=torch.int64)\n"
+            "with_options(Options(num_threads=3))       3         plan                          arena (3)  "
+            "TensorSpec(shape=(None,), dtype=torch.int64)\n"
+            "unbatch()                                  unknown   stream: has no random access  caller     "
+            "TensorSpec(shape=(), dtype=torch.int64)\n");
 }
 
 TEST(Explain, SaysWhyAnOpStreams) {
@@ -30,6 +36,37 @@ TEST(Explain, SaysWhyAnOpStreams) {
   EXPECT_NE(skips.find("stream: skips rows that fail"), std::string::npos) << skips;
 }
 
+/// The column `threads`, from the source to the last op.
+std::vector<std::string> threads_of(const Dataset& dataset) {
+  std::istringstream text(dataset.explain());
+  std::vector<std::string> found;
+  std::size_t begin = 0, end = 0;
+  for (std::string line; std::getline(text, line);) {
+    if (end == 0) {
+      begin = line.find("threads");
+      end = line.find("element_spec");
+    } else {
+      const std::string cell = line.substr(begin, end - begin);
+      found.push_back(cell.substr(0, cell.find_last_not_of(' ') + 1));
+    }
+  }
+  return found;
+}
+
+TEST(Explain, NamesTheThreadsOfEachOp) {
+  using Threads = std::vector<std::string>;
+  const FunctionPtr users = op_testing::runs_user_code([](Element element) { return element; });
+  const Dataset rows = Dataset::range(10).with_options({.num_threads = 3});
+  EXPECT_EQ(threads_of(rows.map(users)), Threads(3, "caller"));
+  EXPECT_EQ(threads_of(rows.map(users, {.num_parallel_calls = 2})), Threads(3, "tdi-pool (2)"));
+  EXPECT_EQ(threads_of(rows.map(users).prefetch(2)), Threads(4, "tdi-pool (1)"));
+  EXPECT_EQ(threads_of(rows.batch(2).unbatch().prefetch(2)),
+            (Threads{"arena (3)", "arena (3)", "arena (3)", "tdi-prefetch (1)", "tdi-prefetch (1)"}));
+  EXPECT_EQ(threads_of(rows.batch(2).unbatch().map(users, {.num_parallel_calls = 4})),
+            (Threads{"arena (3)", "arena (3)", "arena (3)", "caller", "tdi-map (4)"}));
+  EXPECT_EQ(threads_of(Dataset::range(10).with_options({.num_threads = 0})), Threads(2, "caller"));
+}
+
 TEST(Explain, IndentsSeveralInputs) {
   const std::string text = Dataset::zip({Dataset::range(3), Dataset::range(4).repeat()}).explain();
   EXPECT_NE(text.find("\n  range(start=0, stop=3, step=1)"), std::string::npos) << text;
@@ -38,7 +75,7 @@ TEST(Explain, IndentsSeveralInputs) {
 
 TEST(Explain, SaysWhenASpecCannotBeKnown) {
   const Dataset empty = Dataset::from_rows(std::make_shared<fakes::Rows>(0));
-  EXPECT_NE(empty.explain().find("plan  unknown\n"), std::string::npos) << empty.explain();
+  EXPECT_NE(empty.explain().find("  unknown\n"), std::string::npos) << empty.explain();
 }
 
 TEST(Explain, SaysWhenIteratingWouldFail) {

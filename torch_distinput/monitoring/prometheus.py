@@ -1,0 +1,110 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""`StatsCollector`: the counters of loaders for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import REGISTRY, Collector, CollectorRegistry
+
+from torch_distinput.monitoring.meter import steps_left
+from torch_distinput.stats import Stats
+
+_PREFIX = "torch_distinput_"
+_COUNTERS = {
+    "batches": ("batches", "Batches, steps or elements that were handed out"),
+    "rows": ("rows", "Rows in them"),
+    "bytes": ("bytes", "Bytes of tensors in them"),
+    "skipped": ("skipped_rows", "Rows that failed and were passed over"),
+    "allocations": ("allocations", "Blocks that were new to the batch memory"),
+    "rounds": ("rounds", "Rounds of agreement with other processes"),
+    "copies": ("copies", "Parts of steps that were copied to accelerators"),
+    "copied_bytes": ("copied_bytes", "Bytes of these"),
+    "consumer_seconds": ("consumer_seconds", "Time between the calls of next"),
+    "peer_seconds": ("peer_seconds", "Time inside next that other ranks were waited for"),
+}
+_GAUGES = {
+    "queue_ready": "Items that lay ready on average when one was taken",
+    "queue_room": "Items that could have",
+}
+
+
+class StatsCollector(Collector):
+    """Collects what loaders measure at each scrape; programs pay nothing in between. Registers itself.
+
+    Counters are those of each loader's latest iterator, so that an epoch begins with a counter reset, which `rate()`
+    understands where an epoch is longer than the interval of scrapes. The histogram `torch_distinput_wait_seconds` has
+    the time of each call of `next`.
+
+    Args:
+        sources: by the label `loader`, each a `DataLoader`, or an iterator with `stats()`; held until
+            `registry.unregister(collector)`.
+        registry: where to register; the default one is what `prometheus_client.start_http_server` serves.
+
+    >>> from torch_distinput.monitoring.prometheus import StatsCollector
+    >>> from prometheus_client import CollectorRegistry
+    >>> loader = tdi.DataLoader(torch.arange(8), batch_size=4)
+    >>> registry = CollectorRegistry()
+    >>> collector = StatsCollector({"train": loader}, registry)
+    >>> for batch in loader:
+    ...     pass
+    >>> registry.get_sample_value("torch_distinput_batches_total", {"loader": "train"})
+    2
+    """
+
+    def __init__(self, sources: Mapping[str, Any], registry: CollectorRegistry = REGISTRY):
+        self._sources = dict(sources)
+        registry.register(self)
+
+    def describe(self) -> Iterable[Metric]:
+        """The metrics without samples, so that registering reads no counter."""
+        return _metrics({})
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics of all loaders."""
+        return _metrics(self._sources)
+
+
+def _metrics(sources: Mapping[str, Any]) -> Iterator[Metric]:
+    seen = {name: source.stats() for name, source in sources.items()}
+    for field, (metric, text) in _COUNTERS.items():
+        counter = CounterMetricFamily(_PREFIX + metric, text, labels=["loader"])
+        for name, stats in seen.items():
+            if stats[field] is not None:
+                counter.add_metric([name], stats[field])
+        yield counter
+    yield _busy(seen)
+    yield _waits(seen)
+    for field, text in _GAUGES.items():
+        gauge = GaugeMetricFamily(_PREFIX + field, text, labels=["loader"])
+        for name, stats in seen.items():
+            gauge.add_metric([name], stats[field])
+        yield gauge
+    left = GaugeMetricFamily(_PREFIX + "steps_left", "Batches until the end of the epoch", labels=["loader"])
+    for name, source in sources.items():
+        if (steps := steps_left(source)) is not None:
+            left.add_metric([name], steps)
+    yield left
+
+
+def _busy(seen: Mapping[str, Stats]) -> Metric:
+    text = "Time that threads were busy, by what with; added up over threads"
+    busy = CounterMetricFamily(_PREFIX + "busy_seconds", text, labels=["loader", "stage"])
+    for name, stats in seen.items():
+        for stage in ("read", "build", "python", "copy"):
+            busy.add_metric([name, stage], stats[f"{stage}_seconds"])
+    return busy
+
+
+def _waits(seen: Mapping[str, Stats]) -> Metric:
+    histogram = HistogramMetricFamily(_PREFIX + "wait_seconds", "Time of the calls of next", labels=["loader"])
+    for name, stats in seen.items():
+        below, buckets = 0, []
+        for entry, count in enumerate(stats.wait_histogram[:-1]):
+            below += count
+            buckets.append((str(2**entry * 1e-6), below))
+        buckets.append(("+Inf", below + stats.wait_histogram[-1]))
+        histogram.add_metric([name], buckets, stats.wait_seconds)
+    return histogram
