@@ -6,7 +6,7 @@
 A ratio is this library's time a batch beside that of another series of the same work in the same run, so that it says
 the same on a faster or slower machine; times are never compared. A new ratio fails where it is worse than each pair of
 samples of the committed run allows, and worse by more than the new run's own spread. Exits with 1 where one fails, or
-where the new results lack one.
+where the new results lack one that they did not leave out by their command.
 """
 
 import json
@@ -22,7 +22,7 @@ Series = dict[str, dict[str, Any]]
 
 def works_of(results: dict[str, Any]) -> dict[str, Series]:
     """The series of each work that has samples."""
-    works = results.get("works", results.get("cases", []))
+    works = next((results[key] for key in ("works", "cases", "tasks") if key in results), [])
     return {
         work["name"]: {name: one for name, one in work["series"].items() if one.get("samples_us")} for work in works
     }
@@ -45,11 +45,19 @@ def ratio(series: Series, own: str, other: str) -> tuple[float, float, float]:
     return min(mine) / max(theirs), statistics.median(mine) / statistics.median(theirs), max(mine) / min(theirs)
 
 
+def left_out(new: dict[str, Any], work: str, *series: str) -> bool:
+    """Whether the command of the new results asked for other tasks or systems only."""
+    tasks, systems = (new.get("chosen", {}).get(key) for key in ("tasks", "systems"))
+    return (tasks is not None and work not in tasks) or (systems is not None and not set(series) <= set(systems))
+
+
 def check(committed: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[bool, str]]:
     """Each ratio of the committed results: whether it holds, and a line about it."""
     now = works_of(new)
     for work, series in works_of(committed).items():
         for own, other in rivals(series):
+            if left_out(new, work, own, other):
+                continue
             name = f"{work}: {own} beside {other}"
             there = now.get(work, {})
             if own not in there or other not in there:
