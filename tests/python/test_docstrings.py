@@ -11,8 +11,9 @@ import torch
 from decoders import MISSING
 
 import torch_distinput as tdi
+from torch_distinput import monitoring
 
-PUBLIC_MODULES = (tdi, tdi.testing, tdi.compat, tdi.compat.v1)
+PUBLIC_MODULES = (tdi, tdi.testing, monitoring, tdi.compat, tdi.compat.v1)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -23,8 +24,8 @@ def modules():
             continue
         try:
             yield importlib.import_module(info.name)
-        except ModuleNotFoundError as error:  # an adapter of a framework that is not installed
-            if not info.name.startswith("torch_distinput.frameworks."):
+        except ModuleNotFoundError as error:  # an adapter of a package that is not installed
+            if not info.name.startswith(("torch_distinput.frameworks.", "torch_distinput.monitoring.")):
                 raise
             assert not str(error.name).startswith("torch_distinput")
 
