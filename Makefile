@@ -2,7 +2,8 @@
 #
 # On a fresh machine with Python 3.10+, g++ and make, `make demo` and `make test` do everything.
 #
-#   make setup       environment in .venv: torch, oneTBB, CMake, test tools
+#   make setup       environment in .venv: torch, oneTBB, CMake
+#   make tools       what tests, benchmarks and `make lint` need besides; part of them
 #   make build       compile, and install into .venv in editable form
 #   make demo        build, then run the first example
 #   make test        include rules, C++ tests, Python tests, install tests
@@ -13,8 +14,9 @@
 #   make test-gpu    what only a CUDA device can show; skipped, with a reason, where there is none
 #   make bench       C++ benchmarks
 #   make bench-gpu   the way to a CUDA device; writes benchmarks/results/gpu.json
+#   make bench-peers  this library beside its peers, which it installs; writes benchmarks/results/peers.json and the charts
 #   make bench-check  ratios of the main benchmarks beside the committed ones; ten minutes on a quiet machine
-#   make docs        the site in build/site; warnings are errors
+#   make docs        the site in build/site, with the C++ headers where Doxygen is installed; warnings are errors
 #   make frameworks  the frameworks that tests/frameworks tries, where the registry has them; part of make test
 #   make lint        formatting, Python's types, include rules, and clang-tidy over the library and the module
 #   make clean       remove what was built; .venv stays
@@ -38,9 +40,13 @@ MATRIX_PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 MATRIX ?=
 MATRIX_FOLDER ?= build/matrix
 
+# Where `make bench-peers` installs other loaders: beside .venv, which it does not change.
+PEERS_FOLDER ?= build/peers
+
 PY := $(VENV)/bin/python
 BUILD := build/release
 SETUP_STAMP := $(VENV)/.tdi-setup-$(TORCH_VERSION)
+TOOLS_STAMP := $(VENV)/.tdi-tools
 FRAMEWORKS_STAMP := $(VENV)/.tdi-frameworks
 INSTALL_STAMP := $(BUILD)/.installed
 
@@ -52,7 +58,8 @@ ifeq ($(CI),true)
 export CMAKE_ARGS ?= -DTDI_WERROR=ON
 endif
 
-.PHONY: setup build demo frameworks test test-all test-cpp test-tsan test-asan test-gpu matrix bench bench-gpu bench-check docs lint clean
+.PHONY: setup tools build demo frameworks test test-all test-cpp test-tsan test-asan test-gpu matrix bench bench-gpu \
+  bench-peers bench-check docs lint clean
 .DEFAULT_GOAL := build
 
 setup: $(SETUP_STAMP)
@@ -60,6 +67,12 @@ setup: $(SETUP_STAMP)
 $(SETUP_STAMP): tools/setup_env.sh
 	bash tools/setup_env.sh
 	@rm -f $(VENV)/.tdi-setup-*
+	@touch $@
+
+tools: $(TOOLS_STAMP)
+
+$(TOOLS_STAMP): $(SETUP_STAMP)
+	bash tools/setup_env.sh tools
 	@touch $@
 
 # pip runs once; afterwards CMake alone brings changed C++ code into the package.
@@ -83,12 +96,15 @@ $(FRAMEWORKS_STAMP): $(INSTALL_STAMP)
 	  echo "setup: the frameworks could not be installed; their tests will be skipped" >&2
 	@touch $@
 
-# The tests of the installed package share one folder and run in one process.
+# The tests of the installed package share one folder, so that they run in one process; what they print comes last.
 test: test-cpp frameworks
-	$(PY) -m pytest $(side_by_side) -m "not slow" tests/python tests/frameworks
-	$(PY) -m pytest -m "not slow" tests/install
+	@echo "the tests of the installed package run beside the others" && \
+	  $(PY) -m pytest -m "not slow" tests/install > $(BUILD)/install_tests.log 2>&1 & installed=$$!; \
+	  trap "kill $$installed; exit 130" INT TERM; \
+	  $(PY) -m pytest $(side_by_side) -m "not slow" tests/python tests/frameworks; others=$$?; \
+	  wait $$installed; installed=$$?; cat $(BUILD)/install_tests.log; exit $$((others | installed))
 
-test-cpp: build
+test-cpp: build tools
 	$(PY) tools/check_includes.py
 	@cmake -S . -B $(BUILD) -DTDI_BUILD_TESTS=ON $(CMAKE_ARGS)
 	@cmake --build $(BUILD) --target tdi_tests --parallel $(JOBS)
@@ -98,11 +114,11 @@ test-all: test-cpp test-tsan test-asan
 	$(PY) -m pytest tests
 
 test-tsan: export TDI_INTERLEAVINGS := 10000
-test-tsan: $(SETUP_STAMP)
+test-tsan: $(TOOLS_STAMP)
 	$(call sanitized,tsan,thread,test_runtime test_io test_comm test_distribute,\
 	  -R '^(runtime|io|comm|distribute)$$')
 
-test-asan: $(SETUP_STAMP)
+test-asan: $(TOOLS_STAMP)
 	$(call sanitized,asan,address$(comma)undefined,tdi_tests,)
 
 # compute-sanitizer, where it is installed, watches the tests of the kernel.
@@ -117,24 +133,34 @@ matrix:
 bench-gpu: build
 	$(PY) benchmarks/python/gpu.py --json benchmarks/results/gpu.json
 
-bench: build
+bench: build tools
 	@cmake -S . -B $(BUILD) -DTDI_BUILD_BENCHMARKS=ON $(CMAKE_ARGS)
 	@cmake --build $(BUILD) --target tdi_benchmarks --parallel $(JOBS)
 	set -e; for program in $(BUILD)/bench_*; do "$$program"; done
 
+bench-peers: build
+	$(PY) benchmarks/peers/install.py $(PEERS_FOLDER)
+	$(PEERS_FOLDER)/bin/python benchmarks/peers/run.py --json benchmarks/results/peers.json
+	$(PY) benchmarks/peers/chart.py benchmarks/results/peers.json benchmarks/results/peers.svg benchmarks/README.md
+
+# Of the peers only what .venv has; a picture takes longer than the rest.
 CHECKED := in_memory_rows drop_in
+CHECKED_PEERS := --task rows --task python_rows --task records --task tokens --system torch_distinput \
+  --system DataLoader --system "DataLoader, __getitems__" --system "DataLoader, 2 workers" \
+  --system "torch_distinput, 2 workers" --system "DataLoader, Python reader without checksums"
 bench-check: build
 	@mkdir -p build/bench
 	set -e; for name in $(CHECKED); do $(PY) benchmarks/python/$$name.py --json build/bench/$$name.json; done
+	$(PY) benchmarks/peers/run.py $(CHECKED_PEERS) --json build/bench/peers.json
 	$(PY) benchmarks/python/check.py \
-	  $(foreach name,$(CHECKED),benchmarks/results/$(name).json build/bench/$(name).json)
+	  $(foreach name,$(CHECKED) peers,benchmarks/results/$(name).json build/bench/$(name).json)
 
 docs: $(INSTALL_STAMP)
 	$(PY) -m pip install --quiet $(WHEELS:%=--no-index --find-links %) "torch_distinput[docs]"
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 
 # A tool that could not be installed is named, and what it checks is left out.
-lint: $(SETUP_STAMP)
+lint: $(TOOLS_STAMP)
 	$(PY) tools/check_includes.py
 	$(call with_tool,clang-format,find csrc tests/cpp tests/fake_* benchmarks/cpp examples \
 	  -name '*.h' -o -name '*.cpp' -o -name '*.cu' | xargs clang-format --dry-run -Werror)
@@ -147,8 +173,10 @@ clean:
 	rm -rf torch_distinput/lib torch_distinput/include torch_distinput/_C*.so torch_distinput/_build.py
 
 comma := ,
-# Half of the tests' time is waiting for processes. Without pytest-xdist they run one by one.
-side_by_side = $(shell $(PY) -c "import xdist" 2> /dev/null && echo --numprocesses $(JOBS) --dist worksteal)
+# Half of the tests' time is waiting for processes, so that there are more of them than cores. Without pytest-xdist
+# they run one by one.
+side_by_side = $(shell $(PY) -c "import xdist" 2> /dev/null && \
+  echo --numprocesses $$(($(JOBS) + ($(JOBS) + 1) / 2)) --dist worksteal)
 # $(1) program, $(2) command that needs it
 with_tool = @if command -v $(1) > /dev/null; then echo "lint: $(1)"; $(2); \
   else echo "lint: $(1) is not installed, so that what it checks is left out" >&2; fi

@@ -76,9 +76,13 @@ class CMakeBuild(build_ext):
         subprocess.run(configure + shlex.split(os.environ.get("CMAKE_ARGS", "")), check=True)
         subprocess.run(build, check=True)
 
-        self.install(cmake, Path(self.get_ext_fullpath(ext.name)).resolve().parent)
+        package = Path(self.get_ext_fullpath(ext.name)).resolve().parent
+        self.install(cmake, package)
         if self.to_source:
             self.install(cmake, ROOT / PACKAGE)
+        else:  # a wheel, which may be installed where the decoders are not
+            (library,) = (package / "lib").glob("libtorch_distinput.so.*")
+            subprocess.run([sys.executable, str(ROOT / "tools" / "bundle_decoders.py"), str(library)], check=True)
 
     def install(self, cmake: str, prefix: Path) -> None:
         for stale in ("include", "lib"):

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #
-# Makes the environment that the Makefile works in. Called by `make setup`, which passes the variables
-# described there: PYTHON VENV TORCH_VERSION TORCH_INDEX_URL SYSTEM_SITE WHEELS. Running it again
+# Makes the environment that the Makefile works in: what building and the examples need, and with `tools` as
+# its argument what tests and `make lint` need besides. Called by `make setup` and `make tools`, which pass the
+# variables described there: PYTHON VENV TORCH_VERSION TORCH_INDEX_URL SYSTEM_SITE WHEELS. Running it again
 # installs only what is missing.
 set -euo pipefail
+what=${1:-build}
 
 fail() { echo "setup: $*" >&2; exit 1; }
 
@@ -28,9 +30,11 @@ assert os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))' 
   apt_install python3-venv python3-dev ||
   fail "'$PYTHON' lacks venv or Python.h; install your system's python3-venv and python3-dev"
 
-have_header gtest/gtest.h && have_header benchmark/benchmark.h ||
-  apt_install libgtest-dev libbenchmark-dev ||
-  echo "setup: GoogleTest or Google Benchmark is not installed (libgtest-dev, libbenchmark-dev)" >&2
+if [ "$what" = tools ]; then
+  { have_header gtest/gtest.h && have_header benchmark/benchmark.h; } ||
+    apt_install libgtest-dev libbenchmark-dev ||
+    echo "setup: GoogleTest or Google Benchmark is not installed (libgtest-dev, libbenchmark-dev)" >&2
+fi
 
 # Pictures are decoded where the libraries are there; without them the ops say what to install.
 { have_header jpeglib.h && have_header png.h && have_header webp/decode.h; } ||
@@ -81,16 +85,21 @@ pip_install() {
 if [ -n "$TORCH_INDEX_URL" ]; then
   PIP_INDEX_URL="$TORCH_INDEX_URL" pip_install "torch==$TORCH_VERSION"
 fi
-pip_install "torch==$TORCH_VERSION" numpy "setuptools>=77" wheel cmake ninja pytest
+pip_install "torch==$TORCH_VERSION" numpy "setuptools>=77" wheel cmake ninja
 [ -n "${TBB_DIR:-}" ] || pip_install tbb-devel || have_header oneapi/tbb/version.h ||
   fail "oneTBB could not be installed; hand over its wheels with WHEELS=folder, or install libtbb-dev"
-# Those of `make lint` are pinned: another version formats, and finds, something else.
-tools=(hypothesis pytest-xdist scikit-learn tqdm clang-format==23.1.5 clang-tidy==23.1.4 mypy==2.4.1 ruff==0.17.6)
-if [ -z "$WHEELS" ]; then
-  pip_install "${tools[@]}"
+if [ "$what" = tools ]; then
+  pip_install pytest
+  # Those of `make lint` are pinned: another version formats, and finds, something else.
+  optional=(hypothesis pytest-xdist clang-format==23.1.5 clang-tidy==23.1.4 mypy==2.4.1 ruff==0.17.6)
 else
-  for tool in "${tools[@]}"; do
-    pip_install "$tool" || echo "setup: $tool is not in $WHEELS; what needs it will not run" >&2
+  optional=(scikit-learn tqdm)  # the first example shows digits, and progress
+fi
+if [ -z "$WHEELS" ]; then
+  pip_install "${optional[@]}"
+else
+  for package in "${optional[@]}"; do
+    pip_install "$package" || echo "setup: $package is not in $WHEELS; what needs it will not run" >&2
   done
 fi
 "$python" -c 'import torch; print(f"setup: torch {torch.__version__} in {torch.__path__[0]}")'

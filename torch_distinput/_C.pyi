@@ -548,8 +548,8 @@ class WorkerEnd:
 
 class ConsumerEnd:
     """The end of the process that uses the batches of a pool of workers, and its shared memory."""
-    def __init__(self, workers: int, pickle: object, unpickle: object, failed: object) -> None:
-        """Raises OSError where the system has no such memory. `failed(error)` is the result of a task whose result cannot be read."""
+    def __init__(self, workers: int, pickle: object, unpickle: object, failed: object, page_locks: object = None) -> None:
+        """Raises OSError where the system has no such memory. `failed(error)` is the result of a task whose result cannot be read. `page_locks`: an object whose methods `lock(address, bytes)`, which returns whether it did, and `unlock(address)` keep memory in its place, so that devices copy from it."""
     @property
     def fd(self) -> int:
         """Descriptor of the memory; -1 once it is closed."""
@@ -638,6 +638,12 @@ def list_files(patterns: object, shuffle: bool, seed: int | None) -> Dataset:
 
 def show_progress(function: object) -> None:
     """Calls `function(files, bytes, total, done)` while files are indexed."""
+
+def stored_beside(path: bytes, kind: str) -> list[bytes]:
+    """What `store_beside` has stored of this `kind` for the file `path`, in each place that can be read."""
+
+def store_beside(path: bytes, kind: str, content: bytes) -> None:
+    """Stores bytes beside the file `path`, or in the user's cache folder; nothing where neither can be written to."""
 
 def arrow_table(table: object, options: ColumnOptions) -> Dataset:
     """The rows of an object with `__arrow_c_stream__`, which is read now. Random access."""

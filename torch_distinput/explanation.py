@@ -39,8 +39,8 @@ class Explanation(str):
     Consoles show `repr`, notebooks the same as a nested list.
 
     >>> tdi.Dataset.range(4).batch(2, drop_remainder=True).explain()
-    batch(batch_size=2, drop_remainder=True)  2 elements, plan, TensorSpec(shape=(2,), dtype=torch.int64)
-    └─ range(start=0, stop=4, step=1)         4 elements, plan, TensorSpec(shape=(), dtype=torch.int64)
+    batch(batch_size=2, drop_remainder=True)  2 elements, plan, threads: ..., TensorSpec(shape=(2,), dtype=torch.int64)
+    └─ range(start=0, stop=4, step=1)         4 elements, plan, threads: ..., TensorSpec(shape=(), dtype=torch.int64)
     """
 
     tree: Branch
@@ -62,17 +62,23 @@ class Explanation(str):
         return f"<ul><li>{self.tree.html()}</li></ul>"
 
 
+_IN_PYTHON = "stays in Python: its function or source is a Python one"
+
+
 def of_pipeline(native: _C.Dataset) -> Explanation:
     """The report on a pipeline; its tree has the last op on top and the sources below."""
     text = native.explain()
     header, *lines = text.splitlines()
-    starts = [header.index(name) for name in ("elements", "path", "element_spec")]
+    starts = [header.index(name) for name in ("elements", "path", "threads", "element_spec")]
     finished: list[Branch] = []  # roots of what is not the input of an op yet
     for line, inputs in zip(lines, native.input_counts()):
-        op, elements, path, spec = (line[begin:end].strip() for begin, end in zip((0, *starts), (*starts, len(line))))
+        op, elements, path, threads, spec = (
+            line[begin:end].strip() for begin, end in zip((0, *starts), (*starts, len(line)))
+        )
         below = finished[len(finished) - inputs :]
         del finished[len(finished) - inputs :]
-        finished.append(Branch(op, f"{elements} elements, {path}, {spec}", below))
+        notes = f"{elements} elements, {path.replace('runs user code', _IN_PYTHON)}, threads: {threads}, {spec}"
+        finished.append(Branch(op, notes, below))
     return Explanation(text, finished[0])
 
 

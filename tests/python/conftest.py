@@ -1,10 +1,11 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Settings of all Python tests."""
 
-import importlib
 import os
 import signal
 
+import pools
+import pytest
 import torch
 from hypothesis import settings
 
@@ -18,7 +19,17 @@ settings.register_profile("fixed", max_examples=40, deadline=None, derandomize=T
 settings.register_profile("search", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
-# Runs the tests of DataLoader's workers over torch's pool instead of this library's.
-if os.environ.get("TDI_TEST_POOL") == "torch":
-    paths = importlib.import_module("torch_distinput.loader.paths")
-    paths.why_torchs_pool = lambda loader: "the tests ask for it"
+
+def pytest_generate_tests(metafunc):
+    mark = metafunc.definition.get_closest_marker("both_pools")
+    if mark is not None:
+        own, torchs = pools.POOLS
+        if mark.kwargs.get("slow"):
+            torchs = pytest.param(torchs, marks=pytest.mark.slow)
+        metafunc.parametrize("_pool", [own, torchs], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def _pool(request):
+    with pools.running_over(getattr(request, "param", pools.POOLS[0])):
+        yield

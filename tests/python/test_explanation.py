@@ -2,8 +2,12 @@
 """What consoles and notebooks show of `explain()`."""
 
 import pickle
+import threading
+import time
 from html.parser import HTMLParser
+from pathlib import Path
 
+import pytest
 import torch
 
 import torch_distinput as tdi
@@ -14,7 +18,7 @@ ZIPPED = tdi.Dataset.zip((tdi.Dataset.range(6).skip(1), tdi.Dataset.range(9).tak
 def test_the_tree_has_the_inputs_of_an_op_below_it():
     lines = [line.partition("(")[0] for line in repr(ZIPPED.explain()).splitlines()]
     assert lines == ["batch", "└─ zip", "   ├─ skip", "   │  └─ range", "   └─ take", "      └─ range"]
-    assert "5 elements, plan" in repr(ZIPPED.explain()).splitlines()[1]
+    assert "5 elements, plan, threads: arena (" in repr(ZIPPED.explain()).splitlines()[1]
 
 
 def test_the_text_is_still_a_table():
@@ -51,3 +55,82 @@ def test_a_loader_shows_its_path_and_its_pipeline():
     assert shown.splitlines()[0].startswith("DataLoader(Dataset") and "path" in shown and "range(" in shown
     shown = repr(tdi.DataLoader(torch.arange(6), batch_size=2, distributed=True).explain())
     assert "rows of the first step" in shown and "policy" in shown
+
+
+def facts(loader):
+    """The lines `name: fact` of a loader's report."""
+    return dict(line.split(": ", 1) for line in str(loader.explain()).splitlines())
+
+
+def seen(loader):
+    """What the facts say, from the batches themselves."""
+    sizes = [len(batch) for batch in loader]
+    return {"steps": len(sizes), "rows of the first step": sizes[0], "rows of the last step": sizes[-1]}
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("rows", [3, 4, 8, 11])
+@pytest.mark.parametrize("kind", [torch.arange, lambda size: list(range(size)), tdi.Dataset.range])
+def test_a_loader_tells_its_steps_and_the_rows_of_the_first_and_last_one(kind, rows, drop_last):
+    loader = tdi.DataLoader(kind(rows), batch_size=4, drop_last=drop_last)
+    told = facts(loader)
+    if drop_last and rows < 4:
+        assert told["steps"] == "0" and list(loader) == []
+    else:
+        assert {name: int(told[name]) for name in seen(loader)} == seen(loader)
+
+
+def test_a_loader_shows_the_pipeline_that_it_runs_and_who_makes_rows_of_pythons():
+    shown = repr(tdi.DataLoader(torch.arange(6), batch_size=2, shuffle=True, num_workers=1).explain())
+    ops = [line.split("─ ")[1].partition("(")[0] for line in shown.splitlines() if "elements" in line]
+    assert ops == ["with_options", "batch", "shuffle", "from_tensor_slices"] and "arena (1)" in shown
+    shown = repr(tdi.DataLoader(torch.arange(6), batch_size=2).explain())
+    assert shown.count("threads: caller") == 3  # nobody else may read rows that can be written to
+    assert facts(tdi.DataLoader([1, 2], num_workers=2))["threads"] == "2 processes"
+    assert facts(tdi.DataLoader([1, 2]))["threads"] == "caller"
+    assert facts(tdi.DataLoader(torch.arange(6), sampler=[1, 2]))["threads"] == "caller"
+
+
+def running(dataset):
+    """The names of the threads that run users' functions of `dataset`, as the kernel has them."""
+    names = set()
+
+    def look(x):
+        time.sleep(0.001)  # so that it is worth another thread
+        names.add(Path(f"/proc/self/task/{threading.get_native_id()}/comm").read_text().strip())
+        return x
+
+    list(dataset(look))
+    return names
+
+
+@pytest.mark.parametrize(
+    "dataset, threads",
+    [
+        (lambda f: tdi.Dataset.range(20).map(f), "caller"),
+        (lambda f: tdi.Dataset.range(20).map(f, num_parallel_calls=2), "tdi-pool (2)"),
+        (lambda f: tdi.Dataset.range(20).map(f).prefetch(2), "tdi-pool (1)"),
+        (lambda f: tdi.Dataset.range(20).batch(2).unbatch().map(f, num_parallel_calls=2), "tdi-map (2)"),
+        (lambda f: tdi.Dataset.range(20).filter(lambda x: f(x) >= 0).prefetch(2), "tdi-prefetch (1)"),
+    ],
+)
+def test_the_threads_that_are_named_run_the_functions(dataset, threads):
+    tree = repr(dataset(lambda x: x).explain())
+    line = next(line for line in tree.splitlines() if "map(" in line or "filter(" in line)
+    assert f"threads: {threads}," in line and "stays in Python" in line
+    named, caller = threads.partition(" ")[0], Path("/proc/self/comm").read_text().strip()
+    seen = running(dataset)
+    if named == "caller":
+        assert seen == {caller}
+    else:
+        assert named in seen and seen <= {named, caller}  # the first elements are made, and measured, by the caller
+
+
+def test_a_distributed_dataset_has_its_ops_below_it():
+    tree = repr(tdi.MirroredStrategy(["cpu", "cpu"]).distribute_dataset(tdi.Dataset.range(6).batch(4)).explain())
+    assert [line.split("─ ")[1].partition("(")[0] for line in tree.splitlines()[-2:]] == ["batch", "range"]
+
+
+def test_ranks_with_streams_of_their_own_have_no_known_steps():
+    loader = tdi.DataLoader(torch.arange(6), batch_size=2, distributed=True, sampler=[1, 2, 3])
+    assert "agree" in facts(loader)["steps"] and facts(loader)["threads"] == "caller"

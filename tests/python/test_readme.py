@@ -1,17 +1,15 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The programs in README.md and in the pages of docs/ run, and what these link to exists."""
 
+import os
 import re
-from pathlib import Path
+import subprocess
+import sys
 
 import pytest
+from pages import ROOT, blocks, run_blocks
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/quickstart.md", "docs/moving.md", "docs/how_to.md", "docs/measuring.md")
-
-
-def blocks(page, language):
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
 
 
 def anchors(page):
@@ -23,10 +21,8 @@ def anchors(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_the_python_programs_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some write files
-    namespace = {"__name__": "page"}
-    for number, code in enumerate(blocks(page, "python")):
-        exec(compile(code, f"{page}, block {number}", "exec"), namespace)
-    assert number >= 2
+    assert len(blocks(ROOT / page, "python")) >= 3
+    namespace = run_blocks(ROOT / page, {})
     if page == "README.md":
         info = namespace["steps"].step_info
         assert (info.step, info.valid, info.is_last) == (15, (20, 20), True)
@@ -44,5 +40,25 @@ def test_what_a_page_links_to_exists(page):
         assert not anchor or anchor in anchors(there), target
 
 
+def test_the_programs_for_several_processes_run_under_torchrun(tmp_path):
+    parts = blocks(ROOT / "README.md", "python")[:3]
+    assert [word in part for word, part in zip(("import torch\n", '"RANK" in', "load_state_dict"), parts)] == [True] * 3
+    count = """
+lengths = [len(y) for _, y in loader]
+total = torch.tensor([sum(lengths), len(lengths)])
+torch.distributed.all_reduce(total)
+print("rows and steps of all ranks:", total.tolist())
+"""
+    (tmp_path / "train.py").write_text("\n".join([*parts, count]))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "train.py"]
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"PYTHONPATH": path}
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("rows and steps of all ranks: [1000, 16]") == 2  # 8 steps of 64 rows on each
+
+
 def test_the_cpp_program_is_the_one_the_install_test_builds():
-    assert blocks("README.md", "cpp")[0] == (ROOT / "tests/install/consumer/main.cpp").read_text()
+    consumer = ROOT / "tests/install/consumer"
+    assert blocks(ROOT / "README.md", "cpp")[0] == (consumer / "main.cpp").read_text()
+    assert (consumer / "CMakeLists.txt").read_text().endswith(blocks(ROOT / "README.md", "cmake")[0])
