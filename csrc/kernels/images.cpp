@@ -39,8 +39,6 @@ constexpr std::int64_t kMaxSideBySide = 8;
 constexpr std::int64_t kSharedBytes = std::int64_t{1} << 18;
 
 struct Work {
-  const std::uint8_t* from;
-  void* to;
   std::int64_t channels;
   std::int64_t height;
   std::int64_t width;
@@ -48,7 +46,9 @@ struct Work {
   bool to_last;    // the same for the result
   const float* scale;
   const float* shift;
-  const std::uint8_t* flip;
+  const std::uint8_t* from = nullptr;
+  void* to = nullptr;
+  const std::uint8_t* flip = nullptr;  // null: no image is mirrored
 
   std::int64_t size() const { return channels * height * width; }
 };
@@ -143,6 +143,18 @@ TDI_INLINE void unpack_image(const Work& work, std::int64_t image) {
   if (work.flip != nullptr && work.flip[image] != 0) turn_rows(out, work);
 }
 
+Work work_on(at::IntArrayRef dims, ChannelDim from, const ImageScaling& scaling) {
+  const bool from_last = from == ChannelDim::kLast;
+  const auto last = dims.end();
+  return {.channels = scaling.channels(),
+          .height = last[from_last ? -3 : -2],
+          .width = last[from_last ? -2 : -1],
+          .from_last = from_last,
+          .to_last = scaling.layout == ImageLayout::kNhwc,
+          .scale = scaling.scale.data(),
+          .shift = scaling.shift.data()};
+}
+
 using Unpack = void (*)(const Work&, std::int64_t begin, std::int64_t end);
 
 template <class Out>
@@ -209,25 +221,25 @@ bool ImageNormalization::applies_to(c10::ScalarType dtype, std::size_t dims) con
 
 at::Tensor unpack_images(const at::Tensor& images, ChannelDim from, const ImageScaling& scaling,
                          std::span<const std::uint8_t> flip, BufferPool& pool) {
-  const bool from_last = from == ChannelDim::kLast;
-  const bool to_last = scaling.layout == ImageLayout::kNhwc;
-  const std::int64_t height = images.size(from_last ? -3 : -2);
-  const std::int64_t width = images.size(from_last ? -2 : -1);
   at::Tensor result =
       pooled_tensor(unpacked_dims(images.sizes().vec(), from, scaling.layout), scaling.dtype, pool);
   if (result.numel() == 0) return result;
-  const Work work{reinterpret_cast<const std::uint8_t*>(host_data(images)),
-                  result.mutable_data_ptr(),
-                  scaling.channels(),
-                  height,
-                  width,
-                  from_last,
-                  to_last,
-                  scaling.scale.data(),
-                  scaling.shift.data(),
-                  flip.empty() ? nullptr : flip.data()};
+  Work work = work_on(images.sizes(), from, scaling);
+  work.from = reinterpret_cast<const std::uint8_t*>(host_data(images));
+  work.to = result.mutable_data_ptr();
+  work.flip = flip.empty() ? nullptr : flip.data();
   run(unpack_for(scaling.dtype), work, images.numel() / work.size());
   return result;
+}
+
+void unpack_images(const std::uint8_t* images, at::IntArrayRef dims, ChannelDim from,
+                   const ImageScaling& scaling, void* to) {
+  const std::int64_t count = c10::multiply_integers(dims);
+  if (count == 0) return;
+  Work work = work_on(dims, from, scaling);
+  work.from = images;
+  work.to = to;
+  run(unpack_for(scaling.dtype), work, count / work.size());
 }
 
 }  // namespace torch_distinput

@@ -55,5 +55,9 @@ struct ImageNormalization {
 /// its threads; the result has the same bits. Safe from any thread.
 at::Tensor unpack_images(const at::Tensor& images, ChannelDim from, const ImageScaling& scaling,
                          std::span<const std::uint8_t> flip, BufferPool& pool);
+/// The same for images of shape `dims` at `images`, none of them mirrored, with the result contiguous at
+/// `to`.
+void unpack_images(const std::uint8_t* images, at::IntArrayRef dims, ChannelDim from,
+                   const ImageScaling& scaling, void* to);
 
 }  // namespace torch_distinput

@@ -14,6 +14,7 @@
 #include "execution/yields_batches.h"
 #include "kernels/dense.h"
 #include "kernels/images.h"
+#include "ops/functional/normalized_plan.h"
 #include "ops/ops.h"
 
 namespace torch_distinput::ops {
@@ -116,7 +117,14 @@ class NormalizeImagesNode final : public UnaryNode {
   }
   Traits traits() const override { return {.pass_through = true, .fallible = true, .row_wise = true}; }
 
-  PlanPtr plan(const IterContext& context) const override { return mapped(context)->plan(context); }
+  PlanPtr plan(const IterContext& context) const override {
+    if (!normalization_.batched && !context.execution->options.skip) {
+      const PlanPtr rows = input().plan(context.input(0));
+      if (rows != nullptr && rows->layout() != nullptr)
+        return normalized_plan(rows, normalization_, context.execution->pool);
+    }
+    return mapped(context)->plan(context);
+  }
   IteratorPtr iterate(const IterContext& context) const override { return mapped(context)->iterate(context); }
 
   LastNormalizationPtr last_normalization() const override {

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/index_select.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
@@ -39,6 +40,31 @@ TEST(NormalizeImages, IsTheSameBeforeAndAfterBatch) {
   const auto first = [](const Dataset& dataset) { return (*dataset.iterate().next())["image"].tensor(); };
   EXPECT_TRUE(at::equal(first(images(4).normalize_images(kMean, kStd).batch(4)),
                         first(images(4).batch(4).normalize_images(kMean, kStd))));
+}
+
+TEST(NormalizeImages, RowsArriveInTheirPlacesHoweverManyAreReadAtOnce) {
+  const at::Tensor pixels = at::arange(50 * 64 * 64 * 3).remainder(253).to(at::kByte).view({50, 64, 64, 3});
+  const Dataset rows = Dataset::from_tensor_slices(Element::tuple({pixels, at::arange(50), pixels}));
+  const auto normalized = [&](const Dataset& dataset, const at::Tensor& positions) {
+    return *dataset.normalize_images(kMean, kStd).select(positions).batch(50).iterate().next();
+  };
+  const at::Tensor backwards = at::arange(49, -1, -1);
+  const Element all = *rows.batch(50).normalize_images(kMean, kStd).iterate().next();
+  for (const at::Tensor& positions : {at::arange(50), backwards}) {
+    const Element batch = normalized(rows, positions);
+    for (const std::size_t leaf : {0, 1, 2})
+      EXPECT_TRUE(at::equal(batch.tensor(leaf), all.tensor(leaf).index_select(0, positions)));
+  }
+}
+
+TEST(NormalizeImages, GivesSingleRowsAsBatchesOfThem) {
+  auto rows = images(3).normalize_images(kMean, kStd).iterate();
+  const Element all = *images(3).batch(3).normalize_images(kMean, kStd).iterate().next();
+  for (std::int64_t row = 0; row < 3; ++row) {
+    const Element element = *rows.next();
+    EXPECT_TRUE(at::equal(element["image"].tensor(), all["image"].tensor()[row]));
+    EXPECT_EQ(element["label"].tensor().item<std::int64_t>(), row);
+  }
 }
 
 TEST(NormalizeImages, FindsTheChannelsByTheirNumber) {
