@@ -55,9 +55,12 @@ std::int64_t choose_burst(const PlanTraits& traits, std::int64_t bytes, std::int
   return std::clamp<std::int64_t>(std::min(kBurstBytes / bytes, most), 1, kMaxBurst);
 }
 
-/// As many of `elements` as `prefetch_bytes` has room for, but one at least.
-std::int64_t with_room(std::int64_t elements, std::int64_t bytes, const Options& options) {
-  return std::clamp<std::int64_t>(elements, 1, std::max<std::int64_t>(1, prefetch_bytes(options) / bytes));
+/// As many of `elements` as there is room for, but one at least; and by default one for each thread, since
+/// large elements would be made one after the other otherwise.
+std::int64_t with_room(std::int64_t elements, std::int64_t bytes, std::int64_t threads,
+                       const Options& options) {
+  const std::int64_t least = options.prefetch_bytes ? 1 : std::max<std::int64_t>(1, threads);
+  return std::clamp<std::int64_t>(elements, 1, std::max(least, prefetch_bytes(options) / bytes));
 }
 
 }  // namespace
@@ -96,7 +99,8 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
   // Two bursts for each thread: one is used up while the other is made.
   std::int64_t elements = asked > 0 ? asked : 2 * threads * burst * result.chunk;
   elements = std::max(elements, traits.num_parallel_calls);
-  elements = with_room(elements, bytes, execution.options);
+  if (asked <= 0 || execution.options.prefetch_bytes)
+    elements = with_room(elements, bytes, threads, execution.options);
 
   result.chunk = std::min(result.chunk, elements);
   result.depth = elements / result.chunk;
@@ -119,7 +123,7 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
       if (bytes <= kTinyBytes) result.inline_threshold = kInlineThreshold;
       result.depth = std::max(result.depth, kBurstsAhead * result.burst);
     }
-    if (!asked) result.depth = with_room(result.depth, bytes, options);
+    if (!asked) result.depth = with_room(result.depth, bytes, result.executor->concurrency(), options);
   }
   if (asked) result.depth = std::max<std::int64_t>(1, *asked);
   result.burst = std::min(result.burst, result.depth);

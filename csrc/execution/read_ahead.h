@@ -56,7 +56,8 @@ bool is_quick(const PlanTraits& traits, const Sample& sample);
 /// only a measured element can tell.
 ThreadUse plan_threads(const PlanTraits& traits, const ExecutionContext& execution);
 
-/// Bytes that may be read ahead: the option `prefetch_bytes`, else 64 MiB.
+/// Bytes that may be read ahead: the option `prefetch_bytes`, else 64 MiB. Without the option, large elements
+/// may take more: as many as `prefetch` asks for, else one for each thread.
 std::int64_t prefetch_bytes(const Options& options);
 
 /// How to read a plan ahead: as the pipeline asks and, where it leaves the choice, by the cost of its

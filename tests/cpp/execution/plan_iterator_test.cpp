@@ -165,13 +165,21 @@ TEST(PlanIterator, RefusesPositionsOfOtherIterators) {
 
 const Sample kSmall{64, std::chrono::microseconds(10)};
 
+std::int64_t depth_of_large(std::int64_t mebibytes, const Options& options) {
+  const Sample sample{mebibytes << 20, std::chrono::milliseconds(1)};
+  return choose_read_ahead({}, *execution(options), sample).depth;
+}
+
 TEST(ReadAhead, StaysWithinTheBytesAllowed) {
-  const ReadAhead ahead =
-      choose_read_ahead({}, *execution(), {std::int64_t{30} << 20, std::chrono::milliseconds(1)});
-  EXPECT_LE(ahead.depth, 2);
-  const ReadAhead huge =
-      choose_read_ahead({}, *execution(), {std::int64_t{1} << 30, std::chrono::milliseconds(1)});
-  EXPECT_EQ(huge.depth, 1);
+  EXPECT_EQ(depth_of_large(30, {.num_threads = 2}), 2);
+  EXPECT_EQ(depth_of_large(30, {.num_threads = 2, .prefetch_bytes = 100 << 20}), 3);
+  EXPECT_EQ(depth_of_large(1024, {.num_threads = 3, .prefetch_bytes = 100 << 20}), 1);
+  EXPECT_EQ(depth_of_large(30, {.num_threads = 2, .prefetch = 9, .prefetch_bytes = 100 << 20}), 3);
+}
+
+TEST(ReadAhead, MakesLargeElementsInAllThreadsUnlessBytesAreBounded) {
+  EXPECT_EQ(depth_of_large(1024, {.num_threads = 3}), 3);
+  EXPECT_EQ(depth_of_large(1024, {.num_threads = 2, .prefetch = 5}), 5);
 }
 
 TEST(ReadAhead, FollowsWhatThePipelineAsksFor) {
@@ -215,7 +223,7 @@ TEST(ReadAhead, FollowsAnEstimateWhereNothingWasSeen) {
   EXPECT_EQ(estimated({.read_ahead = 7}, {}, {3, 1 << 20}).depth, 7);
   EXPECT_EQ(estimated({}, {.prefetch = 5}, {3, 100}).depth, 5);
   EXPECT_EQ(estimated({}, {.prefetch_bytes = 200}, {3, 100}).depth, 2);
-  EXPECT_EQ(estimated({}, {}, {3, std::int64_t{1} << 30}).depth, 1);
+  EXPECT_EQ(estimated({}, {.prefetch_bytes = 200}, {3, std::int64_t{1} << 30}).depth, 1);
 }
 
 TEST(ReadAhead, MakesMoreOfTinyElementsOfNativePlansAlone) {
