@@ -23,6 +23,9 @@ class TDI_API Bell {
   void wait(std::uint32_t heard, std::chrono::nanoseconds limit) noexcept;
 
  private:
+  /// Lets others run for some microseconds. Returns whether there was a ring.
+  bool rings_soon(std::uint32_t heard) const noexcept;
+
   std::atomic<std::uint32_t> rings_;
   std::atomic<std::uint32_t> sleepers_;
 };
