@@ -44,7 +44,6 @@ bool PageLocks::covers(std::uint64_t slab, std::uint64_t bytes) {
 }
 
 void PageLocks::drop(std::uint64_t slab) noexcept {
-  if (process_ != fork_count()) return;
   {
     const std::lock_guard lock(mutex_);
     if (locked_.erase(slab) == 0) return;
@@ -66,7 +65,7 @@ void PageLocks::drop_discarded() noexcept {
 }
 
 void PageLocks::drop_except(const std::set<std::uint64_t>& kept) noexcept {
-  if (process_ != fork_count()) return;
+  if (process_ != fork_count()) return;  // the locks are the parent's, and so is who holds the mutex
   std::vector<std::uint64_t> dropped;
   {
     const std::lock_guard lock(mutex_);

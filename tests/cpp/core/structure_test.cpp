@@ -39,6 +39,14 @@ TEST(Structure, NamedTuplesOfDifferentClassesDiffer) {
   EXPECT_NE(make(type_a), make(type_b));
 }
 
+TEST(Structure, NamesTellNamedTuplesOfOneClassApart) {
+  const auto make = [](const char* name) {
+    return Structure::named_tuple(name, {"x"}, {Structure::leaf()}, nullptr);
+  };
+  EXPECT_EQ(make("Point"), make("Point"));
+  EXPECT_NE(make("Point"), make("Pixel"));
+}
+
 TEST(Structure, ManyOfThemInTurnStayOnePointerEach) {
   std::vector<StructurePtr> first;
   for (int round = 0; round < 2; ++round) {

@@ -56,6 +56,20 @@ TEST(Map, LetsAFunctionWriteToItsRows) {
   EXPECT_EQ(kept.front()[1].item<std::int64_t>(), kept.front()[0].item<std::int64_t>() - 1);
 }
 
+TEST(Map, GivesAUsersFunctionRowsInBlocksOfTheirOwn) {
+  std::vector<at::Tensor> kept;
+  const auto keep = [&](const Element& row) {
+    kept.push_back(row.tensor());
+    return row;
+  };
+  for (const Element& batch : Dataset::from_tensor_slices(at::arange(8).view({4, 2}))
+                                  .map(runs_user_code(keep))
+                                  .batch(4)
+                                  .with_options({.prefetch = 0}))
+    EXPECT_EQ(batch.tensor().size(0), 4);
+  for (const at::Tensor& row : kept) EXPECT_EQ(row.storage().nbytes(), 2 * sizeof(std::int64_t));
+}
+
 TEST(Map, HasTheSpecOfTheFirstResultWithUnknownDims) {
   const auto to_pair = [](const Element& element) {
     return Element::tuple({Element(element.tensor() * 0.5), Element(at::zeros({4, 2}))});

@@ -57,6 +57,18 @@ TEST(NormalizeImages, RowsArriveInTheirPlacesHoweverManyAreReadAtOnce) {
   }
 }
 
+TEST(NormalizeImages, RowsOfSeveralDatasetsArriveInTheirPlaces) {
+  const at::Tensor first = at::zeros({3, 4, 5, 3}, at::kByte), second = first + 51;
+  const auto rows = [](const at::Tensor& pixels) {
+    return Dataset::from_tensor_slices(Element(pixels)).normalize_images({0, 0, 0}, {1, 1, 1});
+  };
+  const Dataset mixed =
+      rows(first).concatenate(rows(second)).select(at::arange(6).view({2, 3}).t().flatten());
+  const at::Tensor batch = mixed.batch(6).iterate().next()->tensor();
+  EXPECT_EQ(items(batch.select(1, 0).select(1, 0).select(1, 0).mul(5).round().to(at::kLong)),
+            Values({0, 1, 0, 1, 0, 1}));
+}
+
 TEST(NormalizeImages, GivesSingleRowsAsBatchesOfThem) {
   auto rows = images(3).normalize_images(kMean, kStd).iterate();
   const Element all = *images(3).batch(3).normalize_images(kMean, kStd).iterate().next();
