@@ -35,11 +35,13 @@ struct Skip {
 /// `with_options` win field by field. A value.
 struct TDI_API Options {
   std::optional<AutoShardPolicy> auto_shard_policy = {};  ///< default kAuto
-  std::optional<bool> deterministic = {};           ///< false: parallel results may overtake; default true
-  std::optional<std::int64_t> num_threads = {};     ///< 0: none; default: the CPUs this process may use
-  std::optional<std::int64_t> prefetch = {};        ///< elements read ahead; default: chosen by size and time
-  std::optional<std::int64_t> prefetch_bytes = {};  ///< bytes read ahead, at least 1; default 64 MiB
-  std::optional<Skip> skip = {};                    ///< default: throw on the first row that fails
+  std::optional<bool> deterministic = {};        ///< false: parallel results may overtake; default true
+  std::optional<std::int64_t> num_threads = {};  ///< 0: none; default: the CPUs this process may use
+  std::optional<std::int64_t> prefetch = {};     ///< elements read ahead; default: chosen by size and time
+  /// Bytes read ahead, at least 1, whatever `prefetch` says. Default 64 MiB, or where elements are larger,
+  /// as many as `prefetch` says or one for each thread.
+  std::optional<std::int64_t> prefetch_bytes = {};
+  std::optional<Skip> skip = {};          ///< default: throw on the first row that fails
   std::optional<std::int64_t> seed = {};  ///< for ops without a seed of their own; default: drawn once
 
   /// These options with every field that `later` sets replaced.
