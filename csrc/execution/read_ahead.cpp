@@ -111,21 +111,22 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
 ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& execution,
                             const Options& options, const Estimate& estimate) {
   const std::optional<std::int64_t>& asked = options.prefetch;
+  const std::int64_t bytes = std::max<std::int64_t>(1, estimate.bytes.value_or(1));
   ReadAhead result;
   result.executor = estimate.depth == 0 ? serial_executor() : executor_for(traits, execution, estimate.depth);
   result.depth = std::max({estimate.depth, traits.read_ahead, std::int64_t{1}});
   if (traits.runs_user_code) result.depth = std::max(result.depth, traits.num_parallel_calls);
   if (estimate.bytes) {
-    const std::int64_t bytes = std::max<std::int64_t>(1, *estimate.bytes);
     // Half as many, because nobody knows yet how long one takes.
     result.burst = choose_burst(traits, 2 * bytes, kMaxBurst / 2);
     if (!traits.runs_user_code) {
       if (bytes <= kTinyBytes) result.inline_threshold = kInlineThreshold;
       result.depth = std::max(result.depth, kBurstsAhead * result.burst);
     }
-    if (!asked) result.depth = with_room(result.depth, bytes, result.executor->concurrency(), options);
   }
   if (asked) result.depth = std::max<std::int64_t>(1, *asked);
+  if (estimate.bytes && (!asked || options.prefetch_bytes))
+    result.depth = with_room(result.depth, bytes, result.executor->concurrency(), options);
   result.burst = std::min(result.burst, result.depth);
   return result;
 }

@@ -66,7 +66,8 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
                             const Sample& sample);
 
 /// The same before anything was seen. `depth` holds for the user's code; native plans make more of tiny
-/// elements, and all fewer where `prefetch_bytes` would be exceeded. The option `prefetch` overrules.
+/// elements, and all fewer where `prefetch_bytes` would be exceeded. The option `prefetch` overrules all but
+/// a `prefetch_bytes` that was given.
 /// `options`: of the pipeline, which may be one of several that run on `execution`.
 ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& execution,
                             const Options& options, const Estimate& estimate);

@@ -223,6 +223,8 @@ TEST(ReadAhead, FollowsAnEstimateWhereNothingWasSeen) {
   EXPECT_EQ(estimated({.read_ahead = 7}, {}, {3, 1 << 20}).depth, 7);
   EXPECT_EQ(estimated({}, {.prefetch = 5}, {3, 100}).depth, 5);
   EXPECT_EQ(estimated({}, {.prefetch_bytes = 200}, {3, 100}).depth, 2);
+  EXPECT_EQ(estimated({}, {.prefetch = 5, .prefetch_bytes = 200}, {3, 100}).depth, 2);
+  EXPECT_EQ(estimated({}, {.prefetch = 5}, {3, std::int64_t{1} << 30}).depth, 5);
   EXPECT_EQ(estimated({}, {.prefetch_bytes = 200}, {3, std::int64_t{1} << 30}).depth, 1);
 }
 
