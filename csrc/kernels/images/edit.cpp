@@ -173,13 +173,22 @@ Pixels padded(const Window& in, Extent extent, const PadEdit& pad, const Box& ou
   return to;
 }
 
+/// Lines are first, as in Pillow, unless a narrow and high picture that becomes wide and low would have more
+/// pixels in between than any picture may have. The same for all parts of a resized image.
+FirstPass first_pass(const ResizedDim& across, const ResizedDim& down) {
+  const std::int64_t lines_first = across.size * (down.highest - down.lowest);
+  const std::int64_t columns_first = (across.highest - across.lowest) * down.size;
+  return lines_first > kDefaultMaxPixels && columns_first < lines_first ? FirstPass::kColumns
+                                                                        : FirstPass::kLines;
+}
+
 /// The pixels `out` of a resized image, of which `in` holds what is needed.
 Pixels resampled(const Window& in, const ResizedDim& across, const ResizedDim& down, const Box& out) {
   if (suits_blocks(across, down))
     return resample_blocks(in.pixels, in.box.left, in.box.top, make_few_taps(across, out.left, out.width),
                            make_few_taps(down, out.top, out.height));
   return resample(in.pixels, in.box.left, in.box.top, make_taps(across, out.left, out.width),
-                  make_taps(down, out.top, out.height));
+                  make_taps(down, out.top, out.height), first_pass(across, down));
 }
 
 /// The pixels `out` of the result of `action` for an image of `extent`, of which `in` holds what is needed.

@@ -89,7 +89,7 @@ TDI_RESAMPLE_AVX2 void across_colours(const std::uint8_t* from, std::uint8_t* to
   }
 }
 
-/// `down_columns` for lines that are padded to 16 bytes.
+/// `down_columns` for lines that are padded to 16 bytes, or followed by slack.
 TDI_RESAMPLE_AVX2 void down_vectors(const std::uint8_t* from, std::int64_t stride, const TapRange& range,
                                     const std::int16_t* weights, int precision, std::uint8_t* to,
                                     std::int64_t bytes) {
@@ -122,44 +122,60 @@ TDI_RESAMPLE_AVX2 void down_vectors(const std::uint8_t* from, std::int64_t strid
 
 #endif
 
+/// The sums along lines [0, `height`) of `pixels`, whose first pixel is pixel `left` of what `taps` counts.
+Pixels resample_across(const Pixels& pixels, std::int64_t height, std::int64_t left, const Taps& taps,
+                       [[maybe_unused]] Instructions instructions) {
+  const Pixels result = make_pixels({static_cast<std::int64_t>(taps.ranges.size()), height}, pixels.channels);
+#if defined(__x86_64__)
+  if (use_avx2(instructions) && pixels.channels == kColours) {
+    const std::vector<std::int16_t> repeated = repeated_weights(taps);
+    for (std::int64_t y = 0; y < height; ++y)
+      across_colours(pixels.line(y), result.line(y), left, taps, repeated.data());
+    return result;
+  }
+#endif
+  for (std::int64_t y = 0; y < height; ++y)
+    across_line(pixels.line(y), result.line(y), pixels.channels, left, taps);
+  return result;
+}
+
+/// The sums along columns of `pixels`, whose first line is line `top` of what `taps` counts.
+Pixels resample_down(const Pixels& pixels, std::int64_t top, const Taps& taps,
+                     [[maybe_unused]] Instructions instructions) {
+  const auto height = static_cast<std::int64_t>(taps.ranges.size());
+  const Pixels result = make_pixels({pixels.width, height}, pixels.channels);
+  const std::int64_t bytes = pixels.width * pixels.channels;
+#if defined(__x86_64__)
+  const bool vectors = use_avx2(instructions);
+#endif
+  const std::int16_t* weights = taps.weights.data();
+  for (std::int64_t y = 0; y < height; ++y, weights += taps.stride) {
+    const TapRange& range = taps.ranges[static_cast<std::size_t>(y)];
+    const std::uint8_t* const from = pixels.line(range.first - top);
+#if defined(__x86_64__)
+    if (vectors) {
+      down_vectors(from, pixels.stride, range, weights, taps.precision, result.line(y), bytes);
+      continue;
+    }
+#endif
+    down_columns(from, pixels.stride, range, weights, taps.precision, result.line(y), bytes);
+  }
+  return result;
+}
+
 }  // namespace
 
 Pixels resample(const Pixels& pixels, std::int64_t left, std::int64_t top, const Taps& across,
-                const Taps& down, [[maybe_unused]] Instructions instructions) {
-  const auto width = static_cast<std::int64_t>(across.ranges.size());
-  const auto height = static_cast<std::int64_t>(down.ranges.size());
+                const Taps& down, FirstPass first_pass, Instructions instructions) {
+  if (first_pass == FirstPass::kColumns) {
+    const Pixels lines = resample_down(pixels, top, down, instructions);
+    return resample_across(lines, lines.height, left, across, instructions);
+  }
   const std::int64_t first = down.begin();
-  const Pixels lines = make_pixels({width, down.end() - first}, pixels.channels);
-  const Pixels result = make_pixels({width, height}, pixels.channels);
-  const std::int64_t bytes = width * pixels.channels;
-#if defined(__x86_64__)
-  const bool vectors = use_avx2(instructions);
-  const std::vector<std::int16_t> repeated =
-      vectors && pixels.channels == kColours ? repeated_weights(across) : std::vector<std::int16_t>();
-#endif
-  for (std::int64_t y = 0; y < lines.height; ++y) {
-    const std::uint8_t* const from = pixels.line(first - top + y);
-#if defined(__x86_64__)
-    if (!repeated.empty()) {
-      across_colours(from, lines.line(y), left, across, repeated.data());
-      continue;
-    }
-#endif
-    across_line(from, lines.line(y), pixels.channels, left, across);
-  }
-  const std::int16_t* weights = down.weights.data();
-  for (std::int64_t y = 0; y < height; ++y, weights += down.stride) {
-    const TapRange& range = down.ranges[static_cast<std::size_t>(y)];
-    const std::uint8_t* const from = lines.line(range.first - first);
-#if defined(__x86_64__)
-    if (vectors) {
-      down_vectors(from, lines.stride, range, weights, down.precision, result.line(y), bytes);
-      continue;
-    }
-#endif
-    down_columns(from, lines.stride, range, weights, down.precision, result.line(y), bytes);
-  }
-  return result;
+  Pixels needed = pixels;
+  needed.data = pixels.line(first - top);
+  const Pixels lines = resample_across(needed, down.end() - first, left, across, instructions);
+  return resample_down(lines, first, down, instructions);
 }
 
 }  // namespace torch_distinput

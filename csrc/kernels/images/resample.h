@@ -7,10 +7,14 @@
 
 namespace torch_distinput {
 
-/// Weighted sums of pixels, along lines first, then along columns, each rounded to uint8, as in Pillow.
+/// Which sums come first: those along lines, as in Pillow, or those along columns.
+enum class FirstPass { kLines, kColumns };
+
+/// Weighted sums of pixels, along lines and along columns, each rounded to uint8.
 /// `across` and `down` count pixels of an image of which `pixels` is the part whose first pixel is (`left`,
 /// `top`). REQUIRES: the part holds all pixels that the taps name; `pixels` is followed by slack.
 Pixels resample(const Pixels& pixels, std::int64_t left, std::int64_t top, const Taps& across,
-                const Taps& down, Instructions instructions = Instructions::kAny);
+                const Taps& down, FirstPass first_pass = FirstPass::kLines,
+                Instructions instructions = Instructions::kAny);
 
 }  // namespace torch_distinput

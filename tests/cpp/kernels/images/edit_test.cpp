@@ -94,7 +94,26 @@ TEST(Resample, IsTheSameOnEveryProcessor) {
     const Taps across = make_taps(across_dim, 0, across_dim.size);
     const Taps down = make_taps(down_dim, 0, down_dim.size);
     EXPECT_TRUE(equal(resample(image, 0, 0, across, down),
-                      resample(image, 0, 0, across, down, Instructions::kPortable)));
+                      resample(image, 0, 0, across, down, FirstPass::kLines, Instructions::kPortable)));
+    const Pixels columns_first = resample(image, 0, 0, across, down, FirstPass::kColumns);
+    EXPECT_TRUE(equal(columns_first,
+                      resample(image, 0, 0, across, down, FirstPass::kColumns, Instructions::kPortable)));
+    if (interpolation == Interpolation::kBilinear) {
+      EXPECT_LE(largest_difference(columns_first, resample(image, 0, 0, across, down)), 1);
+    }
+  }
+}
+
+/// Sums along lines first would have 2^40 pixels in between.
+TEST(Resample, HighPicturesBecomeWide) {
+  constexpr std::int64_t kMost = 1 << 20;
+  for (const Interpolation interpolation : {Interpolation::kNearest, Interpolation::kBilinear}) {
+    const Pixels high = make_pixels({1, kMost}, 1);
+    for (std::int64_t y = 0; y < kMost; ++y) *high.line(y) = 77;
+    const ResizeEdit resize{{kMost, 1}, interpolation, interpolation != Interpolation::kNearest};
+    const Pixels wide = edited_pixels(high, {resize});
+    ASSERT_EQ(wide.extent(), (Extent{kMost, 1}));
+    EXPECT_EQ(wide.line(0)[0], interpolation == Interpolation::kNearest ? 77 : wide.line(0)[kMost - 1]);
   }
 }
 
