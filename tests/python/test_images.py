@@ -152,6 +152,39 @@ def test_extreme_resizes_are_pillows_up_to_one_level():
         assert difference(resized, as_tensor(image.resize(size[::-1], Image.Resampling.BILINEAR))) <= 1
 
 
+THIN = [(1, 1), (1, 200), (200, 1), (2, 5000), (5000, 2), (1, 65500), (65500, 1), (65500, 3)]
+
+
+@pytest.mark.parametrize("extent", THIN)
+@pytest.mark.parametrize("form", ["PNG", "JPEG"])
+def test_thin_pictures(extent, form):
+    """Decoded, cropped, and resized by large factors both ways."""
+    width, height = extent
+    data = encoded(picture(width, height, mode="L" if height == 3 else "RGB"), form)
+    rows, image = dataset_of(data).decode_image(), opened(data)
+    whole = one(rows)
+    assert difference(whole, as_tensor(image)) <= 1
+    part = min(height, 9), min(width, 11)
+    top, left = round((height - part[0]) / 2), round((width - part[1]) / 2)
+    assert torch.equal(one(rows.center_crop(part)), whole[:, top : top + part[0], left : left + part[1]])
+    decoded = tdi.Dataset.from_tensor_slices(whole[None])
+    exact = Image.fromarray(whole.permute(1, 2, 0).numpy())
+    for size in ((1, 1), (3, 2), (1, 200), (200, 1), (max(1, height // 9), max(1, width // 9))):
+        for interpolation in ("nearest", "bilinear", "bicubic"):
+            expected = exact.resize(size[::-1], getattr(Image.Resampling, interpolation.upper()))
+            assert difference(one(decoded.resize(size, interpolation)), as_tensor(expected)) <= 1
+
+
+def test_high_pictures_become_wide():
+    """Sums along lines first would need 65,500 x 65,500 pixels in between."""
+    image = picture(1, 65500)
+    rows = dataset_of(encoded(image, "PNG")).decode_image()
+    for interpolation in ("nearest", "bilinear", "bicubic"):
+        wide = one(rows.resize((2, 65500), interpolation))
+        column = image.resize((1, 2), getattr(Image.Resampling, interpolation.upper()))
+        assert difference(wide, as_tensor(column).expand(3, 2, 65500)) <= 1
+
+
 def test_one_size_is_the_shorter_edge():
     shape = lambda w, h, size: one(dataset_of(encoded(picture(w, h), "PNG")).decode_image().resize(size)).shape  # noqa: E731
     assert shape(30, 20, 10) == (3, 10, 15)

@@ -27,7 +27,9 @@ class Filter {
       : dim_(dim),
         scale_((dim.to - dim.from) / static_cast<double>(dim.size)),
         width_(dim.antialias ? std::max(1.0, scale_) : 1.0),
-        support_((dim.interpolation == Interpolation::kBicubic ? 2 : 1) * width_) {}
+        support_((dim.interpolation == Interpolation::kBicubic ? 2 : 1) * width_) {
+    if (dim.interpolation == Interpolation::kNearest) add_centers();
+  }
 
   /// The most pixels that one sum may need.
   std::int64_t most() const {
@@ -36,9 +38,8 @@ class Filter {
   }
 
   TapRange range(std::int64_t pixel) const {
+    if (dim_.interpolation == Interpolation::kNearest) return {nearest_[static_cast<std::size_t>(pixel)], 1};
     const double center = this->center(pixel);
-    if (dim_.interpolation == Interpolation::kNearest)
-      return {std::clamp(static_cast<std::int64_t>(center), dim_.lowest, dim_.highest - 1), 1};
     const auto bound = [&](double place) {
       return std::clamp(static_cast<std::int64_t>(std::floor(place + 0.5)), dim_.lowest, dim_.highest);
     };
@@ -65,12 +66,21 @@ class Filter {
   }
 
  private:
+  /// Centers are added up, because Pillow does so: where one lies between two pixels, the rounding of these
+  /// sums decides which is the nearest.
+  void add_centers() {
+    nearest_.reserve(static_cast<std::size_t>(dim_.size));
+    double center = dim_.from + scale_ * 0.5;
+    for (std::int64_t pixel = 0; pixel < dim_.size; ++pixel, center += scale_)
+      nearest_.push_back(std::clamp(static_cast<std::int64_t>(center), dim_.lowest, dim_.highest - 1));
+  }
   double center(std::int64_t pixel) const { return dim_.from + (static_cast<double>(pixel) + 0.5) * scale_; }
 
   const ResizedDim& dim_;
   double scale_;
   double width_;
   double support_;
+  std::vector<std::int64_t> nearest_;  ///< the one pixel of each sum, for kNearest
 };
 
 /// The most bits that the weight `largest` leaves in 16.
