@@ -50,6 +50,12 @@ PaddingMode padding_mode_of(const std::string& name, const char* op) {
   return chosen(kChoices, name, op, "padding_mode");
 }
 
+BoxFormat box_format_of(const std::string& name) {
+  constexpr std::pair<const char*, BoxFormat> kChoices[] = {
+      {"XYXY", BoxFormat::kXyxy}, {"XYWH", BoxFormat::kXywh}, {"CXCYWH", BoxFormat::kCxcywh}};
+  return chosen(kChoices, name, "with_image_targets", "box_format");
+}
+
 ImageLayout layout_of(const std::string& name) {
   constexpr std::pair<const char*, ImageLayout> kChoices[] = {{"NCHW", ImageLayout::kNchw},
                                                               {"NHWC", ImageLayout::kNhwc}};
@@ -134,7 +140,14 @@ void bind_images(py::module_& module) {
             return BoundStep{ColorJitter{brightness, contrast, saturation, hue}};
           },
           py::arg("brightness"), py::arg("contrast"), py::arg("saturation"), py::arg("hue"),
-          "Random changes of colours by factors from these intervals.");
+          "Random changes of colours by factors from these intervals.")
+      .def_static(
+          "with_image_targets",
+          [](std::vector<ImageKey> masks, std::vector<ImageKey> boxes, const std::string& box_format) {
+            return BoundStep{ImageTargets{std::move(masks), std::move(boxes), box_format_of(box_format)}};
+          },
+          py::arg("masks"), py::arg("boxes"), py::arg("box_format"),
+          "Masks and boxes that later ops change together with the picture.");
   module.def(
       "apply_image_step",
       [](const Dataset& dataset, const BoundStep& bound, const ImageKey& key) {

@@ -325,14 +325,14 @@ def test_a_crop_that_does_not_fit_is_an_error():
 def test_key_names_the_leaf():
     data = {"left": [LOSSLESS["png"]], "right": [LOSSLESS["png alpha"]], "label": torch.tensor([3])}
     rows = tdi.Dataset.from_tensor_slices(data)
-    with pytest.raises(ValueError, match="decode_image: `key` must name the image, because 2 leaves could be it"):
+    with pytest.raises(ValueError, match="decode_image: `key` must name one leaf, because 2 leaves could be meant"):
         rows.decode_image()
     element = one(rows.decode_image(key="right").decode_image(key="left").center_crop(5, key="right"))
     assert element["left"].shape == (3, 17, 31)
     assert element["right"].shape == (3, 5, 5)
     with pytest.raises(ValueError, match='`key` "other" names no part of the elements'):
         rows.decode_image(key="other")
-    with pytest.raises(ValueError, match="no leaf is an encoded picture"):
+    with pytest.raises(ValueError, match="no leaf that `key` names is an encoded picture"):
         rows.decode_image(key="label")
 
 

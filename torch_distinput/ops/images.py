@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torch_distinput.dataset import Dataset
 
 Key = str | int | None
+Keys = str | int | Sequence[str | int]
 Sizes = int | Sequence[int]
 Factors = float | Sequence[float]
 
@@ -223,12 +224,59 @@ class ImageOps:
         )
         return self._image(step, key)
 
+    def with_image_targets(
+        self, masks: Keys = (), boxes: Keys = (), box_format: str = "XYXY", *, key: Key = None
+    ) -> Dataset:
+        """Declares masks and bounding boxes of the picture: the ops after it change them together with the picture.
+
+        Args:
+            masks: the leaves of masks: uint8 or bool, [H, W] or [N, H, W], as large as the picture; or `bytes` of a
+                grey or palette PNG, which become uint8 [1, H, W] with the grey values or the palette's indices.
+            boxes: the leaves of boxes: float32, float64, int32 or int64, [N, 4], in pixels; N may differ between rows.
+            box_format: "XYXY" (left, top, right, bottom), "XYWH" (left, top, width, height) or "CXCYWH" (center first).
+            key: the leaf of images.
+
+        What they become is what `torchvision.transforms.v2` makes of `tv_tensors.Mask` and `BoundingBoxes`. A mask is
+        resized to the nearest pixel (as Pillow's "nearest") and padded with 0. Boxes are clamped to the image by crops
+        and padding; one outside of it stays, with zero area, so that its label keeps its place. Integers lose their
+        fractions when resized. Random numbers are those of the picture.
+
+        The declaration holds for all later ops on this picture, also after `shuffle`, `filter` and other ops that keep
+        the structure of elements; an op that changes it ends the declaration, and the next geometric op says so. A
+        second declaration replaces the first one; without masks and boxes, nothing follows any more.
+
+        Raises ValueError at the call for leaves of other types, and InvalidArgumentError when a row is read whose mask
+        is not as large as its picture.
+
+        >>> row = {"image": torch.zeros(1, 3, 4, 8, dtype=torch.uint8), "boxes": torch.tensor([[[0, 1, 2, 3]]])}
+        >>> rows = tdi.Dataset.from_tensor_slices(row).with_image_targets(boxes="boxes")
+        >>> [row["boxes"].tolist() for row in rows.horizontal_flip(p=1.0)]
+        [[[6, 1, 8, 3]]]
+        """
+        op = "with_image_targets"
+        step = _C.ImageStep.with_image_targets(
+            _keys(op, "masks", masks), _keys(op, "boxes", boxes), text(op, "box_format", box_format)
+        )
+        return self._image(step, key)
+
     def _image(self, step: _C.ImageStep, key: Any) -> Dataset:
-        if key is not None and not isinstance(key, (str, int)):
+        if key is not None and not _is_key(key):
             raise TypeError(f"`key` must be a str, an int or None, but is {key!r}.")
         from torch_distinput.dataset import Dataset  # which is made of this class
 
         return Dataset(_C.apply_image_step(cast(Dataset, self)._native, step, key))
+
+
+def _is_key(value: Any) -> bool:
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
+
+
+def _keys(op: str, name: str, value: Any) -> list[str | int]:
+    """One key, or a sequence of them."""
+    keys = [value] if _is_key(value) else value
+    if not isinstance(keys, Sequence) or not all(map(_is_key, keys)):
+        raise TypeError(f"{op}: `{name}` must be a str, an int or a sequence of them, but is {value!r}.")
+    return list(keys)
 
 
 def _sizes(op: str, name: str, value: Any) -> list[int]:

@@ -23,6 +23,9 @@ namespace torch_distinput {
 enum class Interpolation { kNearest, kBilinear, kBicubic };
 /// What the pixels are that are added around an image.
 enum class PaddingMode { kConstant, kEdge, kReflect, kSymmetric };
+/// The four numbers of a bounding box: two corners; a corner and sizes; the center and sizes. x before y, in
+/// pixels.
+enum class BoxFormat { kXyxy, kXywh, kCxcywh };
 
 /// A picture with more pixels is refused: twice Pillow's `MAX_IMAGE_PIXELS`, where Pillow refuses it.
 inline constexpr std::int64_t kDefaultMaxPixels = 178'956'970;
@@ -87,13 +90,24 @@ struct ColorJitter {
   Interval hue = {};  ///< in [-0.5, 0.5]
 };
 
-/// One op on a picture.
-using ImageStep = std::variant<DecodeImage, Resize, CenterCrop, Pad, RandomCrop, RandomResizedCrop,
-                               HorizontalFlip, VerticalFlip, Rotate90, ColorJitter>;
-
 /// Names a leaf: the key of a dict or field of a named tuple, or the index of a tuple's part; unset: the only
 /// leaf that can be meant.
 using ImageKey = std::variant<std::monostate, std::string, std::int64_t>;
+
+/// Masks and bounding boxes of the picture: later ops change them together with it, with the same random
+/// numbers. A mask is uint8 or bool, [height, width] or [n, height, width], or a grey or palette PNG, which
+/// becomes uint8 [1, height, width]; it is resized to the nearest pixel and padded with 0. Boxes are [n, 4],
+/// float or integer; crops and padding clamp them to the image, and none is dropped. Replaces an earlier
+/// declaration for the same picture.
+struct ImageTargets {
+  std::vector<ImageKey> masks;
+  std::vector<ImageKey> boxes;
+  BoxFormat box_format = BoxFormat::kXyxy;
+};
+
+/// One op on a picture.
+using ImageStep = std::variant<DecodeImage, Resize, CenterCrop, Pad, RandomCrop, RandomResizedCrop,
+                               HorizontalFlip, VerticalFlip, Rotate90, ColorJitter, ImageTargets>;
 
 /// The dataset with `step` applied to the picture of each element. Throws c10::ValueError for arguments out
 /// of range, for a leaf that is no picture, and if the leaf is not unique.
@@ -115,6 +129,9 @@ class ImageOps {
   Self vertical_flip(VerticalFlip step = {}, const ImageKey& key = {}) const { return image(step, key); }
   Self rotate90(Rotate90 step = {}, const ImageKey& key = {}) const { return image(step, key); }
   Self color_jitter(ColorJitter step, const ImageKey& key = {}) const { return image(step, key); }
+  Self with_image_targets(ImageTargets step, const ImageKey& key = {}) const {
+    return image(std::move(step), key);
+  }
 
  private:
   friend Self;

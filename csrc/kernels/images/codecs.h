@@ -21,7 +21,7 @@ Extent png_extent(std::string_view encoded);
 Extent webp_extent(std::string_view encoded);
 
 Pixels decode_jpeg(std::string_view encoded, const Box& region, int denominator);
-Pixels decode_png(std::string_view encoded, const Box& region);
+Pixels decode_png(std::string_view encoded, const Box& region, Samples samples);
 Pixels decode_webp(std::string_view encoded, const Box& region);
 
 }  // namespace torch_distinput

@@ -33,7 +33,9 @@ PictureHead read_head(std::string_view encoded, std::int64_t max_pixels);
 /// Decodes the pixels of `region`. A JPEG may be decoded at a fraction of its size, 1 / `denominator` (1, 2,
 /// 4 or 8), rounded up; `region` is then one of the smaller picture. With `denominator` 1, the pixels are
 /// those of the whole picture decoded. What lies after the region is not looked at. Throws ImageError for
-/// damaged data. REQUIRES: `head` of `encoded`; `denominator` is 1 for other formats than JPEG.
-Pixels decode_picture(std::string_view encoded, const PictureHead& head, const Box& region, int denominator);
+/// damaged data, and for a mask that is not a grey or palette PNG. REQUIRES: `head` of `encoded`;
+/// `denominator` is 1 for other formats than JPEG.
+Pixels decode_picture(std::string_view encoded, const PictureHead& head, const Box& region, int denominator,
+                      Samples samples = Samples::kRgb);
 
 }  // namespace torch_distinput

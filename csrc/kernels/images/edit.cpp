@@ -305,12 +305,28 @@ Pixels edited(const ImageSource& source, std::vector<Edit> edits) {
   wanted.back() = whole(program.extents.back());
   for (std::size_t i = program.actions.size(); i-- > 0;)
     wanted[i] = needed(program.actions[i], program.extents[i], wanted[i + 1]);
-  Window window{source.head ? decode_picture(source.encoded, *source.head, wanted[0], program.denominator)
+  Window window{source.head ? decode_picture(source.encoded, *source.head, wanted[0], program.denominator,
+                                             source.samples)
                             : source.pixels.part(wanted[0]),
                 wanted[0]};
   for (std::size_t i = 0; i < program.actions.size(); ++i)
     window = applied(program.actions[i], window, program.extents[i], wanted[i + 1]);
   return window.pixels;
+}
+
+std::vector<Edit> mask_edits(std::span<const Edit> edits) {
+  std::vector<Edit> result;
+  result.reserve(edits.size());
+  for (const Edit& edit : edits) {
+    if (std::holds_alternative<ColourEdit>(edit)) continue;
+    result.push_back(edit);
+    if (auto* const resize = std::get_if<ResizeEdit>(&result.back())) {
+      resize->interpolation = Interpolation::kNearest;
+      resize->antialias = false;
+    }
+    if (auto* const pad = std::get_if<PadEdit>(&result.back())) pad->fill = 0;
+  }
+  return result;
 }
 
 }  // namespace torch_distinput

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -56,6 +57,7 @@ Extent extent_after(const Edit& edit, Extent extent);
 struct ImageSource {
   std::string_view encoded = {};
   std::optional<PictureHead> head = {};
+  Samples samples = Samples::kRgb;  ///< what it is decoded to
   Pixels pixels = {};
 
   Extent extent() const { return head ? head->extent : pixels.extent(); }
@@ -65,5 +67,9 @@ struct ImageSource {
 /// size, as long as what is resized stays at least twice as large as wanted. Throws ImageError for damaged
 /// data, and for changes of colours of an image without three channels.
 Pixels edited(const ImageSource& source, std::vector<Edit> edits);
+
+/// What `edits` of an image mean for its mask: resizes take the nearest pixel, padding is 0, and colours do
+/// not matter.
+std::vector<Edit> mask_edits(std::span<const Edit> edits);
 
 }  // namespace torch_distinput

@@ -38,6 +38,10 @@ struct Box {
 /// The whole of an image.
 inline Box whole(Extent extent) { return {0, 0, extent.width, extent.height}; }
 
+/// What a picture is decoded to: kRgb colours; kMask the numbers of a mask, one channel: grey of up to 8
+/// bits, or the indices of a palette.
+enum class Samples { kRgb, kMask };
+
 /// Bytes that may be read after the last pixel, so that vectors may be loaded there.
 inline constexpr std::size_t kPixelSlack = 64;
 

@@ -45,8 +45,23 @@ class PngReader {
     return png_get_bit_depth(png_, info_) == 16 && png_get_color_type(png_, info_) == PNG_COLOR_TYPE_GRAY;
   }
 
+  /// Whether samples are numbers of a mask.
+  bool suits_mask() const {
+    const int colours = png_get_color_type(png_, info_);
+    return (colours == PNG_COLOR_TYPE_GRAY || colours == PNG_COLOR_TYPE_PALETTE) &&
+           png_get_bit_depth(png_, info_) <= 8;
+  }
+
+  /// Asks for one byte a pixel of a mask, and returns the bytes of a line. REQUIRES: `suits_mask()`.
+  std::size_t start_mask() {
+    if (setjmp(jump_) != 0) raise();
+    png_set_packing(png_);
+    if (png_get_color_type(png_, info_) == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(png_);
+    return start_reading();
+  }
+
   /// Asks for RGB, or for what `is_deep_grey` says, and returns the bytes of a line.
-  std::size_t start() {
+  std::size_t start_colours() {
     if (setjmp(jump_) != 0) raise();
     const int colours = png_get_color_type(png_, info_);
     if (!is_deep_grey()) {
@@ -56,9 +71,7 @@ class PngReader {
       if ((colours & PNG_COLOR_MASK_COLOR) == 0) png_set_gray_to_rgb(png_);
       png_set_strip_alpha(png_);
     }
-    png_set_interlace_handling(png_);
-    png_read_update_info(png_, info_);
-    return png_get_rowbytes(png_, info_);
+    return start_reading();
   }
 
   void read_line(std::uint8_t* to) {
@@ -72,6 +85,12 @@ class PngReader {
   }
 
  private:
+  std::size_t start_reading() {
+    png_set_interlace_handling(png_);
+    png_read_update_info(png_, info_);
+    return png_get_rowbytes(png_, info_);
+  }
+
   [[noreturn]] static void fail(png_structp png, png_const_charp message) {
     auto& reader = *static_cast<PngReader*>(png_get_error_ptr(png));
     std::snprintf(reader.message_, sizeof(reader.message_), "%s", message);
@@ -111,16 +130,20 @@ bool has_png() { return true; }
 
 Extent png_extent(std::string_view encoded) { return PngReader(encoded).extent(); }
 
-Pixels decode_png(std::string_view encoded, const Box& region) {
+Pixels decode_png(std::string_view encoded, const Box& region, Samples samples) {
   PngReader reader(encoded);
   const Extent extent = reader.extent();
-  const bool deep_grey = reader.is_deep_grey();
-  const std::size_t line_bytes = reader.start();
-  if (line_bytes != static_cast<std::size_t>(extent.width * (deep_grey ? 2 : kPngChannels)))
+  const bool mask = samples == Samples::kMask;
+  if (mask && !reader.suits_mask())
+    throw ImageError("PNG: a mask must be grey of at most 8 bits, or have a palette");
+  const bool deep_grey = !mask && reader.is_deep_grey();
+  const std::int64_t channels = mask ? 1 : kPngChannels;
+  const std::size_t line_bytes = mask ? reader.start_mask() : reader.start_colours();
+  if (line_bytes != static_cast<std::size_t>(extent.width * (deep_grey ? 2 : channels)))
     throw ImageError("PNG: a line has an unexpected number of bytes");
   const bool all = reader.interlaced();
   const std::int64_t first = all ? 0 : region.top;
-  const Pixels pixels = make_pixels({extent.width, all ? extent.height : region.height}, kPngChannels);
+  const Pixels pixels = make_pixels({extent.width, all ? extent.height : region.height}, channels);
   std::vector<std::uint8_t> scratch(line_bytes);
   if (all) {
     std::vector<std::uint8_t> wide(line_bytes * static_cast<std::size_t>(extent.height));
@@ -152,7 +175,9 @@ namespace torch_distinput {
 
 bool has_png() { return false; }
 Extent png_extent(std::string_view) { throw ImageError("this build has no decoder for PNG"); }
-Pixels decode_png(std::string_view, const Box&) { throw ImageError("this build has no decoder for PNG"); }
+Pixels decode_png(std::string_view, const Box&, Samples) {
+  throw ImageError("this build has no decoder for PNG");
+}
 
 }  // namespace torch_distinput
 

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <type_traits>
 
+#include "ops/images/choose_leaf.h"
 #include "ops/images/image_steps.h"
 
 namespace torch_distinput {
@@ -39,11 +40,23 @@ const char* text(PaddingMode mode) {
   return "?";
 }
 
+const char* text(BoxFormat format) {
+  switch (format) {
+    case BoxFormat::kXyxy:
+      return "XYXY";
+    case BoxFormat::kXywh:
+      return "XYWH";
+    case BoxFormat::kCxcywh:
+      return "CXCYWH";
+  }
+  return "?";
+}
+
 template <class Numbers>
 std::string list_of(const Numbers& numbers) {
   std::ostringstream out;
   const char* separator = "[";
-  for (const auto number : numbers) {
+  for (const auto& number : numbers) {
     out << separator << number;
     separator = ", ";
   }
@@ -51,6 +64,13 @@ std::string list_of(const Numbers& numbers) {
 }
 
 std::string list_of(const ColorJitter::Interval& interval) { return interval ? list_of(*interval) : "None"; }
+
+std::string list_of(const std::vector<ImageKey>& keys) {
+  std::vector<std::string> texts;
+  texts.reserve(keys.size());
+  for (const ImageKey& key : keys) texts.push_back(describe_key(key));
+  return list_of(texts);
+}
 
 struct Describe {
   std::ostringstream& out;
@@ -86,6 +106,10 @@ struct Describe {
   void operator()(const ColorJitter& step) const {
     out << "brightness=" << list_of(step.brightness) << ", contrast=" << list_of(step.contrast)
         << ", saturation=" << list_of(step.saturation) << ", hue=" << list_of(step.hue);
+  }
+  void operator()(const ImageTargets& step) const {
+    out << "masks=" << list_of(step.masks) << ", boxes=" << list_of(step.boxes)
+        << ", box_format=" << text(step.box_format);
   }
 };
 
@@ -165,6 +189,7 @@ struct Check {
     check("saturation", step.saturation, 0, kMaxFactor);
     check("hue", step.hue, -0.5, 0.5);
   }
+  void operator()(const ImageTargets&) const {}  // `find_targets` checks it against the elements
 };
 
 }  // namespace
@@ -172,7 +197,8 @@ struct Check {
 const char* step_name(const ImageStep& step) {
   constexpr const char* kNames[] = {
       "decode_image",        "resize",          "center_crop",   "pad",      "random_crop",
-      "random_resized_crop", "horizontal_flip", "vertical_flip", "rotate90", "color_jitter"};
+      "random_resized_crop", "horizontal_flip", "vertical_flip", "rotate90", "color_jitter",
+      "with_image_targets"};
   static_assert(std::size(kNames) == std::variant_size_v<ImageStep>);
   return kNames[step.index()];
 }

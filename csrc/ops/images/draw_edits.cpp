@@ -11,10 +11,6 @@
 namespace torch_distinput {
 namespace {
 
-std::string text(Extent extent) {
-  return std::to_string(extent.height) + " x " + std::to_string(extent.width);
-}
-
 /// Python's `int(round(value))`: halves go to the even number.
 std::int64_t rounded(double value) { return static_cast<std::int64_t>(std::nearbyint(value)); }
 
@@ -46,7 +42,7 @@ PadEdit pad_edit(const std::vector<std::int64_t>& padding, std::int64_t fill, Pa
 /// Throws ImageError for an image that is too large to be made.
 void check_extent(Extent extent) {
   if (extent.height > kDefaultMaxPixels / extent.width)
-    throw ImageError("the result would have " + text(extent) + " pixels, more than " +
+    throw ImageError("the result would have " + describe_extent(extent) + " pixels, more than " +
                      std::to_string(kDefaultMaxPixels));
 }
 
@@ -57,7 +53,8 @@ Extent add_padding(const PadEdit& pad, Extent extent, std::vector<Edit>& edits) 
   const bool mirrors = pad.mode == PaddingMode::kReflect || pad.mode == PaddingMode::kSymmetric;
   if (mirrors && (std::max(pad.left, pad.right) > extent.width - spare ||
                   std::max(pad.top, pad.bottom) > extent.height - spare))
-    throw ImageError("the padding is larger than the image, " + text(extent) + ", can fill by mirroring");
+    throw ImageError("the padding is larger than the image, " + describe_extent(extent) +
+                     ", can fill by mirroring");
   edits.emplace_back(pad);
   const Extent after = extent_after(edits.back(), extent);
   check_extent(after);
@@ -67,7 +64,7 @@ Extent add_padding(const PadEdit& pad, Extent extent, std::vector<Edit>& edits) 
 void add_resize(Extent size, Interpolation interpolation, bool antialias, Extent extent,
                 std::vector<Edit>& edits) {
   if (size.width < 1 || size.height < 1)
-    throw ImageError("an image of " + text(extent) + " would get no pixels");
+    throw ImageError("an image of " + describe_extent(extent) + " would get no pixels");
   check_extent(size);
   if (size == extent) return;
   edits.emplace_back(ResizeEdit{size, interpolation, antialias && interpolation != Interpolation::kNearest});
@@ -135,7 +132,8 @@ struct Draw {
     const std::int64_t missing_y = size.height - (extent.height + pad.top + pad.bottom);
     if (missing_x > 0 || missing_y > 0) {
       if (!step.pad_if_needed)
-        throw ImageError("a crop of " + text(size) + " does not fit into an image of " + text(extent));
+        throw ImageError("a crop of " + describe_extent(size) + " does not fit into an image of " +
+                         describe_extent(extent));
       for (std::int64_t* const edge : {&pad.left, &pad.right}) *edge += std::max<std::int64_t>(0, missing_x);
       for (std::int64_t* const edge : {&pad.top, &pad.bottom}) *edge += std::max<std::int64_t>(0, missing_y);
     }
@@ -177,9 +175,15 @@ struct Draw {
       if (interval) edits.emplace_back(ColourEdit{change, draws.uniform((*interval)[0], (*interval)[1])});
     }
   }
+
+  void operator()(const ImageTargets&) const {}
 };
 
 }  // namespace
+
+std::string describe_extent(Extent extent) {
+  return std::to_string(extent.height) + " x " + std::to_string(extent.width);
+}
 
 double RowDraws::uniform(double low, double high) {
   const std::uint64_t bits = mix_keys(key_, drawn_++) >> 11;

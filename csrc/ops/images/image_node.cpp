@@ -1,17 +1,17 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <c10/util/Exception.h>
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/names.h"
 #include "execution/execution_context.h"
 #include "execution/unary_node.h"
 #include "execution/yields_batches.h"
+#include "ops/images/choose_leaf.h"
 #include "ops/images/image_plan.h"
+#include "ops/images/image_targets.h"
 #include "ops/ops.h"
 #include "torch_distinput/images.h"
 #include "torch_distinput/random.h"
@@ -40,65 +40,20 @@ class ImageFunction final : public Function {
   std::shared_ptr<BufferPool> pool_;
 };
 
-/// The leaves of the part of `structure` that `key` names: [begin, end).
-struct LeafRange {
-  std::size_t begin;
-  std::size_t end;
-};
-
-LeafRange keyed_leaves(const Structure& structure, const ImageKey& key, const char* op) {
-  const auto& children = structure.children();
-  std::size_t child = children.size();
-  std::string shown;
-  if (const auto* name = std::get_if<std::string>(&key)) {
-    const auto& keys = structure.keys();
-    child = static_cast<std::size_t>(std::find(keys.begin(), keys.end(), *name) - keys.begin());
-    if (keys.empty()) child = children.size();
-    shown = "\"" + *name + "\"";
-  } else {
-    const std::int64_t index = std::get<std::int64_t>(key);
-    if (index >= 0 && static_cast<std::size_t>(index) < children.size() && structure.keys().empty())
-      child = static_cast<std::size_t>(index);
-    shown = std::to_string(index);
-  }
-  TORCH_CHECK_VALUE(child < children.size(), op, ": `key` ", shown,
-                    " names no part of the elements, which are ", structure.str(), ".");
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i < child; ++i) begin += static_cast<std::size_t>(children[i]->leaf_count());
-  return {begin, begin + static_cast<std::size_t>(children[child]->leaf_count())};
+bool suits_decoding(const LeafSpec& leaf) {
+  const auto* const string = std::get_if<StringSpec>(&leaf);
+  return string != nullptr && !string->encoding && string->shape == Dims{};
 }
 
-/// Whether `leaf` can hold what the op takes: encoded pictures, or uint8 images.
-bool suits(const LeafSpec& leaf, bool encoded) {
-  if (encoded) {
-    const auto* const string = std::get_if<StringSpec>(&leaf);
-    return string != nullptr && !string->encoding && string->shape == Dims{};
-  }
+bool suits_editing(const LeafSpec& leaf) {
   const auto* const dense = std::get_if<TensorSpec>(&leaf);
   return dense != nullptr && dense->dtype == at::kByte && dense->shape && image_type(*dense->shape);
 }
 
-/// The leaf that `key` names, or the only one that suits.
-std::size_t choose_leaf(const ElementSpec& spec, const ImageKey& key, bool encoded, const char* op) {
-  LeafRange range{0, spec.leaves.size()};
-  if (key.index() != 0) range = keyed_leaves(*spec.structure, key, op);
-  std::vector<std::size_t> found;
-  for (std::size_t leaf = range.begin; leaf < range.end; ++leaf) {
-    if (suits(spec.leaves[leaf], encoded)) found.push_back(leaf);
-  }
-  TORCH_CHECK_VALUE(!found.empty(), op, ": no leaf is ",
-                    encoded ? "an encoded picture (one `bytes`)"
-                            : "an image of one row (uint8, 3 dims, 1, 3 or 4 channels, before `batch`)",
-                    ": ", to_string(spec), ".");
-  TORCH_CHECK_VALUE(found.size() == 1, op, ": `key` must name the image, because ", found.size(),
-                    " leaves could be it: ", leaf_name(*spec.structure, found[0]), " and ",
-                    leaf_name(*spec.structure, found[1]), ".");
-  return found.front();
-}
-
 /// One op on the picture of each element. Consecutive ops on one leaf run as one program, whatever follows
-/// them. Elements, batch size and random access are those of the input; on the sequential path, the state is
-/// that of a `map`.
+/// them. Masks and boxes follow a picture from `with_image_targets` on, through all ops that keep the
+/// structure of elements. Elements, batch size and random access are those of the input; on the sequential
+/// path, the state is that of a `map`.
 class ImageNode final : public UnaryNode {
  public:
   ImageNode(NodePtr input, ImageStep step, ImageKey key)
@@ -110,10 +65,16 @@ class ImageNode final : public UnaryNode {
     const SpecPtr before = this->input().spec();
     TORCH_CHECK_VALUE(before != nullptr, op,
                       ": the type of the elements is not known; give `element_spec` where they are made.");
-    leaf_ = choose_leaf(*before, key_, decodes(), op);
+    targets_ = targets_before(this->input());
+    leaf_ = choose_leaf(*before, key_, query(), targets_.masks());
     if (!decodes()) type_ = image_type(*std::get<TensorSpec>(before->leaves[leaf_]).shape);
+    inherited_ = targets_.of(leaf_);
+    declare_targets(*before);
     ElementSpec after = *before;
-    after.leaves[leaf_] = TensorSpec{program({{step_, 0}}).output().tensor_dims(), at::kByte};
+    const ImageType image = ImageProgram(leaf_, type_, {{step_, 0}}).output();
+    after.leaves[leaf_] = TensorSpec{image.tensor_dims(), at::kByte};
+    for (const std::size_t mask : targets_.of(leaf_).masks)
+      after.leaves[mask] = mask_spec_after(before->leaves[mask], image.dims);
     spec_ = std::make_shared<const ElementSpec>(std::move(after));
   }
 
@@ -121,10 +82,8 @@ class ImageNode final : public UnaryNode {
   std::string describe() const override {
     std::string text = describe_step(step_);
     if (key_.index() == 0) return text;
-    const auto* const name = std::get_if<std::string>(&key_);
     text.pop_back();
-    return text + (text.back() == '(' ? "key=" : ", key=") +
-           (name != nullptr ? "'" + *name + "'" : std::to_string(std::get<std::int64_t>(key_))) + ")";
+    return text + (text.back() == '(' ? "key=" : ", key=") + describe_key(key_) + ")";
   }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return apply_image_step(std::move(inputs.at(0)), step_, key_);
@@ -157,17 +116,62 @@ class ImageNode final : public UnaryNode {
     std::size_t leaf;
     std::optional<ImageType> input;
     std::vector<ImageProgram::Step> steps;
+    Following following;
 
-    ImageProgram program() const { return {leaf, input, steps}; }
+    ImageProgram program() const { return {leaf, input, steps, following}; }
   };
 
+  /// A program declares targets once: a declaration that replaces another one begins a new program.
   Chain chain(const IterContext& context) const {
     const auto* const before = dynamic_cast<const ImageNode*>(&input());
-    if (decodes() || before == nullptr || before->leaf_ != leaf_)
-      return {input_ptr(), context, leaf_, type_, {{step_, context.rows_key()}}};
-    Chain chain = before->chain(context.input(0));
+    const bool begins = decodes() || before == nullptr || before->leaf_ != leaf_ ||
+                        (declares() && inherited_ != TargetLeaves{});
+    Chain chain = begins ? Chain{input_ptr(), context, leaf_, type_, {}, {inherited_}}
+                         : before->chain(context.input(0));
+    if (declares()) chain.following = {targets_.of(leaf_), chain.steps.size()};
     chain.steps.push_back({step_, context.rows_key()});
     return chain;
+  }
+
+  /// What ops of `node` and before it have declared. Ops that keep the structure pass it on.
+  static DeclaredTargets targets_before(const Node& node) {
+    if (const auto* const image = dynamic_cast<const ImageNode*>(&node)) return image->targets_;
+    const SpecPtr spec = node.spec();
+    std::optional<DeclaredTargets> kept;
+    std::string lost_at;
+    for (const NodePtr& input : node.inputs()) {
+      const SpecPtr before = input->spec();
+      DeclaredTargets found = targets_before(*input);
+      if (!found.lost_at.empty()) lost_at = found.lost_at;
+      if (spec == nullptr || before == nullptr || spec->structure != before->structure) {
+        if (!found.by_picture.empty()) lost_at = node.name();
+      } else {
+        if (kept && kept->by_picture != found.by_picture) lost_at = node.name();
+        kept = std::move(found);
+      }
+    }
+    if (!lost_at.empty()) return {{}, lost_at};
+    return kept.value_or(DeclaredTargets{});
+  }
+
+  /// Takes the targets that this op declares, or checks that those of its picture can follow it.
+  void declare_targets(const ElementSpec& before) {
+    if (const auto* const step = std::get_if<ImageTargets>(&step_)) {
+      targets_.by_picture[leaf_] = find_targets(*step, before, leaf_, type_->dims, targets_);
+      targets_.lost_at.clear();
+      return;
+    }
+    if (decodes()) {
+      targets_.by_picture.erase(leaf_);
+      return;
+    }
+    TORCH_CHECK_VALUE(
+        targets_.lost_at.empty() || std::holds_alternative<ColorJitter>(step_), step_name(step_), ": `",
+        targets_.lost_at,
+        "` has changed what elements are made of after `with_image_targets`, so that it is not "
+        "known which masks and boxes follow the picture; call `with_image_targets` again (without "
+        "arguments for none).");
+    check_targets(step_, inherited_, before);
   }
 
   static void check_build(const char* op) {
@@ -179,14 +183,19 @@ class ImageNode final : public UnaryNode {
   }
 
   bool decodes() const { return std::holds_alternative<DecodeImage>(step_); }
-  ImageProgram program(std::vector<ImageProgram::Step> steps) const {
-    return {leaf_, type_, std::move(steps)};
+  bool declares() const { return std::holds_alternative<ImageTargets>(step_); }
+  LeafQuery query() const {
+    if (decodes()) return {step_name(step_), "key", "an encoded picture (one `bytes`)", suits_decoding};
+    return {step_name(step_), "key",
+            "an image of one row (uint8, 3 dims, 1, 3 or 4 channels, before `batch`)", suits_editing};
   }
 
   ImageStep step_;
   ImageKey key_;
   std::size_t leaf_ = 0;
   std::optional<ImageType> type_;  ///< of the input's images; unset where they are encoded
+  TargetLeaves inherited_;         ///< what follows the picture before this op
+  DeclaredTargets targets_;        ///< what follows which picture after it
   SpecPtr spec_;
 };
 

@@ -42,12 +42,13 @@ class ImagePlan final : public Plan {
 
   void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
               std::span<const RowSink> sinks) const override {
-    for_each(positions, [&](const Element& element, std::size_t row, std::int64_t position) {
+    for_each(positions, [&](Element& element, std::size_t row, std::int64_t position) {
       const std::size_t slot = slots.empty() ? row : static_cast<std::size_t>(slots[row]);
+      const Pixels pixels = program_.run(element, position, [&] { return origin(position); }, *pool_);
       for (std::size_t leaf = 0; leaf < sinks.size(); ++leaf) {
         char* const to = sinks[leaf].data + static_cast<std::int64_t>(slot) * sinks[leaf].row_bytes;
         if (leaf == program_.leaf())
-          store_pixels(run(element, position), program_.output().layout, reinterpret_cast<std::uint8_t*>(to));
+          store_pixels(pixels, program_.output().layout, reinterpret_cast<std::uint8_t*>(to));
         else
           copy_items(dense_leaf(element, leaf, "decode_image", "copy"), to);
       }
@@ -78,10 +79,6 @@ class ImagePlan final : public Plan {
     }
   }
 
-  Pixels run(const Element& element, std::int64_t position) const {
-    return program_.run(element, position, [&] { return origin(position); });
-  }
-
   PlanPtr input_;
   ImageProgram program_;
   std::optional<RowLayout> layout_;
@@ -97,7 +94,7 @@ PlanPtr image_plan(PlanPtr input, ImageProgram program, const ElementSpec& spec,
 
 void apply_program(const ImageProgram& program, Element& element, std::int64_t row, const RowOrigin& origin,
                    BufferPool& pool) {
-  const Pixels pixels = program.run(element, row, origin);
+  const Pixels pixels = program.run(element, row, origin, pool);
   ImageType type = program.output();
   type.dims = {pixels.height, pixels.width};
   at::Tensor image = pooled_tensor(type.tensor_dims(), at::kByte, pool);

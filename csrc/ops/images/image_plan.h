@@ -14,7 +14,8 @@ namespace torch_distinput {
 PlanPtr image_plan(PlanPtr input, ImageProgram program, const ElementSpec& spec,
                    std::shared_ptr<BufferPool> pool);
 
-/// Replaces the image of `element`, row `row`, by the program's result in memory of `pool`.
+/// Replaces the image of `element`, row `row`, and what follows it by the program's results in memory of
+/// `pool`.
 void apply_program(const ImageProgram& program, Element& element, std::int64_t row, const RowOrigin& origin,
                    BufferPool& pool);
 

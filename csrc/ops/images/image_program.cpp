@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <span>
 #include <utility>
 
 #include "core/names.h"
@@ -33,8 +34,13 @@ std::optional<ImageType> image_type(const Dims& dims) {
   return std::nullopt;
 }
 
-ImageProgram::ImageProgram(std::size_t leaf, std::optional<ImageType> input, std::vector<Step> steps)
-    : leaf_(leaf), input_(input), output_(input.value_or(ImageType{})), steps_(std::move(steps)) {
+ImageProgram::ImageProgram(std::size_t leaf, std::optional<ImageType> input, std::vector<Step> steps,
+                           Following following)
+    : leaf_(leaf),
+      input_(input),
+      output_(input.value_or(ImageType{})),
+      steps_(std::move(steps)),
+      following_(std::move(following)) {
   for (const Step& one : steps_) {
     if (const auto* decode = std::get_if<DecodeImage>(&one.step))
       output_ = {decode->layout, 3, {}};
@@ -71,26 +77,50 @@ ImageSource ImageProgram::source(const Element& element) const {
   return source;
 }
 
-Pixels ImageProgram::run(const Element& element, std::int64_t row, const RowOrigin& origin) const {
+Pixels ImageProgram::run(Element& element, std::int64_t row, const RowOrigin& origin,
+                         BufferPool& pool) const {
   const char* op = step_name(steps_.front().step);
+  std::size_t leaf = leaf_;
   try {
     const ImageSource image = source(element);
     std::vector<Edit> edits;
     Extent extent = image.extent();
-    for (const Step& one : steps_) {
-      op = step_name(one.step);
-      RowDraws draws(mix_keys(one.key, static_cast<std::uint64_t>(row)));
+    Extent followed = extent;        // before the first step that masks and boxes follow
+    std::size_t first_followed = 0;  // its first edit
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (i == following_.from) {
+        followed = extent;
+        first_followed = edits.size();
+      }
+      op = step_name(steps_[i].step);
+      RowDraws draws(mix_keys(steps_[i].key, static_cast<std::uint64_t>(row)));
       const std::size_t before = edits.size();
-      draw_edits(one.step, extent, draws, edits);
-      for (std::size_t i = before; i < edits.size(); ++i) extent = extent_after(edits[i], extent);
+      draw_edits(steps_[i].step, extent, draws, edits);
+      for (std::size_t edit = before; edit < edits.size(); ++edit) extent = extent_after(edits[edit], extent);
     }
     op = step_name(steps_.front().step);
-    return edited(image, std::move(edits));
+    Pixels pixels = edited(image, edits);
+    op = step_name(steps_[following_.from].step);
+    const std::span<const Edit> to_follow = std::span<const Edit>(edits).subspan(first_followed);
+    std::vector<at::Tensor> targets;
+    for (const std::size_t mask : following_.leaves.masks) {
+      leaf = mask;
+      targets.push_back(edited_mask(element.leaves()[mask], followed, to_follow, pool));
+    }
+    for (const std::size_t boxes : following_.leaves.boxes) {
+      leaf = boxes;
+      targets.push_back(
+          edited_boxes(element.leaves()[boxes], following_.leaves.box_format, followed, to_follow, pool));
+    }
+    auto next = targets.begin();
+    for (const std::size_t mask : following_.leaves.masks) element.leaves()[mask] = std::move(*next++);
+    for (const std::size_t boxes : following_.leaves.boxes) element.leaves()[boxes] = std::move(*next++);
+    return pixels;
   } catch (const ImageError& error) {
     const std::string from = origin ? origin() : "";
     throw InvalidArgumentError(std::string(op) + ": row " + std::to_string(row) +
                                (from.empty() ? "" : " (" + from + ")") + ", " +
-                               leaf_name(*element.structure(), leaf_) + ": " + error.what() + ".");
+                               leaf_name(*element.structure(), leaf) + ": " + error.what() + ".");
   }
 }
 

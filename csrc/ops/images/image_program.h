@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "ops/images/image_steps.h"
+#include "ops/images/image_targets.h"
+#include "runtime/buffer_pool.h"
 #include "torch_distinput/element.h"
 #include "torch_distinput/images.h"
 
@@ -30,8 +32,14 @@ std::optional<ImageType> image_type(const Dims& dims);
 /// Returns where a row comes from, for messages; "" or no function where that is not known.
 using RowOrigin = std::function<std::string()>;
 
-/// Consecutive image ops on one leaf of an element, done as one: only pixels that the last op needs are made.
-/// Safe from any thread.
+/// Masks and boxes that steps change as they change the picture.
+struct Following {
+  TargetLeaves leaves = {};
+  std::size_t from = 0;  ///< the first of the steps that they follow
+};
+
+/// Consecutive image ops on one leaf of an element, and on the masks and boxes that follow it, done as one:
+/// only pixels that the last op needs are made. Safe from any thread.
 class ImageProgram {
  public:
   /// An op, and the key of the random numbers of its rows in this epoch.
@@ -41,16 +49,18 @@ class ImageProgram {
   };
 
   /// The leaf holds images of type `input`, or (nullopt) pictures that the first of `steps` decodes.
-  ImageProgram(std::size_t leaf, std::optional<ImageType> input, std::vector<Step> steps);
+  ImageProgram(std::size_t leaf, std::optional<ImageType> input, std::vector<Step> steps,
+               Following following = {});
 
   /// The leaf that holds the images.
   std::size_t leaf() const noexcept { return leaf_; }
   /// The type of the images after all steps.
   const ImageType& output() const noexcept { return output_; }
 
-  /// The image of `element`, which is row `row`, after all steps. Throws InvalidArgumentError that names the
-  /// op, the row and what `origin` returns for a picture that is damaged or does not suit an op.
-  Pixels run(const Element& element, std::int64_t row, const RowOrigin& origin) const;
+  /// Returns the image of `element`, which is row `row`, after all steps, and replaces what follows it by
+  /// tensors in memory of `pool`. Throws InvalidArgumentError that names the op, the row, the leaf and what
+  /// `origin` returns for a leaf that is damaged or does not suit an op; `element` is then unchanged.
+  Pixels run(Element& element, std::int64_t row, const RowOrigin& origin, BufferPool& pool) const;
 
  private:
   ImageSource source(const Element& element) const;
@@ -59,6 +69,7 @@ class ImageProgram {
   std::optional<ImageType> input_;
   ImageType output_;
   std::vector<Step> steps_;
+  Following following_;
 };
 
 }  // namespace torch_distinput

@@ -30,6 +30,8 @@ class RowDraws {
 const char* step_name(const ImageStep& step);
 /// The call with its arguments.
 std::string describe_step(const ImageStep& step);
+/// `height x width`.
+std::string describe_extent(Extent extent);
 /// Throws c10::ValueError naming op, parameter and value for arguments out of range.
 void check_step(const ImageStep& step);
 

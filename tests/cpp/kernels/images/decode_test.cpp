@@ -54,6 +54,21 @@ TEST(Decode, AJpegCanBeSmaller) {
   EXPECT_TRUE(equal(decoded(kJpeg, {3, 2, 4, 2}, 4), decoded(kJpeg, {0, 0, 10, 5}, 4).part({3, 2, 4, 2})));
 }
 
+TEST(Decode, AMaskIsGreyOrTheIndicesOfAPalette) {
+  TDI_NEEDS_DECODERS();
+  const auto mask = [](const std::string& picture) {
+    return decode_picture(picture, read_head(picture, kDefaultMaxPixels), {1, 1, 3, 2}, 1, Samples::kMask);
+  };
+  const Pixels part = mask(kPaletteMask);
+  ASSERT_EQ(part.channels, 1);
+  ASSERT_EQ(part.extent(), (Extent{3, 2}));
+  for (std::int64_t y = 0; y < 2; ++y) {
+    for (std::int64_t x = 0; x < 3; ++x) EXPECT_EQ(part.line(y)[x], ((y + 1) * 5 + x + 1) % 4);
+  }
+  EXPECT_THROW(mask(kJpeg), ImageError);
+  EXPECT_THROW(mask(kWebp), ImageError);
+}
+
 TEST(Decode, SaysWhatIsWrong) {
   TDI_NEEDS_DECODERS();
   const auto error = [](const std::string& picture, std::int64_t max_pixels = 1000) {
@@ -81,7 +96,7 @@ TEST(Decode, DamagedPictures) {
   constexpr std::int64_t kMaxPixels = 20'000;
   std::mt19937_64 random(7);
   int read = 0;
-  for (const std::string& picture : {kJpeg, kProgressiveJpeg, kPng, kWebp}) {
+  for (const std::string& picture : {kJpeg, kProgressiveJpeg, kPng, kWebp, kPaletteMask}) {
     for (int i = 0; i < files_testing::kMutations / 4; ++i) {
       const std::string bad = files_testing::mutated(picture, random);
       const std::vector<char> exact(bad.begin(), bad.end());
@@ -90,6 +105,7 @@ TEST(Decode, DamagedPictures) {
         ImageSource source;
         source.encoded = data;
         source.head = read_head(data, kMaxPixels);
+        if (i % 3 == 0) source.samples = Samples::kMask;
         const Extent extent = source.extent();
         const Box box{extent.width / 3, extent.height / 3, 1 + extent.width / 3, 1 + extent.height / 3};
         const Pixels pixels =

@@ -68,6 +68,23 @@ TEST(Edit, AChainIsAsItsEditsOneByOne) {
   }
 }
 
+TEST(Edit, AMaskTakesTheNearestPixelsAndIsPaddedWithZero) {
+  const std::vector<Edit> edits = {
+      ResizeEdit{{7, 5}, Interpolation::kBicubic, true},
+      PadEdit{1, 0, 0, 0, 200, PaddingMode::kConstant},
+      ColourEdit{ColourChange::kContrast, 0.3},
+      FlipEdit{true},
+  };
+  const Pixels mask = noise({14, 15}, 1, 5);
+  const Pixels changed = edited_pixels(mask, mask_edits(edits));
+  ASSERT_EQ(changed.extent(), (Extent{8, 5}));
+  for (std::int64_t y = 0; y < 5; ++y) {
+    for (std::int64_t x = 0; x < 7; ++x)
+      EXPECT_EQ(changed.line(y)[6 - x], mask.line(y * 3 + 1)[x * 2 + 1]) << x << ' ' << y;
+    EXPECT_EQ(changed.line(y)[7], 0);
+  }
+}
+
 /// Both dims of a resize of `image` to a random size.
 std::pair<ResizedDim, ResizedDim> random_dims(const Pixels& image, Interpolation interpolation,
                                               bool antialias, std::mt19937_64& random) {

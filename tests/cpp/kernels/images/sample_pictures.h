@@ -64,4 +64,10 @@ inline const std::string kWebp = from_hex(
     "7a1e37b7a4467bb1b6eabbff74b6fd8f972be3bffe596b211152e54a7b90f2fd676d90fa6d47820746534660c1ea0be6c7ca"
     "343dab49356d75afce27c23309ba8000");
 
+/// A PNG of 5 x 4 pixels with a palette of 4 colours; pixel (x, y) has index (5 y + x) % 4.
+inline const std::string kPaletteMask = from_hex(
+    "89504e470d0a1a0a0000000d49484452000000050000000402030000003b5d1dd30000000c504c5445090909c8000000c800"
+    "0000c860dd50800000001449444154789c63906660c87160d8d8c070ec00000e16037f944995d50000000049454e44ae4260"
+    "82");
+
 }  // namespace torch_distinput::images_testing
