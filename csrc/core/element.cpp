@@ -49,13 +49,26 @@ struct LeafRows {
   std::optional<std::int64_t> operator()(const NodePtr&) const { return std::nullopt; }
 };
 
-Element assemble(std::vector<Element>& parts, std::vector<StructurePtr>& structures) {
-  std::vector<Leaf> leaves;
-  for (auto& part : parts) {
+/// What an element takes from its parts.
+struct Taken {
+  explicit Taken(std::size_t parts) {
+    leaves.reserve(parts);
+    structures.reserve(parts);
+  }
+
+  void add(Element&& part) {
     structures.push_back(part.structure());
     std::move(part.leaves().begin(), part.leaves().end(), std::back_inserter(leaves));
   }
-  return {nullptr, std::move(leaves)};
+
+  std::vector<Leaf> leaves;
+  std::vector<StructurePtr> structures;
+};
+
+Taken take(std::vector<Element> parts) {
+  Taken taken(parts.size());
+  for (Element& part : parts) taken.add(std::move(part));
+  return taken;
 }
 
 }  // namespace
@@ -73,30 +86,24 @@ Element::Element(StructurePtr structure, std::vector<Leaf> leaves)
     : structure_(std::move(structure)), leaves_(std::move(leaves)) {}
 
 Element Element::tuple(std::vector<Element> parts) {
-  std::vector<StructurePtr> structures;
-  Element result = assemble(parts, structures);
-  result.structure_ = Structure::tuple(std::move(structures));
-  return result;
+  Taken taken = take(std::move(parts));
+  return {Structure::tuple(std::move(taken.structures)), std::move(taken.leaves)};
 }
 
 Element Element::list(std::vector<Element> parts) {
-  std::vector<StructurePtr> structures;
-  Element result = assemble(parts, structures);
-  result.structure_ = Structure::list(std::move(structures));
-  return result;
+  Taken taken = take(std::move(parts));
+  return {Structure::list(std::move(taken.structures)), std::move(taken.leaves)};
 }
 
 Element Element::dict(std::vector<std::pair<std::string, Element>> parts) {
+  Taken taken(parts.size());
   std::vector<std::string> keys;
-  std::vector<Element> values;
-  for (auto& [key, value] : parts) {
+  keys.reserve(parts.size());
+  for (auto& [key, part] : parts) {
     keys.push_back(std::move(key));
-    values.push_back(std::move(value));
+    taken.add(std::move(part));
   }
-  std::vector<StructurePtr> structures;
-  Element result = assemble(values, structures);
-  result.structure_ = Structure::dict(std::move(keys), std::move(structures));
-  return result;
+  return {Structure::dict(std::move(keys), std::move(taken.structures)), std::move(taken.leaves)};
 }
 
 const at::Tensor& Element::tensor() const {

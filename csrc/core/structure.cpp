@@ -18,7 +18,8 @@ struct InternTable {
 };
 
 /// Never destroyed, because structures may be built while the process exits. Pipelines have few distinct
-/// structures, so entries stay as long as the process.
+/// structures, so entries stay as long as the process. Its pointers own nothing: every row of every thread
+/// copies some of them, which must not write to a count that the threads share.
 InternTable& intern_table() {
   static auto* table = new InternTable;
   return *table;
@@ -69,7 +70,7 @@ StructurePtr Structure::intern(Structure&& candidate) {
   auto& table = intern_table();
   const std::lock_guard lock(table.mutex);
   auto [entry, added] = table.entries.try_emplace(std::move(id));
-  if (added) entry->second = StructurePtr(new Structure(std::move(candidate)));
+  if (added) entry->second = StructurePtr(StructurePtr(), new Structure(std::move(candidate)));
   recent.add(entry->second);
   return entry->second;
 }

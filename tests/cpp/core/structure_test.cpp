@@ -23,6 +23,11 @@ TEST(Structure, EqualStructuresAreOnePointer) {
   EXPECT_NE(Structure::tuple({Structure::leaf()}), Structure::list({Structure::leaf()}));
 }
 
+TEST(Structure, PointersShareNoCount) {
+  EXPECT_EQ(Structure::leaf().use_count(), 0);
+  EXPECT_EQ(sample_structure().use_count(), 0);
+}
+
 TEST(Structure, KeysTellDictsApart) {
   const auto a = Structure::dict({"ab", "c"}, {Structure::leaf(), Structure::leaf()});
   const auto b = Structure::dict({"a", "bc"}, {Structure::leaf(), Structure::leaf()});
