@@ -89,9 +89,9 @@ const at::Tensor& dense_leaf(const Element& element, std::size_t leaf, std::stri
 }
 
 void copy_items(const at::Tensor& tensor, char* to) {
-  const at::Tensor plain = tensor.is_conj() || tensor.is_neg() ? tensor.resolve_conj().resolve_neg() : tensor;
-  if (plain.numel() == 0) return;
-  StridedItems(plain).copy(0, host_data(plain), to);
+  if (tensor.numel() == 0) return;
+  if (tensor.is_conj() || tensor.is_neg()) return copy_items(tensor.resolve_conj().resolve_neg(), to);
+  StridedItems(tensor).copy(0, host_data(tensor), to);
 }
 
 at::Tensor share_rows(const at::Tensor& tensor, std::int64_t begin, std::int64_t end) {

@@ -16,6 +16,7 @@
 #include "execution/own_threads.h"
 #include "execution/skip_budget.h"
 #include "execution/unary_node.h"
+#include "kernels/row_stack.h"
 #include "kernels/rows.h"
 #include "ops/functional/dataset_function.h"
 #include "ops/functional/map_function.h"
@@ -31,6 +32,10 @@ namespace torch_distinput::ops {
 namespace {
 
 constexpr std::int64_t kMapAutomatic = -1;
+/// The rows of a batch that share a block: as many as fit in the first cache of a CPU. A block of the most
+/// rows costs nothing beside them.
+constexpr std::int64_t kBlockBytes = std::int64_t{32} << 10;
+constexpr std::int64_t kMostRowsOfBlock = 64;
 
 /// Applies the function to fetched elements, or with `row_wise` to any rows of them.
 class MapPlan final : public Plan {
@@ -59,6 +64,26 @@ class MapPlan final : public Plan {
     return elements;
   }
 
+  /// Each row of a native function goes into the batch at once, so that its memory is still in the cache, and
+  /// the allocator gives it out again for the next row.
+  bool fetches_batches() const override { return shares_blocks(); }
+  Element fetch_batch(std::span<std::int64_t> positions) const override {
+    RowStack batch(std::ssize(positions), *pool_, "batch");
+    const std::size_t most = rows_of_block();
+    while (!positions.empty()) {
+      const std::span<std::int64_t> here = positions.first(std::min(most, positions.size()));
+      positions = positions.subspan(here.size());
+      const std::vector<std::int64_t> numbers(here.begin(), here.end());
+      const Element block = gather_input(here);
+      for (std::int64_t i = 0; i < std::ssize(numbers); ++i) {
+        Element row = take_row(block, i, "map");
+        function_.apply({&row, 1}, {&numbers[static_cast<std::size_t>(i)], 1});
+        batch.add(std::move(row));
+      }
+    }
+    return batch.finish();
+  }
+
   std::int64_t rows(std::int64_t position) const override {
     return row_wise_ ? input_->rows(position) : kUnknownRows;
   }
@@ -76,16 +101,29 @@ class MapPlan final : public Plan {
  private:
   /// The rows of a native function share a block, because one block a row costs as much as a short function.
   /// A user's function may keep or pickle its rows, so each of those has a block of its own.
-  std::vector<Element> fetch_input(std::span<std::int64_t> positions) const {
-    const RowLayout* const layout = input_->layout();
-    if (layout == nullptr || positions.size() < 2 || function_.runs_user_code())
-      return input_->fetch(positions);
-    const BatchBuffer block = make_batch(*layout, std::ssize(positions), *pool_);
+  bool shares_blocks() const { return input_->layout() != nullptr && !function_.runs_user_code(); }
+
+  std::size_t rows_of_block() const {
+    std::int64_t bytes = 0;
+    for (const LeafLayout& leaf : input_->layout()->leaves) bytes += leaf.bytes;
+    const std::int64_t most = bytes == 0 ? kMostRowsOfBlock : kBlockBytes / bytes;
+    return static_cast<std::size_t>(std::clamp<std::int64_t>(most, 1, kMostRowsOfBlock));
+  }
+
+  /// The input's elements as rows of one element. REQUIRES: `shares_blocks()`.
+  Element gather_input(std::span<std::int64_t> positions) const {
+    BatchBuffer block = make_batch(*input_->layout(), std::ssize(positions), *pool_);
     input_->gather(positions, {}, block.sinks);
+    return std::move(block.element);
+  }
+
+  std::vector<Element> fetch_input(std::span<std::int64_t> positions) const {
+    if (!shares_blocks() || positions.size() < 2) return input_->fetch(positions);
+    const Element block = gather_input(positions);
     std::vector<Element> rows;
     rows.reserve(positions.size());
     for (std::int64_t row = 0; row < std::ssize(positions); ++row)
-      rows.push_back(take_row(block.element, row, "map"));
+      rows.push_back(take_row(block, row, "map"));
     return rows;
   }
 

@@ -3,12 +3,14 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/sort.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include <mutex>
 #include <vector>
 
 #include "ops/op_testing.h"
+#include "torch_distinput/random.h"
 
 namespace torch_distinput {
 namespace {
@@ -68,6 +70,49 @@ TEST(Map, GivesAUsersFunctionRowsInBlocksOfTheirOwn) {
                                   .with_options({.prefetch = 0}))
     EXPECT_EQ(batch.tensor().size(0), 4);
   for (const at::Tensor& row : kept) EXPECT_EQ(row.storage().nbytes(), 2 * sizeof(std::int64_t));
+}
+
+/// Rows of 16 KiB, of which a native function gets two at a time.
+at::Tensor large_rows() { return at::arange(10).view({10, 1}).expand({10, 2048}).contiguous(); }
+
+TEST(Map, MakesBatchesOfRowsOfSeveralBlocks) {
+  const at::Tensor table = large_rows();
+  Values seen;
+  const auto record = [&](const Element& row) {
+    seen.push_back(RowScope::current_number());
+    return twice(row);
+  };
+  const PlanPtr plan = plan_of(Dataset::from_tensor_slices(table).map(record).batch(5));
+  Values positions = {1};
+  EXPECT_TRUE(at::equal(plan->fetch(positions).front().tensor(), table.narrow(0, 5, 5) * 2));
+  EXPECT_EQ(seen, numbers(5, 10));
+  const std::vector<Segment> segments = {{0, 4, 5}, {1, 0, 2}};
+  EXPECT_TRUE(at::equal(plan->take_rows(segments).tensor(), table.narrow(0, 4, 3) * 2));
+}
+
+TEST(Map, ARowThatIsKeptHoldsItsBlockAndNoBatch) {
+  std::vector<at::Tensor> kept;
+  const auto keep = [&](Element row) {
+    kept.push_back(row.tensor());
+    return row;
+  };
+  const PlanPtr plan = plan_of(Dataset::from_tensor_slices(large_rows()).map(keep).batch(10));
+  Values positions = {0};
+  plan->fetch(positions).front().tensor().zero_();
+  ASSERT_EQ(kept.size(), 10U);
+  EXPECT_EQ(kept[7].storage().nbytes(), std::size_t{32} << 10);
+  EXPECT_TRUE(at::equal(at::stack(kept), large_rows()));
+}
+
+TEST(Map, RowsThatDoNotFitTogetherAreRefusedByTheBatch) {
+  const auto grow = [](const Element& row) {
+    return scalar(row) == 7 ? Element(at::zeros({2}, at::kLong)) : row;
+  };
+  DatasetIterator iterator = Dataset::range(12).map(grow).batch(6).iterate();
+  iterator.next();
+  EXPECT_EQ(error_of<c10::ValueError>([&] { iterator.next(); }),
+            "batch: the element must have one shape, but is () in element 0 of the batch and (2,) in element "
+            "1; use padded_batch or ragged_batch, or map it to one shape.");
 }
 
 TEST(Map, HasTheSpecOfTheFirstResultWithUnknownDims) {
