@@ -122,19 +122,20 @@ TDI_RESAMPLE_AVX2 void down_vectors(const std::uint8_t* from, std::int64_t strid
 
 #endif
 
-/// The sums along lines [0, `height`) of `pixels`, whose first pixel is pixel `left` of what `taps` counts.
-Pixels resample_across(const Pixels& pixels, std::int64_t height, std::int64_t left, const Taps& taps,
+/// The sums along lines of `pixels`, whose first pixel is pixel `left` of what `taps` counts.
+Pixels resample_across(const Pixels& pixels, std::int64_t left, const Taps& taps,
                        [[maybe_unused]] Instructions instructions) {
-  const Pixels result = make_pixels({static_cast<std::int64_t>(taps.ranges.size()), height}, pixels.channels);
+  const Pixels result =
+      make_pixels({static_cast<std::int64_t>(taps.ranges.size()), pixels.height}, pixels.channels);
 #if defined(__x86_64__)
   if (use_avx2(instructions) && pixels.channels == kColours) {
     const std::vector<std::int16_t> repeated = repeated_weights(taps);
-    for (std::int64_t y = 0; y < height; ++y)
+    for (std::int64_t y = 0; y < pixels.height; ++y)
       across_colours(pixels.line(y), result.line(y), left, taps, repeated.data());
     return result;
   }
 #endif
-  for (std::int64_t y = 0; y < height; ++y)
+  for (std::int64_t y = 0; y < pixels.height; ++y)
     across_line(pixels.line(y), result.line(y), pixels.channels, left, taps);
   return result;
 }
@@ -169,12 +170,11 @@ Pixels resample(const Pixels& pixels, std::int64_t left, std::int64_t top, const
                 const Taps& down, FirstPass first_pass, Instructions instructions) {
   if (first_pass == FirstPass::kColumns) {
     const Pixels lines = resample_down(pixels, top, down, instructions);
-    return resample_across(lines, lines.height, left, across, instructions);
+    return resample_across(lines, left, across, instructions);
   }
   const std::int64_t first = down.begin();
-  Pixels needed = pixels;
-  needed.data = pixels.line(first - top);
-  const Pixels lines = resample_across(needed, down.end() - first, left, across, instructions);
+  const Pixels needed = pixels.part({0, first - top, pixels.width, down.end() - first});
+  const Pixels lines = resample_across(needed, left, across, instructions);
   return resample_down(lines, first, down, instructions);
 }
 

@@ -121,6 +121,18 @@ TEST(Resample, IsTheSameOnEveryProcessor) {
   }
 }
 
+/// The middle of 5 pixels lies between pixels 6 and 7 of 14.
+TEST(Resample, TheNearestPixelIsPillowsWhereTwoAreNear) {
+  const ResizedDim dim{0, 14, 0, 14, 5, Interpolation::kNearest, false};
+  for (const std::int64_t begin : {0, 2}) {
+    const Taps taps = make_taps(dim, begin, 3);
+    for (std::int64_t i = 0; i < 3; ++i)
+      EXPECT_EQ(taps.ranges[static_cast<std::size_t>(i)].first,
+                (std::array{1, 4, 6, 9, 12}[static_cast<std::size_t>(begin + i)]));
+  }
+  EXPECT_EQ(dim.needed(2, 1).first, 6);
+}
+
 /// Sums along lines first would have 2^40 pixels in between.
 TEST(Resample, HighPicturesBecomeWide) {
   constexpr std::int64_t kMost = 1 << 20;
