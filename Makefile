@@ -52,6 +52,8 @@ INSTALL_STAMP := $(BUILD)/.installed
 
 export PYTHON VENV TORCH_VERSION TORCH_INDEX_URL SYSTEM_SITE WHEELS
 export MAX_JOBS ?= $(JOBS)
+# Packages are installed without byte code: what the first import compiles is kept for the next process.
+unexport PYTHONDONTWRITEBYTECODE
 # The environment's tools first, then the machine's, then those beside PYTHON.
 export PATH := $(abspath $(VENV))/bin:$(PATH):$(dir $(shell command -v $(PYTHON)))
 ifeq ($(CI),true)
@@ -92,7 +94,7 @@ frameworks: $(FRAMEWORKS_STAMP)
 
 # A framework that cannot be installed is no error: its tests say that they are skipped.
 $(FRAMEWORKS_STAMP): $(INSTALL_STAMP)
-	$(PY) -m pip install --quiet $(WHEELS:%=--no-index --find-links %) "torch_distinput[frameworks]" || \
+	$(PY) -m pip install --quiet --no-compile $(WHEELS:%=--no-index --find-links %) "torch_distinput[frameworks]" || \
 	  echo "setup: the frameworks could not be installed; their tests will be skipped" >&2
 	@touch $@
 

@@ -36,11 +36,6 @@ if [ "$what" = tools ]; then
     echo "setup: GoogleTest or Google Benchmark is not installed (libgtest-dev, libbenchmark-dev)" >&2
 fi
 
-# Pictures are decoded where the libraries are there; without them the ops say what to install.
-{ have_header jpeglib.h && have_header png.h && have_header webp/decode.h; } ||
-  apt_install libturbojpeg0-dev libpng-dev libwebp-dev ||
-  echo "setup: libturbojpeg0-dev, libpng-dev and libwebp-dev are missing; pictures cannot be decoded" >&2
-
 # --- virtual environment -------------------------------------------------------------------------
 python="$VENV/bin/python"
 if [ ! -x "$python" ]; then
@@ -74,18 +69,38 @@ for text in sys.argv[1:]:
 PY
 }
 
+# Python compiles the modules that are imported; to compile all of them takes as long as to unpack them.
 pip_install() {
   local wanted
   wanted=$(missing "$@")
   [ -n "$wanted" ] || return 0
   # shellcheck disable=SC2086
-  "$python" -m pip install ${WHEELS:+--no-index --find-links "$WHEELS"} $wanted
+  "$python" -m pip install --no-compile --no-warn-conflicts ${WHEELS:+--no-index --find-links "$WHEELS"} $wanted
 }
 
-if [ -n "$TORCH_INDEX_URL" ]; then
-  PIP_INDEX_URL="$TORCH_INDEX_URL" pip_install "torch==$TORCH_VERSION"
-fi
-pip_install "torch==$TORCH_VERSION" numpy "setuptools>=77" wheel cmake ninja
+# Pictures are decoded where the libraries are there; without them the ops say what to install.
+install_decoders() {
+  { have_header jpeglib.h && have_header png.h && have_header webp/decode.h; } ||
+    apt_install libturbojpeg0-dev libpng-dev libwebp-dev ||
+    echo "setup: libturbojpeg0-dev, libpng-dev and libwebp-dev are missing; pictures cannot be decoded" >&2
+}
+
+install_torch() {
+  if [ -n "$TORCH_INDEX_URL" ]; then
+    PIP_INDEX_URL="$TORCH_INDEX_URL" pip_install "torch==$TORCH_VERSION"
+  fi
+  pip_install "torch==$TORCH_VERSION" "setuptools>=77"  # setuptools: some versions of torch need it too
+}
+
+# torch takes as long as all others, and shares no package with them. Both jobs end with this script.
+set -m
+install_decoders & decoders=$!
+install_torch & torch=$!
+set +m
+trap 'kill -- "-$decoders" "-$torch" 2> /dev/null || :' EXIT
+export PIP_PROGRESS_BAR=off  # torch's is shown
+
+pip_install numpy wheel cmake ninja
 [ -n "${TBB_DIR:-}" ] || pip_install tbb-devel || have_header oneapi/tbb/version.h ||
   fail "oneTBB could not be installed; hand over its wheels with WHEELS=folder, or install libtbb-dev"
 if [ "$what" = tools ]; then
@@ -102,4 +117,7 @@ else
     pip_install "$package" || echo "setup: $package is not in $WHEELS; what needs it will not run" >&2
   done
 fi
-"$python" -c 'import torch; print(f"setup: torch {torch.__version__} in {torch.__path__[0]}")'
+wait "$decoders" "$torch" || fail "torch $TORCH_VERSION could not be installed"
+trap - EXIT
+# Keeps what compiling torch's modules has made.
+env -u PYTHONDONTWRITEBYTECODE "$python" -c 'import torch; print(f"setup: torch {torch.__version__} in {torch.__path__[0]}")'
