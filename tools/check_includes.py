@@ -81,7 +81,7 @@ ROOMS = {
     ),
     "bindings/interpreter": ("include", "base"),
     "bindings/leaves": ("include", "bindings/interpreter"),
-    "bindings/workers": (),
+    "bindings/workers": ("bindings/interpreter",),
     "bindings": (
         "include",
         "base",

@@ -3,7 +3,6 @@
 #include <c10/util/Exception.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "bindings/argument.h"
 #include "bindings/interpreter/gil.h"
+#include "bindings/interpreter/torch_tensor.h"
 #include "bindings/module.h"
 #include "torch_distinput/reduce.h"
 #include "torch_distinput/step_info.h"
@@ -20,13 +20,9 @@ namespace torch_distinput {
 namespace {
 
 at::Tensor tensor_of(py::handle value, const char* call, const char* parameter) {
-  TORCH_CHECK_TYPE(THPVariable_Check(value.ptr()), call, ": `", parameter, "` must be a tensor, but is a ",
+  TORCH_CHECK_TYPE(is_tensor(value.ptr()), call, ": `", parameter, "` must be a tensor, but is a ",
                    Py_TYPE(value.ptr())->tp_name, ".");
-  return THPVariable_Unpack(value.ptr());
-}
-
-py::object to_python(at::Tensor tensor) {
-  return py::reinterpret_steal<py::object>(THPVariable_Wrap(std::move(tensor)));
+  return unwrap_tensor(value.ptr());
 }
 
 std::vector<at::Tensor> tensors_of(const py::list& values, const char* call) {
@@ -43,7 +39,7 @@ py::object reduce_values(bool mean, const py::list& values, const Argument<std::
   const auto tensors = tensors_of(values, "reduce");
   const ReduceOp op = mean ? ReduceOp::kMean : ReduceOp::kSum;
   const auto axes = axis.get("reduce", "axis");
-  return to_python(without_gil([&] { return reduce(op, tensors, axes); }));
+  return wrap_tensor(without_gil([&] { return reduce(op, tensors, axes); }));
 }
 
 py::list all_reduce_values(bool mean, const py::list& values, const std::vector<std::string>& devices) {
@@ -52,7 +48,7 @@ py::list all_reduce_values(bool mean, const py::list& values, const std::vector<
   const ReduceOp op = mean ? ReduceOp::kMean : ReduceOp::kSum;
   py::list results;
   for (auto& result : without_gil([&] { return all_reduce(op, tensors, targets); }))
-    results.append(to_python(std::move(result)));
+    results.append(wrap_tensor(std::move(result)));
   return results;
 }
 
@@ -60,7 +56,7 @@ py::object gather_values(const py::list& values, const Required<std::int64_t>& g
                          const std::optional<std::string>& device) {
   const auto tensors = tensors_of(values, "gather");
   const std::int64_t axis = given.get("gather", "axis");
-  return to_python(without_gil([&] { return gather(tensors, axis, device_of(device)); }));
+  return wrap_tensor(without_gil([&] { return gather(tensors, axis, device_of(device)); }));
 }
 
 }  // namespace
@@ -75,22 +71,22 @@ void bind_values(py::module_& module) {
   module.def(
       "scaled_mean",
       [](const py::object& loss, const StepInfo& info, const py::object& anchor, std::int64_t replica) {
-        return to_python(scaled_mean(tensor_of(loss, "scaled_mean", "loss"), info,
-                                     tensor_of(anchor, "scaled_mean", "anchor"), replica));
+        return wrap_tensor(scaled_mean(tensor_of(loss, "scaled_mean", "loss"), info,
+                                       tensor_of(anchor, "scaled_mean", "anchor"), replica));
       },
       py::arg("loss"), py::arg("info"), py::arg("anchor"), py::arg("replica"),
       "The replica's mean loss, scaled so that the average over the replicas is the global mean.");
   module.def(
       "distributed_mean",
       [](const py::object& loss_sum, const StepInfo& info) {
-        return to_python(distributed_mean(tensor_of(loss_sum, "distributed_mean", "loss_sum"), info));
+        return wrap_tensor(distributed_mean(tensor_of(loss_sum, "distributed_mean", "loss_sum"), info));
       },
       py::arg("loss_sum"), py::arg("info"),
       "The replica's summed loss, scaled so that the average over the replicas is the global mean.");
   module.def(
       "restore_order",
       [](const py::object& rows, const StepInfo& info) {
-        return to_python(restore_order(tensor_of(rows, "restore_order", "rows"), info));
+        return wrap_tensor(restore_order(tensor_of(rows, "restore_order", "rows"), info));
       },
       py::arg("rows"), py::arg("info"), "A step's gathered rows in pipeline order, without padding.");
 }

@@ -4,7 +4,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
 #include <c10/util/Exception.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 #include <string>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "bindings/interpreter/python_error.h"
+#include "bindings/interpreter/torch_tensor.h"
 #include "bindings/leaves/number_leaf.h"
 #include "bindings/leaves/object_leaf.h"
 #include "bindings/leaves/string_leaf.h"
@@ -30,7 +30,7 @@ bool is_sequence(PyObject* value) {
 bool is_string(PyObject* value) { return PyUnicode_Check(value) || PyBytes_Check(value); }
 
 bool is_dense_value(PyObject* value) {
-  return THPVariable_Check(value) || is_number(value) || is_array(value) || is_numpy_scalar(value);
+  return is_tensor(value) || is_number(value) || is_array(value) || is_numpy_scalar(value);
 }
 
 /// Whether torch.tensor can read the list in one call: its innermost items are numbers, not arrays or
@@ -57,7 +57,7 @@ at::Tensor stack_parts(PyObject* sequence) {
 }
 
 at::Tensor dense_from(PyObject* value) {
-  if (THPVariable_Check(value)) {
+  if (is_tensor(value)) {
     Leaf leaf = tensor_leaf_from_python(value);
     if (auto* dense = std::get_if<at::Tensor>(&leaf)) return std::move(*dense);
     refuse_leaf("a list of " + std::string(leaf_kind(leaf)) + " tensors");
@@ -136,7 +136,7 @@ py::object leaf_to_python(Leaf& leaf) {
 }
 
 Leaf leaf_from_python(PyObject* value, Objects objects, const LeafSpec* like) {
-  if (THPVariable_Check(value)) return tensor_leaf_from_python(value);
+  if (is_tensor(value)) return tensor_leaf_from_python(value);
   if (is_string(value)) return strings_from_python(value);
   if (is_number(value)) return from_number(value);
   if (is_array(value)) return array_leaf(value);

@@ -5,11 +5,11 @@
 #include <ATen/ops/sub.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <utility>
 
 #include "bindings/interpreter/python_error.h"
+#include "bindings/interpreter/torch_tensor.h"
 
 namespace py = pybind11;
 
@@ -30,7 +30,7 @@ at::Tensor unknown_to_python(const at::Tensor& tensor) {
 at::Tensor part(py::handle value, const char* method) {
   const py::object tensor = value.attr(method)();
   // Bytes are copied as they lie in memory, so lazy conjugates and negatives are computed first.
-  return unknown_to_python(THPVariable_Unpack(tensor.ptr()).resolve_conj().resolve_neg());
+  return unknown_to_python(unwrap_tensor(tensor.ptr()).resolve_conj().resolve_neg());
 }
 
 void require_host(const at::Tensor& tensor) {
@@ -73,7 +73,7 @@ void refuse_leaf(const std::string& what) {
 }
 
 Leaf tensor_leaf_from_python(PyObject* value) {
-  const at::Tensor& tensor = THPVariable_Unpack(value);
+  const at::Tensor& tensor = unwrap_tensor(value);
   if (tensor.is_nested()) return from_nested(value);
   if (tensor.unsafeGetTensorImpl()->is_python_dispatch())
     refuse_leaf(std::string("a ") + Py_TYPE(value)->tp_name);
@@ -104,11 +104,7 @@ at::Tensor as_made_here(at::Tensor&& tensor) {
 
 }  // namespace
 
-py::object dense_to_python(at::Tensor&& tensor) {
-  PyObject* const wrapped = THPVariable_Wrap(as_made_here(std::move(tensor)));
-  if (wrapped == nullptr) throw_python();
-  return py::reinterpret_steal<py::object>(wrapped);
-}
+py::object dense_to_python(at::Tensor&& tensor) { return wrap_tensor(as_made_here(std::move(tensor))); }
 
 namespace {
 

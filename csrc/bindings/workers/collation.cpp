@@ -1,10 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <algorithm>
 #include <optional>
 #include <type_traits>
 
+#include "bindings/interpreter/torch_tensor.h"
 #include "bindings/workers/encoder.h"
 #include "bindings/workers/row_view.h"
 

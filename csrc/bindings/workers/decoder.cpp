@@ -2,12 +2,13 @@
 #include "bindings/workers/decoder.h"
 
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "bindings/interpreter/torch_tensor.h"
 
 namespace torch_distinput {
 
@@ -107,7 +108,7 @@ py::object Decoder::tensor() {
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
       std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
-  return owned(THPVariable_Wrap(std::move(tensor)));
+  return wrap_tensor(std::move(tensor));
 }
 
 c10::DataPtr Decoder::hold(std::uint64_t offset) const {

@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "bindings/workers/encoder.h"
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <algorithm>
 #include <cstring>
 #include <map>
 #include <stdexcept>
 #include <string_view>
+
+#include "bindings/interpreter/torch_tensor.h"
 
 namespace torch_distinput {
 namespace {
@@ -128,8 +128,8 @@ bool Encoder::add_native(PyObject* value, int depth) {
     return add_values(value, depth);
   } else if (type == &PyDict_Type) {
     return is_first(value) && add_dict(value, depth);
-  } else if (type == reinterpret_cast<PyTypeObject*>(THPVariableClass)) {
-    return beside_ && is_first(value) && add_tensor(THPVariable_Unpack(value));
+  } else if (is_plain_tensor(value)) {
+    return beside_ && is_first(value) && add_tensor(unwrap_tensor(value));
   } else if (PyTuple_Check(value)) {
     return add_named_tuple(value, depth);
   } else {
@@ -231,7 +231,7 @@ bool Encoder::add_tensor(const at::Tensor& tensor) {
   const std::uint64_t bytes = tensor.nbytes();
   const std::uint64_t offset = reserve(bytes);
   tensor_head(tensor.scalar_type(), tensor.sizes(), tensor.strides(), bytes, offset);
-  keep(py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor)));
+  keep(wrap_tensor(tensor));
   if (bytes > 0) copy_rows({offset, bytes, {static_cast<const char*>(tensor.const_data_ptr())}, {}, {}, 1});
   return true;
 }

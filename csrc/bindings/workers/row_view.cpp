@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "bindings/workers/row_view.h"
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <algorithm>
 #include <memory>
 #include <string_view>
+
+#include "bindings/interpreter/torch_tensor.h"
 
 namespace torch_distinput {
 namespace {
@@ -56,10 +56,6 @@ bool is_dense(const RowView& row, std::int64_t element) {
 
 }  // namespace
 
-bool is_plain_tensor(PyObject* value) noexcept {
-  return Py_TYPE(value) == reinterpret_cast<PyTypeObject*>(THPVariableClass);
-}
-
 bool is_plain_array(PyObject* value) {
   const NumpyTypes* const types = numpy_types();
   auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(value));
@@ -74,7 +70,7 @@ bool is_numpy_number(PyObject* value) {
 }
 
 std::optional<RowView> row_of_tensor(PyObject* value) {
-  const at::Tensor& tensor = THPVariable_Unpack(value);
+  const at::Tensor& tensor = unwrap_tensor(value);
   if (tensor.layout() != at::kStrided || !tensor.device().is_cpu() || tensor.requires_grad() ||
       tensor.is_conj() || tensor.is_neg() || tensor.is_quantized() || tensor.is_nested()) {
     return std::nullopt;

@@ -22,8 +22,6 @@ struct RowView {
   bool like(const RowView& other) const { return dtype == other.dtype && sizes == other.sizes; }
 };
 
-/// Whether `value` is an instance of exactly torch.Tensor.
-bool is_plain_tensor(PyObject* value) noexcept;
 /// Whether `value` is an instance of exactly numpy.ndarray or numpy.memmap.
 bool is_plain_array(PyObject* value);
 /// Whether `value` is a number of one of numpy's types.
