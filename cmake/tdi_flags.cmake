@@ -61,6 +61,17 @@ function(tdi_unite_rooms target)
   endforeach()
 endfunction()
 
+# Compiles the files that need torch's largest headers as one, whatever their rooms: each of these headers takes longer
+# to read than a room, and they include each other.
+function(tdi_unite_large_headers)
+  foreach(source IN LISTS ARGN)
+    file(STRINGS "${source}" large REGEX "#include <torch/(library|serialize|csrc/(autograd|distributed|jit))")
+    if(large)
+      set_source_files_properties("${source}" PROPERTIES UNITY_GROUP large_headers)
+    endif()
+  endforeach()
+endfunction()
+
 # Exports only the symbols that the version script `map` lets through. Hidden visibility alone leaves in what torch and
 # the standard library declare visible.
 function(tdi_export_only target map)

@@ -9,8 +9,6 @@
 namespace torch_distinput {
 namespace {
 
-using Found = TarEntry::Found;
-
 /// Long names and pax records beyond this size are taken for damage.
 constexpr std::uint64_t kMostExtension = std::uint64_t{128} << 10;
 /// Contents beyond this size are taken for damage; sums of sizes stay far below 2^64.
@@ -25,7 +23,7 @@ constexpr TarField kName{0, 100};
 constexpr TarField kSize{124, 12};
 constexpr TarField kChecksum{148, 8};
 constexpr std::size_t kType = 156;
-constexpr TarField kMagic{257, 5};
+constexpr TarField kUstarMagic{257, 5};
 constexpr TarField kPrefix{345, 155};
 
 std::string_view field_of(const char* head, TarField field) { return {head + field.offset, field.size}; }
@@ -107,13 +105,13 @@ bool read_pax(std::string_view records, TarExtension& extension) {
 }
 
 TarEntry damaged_entry(std::string problem, std::string name = {}) {
-  return {.found = Found::kDamaged, .name = std::move(name), .problem = std::move(problem)};
+  return {.found = TarEntry::Found::kDamaged, .name = std::move(name), .problem = std::move(problem)};
 }
 
 std::string name_in_head(const char* head) {
   std::string name(text_of(field_of(head, kName)));
   // Old GNU heads have other fields in the place of the prefix.
-  if (field_of(head, {kMagic.offset, 6}) != std::string_view("ustar\0", 6)) return name;
+  if (field_of(head, {kUstarMagic.offset, 6}) != std::string_view("ustar\0", 6)) return name;
   const std::string_view prefix = text_of(field_of(head, kPrefix));
   return prefix.empty() ? name : std::string(prefix) + "/" + name;
 }
@@ -142,10 +140,10 @@ constexpr const char* kSparseProblem =
 TarEntry entry_of(char type, std::string name, const TarExtension& extension, std::uint64_t at,
                   std::uint64_t size) {
   const bool has_data = type != '1' && type != '2' && type != '5';
-  TarEntry entry{.found = Found::kMember, .data = at + kTarBlock, .size = has_data ? size : 0};
+  TarEntry entry{.found = TarEntry::Found::kMember, .data = at + kTarBlock, .size = has_data ? size : 0};
   entry.problem = extension.sparse ? kSparseProblem : refusal_of_type(type);
   if (type == '5' || type == 'V' || (entry.problem.empty() && name.ends_with('/')))
-    entry.found = Found::kOther;
+    entry.found = TarEntry::Found::kOther;
   entry.name = std::move(name);
   entry.bytes = entry.data + padded(entry.size);
   return entry;
@@ -158,7 +156,7 @@ TarEntry scan_tar_entry(std::span<const char> piece, bool whole) {
   std::uint64_t at = 0;
   while (true) {
     if (piece.size() < at + kTarBlock) {
-      if (!whole) return {.found = Found::kMore, .bytes = at + kTarBlock};
+      if (!whole) return {.found = TarEntry::Found::kMore, .bytes = at + kTarBlock};
       return damaged_entry(piece.size() == at && at == 0
                                ? "the archive ends without its end mark, so it was probably cut off"
                                : "the archive ends inside the head of a member");
@@ -166,7 +164,7 @@ TarEntry scan_tar_entry(std::span<const char> piece, bool whole) {
     const char* const head = piece.data() + at;
     if (std::all_of(head, head + kTarBlock, [](char byte) { return byte == 0; })) {
       if (at > 0) return damaged_entry("the archive ends after the long name of a member");
-      return {.found = Found::kEnd};
+      return {.found = TarEntry::Found::kEnd};
     }
     if (!has_right_checksum(head)) return damaged_entry("there is no tar head, or its checksum is wrong");
     const std::optional<std::uint64_t> stored = number_of(field_of(head, kSize));
@@ -183,7 +181,7 @@ TarEntry scan_tar_entry(std::span<const char> piece, bool whole) {
     }
     if (piece.size() < at + kTarBlock + padded(size)) {
       if (whole) return damaged_entry("the archive ends inside the head of a member");
-      return {.found = Found::kMore, .bytes = at + 2 * kTarBlock + padded(size)};
+      return {.found = TarEntry::Found::kMore, .bytes = at + 2 * kTarBlock + padded(size)};
     }
     const std::string_view text(head + kTarBlock, static_cast<std::size_t>(size));
     if (type == 'L') extension.name = text_of(text);

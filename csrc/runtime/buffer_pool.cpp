@@ -45,25 +45,25 @@ SizeClass size_class(std::size_t bytes) {
   return {1 + (exponent - kFirstExponent) * 4 + (eighths - 5), eighths * eighth};
 }
 
-struct Shelf {
-  PoolNode* oldest = nullptr;
-  PoolNode* newest = nullptr;
-
-  void push(PoolNode* node) {
-    node->older = newest;
-    node->newer = nullptr;
-    (newest != nullptr ? newest->newer : oldest) = node;
-    newest = node;
-  }
-  void remove(PoolNode* node) {
-    (node->older != nullptr ? node->older->newer : oldest) = node->newer;
-    (node->newer != nullptr ? node->newer->older : newest) = node->older;
-  }
-};
-
 }  // namespace
 
 struct BufferPool::Shelves {
+  struct Shelf {
+    PoolNode* oldest = nullptr;
+    PoolNode* newest = nullptr;
+
+    void push(PoolNode* node) {
+      node->older = newest;
+      node->newer = nullptr;
+      (newest != nullptr ? newest->newer : oldest) = node;
+      newest = node;
+    }
+    void remove(PoolNode* node) {
+      (node->older != nullptr ? node->older->newer : oldest) = node->newer;
+      (node->newer != nullptr ? node->newer->older : newest) = node->older;
+    }
+  };
+
   std::mutex mutex;
   std::array<Shelf, 224> by_class;
   std::uint64_t returns = 0;
@@ -107,7 +107,7 @@ BufferPool::BufferPool(Passkey, std::shared_ptr<BlockAllocator> allocator, std::
       shelves_(std::make_unique<Shelves>()) {}
 
 BufferPool::~BufferPool() {
-  for (const Shelf& shelf : shelves_->by_class) free_chain(shelf.newest);
+  for (const Shelves::Shelf& shelf : shelves_->by_class) free_chain(shelf.newest);
 }
 
 Block BufferPool::acquire(std::size_t bytes) {
