@@ -190,6 +190,13 @@ def test_memory_is_used_again_when_the_last_part_of_a_batch_is_gone():
     assert all(not part.any() for part in kept)
 
 
+@pytest.mark.parametrize("size", [4095, 4096, 4097, 4159, 5001, 65_537])
+def test_large_batches_arrive_byte_by_byte(size):
+    """Batches of at least 4 MiB, with rows that begin and end anywhere in a line of the caches."""
+    rows = list(torch.randint(0, 256, ((5 << 20) // size, size), dtype=torch.uint8))
+    assert torch.equal(sent(WORKER.collate(rows)), torch.stack(rows))
+
+
 def test_kept_batches_outlive_the_pool():
     consumer, worker = pool()
     worker.send(0, torch.arange(5000))

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "bindings/interpreter/torch_tensor.h"
+#include "bindings/workers/copy_past_caches.h"
 
 namespace torch_distinput {
 namespace {
@@ -16,6 +17,11 @@ namespace {
 /// be put together again.
 constexpr std::uint64_t kAlignment = 256;
 constexpr int kDeepest = 60;
+
+/// A batch of this size has left the caches when the consumer reads it, since several are on their way. Rows
+/// of a size from `kLargeRow` on are then written past the caches.
+constexpr std::uint64_t kLargeBatch = std::uint64_t{4} << 20;
+constexpr std::uint64_t kLargeRow = 4096;
 
 std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -277,13 +283,16 @@ void Encoder::add_pickled(py::handle value) {
 }
 
 void Encoder::copy_to(char* target) const {
+  const bool leaves_caches = bytes_ >= kLargeBatch;
   for (const RowsCopy& copy : copies_) {
     char* next = target + copy.offset;
     for (const char* const row : copy.rows) {
-      if (copy.strides.empty()) {
-        std::memcpy(next, row, copy.row_bytes);
-      } else {
+      if (!copy.strides.empty()) {
         copy_strided(next, row, copy.sizes, copy.strides, copy.element);
+      } else if (leaves_caches && copy.row_bytes >= kLargeRow) {
+        copy_past_caches(next, row, copy.row_bytes);
+      } else {
+        std::memcpy(next, row, copy.row_bytes);
       }
       next += copy.row_bytes;
     }
