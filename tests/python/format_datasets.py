@@ -7,6 +7,7 @@ import gzip
 import io
 import shutil
 import tempfile
+import threading
 from pathlib import Path
 
 import example_wire
@@ -25,6 +26,9 @@ ROWS = sum(SIZES)
 FIRST = [sum(SIZES[:i]) for i in range(len(SIZES))]
 
 
+_WRITING = threading.Lock()
+
+
 @functools.cache
 def folder():
     path = Path(tempfile.mkdtemp(prefix="tdi-damage-"))
@@ -33,11 +37,13 @@ def folder():
 
 
 def files(ending, write):
-    """Paths of files of SIZES rows; `write(path, rows)` writes one, where it is not there yet."""
-    paths = [folder() / f"{i}{ending}" for i in range(len(SIZES))]
-    for path, first, size in zip(paths, FIRST, SIZES, strict=True):
-        if not path.exists():
-            write(path, list(range(first, first + size)))
+    """Paths of files of SIZES rows; `write(path, rows)` writes one, where it is not there yet. Ranks are threads in
+    some tests: one must not read what another is writing."""
+    with _WRITING:
+        paths = [folder() / f"{i}{ending}" for i in range(len(SIZES))]
+        for path, first, size in zip(paths, FIRST, SIZES, strict=True):
+            if not path.exists():
+                write(path, list(range(first, first + size)))
     return [str(path) for path in paths]
 
 
