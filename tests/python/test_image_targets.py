@@ -529,3 +529,16 @@ def test_what_follows_is_a_copy():
     one(dataset(coordinates(8, 6), mask, boxes).horizontal_flip(1.0))
     assert boxes.tolist() == [[0, 1, 2, 3]]
     assert mask[0].tolist() == list(range(8))
+
+
+def test_ops_on_pictures_without_targets_run_no_function_to_look_for_some():
+    calls = []
+
+    def counting(image):
+        calls.append(image)
+        return image
+
+    image = tdi.TensorSpec((3, 8, 8), torch.uint8)
+    images = tdi.Dataset.from_tensor_slices(torch.zeros(3, 3, 8, 8, dtype=torch.uint8)).map(counting)
+    images.map(counting, element_spec=image).center_crop(4).horizontal_flip()
+    assert calls == []

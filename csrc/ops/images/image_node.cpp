@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -136,22 +137,24 @@ class ImageNode final : public UnaryNode {
   /// What ops of `node` and before it have declared. Ops that keep the structure pass it on.
   static DeclaredTargets targets_before(const Node& node) {
     if (const auto* const image = dynamic_cast<const ImageNode*>(&node)) return image->targets_;
+    const std::vector<NodePtr> inputs = node.inputs();
+    std::vector<DeclaredTargets> found;
+    for (const NodePtr& input : inputs) found.push_back(targets_before(*input));
+    // Asked first, because a spec may run users' code.
+    if (std::all_of(found.begin(), found.end(), [](const DeclaredTargets& one) { return one.none(); }))
+      return {};
     const SpecPtr spec = node.spec();
-    std::optional<DeclaredTargets> kept;
-    std::string lost_at;
-    for (const NodePtr& input : node.inputs()) {
-      const SpecPtr before = input->spec();
-      DeclaredTargets found = targets_before(*input);
-      if (!found.lost_at.empty()) lost_at = found.lost_at;
-      if (spec == nullptr || before == nullptr || spec->structure != before->structure) {
-        if (!found.by_picture.empty()) lost_at = node.name();
-      } else {
-        if (kept && kept->by_picture != found.by_picture) lost_at = node.name();
-        kept = std::move(found);
-      }
+    const DeclaredTargets* kept = nullptr;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!found[i].lost_at.empty()) return {{}, found[i].lost_at};
+      const SpecPtr before = inputs[i]->spec();
+      const bool keeps = spec != nullptr && before != nullptr && spec->structure == before->structure;
+      const bool clashes =
+          keeps ? kept != nullptr && kept->by_picture != found[i].by_picture : !found[i].by_picture.empty();
+      if (clashes) return {{}, std::string(node.name())};
+      if (keeps) kept = &found[i];
     }
-    if (!lost_at.empty()) return {{}, lost_at};
-    return kept.value_or(DeclaredTargets{});
+    return kept == nullptr ? DeclaredTargets{} : *kept;
   }
 
   /// Takes the targets that this op declares, or checks that those of its picture can follow it.

@@ -30,6 +30,8 @@ struct DeclaredTargets {
   std::map<std::size_t, TargetLeaves> by_picture;  ///< under the leaf of the picture
   std::string lost_at;  ///< the op that changed the structure after a declaration; empty: none did
 
+  /// Whether there was no declaration at all.
+  bool none() const { return by_picture.empty() && lost_at.empty(); }
   /// The masks of all pictures.
   std::set<std::size_t> masks() const;
   /// What follows the picture of leaf `leaf`.
