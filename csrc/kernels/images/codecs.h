@@ -1,8 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string_view>
 
+#include "kernels/images/line_source.h"
 #include "kernels/images/pixels.h"
 
 /// \file
@@ -20,7 +22,7 @@ Extent jpeg_extent(std::string_view encoded);
 Extent png_extent(std::string_view encoded);
 Extent webp_extent(std::string_view encoded);
 
-Pixels decode_jpeg(std::string_view encoded, const Box& region, int denominator);
+std::unique_ptr<LineSource> open_jpeg(std::string_view encoded, const Box& region, int denominator);
 Pixels decode_png(std::string_view encoded, const Box& region, Samples samples);
 Pixels decode_webp(std::string_view encoded, const Box& region);
 

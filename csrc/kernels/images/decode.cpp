@@ -51,19 +51,24 @@ PictureHead read_head(std::string_view encoded, std::int64_t max_pixels) {
   return {format, extent};
 }
 
-Pixels decode_picture(std::string_view encoded, const PictureHead& head, const Box& region, int denominator,
-                      Samples samples) {
+std::unique_ptr<LineSource> open_picture(std::string_view encoded, const PictureHead& head, const Box& region,
+                                         int denominator, Samples samples) {
   if (samples == Samples::kMask && head.format != PictureFormat::kPng)
     throw ImageError("a mask must be a PNG, because other formats change its numbers");
   switch (head.format) {
     case PictureFormat::kJpeg:
-      return decode_jpeg(encoded, region, denominator);
+      return open_jpeg(encoded, region, denominator);
     case PictureFormat::kPng:
-      return decode_png(encoded, region, samples);
+      return std::make_unique<LoadedLines>(decode_png(encoded, region, samples));
     case PictureFormat::kWebp:
-      return decode_webp(encoded, region);
+      return std::make_unique<LoadedLines>(decode_webp(encoded, region));
   }
-  return {};
+  return nullptr;
+}
+
+Pixels decode_picture(std::string_view encoded, const PictureHead& head, const Box& region, int denominator,
+                      Samples samples) {
+  return open_picture(encoded, head, region, denominator, samples)->read(0, region.height);
 }
 
 }  // namespace torch_distinput

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
+#include "kernels/images/line_source.h"
 #include "kernels/images/pixels.h"
 
 /// \file
@@ -30,11 +32,16 @@ void check_decoders();
 /// `max_pixels`.
 PictureHead read_head(std::string_view encoded, std::int64_t max_pixels);
 
-/// Decodes the pixels of `region`. A JPEG may be decoded at a fraction of its size, 1 / `denominator` (1, 2,
-/// 4 or 8), rounded up; `region` is then one of the smaller picture. With `denominator` 1, the pixels are
-/// those of the whole picture decoded. What lies after the region is not looked at. Throws ImageError for
-/// damaged data, and for a mask that is not a grey or palette PNG. REQUIRES: `head` of `encoded`;
-/// `denominator` is 1 for other formats than JPEG.
+/// The lines of `region`, counted from its top. A JPEG is decoded as they are read; it may be decoded at a
+/// fraction of its size, 1 / `denominator` (1, 2, 4 or 8), rounded up, and `region` is then one of the
+/// smaller picture. With `denominator` 1, the pixels are those of the whole picture decoded. What lies after
+/// the lines that are read is not looked at. Throws ImageError for damaged data, and for a mask that is not a
+/// grey or palette PNG. REQUIRES: `head` of `encoded`, which outlives the result; `denominator` is 1 for
+/// other formats than JPEG.
+std::unique_ptr<LineSource> open_picture(std::string_view encoded, const PictureHead& head, const Box& region,
+                                         int denominator, Samples samples = Samples::kRgb);
+
+/// All pixels of `region`; otherwise as `open_picture`.
 Pixels decode_picture(std::string_view encoded, const PictureHead& head, const Box& region, int denominator,
                       Samples samples = Samples::kRgb);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -182,11 +183,19 @@ FirstPass first_pass(const ResizedDim& across, const ResizedDim& down) {
                                                                         : FirstPass::kLines;
 }
 
-/// The pixels `out` of a resized image, of which `in` holds what is needed.
+/// The pixels `out` of a resized image, of which `lines` has `in`, where `suits_blocks`.
+Pixels resampled(LineSource& lines, const Box& in, const ResizedDim& across, const ResizedDim& down,
+                 const Box& out) {
+  return resample_blocks(lines, in.left, in.top, make_few_taps(across, out.left, out.width),
+                         make_few_taps(down, out.top, out.height));
+}
+
+/// The same of which `in` holds what is needed.
 Pixels resampled(const Window& in, const ResizedDim& across, const ResizedDim& down, const Box& out) {
-  if (suits_blocks(across, down))
-    return resample_blocks(in.pixels, in.box.left, in.box.top, make_few_taps(across, out.left, out.width),
-                           make_few_taps(down, out.top, out.height));
+  if (suits_blocks(across, down)) {
+    LoadedLines lines(in.pixels);
+    return resampled(lines, in.box, across, down, out);
+  }
   return resample(in.pixels, in.box.left, in.box.top, make_taps(across, out.left, out.width),
                   make_taps(down, out.top, out.height), first_pass(across, down));
 }
@@ -283,6 +292,14 @@ Program make_program(const ImageSource& source, std::vector<Edit> edits) {
   return program;
 }
 
+/// Action `i` if it is a resize that reads lines as it needs them; else null.
+const Resampling* block_resampling(const Program& program, std::size_t i) {
+  if (i == program.actions.size()) return nullptr;
+  const auto* const resampling = std::get_if<Resampling>(&program.actions[i]);
+  return resampling != nullptr && suits_blocks(resampling->across(), resampling->down()) ? resampling
+                                                                                         : nullptr;
+}
+
 }  // namespace
 
 Extent extent_after(const Edit& edit, Extent extent) {
@@ -305,12 +322,20 @@ Pixels edited(const ImageSource& source, std::vector<Edit> edits) {
   wanted.back() = whole(program.extents.back());
   for (std::size_t i = program.actions.size(); i-- > 0;)
     wanted[i] = needed(program.actions[i], program.extents[i], wanted[i + 1]);
-  Window window{source.head ? decode_picture(source.encoded, *source.head, wanted[0], program.denominator,
-                                             source.samples)
-                            : source.pixels.part(wanted[0]),
-                wanted[0]};
-  for (std::size_t i = 0; i < program.actions.size(); ++i)
-    window = applied(program.actions[i], window, program.extents[i], wanted[i + 1]);
+  const std::unique_ptr<LineSource> lines =
+      source.head ? open_picture(source.encoded, *source.head, wanted[0], program.denominator, source.samples)
+                  : std::make_unique<LoadedLines>(source.pixels.part(wanted[0]));
+  std::size_t next = 0;
+  while (next < program.actions.size() && std::holds_alternative<CropEdit>(program.actions[next])) ++next;
+  Window window{{}, wanted[next]};
+  if (const Resampling* const first = block_resampling(program, next)) {
+    ++next;
+    window = {resampled(*lines, window.box, first->across(), first->down(), wanted[next]), wanted[next]};
+  } else {
+    window.pixels = lines->read(0, window.box.height);
+  }
+  for (; next < program.actions.size(); ++next)
+    window = applied(program.actions[next], window, program.extents[next], wanted[next + 1]);
   return window.pixels;
 }
 

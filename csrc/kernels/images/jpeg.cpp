@@ -11,6 +11,7 @@
 #include <jpeglib.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 namespace torch_distinput {
@@ -167,25 +168,62 @@ void convert_cmyk(const std::uint8_t* from, std::uint8_t* to, std::int64_t count
   }
 }
 
+Pixels colours_of(const Pixels& inks) {
+  const Pixels colours = make_pixels(inks.extent(), kRgb);
+  for (std::int64_t y = 0; y < inks.height; ++y) convert_cmyk(inks.line(y), colours.line(y), inks.width);
+  return colours;
+}
+
+/// The lines of a region. Those that are asked for again are kept at the top of a buffer.
+class JpegLines final : public LineSource {
+ public:
+  JpegLines(std::string_view encoded, const Box& region, int denominator)
+      : reader_(encoded), region_(region), columns_(reader_.start(region, denominator)) {
+    if (region.top > 0) reader_.skip_lines(region.top);
+  }
+
+  Pixels read(std::int64_t first, std::int64_t count) override {
+    hold(first, first + count);
+    const Pixels lines = buffer_.part({region_.left - columns_.left, 0, region_.width, count});
+    return reader_.components() == kCmyk ? colours_of(lines) : lines;
+  }
+
+ private:
+  /// Fills the buffer with lines [first, end), and those after them that were read before.
+  void hold(std::int64_t first, std::int64_t end) {
+    const std::int64_t kept = std::max<std::int64_t>(0, end_ - first);
+    const Pixels before = buffer_;
+    if (std::max(kept, end - first) > buffer_.height)
+      buffer_ = make_lines({columns_.width, end - first}, reader_.components());
+    if (kept > 0)
+      std::memmove(buffer_.data, before.line(first - begin_),
+                   static_cast<std::size_t>(kept * buffer_.stride));
+    while (end_ < first) read_lines(0, std::min(first - end_, buffer_.height));  // of no use to anybody
+    if (end_ < end) read_lines(kept, end - end_);
+    begin_ = first;
+  }
+
+  void read_lines(std::int64_t place, std::int64_t count) {
+    reader_.read_lines(buffer_.line(place), buffer_.stride, count);
+    end_ += count;
+  }
+
+  JpegReader reader_;
+  Box region_;
+  Box columns_;  ///< those that the reader gives
+  Pixels buffer_;
+  std::int64_t begin_ = 0;  ///< the line at the top of the buffer
+  std::int64_t end_ = 0;    ///< the next line to read
+};
+
 }  // namespace
 
 bool has_jpeg() { return true; }
 
 Extent jpeg_extent(std::string_view encoded) { return JpegReader(encoded).extent(); }
 
-Pixels decode_jpeg(std::string_view encoded, const Box& region, int denominator) {
-  JpegReader reader(encoded);
-  const Box columns = reader.start(region, denominator);
-  const Extent read{columns.width, region.height};
-  Pixels lines = make_lines(read, reader.components());
-  if (region.top > 0) reader.skip_lines(region.top);
-  reader.read_lines(lines.data, lines.stride, region.height);
-  if (reader.components() == kCmyk) {
-    const Pixels colours = make_pixels(read, kRgb);
-    for (std::int64_t y = 0; y < read.height; ++y) convert_cmyk(lines.line(y), colours.line(y), read.width);
-    lines = colours;
-  }
-  return lines.part({region.left - columns.left, 0, region.width, region.height});
+std::unique_ptr<LineSource> open_jpeg(std::string_view encoded, const Box& region, int denominator) {
+  return std::make_unique<JpegLines>(encoded, region, denominator);
 }
 
 }  // namespace torch_distinput
@@ -196,7 +234,7 @@ namespace torch_distinput {
 
 bool has_jpeg() { return false; }
 Extent jpeg_extent(std::string_view) { throw ImageError("this build has no decoder for JPEG"); }
-Pixels decode_jpeg(std::string_view, const Box&, int) {
+std::unique_ptr<LineSource> open_jpeg(std::string_view, const Box&, int) {
   throw ImageError("this build has no decoder for JPEG");
 }
 

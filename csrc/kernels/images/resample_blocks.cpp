@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <optional>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -272,17 +273,25 @@ void store_block(const BlockColumns& from, std::int64_t line, const Pixels& to, 
   store_portable(from.column(0), columns, to.line(line), to.stride, lines);
 }
 
-Pixels resample_blocks(const Pixels& pixels, std::int64_t left, std::int64_t top, const Taps& across,
+Pixels resample_blocks(LineSource& lines, std::int64_t left, std::int64_t top, const Taps& across,
                        const Taps& down, Instructions instructions) {
   const auto width = static_cast<std::int64_t>(across.ranges.size());
   const auto height = static_cast<std::int64_t>(down.ranges.size());
-  const Pixels result = make_pixels({width, height}, pixels.channels);
-  const BlockColumns tall(pixels.width * pixels.channels);
-  const BlockColumns turned(width * pixels.channels);
+  Pixels result;
+  std::optional<BlockColumns> tall, turned;
   for (std::int64_t line = 0; line < height; line += kBlockLines) {
-    down_block(pixels, top, down, line, tall, instructions);
-    across_block(tall, left, pixels.channels, across, turned, instructions);
-    store_block(turned, line, result, instructions);
+    const std::int64_t last = std::min(line + kBlockLines, height) - 1;
+    const std::int64_t first = down.ranges[static_cast<std::size_t>(line)].first;
+    const std::int64_t end = down.ranges[static_cast<std::size_t>(last)].end();
+    const Pixels pixels = lines.read(first - top, end - first);
+    if (line == 0) {
+      result = make_pixels({width, height}, pixels.channels);
+      tall.emplace(pixels.width * pixels.channels);
+      turned.emplace(width * pixels.channels);
+    }
+    down_block(pixels, first, down, line, *tall, instructions);
+    across_block(*tall, left, pixels.channels, across, *turned, instructions);
+    store_block(*turned, line, result, instructions);
   }
   return result;
 }

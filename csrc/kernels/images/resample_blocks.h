@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/images/instructions.h"
+#include "kernels/images/line_source.h"
 #include "kernels/images/pixels.h"
 #include "kernels/images/taps.h"
 
@@ -46,8 +47,9 @@ void across_block(const BlockColumns& from, std::int64_t left, std::int64_t chan
 /// Rounds the block to lines [line, line + kBlockLines) of `to`, as far as there are such.
 void store_block(const BlockColumns& from, std::int64_t line, const Pixels& to, Instructions instructions);
 
-/// As `resample`, for taps of `make_few_taps`.
-Pixels resample_blocks(const Pixels& pixels, std::int64_t left, std::int64_t top, const Taps& across,
+/// As `resample`, for taps of `make_few_taps`, and for lines that are read as they are needed: line 0 of
+/// `lines` is line `top` of what `down` counts.
+Pixels resample_blocks(LineSource& lines, std::int64_t left, std::int64_t top, const Taps& across,
                        const Taps& down, Instructions instructions = Instructions::kAny);
 
 }  // namespace torch_distinput

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "io/sample_files.h"
 #include "kernels/images/edit.h"
 #include "kernels/images/images_testing.h"
@@ -43,6 +45,25 @@ TEST(Decode, EachRegionIsThatOfTheWholePicture) {
                            std::min(side, kExtent.height - top)};
           EXPECT_TRUE(equal(decoded(picture, region), all.part(region))) << left << ' ' << top << ' ' << side;
         }
+      }
+    }
+  }
+}
+
+TEST(Decode, LinesAreTheSameHoweverManyAreReadAtOnce) {
+  TDI_NEEDS_DECODERS();
+  std::mt19937_64 random(5);
+  const auto draw = [&](std::int64_t most) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most + 1));
+  };
+  const Box region{4, 1, 30, 17};
+  for (const std::string& picture : {kJpeg, kProgressiveJpeg, kPng, kWebp}) {
+    const Pixels all = decoded(picture, region);
+    for (int run = 0; run < 100; ++run) {
+      const auto lines = open_picture(picture, read_head(picture, kDefaultMaxPixels), region, 1);
+      for (std::int64_t first = draw(5); first < region.height; first += draw(6)) {
+        const std::int64_t count = 1 + draw(region.height - first - 1);
+        EXPECT_TRUE(equal(lines->read(first, count), all.part({0, first, region.width, count})));
       }
     }
   }

@@ -146,6 +146,12 @@ TEST(Resample, HighPicturesBecomeWide) {
   }
 }
 
+Pixels in_blocks(const Pixels& image, const Taps& across, const Taps& down,
+                 Instructions instructions = Instructions::kAny) {
+  LoadedLines lines(image);
+  return resample_blocks(lines, 0, 0, across, down, instructions);
+}
+
 TEST(ResampleBlocks, IsTheSameOnEveryProcessorAndTheExactSumUpToOneLevel) {
   std::mt19937_64 random(3);
   for (int i = 0; i < 300; ++i) {
@@ -154,8 +160,8 @@ TEST(ResampleBlocks, IsTheSameOnEveryProcessorAndTheExactSumUpToOneLevel) {
     if (!suits_blocks(across_dim, down_dim)) continue;
     const Taps across = make_few_taps(across_dim, 0, across_dim.size);
     const Taps down = make_few_taps(down_dim, 0, down_dim.size);
-    const Pixels blocks = resample_blocks(image, 0, 0, across, down);
-    EXPECT_TRUE(equal(blocks, resample_blocks(image, 0, 0, across, down, Instructions::kPortable))) << i;
+    const Pixels blocks = in_blocks(image, across, down);
+    EXPECT_TRUE(equal(blocks, in_blocks(image, across, down, Instructions::kPortable))) << i;
     const Pixels exact = resample(image, 0, 0, make_taps(across_dim, 0, across_dim.size),
                                   make_taps(down_dim, 0, down_dim.size));
     EXPECT_LE(largest_difference(blocks, exact), 1) << i;
@@ -173,8 +179,8 @@ TEST(ResampleBlocks, KeepsOneColour) {
     const Pixels image = filled({69, 61});
     const auto [across, down] = random_dims(image, Interpolation::kBilinear, true, random);
     if (!suits_blocks(across, down)) continue;
-    const Pixels blocks = resample_blocks(image, 0, 0, make_few_taps(across, 0, across.size),
-                                          make_few_taps(down, 0, down.size));
+    const Pixels blocks =
+        in_blocks(image, make_few_taps(across, 0, across.size), make_few_taps(down, 0, down.size));
     EXPECT_TRUE(equal(blocks, filled({across.size, down.size}))) << value;
   }
 }
