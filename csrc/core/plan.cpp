@@ -7,6 +7,14 @@ namespace torch_distinput {
 
 Plan::~Plan() = default;
 
+std::int64_t Plan::least_bytes() const {
+  std::int64_t bytes = 0;
+  if (const RowLayout* const rows = layout()) {
+    for (const LeafLayout& leaf : rows->leaves) bytes += leaf.bytes;
+  }
+  return bytes;
+}
+
 std::string Plan::origin(std::int64_t) const { return ""; }
 
 void Plan::gather(std::span<std::int64_t>, std::span<const std::int64_t>, std::span<const RowSink>) const {

@@ -17,6 +17,7 @@ namespace torch_distinput {
 class IndexPlan : public RaggedPlan {
  public:
   PlanTraits traits() const override { return input_->traits(); }
+  std::int64_t least_bytes() const final { return input_->least_bytes(); }
   std::string origin(std::int64_t position) const final;
   const RowLayout* layout() const override { return input_->layout(); }
   void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,

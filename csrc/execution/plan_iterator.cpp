@@ -139,12 +139,9 @@ class PlanIterator final : public Iterator {
     Chunk chunk;
     if (cut_) {
       chunk = take_cut();
-    } else if (producer_) {
-      std::optional<Chunk> made = producer_->next(interrupt_check());
-      count_waits();
-      if (made) chunk = std::move(*made);
     } else {
-      chunk = begin();
+      begin_with_large_elements();
+      chunk = producer_ ? take_made() : begin();
     }
     if (watch.interrupt()) {
       // A function that this thread ran was interrupted. What was made is made again, from this iterator's
@@ -165,6 +162,19 @@ class PlanIterator final : public Iterator {
       chunk.error = std::current_exception();
     }
     return chunk;
+  }
+
+  /// Large elements are read ahead from the first on.
+  void begin_with_large_elements() {
+    if (producer_ || first_ || !is_large(plan_->least_bytes())) return;
+    const Sample sample{plan_->least_bytes(), {}};
+    read_ahead(position_, choose_read_ahead(plan_->traits(), *execution_, sample));
+  }
+
+  Chunk take_made() {
+    std::optional<Chunk> made = producer_->next(interrupt_check());
+    count_waits();
+    return made ? std::move(*made) : Chunk{};
   }
 
   /// Makes elements in this thread until it is known how to read ahead. The first element is often far slower

@@ -16,6 +16,8 @@ constexpr std::int64_t kBurstBytes = std::int64_t{512} << 10;
 constexpr std::chrono::microseconds kBurstTime{1000};
 constexpr std::int64_t kMaxBurst = 32;
 constexpr std::int64_t kTinyBytes = 4096;
+constexpr std::int64_t kLargeBytes = std::int64_t{4} << 20;
+static_assert(kLargeBytes >= kBurstBytes, "a burst is one large element");
 constexpr std::chrono::microseconds kTinyTime{100};
 /// Elements made faster than this gain nothing from another thread: passing them between threads costs as
 /// much.
@@ -75,6 +77,8 @@ bool is_tiny(const PlanTraits& traits, const ExecutionContext& execution, const 
   if (asked_depth(traits, execution.options) == 0) return false;
   return !traits.runs_user_code && sample.bytes <= kTinyBytes && sample.time <= kTinyTime;
 }
+
+bool is_large(std::int64_t bytes) { return bytes >= kLargeBytes; }
 
 bool is_quick(const PlanTraits& traits, const Sample& sample) {
   return !traits.runs_user_code && sample.time <= kQuickTime;

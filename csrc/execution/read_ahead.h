@@ -48,6 +48,10 @@ inline constexpr std::int64_t kTinyChunk = 32;
 /// read ahead.
 bool is_tiny(const PlanTraits& traits, const ExecutionContext& execution, const Sample& sample);
 
+/// Whether elements of at least `bytes` are read ahead before one was measured: to make one takes longer than
+/// to wake a thread, and nothing but their size decides how to read them.
+bool is_large(std::int64_t bytes);
+
 /// Whether a second element should be measured before anything is read ahead: one that took at most 5 ms says
 /// little about the others.
 bool is_quick(const PlanTraits& traits, const Sample& sample);

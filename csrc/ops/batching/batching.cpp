@@ -39,6 +39,7 @@ class BatchPlan final : public Plan {
     if (traits.read_ahead > 0) traits.read_ahead = count_batches(traits.read_ahead, batch_size_, false);
     return traits;
   }
+  std::int64_t least_bytes() const override { return size() == 0 ? 0 : rows(0) * input_->least_bytes(); }
   const RowLayout* layout() const override { return layout_ ? &*layout_ : nullptr; }
 
   void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,

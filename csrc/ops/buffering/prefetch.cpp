@@ -33,6 +33,7 @@ class PrefetchPlan final : public Plan {
     traits.read_ahead = buffer_size_;
     return traits;
   }
+  std::int64_t least_bytes() const override { return input_->least_bytes(); }
   const RowLayout* layout() const override { return input_->layout(); }
   void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
               std::span<const RowSink> sinks) const override {

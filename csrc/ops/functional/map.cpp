@@ -104,8 +104,7 @@ class MapPlan final : public Plan {
   bool shares_blocks() const { return input_->layout() != nullptr && !function_.runs_user_code(); }
 
   std::size_t rows_of_block() const {
-    std::int64_t bytes = 0;
-    for (const LeafLayout& leaf : input_->layout()->leaves) bytes += leaf.bytes;
+    const std::int64_t bytes = input_->least_bytes();
     const std::int64_t most = bytes == 0 ? kMostRowsOfBlock : kBlockBytes / bytes;
     return static_cast<std::size_t>(std::clamp<std::int64_t>(most, 1, kMostRowsOfBlock));
   }

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -55,6 +57,37 @@ TEST(PlanIterator, ReadsNothingAheadWhereThatWasAsked) {
     rows.fill_(step);
     ASSERT_EQ(next_values(*iterator), Values{step});
   }
+}
+
+/// `count` elements of 4 MiB. The first one is whether the second one was begun before it ended.
+class LargeElements final : public Plan {
+ public:
+  explicit LargeElements(std::int64_t count) : count_(count) {}
+  std::int64_t size() const override { return count_; }
+  std::int64_t least_bytes() const override { return std::int64_t{4} << 20; }
+  std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
+    const std::int64_t position = positions.front();
+    std::unique_lock lock(mutex_);
+    if (position == 1) second_begun_ = true;
+    changed_.notify_all();
+    if (position > 0) return {Element(at::scalar_tensor(position, at::kLong))};
+    const bool together = changed_.wait_for(lock, std::chrono::seconds(10), [this] { return second_begun_; });
+    return {Element(at::scalar_tensor(together ? 1 : 0, at::kLong))};
+  }
+
+ private:
+  std::int64_t count_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  mutable bool second_begun_ = false;
+};
+
+TEST(PlanIterator, MakesLargeElementsSideBySideFromTheFirstOn) {
+  IteratorPtr iterator =
+      make_plan_iterator(std::make_shared<LargeElements>(9), execution({.num_threads = 2}));
+  EXPECT_EQ(next_values(*iterator), Values{1});
+  for (std::int64_t i = 1; i < 9; ++i) ASSERT_EQ(next_values(*iterator), Values{i});
+  EXPECT_FALSE(iterator->next());
 }
 
 TEST(PlanIterator, YieldsTheSameWithAnyNumberOfThreads) {
