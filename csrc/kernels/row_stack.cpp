@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "kernels/dense.h"
+#include "kernels/leaf_rows.h"
 
 namespace torch_distinput {
 namespace {
@@ -18,59 +19,79 @@ const at::Tensor* host_tensor(const Leaf& leaf) {
   return tensor != nullptr && tensor->layout() == at::kStrided && tensor->is_cpu() ? tensor : nullptr;
 }
 
-/// The layout of `row`; nullopt where a leaf is not dense or not in host memory.
-std::optional<RowLayout> layout_of(const Element& row) {
-  RowLayout layout{row.structure(), {}};
-  for (const Leaf& leaf : row.leaves()) {
-    const at::Tensor* const tensor = host_tensor(leaf);
-    if (tensor == nullptr) return std::nullopt;
-    layout.leaves.push_back({tensor->scalar_type(), Dims(tensor->sizes().begin(), tensor->sizes().end()),
-                             static_cast<std::int64_t>(tensor->nbytes())});
-  }
-  return layout;
-}
-
-bool has_layout(const Element& row, const RowLayout& layout) {
-  if (row.structure() != layout.structure) return false;
-  for (std::size_t leaf = 0; leaf < layout.leaves.size(); ++leaf) {
-    const at::Tensor* const tensor = host_tensor(row.leaves()[leaf]);
-    if (tensor == nullptr || tensor->scalar_type() != layout.leaves[leaf].dtype ||
-        tensor->sizes() != at::IntArrayRef(layout.leaves[leaf].shape))
-      return false;
-  }
-  return true;
+bool has_layout(const Leaf& leaf, const LeafLayout& layout) {
+  const at::Tensor* const tensor = host_tensor(leaf);
+  return tensor != nullptr && tensor->scalar_type() == layout.dtype &&
+         tensor->sizes() == at::IntArrayRef(layout.shape);
 }
 
 }  // namespace
 
 void RowStack::add(Element row) {
-  if (held_.empty() && copy(row)) return;
+  if (structure_ == nullptr) begin(row);
+  if (held_.empty() && batch_ && is_like_first(row)) return copy(std::move(row));
   // A row unlike the first: `finish` says which, or joins the rows of a kind that cannot be copied here.
-  for (auto held = std::ssize(held_); held < copied_; ++held)
-    held_.push_back(take_row(batch_->element, held, op_));
+  for (auto held = std::ssize(held_); held < copied_; ++held) held_.push_back(row_again(held));
   held_.push_back(std::move(row));
 }
 
-bool RowStack::copy(const Element& row) {
-  if (!batch_) {
-    std::optional<RowLayout> layout = layout_of(row);
-    if (!layout) return false;
-    layout_ = std::move(*layout);
-    batch_ = make_batch(layout_, rows_, pool_);
+void RowStack::begin(const Element& first) {
+  structure_ = first.structure();
+  for (std::size_t leaf = 0; leaf < first.leaves().size(); ++leaf) {
+    const at::Tensor* const tensor = host_tensor(first.leaves()[leaf]);
+    if (tensor == nullptr) continue;
+    dense_.push_back(leaf);
+    layout_.leaves.push_back({tensor->scalar_type(), Dims(tensor->sizes().begin(), tensor->sizes().end()),
+                              static_cast<std::int64_t>(tensor->nbytes())});
   }
-  if (!has_layout(row, layout_)) return false;
-  for (std::size_t leaf = 0; leaf < batch_->sinks.size(); ++leaf) {
-    const RowSink& sink = batch_->sinks[leaf];
-    copy_items(std::get<at::Tensor>(row.leaves()[leaf]), sink.data + copied_ * sink.row_bytes);
+  if (dense_.empty()) return;
+  const bool all = dense_.size() == first.leaves().size();
+  layout_.structure =
+      all ? structure_ : Structure::tuple(std::vector<StructurePtr>(dense_.size(), Structure::leaf()));
+  batch_ = make_batch(layout_, rows_, pool_);
+}
+
+bool RowStack::is_like_first(const Element& row) const {
+  if (row.structure() != structure_) return false;
+  for (std::size_t i = 0; i < dense_.size(); ++i) {
+    if (!has_layout(row.leaves()[dense_[i]], layout_.leaves[i])) return false;
+  }
+  return true;
+}
+
+void RowStack::copy(Element row) {
+  for (std::size_t i = 0; i < dense_.size(); ++i) {
+    Leaf& leaf = row.leaves()[dense_[i]];
+    const RowSink& sink = batch_->sinks[i];
+    copy_items(std::get<at::Tensor>(leaf), sink.data + copied_ * sink.row_bytes);
+    leaf = at::Tensor();
   }
   ++copied_;
-  return true;
+  if (dense_.size() < row.leaves().size()) rest_.push_back(std::move(row));
+}
+
+/// A row that was copied, as it was added.
+Element RowStack::row_again(std::int64_t row) {
+  Element copied = take_row(batch_->element, row, op_);
+  if (rest_.empty()) return copied;
+  Element whole = std::move(rest_[static_cast<std::size_t>(row)]);
+  for (std::size_t i = 0; i < dense_.size(); ++i) whole.leaves()[dense_[i]] = std::move(copied.leaves()[i]);
+  return whole;
 }
 
 Element RowStack::finish() {
   if (!held_.empty()) return stack_rows(held_, pool_, op_);
   TORCH_INTERNAL_ASSERT(copied_ == rows_, copied_, " rows of ", rows_);
-  return std::move(batch_->element);
+  if (rest_.empty()) return std::move(batch_->element);
+  std::vector<Leaf> leaves;
+  leaves.reserve(rest_.front().leaves().size());
+  for (std::size_t leaf = 0, dense = 0; leaf < rest_.front().leaves().size(); ++leaf) {
+    if (dense < dense_.size() && dense_[dense] == leaf)
+      leaves.push_back(std::move(batch_->element.leaves()[dense++]));
+    else
+      leaves.push_back(join_leaf({rest_, leaf, op_, /*stacking=*/true}, pool_));
+  }
+  return {structure_, std::move(leaves)};
 }
 
 }  // namespace torch_distinput

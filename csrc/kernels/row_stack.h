@@ -12,8 +12,9 @@
 
 namespace torch_distinput {
 
-/// Stacks rows as they are made, so that they need not all be held. The first row tells dtypes and shapes;
-/// it and those like it are copied into the batch at once and let go. One thread at a time.
+/// Stacks rows as they are made, so that they need not all be held. The first row tells which leaves are
+/// dense, their dtypes and shapes; such leaves, of it and of rows like it, are copied into the batch at once
+/// and let go. One thread at a time.
 class RowStack {
  public:
   /// A stack of `rows` rows, at least 1, in memory of `pool`, which must outlive it; `op` is for messages.
@@ -25,15 +26,21 @@ class RowStack {
   Element finish();
 
  private:
-  bool copy(const Element& row);
+  void begin(const Element& first);
+  bool is_like_first(const Element& row) const;
+  void copy(Element row);
+  Element row_again(std::int64_t row);
 
   std::int64_t rows_;
   BufferPool& pool_;
   std::string_view op_;
-  std::int64_t copied_ = 0;  ///< rows that are in `batch_`
-  RowLayout layout_;         ///< of the rows of `batch_`
-  std::optional<BatchBuffer> batch_;
-  std::vector<Element> held_;  ///< all rows, from the first on that could not be copied
+  StructurePtr structure_;            ///< of the first row; null before it
+  std::vector<std::size_t> dense_;    ///< the leaves that are copied
+  RowLayout layout_;                  ///< of these alone
+  std::optional<BatchBuffer> batch_;  ///< likewise
+  std::int64_t copied_ = 0;           ///< rows that are in `batch_`
+  std::vector<Element> rest_;         ///< their other leaves, if there are such
+  std::vector<Element> held_;         ///< all rows, from the first on that could not be copied
 };
 
 }  // namespace torch_distinput

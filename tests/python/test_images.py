@@ -278,6 +278,38 @@ def test_laws():
     assert_paths_agree(rows.enumerate().decode_image().random_crop(20).with_options(tdi.Options(seed=5)))
 
 
+def test_batches_of_pictures_beside_other_leaves_are_their_rows():
+    numbers = torch.arange(len(PICTURES)).to_sparse()
+    rows = tdi.Dataset.zip(
+        {
+            "name": tdi.Dataset.from_tensor_slices([f"row {i}" for i in range(len(PICTURES))]),
+            "image": dataset_of(*PICTURES),
+            "number": tdi.Dataset.from_tensor_slices(numbers),
+            "label": tdi.Dataset.range(len(PICTURES)),
+        }
+    )
+    images = rows.decode_image("image").center_crop((30, 42)).resize((16, 12))
+    singles = list(images)
+    for batch in images.shuffle(seed=2).batch(3):
+        for place, label in enumerate(batch["label"].tolist()):
+            assert batch["name"][place] == singles[label]["name"] == f"row {label}"
+            assert torch.equal(batch["image"][place], singles[label]["image"])
+            assert batch["number"].to_dense()[place] == label
+    random = rows.decode_image("image").random_crop(20).horizontal_flip().with_options(tdi.Options(seed=5))
+    plain = random.map(lambda row: {**row, "number": row["number"].to_dense()})
+    assert_paths_agree(plain.batch(3))
+    assert_resumable(plain.shuffle(seed=1).batch(2))
+    strings_and_pictures = tdi.Dataset.zip((rows.map(lambda row: row["name"]), dataset_of(*PICTURES)))
+    assert_paths_agree(strings_and_pictures.decode_image(1).random_crop(20).batch(3))
+    assert_resumable(strings_and_pictures.decode_image(1).random_crop(20).batch(3))
+
+
+def test_pictures_of_several_sizes_beside_strings_are_refused_by_batch():
+    rows = tdi.Dataset.zip((dataset_of(*PICTURES), tdi.Dataset.from_tensor_slices(["a"] * len(PICTURES))))
+    with pytest.raises(ValueError, match=r"batch: leaf \[0\] must have one shape, but is \(3, 50, 40\) in element 0"):
+        list(rows.decode_image().batch(3))
+
+
 def test_a_row_gets_the_same_pixels_on_any_threads_and_replicas():
     dataset = augmented(dataset_of(*PICTURES)).batch(4).with_options(tdi.Options(seed=5))
     expected = torch.cat(list(dataset._native.iterate(epoch=1)))

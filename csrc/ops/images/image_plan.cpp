@@ -1,28 +1,37 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/images/image_plan.h"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "kernels/dense.h"
 #include "kernels/images/planes.h"
-#include "kernels/rows.h"
+#include "kernels/row_stack.h"
 
 namespace torch_distinput {
 namespace {
 
-/// The layout of rows of type `spec`; nullopt if a leaf is not dense or of unknown shape.
+/// The layout of leaves of type `spec`; nullopt if they are not dense or of unknown shape.
+std::optional<LeafLayout> static_layout(const LeafSpec& spec) {
+  const auto* const dense = std::get_if<TensorSpec>(&spec);
+  if (dense == nullptr || !dense->shape) return std::nullopt;
+  auto bytes = static_cast<std::int64_t>(c10::elementSize(dense->dtype));
+  for (const std::int64_t dim : *dense->shape) {
+    if (dim == kUnknownDim) return std::nullopt;
+    bytes *= dim;
+  }
+  return LeafLayout{dense->dtype, *dense->shape, bytes};
+}
+
+/// The layout of rows of type `spec`; nullopt if a leaf has none.
 std::optional<RowLayout> static_layout(const ElementSpec& spec) {
   RowLayout layout{spec.structure, {}};
   for (const LeafSpec& leaf : spec.leaves) {
-    const auto* const dense = std::get_if<TensorSpec>(&leaf);
-    if (dense == nullptr || !dense->shape) return std::nullopt;
-    auto bytes = static_cast<std::int64_t>(c10::elementSize(dense->dtype));
-    for (const std::int64_t dim : *dense->shape) {
-      if (dim == kUnknownDim) return std::nullopt;
-      bytes *= dim;
-    }
-    layout.leaves.push_back({dense->dtype, *dense->shape, bytes});
+    std::optional<LeafLayout> one = static_layout(leaf);
+    if (!one) return std::nullopt;
+    layout.leaves.push_back(std::move(*one));
   }
   return layout;
 }
@@ -33,10 +42,12 @@ class ImagePlan final : public Plan {
       : input_(std::move(input)),
         program_(std::move(program)),
         layout_(static_layout(spec)),
+        image_(static_layout(spec.leaves[program_.leaf()])),
         pool_(std::move(pool)) {}
 
   std::int64_t size() const override { return input_->size(); }
   PlanTraits traits() const override { return input_->traits(); }
+  std::int64_t least_bytes() const override { return image_ ? image_->bytes : 0; }
   std::string origin(std::int64_t position) const override { return input_->origin(position); }
   const RowLayout* layout() const override { return layout_ ? &*layout_ : nullptr; }
 
@@ -65,6 +76,25 @@ class ImagePlan final : public Plan {
     return result;
   }
 
+  /// Images of one size are written straight into the batch, whatever the other leaves are.
+  bool fetches_batches() const override { return !layout_ && image_; }
+  Element fetch_batch(std::span<std::int64_t> positions) const override {
+    BatchBuffer images = make_batch({Structure::leaf(), {*image_}}, std::ssize(positions), *pool_);
+    const RowSink& sink = images.sinks.front();
+    const at::Tensor elsewhere = at::empty({0}, at::kByte);
+    RowStack others(std::ssize(positions), *pool_, "batch");
+    for_each(positions, [&](Element& element, std::size_t row, std::int64_t position) {
+      const Pixels pixels = program_.run(element, position, [&] { return origin(position); }, *pool_);
+      char* const to = sink.data + static_cast<std::int64_t>(row) * sink.row_bytes;
+      store_pixels(pixels, program_.output().layout, reinterpret_cast<std::uint8_t*>(to));
+      element.leaves()[program_.leaf()] = elsewhere;
+      others.add(std::move(element));
+    });
+    Element batch = others.finish();
+    batch.leaves()[program_.leaf()] = std::move(images.element.leaves().front());
+    return batch;
+  }
+
  private:
   /// Calls `use(element, row, position)` for each position in order. Few elements are held at a time, since
   /// pictures are large.
@@ -82,6 +112,7 @@ class ImagePlan final : public Plan {
   PlanPtr input_;
   ImageProgram program_;
   std::optional<RowLayout> layout_;
+  std::optional<LeafLayout> image_;  ///< of the image alone
   std::shared_ptr<BufferPool> pool_;
 };
 

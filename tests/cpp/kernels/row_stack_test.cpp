@@ -61,6 +61,42 @@ TEST(RowStack, JoinsRowsOfOtherKinds) {
   EXPECT_EQ(strings[1], "two");
 }
 
+Element named(const at::Tensor& row, const char* name) {
+  return {
+      Structure::dict({"name", "row", "turned"}, {Structure::leaf(), Structure::leaf(), Structure::leaf()}),
+      {Bytes::single(name), row, row.t()}};
+}
+
+TEST(RowStack, CopiesDenseLeavesAndHoldsOthers) {
+  const at::Tensor base = at::arange(6).view({2, 3});
+  const at::Tensor row = base.clone();
+  RowStack stack(3, *host_pool(), "batch");
+  for (const char* name : {"one", "two", "three"}) {
+    row.add_(1);
+    stack.add(named(row, name));
+  }
+  EXPECT_EQ(row.use_count(), 1);
+  const Element batch = stack.finish();
+  EXPECT_EQ(batch.structure(), named(row, "").structure());
+  EXPECT_EQ(std::get<Bytes>(batch.leaves()[0])[2], "three");
+  const at::Tensor rows = at::stack({base + 1, base + 2, base + 3});
+  EXPECT_TRUE(batch.tensor(1).equal(rows));
+  EXPECT_TRUE(batch.tensor(2).equal(rows.transpose(1, 2)));
+}
+
+TEST(RowStack, NamesTheLeafOfARowUnlikeThoseCopied) {
+  const at::Tensor row = at::zeros({2, 3});
+  const Element a = named(row, "a"), b = named(row, "b"), wide = named(at::zeros({2, 4}), "c");
+  EXPECT_EQ(message_of<c10::ValueError>([&] { stack_one_by_one({a, b, wide, a}); }),
+            "batch: leaf ['row'] must have one shape, but is (2, 3) in element 0 of the batch and (2, 4) in "
+            "element 2; use padded_batch or ragged_batch, or map it to one shape.");
+  Element other = b;
+  other.leaves()[0] = row;
+  EXPECT_EQ(message_of<c10::ValueError>([&] { stack_one_by_one({a, b, other}); }),
+            "batch: leaf ['name'] must have one kind, but is bytes in element 0 of the batch and dense in "
+            "element 2; map it to one kind.");
+}
+
 TEST(RowStack, RefusesWhatStackRowsRefuses) {
   const Element a = at::zeros({2});
   EXPECT_EQ(message_of<c10::ValueError>([&] { stack_one_by_one({a, a, Element(at::zeros({3})), a}); }),
