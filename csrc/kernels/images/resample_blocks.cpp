@@ -130,23 +130,32 @@ TDI_BLOCKS_AVX2 void turn(const __m256i* lines, std::int16_t* to) {
 template <int kTaps>
 TDI_BLOCKS_AVX2 void down_vectors(const BlockSource& source, std::int64_t columns, std::int16_t* to) {
   const std::int64_t taps = kTaps == 0 ? source.taps : kTaps;
-  __m256i values[kMaxSourceLines];  // those after the last line have weight 0
-  __m256i sums[kBlockLines];
-  for (std::int64_t x = 0; x < columns; x += kTileColumns, to += kTileColumns * kBlockLines) {
+  // Two tiles at a time, so that each weight is loaded for both. Values after the last line have weight 0.
+  __m256i values[kMaxSourceLines][2];
+  __m256i sums[2][kBlockLines];
+  for (std::int64_t x = 0; x < columns; x += 2 * kTileColumns, to += 2 * kTileColumns * kBlockLines) {
     const std::uint8_t* line = source.from + x;
     for (std::int64_t i = 0; i < source.count; ++i, line += source.stride) {
-      const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(line));
-      values[i] = _mm256_slli_epi16(_mm256_cvtepu8_epi16(bytes), kBlockFraction);
+      const __m128i* const bytes = reinterpret_cast<const __m128i*>(line);
+      values[i][0] = _mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(bytes)), kBlockFraction);
+      values[i][1] = _mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(bytes + 1)), kBlockFraction);
     }
     for (std::size_t i = 0; i < kBlockLines; ++i) {
-      const __m256i* const value = values + source.lines[i].first;
+      const auto* const value = values + source.lines[i].first;
       const std::int16_t* const weights = source.lines[i].weights;
-      __m256i sum = _mm256_mulhrs_epi16(value[0], _mm256_set1_epi16(weights[0]));
-      for (std::int64_t tap = 1; tap < taps; ++tap)
-        sum = _mm256_add_epi16(sum, _mm256_mulhrs_epi16(value[tap], _mm256_set1_epi16(weights[tap])));
-      sums[i] = sum;
+      __m256i weight = _mm256_set1_epi16(weights[0]);
+      __m256i left = _mm256_mulhrs_epi16(value[0][0], weight);
+      __m256i right = _mm256_mulhrs_epi16(value[0][1], weight);
+      for (std::int64_t tap = 1; tap < taps; ++tap) {
+        weight = _mm256_set1_epi16(weights[tap]);
+        left = _mm256_add_epi16(left, _mm256_mulhrs_epi16(value[tap][0], weight));
+        right = _mm256_add_epi16(right, _mm256_mulhrs_epi16(value[tap][1], weight));
+      }
+      sums[0][i] = left;
+      sums[1][i] = right;
     }
-    turn(sums, to);
+    turn(sums[0], to);
+    turn(sums[1], to + kTileColumns * kBlockLines);
   }
 }
 

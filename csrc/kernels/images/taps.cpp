@@ -26,8 +26,8 @@ class Filter {
   explicit Filter(const ResizedDim& dim)
       : dim_(dim),
         scale_((dim.to - dim.from) / static_cast<double>(dim.size)),
-        width_(dim.antialias ? std::max(1.0, scale_) : 1.0),
-        support_((dim.interpolation == Interpolation::kBicubic ? 2 : 1) * width_) {
+        inverse_width_(1 / width(dim, scale_)),
+        support_((dim.interpolation == Interpolation::kBicubic ? 2 : 1) * width(dim, scale_)) {
     if (dim.interpolation == Interpolation::kNearest) add_centers();
   }
 
@@ -40,8 +40,8 @@ class Filter {
   TapRange range(std::int64_t pixel) const {
     if (dim_.interpolation == Interpolation::kNearest) return {nearest_[static_cast<std::size_t>(pixel)], 1};
     const double center = this->center(pixel);
-    const auto bound = [&](double place) {
-      return std::clamp(static_cast<std::int64_t>(std::floor(place + 0.5)), dim_.lowest, dim_.highest);
+    const auto bound = [&](double place) {  // rounds towards 0, as Pillow; `lowest` is not negative
+      return std::clamp(static_cast<std::int64_t>(place + 0.5), dim_.lowest, dim_.highest);
     };
     const std::int64_t first = std::min(bound(center - support_), dim_.highest - 1);
     const std::int64_t last = std::max(bound(center + support_), first + 1);
@@ -57,7 +57,7 @@ class Filter {
     const double center = this->center(pixel);
     double sum = 0;
     for (std::int64_t i = 0; i < range.count; ++i) {
-      const double x = (static_cast<double>(range.first + i) - center + 0.5) / width_;
+      const double x = (static_cast<double>(range.first + i) - center + 0.5) * inverse_width_;
       to[i] = dim_.interpolation == Interpolation::kBicubic ? cubic(x) : triangle(x);
       sum += to[i];
     }
@@ -66,6 +66,10 @@ class Filter {
   }
 
  private:
+  static double width(const ResizedDim& dim, double scale) {
+    return dim.antialias ? std::max(1.0, scale) : 1.0;
+  }
+
   /// Centers are added up, because Pillow does so: where one lies between two pixels, the rounding of these
   /// sums decides which is the nearest.
   void add_centers() {
@@ -78,7 +82,7 @@ class Filter {
 
   const ResizedDim& dim_;
   double scale_;
-  double width_;
+  double inverse_width_;  ///< Pillow multiplies by it
   double support_;
   std::vector<std::int64_t> nearest_;  ///< the one pixel of each sum, for kNearest
 };
