@@ -25,7 +25,8 @@ std::int64_t Node::checked_cardinality() const {
 
 LastNormalizationPtr Node::last_normalization() const {
   const Traits own = traits();
-  const bool hands_on_elements = own.pass_through && !own.fallible && (own.row_wise || own.counts);
+  const bool hands_on_elements =
+      own.pass_through && !own.fallible && (own.row_wise || own.counts || own.random);
   return hands_on_elements ? inputs().front()->last_normalization() : nullptr;
 }
 

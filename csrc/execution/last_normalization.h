@@ -12,8 +12,8 @@ namespace torch_distinput {
 /// result of `Node::last_normalization`.
 struct LastNormalization {
   const Node* node;  ///< lives as long as the pipeline; goes to `ExecutionContext::left_to_devices`
-  ImageNormalization normalization;  ///< what the device must compute
-  SpecPtr from;                      ///< type of the elements before it, which are copied
+  ImageNormalization normalization;  ///< what the device must compute; devices take batches only
+  SpecPtr from;                      ///< type that elements have without it, which are copied
 };
 
 }  // namespace torch_distinput

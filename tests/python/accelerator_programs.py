@@ -3,16 +3,19 @@
 
     python accelerator_programs.py FOLDER      # FOLDER holds the module _fake_accelerator
 
-Prints one line of JSON: for each function below the traceback of its failure, or null.
+Prints one line of JSON: for each function below null, the traceback of its failure, or "skipped: " and a reason.
 """
 
 import gc
 import json
 import os
 import sys
+import tempfile
 import threading
 import traceback
 import types
+import unittest
+from pathlib import Path
 
 import torch
 
@@ -198,6 +201,38 @@ def images_are_normalized_after_the_copy():
     for batch, reference in zip(seen, expected, strict=True):
         assert batch.dtype == torch.float32
         assert torch.equal(batch.cpu(), reference)
+
+
+def pictures_of_a_folder_are_normalized_after_the_copy():
+    """Pillow's pictures, prepared by transforms of torchvision's shape."""
+    from decoders import MISSING
+
+    if MISSING:
+        raise unittest.SkipTest(MISSING)
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise unittest.SkipTest(str(error)) from None
+    from stand_in_torchvision import torchvision, transform_of
+
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "class").mkdir()
+        for number in range(10):
+            colour = (20 * number, 255 - 20 * number, 7 * number)
+            Image.new("RGB", (40 + number, 50), colour).save(Path(folder) / "class" / f"{number}.png")
+        vision = torchvision()
+        dataset = vision.ImageFolder(Path(folder), transform_of(vision))
+        for options in ({}, {"shuffle": True, "num_workers": 2}, {"sampler": [7, 2, 5, 5]}):
+            draws = torch.Generator().manual_seed(5), torch.Generator().manual_seed(5)
+            here = list(tdi.DataLoader(dataset, 4, generator=draws[0], **options))
+            fake.reset()
+            there = list(tdi.DataLoader(dataset, 4, generator=draws[1], device="fake:1", **options))
+            rows = sum(len(labels) for _, labels in here)
+            # Bytes, then numbers of eight bytes, each part at an aligned offset.
+            assert fake.counts()["copied_bytes"] < rows * (3 * 28 * 28 + 8) + 512 * len(here), options
+            for (images, labels), (expected, numbers) in zip(there, here, strict=True):
+                assert images.dtype == torch.float32 and torch.equal(images.cpu(), expected), options
+                assert torch.equal(labels.cpu(), numbers), options
 
 
 def batches_of_a_loader_without_a_device_are_gathered_into_page_locked_memory():
@@ -501,6 +536,8 @@ def outcome(program) -> str | None:
     fake.set_delay(0)
     try:
         program()
+    except unittest.SkipTest as reason:
+        return f"skipped: {reason}"
     except BaseException:  # noqa: BLE001 - it is the result
         return traceback.format_exc()
     return None

@@ -35,4 +35,6 @@ def outcomes() -> dict[str, str | None]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_on_the_fake_accelerator(outcomes, name):
+    if (outcomes[name] or "").startswith("skipped: "):
+        pytest.skip(outcomes[name].removeprefix("skipped: "))
     assert outcomes[name] is None, outcomes[name]

@@ -44,7 +44,7 @@ Unpacking unpacking_on_devices(const Distribution& distribution) {
   Unpacking unpacking;
   for (const NodePtr& root : roots(distribution)) {
     LastNormalizationPtr last = root->last_normalization();
-    if (!last) return {};
+    if (!last || !last->normalization.batched) return {};
     std::string obstacle = obstacle_of(distribution.devices, last->normalization.scaling.channels());
     if (!obstacle.empty()) return {{}, std::move(obstacle)};
     unpacking.left.push_back(std::move(last));

@@ -132,7 +132,7 @@ class TDI_API Node : public std::enable_shared_from_this<Node> {
   virtual Options options() const;
 
   /// The `normalize_images` after which no op of this pipeline reads the contents of elements. Null where
-  /// there is none, where its input is not batches, or where only the data tells the channels.
+  /// there is none, or where only the data tells the channels.
   virtual LastNormalizationPtr last_normalization() const;
 
   /// Random access to this epoch's elements, or null: then only `iterate` works. May read files to index

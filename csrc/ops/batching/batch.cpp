@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "execution/last_normalization.h"
 #include "ops/batching/batching_node.h"
 #include "ops/ops.h"
 
@@ -19,6 +20,16 @@ class BatchNode final : public BatchingNode {
 
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return batch(std::move(inputs.at(0)), rows_of_batch(), drop_remainder());
+  }
+
+  /// Devices normalize whole batches: those of rows that were to be normalized one by one, too.
+  LastNormalizationPtr last_normalization() const override {
+    const LastNormalizationPtr row = input().last_normalization();
+    if (row == nullptr || row->normalization.batched) return nullptr;
+    LastNormalization batch = *row;
+    batch.normalization.batched = true;
+    batch.from = spec_of_batches(*row->from);
+    return std::make_shared<const LastNormalization>(std::move(batch));
   }
 
  private:

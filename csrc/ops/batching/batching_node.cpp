@@ -24,9 +24,12 @@ std::string BatchingNode::describe() const {
 std::string BatchingNode::identity() const { return c10::str(name_, "(", arguments(), ")"); }
 
 SpecPtr BatchingNode::spec() const {
-  const SpecPtr rows = input().spec();
-  if (rows == nullptr) return nullptr;
-  return std::make_shared<const ElementSpec>(batch_spec(*rows, drop_remainder_ ? batch_size_ : kUnknownDim));
+  const SpecPtr row = input().spec();
+  return row == nullptr ? nullptr : spec_of_batches(*row);
+}
+
+SpecPtr BatchingNode::spec_of_batches(const ElementSpec& row) const {
+  return std::make_shared<const ElementSpec>(batch_spec(row, drop_remainder_ ? batch_size_ : kUnknownDim));
 }
 
 std::int64_t BatchingNode::cardinality() const {

@@ -35,6 +35,8 @@ class BatchingNode : public UnaryNode {
  protected:
   std::int64_t rows_of_batch() const { return batch_size_; }
   bool drop_remainder() const { return drop_remainder_; }
+  /// The type of batches of rows of type `row`.
+  SpecPtr spec_of_batches(const ElementSpec& row) const;
 
  private:
   /// The type of a batch of `rows` rows (kUnknownDim: any number) of type `row`.

@@ -118,7 +118,9 @@ class NormalizeImagesNode final : public UnaryNode {
   Traits traits() const override { return {.pass_through = true, .fallible = true, .row_wise = true}; }
 
   PlanPtr plan(const IterContext& context) const override {
-    if (!normalization_.batched && !context.execution->options.skip) {
+    if (context.execution->options.skip) return nullptr;
+    if (is_left_to_devices(context)) return input().plan(context.input(0));
+    if (!normalization_.batched) {
       const PlanPtr rows = input().plan(context.input(0));
       if (rows != nullptr && rows->layout() != nullptr)
         return normalized_plan(rows, normalization_, context.execution->pool);
@@ -133,11 +135,11 @@ class NormalizeImagesNode final : public UnaryNode {
   }
 
  private:
-  /// Returns whether a device can do the work: for batches of images whose channels are known from the spec,
-  /// so that no row can fail there.
+  /// Returns whether a device can do the work: for images whose channels are known from the spec, so that no
+  /// row can fail there.
   bool suits_devices() const {
     const SpecPtr before = input().spec();
-    if (before == nullptr || !normalization_.batched) return false;
+    if (before == nullptr) return false;
     for (std::size_t i = 0; i < before->leaves.size(); ++i) {
       const auto* const dense = std::get_if<TensorSpec>(&before->leaves[i]);
       if (dense != nullptr && !dense->shape) return false;
@@ -147,11 +149,15 @@ class NormalizeImagesNode final : public UnaryNode {
     return true;
   }
 
+  bool is_left_to_devices(const IterContext& context) const {
+    const auto& left = context.execution->left_to_devices;
+    return std::find(left.begin(), left.end(), this) != left.end();
+  }
+
   /// Returns the op as a row-wise `map`. If a device does the work, the map passes elements on, so that
   /// states are the same in both cases.
   NodePtr mapped(const IterContext& context) const {
-    const auto& left = context.execution->left_to_devices;
-    const bool elsewhere = std::find(left.begin(), left.end(), this) != left.end();
+    const bool elsewhere = is_left_to_devices(context);
     MapOptions options;
     if (const SpecPtr known = elsewhere ? input().spec() : spec()) options.element_spec = *known;
     options.row_wise = normalization_.batched;

@@ -98,6 +98,7 @@ class SelectNode final : public UnaryNode {
   /// Not pass-through: indices refer to the elements of the whole input, so files must not be sharded before
   /// it.
   Traits traits() const override { return {}; }
+  LastNormalizationPtr last_normalization() const override { return input().last_normalization(); }
 
   PlanPtr plan(const IterContext& context) const override {
     PlanPtr all = input().plan(context.input(0));

@@ -22,13 +22,15 @@ const std::vector<double> kStd{0.229, 0.224, 0.225};
 
 class Unpacking : public OnFakeAccelerator {};
 
-/// Batches of 8 images of 4 by 6 pixels, labelled with their numbers.
-Dataset images(std::int64_t count) {
+/// Images of 4 by 6 pixels, labelled with their numbers.
+Dataset rows(std::int64_t count) {
   const at::Tensor bytes = at::arange(count * kPixels).remainder(251).to(at::kByte);
   return Dataset::from_tensor_slices(
-             Element::dict({{"image", bytes.view({count, 4, 6, 3})}, {"label", at::arange(count)}}))
-      .batch(8);
+      Element::dict({{"image", bytes.view({count, 4, 6, 3})}, {"label", at::arange(count)}}));
 }
+
+/// Batches of 8 of them.
+Dataset images(std::int64_t count) { return rows(count).batch(8); }
 
 /// The images of each replica in each step, on the host.
 std::vector<at::Tensor> delivered(const DistributedDataset& dataset) {
@@ -118,8 +120,36 @@ TEST_F(Unpacking, LaterOpsThatReadElementsKeepItOnTheHost) {
   const Dataset normalized = images(16).normalize_images(kMean, kStd);
   const auto same = make_function([](Element element) { return element; });
   EXPECT_LT(copied(normalized.prefetch(2).take(9).with_options({.num_threads = 1})), 2 * 16 * kPixels);
+  EXPECT_LT(copied(normalized.shuffle({.buffer_size = 4, .seed = 1})), 2 * 16 * kPixels);
   EXPECT_GE(copied(normalized.map(same)), 4 * 16 * kPixels);
-  EXPECT_GE(copied(normalized.shuffle({.buffer_size = 4, .seed = 1})), 4 * 16 * kPixels);
+  EXPECT_GE(copied(normalized.unbatch().batch(8)), 4 * 16 * kPixels);
+}
+
+TEST_F(Unpacking, RowsNormalizedBeforeTheyAreBatchedCrossAsBytes) {
+  const Dataset normalized = rows(29).normalize_images(kMean, kStd);
+  const Dataset pipelines[] = {
+      normalized.batch(8),
+      normalized.batch(8, {.drop_remainder = true}),
+      normalized.shuffle({.seed = 3}).skip(3).batch(4),
+      normalized.shuffle({.buffer_size = 5, .seed = 3}).batch(8),
+      normalized.select(at::arange(28, -1, -1).slice(0, 0, 29, 2).clone()).batch(6).prefetch(1),
+  };
+  for (const Dataset& dataset : pipelines) {
+    const DistributedDataset there = devices().distribute_dataset(dataset);
+    EXPECT_NE(there.explain().find("normalize_images: done by the devices"), std::string::npos)
+        << dataset.node()->describe();
+    expect_same(delivered(there), delivered(kHosts.distribute_dataset(dataset)));
+  }
+}
+
+TEST_F(Unpacking, RowsJoinedOtherwiseThanByBatchAreUnpackedOnTheHost) {
+  const Dataset normalized = rows(20).normalize_images(kMean, kStd);
+  const Dataset pipelines[] = {normalized.padded_batch(8), normalized.batch(2).batch(4)};
+  for (const Dataset& dataset : pipelines) {
+    const DistributedDataset there = devices().distribute_dataset(dataset);
+    EXPECT_EQ(there.explain().find("done by the devices"), std::string::npos) << dataset.node()->describe();
+    expect_same(delivered(there), delivered(kHosts.distribute_dataset(dataset)));
+  }
 }
 
 TEST_F(Unpacking, ImagesWithUnknownChannelsAreUnpackedOnTheHost) {
@@ -142,20 +172,22 @@ TEST_F(Unpacking, ImagesWithUnknownChannelsAreUnpackedOnTheHost) {
 }
 
 TEST_F(Unpacking, PositionsAreTheSameAsOnTheHost) {
-  const Dataset dataset = images(40).normalize_images(kMean, kStd);
-  for (const bool stream_only : {false, true}) {
-    auto there =
-        devices().distribute_dataset(dataset).iterate({.epoch = 0, .seed = 1, .stream_only = stream_only});
-    auto here =
-        kHosts.distribute_dataset(dataset).iterate({.epoch = 0, .seed = 1, .stream_only = stream_only});
-    for (int step = 0; step < 2; ++step) {
-      there.get_next();
-      here.get_next();
+  const Dataset before_batch = rows(40).normalize_images(kMean, kStd).shuffle({.buffer_size = 9}).batch(8);
+  for (const Dataset& dataset : {images(40).normalize_images(kMean, kStd), before_batch}) {
+    for (const bool stream_only : {false, true}) {
+      auto there =
+          devices().distribute_dataset(dataset).iterate({.epoch = 0, .seed = 1, .stream_only = stream_only});
+      auto here =
+          kHosts.distribute_dataset(dataset).iterate({.epoch = 0, .seed = 1, .stream_only = stream_only});
+      for (int step = 0; step < 2; ++step) {
+        there.get_next();
+        here.get_next();
+      }
+      EXPECT_EQ(there.save(), here.save());
+      auto resumed = kHosts.distribute_dataset(dataset).iterate({.stream_only = stream_only});
+      resumed.load(there.save());
+      EXPECT_TRUE(at::equal(resumed.get_next()[1]["image"].tensor(), here.get_next()[1]["image"].tensor()));
     }
-    EXPECT_EQ(there.save(), here.save());
-    auto resumed = kHosts.distribute_dataset(dataset).iterate({.stream_only = stream_only});
-    resumed.load(there.save());
-    EXPECT_TRUE(at::equal(resumed.get_next()[1]["image"].tensor(), here.get_next()[1]["image"].tensor()));
   }
 }
 
