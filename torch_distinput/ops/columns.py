@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch_distinput._column_options import Nulls, column_options
 from torch_distinput.arrow_source import native_arrow
+from torch_distinput.ops.wrapping import wrapped
 
 if TYPE_CHECKING:
     from torch_distinput.dataset import Dataset
@@ -45,6 +46,4 @@ class ColumnOps:
         >>> list(tdi.Dataset.from_arrow(table))  # doctest: +SKIP
         [{'a': tensor(1), 'name': 'x'}, {'a': tensor(2), 'name': 'y'}]
         """
-        from torch_distinput.dataset import Dataset
-
-        return Dataset(native_arrow(stream, column_options("from_arrow", nulls, stack)))
+        return wrapped(native_arrow(stream, column_options("from_arrow", nulls, stack)))

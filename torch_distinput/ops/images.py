@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from torch_distinput import _C
 from torch_distinput._arguments import flag, integer, number, optional_integer, sequence, text
+from torch_distinput.ops.wrapping import wrapped
 
 if TYPE_CHECKING:
     from torch_distinput.dataset import Dataset
@@ -26,6 +27,8 @@ class ImageOps:
     epoch, row, op): the same pixels on any number of threads and processes, and after a restore. Consecutive ops run as
     one: only the pixels that the last one needs are decoded and computed.
     """
+
+    _native: _C.Dataset
 
     def decode_image(self, key: Key = None, layout: str = "NCHW", max_pixels: int = 178_956_970) -> Dataset:
         """JPEG, PNG and WebP bytes as RGB images, as Pillow's `convert("RGB")` gives them.
@@ -262,9 +265,7 @@ class ImageOps:
     def _image(self, step: _C.ImageStep, key: Any) -> Dataset:
         if key is not None and not _is_key(key):
             raise TypeError(f"`key` must be a str, an int or None, but is {key!r}.")
-        from torch_distinput.dataset import Dataset  # which is made of this class
-
-        return Dataset(_C.apply_image_step(cast(Dataset, self)._native, step, key))
+        return wrapped(_C.apply_image_step(self._native, step, key))
 
 
 def _is_key(value: Any) -> bool:

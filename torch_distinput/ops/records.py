@@ -11,6 +11,7 @@ import torch
 
 from torch_distinput import _C
 from torch_distinput._arguments import flag, instance, integer, sequence, text
+from torch_distinput.ops.wrapping import wrapped
 
 if TYPE_CHECKING:
     from torch_distinput.dataset import Dataset
@@ -150,7 +151,7 @@ class RecordOps:
         """
         op = "decode_raw"
         dtype = instance(op, "dtype", dtype, torch.dtype)
-        return _dataset(_C.decode_raw(self._native, dtype, shape, _key(op, key)))
+        return wrapped(_C.decode_raw(self._native, dtype, shape, _key(op, key)))
 
     def to_number(self, dtype: torch.dtype = torch.float32, key: str | int | None = None) -> Dataset:
         """Strings as the decimal numbers that they spell out, as tf.strings.to_number; space around them is ignored.
@@ -166,7 +167,7 @@ class RecordOps:
         """
         op = "to_number"
         dtype = instance(op, "dtype", dtype, torch.dtype)
-        return _dataset(_C.to_number(self._native, dtype, _key(op, key)))
+        return wrapped(_C.to_number(self._native, dtype, _key(op, key)))
 
     def parse_example(self, features: Mapping[str, Feature], key: str | int | None = None) -> Dataset:
         """Serialized tf.train.Example messages as a dict of `features`, as tf.io.parse_example.
@@ -187,7 +188,7 @@ class RecordOps:
         [{'x': tensor([[1., 2.]]), 'y': tensor([3])}]
         """
         op = "parse_example"
-        return _dataset(_C.parse_example(self._native, _parts_of(op, "features", features, Feature), _key(op, key)))
+        return wrapped(_C.parse_example(self._native, _parts_of(op, "features", features, Feature), _key(op, key)))
 
     def parse_sequence_example(
         self,
@@ -213,7 +214,7 @@ class RecordOps:
         op = "parse_sequence_example"
         context = _parts_of(op, "context_features", context_features, Feature)
         steps = _parts_of(op, "sequence_features", sequence_features, SequenceFeature)
-        return _dataset(_C.parse_sequence_example(self._native, context, steps, _key(op, key)))
+        return wrapped(_C.parse_sequence_example(self._native, context, steps, _key(op, key)))
 
     def parse_tensor(
         self, dtype: torch.dtype, shape: Sequence[int | None] | None = None, key: str | int | None = None
@@ -235,7 +236,7 @@ class RecordOps:
         """
         op = "parse_tensor"
         dtype = instance(op, "dtype", dtype, torch.dtype)
-        return _dataset(_C.parse_tensor(self._native, dtype, shape, _key(op, key)))
+        return wrapped(_C.parse_tensor(self._native, dtype, shape, _key(op, key)))
 
     def decode_members(self) -> Dataset:
         """The members of dicts by suffix, as `TarDataset` yields them, decoded by the last part of the suffix.
@@ -249,13 +250,7 @@ class RecordOps:
         >>> list(rows.decode_members())
         [{'cls': tensor(3), 'txt': 'three', 'jpg': b'...'}]
         """
-        return _dataset(_C.decode_members(self._native))
-
-
-def _dataset(native: _C.Dataset) -> Dataset:
-    from torch_distinput.dataset import Dataset  # which has this module's class as a base
-
-    return Dataset(native)
+        return wrapped(_C.decode_members(self._native))
 
 
 def _key(op: str, key: Any) -> str | int | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torch_distinput import _C
 from torch_distinput._arguments import integer, optional_integer, optional_text, text
+from torch_distinput.ops.wrapping import wrapped
 
 if TYPE_CHECKING:
     from torch_distinput.dataset import Dataset
@@ -55,10 +56,8 @@ class TokenOps:
         [1, 2, 3, 4] [0, 1, 2, 0] [0, 3, 4, 4, 4]
         [5, 9, 9, 9] [0, 0, 0, 0] [0, 1, 4, 4, 4]
         """
-        from torch_distinput.dataset import Dataset
-
         op = "pack"
-        return Dataset(
+        return wrapped(
             _C.pack(
                 self._native,
                 integer(op, "sequence_length", sequence_length),
