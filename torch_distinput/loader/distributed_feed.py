@@ -27,10 +27,12 @@ from torch_distinput.loader.batches import device_of, without_rows
 from torch_distinput.loader.collation import Convert, can_collate, collated, converted, is_stock_collate
 from torch_distinput.loader.current_rows import IN_CALLERS_THREAD
 from torch_distinput.loader.explained import explained_loader
+from torch_distinput.loader.index_steps import Feed, IndexSteps
 from torch_distinput.loader.native import options_of, reads_ahead, row_options
 from torch_distinput.loader.sampler import group_size_and_rank
 from torch_distinput.loader.sources import NotNative, source_of
-from torch_distinput.loader.steps import Feed, IndexSteps, Steps, StreamSteps
+from torch_distinput.loader.steps import Steps
+from torch_distinput.loader.stream_steps import StreamSteps
 from torch_distinput.multi_worker import MultiWorkerMirroredStrategy
 
 if TYPE_CHECKING:

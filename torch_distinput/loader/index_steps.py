@@ -1,0 +1,95 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Steps of a map-style dataset that Python reads: the strategy assigns indices to the ranks."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from torch_distinput import _C
+from torch_distinput.loader.python_steps import PythonSteps
+from torch_distinput.loader.stateful import Taken
+from torch_distinput.loader.times import CallTimes
+from torch_distinput.stats import Stats
+
+
+class IndexQueue:
+    """Steps of indices on their way from the strategy, which assigns them, to the inner loader and the consumer."""
+
+    def __init__(self, native: _C.DistributedIterator):
+        self._native = native
+        # Steps that the consumer has not got yet: rows, info, position after the step.
+        self.pulled: deque[tuple[int, _C.StepInfo, Any]] = deque()
+        # Indices of the steps with rows that the inner loader has not got yet.
+        self.indices: deque[list[int]] = deque()
+
+    def pull(self) -> bool:
+        """Pulls one more step from the strategy; returns False at the end."""
+        step = self._native.next(None)
+        if step is None:
+            return False
+        (indices,), info = step[0].values(), step[1]
+        self.pulled.append((len(indices), info, self._native.state_dict()))
+        if len(indices):
+            self.indices.append(indices.tolist())
+        return True
+
+    def __iter__(self) -> Iterator[list[int]]:
+        while self.indices or self.pull():
+            if self.indices:
+                yield self.indices.popleft()
+
+
+class Feed:
+    """A batch sampler that yields the indices of this rank in the steps of the iterator made last."""
+
+    queue: IndexQueue | None = None
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter(self.queue or ())
+
+
+class IndexSteps(PythonSteps):
+    """Steps whose indices the strategy assigns and whose rows Python loads."""
+
+    def _open(self) -> _C.DistributedIterator:
+        if self._loader._order is not None:
+            self._loader._order.draw(self._start.epoch)
+        native = super()._open()
+        self._times = CallTimes()
+        self._position.native = Taken(native.state_dict())
+        self._queue = self._plan.feed.queue = IndexQueue(native)
+        self._inner = iter(self._plan.inner)
+        self._plan.feed.queue = None
+        self._workers = self._inner._workers
+        return native
+
+    def _take(self) -> tuple[Any, _C.StepInfo] | None:
+        self._times.begin()
+        pulled = self._queue.pulled
+        if not pulled and not self._queue.pull():
+            return None
+        rows, info, after = pulled.popleft()  # before the rows are loaded: as in torch, a step that fails is over
+        batch = self._kept(self._load()) if rows else self._dummy(0)
+        self._position.native = Taken(after)
+        self._times.end()
+        return batch, info
+
+    def stats(self) -> Stats:
+        native, times = self._native.stats(), self._times.fields()
+        python = max(times["wait_seconds"] - native.wait_seconds, 0.0)
+        return replace(native, batches=self._position.yielded, rows=None, bytes=None, python_seconds=python, **times)
+
+    def _load(self) -> Any:
+        try:
+            return next(self._inner)
+        except StopIteration:
+            raise RuntimeError(
+                f"DataLoader: {type(self._loader.dataset).__name__} raised StopIteration for a row; with `distributed` "
+                "an epoch ends on all ranks at once."
+            ) from None
+
+    def _example(self) -> Any:
+        return next(iter(self._loader._plain(batch_sampler=[[0]], num_workers=0)))
