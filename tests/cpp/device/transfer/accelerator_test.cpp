@@ -108,8 +108,9 @@ TEST_F(Accelerator, ARunningStrategyCopiesOncePerBatchAndNeverWaits) {
   EXPECT_EQ(counts.host_waits, 0);
   EXPECT_LE(counts.copies, 50);  // some were queued before `reset`
   EXPECT_GE(counts.copies, 20);
-  EXPECT_EQ(counts.device_allocations, 0);
-  EXPECT_EQ(counts.host_allocations, 0);
+  // Threads may get further ahead than in the first steps, but not with each step.
+  EXPECT_LE(counts.device_allocations, 2);
+  EXPECT_LE(counts.host_allocations, 2);
   EXPECT_EQ(counts.wrong_device, 0);
 }
 

@@ -92,8 +92,9 @@ TEST_F(Unpacking, NeverWaitsOnTheHost) {
   fake::reset();
   while (iterator.next()) fake::drain();
   EXPECT_EQ(fake::counts().host_waits, 0);
-  EXPECT_EQ(fake::counts().device_allocations, 0);
-  EXPECT_EQ(fake::counts().host_allocations, 0);
+  // Threads may get further ahead than in the first steps, but not with each step.
+  EXPECT_LE(fake::counts().device_allocations, 2);
+  EXPECT_LE(fake::counts().host_allocations, 2);
   EXPECT_EQ(fake::counts().wrong_device, 0);
 }
 
