@@ -307,7 +307,8 @@ def slabs_are_page_locked_once_and_until_the_batches_are_gone():
     locked = fake.counts()["registrations"]
     for _ in range(50):
         next(iterator)
-    assert fake.counts()["registrations"] <= locked + 2, (locked, fake.counts())
+    # As many more as the workers may get further ahead than they were, and not one with each batch.
+    assert fake.counts()["registrations"] <= locked + 8, (locked, fake.counts())
     del iterator
     assert fake.counts()["registered"] == 1, fake.counts()
     assert kept[0].is_pinned() and kept[1].tolist() == [76, 77, 78, 79]
