@@ -248,6 +248,7 @@ void print(const Case& one) {
 
 int main(int count, char** arguments) {
   const int rounds = count > 1 ? std::atoi(arguments[1]) : 5;
+  at::set_num_threads(1);  // both sides have threads of their own, whose operators must not start others
   const Table table;
   std::vector<Case> all = cases(table);
   std::cout << "{";
