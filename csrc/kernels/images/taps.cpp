@@ -41,10 +41,10 @@ class Filter {
     if (dim_.interpolation == Interpolation::kNearest) return {nearest_[static_cast<std::size_t>(pixel)], 1};
     const double center = this->center(pixel);
     const auto bound = [&](double place) {  // rounds towards 0, as Pillow; `lowest` is not negative
-      return std::clamp(static_cast<std::int64_t>(place + 0.5), dim_.lowest, dim_.highest);
+      return std::clamp(static_cast<std::int64_t>(place), dim_.lowest, dim_.highest);
     };
-    const std::int64_t first = std::min(bound(center - support_), dim_.highest - 1);
-    const std::int64_t last = std::max(bound(center + support_), first + 1);
+    const std::int64_t first = std::min(bound(center - support_ + 0.5), dim_.highest - 1);
+    const std::int64_t last = std::max(bound(center + support_ + 0.5), first + 1);
     return {first, last - first};
   }
 
