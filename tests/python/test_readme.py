@@ -43,11 +43,10 @@ def test_what_a_page_links_to_exists(page):
 def test_the_programs_for_several_processes_run_under_torchrun(tmp_path):
     parts = blocks(ROOT / "README.md", "python")[:3]
     assert [word in part for word, part in zip(("import torch\n", '"RANK" in', "load_state_dict"), parts)] == [True] * 3
+    # No collective at the end: torch's thread may let go of its tensor when the interpreter is gone, and abort.
     count = """
 lengths = [len(y) for _, y in loader]
-total = torch.tensor([sum(lengths), len(lengths)])
-torch.distributed.all_reduce(total)
-print("rows and steps of all ranks:", total.tolist())
+print(f"rows and steps: {sum(lengths)}, {len(lengths)}.")
 """
     (tmp_path / "train.py").write_text("\n".join([*parts, count]))
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "train.py"]
@@ -55,7 +54,9 @@ print("rows and steps of all ranks:", total.tolist())
     environment = os.environ | {"PYTHONPATH": path}
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=environment)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.count("rows and steps of all ranks: [1000, 16]") == 2  # 8 steps of 64 rows on each
+    found = re.findall(r"rows and steps: (\d+), (\d+)\.", result.stdout)
+    assert len(found) == 2 and sum(int(rows) for rows, _ in found) == 1000
+    assert {steps for _, steps in found} == {"8"}
 
 
 def test_the_cpp_program_is_the_one_the_install_test_builds():
