@@ -10,8 +10,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 
 import ranks
 
-# Imported once for all processes, where they are there.
-FRAMEWORKS = ["datasets", "lightning", "torchmetrics.classification"]
-ranks._context.set_forkserver_preload(["torch.distributed", "torch_distinput", *FRAMEWORKS])
+# Their imports take seconds; processes are forked from one that has made them, where they are there.
+FRAMEWORKS = ["accelerate", "datasets", "lightning", "torchmetrics.classification", "transformers.trainer"]
+ranks._context.set_forkserver_preload([*ranks.PRELOADED, *FRAMEWORKS])
 
 torch.set_num_threads(1)

@@ -7,10 +7,6 @@ from typing import Any
 
 import ranks
 
-# Imports of frameworks take seconds; processes are forked from one that has made them.
-_PRELOADED = ["torch.distributed", "torch_distinput", "accelerate", "transformers.trainer"]
-ranks._context.set_forkserver_preload(_PRELOADED)
-
 
 def launch(function: Callable[..., Any], *args: Any, world: int = 2, limit: float = 120) -> list[Any]:
     """What `function(rank, *args)` returns in `world` processes, by rank."""

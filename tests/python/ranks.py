@@ -1,7 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Real processes with a gloo group, for tests: `run_ranks(function, world)`.
 
-Processes are forked from a server that has imported torch once, so that a group of them starts in a tenth of a second.
+Processes are forked from a server that has imported torch and what tests need once, so that a group of them starts in
+a twentieth of a second. Their own worker processes start as they do in a process of torchrun's.
 Their store is a file: no ports are chosen, and no process has to live longer than others. A frozen process may hold
 the lock of the file, and one that ends may leave half a record in it, which torch's readers never finish. So a process
 that does not fail stays until all have their results, and a test that freezes or kills one asks for a store in this
@@ -26,7 +27,8 @@ import pools
 import torch.distributed as dist
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["torch.distributed", "torch_distinput"])
+PRELOADED = ["torch.distributed", "torch_distinput", "pytest", "hypothesis"]
+_context.set_forkserver_preload(PRELOADED)
 
 # The result of a process that ended without one, because a test killed it or it crashed.
 GONE = "gone"
@@ -106,6 +108,7 @@ def _show_stacks(process: Any) -> None:
 def _main(pipe: Any, setting: tuple, function: Callable, args: tuple) -> None:
     kind, where, rank, world, env = setting
     faulthandler.register(signal.SIGUSR1)
+    multiprocessing.set_start_method(multiprocessing.get_all_start_methods()[0], force=True)  # the system's own
     os.environ.update(env)
     pools.take_asked_pool()
     if kind == "file":
