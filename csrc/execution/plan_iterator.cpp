@@ -164,9 +164,10 @@ class PlanIterator final : public Iterator {
     return chunk;
   }
 
-  /// Large elements are read ahead from the first on.
+  /// Large elements are read ahead from the first on, unless their bytes are bounded: then one is measured,
+  /// because only a part of its bytes may be known.
   void begin_with_large_elements() {
-    if (producer_ || first_ || !is_large(plan_->least_bytes())) return;
+    if (producer_ || first_ || execution_->options.prefetch_bytes || !is_large(plan_->least_bytes())) return;
     const Sample sample{plan_->least_bytes(), {}};
     read_ahead(position_, choose_read_ahead(plan_->traits(), *execution_, sample));
   }

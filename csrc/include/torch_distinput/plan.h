@@ -67,8 +67,8 @@ class TDI_API Plan {
   /// How the plan must and should be run.
   virtual PlanTraits traits() const { return {}; }
 
-  /// Bytes that the first element has at least; 0 where nothing is known before it is made. The default:
-  /// those of `layout`.
+  /// Bytes that an element has at least, a shorter last batch aside; 0 where nothing is known before one is
+  /// made. The default: those of `layout`.
   virtual std::int64_t least_bytes() const;
 
   /// Where the element at `position` comes from (a file), for messages; "" where that is not known.

@@ -47,7 +47,10 @@ class ImagePlan final : public Plan {
 
   std::int64_t size() const override { return input_->size(); }
   PlanTraits traits() const override { return input_->traits(); }
-  std::int64_t least_bytes() const override { return image_ ? image_->bytes : 0; }
+  std::int64_t least_bytes() const override {
+    if (layout_) return Plan::least_bytes();
+    return image_ ? image_->bytes : 0;
+  }
   std::string origin(std::int64_t position) const override { return input_->origin(position); }
   const RowLayout* layout() const override { return layout_ ? &*layout_ : nullptr; }
 

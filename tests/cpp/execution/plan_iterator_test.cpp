@@ -59,10 +59,12 @@ TEST(PlanIterator, ReadsNothingAheadWhereThatWasAsked) {
   }
 }
 
-/// `count` elements of 4 MiB. The first one is whether the second one was begun before it ended.
+/// `count` elements of 4 MiB. The first one is whether the second one was begun before it ended, or within
+/// `patience`.
 class LargeElements final : public Plan {
  public:
-  explicit LargeElements(std::int64_t count) : count_(count) {}
+  LargeElements(std::int64_t count, std::chrono::milliseconds patience)
+      : count_(count), patience_(patience) {}
   std::int64_t size() const override { return count_; }
   std::int64_t least_bytes() const override { return std::int64_t{4} << 20; }
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
@@ -71,23 +73,42 @@ class LargeElements final : public Plan {
     if (position == 1) second_begun_ = true;
     changed_.notify_all();
     if (position > 0) return {Element(at::scalar_tensor(position, at::kLong))};
-    const bool together = changed_.wait_for(lock, std::chrono::seconds(10), [this] { return second_begun_; });
+    const bool together = changed_.wait_for(lock, patience_, [this] { return second_begun_; });
     return {Element(at::scalar_tensor(together ? 1 : 0, at::kLong))};
   }
 
  private:
   std::int64_t count_;
+  std::chrono::milliseconds patience_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   mutable bool second_begun_ = false;
 };
 
 TEST(PlanIterator, MakesLargeElementsSideBySideFromTheFirstOn) {
-  IteratorPtr iterator =
-      make_plan_iterator(std::make_shared<LargeElements>(9), execution({.num_threads = 2}));
+  IteratorPtr iterator = make_plan_iterator(std::make_shared<LargeElements>(9, std::chrono::seconds(10)),
+                                            execution({.num_threads = 2}));
   EXPECT_EQ(next_values(*iterator), Values{1});
   for (std::int64_t i = 1; i < 9; ++i) ASSERT_EQ(next_values(*iterator), Values{i});
   EXPECT_FALSE(iterator->next());
+}
+
+TEST(PlanIterator, MeasuresLargeElementsWhoseBytesAreBounded) {
+  IteratorPtr iterator = make_plan_iterator(std::make_shared<LargeElements>(3, std::chrono::milliseconds(20)),
+                                            execution({.num_threads = 2, .prefetch_bytes = 100 << 20}));
+  EXPECT_EQ(next_values(*iterator), Values{0});
+}
+
+TEST(PlanIterator, KnowsTheBytesOfElementsBelowOpsThatKeepThem) {
+  constexpr std::int64_t kBytes = 24 * 4;
+  const auto bytes = [](const Dataset& dataset) {
+    return dataset.node()->plan(epoch_context(execution(), 1, 0, false))->least_bytes();
+  };
+  const Dataset rows = Dataset::from_tensor_slices(Element(at::zeros({10, 24})));
+  EXPECT_EQ(bytes(rows), kBytes);
+  EXPECT_EQ(bytes(rows.shuffle({.seed = 1}).batch(4).prefetch(2).skip(1)), 4 * kBytes);
+  EXPECT_EQ(bytes(rows.batch(16)), 10 * kBytes);
+  EXPECT_EQ(bytes(rows.take(0).batch(4)), 0);
 }
 
 TEST(PlanIterator, YieldsTheSameWithAnyNumberOfThreads) {
