@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 
-def torchvision() -> types.ModuleType:
+def torchvision() -> types.SimpleNamespace:
     folder, transforms = types.ModuleType("folder"), types.ModuleType("transforms")
 
     def default_loader(path):
