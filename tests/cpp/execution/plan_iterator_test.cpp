@@ -101,9 +101,7 @@ TEST(PlanIterator, MeasuresLargeElementsWhoseBytesAreBounded) {
 
 TEST(PlanIterator, KnowsTheBytesOfElementsBelowOpsThatKeepThem) {
   constexpr std::int64_t kBytes = 24 * 4;
-  const auto bytes = [](const Dataset& dataset) {
-    return dataset.node()->plan(epoch_context(execution(), 1, 0, false))->least_bytes();
-  };
+  const auto bytes = [](const Dataset& dataset) { return op_testing::plan_of(dataset)->least_bytes(); };
   const Dataset rows = Dataset::from_tensor_slices(Element(at::zeros({10, 24})));
   EXPECT_EQ(bytes(rows), kBytes);
   EXPECT_EQ(bytes(rows.shuffle({.seed = 1}).batch(4).prefetch(2).skip(1)), 4 * kBytes);

@@ -1,0 +1,21 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include "ops/op_testing.h"
+#include "torch_distinput/dataset.h"
+#include "torch_distinput/images.h"
+
+namespace torch_distinput {
+namespace {
+
+TEST(ImagePlan, KnowsTheBytesOfPicturesAndOfWhatIsBesideThem) {
+  const Element rows = Element::tuple({at::zeros({5, 3, 6, 8}, at::kByte), at::zeros({5}, at::kLong)});
+  const Dataset cropped = Dataset::from_tensor_slices(rows).center_crop({.size = {4}}, 0);
+  constexpr std::int64_t kBytes = 3 * 4 * 4 + 8;
+  EXPECT_EQ(op_testing::plan_of(cropped)->least_bytes(), kBytes);
+  EXPECT_EQ(op_testing::plan_of(cropped.batch(2))->least_bytes(), 2 * kBytes);
+}
+
+}  // namespace
+}  // namespace torch_distinput
