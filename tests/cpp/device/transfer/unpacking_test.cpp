@@ -153,6 +153,18 @@ TEST_F(Unpacking, RowsJoinedOtherwiseThanByBatchAreUnpackedOnTheHost) {
   }
 }
 
+TEST_F(Unpacking, ImagesThatAreSplitThemselvesAreUnpackedOnTheHost) {
+  const at::Tensor bytes = at::arange(3 * kPixels).to(at::kByte).view({3, 4, 6, 3});
+  const Dataset dataset = Dataset::from_tensor_slices(Element(bytes)).normalize_images(kMean, kStd);
+  const auto channels = [](const DistributedDataset& distributed) {
+    std::vector<at::Tensor> all;
+    for (const PerReplica& step : distributed)
+      for (const Element& part : step) all.push_back(part.tensor().cpu());
+    return all;
+  };
+  expect_same(channels(devices().distribute_dataset(dataset)), channels(kHosts.distribute_dataset(dataset)));
+}
+
 TEST_F(Unpacking, ImagesWithUnknownChannelsAreUnpackedOnTheHost) {
   const TensorSpec image{Dims{kUnknownDim, kUnknownDim, kUnknownDim}, at::kByte, {}};
   const Dataset dataset = Dataset::from_generator(
