@@ -27,6 +27,8 @@ constexpr std::chrono::microseconds kInlineThreshold{5};
 /// Bursts that lie ready or are being made where nothing tells how many threads will take part.
 constexpr std::int64_t kBurstsAhead = 4;
 constexpr std::chrono::milliseconds kQuickTime{5};
+/// A sleeping thread that has a processor begins long before.
+constexpr std::chrono::milliseconds kTimeToBegin{1};
 
 /// Elements that the pipeline asks to read ahead; -1: it does not ask.
 std::int64_t asked_depth(const PlanTraits& traits, const Options& options) {
@@ -109,6 +111,7 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
   result.chunk = std::min(result.chunk, elements);
   result.depth = elements / result.chunk;
   result.burst = std::clamp<std::int64_t>(burst, 1, std::max<std::int64_t>(1, result.depth / 2));
+  if (is_large(sample.bytes) || sample.time > kQuickTime) result.time_to_begin = kTimeToBegin;
   return result;
 }
 
@@ -132,6 +135,7 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
   if (estimate.bytes && (!asked || options.prefetch_bytes))
     result.depth = with_room(result.depth, bytes, result.executor->concurrency(), options);
   result.burst = std::min(result.burst, result.depth);
+  if (is_large(bytes)) result.time_to_begin = kTimeToBegin;
   return result;
 }
 

@@ -22,9 +22,12 @@ struct ReadAhead {
   std::int64_t burst = 1;              ///< chunks a thread makes in one go
   /// Chunks made in less time are made by whoever takes them.
   std::chrono::nanoseconds inline_threshold{0};
+  /// Whoever takes a chunk lets a woken thread begin it within this time.
+  std::chrono::nanoseconds time_to_begin{0};
 
   ProducerOptions options() const {
-    return {.depth = depth, .burst = burst, .inline_threshold = inline_threshold};
+    return {
+        .depth = depth, .burst = burst, .inline_threshold = inline_threshold, .time_to_begin = time_to_begin};
   }
 };
 

@@ -20,24 +20,12 @@
 
 namespace torch_distinput {
 
-/// How far and in what portions an `OrderedProducer` works ahead.
-struct ProducerOptions {
-  /// Items from `position()` on that may be built or being built, at least 1.
-  std::int64_t depth = 4;
-  /// Consecutive items that one task builds before it claims more, at least 1; more for tiny items. A `depth`
-  /// of two bursts or more keeps the threads busy.
-  std::int64_t burst = 1;
-  /// Items that take less time than this are built in `next`: to wake another thread for them costs many
-  /// times more.
-  std::chrono::nanoseconds inline_threshold{0};
-};
-
 /// Builds items 0, 1, 2, ... in the background, out of order, and returns them in order.
 ///
 /// It starts to build ahead at construction. Where no thread has begun the next item, `next` builds it
-/// itself, so a producer always makes progress, also on a busy or dead executor. While another thread builds
-/// it, `next` builds later items if they are short (below about 50 us), and waits otherwise. With
-/// `concurrency() == 0` everything is built in `next` and nothing ahead.
+/// itself (after `time_to_begin`), so a producer always makes progress, also on a busy or dead executor.
+/// While another thread builds it, `next` builds later items if they are short (below about 50 us), and waits
+/// otherwise. With `concurrency() == 0` everything is built in `next` and nothing ahead.
 ///
 /// One thread at a time may call `next` and `ready`. `stop`, `position` and `waits` are safe from any thread.
 /// A producer that a forked child inherits must not be used there; destroying it is safe.
@@ -103,7 +91,7 @@ struct OrderedProducer<T>::State {
   State(Make make_item, IndexRange indices, std::shared_ptr<Executor> runner, ProducerOptions options)
       : make(std::move(make_item)),
         executor(std::move(runner)),
-        progress(indices, options.depth, options.burst, executor->concurrency(), options.inline_threshold),
+        progress(indices, options, executor->concurrency()),
         // A power of two, so that an index finds its slot without a division.
         slots(executor->concurrency() == 0 ? 0 : std::bit_ceil(static_cast<std::uint64_t>(options.depth))) {}
 

@@ -36,35 +36,42 @@ void check_at_least(const char* name, std::int64_t value, std::int64_t least) {
 
 }  // namespace
 
-ProducerState::ProducerState(IndexRange indices, std::int64_t depth, std::int64_t burst, int max_tasks,
-                             std::chrono::nanoseconds inline_threshold)
+ProducerState::ProducerState(IndexRange indices, const ProducerOptions& options, int max_tasks)
     : begin_(indices.begin),
       end_(indices.end),
-      depth_(depth),
-      burst_(burst),
+      depth_(options.depth),
+      burst_(options.burst),
       // At most half the ring, so that the consumer can use up the other half while a task builds.
-      refill_(std::max<std::int64_t>(1, std::min(burst, depth / 2))),
+      refill_(std::max<std::int64_t>(1, std::min(burst_, depth_ / 2))),
       max_tasks_(max_tasks),
-      inline_threshold_(inline_threshold),
+      inline_threshold_(options.inline_threshold),
+      time_to_begin_(options.time_to_begin),
       next_check_(indices.begin),
       position_(indices.begin),
       awaited_(kNothing),
       claimed_(indices.begin) {
   check_at_least("begin", indices.begin, 0);
   check_at_least("end", indices.end, indices.begin);
-  check_at_least("depth", depth, 1);
-  check_at_least("burst", burst, 1);
+  check_at_least("depth", depth_, 1);
+  check_at_least("burst", burst_, 1);
 }
 
 std::optional<std::int64_t> ProducerState::claim_help() {
   const bool short_items = pace_.load(std::memory_order_relaxed) < kShortItem;
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (time_to_begin_.count() > 0) let_task_begin(lock);
   const bool unbegun = claimed_ == position();
   if (stopped_ || !(unbegun || (short_items && room() > 0))) return std::nullopt;
   ++building_;
   next_check_ = position();
   if (unbegun && inline_threshold_.count() > 0) help_began_ = std::chrono::steady_clock::now();
   return claimed_++;
+}
+
+void ProducerState::let_task_begin(std::unique_lock<std::mutex>& lock) {
+  const StageScope waits(Stage::kWait);
+  item_begun_.wait_for(lock, time_to_begin_,
+                       [&] { return claimed_ != position() || unstarted_ == 0 || stopped_; });
 }
 
 void ProducerState::end_help() {
@@ -169,6 +176,7 @@ void ProducerState::announce(std::int64_t index) {
 void ProducerState::stop() {
   std::unique_lock lock(mutex_);
   stopped_ = true;
+  item_begun_.notify_all();
   item_ready_.notify_all();
   idle_.wait(lock, [&] { return building_ == 0; });
 }
@@ -188,6 +196,7 @@ IndexRange ProducerState::claim_burst() {
   const IndexRange burst{claimed_, claimed_ + count};
   claimed_ = burst.end;
   ++building_;
+  if (time_to_begin_.count() > 0) item_begun_.notify_one();
   return burst;
 }
 

@@ -13,6 +13,21 @@
 
 namespace torch_distinput {
 
+/// How far and in what portions an `OrderedProducer` works ahead.
+struct ProducerOptions {
+  /// Items from `position()` on that may be built or being built, at least 1.
+  std::int64_t depth = 4;
+  /// Consecutive items that one task builds before it claims more, at least 1; more for tiny items. A `depth`
+  /// of two bursts or more keeps the threads busy.
+  std::int64_t burst = 1;
+  /// Items that take less time than this are built by the consumer: to wake another thread for them costs
+  /// many times more.
+  std::chrono::nanoseconds inline_threshold{0};
+  /// How long the consumer lets a task that was submitted begin an item before it builds it itself. More than
+  /// 0 for items that take much longer: beside tasks that build later ones, it would get the first one last.
+  std::chrono::nanoseconds time_to_begin{0};
+};
+
 /// Consecutive indices [begin, end) that one thread builds.
 struct IndexRange {
   std::int64_t begin = 0;
@@ -27,11 +42,9 @@ struct IndexRange {
 /// marked "Consumer" are for the one consuming thread, those marked "Task" for tasks on the executor.
 class ProducerState {
  public:
-  /// Runs up to `max_tasks` tasks at a time; with 0 the consumer builds everything, as it does while items
-  /// take less than `inline_threshold`. Throws std::invalid_argument unless 0 <= begin <= end, `depth` >= 1
-  /// and `burst` >= 1.
-  ProducerState(IndexRange indices, std::int64_t depth, std::int64_t burst, int max_tasks,
-                std::chrono::nanoseconds inline_threshold = {});
+  /// Runs up to `max_tasks` tasks at a time; with 0 the consumer builds everything. Throws
+  /// std::invalid_argument unless 0 <= begin <= end, `depth` >= 1 and `burst` >= 1.
+  ProducerState(IndexRange indices, const ProducerOptions& options, int max_tasks);
 
   // As in `OrderedProducer`; safe from any thread.
 
@@ -45,8 +58,8 @@ class ProducerState {
   bool stopped() const noexcept { return stopped_.load(std::memory_order_relaxed); }
 
   /// Consumer. Called while the item at `position()` is not ready: claims the index that the consumer should
-  /// build meanwhile. That is this item if no thread has begun it; else a later one if items are so short
-  /// that building one takes no longer than sleeping would; else none.
+  /// build meanwhile. That is this item if no thread has begun it, or begins it within `time_to_begin`; else
+  /// a later one if items are so short that building one takes no longer than sleeping would; else none.
   std::optional<std::int64_t> claim_help();
   /// Consumer. The claimed item was the one at `position()`; it is built and being returned.
   void end_help();
@@ -83,6 +96,7 @@ class ProducerState {
   std::int64_t room() const;
   IndexRange claim_burst();
   void leave_building();
+  void let_task_begin(std::unique_lock<std::mutex>& lock);
   bool spin(const std::atomic<bool>& ready) const;
 
   // Constant after construction.
@@ -93,6 +107,7 @@ class ProducerState {
   const std::int64_t refill_;
   const int max_tasks_;
   const std::chrono::nanoseconds inline_threshold_;
+  const std::chrono::nanoseconds time_to_begin_;
 
   // Used by the consumer only.
   std::int64_t next_check_;
@@ -111,6 +126,7 @@ class ProducerState {
 
   // Guarded by mutex_; stopped_ is also read without it.
   std::mutex mutex_;
+  std::condition_variable item_begun_;
   std::condition_variable item_ready_;
   std::condition_variable idle_;
   std::atomic<bool> stopped_{false};

@@ -280,11 +280,23 @@ TEST(ReadAhead, FollowsAnEstimateWhereNothingWasSeen) {
   EXPECT_EQ(estimated({}, {.prefetch_bytes = 200}, {3, std::int64_t{1} << 30}).depth, 1);
 }
 
+TEST(ReadAhead, LetsThreadsBeginLongElements) {
+  const auto run = execution({.num_threads = 2});
+  const auto time_to_begin = [&](const Sample& sample) {
+    return choose_read_ahead({}, *run, sample).time_to_begin.count();
+  };
+  EXPECT_GT(time_to_begin({std::int64_t{4} << 20, {}}), 0);
+  EXPECT_GT(time_to_begin({8, std::chrono::milliseconds(6)}), 0);
+  EXPECT_EQ(time_to_begin({1 << 20, std::chrono::milliseconds(5)}), 0);
+  EXPECT_GT(estimated({}, {}, {3, std::int64_t{4} << 20}).time_to_begin.count(), 0);
+}
+
 TEST(ReadAhead, MakesMoreOfTinyElementsOfNativePlansAlone) {
   const ReadAhead native = estimated({}, {}, {3, 100});
   EXPECT_EQ(native.burst, 16);
   EXPECT_EQ(native.depth, 64);
   EXPECT_GT(native.inline_threshold.count(), 0);
+  EXPECT_EQ(native.time_to_begin.count(), 0);
   const ReadAhead large = estimated({}, {}, {3, 64 << 10});
   EXPECT_EQ(large.burst, 4);
   EXPECT_EQ(large.depth, 16);

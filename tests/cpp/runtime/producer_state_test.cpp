@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <optional>
+#include <thread>
 
 namespace torch_distinput {
 namespace {
@@ -16,7 +17,7 @@ bool same(IndexRange range, std::int64_t begin, std::int64_t end) {
 }
 
 TEST(ProducerStateTest, TasksClaimBurstsWithinTheRing) {
-  ProducerState progress({0, 100}, /*depth=*/5, /*burst=*/2, /*max_tasks=*/2);
+  ProducerState progress({0, 100}, {.depth = 5, .burst = 2}, /*max_tasks=*/2);
   ASSERT_TRUE(progress.want_task());
   ASSERT_TRUE(progress.want_task());
   EXPECT_FALSE(progress.want_task());
@@ -28,7 +29,7 @@ TEST(ProducerStateTest, TasksClaimBurstsWithinTheRing) {
 }
 
 TEST(ProducerStateTest, ConsumerClaimsWhatNoTaskHasBegun) {
-  ProducerState progress({0, 100}, 4, 1, 1);
+  ProducerState progress({0, 100}, {}, 1);
   EXPECT_EQ(progress.claim_help(), 0);
   progress.end_help();
   EXPECT_EQ(progress.position(), 1);
@@ -37,7 +38,7 @@ TEST(ProducerStateTest, ConsumerClaimsWhatNoTaskHasBegun) {
 }
 
 TEST(ProducerStateTest, ConsumerHelpsAheadOnlyWithShortItems) {
-  ProducerState progress({0, 100}, 4, 1, 1);
+  ProducerState progress({0, 100}, {}, 1);
   ASSERT_TRUE(progress.want_task());
   ASSERT_TRUE(same(progress.first_burst(), 0, 1));
   EXPECT_EQ(progress.claim_help(), std::nullopt) << "the pace is not known yet";
@@ -54,7 +55,7 @@ TEST(ProducerStateTest, ConsumerHelpsAheadOnlyWithShortItems) {
 }
 
 TEST(ProducerStateTest, QuickItemsAreLeftToTheConsumer) {
-  ProducerState progress({0, 100}, 4, 1, 1, /*inline_threshold=*/microseconds(100'000));
+  ProducerState progress({0, 100}, {.inline_threshold = microseconds(100'000)}, 1);
   ASSERT_TRUE(progress.want_task()) << "the pace is not known yet";
   ASSERT_TRUE(same(progress.first_burst(), 0, 1));
   progress.set_pace(microseconds(200'000));
@@ -67,13 +68,42 @@ TEST(ProducerStateTest, QuickItemsAreLeftToTheConsumer) {
   EXPECT_EQ(progress.next_burst().begin, 2) << "a running task continues";
 }
 
+TEST(ProducerStateTest, LongItemsAreLeftToTasksThatBeginThemInTime) {
+  ProducerState progress({0, 100}, {.time_to_begin = std::chrono::hours(1)}, 1);
+  ASSERT_TRUE(progress.want_task());
+  {
+    std::jthread task([&] { EXPECT_TRUE(same(progress.first_burst(), 0, 1)); });
+    EXPECT_EQ(progress.claim_help(), std::nullopt);
+  }
+  EXPECT_EQ(progress.claim_help(), std::nullopt) << "a task builds it";
+  progress.end_building();
+}
+
+TEST(ProducerStateTest, LongItemsThatNoTaskBeginsInTimeAreTheConsumers) {
+  ProducerState progress({0, 100}, {.time_to_begin = microseconds(1)}, 1);
+  ASSERT_TRUE(progress.want_task());
+  EXPECT_EQ(progress.claim_help(), 0);
+  progress.end_help();
+
+  ProducerState without_tasks({0, 100}, {.time_to_begin = std::chrono::hours(1)}, 0);
+  EXPECT_EQ(without_tasks.claim_help(), 0);
+  without_tasks.end_help();
+}
+
+TEST(ProducerStateTest, StopEndsTheTimeToBegin) {
+  ProducerState progress({0, 100}, {.time_to_begin = std::chrono::hours(1)}, 1);
+  ASSERT_TRUE(progress.want_task());
+  std::jthread other([&] { progress.stop(); });
+  EXPECT_EQ(progress.claim_help(), std::nullopt);
+}
+
 TEST(ProducerStateTest, NothingIsClaimedAfterStopOrFailure) {
-  ProducerState stopped({0, 100}, 4, 1, 1);
+  ProducerState stopped({0, 100}, {}, 1);
   stopped.stop();
   EXPECT_EQ(stopped.claim_help(), std::nullopt);
   EXPECT_FALSE(stopped.want_task());
 
-  ProducerState failed({0, 100}, 4, 1, 1);
+  ProducerState failed({0, 100}, {}, 1);
   ASSERT_TRUE(failed.want_task());
   failed.fail(/*helped=*/false);
   EXPECT_TRUE(failed.first_burst().empty());
@@ -81,7 +111,7 @@ TEST(ProducerStateTest, NothingIsClaimedAfterStopOrFailure) {
 }
 
 TEST(ProducerStateTest, RequeuedTaskCountsAsSubmitted) {
-  ProducerState progress({0, 100}, 8, 1, 1);
+  ProducerState progress({0, 100}, {.depth = 8}, 1);
   ASSERT_TRUE(progress.want_task());
   ASSERT_TRUE(same(progress.first_burst(), 0, 1));
   ASSERT_TRUE(progress.requeue());
