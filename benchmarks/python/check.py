@@ -6,7 +6,7 @@
 A ratio is this library's time a batch beside that of another series of the same work in the same run, so that it says
 the same on a faster or slower machine; times are never compared. A new ratio fails where it is worse than each pair of
 samples of the committed run allows, and worse by more than the new run's own spread. Exits with 1 where one fails, or
-where the new results lack one that they did not leave out by their command.
+where the new results lack one that they did not leave out by their command; says where the processors differ.
 """
 
 import json
@@ -69,6 +69,17 @@ def check(committed: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[bool
             yield not fails, f"{name}: {found:.3f}, committed {before:.3f}, at most {allowed:.3f} by its spread"
 
 
+def processors(committed: dict[str, Any], new: dict[str, Any]) -> str | None:
+    """What to know where the two runs had different processors; None where they had the same."""
+    before, now = (results.get("machine", {}).get("cpu") for results in (committed, new))
+    if before == now:
+        return None
+    return (
+        f"committed on {before}, measured on {now}: caches and memory change ratios, too. Whether a change made one "
+        "worse, results of the commit before it on this machine tell: give them in place of the committed ones"
+    )
+
+
 def main(arguments: list[str]) -> int:
     """Prints a line for each ratio; returns the exit code."""
     if not arguments or len(arguments) % 2:
@@ -76,7 +87,10 @@ def main(arguments: list[str]) -> int:
         return 2
     failed = 0
     for committed, new in zip(arguments[::2], arguments[1::2]):
-        for holds, line in check(*(json.loads(Path(path).read_text()) for path in (committed, new))):
+        results = [json.loads(Path(path).read_text()) for path in (committed, new)]
+        if difference := processors(*results):
+            print(f"note   {Path(committed).name}: {difference}")
+        for holds, line in check(*results):
             print("ok    " if holds else "WORSE ", line)
             failed += not holds
     return 1 if failed else 0

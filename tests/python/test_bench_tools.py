@@ -55,6 +55,18 @@ def test_the_exit_code_tells(tmp_path, capsys):
     assert CHECK["main"]([str(committed)]) == 2
 
 
+def test_other_processors_are_named(tmp_path, capsys):
+    committed = RESULTS / "drop_in.json"
+    results = json.loads(committed.read_text())
+    before, results["machine"]["cpu"] = results["machine"]["cpu"], "Other"
+    elsewhere = tmp_path / "new.json"
+    elsewhere.write_text(json.dumps(results))
+    assert CHECK["main"]([str(committed), str(elsewhere)]) == 0
+    assert f"note   drop_in.json: committed on {before}, measured on Other:" in capsys.readouterr().out
+    assert CHECK["main"]([str(committed), str(committed)]) == 0
+    assert "note" not in capsys.readouterr().out
+
+
 def test_the_figures_in_the_readme_are_those_of_the_results():
     readme = (BENCHMARKS.parent / "README.md").read_text()
     workers = json.loads((RESULTS / "workers.json").read_text())["us_per_batch"]["50 us of Python, 32 rows"]
