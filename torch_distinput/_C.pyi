@@ -322,6 +322,9 @@ class ImageStep:
     def color_jitter(brightness: typing.Annotated[collections.abc.Sequence[float], "FixedSize(2)"] | None, contrast: typing.Annotated[collections.abc.Sequence[float], "FixedSize(2)"] | None, saturation: typing.Annotated[collections.abc.Sequence[float], "FixedSize(2)"] | None, hue: typing.Annotated[collections.abc.Sequence[float], "FixedSize(2)"] | None) -> ImageStep:
         """Random changes of colours by factors from these intervals."""
     @staticmethod
+    def rand_augment(num_ops: int, magnitude: int, num_magnitude_bins: int) -> ImageStep:
+        """Random changes of RandAugment's set."""
+    @staticmethod
     def with_image_targets(masks: collections.abc.Sequence[None | str | int], boxes: collections.abc.Sequence[None | str | int], box_format: str) -> ImageStep:
         """Masks and boxes that later ops change together with the picture."""
 

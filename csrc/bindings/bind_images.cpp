@@ -142,6 +142,13 @@ void bind_images(py::module_& module) {
           py::arg("brightness"), py::arg("contrast"), py::arg("saturation"), py::arg("hue"),
           "Random changes of colours by factors from these intervals.")
       .def_static(
+          "rand_augment",
+          [](std::int64_t num_ops, std::int64_t magnitude, std::int64_t num_magnitude_bins) {
+            return BoundStep{RandAugment{num_ops, magnitude, num_magnitude_bins}};
+          },
+          py::arg("num_ops"), py::arg("magnitude"), py::arg("num_magnitude_bins"),
+          "Random changes of RandAugment's set.")
+      .def_static(
           "with_image_targets",
           [](std::vector<ImageKey> masks, std::vector<ImageKey> boxes, const std::string& box_format) {
             return BoundStep{ImageTargets{std::move(masks), std::move(boxes), box_format_of(box_format)}};

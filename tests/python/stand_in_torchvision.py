@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Classes with the names, attributes and results of torchvision's, for Pillow's images."""
 
+import enum
 import types
 
 import numpy as np
@@ -40,10 +41,14 @@ def torchvision() -> types.SimpleNamespace:
                 image = part(image)
             return image
 
+    class InterpolationMode(enum.Enum):
+        NEAREST = "nearest"
+        BILINEAR = "bilinear"
+
     class Resize:
         def __init__(self, size):
             self.size, self.max_size, self.antialias = size, None, True
-            self.interpolation = types.SimpleNamespace(value="bilinear")
+            self.interpolation = InterpolationMode.BILINEAR
 
         def __call__(self, image):
             short, factor = min(image.size), self.size / min(image.size)
@@ -80,12 +85,20 @@ def torchvision() -> types.SimpleNamespace:
     class RandomResizedCrop:
         def __init__(self, size, scale=(0.08, 1.0)):
             self.size, self.scale, self.ratio, self.antialias = (size, size), scale, (3 / 4, 4 / 3), True
-            self.interpolation = types.SimpleNamespace(value="bilinear")
+            self.interpolation = InterpolationMode.BILINEAR
 
     class ColorJitter:
         def __init__(self, brightness, hue):
             self.brightness, self.contrast, self.saturation = (1 - brightness, 1 + brightness), None, None
             self.hue = (-hue, hue)
+
+    class RandAugment:
+        def __init__(self, num_ops=2, magnitude=9, interpolation=InterpolationMode.NEAREST, fill=None):
+            self.num_ops, self.magnitude, self.num_magnitude_bins = num_ops, magnitude, 31
+            self.interpolation, self.fill = interpolation, fill
+
+        def __call__(self, image):
+            return image
 
     class PILToTensor:
         pass
@@ -105,9 +118,10 @@ def torchvision() -> types.SimpleNamespace:
     ImageFolder.__module__ = ImageFolder.__getitem__.__module__ = "torchvision.datasets.folder"
     folder.ImageFolder = ImageFolder
     shapes = (Resize, CenterCrop, RandomCrop, RandomResizedCrop, RandomHorizontalFlip, RandomVerticalFlip)
-    for kind in (Compose, *shapes, ColorJitter, Grayscale, PILToTensor, ToTensor, Normalize):
+    for kind in (Compose, *shapes, ColorJitter, RandAugment, Grayscale, PILToTensor, ToTensor, Normalize):
         kind.__module__ = "torchvision.transforms.transforms"
         setattr(transforms, kind.__name__, kind)
+    transforms.InterpolationMode = InterpolationMode
     return types.SimpleNamespace(ImageFolder=ImageFolder, transforms=transforms)
 
 

@@ -104,6 +104,27 @@ def test_random_transforms_are_the_ops_of_this_library(vision, root):
             assert torch.equal(labels, numbers)
 
 
+def test_rand_augment_of_pillows_images_is_this_librarys(vision, root):
+    names = vision.transforms
+
+    def loader(*transforms):
+        chain = names.Compose([names.CenterCrop(24), *transforms])
+        return tdi.DataLoader(vision.ImageFolder(root, chain), batch_size=4, shuffle=True, seed=5)
+
+    native = loader(names.RandAugment(3, magnitude=20), names.PILToTensor())
+    assert "path: native" in native.explain() and "random numbers of RandAugment" in native.explain()
+    rows = tdi.ImageFolder(root).decode_image().center_crop(24).rand_augment(3, 20).shuffle(seed=5).skip(0).batch(4)
+    for (ours, _), (images, _) in zip(native, rows.with_options(tdi.Options(seed=5)), strict=True):
+        assert torch.equal(ours, images)
+    reason = 'the transform RandAugment is native for Pillow\'s images, `interpolation` "nearest" and no `fill` only'
+    for transforms in (
+        (names.PILToTensor(), names.RandAugment()),
+        (names.RandAugment(interpolation=names.InterpolationMode.BILINEAR), names.PILToTensor()),
+        (names.RandAugment(fill=7), names.PILToTensor()),
+    ):
+        assert reason in loader(*transforms).explain()
+
+
 @pytest.mark.parametrize("options", [{"shuffle": True}, {"shuffle": True, "num_workers": 2}, {"sampler": [3, 1, 4]}])
 def test_random_transforms_follow_torchs_seed_and_states(vision, root, options):
     dataset = with_random_transforms(vision, root)

@@ -167,6 +167,16 @@ def _color_jitter(transform: Any, steps: _Steps) -> None:
     _add_random("color_jitter", arguments, transform, steps)
 
 
+def _rand_augment(transform: Any, steps: _Steps) -> None:
+    interpolation = getattr(transform.interpolation, "value", transform.interpolation)
+    if interpolation != "nearest" or transform.fill is not None or steps.is_tensor:
+        raise NotNative(
+            'the transform RandAugment is native for Pillow\'s images, `interpolation` "nearest" and no `fill` only'
+        )
+    arguments = int(transform.num_ops), int(transform.magnitude), int(transform.num_magnitude_bins)
+    _add_random("rand_augment", arguments, transform, steps)
+
+
 def _add_random(name: str, arguments: tuple[Any, ...], transform: Any, steps: _Steps) -> None:
     steps.calls.append((name, arguments))
     steps.draws.append(type(transform).__name__)
@@ -212,6 +222,7 @@ _KNOWN: dict[str, Callable[[Any, _Steps], None]] = {
     "RandomHorizontalFlip": _horizontal_flip,
     "RandomVerticalFlip": _vertical_flip,
     "ColorJitter": _color_jitter,
+    "RandAugment": _rand_augment,
     "PILToTensor": _to_tensor,
     "ToImage": _to_tensor,
     "ToTensor": _to_numbers,

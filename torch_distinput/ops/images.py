@@ -227,6 +227,30 @@ class ImageOps:
         )
         return self._image(step, key)
 
+    def rand_augment(
+        self, num_ops: int = 2, magnitude: int = 9, num_magnitude_bins: int = 31, *, key: Key = None
+    ) -> Dataset:
+        """RGB images after `num_ops` random changes of RandAugment's 14 (Cubuk et al. 2020).
+
+        Args:
+            num_ops: how many changes, one after the other, at most 64.
+            magnitude: how large they are, in [0, num_magnitude_bins).
+            num_magnitude_bins: of which the last magnitude is the largest one.
+            key: the leaf of images.
+
+        The changes are none, shears, shifts, rotation, brightness, saturation, contrast, sharpness, posterize,
+        solarize, autocontrast and equalize, each as torchvision's RandAugment makes it of Pillow's images: the nearest
+        pixels, and 0 outside of the image. Masks and boxes cannot follow the picture.
+
+        >>> images = tdi.Dataset.from_tensor_slices(torch.full((2, 3, 4, 5), 100, dtype=torch.uint8))
+        >>> [list(image.shape) for image in images.rand_augment()]
+        [[3, 4, 5], [3, 4, 5]]
+        """
+        op = "rand_augment"
+        numbers = {"num_ops": num_ops, "magnitude": magnitude, "num_magnitude_bins": num_magnitude_bins}
+        step = _C.ImageStep.rand_augment(*(integer(op, name, number) for name, number in numbers.items()))
+        return self._image(step, key)
+
     def with_image_targets(
         self, masks: Keys = (), boxes: Keys = (), box_format: str = "XYXY", *, key: Key = None
     ) -> Dataset:

@@ -90,6 +90,17 @@ struct ColorJitter {
   Interval hue = {};  ///< in [-0.5, 0.5]
 };
 
+/// `num_ops` random changes, one after the other, of RandAugment's 14 (Cubuk et al. 2020): none, shear, shift
+/// and rotation, brightness, saturation, contrast, sharpness, posterize, solarize, autocontrast, equalize,
+/// each as large as `magnitude` of `num_magnitude_bins` says. Changes, magnitudes and results are those of
+/// torchvision's RandAugment for Pillow's images: the nearest pixels, 0 outside of the image. Masks and boxes
+/// cannot follow.
+struct RandAugment {
+  std::int64_t num_ops = 2;              ///< in [0, 64]
+  std::int64_t magnitude = 9;            ///< in [0, num_magnitude_bins)
+  std::int64_t num_magnitude_bins = 31;  ///< in [2, 1024]
+};
+
 /// Names a leaf: the key of a dict or field of a named tuple, or the index of a tuple's part; unset: the only
 /// leaf that can be meant.
 using ImageKey = std::variant<std::monostate, std::string, std::int64_t>;
@@ -106,8 +117,9 @@ struct ImageTargets {
 };
 
 /// One op on a picture.
-using ImageStep = std::variant<DecodeImage, Resize, CenterCrop, Pad, RandomCrop, RandomResizedCrop,
-                               HorizontalFlip, VerticalFlip, Rotate90, ColorJitter, ImageTargets>;
+using ImageStep =
+    std::variant<DecodeImage, Resize, CenterCrop, Pad, RandomCrop, RandomResizedCrop, HorizontalFlip,
+                 VerticalFlip, Rotate90, ColorJitter, RandAugment, ImageTargets>;
 
 /// The dataset with `step` applied to the picture of each element. Throws c10::ValueError for arguments out
 /// of range, for a leaf that is no picture, and if the leaf is not unique.
@@ -129,6 +141,7 @@ class ImageOps {
   Self vertical_flip(VerticalFlip step = {}, const ImageKey& key = {}) const { return image(step, key); }
   Self rotate90(Rotate90 step = {}, const ImageKey& key = {}) const { return image(step, key); }
   Self color_jitter(ColorJitter step, const ImageKey& key = {}) const { return image(step, key); }
+  Self rand_augment(RandAugment step = {}, const ImageKey& key = {}) const { return image(step, key); }
   Self with_image_targets(ImageTargets step, const ImageKey& key = {}) const {
     return image(std::move(step), key);
   }

@@ -83,6 +83,7 @@ struct BoxEdit {
     }
   }
   void operator()(const ColourEdit&) const {}
+  void operator()(const AffineEdit&) const { throw ImageError("boxes do not follow an affine map"); }
 
   void shift(double x, double y) const {
     box[0] += x;

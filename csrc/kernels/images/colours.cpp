@@ -6,6 +6,10 @@
 #include <cmath>
 #include <string>
 
+#include "kernels/images/blend.h"
+#include "kernels/images/sharpness.h"
+#include "kernels/images/tones.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -14,12 +18,6 @@ using Colour = std::array<std::uint8_t, 3>;
 /// ITU-R 601 luma, as in Pillow.
 int luma(const std::uint8_t* pixel) {
   return (pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 0x8000) >> 16;
-}
-
-/// Between `dull` (factor 0) and `value` (factor 1), or beyond; fractions are cut off, as in Pillow.
-std::uint8_t blended(int dull, int value, float factor) {
-  const float mixed = static_cast<float>(dull) + factor * static_cast<float>(value - dull);
-  return static_cast<std::uint8_t>(std::clamp(mixed, 0.0F, 255.0F));
 }
 
 std::uint8_t to_byte(double value) {
@@ -109,6 +107,18 @@ Pixels blend_with(const Pixels& image, int dull, float factor) {
 
 }  // namespace
 
+bool needs_whole(ColourChange change) {
+  switch (change) {
+    case ColourChange::kContrast:
+    case ColourChange::kSharpness:
+    case ColourChange::kAutocontrast:
+    case ColourChange::kEqualize:
+      return true;
+    default:
+      return false;
+  }
+}
+
 Pixels change_colours(const Pixels& image, ColourChange change, double factor) {
   if (image.channels != 3)
     throw ImageError("colours need 3 channels, but the image has " + std::to_string(image.channels));
@@ -132,6 +142,16 @@ Pixels change_colours(const Pixels& image, ColourChange change, double factor) {
         for (std::size_t i = 0; i < 3; ++i) to[i] = rgb[i];
       });
     }
+    case ColourChange::kSharpness:
+      return sharpened(image, amount);
+    case ColourChange::kPosterize:
+      return posterized(image, static_cast<int>(factor));
+    case ColourChange::kSolarize:
+      return solarized(image, factor);
+    case ColourChange::kAutocontrast:
+      return autocontrasted(image);
+    case ColourChange::kEqualize:
+      return equalized(image);
   }
   return image;
 }

@@ -50,7 +50,7 @@ struct Resampling {
 };
 
 /// An edit as it is carried out.
-using Action = std::variant<CropEdit, Resampling, FlipEdit, TurnEdit, PadEdit, ColourEdit>;
+using Action = std::variant<CropEdit, Resampling, FlipEdit, TurnEdit, PadEdit, ColourEdit, AffineEdit>;
 
 /// Where pixel (x, y) of an image of `extent` is after a quarter turn counterclockwise: (y, width - 1 - x).
 Box turned(const Box& box, Extent extent) {
@@ -96,9 +96,8 @@ Box needed(const Action& action, Extent extent, const Box& out) {
                 std::clamp<std::int64_t>(out.bottom() - pad.top, top + 1, extent.height);
             return Box{left, top, right - left, bottom - top};
           },
-          [&](const ColourEdit& edit) {
-            return edit.change == ColourChange::kContrast ? whole(extent) : out;  // it needs the mean
-          },
+          [&](const ColourEdit& edit) { return needs_whole(edit.change) ? whole(extent) : out; },
+          [&](const AffineEdit&) { return whole(extent); },
       },
       action);
 }
@@ -216,6 +215,7 @@ Window applied(const Action& action, const Window& in, Extent extent, const Box&
                        const Pixels changed = change_colours(in.part(from), edit.change, edit.factor);
                        return changed.part({out.left - from.left, out.top - from.top, out.width, out.height});
                      },
+                     [&](const AffineEdit& edit) { return mapped(in.part(from), edit.map).part(out); },
                  },
                  action);
   return {std::move(pixels), out};

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/images/affine.h"
 #include "kernels/images/colours.h"
 #include "kernels/images/decode.h"
 #include "kernels/images/pixels.h"
@@ -48,7 +49,10 @@ struct ColourEdit {
   ColourChange change;
   double factor;
 };
-using Edit = std::variant<CropEdit, ResizeEdit, FlipEdit, TurnEdit, PadEdit, ColourEdit>;
+struct AffineEdit {
+  AffineMap map;
+};
+using Edit = std::variant<CropEdit, ResizeEdit, FlipEdit, TurnEdit, PadEdit, ColourEdit, AffineEdit>;
 
 /// The extent of an image of `extent` after `edit`.
 Extent extent_after(const Edit& edit, Extent extent);

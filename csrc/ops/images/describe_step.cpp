@@ -107,6 +107,10 @@ struct Describe {
     out << "brightness=" << list_of(step.brightness) << ", contrast=" << list_of(step.contrast)
         << ", saturation=" << list_of(step.saturation) << ", hue=" << list_of(step.hue);
   }
+  void operator()(const RandAugment& step) const {
+    out << "num_ops=" << step.num_ops << ", magnitude=" << step.magnitude
+        << ", num_magnitude_bins=" << step.num_magnitude_bins;
+  }
   void operator()(const ImageTargets& step) const {
     out << "masks=" << list_of(step.masks) << ", boxes=" << list_of(step.boxes)
         << ", box_format=" << text(step.box_format);
@@ -189,16 +193,28 @@ struct Check {
     check("saturation", step.saturation, 0, kMaxFactor);
     check("hue", step.hue, -0.5, 0.5);
   }
+  void operator()(const RandAugment& step) const {
+    check_count("num_ops", step.num_ops, 0, 64);
+    check_count("num_magnitude_bins", step.num_magnitude_bins, 2, 1024);
+    check_count("magnitude", step.magnitude, 0, step.num_magnitude_bins - 1);
+  }
+  void check_count(const char* parameter, std::int64_t count, std::int64_t lowest,
+                   std::int64_t highest) const {
+    TORCH_CHECK_VALUE(count >= lowest && count <= highest, op, ": `", parameter, "` must be in [", lowest,
+                      ", ", highest, "], but is ", count, ".");
+  }
   void operator()(const ImageTargets&) const {}  // `find_targets` checks it against the elements
 };
 
 }  // namespace
 
 const char* step_name(const ImageStep& step) {
-  constexpr const char* kNames[] = {
-      "decode_image",        "resize",          "center_crop",   "pad",      "random_crop",
-      "random_resized_crop", "horizontal_flip", "vertical_flip", "rotate90", "color_jitter",
-      "with_image_targets"};
+  constexpr const char* kNames[] = {"decode_image",    "resize",
+                                    "center_crop",     "pad",
+                                    "random_crop",     "random_resized_crop",
+                                    "horizontal_flip", "vertical_flip",
+                                    "rotate90",        "color_jitter",
+                                    "rand_augment",    "with_image_targets"};
   static_assert(std::size(kNames) == std::variant_size_v<ImageStep>);
   return kNames[step.index()];
 }

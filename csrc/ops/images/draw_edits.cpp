@@ -176,6 +176,7 @@ struct Draw {
     }
   }
 
+  void operator()(const RandAugment& step) const { draw_augmentations(step, extent, draws, edits); }
   void operator()(const ImageTargets&) const {}
 };
 

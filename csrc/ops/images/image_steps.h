@@ -43,6 +43,9 @@ struct ImageDims {
 /// The dims after `step`, which is not DecodeImage.
 ImageDims dims_after(const ImageStep& step, ImageDims dims);
 
+/// Adds the changes of one row to `edits`.
+void draw_augmentations(const RandAugment& step, Extent extent, RowDraws& draws, std::vector<Edit>& edits);
+
 /// Adds the edits that `step` means for an image of `extent` to `edits`. Throws ImageError if the image does
 /// not suit the step. `step` is not DecodeImage.
 void draw_edits(const ImageStep& step, Extent extent, RowDraws& draws, std::vector<Edit>& edits);

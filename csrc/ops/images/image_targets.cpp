@@ -126,6 +126,9 @@ void check_targets(const ImageStep& step, const TargetLeaves& targets, const Ele
   };
   for (const std::size_t leaf : targets.masks) check(leaf, suits_mask, kMask);
   for (const std::size_t leaf : targets.boxes) check(leaf, suits_boxes, kBoxes);
+  TORCH_CHECK_VALUE(!std::holds_alternative<RandAugment>(step) || targets == TargetLeaves{}, op,
+                    ": masks and boxes cannot follow the picture; call `with_image_targets` without "
+                    "arguments before it to leave them as they are.");
   const auto check_padding = [&](PaddingMode mode) {
     TORCH_CHECK_VALUE(mode == PaddingMode::kConstant || targets.boxes.empty(), op,
                       ": `padding_mode` must be \"constant\" where boxes follow the picture, as ",

@@ -30,7 +30,7 @@ Edit random_edit(Extent extent, std::mt19937_64& random) {
   const auto below = [&](std::int64_t count) {
     return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(count));
   };
-  switch (below(6)) {
+  switch (below(7)) {
     case 0: {
       const Box box{below(extent.width), below(extent.height), 0, 0};
       return CropEdit{
@@ -47,14 +47,26 @@ Edit random_edit(Extent extent, std::mt19937_64& random) {
     case 4:
       return PadEdit{below(5), below(5), below(5),
                      below(5), 9,        below(2) == 0 ? PaddingMode::kConstant : PaddingMode::kEdge};
-    default:
-      return ColourEdit{below(2) == 0 ? ColourChange::kBrightness : ColourChange::kContrast, 0.7};
+    case 5:
+      return AffineEdit{below(2) == 0 ? rotation(20, extent) : shear_across(0.3)};
+    default: {
+      constexpr auto kChanges =
+          std::to_array<std::pair<ColourChange, double>>({{ColourChange::kBrightness, 0.7},
+                                                          {ColourChange::kContrast, 0.7},
+                                                          {ColourChange::kSharpness, 1.6},
+                                                          {ColourChange::kPosterize, 5},
+                                                          {ColourChange::kSolarize, 140},
+                                                          {ColourChange::kAutocontrast, 0},
+                                                          {ColourChange::kEqualize, 0}});
+      const auto& [change, factor] = kChanges[static_cast<std::size_t>(below(std::ssize(kChanges)))];
+      return ColourEdit{change, factor};
+    }
   }
 }
 
 TEST(Edit, AChainIsAsItsEditsOneByOne) {
   std::mt19937_64 random(1);
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < 800; ++i) {
     const Pixels image =
         noise({1 + static_cast<std::int64_t>(random() % 40), 1 + static_cast<std::int64_t>(random() % 40)}, 3,
               random());

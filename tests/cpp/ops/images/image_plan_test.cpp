@@ -1,10 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include "ops/op_testing.h"
 #include "torch_distinput/dataset.h"
 #include "torch_distinput/images.h"
+#include "torch_distinput/testing.h"
 
 namespace torch_distinput {
 namespace {
@@ -15,6 +17,14 @@ TEST(ImagePlan, KnowsTheBytesOfPicturesAndOfWhatIsBesideThem) {
   constexpr std::int64_t kBytes = 3 * 4 * 4 + 8;
   EXPECT_EQ(op_testing::plan_of(cropped)->least_bytes(), kBytes);
   EXPECT_EQ(op_testing::plan_of(cropped.batch(2))->least_bytes(), 2 * kBytes);
+}
+
+TEST(ImagePlan, RandAugmentKeepsTheLaws) {
+  const Dataset pictures = Dataset::from_tensor_slices(Element(at::full({5, 3, 9, 7}, 90, at::kByte)));
+  const Dataset dataset =
+      pictures.rand_augment().shuffle({.seed = 3}).rand_augment({.num_ops = 1, .magnitude = 20}).batch(2);
+  testing::assert_resumable(dataset);
+  testing::assert_paths_agree(dataset);
 }
 
 }  // namespace
