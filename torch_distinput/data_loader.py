@@ -219,7 +219,8 @@ class DataLoader(data.DataLoader[_Item]):
         world, rank = group_size_and_rank(self.distributed)
         assert self.batch_size is not None, "check_arguments has seen to it"
         batch = self.global_batch_size or self.batch_size * world
-        sampler = ExactSampler(self.dataset, world, rank, batch, self._shuffle, self.seed, self._memory)
+        tail = "drop" if self.drop_last else self.tail
+        sampler = ExactSampler(self.dataset, world, rank, batch, self._shuffle, self.seed, tail, self._memory)
         share = -(-batch // world)
         batches = self._watched_batches or ExactBatches(sampler, share, self.drop_last)
         self.__dict__.update(sampler=sampler, batch_sampler=batches, batch_size=share)

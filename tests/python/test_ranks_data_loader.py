@@ -132,6 +132,25 @@ def test_the_sampler_looks_like_torchs():
     assert sorted(itertools.chain(*returned(run_ranks(frameworks, 3)))) == list(range(11))
 
 
+def shown_batches(rank, tail, n, shuffle):
+    loader = tdi.DataLoader(Squares(n), 4, distributed=True, tail=tail, shuffle=shuffle, seed=2 if shuffle else None)
+    shown = list(loader.batch_sampler)
+    assert len(shown) == len(loader.batch_sampler) == len(loader)
+    assert len(loader.sampler) == sum(map(len, shown))
+    for batch, part in zip(loader, shown, strict=True):
+        own = len(part) if tail == "repeat" else loader.last_info.valid[0]  # repeated rows are not shown
+        assert rows_of(batch)[:own] == part
+    return loader.sampler.total_size
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("tail", ["zero_rows", "padded", "repeat", "drop", "merge"])
+def test_the_batch_sampler_shows_the_steps_of_the_loader(tail, shuffle):
+    for n in (23, 13, 12, 2):
+        dropped = n % 12 if tail == "drop" else 0
+        assert returned(run_ranks(shown_batches, 3, tail, n, shuffle)) == [n - dropped] * 3
+
+
 def evaluate(rank, n):
     """Loss and accuracy of a model over uneven data, and the gradient of its mean loss."""
     torch.manual_seed(0)

@@ -27,17 +27,44 @@ class ExactSampler(DistributedSampler):
     _ahead = 0  # epochs that were over when whoever counts them began at 0
 
     def __init__(
-        self, dataset: Any, world: int, rank: int, batch: int, shuffle: bool, seed: int | None, memory: Memory
+        self,
+        dataset: Any,
+        world: int,
+        rank: int,
+        batch: int,
+        shuffle: bool,
+        seed: int | None,
+        tail: str,
+        memory: Memory,
     ):
         super().__init__(dataset, world, rank, shuffle, seed or 0, drop_last=False)
-        self._batch, self._memory = batch, memory
-        size = len(dataset)
-        whole, rest = divmod(size, batch)
-        self.num_samples = whole * self._share(batch) + self._share(rest)
-        self.total_size = size
+        self._batch, self._tail, self._memory = batch, tail, memory
+        whole, last = self._split()
+        self.num_samples = whole * len(self._places(0, batch)) + len(self._places(whole, last))
+        self.total_size = min(whole * batch + last, len(dataset))
 
-    def _share(self, rows: int) -> int:
-        return rows // self.num_replicas + (self.rank < rows % self.num_replicas)
+    def _split(self) -> tuple[int, int]:
+        """How many steps are whole batches; the rows, over all ranks, of a last step that is none (0: there is none).
+
+        With those that `tail="repeat"` adds.
+        """
+        whole, rest = divmod(len(self.dataset), self._batch)
+        if rest == 0 or self._tail == "drop":
+            return whole, 0
+        if self._tail == "merge" and whole and rest < self.num_replicas:
+            return whole - 1, self._batch + rest
+        return whole, self._batch if self._tail == "repeat" else rest
+
+    def num_steps(self) -> int:
+        whole, last = self._split()
+        return whole + (last > 0)
+
+    def _places(self, step: int, rows: int) -> range:
+        """Where this rank's part of a step of `rows` lies in the order of the epoch, without repeated rows."""
+        size = len(self.dataset)
+        share, more = divmod(rows, self.num_replicas)
+        begin = step * self._batch + self.rank * share + min(self.rank, more)
+        return range(min(begin, size), min(begin + share + (self.rank < more), size))
 
     def __iter__(self) -> Iterator[int]:
         for part in self.parts():
@@ -46,15 +73,14 @@ class ExactSampler(DistributedSampler):
     def parts(self) -> Iterator[list[int]]:
         """The indices of this rank's part of each step."""
         order = StockOrder(len(self.dataset), self._batch, False, self.shuffle, None)
-        for first in range(0, order.size, order.batch_size):
-            rows = min(order.batch_size, order.size - first)
-            begin = first + self.rank * (rows // self.num_replicas) + min(self.rank, rows % self.num_replicas)
-            count = self._share(rows)
+        whole, last = self._split()
+        for step in range(self.num_steps()):
+            places = self._places(step, self._batch if step < whole else last)
             if self.shuffle:
-                chosen = native_indices(order, self.seed, begin).take(count)
+                chosen = native_indices(order, self.seed, places.start).take(len(places))
                 yield [index.item() for index in chosen.iterate(epoch=self.epoch)]
             else:
-                yield list(range(begin, begin + count))
+                yield list(places)
 
     def set_epoch(self, epoch: int) -> None:
         """Pins the epoch of the loader's next iterator.
@@ -79,6 +105,9 @@ class ExactBatches(BatchSampler):
         if not isinstance(self.sampler, ExactSampler):  # a framework has exchanged it
             return super().__iter__()
         return self.sampler.parts() if self.sampler.queue is None else iter(self.sampler.queue)
+
+    def __len__(self) -> int:
+        return self.sampler.num_steps() if isinstance(self.sampler, ExactSampler) else super().__len__()
 
 
 def group_size_and_rank(group: Any) -> tuple[int, int]:
