@@ -44,7 +44,9 @@ def check_arguments(loader: DataLoader) -> None:
         instance("DataLoader", "generator", loader.generator, torch.Generator)
     ours = isinstance(loader.dataset, Dataset)
     if loader.seed is not None and not ours and (not loader._shuffle or loader._own_sampler):
-        raise ValueError("DataLoader: `seed` orders the rows of `shuffle=True`; nothing else is random here.")
+        raise ValueError(
+            "DataLoader: `seed` orders the rows of `shuffle=True`; what else is random follows `torch.manual_seed`."
+        )
     if ours and loader.batch_size is not None:
         size = loader.dataset._batch_size()
         if size is not None:
