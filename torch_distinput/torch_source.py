@@ -15,7 +15,8 @@ def native_dataset(dataset: Any) -> _C.Dataset:
     """The samples of `dataset`; raises TypeError unless it is map-style or an `IterableDataset`."""
     name = type(dataset).__name__
     if is_plain_table(dataset) and dataset.format["type"] == "torch":
-        from torch_distinput.loader.sources import NotNative, source_of
+        from torch_distinput.loader.native_source import NotNative
+        from torch_distinput.loader.sources import source_of
 
         with contextlib.suppress(NotNative):
             source = source_of(dataset)

@@ -11,7 +11,8 @@ from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput import _C
 from torch_distinput.loader.collation import collated
-from torch_distinput.loader.sources import NotNative, Source, source_of, tensor_of
+from torch_distinput.loader.native_source import NotNative, Source
+from torch_distinput.loader.sources import source_of, tensor_of
 
 IN_CALLERS_THREAD = _C.Options(num_threads=0, prefetch=0)
 

@@ -29,8 +29,9 @@ from torch_distinput.loader.current_rows import IN_CALLERS_THREAD
 from torch_distinput.loader.explained import explained_loader
 from torch_distinput.loader.index_steps import Feed, IndexSteps
 from torch_distinput.loader.native import options_of, reads_ahead, row_options
+from torch_distinput.loader.native_source import NotNative
 from torch_distinput.loader.sampler import group_size_and_rank
-from torch_distinput.loader.sources import NotNative, source_of
+from torch_distinput.loader.sources import source_of
 from torch_distinput.loader.steps import Steps
 from torch_distinput.loader.stream_steps import StreamSteps
 from torch_distinput.multi_worker import MultiWorkerMirroredStrategy

@@ -19,6 +19,7 @@ from torch_distinput.dataset import Dataset
 from torch_distinput.loader.collation import Convert, collated
 from torch_distinput.loader.current_rows import IN_CALLERS_THREAD, CurrentRows
 from torch_distinput.loader.iterators import LoaderIter, given_seed, profiler_enabled
+from torch_distinput.loader.native_source import Source
 from torch_distinput.loader.order import (
     StockOrder,
     burn_permutation,
@@ -27,7 +28,6 @@ from torch_distinput.loader.order import (
     peek_seed,
     stock_order,
 )
-from torch_distinput.loader.sources import Source
 from torch_distinput.stats import Stats
 from torch_distinput.strategy import OneDeviceStrategy
 

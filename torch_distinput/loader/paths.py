@@ -22,8 +22,9 @@ from torch_distinput.loader.native import (
     reads_ahead,
     row_options,
 )
+from torch_distinput.loader.native_source import NotNative, Source
 from torch_distinput.loader.order import StockOrder, stock_order
-from torch_distinput.loader.sources import NotNative, Source, source_of
+from torch_distinput.loader.sources import source_of
 from torch_distinput.loader.worker_pool import WorkerPool, devices_read, why_not_page_locked, why_torchs_pool
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import torch
 
 from torch_distinput import _C
 from torch_distinput.loader.collation import Pictures
-from torch_distinput.loader.sources import NotNative
+from torch_distinput.loader.native_source import NotNative
 
 _MAX_PIXELS = 178_956_970
 _ORIENTATION, _UPRIGHT = 0x0112, 1

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from torch_distinput import _C
-from torch_distinput.loader.sources import NotNative, Source
+from torch_distinput.loader.native_source import NotNative, Source
 
 _FOLDER = "torchvision.datasets.folder"
 _TRANSFORMS = "torchvision.transforms."

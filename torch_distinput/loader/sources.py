@@ -7,7 +7,6 @@ import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,37 +16,11 @@ from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
 from torch_distinput import _C
 from torch_distinput._structure import children
 from torch_distinput.frameworks import datasets as hugging_face
+from torch_distinput.loader import pictures
+from torch_distinput.loader.native_source import Check, NotNative, Source
+from torch_distinput.loader.table_rows import table_source
 
 _MOST = 2**63 - 1
-
-Check = Callable[[], bool]
-
-
-@dataclass(frozen=True)
-class Source:
-    """The rows of a dataset at one moment.
-
-    `native`: the rows as a native dataset of elements of `spec`, which also says how batches are converted (see
-    `collated`). `is_current`: whether `native` still describes the dataset; called for each batch, so that tensors and
-    indices may be replaced at any time. `steady`: nobody can write to the rows or to their order. `choose`: returns the
-    rows at positions where `native` holds a copy of indices that can be written to; None where `native.select` does.
-    `draws`: the user's names of what draws random numbers of this library's, which belong to rows.
-    """
-
-    native: _C.Dataset
-    spec: Any
-    is_current: Check
-    steady: bool = False
-    choose: Callable[[torch.Tensor], _C.Dataset] | None = None
-    draws: tuple[str, ...] = ()
-
-    def at(self, positions: torch.Tensor) -> _C.Dataset:
-        """The current rows at `positions`. Raises IndexError, TypeError or ValueError where there are none."""
-        return self.native.select(positions) if self.choose is None else self.choose(positions)
-
-
-class NotNative(Exception):
-    """Why native code cannot copy the rows of a dataset."""
 
 
 def source_of(dataset: Any) -> Source:
@@ -55,12 +28,8 @@ def source_of(dataset: Any) -> Source:
 
     Only exact types are accepted, because a subclass may override anything.
     """
-    from torch_distinput.loader import pictures  # which is made of this module
-
     kind = type(dataset)
     if hugging_face.is_plain_table(dataset):
-        from torch_distinput.loader.table_rows import table_source
-
         return table_source(dataset)
     make = pictures.picture_source if pictures.is_image_folder(kind) else _MAKERS.get(kind)
     if make is None:

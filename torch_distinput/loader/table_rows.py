@@ -18,8 +18,8 @@ from torch_distinput import _C
 from torch_distinput._column_options import column_options
 from torch_distinput.frameworks.datasets import table_of
 from torch_distinput.loader.collation import collated
+from torch_distinput.loader.native_source import NotNative, Source
 from torch_distinput.loader.picture_columns import PictureColumn, is_picture, picture_column
-from torch_distinput.loader.sources import NotNative, Source
 
 # What the numbers of a column become, by the dataset's format: None stands for Python's objects.
 _FLOATS = {"torch": torch.float32, "numpy": torch.float32, None: torch.float64}

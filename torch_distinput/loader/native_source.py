@@ -1,0 +1,41 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""What native code needs to know of a dataset to copy its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from torch_distinput import _C
+
+Check = Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class Source:
+    """The rows of a dataset at one moment.
+
+    `native`: the rows as a native dataset of elements of `spec`, which also says how batches are converted (see
+    `collated`). `is_current`: whether `native` still describes the dataset; called for each batch, so that tensors and
+    indices may be replaced at any time. `steady`: nobody can write to the rows or to their order. `choose`: returns the
+    rows at positions where `native` holds a copy of indices that can be written to; None where `native.select` does.
+    `draws`: the user's names of what draws random numbers of this library's, which belong to rows.
+    """
+
+    native: _C.Dataset
+    spec: Any
+    is_current: Check
+    steady: bool = False
+    choose: Callable[[torch.Tensor], _C.Dataset] | None = None
+    draws: tuple[str, ...] = ()
+
+    def at(self, positions: torch.Tensor) -> _C.Dataset:
+        """The current rows at `positions`. Raises IndexError, TypeError or ValueError where there are none."""
+        return self.native.select(positions) if self.choose is None else self.choose(positions)
+
+
+class NotNative(Exception):
+    """Why native code cannot copy the rows of a dataset."""
