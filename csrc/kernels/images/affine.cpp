@@ -35,16 +35,17 @@ AffineMap rotation(double degrees, Extent extent) {
 Pixels mapped(const Pixels& image, const AffineMap& map) {
   const auto& [a, b, c, d, e, f] = map.numbers;
   const Pixels result = make_pixels(image.extent(), image.channels);
+  const std::int64_t right_x = fixed(a), down_x = fixed(b), right_y = fixed(d), down_y = fixed(e);
   // The middle of the first pixel of a line.
   std::int64_t line_x = fixed(c + a * 0.5 + b * 0.5), line_y = fixed(f + d * 0.5 + e * 0.5);
-  for (std::int64_t y = 0; y < result.height; ++y, line_x += fixed(b), line_y += fixed(e)) {
+  for (std::int64_t y = 0; y < result.height; ++y, line_x += down_x, line_y += down_y) {
     std::uint8_t* to = result.line(y);
     std::memset(to, 0, static_cast<std::size_t>(result.width * result.channels));
     std::int64_t from_x = line_x, from_y = line_y;
-    for (std::int64_t x = 0; x < result.width; ++x, from_x += fixed(a), from_y += fixed(d)) {
+    for (std::int64_t x = 0; x < result.width; ++x, from_x += right_x, from_y += right_y) {
       const std::int64_t column = from_x >> 16, line = from_y >> 16;
       if (column >= 0 && column < image.width && line >= 0 && line < image.height)
-        std::memcpy(to, image.line(line) + column * image.channels, static_cast<std::size_t>(image.channels));
+        copy_pixel(image.line(line) + column * image.channels, to, image.channels);
       to += image.channels;
     }
   }

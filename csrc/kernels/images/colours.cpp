@@ -8,6 +8,7 @@
 
 #include "kernels/images/blend.h"
 #include "kernels/images/sharpness.h"
+#include "kernels/images/tables.h"
 #include "kernels/images/tones.h"
 
 namespace torch_distinput {
@@ -97,26 +98,14 @@ Pixels each_pixel(const Pixels& image, Change change) {
 
 /// Replaces each value by its blend with one dull value.
 Pixels blend_with(const Pixels& image, int dull, float factor) {
-  std::array<std::uint8_t, 256> table{};
-  for (int value = 0; value < 256; ++value)
-    table[static_cast<std::size_t>(value)] = blended(dull, value, factor);
-  return each_pixel(image, [&](const std::uint8_t* from, std::uint8_t* to) {
-    for (int i = 0; i < 3; ++i) to[i] = table[from[i]];
-  });
+  return looked_up(image, table_of([&](int value) { return blended(dull, value, factor); }));
 }
 
 }  // namespace
 
 bool needs_whole(ColourChange change) {
-  switch (change) {
-    case ColourChange::kContrast:
-    case ColourChange::kSharpness:
-    case ColourChange::kAutocontrast:
-    case ColourChange::kEqualize:
-      return true;
-    default:
-      return false;
-  }
+  return change == ColourChange::kContrast || change == ColourChange::kSharpness ||
+         change == ColourChange::kAutocontrast || change == ColourChange::kEqualize;
 }
 
 Pixels change_colours(const Pixels& image, ColourChange change, double factor) {

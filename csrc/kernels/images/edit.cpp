@@ -102,10 +102,6 @@ Box needed(const Action& action, Extent extent, const Box& out) {
       action);
 }
 
-void copy_pixel(const std::uint8_t* from, std::uint8_t* to, std::int64_t channels) {
-  for (std::int64_t channel = 0; channel < channels; ++channel) to[channel] = from[channel];
-}
-
 Pixels flipped(const Pixels& from, bool horizontal) {
   const Pixels to = make_pixels(from.extent(), from.channels);
   for (std::int64_t y = 0; y < from.height; ++y) {

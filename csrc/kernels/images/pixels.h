@@ -66,6 +66,10 @@ struct Pixels {
   }
 };
 
+inline void copy_pixel(const std::uint8_t* from, std::uint8_t* to, std::int64_t channels) {
+  for (std::int64_t channel = 0; channel < channels; ++channel) to[channel] = from[channel];
+}
+
 /// Uninitialised pixels whose lines are padded to whole vectors.
 inline Pixels make_pixels(Extent extent, std::int64_t channels) {
   constexpr std::int64_t kVectorBytes = 32;

@@ -6,37 +6,13 @@
 #include <cstddef>
 #include <vector>
 
+#include "kernels/images/tables.h"
+
 namespace torch_distinput {
 namespace {
 
-/// What each value becomes.
-using Table = std::array<std::uint8_t, 256>;
 /// How often each value occurs.
 using Histogram = std::array<std::int64_t, 256>;
-
-template <class Change>
-Table table_of(Change change) {
-  Table table{};
-  for (int value = 0; value < 256; ++value) table[static_cast<std::size_t>(value)] = change(value);
-  return table;
-}
-
-/// `tables`: one for each channel.
-Pixels looked_up(const Pixels& image, const std::vector<Table>& tables) {
-  const Pixels result = make_pixels(image.extent(), image.channels);
-  for (std::int64_t y = 0; y < image.height; ++y) {
-    const std::uint8_t* from = image.line(y);
-    std::uint8_t* to = result.line(y);
-    for (std::int64_t x = 0; x < image.width; ++x) {
-      for (const Table& table : tables) *to++ = table[*from++];
-    }
-  }
-  return result;
-}
-
-Pixels looked_up(const Pixels& image, const Table& table) {
-  return looked_up(image, std::vector<Table>(static_cast<std::size_t>(image.channels), table));
-}
 
 std::vector<Histogram> histograms_of(const Pixels& image) {
   std::vector<Histogram> counts(static_cast<std::size_t>(image.channels));
