@@ -85,9 +85,18 @@ def test_changes_follow_each_other():
     assert contents(augmented(image, 3, num_ops=0)) == {image.tobytes()}
 
 
-@pytest.mark.parametrize("values", [[7] * 64, [0] * 60 + [255] * 4, [10, 10, 10, 200] * 16])
+FEW_VALUES = (
+    [7] * 64,
+    [0] * 60 + [255] * 4,
+    [10, 10, 10, 200] * 16,
+    [3] * 400 + [90] * 300 + [100] * 420 + [250] * 480,
+)
+
+
+@pytest.mark.parametrize("values", FEW_VALUES)
 def test_few_values_are_as_in_pillow(values):
-    grey = np.array(values, dtype=np.uint8).reshape(8, 8)
+    side = math.isqrt(len(values))
+    grey = np.array(values, dtype=np.uint8).reshape(side, side)
     image = Image.fromarray(np.stack([grey, 255 - grey, grey // 2], -1))
     found = contents(augmented(image, 300, num_ops=1, magnitude=9))
     assert found == contents(changes(image, 9, 31))
