@@ -404,6 +404,17 @@ class InputOptions:
     def peer_timeout(self) -> float:
         """Seconds of silence after which another process counts as lost."""
 
+class StepRows:
+    """Which rows of an epoch each replica gets in each step."""
+    def __init__(self, batches: Dataset, num_replicas: int, options: InputOptions) -> None: ...
+    @property
+    def num_steps(self) -> int:
+        """Steps of an epoch."""
+    def rows(self, step: int, replica: int) -> list[int]:
+        """The rows that `replica` gets in `step`, in order, with those that the tail repeats."""
+    def global_valid(self, step: int) -> int:
+        """How many rows count in `step`, over all replicas."""
+
 class DistributedIterator:
     """One pass over the steps of a distributed dataset; a step is a pair of the value and its StepInfo. `wrap` makes a leaf of the value from the tuple of the replicas' leaves; None: there is one replica."""
     def next(self, wrap: object) -> typing.Any:

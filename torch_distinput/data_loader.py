@@ -23,7 +23,7 @@ from torch_distinput.loader.iterators import LoaderIter
 from torch_distinput.loader.memory import Memory
 from torch_distinput.loader.paths import LoaderPath, choose_path
 from torch_distinput.loader.position import stateful_sampler
-from torch_distinput.loader.sampler import ExactBatches, ExactSampler, group_size_and_rank
+from torch_distinput.loader.sampler import ExactBatches, ExactSampler, group_size_and_rank, step_rows
 from torch_distinput.loader.state_check import STATE, VERSION, check, state_of
 from torch_distinput.stats import Stats, Verdict, verdict_over_ranks
 
@@ -220,7 +220,8 @@ class DataLoader(data.DataLoader[_Item]):
         assert self.batch_size is not None, "check_arguments has seen to it"
         batch = self.global_batch_size or self.batch_size * world
         tail = "drop" if self.drop_last else self.tail
-        sampler = ExactSampler(self.dataset, world, rank, batch, self._shuffle, self.seed, tail, self._memory)
+        rows = step_rows(len(self.dataset), batch, world, self.split, tail)
+        sampler = ExactSampler(self.dataset, world, rank, rows, self._shuffle, self.seed, self._memory)
         share = -(-batch // world)
         batches = self._watched_batches or ExactBatches(sampler, share, self.drop_last)
         self.__dict__.update(sampler=sampler, batch_sampler=batches, batch_size=share)

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "bindings/argument.h"
+#include "bindings/interpreter/gil.h"
 #include "bindings/module.h"
+#include "torch_distinput/step_rows.h"
 #include "torch_distinput/strategy.h"
 
 namespace torch_distinput {
@@ -191,11 +193,28 @@ void bind_input_options(py::module_& module) {
                     "Seconds of silence after which another process counts as lost.");
 }
 
+void bind_step_rows(py::module_& module) {
+  py::class_<StepRows>(module, "StepRows", "Which rows of an epoch each replica gets in each step.")
+      .def(py::init<const Dataset&, std::int64_t, const InputOptions&>(), py::arg("batches"),
+           py::arg("num_replicas"), py::arg("options"), WithoutGil())
+      .def_property_readonly("num_steps", &StepRows::num_steps, "Steps of an epoch.")
+      .def(
+          "rows",
+          [](const StepRows& self, std::int64_t step, std::int64_t replica) {
+            return without_gil([&] { return self.rows(step, replica); });
+          },
+          py::arg("step"), py::arg("replica"),
+          "The rows that `replica` gets in `step`, in order, with those that the tail repeats.")
+      .def("global_valid", &StepRows::global_valid, py::arg("step"), WithoutGil(),
+           "How many rows count in `step`, over all replicas.");
+}
+
 }  // namespace
 
 void bind_steps(py::module_& module) {
   bind_step_info(module);
   bind_input_options(module);
+  bind_step_rows(module);
 }
 
 }  // namespace torch_distinput

@@ -119,7 +119,7 @@ def frameworks(rank):
     for batch, info in loader:
         rows += rows_of(batch)
         infos.append(info)
-    assert list(sampler) == rows and len(sampler) == len(rows)
+    assert list(sampler) == rows and len(sampler) == 4  # on all ranks: that of the longest
     assert infos[0].epoch == 5
     assert [loader.global_valid(step) for step in range(3)] == [6, 5, 0] and loader.global_valid(0, 2) == 11
     again = tdi.DataLoader(Squares(11), 2, sampler=sampler, seed=3, distributed=True)
@@ -132,23 +132,31 @@ def test_the_sampler_looks_like_torchs():
     assert sorted(itertools.chain(*returned(run_ranks(frameworks, 3)))) == list(range(11))
 
 
-def shown_batches(rank, tail, n, shuffle):
-    loader = tdi.DataLoader(Squares(n), 4, distributed=True, tail=tail, shuffle=shuffle, seed=2 if shuffle else None)
+def shown_batches(rank, n, shuffle, arguments):
+    seed = 2 if shuffle else None
+    loader = tdi.DataLoader(Squares(n), distributed=True, shuffle=shuffle, seed=seed, **arguments)
     shown = list(loader.batch_sampler)
     assert len(shown) == len(loader.batch_sampler) == len(loader)
-    assert len(loader.sampler) == sum(map(len, shown))
-    for batch, part in zip(loader, shown, strict=True):
-        own = len(part) if tail == "repeat" else loader.last_info.valid[0]  # repeated rows are not shown
-        assert rows_of(batch)[:own] == part
-    return loader.sampler.total_size
+    assert shown == [rows_of(batch) for batch in loader]
+    assert list(loader.sampler) == [index for batch in shown for index in batch]
+    valid = [loader.global_valid(step) for step in range(len(shown))]
+    infos = []
+    for _ in loader:
+        infos.append(loader.last_info.global_valid)
+    assert valid == infos
+    return len(loader.sampler), sum(map(len, shown)), loader.sampler.total_size, sum(valid)
 
 
-@pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize("tail", ["zero_rows", "padded", "repeat", "drop", "merge"])
-def test_the_batch_sampler_shows_the_steps_of_the_loader(tail, shuffle):
-    for n in (23, 13, 12, 2):
-        dropped = n % 12 if tail == "drop" else 0
-        assert returned(run_ranks(shown_batches, 3, tail, n, shuffle)) == [n - dropped] * 3
+@pytest.mark.parametrize("split", ["balanced", "tf"])
+@pytest.mark.parametrize("tail", ["zero_rows", "padded", "repeat", "drop", "until_first", "merge"])
+def test_the_batch_sampler_shows_the_steps_of_the_loader(tail, split):
+    cases = [(23, True, 12), (13, False, 12), (12, True, 8), (2, False, 12), (9, True, 7)]
+    for n, shuffle, batch in cases:
+        arguments = {"global_batch_size": batch, "tail": tail, "split": split}
+        ranks = returned(run_ranks(shown_batches, 3, n, shuffle, arguments))
+        lengths, rows, total, valid = zip(*ranks)
+        assert set(lengths) == {max(rows)}  # the same on all ranks
+        assert set(total) == {min(valid[0], n)}
 
 
 def evaluate(rank, n):

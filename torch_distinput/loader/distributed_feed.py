@@ -30,7 +30,7 @@ from torch_distinput.loader.explained import explained_loader
 from torch_distinput.loader.index_steps import Feed, IndexSteps
 from torch_distinput.loader.native import options_of, reads_ahead, row_options
 from torch_distinput.loader.native_source import NotNative
-from torch_distinput.loader.sampler import group_size_and_rank
+from torch_distinput.loader.sampler import group_size_and_rank, step_rows
 from torch_distinput.loader.sources import source_of
 from torch_distinput.loader.steps import Steps
 from torch_distinput.loader.stream_steps import StreamSteps
@@ -272,11 +272,7 @@ class DistributedFeed:
         plan = self.plan(loader)
         if plan.dataset is None or isinstance(loader.dataset, Dataset):
             raise ValueError("global_valid: the rows of coming steps are known for map-style datasets only.")
-        batch, rows = loader._global_batch(), loader._num_rows()
-        length = self.length(loader)
-        steps = range(step, min(step + k, length))
-        if loader.tail == "repeat":
-            return batch * len(steps)
-        if loader.tail == "merge" and length - 1 in steps:
-            return rows - batch * step
-        return sum(min(batch, rows - batch * step) for step in steps)
+        world = self.strategy(loader).num_replicas_in_sync
+        tail = "drop" if loader.drop_last else loader.tail
+        rows = step_rows(loader._num_rows(), loader._global_batch(), world, loader.split, tail)
+        return sum(rows.global_valid(at) for at in range(step, min(step + k, rows.num_steps)))

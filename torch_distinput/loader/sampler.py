@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import torch
 import torch.distributed as dist
 from torch.utils.data import BatchSampler, DistributedSampler
 
+from torch_distinput import _C
 from torch_distinput.loader.order import StockOrder, native_indices
 
 if TYPE_CHECKING:
@@ -16,10 +18,12 @@ if TYPE_CHECKING:
 
 
 class ExactSampler(DistributedSampler):
-    """A DistributedSampler that repeats and drops no row. Frameworks that find one do not replace the loader's sampler.
+    """The indices that a distributed loader's steps are made of, as a DistributedSampler, so that frameworks do not
+    replace the loader's sampler.
 
-    The loader does not read it, because the strategy assigns rows. Iterating it yields the indices of this rank's rows.
-    `queue`: while an iterator of the loader is opened, the indices that its steps are assigned.
+    The loader does not read it, because the strategy assigns rows. Its length is that of the rank with the most rows,
+    and so equal on all ranks: scripts decide by it whether to run an extra pass. `queue`: while an iterator of the
+    loader is opened, the indices that its steps are assigned.
     """
 
     dataset: Any  # of the user's
@@ -31,56 +35,35 @@ class ExactSampler(DistributedSampler):
         dataset: Any,
         world: int,
         rank: int,
-        batch: int,
+        step_rows: _C.StepRows,
         shuffle: bool,
         seed: int | None,
-        tail: str,
         memory: Memory,
     ):
         super().__init__(dataset, world, rank, shuffle, seed or 0, drop_last=False)
-        self._batch, self._tail, self._memory = batch, tail, memory
-        whole, last = self._split()
-        self.num_samples = whole * len(self._places(0, batch)) + len(self._places(whole, last))
-        self.total_size = min(whole * batch + last, len(dataset))
-
-    def _split(self) -> tuple[int, int]:
-        """How many steps are whole batches; the rows, over all ranks, of a last step that is none (0: there is none).
-
-        With those that `tail="repeat"` adds.
-        """
-        whole, rest = divmod(len(self.dataset), self._batch)
-        if rest == 0 or self._tail == "drop":
-            return whole, 0
-        if self._tail == "merge" and whole and rest < self.num_replicas:
-            return whole - 1, self._batch + rest
-        return whole, self._batch if self._tail == "repeat" else rest
+        self._step_rows, self._memory = step_rows, memory
+        steps = step_rows.num_steps
+        alike = max(steps - 2, 0)  # a tail changes the last two only
+        times = {step: alike if step < alike else 1 for step in (0, *range(alike, steps)) if step < steps}
+        self.num_samples = sum(count * len(step_rows.rows(step, 0)) for step, count in times.items())
+        self.total_size = min(sum(count * step_rows.global_valid(step) for step, count in times.items()), len(dataset))
 
     def num_steps(self) -> int:
-        whole, last = self._split()
-        return whole + (last > 0)
-
-    def _places(self, step: int, rows: int) -> range:
-        """Where this rank's part of a step of `rows` lies in the order of the epoch, without repeated rows."""
-        size = len(self.dataset)
-        share, more = divmod(rows, self.num_replicas)
-        begin = step * self._batch + self.rank * share + min(self.rank, more)
-        return range(min(begin, size), min(begin + share + (self.rank < more), size))
+        return self._step_rows.num_steps
 
     def __iter__(self) -> Iterator[int]:
         for part in self.parts():
             yield from part
 
     def parts(self) -> Iterator[list[int]]:
-        """The indices of this rank's part of each step."""
-        order = StockOrder(len(self.dataset), self._batch, False, self.shuffle, None)
-        whole, last = self._split()
+        """The indices of this rank's part of each step, with those that the tail repeats."""
+        order = StockOrder(len(self.dataset), 1, False, self.shuffle, None)
         for step in range(self.num_steps()):
-            places = self._places(step, self._batch if step < whole else last)
-            if self.shuffle:
-                chosen = native_indices(order, self.seed, places.start).take(len(places))
-                yield [index.item() for index in chosen.iterate(epoch=self.epoch)]
-            else:
-                yield list(places)
+            rows = self._step_rows.rows(step, self.rank)
+            if self.shuffle and rows:
+                chosen = native_indices(order, self.seed, 0).select(torch.tensor(rows)).batch(len(rows))
+                rows = next(chosen.iterate(epoch=self.epoch)).tolist()
+            yield rows
 
     def set_epoch(self, epoch: int) -> None:
         """Pins the epoch of the loader's next iterator.
@@ -108,6 +91,11 @@ class ExactBatches(BatchSampler):
 
     def __len__(self) -> int:
         return self.sampler.num_steps() if isinstance(self.sampler, ExactSampler) else super().__len__()
+
+
+def step_rows(rows: int, batch: int, world: int, split: str, tail: str) -> _C.StepRows:
+    """Which of the `rows` rows of an epoch each of `world` ranks gets in each step of `batch` rows over all of them."""
+    return _C.StepRows(_C.Dataset.range(0, rows, 1).batch(batch), world, _C.InputOptions(split=split, tail=tail))
 
 
 def group_size_and_rank(group: Any) -> tuple[int, int]:

@@ -96,6 +96,16 @@ std::optional<std::int64_t> count_steps(const ScheduleRules& rules, PlanRows& ro
   return find_end(rules, rows, only_complete).steps;
 }
 
+std::optional<PlannedStep> find_step(const ScheduleRules& rules, PlanRows& rows, std::int64_t step) {
+  std::int64_t round = step * rules.width / rules.splitter->parts();
+  round -= round % rounds_a_step(rules);
+  const StepPosition start = round_start(rules, rows, round);
+  StepSchedule schedule(rules, start);
+  auto found = schedule.next(rows);
+  for (std::int64_t at = start.step; found && at < step; ++at) found = schedule.next(rows);
+  return found;
+}
+
 std::optional<PlannedStep> last_step(const ScheduleRules& rules, PlanRows& rows) {
   if (rows.size() == kEndless || rules.endless) return std::nullopt;
   return find_end(rules, rows, /*only_complete=*/false).last;

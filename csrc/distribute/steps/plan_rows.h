@@ -42,6 +42,10 @@ class PlanRows final : public RowCounts {
 /// without those that lack a part. nullopt if the data never ends. Plans only the last steps if possible.
 std::optional<std::int64_t> count_steps(const ScheduleRules& rules, PlanRows& rows, bool only_complete);
 
+/// Step `step` of an epoch; nullopt where there is none, except under `kUntilFirst`, whose epoch may end
+/// before any step. Plans only the steps near it if possible.
+std::optional<PlannedStep> find_step(const ScheduleRules& rules, PlanRows& rows, std::int64_t step);
+
 /// The last step of the epoch; nullopt where there is none, or the data never ends.
 std::optional<PlannedStep> last_step(const ScheduleRules& rules, PlanRows& rows);
 

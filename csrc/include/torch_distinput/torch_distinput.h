@@ -40,6 +40,7 @@
 #include "torch_distinput/state.h"                 // IWYU pragma: export
 #include "torch_distinput/stats.h"                 // IWYU pragma: export
 #include "torch_distinput/step_info.h"             // IWYU pragma: export
+#include "torch_distinput/step_rows.h"             // IWYU pragma: export
 #include "torch_distinput/strategy.h"              // IWYU pragma: export
 #include "torch_distinput/structure.h"             // IWYU pragma: export
 #include "torch_distinput/testing.h"               // IWYU pragma: export
