@@ -78,6 +78,8 @@ def members(cls: type) -> list[str]:
             lines += function(name, value.__func__.__doc__, INDENT, static=True)
         elif callable(value) and not isinstance(value, type) and (value.__doc__ or "").startswith(f"{name}("):
             lines += function(name, value.__doc__, INDENT)
+        elif value is None and not name.startswith("_"):  # of an exception: a text where there is one
+            lines.append(f"{INDENT}{name}: str | None")
     return lines
 
 

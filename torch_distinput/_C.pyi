@@ -437,8 +437,8 @@ class DistributedIterator:
 
 class DistributedDataset:
     """A dataset whose rows a strategy assigns over replicas."""
-    def iterate(self, epoch: int | None = None, seed: int | None = None, stream_only: bool = False) -> DistributedIterator:
-        """A new iterator over the steps of an epoch."""
+    def iterate(self, epoch: int | None = None, seed: int | None = None, stream_only: bool = False, facts: collections.abc.Sequence[tuple[str, str]] = []) -> DistributedIterator:
+        """A new iterator over the steps of an epoch. `facts`: what must be equal on all processes besides what the library compares, as pairs of a name and a value."""
     @property
     def element_spec(self) -> typing.Any:
         """The spec of one replica's part."""
@@ -611,8 +611,8 @@ class FailedPreconditionError(RuntimeError):
     ...
 
 class DistributedDatasetError(RuntimeError):
-    """Another process failed, left or disagrees; the message names its rank."""
-    ...
+    """Another process failed, left or disagrees; the message names its rank. `disagreed_on`: the name of the fact on which the processes do not agree; None for other errors."""
+    disagreed_on: str | None
 
 class OutOfRangeError(IndexError):
     """The end of the data."""

@@ -16,7 +16,7 @@ from torch_distinput._arguments import count, optional_integer
 from torch_distinput.dataset import Dataset
 from torch_distinput.explanation import Explanation
 from torch_distinput.frameworks import AskedByAccelerate
-from torch_distinput.loader.arguments import check_arguments
+from torch_distinput.loader.arguments import check_arguments, check_ranks_arguments
 from torch_distinput.loader.distributed_feed import DistributedFeed
 from torch_distinput.loader.explained import explained_loader, gather_stats, size_facts
 from torch_distinput.loader.iterators import LoaderIter
@@ -226,6 +226,12 @@ class DataLoader(data.DataLoader[_Item]):
         batches = self._watched_batches or ExactBatches(sampler, share, self.drop_last)
         self.__dict__.update(sampler=sampler, batch_sampler=batches, batch_size=share)
 
+    def _read_as_only_rank(self) -> None:
+        check_ranks_arguments(self)
+        self.__dict__["distributed"] = True
+        self._distributed_feed()
+        self._show_sampler()
+
     def _plain(self, **changes: Any) -> DataLoader:
         """A loader without `distributed` that makes batches of the same dataset in the same way."""
         arguments = {
@@ -332,13 +338,16 @@ class DataLoader(data.DataLoader[_Item]):
 
         The number of workers and the batch size may differ from those of the saved loader, except for streams that
         worker processes read. With `distributed`, so may the number of ranks, except where ranks read streams of their
-        own. Raises ValueError, naming the field, for a state of another class, another kind of dataset or a newer
-        version.
+        own. A loader without `distributed`, in one process, goes on from the state of ranks as one of them: it has
+        `distributed=True` from then on. Raises ValueError, naming the field, for a state of another class, another kind
+        of dataset or a newer version.
         """
         self._drop_pending()
         if isinstance(state_dict, dict) and not state_dict:
             return self._memory.load(None)
-        state = check(self, state_of(state_dict))
+        state = check(self, state_of(self, state_dict))
+        if "distributed" in state and not self.distributed:
+            self._read_as_only_rank()
         self._drop_persistent()
         self._memory.load(state)
 

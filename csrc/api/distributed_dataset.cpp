@@ -70,9 +70,11 @@ DistributedIterator DistributedDataset::iterate(IterateOptions options) const {
   if (impl_->handshakes)
     link = std::make_unique<PeerLink>(impl_->handshakes, impl_->distribution->input.peer_timeout);
   const bool seed_given = options.seed || impl_->distribution->options.seed;
-  return DistributedIterator(
-      std::make_unique<DistributedIterator::Impl>(impl_->distribution, std::move(epochs), std::move(at),
-                                                  options.stream_only, std::move(link), seed_given));
+  std::vector<Handshake::Fact> facts;
+  for (auto& [name, value] : options.facts) facts.push_back({std::move(name), std::move(value)});
+  return DistributedIterator(std::make_unique<DistributedIterator::Impl>(
+      impl_->distribution, std::move(epochs), std::move(at), options.stream_only, std::move(link), seed_given,
+      std::move(facts)));
 }
 
 ElementSpec DistributedDataset::element_spec() const {

@@ -43,12 +43,13 @@ bool runs_users_code(const Distribution& distribution) {
 
 DistributedIterator::Impl::Impl(DistributionPtr distribution, std::shared_ptr<EpochCount> epochs,
                                 EpochPosition at, bool stream_only, std::unique_ptr<PeerLink> link,
-                                bool seed_given)
+                                bool seed_given, std::vector<Handshake::Fact> facts)
     : given_(std::move(distribution)),
       distribution_(given_),
       at_(std::move(at)),
       stream_only_(stream_only),
       link_(std::move(link)),
+      facts_(std::move(facts)),
       users_seed_(seed_given),
       seed_given_(seed_given),
       shell_("DistributedIterator", make_execution_context_for(*distribution_), std::move(epochs)) {
@@ -119,7 +120,7 @@ void DistributedIterator::Impl::open_with_peers() {
     return;
   }
   const Handshake mine = report_failure_to_peers(
-      *link_, [this] { return describe_handshake(*distribution_, at_, seed_given_); });
+      *link_, [this] { return describe_handshake(*distribution_, at_, seed_given_, facts_); });
   const std::int64_t began = clock_ns();
   const auto handshakes = [&] {
     const StageScope waits(Stage::kWait);

@@ -19,9 +19,9 @@ namespace torch_distinput {
 struct DistributedIterator::Impl {
  public:
   /// `epochs`: the count that this iterator takes part in; null: none. `link`: to the other processes; null:
-  /// there are none. `seed_given`: the user set the seed.
+  /// there are none. `seed_given`: the user set the seed. `facts`: of the user, for the handshake.
   Impl(DistributionPtr distribution, std::shared_ptr<EpochCount> epochs, EpochPosition at, bool stream_only,
-       std::unique_ptr<PeerLink> link, bool seed_given);
+       std::unique_ptr<PeerLink> link, bool seed_given, std::vector<Handshake::Fact> facts);
   ~Impl();
 
   /// The next step, as `next` (`only_complete`) or as `get_next_as_optional` returns it.
@@ -54,6 +54,7 @@ struct DistributedIterator::Impl {
   EpochPosition at_;              // after the step last handed out
   bool stream_only_;
   std::unique_ptr<PeerLink> link_;
+  std::vector<Handshake::Fact> facts_;
   bool users_seed_;
   bool seed_given_;               // the seed is the user's, or a saved state's
   std::int64_t rows_before_ = 0;  // of the epoch before the handshake, over all ranks

@@ -14,6 +14,8 @@ namespace py = pybind11;
 namespace {
 
 /// The exception classes of the library; borrowed from the module, which is never unloaded.
+constexpr const char* kDisagreedOn = "disagreed_on";
+
 struct ErrorTypes {
   PyObject* out_of_range;
   PyObject* invalid_argument;
@@ -22,9 +24,11 @@ struct ErrorTypes {
   PyObject* distributed;
 } types;
 
-PyObject* add_error(py::module_& module, const char* name, PyObject* base, const char* doc) {
+/// `attributes`: of the class; none by default.
+PyObject* add_error(py::module_& module, const char* name, PyObject* base, const char* doc,
+                    const py::dict& attributes = {}) {
   const std::string qualified = std::string("torch_distinput.") + name;
-  PyObject* const type = PyErr_NewExceptionWithDoc(qualified.c_str(), doc, base, nullptr);
+  PyObject* const type = PyErr_NewExceptionWithDoc(qualified.c_str(), doc, base, attributes.ptr());
   if (type == nullptr) throw py::error_already_set();
   module.attr(name) = py::reinterpret_borrow<py::object>(type);
   return type;
@@ -38,12 +42,13 @@ void translate(std::exception_ptr raised);
 /// get.
 void set_distributed(const DistributedDatasetError& error) {
   set(types.distributed, error);
-  const auto* const own = dynamic_cast<const std::nested_exception*>(&error);
-  if (own == nullptr || !own->nested_ptr()) return;
   const PythonError everywhere = PythonError::fetch();
-  translate(own->nested_ptr());
+  const auto* const own = dynamic_cast<const std::nested_exception*>(&error);
+  const bool has_cause = own != nullptr && own->nested_ptr();
+  if (has_cause) translate(own->nested_ptr());
   const PythonError::Raised raised = everywhere.take();
-  PyException_SetCause(raised.value.ptr(), PythonError::fetch().take().value.release().ptr());
+  if (has_cause) PyException_SetCause(raised.value.ptr(), PythonError::fetch().take().value.release().ptr());
+  if (!error.disagreed_on().empty()) py::setattr(raised.value, kDisagreedOn, py::str(error.disagreed_on()));
   raised.restore();
 }
 
@@ -94,8 +99,11 @@ void bind_errors(py::module_& module) {
       .failed_precondition =
           add_error(module, "FailedPreconditionError", PyExc_RuntimeError,
                     "A call in a state that does not allow it, such as `next` after `close`."),
-      .distributed = add_error(module, "DistributedDatasetError", PyExc_RuntimeError,
-                               "Another process failed, left or disagrees; the message names its rank."),
+      .distributed = add_error(
+          module, "DistributedDatasetError", PyExc_RuntimeError,
+          "Another process failed, left or disagrees; the message names its rank. `disagreed_on`: the "
+          "name of the fact on which the processes do not agree; None for other errors.",
+          py::dict(py::arg(kDisagreedOn) = py::none())),
   };
   py::register_local_exception_translator(translate);
 }

@@ -16,6 +16,7 @@
 namespace torch_distinput {
 namespace {
 
+using Facts = std::vector<std::pair<std::string, std::string>>;
 using DistributedIteratorHandle = IteratorHandle<DistributedIterator>;
 
 /// `(value, StepInfo)` of a step. `wrap` makes a leaf of the value from the tuple of the replicas' leaves;
@@ -88,14 +89,18 @@ void bind_distributed_dataset(py::module_& module) {
       .def(
           "iterate",
           [](const DistributedDataset& self, std::optional<std::int64_t> epoch,
-             std::optional<std::uint64_t> seed, bool stream_only) {
-            const IterateOptions options{.epoch = epoch, .seed = seed, .stream_only = stream_only};
+             std::optional<std::uint64_t> seed, bool stream_only, Facts facts) {
+            const IterateOptions options{
+                .epoch = epoch, .seed = seed, .stream_only = stream_only, .facts = std::move(facts)};
             auto iterator = without_gil([&] { return self.iterate(options); });
             return std::make_unique<DistributedIteratorHandle>("DistributedIterator", std::move(iterator),
                                                                CodeReferences(pipelines_of(self)));
           },
           py::arg("epoch") = py::none(), py::arg("seed") = py::none(), py::arg("stream_only") = false,
-          "A new iterator over the steps of an epoch.")
+          py::arg("facts") = Facts{},
+          "A new iterator over the steps of an epoch. `facts`: what must be equal on all processes besides "
+          "what the "
+          "library compares, as pairs of a name and a value.")
       .def_property_readonly(
           "element_spec",
           [](const DistributedDataset& self) {

@@ -18,6 +18,7 @@ FailedPreconditionError::FailedPreconditionError(const std::string& message) : c
 UserCodeError::UserCodeError(const std::string& message) : c10::Error(here(), message) {}
 ReplicaError::ReplicaError(const std::string& message, std::vector<std::exception_ptr> errors)
     : c10::Error(here(), message), errors_(std::move(errors)) {}
-DistributedDatasetError::DistributedDatasetError(const std::string& message) : c10::Error(here(), message) {}
+DistributedDatasetError::DistributedDatasetError(const std::string& message, std::string disagreed_on)
+    : c10::Error(here(), message), disagreed_on_(std::move(disagreed_on)) {}
 
 }  // namespace torch_distinput

@@ -55,7 +55,12 @@ def check_arguments(loader: DataLoader) -> None:
                 "before `batch`."
             )
     if loader.distributed:
-        _check_distributed(loader)
+        if loader.distributed is not True and not isinstance(loader.distributed, (dist.ProcessGroup, dist.DeviceMesh)):
+            raise TypeError(
+                "DataLoader: `distributed` must be True, a process group or a one-dimensional DeviceMesh, but is a "
+                f"{type(loader.distributed).__name__}."
+            )
+        check_ranks_arguments(loader)
         return
     for name, default in _DEFAULTS.items():
         if getattr(loader, name) != default:
@@ -64,12 +69,8 @@ def check_arguments(loader: DataLoader) -> None:
             )
 
 
-def _check_distributed(loader: DataLoader) -> None:
-    if loader.distributed is not True and not isinstance(loader.distributed, (dist.ProcessGroup, dist.DeviceMesh)):
-        raise TypeError(
-            "DataLoader: `distributed` must be True, a process group or a one-dimensional DeviceMesh, but is a "
-            f"{type(loader.distributed).__name__}."
-        )
+def check_ranks_arguments(loader: DataLoader) -> None:
+    """Raises ValueError for arguments that do not go together where rows are assigned to ranks."""
     given = (loader._user_sampler, getattr(loader._user_batch_sampler, "sampler", None))
     if any(isinstance(sampler, DistributedSampler) for sampler in given):
         raise ValueError(

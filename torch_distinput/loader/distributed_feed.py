@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
@@ -25,6 +25,7 @@ from torch_distinput.input_options import InputOptions
 from torch_distinput.loader.arguments import is_own_stream
 from torch_distinput.loader.batches import device_of, without_rows
 from torch_distinput.loader.collation import Convert, can_collate, collated, converted, is_stock_collate
+from torch_distinput.loader.contents import content_of
 from torch_distinput.loader.current_rows import IN_CALLERS_THREAD
 from torch_distinput.loader.explained import explained_loader
 from torch_distinput.loader.index_steps import Feed, IndexSteps
@@ -52,7 +53,8 @@ class Plan:
 
     `kind`: "native", "indices" or "stream". `why`: the reason, for `explain`. `dataset`: the distributed pipeline of
     batches or indices; None for a stream. `convert`: turns a native batch into torch's. `inner`: the plain loader that
-    makes the batches of indices and streams. `feed`: the batch sampler of `inner` for indices.
+    makes the batches of indices and streams. `feed`: the batch sampler of `inner` for indices. `facts`: what the ranks
+    must agree on, in the user's words, besides what the library compares.
     """
 
     kind: str
@@ -61,6 +63,7 @@ class Plan:
     convert: Convert
     inner: Any = None
     feed: Any = None
+    facts: list[tuple[str, str]] = field(default_factory=list)
 
     def state_after(self, loader: DataLoader, steps: int, begin: dict[str, Any]) -> dict[str, Any]:
         """The strategy's position after the first `steps` steps of an epoch, like `begin`, which is another one.
@@ -127,24 +130,27 @@ def _rows_plan(loader: DataLoader, strategy: Any) -> Plan:
     options = row_options(source, options_of(loader), reads_ahead(loader))
     assigned = _assign(loader, strategy, rows.batch(loader._global_batch()), options)
     why = f"rows of a {type(loader.dataset).__name__} are copied natively"
-    return Plan("native", why, assigned, collated(source.spec))
+    return Plan("native", why, assigned, collated(source.spec), facts=_facts_of(loader))
 
 
 def _index_plan(loader: DataLoader, strategy: Any, why: str) -> Plan:
-    # As the key of a dict, the name is part of the element type, which the handshake compares between ranks; the rows,
-    # too, where the dataset tells them.
-    name = f"{type(loader.dataset).__module__}.{type(loader.dataset).__qualname__}{datasets.content_of(loader.dataset)}"
-    rows = _C.Dataset.zip({name: _C.Dataset.range(0, len(loader.dataset), 1)})
-    options = _C.Options()
+    rows, options = _C.Dataset.range(0, len(loader.dataset), 1), _C.Options()
     if loader._order is not None:
-        rows, options = _C.Dataset.from_tensor_slices({name: loader._order.rows}), IN_CALLERS_THREAD
+        rows, options = _C.Dataset.from_tensor_slices(loader._order.rows), IN_CALLERS_THREAD
     elif loader._shuffle:
         rows = rows.shuffle(None, loader.seed, True)
     assigned = _assign(loader, strategy, rows.batch(loader._global_batch()), options)
     watched = loader._watched_batches
     feed = Feed() if watched is None else watched.sampler
     inner = loader._plain(batch_sampler=feed if watched is None else watched)
-    return Plan("indices", f"indices are assigned, because {why}", assigned, None, inner, feed)
+    why = f"indices are assigned, because {why}"
+    return Plan("indices", why, assigned, None, inner, feed, _facts_of(loader))
+
+
+def _facts_of(loader: DataLoader) -> list[tuple[str, str]]:
+    collate = loader.collate_fn
+    name = f"{getattr(collate, '__module__', '')}.{getattr(collate, '__qualname__', type(collate).__qualname__)}"
+    return [("dataset", content_of(loader.dataset)), ("shuffle", str(loader._shuffle)), ("collate_fn", name)]
 
 
 def _stream_plan(loader: DataLoader) -> Plan:

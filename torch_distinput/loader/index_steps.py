@@ -30,7 +30,7 @@ class IndexQueue:
         step = self._native.next(None)
         if step is None:
             return False
-        (indices,), info = step[0].values(), step[1]
+        indices, info = step
         self.pulled.append((len(indices), info, self._native.state_dict()))
         if len(indices):
             self.indices.append(indices.tolist())

@@ -13,6 +13,8 @@ from torch.utils.data import BatchSampler
 from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput import _C
+from torch_distinput.dataset import Dataset
+from torch_distinput.loader.arguments import is_own_stream
 from torch_distinput.loader.draws import Drawn, Draws, samplers_of
 from torch_distinput.loader.order import Start, stock_order
 from torch_distinput.loader.stateful import Failed, Taken, has_state, take_state
@@ -182,6 +184,13 @@ def restore(loader: DataLoader, state: dict[str, Any], draws: Draws) -> Start:
     start.base_seed = None if finished and not loader.persistent_workers else state["base_seed"]
     start.first = None if first is None else Drawn(*first)
     return start
+
+
+def order_of(loader: DataLoader) -> dict[str, Any]:
+    """What decides the order in which ranks read a map-style dataset; Nones for other data."""
+    if isinstance(loader.dataset, Dataset) or is_own_stream(loader):
+        return {"size": None, "shuffle": None, "given_seed": None}
+    return {"size": loader._num_rows(), "shuffle": loader._shuffle, "given_seed": loader.seed}
 
 
 def size_of(loader: DataLoader) -> int | None:

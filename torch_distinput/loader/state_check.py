@@ -8,28 +8,32 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.distributed as dist
 from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput.dataset import Dataset
 from torch_distinput.loader.arguments import is_own_stream
 from torch_distinput.loader.draws import draws_from_torch, sampler_generator
 from torch_distinput.loader.order import stock_order
-from torch_distinput.loader.position import size_of, stateful_sampler
+from torch_distinput.loader.position import order_of, size_of, stateful_sampler
+from torch_distinput.loader.sampler import group_size_and_rank
 from torch_distinput.loader.stateful import has_state
 
 if TYPE_CHECKING:
     from torch_distinput.data_loader import DataLoader
 
 STATE = "torch_distinput.DataLoader"
-VERSION = 1
+VERSION = 2
 
 _TORCHDATA = "_iterator_finished"  # a field of every state of torchdata's
 
 Rule = tuple[str, Callable[[Any], bool]]
 
 
-def state_of(state_dict: Any, op: str = "load_state_dict") -> dict[str, Any]:
-    """The state inside a `state_dict` of this class, without its version; ValueError for another one or a newer one."""
+def state_of(loader: DataLoader, state_dict: Any) -> dict[str, Any]:
+    """The state inside a `state_dict` of this class, as this version writes it for `loader`; ValueError for another one
+    or a newer one."""
+    op = "load_state_dict"
     state = state_dict.get(STATE) if isinstance(state_dict, dict) else None
     if state is None and isinstance(state_dict, dict) and _TORCHDATA in state_dict:
         raise ValueError(
@@ -45,20 +49,42 @@ def state_of(state_dict: Any, op: str = "load_state_dict") -> dict[str, Any]:
     _check_fields(state, {"version": _whole(1)}, others=True)
     if state["version"] > VERSION:
         raise ValueError(f"{op}: the state is of version {state['version']}, but this library reads up to {VERSION}.")
-    return {name: value for name, value in state.items() if name != "version"}
+    found = {name: value for name, value in state.items() if name != "version"}
+    return _upgraded(loader, found) if state["version"] == 1 and "distributed" in found else found
+
+
+def _upgraded(loader: DataLoader, state: dict[str, Any]) -> dict[str, Any]:
+    """A state of version 1 of several processes, which does not know what its order was made with or whose stream it
+    is of; in its pipeline, an op of the library's own had the dataset's class as its name."""
+    position = state["distributed"]
+    if isinstance(position, dict) and state.get("kind") == "stream":
+        position = position | {"rank": group_size_and_rank(loader.distributed or True)[1]}
+    elif isinstance(position, dict) and isinstance(position.get("pipeline"), list):
+        position = position | {"pipeline": [op for op in position["pipeline"] if not str(op).startswith("zip({")]}
+    return state | {"distributed": position} | order_of(loader)
 
 
 def check(loader: DataLoader, state: dict[str, Any]) -> dict[str, Any]:
     """A copy of `state`, which must fit this loader; raises ValueError that names the field, the rule and the value."""
-    if ("distributed" in state) != bool(loader.distributed):
-        raise ValueError(
-            "load_state_dict: a loader with `distributed` cannot load the state of one without it, and vice versa."
-        )
+    if "distributed" not in state and loader.distributed:
+        raise ValueError("load_state_dict: a loader with `distributed` cannot load the state of one without it.")
+    if "distributed" in state and not loader.distributed:
+        _check_one_process()
     if "distributed" in state:
         _check_distributed(loader, state)
     else:
         _check_plain(loader, state)
     return dict(state)
+
+
+def _check_one_process() -> None:
+    """A loader without `distributed` can go on where ranks stopped only if nobody else reads the rest."""
+    world = dist.get_world_size() if dist.is_initialized() else 1
+    if world > 1:
+        raise ValueError(
+            "load_state_dict: the state is of a loader with `distributed`, which this one lacks: in a group of "
+            f"{world} processes, each would read all of the rest. Pass `distributed=True`."
+        )
 
 
 def _check_plain(loader: DataLoader, state: dict[str, Any]) -> None:
@@ -176,15 +202,34 @@ def _check_distributed(loader: DataLoader, state: dict[str, Any]) -> None:
             "seed": _optional(_whole(0, 2**64 - 1)),
             "kind": (f"one of {kinds} for this data", lambda value: isinstance(value, str) and value in kinds),
             "distributed": ("a dict", lambda value: isinstance(value, dict)),
+            "size": _optional(_whole(0)),
+            "shuffle": _optional(_FLAG),
+            "given_seed": _optional(_whole(-(2**63))),
         },
     )
+    _check_order(loader, state)
     if not own_stream:
         return
     position = state["distributed"]
     is_dict = ("a dict", lambda value: isinstance(value, dict))
-    rules = {"step": _whole(0), "row": _whole(0), "world": _whole(1), "inner": is_dict}
+    rules = {"step": _whole(0), "row": _whole(0), "world": _whole(1), "rank": _whole(0), "inner": is_dict}
     _check_fields(position, rules, "distributed.")
-    _check_plain(loader, state_of(position["inner"]))
+    _check_plain(loader, state_of(loader, position["inner"]))
+
+
+def _check_order(loader: DataLoader, state: dict[str, Any]) -> None:
+    here = order_of(loader)
+    if state["size"] != here["size"]:
+        raise ValueError(
+            f"load_state_dict: `size` must be the same: saved over {state['size']} rows, but the dataset has "
+            f"{here['size']}."
+        )
+    for name, argument in (("shuffle", "shuffle"), ("given_seed", "seed")):
+        if state[name] != here[name]:
+            raise ValueError(
+                f"load_state_dict: `{name}` must be the loader's `{argument}`, {here[name]}, but is {state[name]}: it "
+                "decides the order."
+            )
 
 
 # A rule is what a value must be: in words, for messages, and as a predicate.

@@ -16,6 +16,7 @@ from torch_distinput.dataset import Dataset
 from torch_distinput.empty_parts import EmptyParts
 from torch_distinput.loader.iterators import profiler_enabled
 from torch_distinput.loader.order import Start
+from torch_distinput.loader.position import order_of
 from torch_distinput.loader.stateful import Taken
 from torch_distinput.stats import Stats
 
@@ -23,16 +24,17 @@ if TYPE_CHECKING:
     from torch_distinput.data_loader import DataLoader
     from torch_distinput.loader.distributed_feed import Plan
 
-_TWO_DATASETS = ("pipeline", "length", "content", "type of the elements")
+_TWO_DATASETS = ("dataset", "pipeline", "length", "content", "type of the elements")
 
 
 class StepPosition:
-    """The position of an iterator of steps, which it outlives. `native`: returns that of the native iterator."""
+    """The position of an iterator of steps, which it outlives. `native`: returns that of the native iterator. `order`:
+    see `order_of`."""
 
     native: Callable[[], Any]
 
-    def __init__(self, start: Start, kind: str):
-        self._start, self._kind = start, kind
+    def __init__(self, start: Start, kind: str, order: dict[str, Any]):
+        self._start, self._kind, self._order = start, kind, order
         self.finished = False
         self.yielded = 0
 
@@ -47,6 +49,7 @@ class StepPosition:
             "seed": None if seed is None else seed % 2**64,
             "kind": self._kind,
             "distributed": native,
+            **self._order,
         }
 
 
@@ -64,7 +67,7 @@ class Steps:
         with self._memory.opening(loader):
             self._start: Start = self._memory.start
             self._take_pinned_epoch(loader)
-            self._position = StepPosition(self._start, plan.kind)
+            self._position = StepPosition(self._start, plan.kind, order_of(loader))
             if self._start.state is not None and self._start.state["kind"] != plan.kind:
                 raise ValueError(
                     f"load_state_dict: `kind` must be {plan.kind!r}, as this data is assigned, but is "
@@ -145,7 +148,7 @@ class Steps:
         by_number = self._skip_is_arithmetic()
         if by_number and seed is None and self._loader.seed is None:
             seed = 0  # nothing is random, but positions hold a seed that ranks have agreed on
-        native = self._plan.dataset._native.iterate(epoch=self._start.epoch, seed=seed)
+        native = self._plan.dataset._native.iterate(epoch=self._start.epoch, seed=seed, facts=self._plan.facts)
         if self._start.state is not None:
             native.load_state_dict(self._start.state["distributed"])
         if by_number:
@@ -206,10 +209,11 @@ class Steps:
 
 def explained(error: _C.DistributedDatasetError) -> _C.DistributedDatasetError:
     """`error`, with advice where ranks passed different datasets to a DataLoader."""
-    text = str(error)
-    if not any(f"the ranks must agree on {fact}," in text for fact in _TWO_DATASETS):
+    if error.disagreed_on not in _TWO_DATASETS:
         return error
-    return _C.DistributedDatasetError(
+    advised = _C.DistributedDatasetError(
         "DataLoader: each rank passed another dataset: pass the whole one on every rank, or leave `distributed=None`. "
-        + text
+        f"{error}"
     )
+    advised.disagreed_on = error.disagreed_on
+    return advised

@@ -16,6 +16,7 @@ from torch_distinput.dataset import Dataset
 from torch_distinput.input_options import InputOptions
 from torch_distinput.loader.batches import joined, padded, rows_of
 from torch_distinput.loader.python_steps import PythonSteps
+from torch_distinput.loader.sampler import group_size_and_rank
 from torch_distinput.loader.stateful import Failed, Taken, attempt
 
 _TOKENS = _C.TensorSpec([None], torch.int8)
@@ -28,10 +29,17 @@ class _Place:
     step: int
     row: int
     world: int
+    rank: int
     after: Taken | Failed
 
     def __call__(self) -> dict[str, Any]:
-        return {"step": self.step, "row": self.row, "inner": self.after(), "world": self.world}
+        return {
+            "step": self.step,
+            "row": self.row,
+            "inner": self.after(),
+            "world": self.world,
+            "rank": self.rank,
+        }
 
 
 class StreamSteps(PythonSteps):
@@ -51,7 +59,8 @@ class StreamSteps(PythonSteps):
         self._workers = self._inner._workers
         self._batches: queue.SimpleQueue[tuple[Any, Taken | Failed]] = queue.SimpleQueue()
         after = attempt(self._plan.inner.state_dict)
-        self._place = _Place(self._first_step, self._first_row, strategy.num_replicas_in_sync, after)
+        world, rank = group_size_and_rank(self._loader.distributed)
+        self._place = _Place(self._first_step, self._first_row, world, rank, after)
         self._position.native = self._place
         open_tokens = functools.partial(_tokens_of, self._inner, self._plan.inner, self._batches)
         tokens = Dataset(_C.Dataset.from_generator(open_tokens, _TOKENS, "DataLoader", lists_are_structure=False))
@@ -62,7 +71,14 @@ class StreamSteps(PythonSteps):
             peer_timeout=self._loader.peer_timeout,
         )
         assigned = strategy.distribute_datasets_from_function(lambda context: tokens, options)
-        return assigned._native.iterate(epoch=self._start.epoch)
+        return assigned._native.iterate(epoch=self._start.epoch, facts=self._facts(rank))
+
+    def _facts(self, rank: int) -> list[tuple[str, str]]:
+        """What shows that each rank goes on with its own stream, and all of them at the same step."""
+        saved = self._start.saved
+        of = None if saved is None else saved["distributed"]["rank"]
+        loaded = "none" if saved is None else "its own" if of == rank else f"that of rank {of}"
+        return [("state of a stream", loaded), ("first step", f"step {self._first_step}, row {self._first_row}")]
 
     def _restore(self, world: int) -> tuple[int, int]:
         """Loads the state of the inner loader, also that of a finished epoch; returns steps and rows before this

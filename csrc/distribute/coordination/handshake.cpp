@@ -66,10 +66,12 @@ std::string weights_text(const std::optional<std::vector<double>>& weights) {
 
 /// What the user should do about a difference in `fact`.
 std::string advice(const std::string& fact) {
-  if (fact == "length" || fact == "content")
+  if (fact == "dataset" || fact == "length" || fact == "content")
     return "Give every rank the whole dataset: the library assigns its rows to the ranks.";
   if (fact == "epoch") return "Call `set_epoch` with the same number on every rank, or on none.";
   if (fact == "position") return "Load the same state on every rank, or on none.";
+  if (fact == "state of a stream" || fact == "first step")
+    return "Load on each rank the state that this rank saved at the same step, or on none.";
   if (fact == "seed") return "Use the same seed on every rank, or none.";
   return "Every rank must run the same program on the same dataset with the same options.";
 }
@@ -79,6 +81,15 @@ std::string value_of(const Handshake& handshake, const std::string& name) {
   const auto fact = std::find_if(handshake.facts.begin(), handshake.facts.end(),
                                  [&](const Handshake::Fact& one) { return one.name == name; });
   return fact == handshake.facts.end() ? "nothing" : fact->value;
+}
+
+/// In the order in which the ranks compare them.
+std::vector<std::string> names_of_facts(const std::vector<Handshake>& handshakes) {
+  std::vector<std::string> names;
+  for (const Handshake& handshake : handshakes)
+    for (const Handshake::Fact& fact : handshake.facts)
+      if (std::find(names.begin(), names.end(), fact.name) == names.end()) names.push_back(fact.name);
+  return names;
 }
 
 bool knows_type(const Handshake& handshake) { return value_of(handshake, kType) != kUnknown; }
@@ -121,11 +132,13 @@ Handshake Handshake::decode(const std::string& text) {
   return handshake;
 }
 
-Handshake describe_handshake(const Distribution& distribution, const EpochPosition& at, bool seed_given) {
+Handshake describe_handshake(const Distribution& distribution, const EpochPosition& at, bool seed_given,
+                             std::vector<Handshake::Fact> facts) {
   const RowAssignment& assignment = distribution.assignment;
   const InputOptions& input = distribution.input;
   const StepPosition& position = at.start.position;
   Handshake handshake;
+  handshake.facts = std::move(facts);
   handshake.drawn_seed = at.seed;
   handshake.rows = position.row;
   handshake.spec = distribution.spec;
@@ -162,8 +175,7 @@ Handshake describe_handshake(const Distribution& distribution, const EpochPositi
 }
 
 void check_handshakes_agree(const std::vector<Handshake>& handshakes) {
-  for (const Handshake::Fact& fact : handshakes.front().facts) {
-    const std::string& name = fact.name;
+  for (const std::string& name : names_of_facts(handshakes)) {
     std::map<std::string, std::vector<int>> ranks_by_value;
     for (std::size_t rank = 0; rank < handshakes.size(); ++rank) {
       const std::string value = value_of(handshakes[rank], name);
@@ -178,7 +190,7 @@ void check_handshakes_agree(const std::vector<Handshake>& handshakes) {
       separator = "; ";
     }
     text << ". " << advice(name);
-    throw DistributedDatasetError(text.str());
+    throw DistributedDatasetError(text.str(), name);
   }
   check_types_travel(handshakes);
 }

@@ -29,13 +29,14 @@ struct Handshake {
   static Handshake decode(const std::string& text);
 };
 
-/// The handshake of this rank. `seed_given`: the seed is the user's or a saved state's. Reads a few rows of
-/// native sources.
-Handshake describe_handshake(const Distribution& distribution, const EpochPosition& at, bool seed_given);
+/// The handshake of this rank. `seed_given`: the seed is the user's or a saved state's. `facts`: of the
+/// caller, which are compared first. Reads a few rows of native sources.
+Handshake describe_handshake(const Distribution& distribution, const EpochPosition& at, bool seed_given,
+                             std::vector<Handshake::Fact> facts);
 
 /// Throws DistributedDatasetError, the same on every rank, if `handshakes`, one of each rank, differ. It
-/// names the first fact that differs, the values and the ranks; or the ranks that lack a type that the others
-/// cannot send.
+/// names the first fact that differs (also as `disagreed_on`), the values and the ranks; or the ranks that
+/// lack a type that the others cannot send.
 void check_handshakes_agree(const std::vector<Handshake>& handshakes);
 
 }  // namespace torch_distinput

@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "torch_distinput/api.h"
 #include "torch_distinput/element.h"
@@ -26,6 +29,10 @@ struct IterateOptions {
   /// Gather batches into page-locked memory, from which an accelerator copies by itself. For `Dataset` only:
   /// a distributed dataset copies its batches to the devices.
   bool pin_memory = false;
+  /// What must be equal on all processes besides what the library compares, under the names that the error
+  /// uses. Compared before the first step, in this order; for a distributed dataset of several processes
+  /// only.
+  std::vector<std::pair<std::string, std::string>> facts = {};
 };
 
 /// An iterator over one epoch of a dataset. One thread at a time. An exception from `next` is thrown again by

@@ -72,10 +72,15 @@ class TDI_API ReplicaError : public c10::Error {
 };
 
 /// Another process failed, left or disagrees; the message names its rank and what it reported. Python: a
-/// RuntimeError.
+/// RuntimeError with the attribute `disagreed_on`.
 class TDI_API DistributedDatasetError : public c10::Error {
  public:
-  explicit DistributedDatasetError(const std::string& message);
+  explicit DistributedDatasetError(const std::string& message, std::string disagreed_on = {});
+  /// The name of the fact on which the processes do not agree, as in the message; empty for other errors.
+  std::string disagreed_on() const { return disagreed_on_; }
+
+ private:
+  std::string disagreed_on_;
 };
 
 }  // namespace torch_distinput
