@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from torch_distinput.dataset import Dataset
 from torch_distinput.explanation import Explanation
 from torch_distinput.frameworks import AskedByAccelerate
 from torch_distinput.loader.arguments import check_arguments, check_ranks_arguments
+from torch_distinput.loader.config import LoaderConfig, Shown, argument, configure, refuses
 from torch_distinput.loader.distributed_feed import DistributedFeed
 from torch_distinput.loader.explained import explained_loader, gather_stats, size_facts
 from torch_distinput.loader.iterators import LoaderIter
@@ -28,18 +30,6 @@ from torch_distinput.loader.state_check import STATE, VERSION, check, state_of
 from torch_distinput.stats import Stats, Verdict, verdict_over_ranks
 
 _Item = TypeVar("_Item", covariant=True)
-
-_FIXED = (
-    "distributed",
-    "global_batch_size",
-    "device",
-    "split",
-    "tail",
-    "seed",
-    "with_info",
-    "prefetch_bytes",
-    "peer_timeout",
-)
 
 
 class DataLoader(data.DataLoader[_Item]):
@@ -89,17 +79,18 @@ class DataLoader(data.DataLoader[_Item]):
     _share: Any = None  # of a stream or sampler that all ranks read, set by an adapter
     _skip = 0  # steps that each iterator passes over
     _copied_to: Any = None  # the device to which the loader that reads this one copies the batches
+    distributed: bool | Any = argument("distributed")
+    global_batch_size: int | None = argument("global_batch_size")
+    device: str | torch.device | None = argument("device")
+    split: str = argument("split")
+    tail: str = argument("tail")
+    seed: int | None = argument("seed")
+    with_info: bool = argument("with_info")
+    prefetch_bytes: int | None = argument("prefetch_bytes")
+    peer_timeout: float = argument("peer_timeout")
+    snapshot_every_n_steps: int | None = argument("snapshot_every_n_steps")
     # What a subclass has whose `__init__` calls torch's only.
-    distributed: bool | Any = None
-    global_batch_size: int | None = None
-    device: str | torch.device | None = None
-    split: str = "balanced"
-    tail: str = "zero_rows"
-    seed: int | None = None
-    with_info: bool = False
-    prefetch_bytes: int | None = None
-    peer_timeout: float = 300.0
-    snapshot_every_n_steps: int | None = None
+    _loader_config = LoaderConfig()
     _shuffle = False
     _user_sampler: Any = None
     _user_batch_sampler: Any = None
@@ -147,19 +138,22 @@ class DataLoader(data.DataLoader[_Item]):
         # CPython 3.13.0 loses objects of more than 30 attributes whose `__dict__` was read before from its garbage
         # collector, unless they were given their dict.
         self.__dict__ = dict(self.__dict__)
-        self.distributed = distributed
-        self.global_batch_size = global_batch_size
-        self.device = device
-        self.split = split
-        self.tail = "zero_rows" if tail is None else tail
-        self._tail_given = tail is not None
-        self.seed = optional_integer("DataLoader", "seed", seed)
-        self.with_info = with_info
-        self.prefetch_bytes = prefetch_bytes
-        self.peer_timeout = peer_timeout
         if snapshot_every_n_steps is not None:
             count("DataLoader", "snapshot_every_n_steps", snapshot_every_n_steps, least=1)
-        self.snapshot_every_n_steps = snapshot_every_n_steps
+        config = LoaderConfig(
+            distributed=distributed,
+            global_batch_size=global_batch_size,
+            device=device,
+            split=split,
+            tail="zero_rows" if tail is None else tail,
+            seed=optional_integer("DataLoader", "seed", seed),
+            with_info=with_info,
+            prefetch_bytes=prefetch_bytes,
+            peer_timeout=peer_timeout,
+            snapshot_every_n_steps=snapshot_every_n_steps,
+            tail_given=tail is not None,
+        )
+        configure(self, config)
         super().__init__(
             dataset,
             batch_size,
@@ -203,8 +197,8 @@ class DataLoader(data.DataLoader[_Item]):
 
     def _global_batch(self) -> int:
         """Rows of a step over all ranks."""
-        if self.global_batch_size is not None:
-            return self.global_batch_size
+        if self._loader_config.global_batch_size is not None:
+            return self._loader_config.global_batch_size
         assert self.batch_size is not None, "check_arguments has seen to it"
         return self.batch_size * self._distributed_feed().strategy(self).num_replicas_in_sync
 
@@ -216,19 +210,20 @@ class DataLoader(data.DataLoader[_Item]):
         """Replaces torch's sampler by one that frameworks take for a DistributedSampler."""
         if self._dataset_kind != _DatasetKind.Map or self._own_sampler:
             return
-        world, rank = group_size_and_rank(self.distributed)
+        config = self._loader_config
+        world, rank = group_size_and_rank(config.distributed)
         assert self.batch_size is not None, "check_arguments has seen to it"
-        batch = self.global_batch_size or self.batch_size * world
-        tail = "drop" if self.drop_last else self.tail
-        rows = step_rows(len(self.dataset), batch, world, self.split, tail)
-        sampler = ExactSampler(self.dataset, world, rank, rows, self._shuffle, self.seed, self._memory)
+        batch = config.global_batch_size or self.batch_size * world
+        tail = "drop" if self.drop_last else config.tail
+        rows = step_rows(len(self.dataset), batch, world, config.split, tail)
+        sampler = ExactSampler(self.dataset, world, rank, rows, self._shuffle, config.seed, self._memory)
         share = -(-batch // world)
         batches = self._watched_batches or ExactBatches(sampler, share, self.drop_last)
         self.__dict__.update(sampler=sampler, batch_sampler=batches, batch_size=share)
 
     def _read_as_only_rank(self) -> None:
         check_ranks_arguments(self)
-        self.__dict__["distributed"] = True
+        configure(self, replace(self._loader_config, distributed=True))
         self._distributed_feed()
         self._show_sampler()
 
@@ -249,12 +244,13 @@ class DataLoader(data.DataLoader[_Item]):
         if arguments["num_workers"] == 0:
             arguments |= {"prefetch_factor": None, "persistent_workers": False, "multiprocessing_context": None}
         plain: DataLoader[Any] = DataLoader(self.dataset, **arguments)
-        plain._copied_to = self.device
+        plain._copied_to = self._loader_config.device
         return plain
 
     def _deliver_to(self, device: torch.device) -> None:
         """Sets the device of a distributed loader that has none yet, before its first iterator."""
-        self.__dict__.update(device=device, _feed=None)
+        configure(self, replace(self._loader_config, device=device))
+        self._feed = None
         self._distributed_feed()
 
     def _skipping(self, steps: int) -> DataLoader:
@@ -267,6 +263,8 @@ class DataLoader(data.DataLoader[_Item]):
     # Iterating.
 
     def _get_iterator(self) -> Any:
+        if self._loader_config.distributed:
+            return self._distributed_feed().iterate(self)
         path = self._path()
         with self._memory.opening(self):
             return path.open()
@@ -275,10 +273,10 @@ class DataLoader(data.DataLoader[_Item]):
         pending, self._memory.pending = self._memory.pending, None
         if pending is not None:
             return pending
-        return self._distributed_feed().iterate(self) if self.distributed else super().__iter__()
+        return self._get_iterator() if self._loader_config.distributed else super().__iter__()
 
     def __len__(self) -> int:
-        if self.distributed:
+        if self._loader_config.distributed:
             return max(self._distributed_feed().length(self) - self._skip, 0)
         return super().__len__()
 
@@ -286,7 +284,7 @@ class DataLoader(data.DataLoader[_Item]):
         return choose_path(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _FIXED and self.__dict__.get("_DataLoader__initialized"):
+        if self.__dict__.get("_DataLoader__initialized") and refuses(self, name):
             raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
         super().__setattr__(name, value)
 
@@ -328,7 +326,7 @@ class DataLoader(data.DataLoader[_Item]):
         """
         state = self._memory.state()
         if state is None:
-            self._memory.pending = iter(self)
+            self._memory.pending = DataLoader.__iter__(self)  # a subclass's own may return anything
             state = self._memory.state()
             assert state is not None, "there is an iterator now"
         return {STATE: {"version": VERSION} | state}
@@ -346,7 +344,7 @@ class DataLoader(data.DataLoader[_Item]):
         if isinstance(state_dict, dict) and not state_dict:
             return self._memory.load(None)
         state = check(self, state_of(self, state_dict))
-        if "distributed" in state and not self.distributed:
+        if "distributed" in state and not self._loader_config.distributed:
             self._read_as_only_rank()
         self._drop_persistent()
         self._memory.load(state)
@@ -364,7 +362,7 @@ class DataLoader(data.DataLoader[_Item]):
 
     # Questions.
 
-    @property
+    @Shown
     def last_info(self) -> _C.StepInfo | None:
         """With `distributed`: the `StepInfo` of the step last yielded; None before the first one."""
         return self._memory.info
@@ -378,7 +376,7 @@ class DataLoader(data.DataLoader[_Item]):
         >>> tdi.DataLoader(torch.arange(5), batch_size=2, distributed=True).global_valid(1, k=2)
         3
         """
-        if not self.distributed:
+        if not self._loader_config.distributed:
             raise ValueError("global_valid: the loader must have `distributed=True`.")
         step, k = count("global_valid", "step", step), count("global_valid", "k", k, least=1)
         return self._distributed_feed().global_valid(self, step, k)
@@ -389,7 +387,7 @@ class DataLoader(data.DataLoader[_Item]):
         >>> tdi.DataLoader(torch.arange(5), batch_size=2).cardinality()
         3
         """
-        if not self.distributed and isinstance(self.dataset, Dataset) and self.dataset.cardinality() < 0:
+        if not self._loader_config.distributed and isinstance(self.dataset, Dataset) and self.dataset.cardinality() < 0:
             return self.dataset.cardinality()
         try:
             return len(self)
@@ -407,7 +405,7 @@ class DataLoader(data.DataLoader[_Item]):
         rows of the first step: 2
         rows of the last step: 1
         """
-        if self.distributed:
+        if self._loader_config.distributed:
             return self._distributed_feed().explain(self)
         path = self._path()
         facts = [f"path: {path.name}", f"why: {path.why}"]
@@ -439,9 +437,10 @@ class DataLoader(data.DataLoader[_Item]):
         'unknown'
         """
         if not all_ranks:
-            return self.stats().verdict()
-        group = None if self.distributed in (None, True, False) else self.distributed
-        return verdict_over_ranks(gather_stats(self.stats(), group))
+            return self._memory.stats().verdict()
+        distributed = self._loader_config.distributed
+        group = None if distributed in (None, True, False) else distributed
+        return verdict_over_ranks(gather_stats(self._memory.stats(), group))
 
     # The end.
 
@@ -456,7 +455,7 @@ class DataLoader(data.DataLoader[_Item]):
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self.close()
+        type(self).close(self)  # an attribute of this name is not ours
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy or pickle has the same arguments, continues with the same epoch, and has no iterators."""

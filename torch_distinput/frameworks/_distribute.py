@@ -46,7 +46,7 @@ def distributed_copy(
     else:  # the seeds of workers of which there are none
         arguments["worker_init_fn"] = None
     if isinstance(loader, DataLoader):
-        arguments |= {name: getattr(loader, name) for name in _OURS}
+        arguments |= {name: getattr(loader._loader_config, name) for name in _OURS}
     arguments["device"] = device if arguments.get("device") is None else arguments["device"]
     arguments |= {"distributed": group, "tail": "drop" if loader.drop_last else TAIL}
     dataset, rows, order = _shared(loader, group, seed, whole_batches)

@@ -15,10 +15,10 @@ from torch_distinput.loader.arguments import is_own_stream
 
 def rows_that_count(value: Any, loader: DataLoader) -> Any:
     """`value`, which holds one item for each row of the step, without the items of padding."""
-    if loader.tail != "padded" or is_own_stream(loader):
+    if loader._loader_config.tail != "padded" or is_own_stream(loader):
         return value
-    assert loader.last_info is not None, "`value` is of a step"
-    share, valid = loader.batch_size, loader.last_info.valid[0]
+    assert loader._memory.info is not None, "`value` is of a step"
+    share, valid = loader.batch_size, loader._memory.info.valid[0]
     if isinstance(value, list) and len(value) == share and not any(isinstance(item, torch.Tensor) for item in value):
         return value[:valid]
     return map_leaves(lambda leaf: leaf[:valid] if _has_rows(leaf, share) else leaf, value)
@@ -45,11 +45,11 @@ def gather_rows(value: Any, loader: DataLoader) -> Any:
 
 def _parts_are_equal(loader: DataLoader) -> bool:
     """Whether all processes know that they all have the same number of rows in this step."""
-    if is_own_stream(loader) or loader.tail == "padded":
+    if is_own_stream(loader) or loader._loader_config.tail == "padded":
         return False
-    info = loader.last_info
+    info = loader._memory.info
     assert info is not None, "there is a step"
-    return loader.split == "balanced" and info.global_valid % info.num_replicas == 0
+    return loader._loader_config.split == "balanced" and info.global_valid % info.num_replicas == 0
 
 
 def _gather(leaf: torch.Tensor, sizes: list[int], group: dist.ProcessGroup) -> torch.Tensor:

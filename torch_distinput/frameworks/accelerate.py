@@ -78,14 +78,13 @@ def prepared(
         mesh: the accelerator's, of which the dimensions of data parallelism count.
     """
     install()
-    if not loader.__dict__.get("distributed"):
+    if not isinstance(loader, DataLoader) or not loader._loader_config.distributed:
         if draws_order(loader):
             seed = _seed_of(loader, seed)
         result = distributed_copy(loader, _group_of(mesh), seed, device, whole_batches=split_batches)
     else:
-        assert isinstance(loader, DataLoader), "torch's has no `distributed`"
         result = loader
-        if result.device is None and device is not None:
+        if result._loader_config.device is None and device is not None:
             result._deliver_to(device)
     if result.batch_sampler is not None:
         result.batch_sampler.even_batches = even_batches
@@ -95,7 +94,7 @@ def prepared(
 
 def _seed_of(loader: torch.utils.data.DataLoader, given: int | None) -> int:
     """The loader's own, the given one, or what the first process draws as torch's RandomSampler would."""
-    own = getattr(loader, "seed", None)
+    own = loader._loader_config.seed if isinstance(loader, DataLoader) else None
     if own is not None:
         return own
     drawn = [draw_seed(loader.generator) if given is None else given]
@@ -165,7 +164,7 @@ def _preparing(original: Callable) -> Callable:
 
 def _skipping(original: Callable) -> Callable:
     def skip_first_batches(dataloader: Any, num_batches: int = 0) -> Any:
-        if isinstance(dataloader, DataLoader) and dataloader.distributed:
+        if isinstance(dataloader, DataLoader) and dataloader._loader_config.distributed:
             return dataloader._skipping(num_batches)
         return original(dataloader, num_batches)
 
@@ -176,7 +175,7 @@ def _gathering(original: Callable) -> Callable:
     @functools.wraps(original)
     def gather_for_metrics(self: Any, input_data: Any, use_gather_object: bool = False) -> Any:
         loader = self.gradient_state.active_dataloader
-        if not isinstance(loader, DataLoader) or loader.last_info is None:
+        if not isinstance(loader, DataLoader) or loader._memory.info is None:
             return original(self, input_data, use_gather_object)
         input_data = rows_that_count(input_data, loader)
         if use_gather_object or not _only_tensors(input_data):

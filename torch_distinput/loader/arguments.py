@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -35,15 +35,15 @@ def check_arguments(loader: DataLoader) -> None:
 
     torch's constructor has checked its own arguments before.
     """
-    if device_of(loader.device).type != "cpu":
-        OneDeviceStrategy(device_of(loader.device))  # raises where there is no such device
-    InputOptions(split=loader.split, tail=loader.tail, peer_timeout=loader.peer_timeout)
-    optional_integer("DataLoader", "prefetch_bytes", loader.prefetch_bytes)
-    flag("DataLoader", "with_info", loader.with_info)
+    config = loader._loader_config
+    _check_device(config.device)
+    InputOptions(split=config.split, tail=config.tail, peer_timeout=config.peer_timeout)
+    optional_integer("DataLoader", "prefetch_bytes", config.prefetch_bytes)
+    flag("DataLoader", "with_info", config.with_info)
     if loader.generator is not None:
         instance("DataLoader", "generator", loader.generator, torch.Generator)
     ours = isinstance(loader.dataset, Dataset)
-    if loader.seed is not None and not ours and (not loader._shuffle or loader._own_sampler):
+    if config.seed is not None and not ours and (not loader._shuffle or loader._own_sampler):
         raise ValueError(
             "DataLoader: `seed` orders the rows of `shuffle=True`; what else is random follows `torch.manual_seed`."
         )
@@ -54,23 +54,38 @@ def check_arguments(loader: DataLoader) -> None:
                 f"DataLoader: the dataset has batches of {size} rows already; pass `batch_size=None`, or the dataset "
                 "before `batch`."
             )
-    if loader.distributed:
-        if loader.distributed is not True and not isinstance(loader.distributed, (dist.ProcessGroup, dist.DeviceMesh)):
-            raise TypeError(
-                "DataLoader: `distributed` must be True, a process group or a one-dimensional DeviceMesh, but is a "
-                f"{type(loader.distributed).__name__}."
-            )
+    if config.distributed:
+        _check_group(config.distributed)
         check_ranks_arguments(loader)
         return
     for name, default in _DEFAULTS.items():
-        if getattr(loader, name) != default:
+        if getattr(config, name) != default:
             raise ValueError(
-                f"DataLoader: `{name}` needs `distributed=True`, but is {getattr(loader, name)!r} without it."
+                f"DataLoader: `{name}` needs `distributed=True`, but is {getattr(config, name)!r} without it."
             )
+
+
+def _check_device(given: Any) -> None:
+    device = device_of(given)
+    if device.type == "cpu":
+        return
+    try:
+        OneDeviceStrategy(device)
+    except ValueError as error:
+        raise ValueError(f"DataLoader: `device` is {str(given)!r}: {str(error).partition(': ')[2]}") from None
+
+
+def _check_group(distributed: Any) -> None:
+    if distributed is not True and not isinstance(distributed, (dist.ProcessGroup, dist.DeviceMesh)):
+        raise TypeError(
+            "DataLoader: `distributed` must be True, a process group or a one-dimensional DeviceMesh, but is a "
+            f"{type(distributed).__name__}."
+        )
 
 
 def check_ranks_arguments(loader: DataLoader) -> None:
     """Raises ValueError for arguments that do not go together where rows are assigned to ranks."""
+    config = loader._loader_config
     given = (loader._user_sampler, getattr(loader._user_batch_sampler, "sampler", None))
     if any(isinstance(sampler, DistributedSampler) for sampler in given):
         raise ValueError(
@@ -80,9 +95,9 @@ def check_ranks_arguments(loader: DataLoader) -> None:
         )
     if not loader.in_order:
         raise ValueError("DataLoader: `in_order=False` would let the ranks take their steps in different orders.")
-    if loader.drop_last and loader.tail not in ("zero_rows", "drop"):
-        raise ValueError(f'DataLoader: `drop_last=True` means `tail="drop"`, but `tail` is {loader.tail!r}.')
-    if loader.global_batch_size is not None:
+    if loader.drop_last and config.tail not in ("zero_rows", "drop"):
+        raise ValueError(f'DataLoader: `drop_last=True` means `tail="drop"`, but `tail` is {config.tail!r}.')
+    if config.global_batch_size is not None:
         _check_global_batch_size(loader)
     indexed = loader._dataset_kind == _DatasetKind.Map and not loader._own_sampler
     if indexed and loader.batch_size is None:
@@ -90,11 +105,12 @@ def check_ranks_arguments(loader: DataLoader) -> None:
 
 
 def _check_global_batch_size(loader: DataLoader) -> None:
-    size = loader.global_batch_size
+    config = loader._loader_config
+    size = config.global_batch_size
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise ValueError(f"DataLoader: `global_batch_size` must be a positive integer, but is {size!r}.")
     # `batch_size` is this share where a framework makes a new loader from the attributes of an old one.
-    share = -(-size // group_size_and_rank(loader.distributed)[0])
+    share = -(-size // group_size_and_rank(config.distributed)[0])
     if loader.batch_size not in (1, share):
         raise ValueError(
             f"DataLoader: `global_batch_size` and `batch_size` exclude each other, but are {size} and "

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 def strategy_of(loader: DataLoader) -> MultiWorkerMirroredStrategy:
     """A strategy of one replica a process, on the loader's device."""
-    group = None if loader.distributed is True else loader.distributed
-    return MultiWorkerMirroredStrategy(group, [str(device_of(loader.device))])
+    group = None if loader._loader_config.distributed is True else loader._loader_config.distributed
+    return MultiWorkerMirroredStrategy(group, [str(device_of(loader._loader_config.device))])
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Plan:
 def plan_of(loader: DataLoader, strategy: MultiWorkerMirroredStrategy) -> Plan:
     """Decides how `loader`'s data is assigned over the processes of `strategy`."""
     if is_own_stream(loader):
-        datasets.check_split(loader.dataset, *group_size_and_rank(loader.distributed))
+        datasets.check_split(loader.dataset, *group_size_and_rank(loader._loader_config.distributed))
         return _stream_plan(loader)
     if isinstance(loader.dataset, Dataset):
         return _pipeline_plan(loader, strategy)
@@ -95,11 +95,12 @@ def plan_of(loader: DataLoader, strategy: MultiWorkerMirroredStrategy) -> Plan:
 
 
 def _assign(loader: DataLoader, strategy: Any, native: _C.Dataset, options: _C.Options) -> DistributedDataset:
-    policy = _C.Options(auto_shard_policy=_C.AutoShardPolicy.DATA, seed=loader.seed)
+    config = loader._loader_config
+    policy = _C.Options(auto_shard_policy=_C.AutoShardPolicy.DATA, seed=config.seed)
     assigned = Dataset(native.with_options(options).with_options(policy))
-    given = loader.tail if loader._tail_given else None
+    given = config.tail if config.tail_given else None
     tail = "drop" if loader.drop_last else given
-    input_options = InputOptions(split=loader.split, tail=tail, peer_timeout=loader.peer_timeout)
+    input_options = InputOptions(split=config.split, tail=tail, peer_timeout=config.peer_timeout)
     return strategy.distribute_dataset(assigned, input_options)
 
 
@@ -126,7 +127,7 @@ def _rows_plan(loader: DataLoader, strategy: Any) -> Plan:
     if loader.timeout or loader.worker_init_fn is not None or loader.multiprocessing_context is not None:
         raise NotNative("`timeout`, `worker_init_fn` or `multiprocessing_context` needs worker processes")
     source = source_of(loader.dataset)
-    rows = source.native.shuffle(None, loader.seed, True) if loader._shuffle else source.native
+    rows = source.native.shuffle(None, loader._loader_config.seed, True) if loader._shuffle else source.native
     options = row_options(source, options_of(loader), reads_ahead(loader))
     assigned = _assign(loader, strategy, rows.batch(loader._global_batch()), options)
     why = f"rows of a {type(loader.dataset).__name__} are copied natively"
@@ -138,7 +139,7 @@ def _index_plan(loader: DataLoader, strategy: Any, why: str) -> Plan:
     if loader._order is not None:
         rows, options = _C.Dataset.from_tensor_slices(loader._order.rows), IN_CALLERS_THREAD
     elif loader._shuffle:
-        rows = rows.shuffle(None, loader.seed, True)
+        rows = rows.shuffle(None, loader._loader_config.seed, True)
     assigned = _assign(loader, strategy, rows.batch(loader._global_batch()), options)
     watched = loader._watched_batches
     feed = Feed() if watched is None else watched.sampler
@@ -203,7 +204,7 @@ class DistributedFeed:
         self._example: Any = None
         # The names of strategies are numbered, so all ranks must make them in the same order: here, or at the first
         # iterator where there is no group yet.
-        if loader.distributed is not True or dist.is_initialized():
+        if loader._loader_config.distributed is not True or dist.is_initialized():
             self.strategy(loader)
 
     def strategy(self, loader: DataLoader) -> MultiWorkerMirroredStrategy:
@@ -236,7 +237,7 @@ class DistributedFeed:
         """The example that another rank posted; waits for it. ValueError where no rank could cut or send one."""
         board = self.strategy(loader)._example_board()
         if self._example is None and board is not None:
-            text = _posted_batch(board, loader.peer_timeout)
+            text = _posted_batch(board, loader._loader_config.peer_timeout)
             self._example = pickle.loads(text) if text else None
         if self._example is None:
             raise ValueError(
@@ -278,7 +279,8 @@ class DistributedFeed:
         plan = self.plan(loader)
         if plan.dataset is None or isinstance(loader.dataset, Dataset):
             raise ValueError("global_valid: the rows of coming steps are known for map-style datasets only.")
+        config = loader._loader_config
         world = self.strategy(loader).num_replicas_in_sync
-        tail = "drop" if loader.drop_last else loader.tail
-        rows = step_rows(loader._num_rows(), loader._global_batch(), world, loader.split, tail)
+        tail = "drop" if loader.drop_last else config.tail
+        rows = step_rows(loader._num_rows(), loader._global_batch(), world, config.split, tail)
         return sum(rows.global_valid(at) for at in range(step, min(step + k, rows.num_steps)))

@@ -161,11 +161,11 @@ def draws_from_torch(loader: DataLoader) -> bool:
         return False
     if loader._dataset_kind == _DatasetKind.Iterable:
         return True
-    if loader.seed is None and loader.generator is None and random_transforms(loader.dataset):
+    if loader._loader_config.seed is None and loader.generator is None and random_transforms(loader.dataset):
         return True
     sampler = samplers_of(loader)[-1]
     if type(sampler) is RandomSampler:
-        return sampler.generator is None and loader.seed is None
+        return sampler.generator is None and loader._loader_config.seed is None
     return type(sampler) not in (SequentialSampler, range, list, tuple)
 
 

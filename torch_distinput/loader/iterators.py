@@ -50,8 +50,8 @@ class LoaderIter(_BaseDataLoaderIter):
     _base_seed: int
 
     def __init__(self, loader: DataLoader):
-        self._seed = loader.seed
-        self._device = accelerator_of(loader.device)
+        self._seed = loader._loader_config.seed
+        self._device = accelerator_of(loader._loader_config.device)
         self._begin(loader)
         super().__init__(loader)
         if self._start.base_seed is not None:
@@ -290,7 +290,7 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
 
 def given_seed(loader: DataLoader) -> int | None:
     """The seed that the user gave for those random ops of a dataset of this library that have none of their own."""
-    return loader.dataset._native.options().seed if loader.seed is None else loader.seed
+    return loader.dataset._native.options().seed if loader._loader_config.seed is None else loader._loader_config.seed
 
 
 def _for_workers(loader: DataLoader, epoch: int) -> Dataset:

@@ -37,18 +37,18 @@ if TYPE_CHECKING:
 
 def reads_ahead(loader: DataLoader) -> bool:
     """Whether the user allowed read-ahead of data that can be written to."""
-    return loader.num_workers > 0 or loader.prefetch_bytes is not None
+    return loader.num_workers > 0 or loader._loader_config.prefetch_bytes is not None
 
 
 def options_of(loader: DataLoader) -> _C.Options:
     """Threads and read-ahead of a native pipeline: with workers, as many threads as workers (at most one a CPU), and as
     many batches ahead as torch's workers would have."""
     if loader.num_workers == 0:
-        return _C.Options(prefetch_bytes=loader.prefetch_bytes)
+        return _C.Options(prefetch_bytes=loader._loader_config.prefetch_bytes)
     return _C.Options(
         num_threads=min(loader.num_workers, len(os.sched_getaffinity(0))),
         prefetch=loader.num_workers * (loader.prefetch_factor or 0),
-        prefetch_bytes=loader.prefetch_bytes,
+        prefetch_bytes=loader._loader_config.prefetch_bytes,
     )
 
 

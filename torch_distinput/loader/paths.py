@@ -127,7 +127,7 @@ def _pipeline_path(loader: DataLoader) -> LoaderPath:
 
 
 def _python_path(loader: DataLoader, why: str) -> LoaderPath:
-    if loader.prefetch_bytes is not None:
+    if loader._loader_config.prefetch_bytes is not None:
         raise ValueError(f"DataLoader: `prefetch_bytes` is for native data, but here Python makes the rows: {why}.")
     kind = "per-sample Python"
     if loader._dataset_kind == _DatasetKind.Map and getattr(loader.dataset, "__getitems__", None):

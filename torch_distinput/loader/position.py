@@ -190,7 +190,7 @@ def order_of(loader: DataLoader) -> dict[str, Any]:
     """What decides the order in which ranks read a map-style dataset; Nones for other data."""
     if isinstance(loader.dataset, Dataset) or is_own_stream(loader):
         return {"size": None, "shuffle": None, "given_seed": None}
-    return {"size": loader._num_rows(), "shuffle": loader._shuffle, "given_seed": loader.seed}
+    return {"size": loader._num_rows(), "shuffle": loader._shuffle, "given_seed": loader._loader_config.seed}
 
 
 def size_of(loader: DataLoader) -> int | None:

@@ -34,7 +34,7 @@ class PythonSteps(Steps):
 
     @functools.cached_property
     def _mover(self) -> DeviceMover | None:
-        device = accelerator_of(self._loader.device)
+        device = accelerator_of(self._loader._loader_config.device)
         return None if device is None else DeviceMover(device)
 
     def close(self) -> None:

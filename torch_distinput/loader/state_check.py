@@ -58,7 +58,7 @@ def _upgraded(loader: DataLoader, state: dict[str, Any]) -> dict[str, Any]:
     is of; in its pipeline, an op of the library's own had the dataset's class as its name."""
     position = state["distributed"]
     if isinstance(position, dict) and state.get("kind") == "stream":
-        position = position | {"rank": group_size_and_rank(loader.distributed or True)[1]}
+        position = position | {"rank": group_size_and_rank(loader._loader_config.distributed or True)[1]}
     elif isinstance(position, dict) and isinstance(position.get("pipeline"), list):
         position = position | {"pipeline": [op for op in position["pipeline"] if not str(op).startswith("zip({")]}
     return state | {"distributed": position} | order_of(loader)
@@ -66,9 +66,9 @@ def _upgraded(loader: DataLoader, state: dict[str, Any]) -> dict[str, Any]:
 
 def check(loader: DataLoader, state: dict[str, Any]) -> dict[str, Any]:
     """A copy of `state`, which must fit this loader; raises ValueError that names the field, the rule and the value."""
-    if "distributed" not in state and loader.distributed:
+    if "distributed" not in state and loader._loader_config.distributed:
         raise ValueError("load_state_dict: a loader with `distributed` cannot load the state of one without it.")
-    if "distributed" in state and not loader.distributed:
+    if "distributed" in state and not loader._loader_config.distributed:
         _check_one_process()
     if "distributed" in state:
         _check_distributed(loader, state)
@@ -183,7 +183,7 @@ def _workers_rules(count: int) -> dict[str, Rule]:
 
 
 def _check_seed(loader: DataLoader, seed: int | None) -> None:
-    given = None if loader.seed is None else loader.seed % 2**64
+    given = None if loader._loader_config.seed is None else loader._loader_config.seed % 2**64
     ours = isinstance(loader.dataset, Dataset)
     if seed == given or (ours and given is None) or (ours and seed is None):
         return

@@ -60,7 +60,7 @@ class Steps:
 
     def __init__(self, loader: DataLoader, plan: Plan):
         self._memory, self._plan, self._loader = loader._memory, plan, loader
-        self._with_info = loader.with_info
+        self._with_info = loader._loader_config.with_info
         self._pin = loader.pin_memory and torch.accelerator.is_available()
         self._profile_name = f"enumerate(DataLoader)#{type(self).__name__}.__next__"
         self._observer = frameworks.observer_of(loader)
@@ -75,7 +75,9 @@ class Steps:
                 )
             self._native = self._open()
             self._empty_parts = (
-                EmptyParts(loader.tail, given=True) if plan.dataset is None else plan.dataset._empty_parts
+                EmptyParts(loader._loader_config.tail, given=True)
+                if plan.dataset is None
+                else plan.dataset._empty_parts
             )
             if loader._skip:
                 self._pass_over(loader._skip)
@@ -143,10 +145,10 @@ class Steps:
 
     def _open(self) -> _C.DistributedIterator:
         # Where the user gave no seed, the seed of a loaded state decides the order of all later epochs.
-        seed = self._memory.seed if self._loader.seed is None else None
+        seed = self._memory.seed if self._loader._loader_config.seed is None else None
         assert self._plan.dataset is not None, "only a stream has none"
         by_number = self._skip_is_arithmetic()
-        if by_number and seed is None and self._loader.seed is None:
+        if by_number and seed is None and self._loader._loader_config.seed is None:
             seed = 0  # nothing is random, but positions hold a seed that ranks have agreed on
         native = self._plan.dataset._native.iterate(epoch=self._start.epoch, seed=seed, facts=self._plan.facts)
         if self._start.state is not None:
@@ -162,7 +164,7 @@ class Steps:
         loader = self._loader
         if not loader._skip or self._plan.dataset is None or isinstance(loader.dataset, Dataset):
             return False
-        return not loader._shuffle or loader.seed is not None or self._memory.seed is not None
+        return not loader._shuffle or loader._loader_config.seed is not None or self._memory.seed is not None
 
     def _pass_over(self, steps: int) -> None:
         """Goes to the position after the first `steps` steps of the epoch, also where a state was loaded."""

@@ -51,15 +51,15 @@ class StreamSteps(PythonSteps):
     def _open(self) -> _C.DistributedIterator:
         self._feed = self._loader._distributed_feed()
         strategy = self._feed.strategy(self._loader)
-        self._pads = self._loader.tail == "padded"
-        self._merges = self._loader.tail == "merge"
+        self._pads = self._loader._loader_config.tail == "padded"
+        self._merges = self._loader._loader_config.tail == "merge"
         self._full = self._loader.batch_size or 0  # rows of a full batch; without a batch size, the most seen
         self._first_step, self._first_row = self._restore(strategy.num_replicas_in_sync)
         self._inner = iter(self._plan.inner)
         self._workers = self._inner._workers
         self._batches: queue.SimpleQueue[tuple[Any, Taken | Failed]] = queue.SimpleQueue()
         after = attempt(self._plan.inner.state_dict)
-        world, rank = group_size_and_rank(self._loader.distributed)
+        world, rank = group_size_and_rank(self._loader._loader_config.distributed)
         self._place = _Place(self._first_step, self._first_row, world, rank, after)
         self._position.native = self._place
         open_tokens = functools.partial(_tokens_of, self._inner, self._plan.inner, self._batches)
@@ -67,8 +67,8 @@ class StreamSteps(PythonSteps):
         options = InputOptions(
             per_replica_buffer_size=1 if self._loader.num_workers else 0,  # 0 reads in the caller's thread
             # Padding is done here, because the strategy does not know how many rows a full batch has.
-            tail="zero_rows" if self._pads or self._loader.drop_last else self._loader.tail,
-            peer_timeout=self._loader.peer_timeout,
+            tail="zero_rows" if self._pads or self._loader.drop_last else self._loader._loader_config.tail,
+            peer_timeout=self._loader._loader_config.peer_timeout,
         )
         assigned = strategy.distribute_datasets_from_function(lambda context: tokens, options)
         return assigned._native.iterate(epoch=self._start.epoch, facts=self._facts(rank))

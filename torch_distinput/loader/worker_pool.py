@@ -62,7 +62,7 @@ def _missing_memory() -> str | None:
 
 def devices_read(loader: DataLoader) -> bool:
     """Whether devices will copy from batches of `loader`."""
-    to_device = any(accelerator_of(device) is not None for device in (loader.device, loader._copied_to))
+    to_device = any(accelerator_of(device) is not None for device in (loader._loader_config.device, loader._copied_to))
     return (to_device or loader.pin_memory) and torch.accelerator.is_available()
 
 
