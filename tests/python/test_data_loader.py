@@ -301,8 +301,11 @@ def test_batches_can_go_through_a_device():
 
 def test_a_device_that_does_not_exist_is_refused():
     assert tdi.DataLoader(pairs(), device="cpu").device == "cpu"
-    with pytest.raises(ValueError, match="cuda:7"):
-        tdi.DataLoader(pairs(), device="cuda:7")
+    for distributed in (None, True):
+        with pytest.raises(ValueError, match="^DataLoader: `device` is 'cuda:7': device 'cuda:7' does not exist"):
+            tdi.DataLoader(pairs(), device="cuda:7", distributed=distributed)
+    with pytest.raises(TypeError, match=r"^DataLoader: `device` must be a torch.device or its name, but is \[1\]"):
+        tdi.DataLoader(pairs(), device=[1])
 
 
 def test_the_rows_of_a_batch_without_tensors_are_those_of_its_first_list():

@@ -93,7 +93,8 @@ def _map_rows(value: Any, tensor: Any, rows: Any) -> Any:
 
 
 def device_of(device: Any) -> torch.device:
-    """The device that the argument `device` means; raises ValueError for a name that torch does not know.
+    """The device that the argument `device` means; raises ValueError for a name that torch does not know, TypeError for
+    what is no device.
 
     An accelerator without an index is the one of LOCAL_RANK, or the only one that this process sees.
     """
@@ -101,6 +102,8 @@ def device_of(device: Any) -> torch.device:
         device = torch.device("cpu" if device is None else device)
     except RuntimeError as error:
         raise ValueError(f"DataLoader: `device` is {device!r}: {error}") from None
+    except TypeError:
+        raise TypeError(f"DataLoader: `device` must be a torch.device or its name, but is {device!r}.") from None
     if device.type != "cpu" and device.index is None:
         rank = int(os.environ.get("LOCAL_RANK", "0"))
         device = torch.device(device.type, 0 if rank > 0 and _C.device_count() == 1 else rank)
