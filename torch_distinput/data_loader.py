@@ -20,6 +20,7 @@ from torch_distinput.frameworks import AskedByAccelerate
 from torch_distinput.loader.arguments import check_arguments, check_ranks_arguments
 from torch_distinput.loader.config import LoaderConfig, Shown, argument, configure, refuses
 from torch_distinput.loader.distributed_feed import DistributedFeed
+from torch_distinput.loader.exchanged import Samplers, samplers_now
 from torch_distinput.loader.explained import explained_loader, gather_stats, size_facts
 from torch_distinput.loader.iterators import LoaderIter
 from torch_distinput.loader.memory import Memory
@@ -95,6 +96,7 @@ class DataLoader(data.DataLoader[_Item]):
     _user_sampler: Any = None
     _user_batch_sampler: Any = None
     _watched_batches: Any = None
+    _made_with: Samplers | None = None
     _feed: DistributedFeed | None = None
 
     def __init__(
@@ -154,6 +156,7 @@ class DataLoader(data.DataLoader[_Item]):
             tail_given=tail is not None,
         )
         configure(self, config)
+        self._made_with = None
         super().__init__(
             dataset,
             batch_size,
@@ -180,6 +183,7 @@ class DataLoader(data.DataLoader[_Item]):
         if distributed:
             self._distributed_feed()
             self._show_sampler()
+            self._made_with = samplers_now(self)
 
     @cached_property
     def _memory(self) -> Memory:
@@ -226,6 +230,7 @@ class DataLoader(data.DataLoader[_Item]):
         configure(self, replace(self._loader_config, distributed=True))
         self._distributed_feed()
         self._show_sampler()
+        self._made_with = samplers_now(self)
 
     def _plain(self, **changes: Any) -> DataLoader:
         """A loader without `distributed` that makes batches of the same dataset in the same way."""

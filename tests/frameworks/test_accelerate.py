@@ -320,6 +320,30 @@ def test_skipping_goes_back_where_the_data_can():
         assert isinstance(result, ValueError) and "`num_batches` must be at least 2" in str(result)
 
 
+class Endless(tdi.DataLoader):
+    """Keeps one iterator over all epochs, as yolov5's and timm's loaders do."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.iterator = super().__iter__()
+
+    def __iter__(self):
+        for _ in range(len(self)):
+            yield next(self.iterator)
+
+
+def endless(rank):
+    accelerator = accelerator_of(rank)
+    with pytest.raises(ValueError, match="a Endless cannot be distributed later, because its `iterator` is"):
+        accelerator.prepare(Endless(rows(9), batch_size=4))
+    loader = accelerator.prepare(Endless(rows(9), batch_size=4, distributed=True))
+    return [accelerator.gather_for_metrics(batch).tolist() for (batch,) in loader]
+
+
+def test_a_loader_that_keeps_an_iterator_is_not_distributed_later():
+    assert launch(endless) == [[list(range(8)), [8]]] * 2
+
+
 def test_one_process_needs_no_group():
     from accelerate.state import AcceleratorState, GradientState
 

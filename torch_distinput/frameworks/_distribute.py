@@ -7,7 +7,7 @@ import copy
 from typing import Any
 
 from torch.utils import data
-from torch.utils.data.dataloader import _DatasetKind
+from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
 
 from torch_distinput.data_loader import DataLoader
 from torch_distinput.dataset import Dataset
@@ -40,6 +40,7 @@ def distributed_copy(
         device: where batches arrive if `loader` does not say it.
         whole_batches: `batch_size` is that of all processes together.
     """
+    _check_iterators(loader)
     arguments = {name: getattr(loader, name) for name in _TORCHS}
     if loader.num_workers:
         arguments |= {name: getattr(loader, name) for name in _OF_WORKERS}
@@ -57,6 +58,16 @@ def distributed_copy(
     shares = (dataset, rows.get("sampler"), rows.get("batch_sampler"))
     result.__dict__["_share"] = next((share for share in shares if isinstance(share, Share)), None)
     return result
+
+
+def _check_iterators(loader: data.DataLoader) -> None:
+    """Raises ValueError for a loader that keeps an iterator of its own: it would deliver all rows to each process."""
+    for name, value in vars(loader).items():
+        if name != "_iterator" and isinstance(value, _BaseDataLoaderIter):
+            raise ValueError(
+                f"DataLoader: a {type(loader).__name__} cannot be distributed later, because its `{name}` is an "
+                "iterator over all rows already; give it `distributed=True` where it is made."
+            )
 
 
 def _shared(

@@ -14,6 +14,7 @@ from torch_distinput._arguments import flag, instance, optional_integer
 from torch_distinput.dataset import Dataset
 from torch_distinput.input_options import InputOptions
 from torch_distinput.loader.batches import device_of
+from torch_distinput.loader.exchanged import exchanged, followed
 from torch_distinput.loader.sampler import group_size_and_rank
 from torch_distinput.strategy import OneDeviceStrategy
 
@@ -24,10 +25,12 @@ _DEFAULTS = {"global_batch_size": None, "split": "balanced", "tail": "zero_rows"
 
 
 def is_own_stream(loader: DataLoader) -> bool:
-    """Whether each rank reads a stream of its own: a Python `IterableDataset`, or a sampler that the user gave."""
+    """Whether each rank reads a stream of its own: a Python `IterableDataset`, or a sampler that the user gave, to the
+    constructor or later."""
+    later = exchanged(loader) is not None and followed(loader) is None
     if isinstance(loader.dataset, Dataset):
         return False
-    return loader._dataset_kind == _DatasetKind.Iterable or loader._own_sampler
+    return loader._dataset_kind == _DatasetKind.Iterable or loader._own_sampler or later
 
 
 def check_arguments(loader: DataLoader) -> None:

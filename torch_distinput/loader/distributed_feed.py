@@ -27,11 +27,12 @@ from torch_distinput.loader.batches import device_of, without_rows
 from torch_distinput.loader.collation import Convert, can_collate, collated, converted, is_stock_collate
 from torch_distinput.loader.contents import content_of
 from torch_distinput.loader.current_rows import IN_CALLERS_THREAD
+from torch_distinput.loader.exchanged import Samplers, exchanged, followed, samplers_now
 from torch_distinput.loader.explained import explained_loader
 from torch_distinput.loader.index_steps import Feed, IndexSteps
 from torch_distinput.loader.native import options_of, reads_ahead, row_options
 from torch_distinput.loader.native_source import NotNative
-from torch_distinput.loader.sampler import group_size_and_rank, step_rows
+from torch_distinput.loader.sampler import ExactSampler, group_size_and_rank, step_rows
 from torch_distinput.loader.sources import source_of
 from torch_distinput.loader.steps import Steps
 from torch_distinput.loader.stream_steps import StreamSteps
@@ -53,8 +54,8 @@ class Plan:
 
     `kind`: "native", "indices" or "stream". `why`: the reason, for `explain`. `dataset`: the distributed pipeline of
     batches or indices; None for a stream. `convert`: turns a native batch into torch's. `inner`: the plain loader that
-    makes the batches of indices and streams. `feed`: the batch sampler of `inner` for indices. `facts`: what the ranks
-    must agree on, in the user's words, besides what the library compares.
+    makes the batches of indices and streams. `feed`: the batch sampler of `inner` for indices. `follows`: what
+    `followed` has found. `facts`: what the ranks must agree on, in the user's words, besides what the library compares.
     """
 
     kind: str
@@ -63,6 +64,7 @@ class Plan:
     convert: Convert
     inner: Any = None
     feed: Any = None
+    follows: tuple[Any, ExactSampler] | None = None
     facts: list[tuple[str, str]] = field(default_factory=list)
 
     def state_after(self, loader: DataLoader, steps: int, begin: dict[str, Any]) -> dict[str, Any]:
@@ -120,8 +122,8 @@ def _pipeline_plan(loader: DataLoader, strategy: Any) -> Plan:
 
 
 def _rows_plan(loader: DataLoader, strategy: Any) -> Plan:
-    if loader._watched_batches is not None:
-        raise NotNative("a batch sampler wants to know the indices")
+    if (follows := followed(loader)) is not None:
+        raise NotNative(f"a {type(follows[0]).__name__} around the loader's batch sampler reads them")
     if not is_stock_collate(loader.collate_fn):
         raise NotNative("`collate_fn` is not torch's default, or types were added to it")
     if loader.timeout or loader.worker_init_fn is not None or loader.multiprocessing_context is not None:
@@ -141,11 +143,12 @@ def _index_plan(loader: DataLoader, strategy: Any, why: str) -> Plan:
     elif loader._shuffle:
         rows = rows.shuffle(None, loader._loader_config.seed, True)
     assigned = _assign(loader, strategy, rows.batch(loader._global_batch()), options)
-    watched = loader._watched_batches
-    feed = Feed() if watched is None else watched.sampler
-    inner = loader._plain(batch_sampler=feed if watched is None else watched)
+    feed, follows = Feed(), followed(loader)
+    # An iterator that does not end with an epoch keeps its workers.
+    keeps = loader.persistent_workers or (follows is not None and loader.num_workers > 0)
+    inner = loader._plain(batch_sampler=feed, persistent_workers=keeps)
     why = f"indices are assigned, because {why}"
-    return Plan("indices", why, assigned, None, inner, feed, _facts_of(loader))
+    return Plan("indices", why, assigned, None, inner, feed, follows, _facts_of(loader))
 
 
 def _facts_of(loader: DataLoader) -> list[tuple[str, str]]:
@@ -155,11 +158,15 @@ def _facts_of(loader: DataLoader) -> list[tuple[str, str]]:
 
 
 def _stream_plan(loader: DataLoader) -> Plan:
-    if loader._user_batch_sampler is not None:
-        inner = loader._plain(batch_sampler=loader._user_batch_sampler)
-    else:
-        inner = loader._plain(batch_size=loader.batch_size, drop_last=loader.drop_last, sampler=loader._user_sampler)
-    return Plan("stream", "each rank reads a stream of its own, and the ranks agree on the end", None, None, inner)
+    later, why = exchanged(loader), "each rank reads a stream of its own, and the ranks agree on the end"
+    if later is not None:
+        why += f"; the {type(later).__name__} that was set after the constructor orders its rows"
+    batches = loader._user_batch_sampler if later is None else later
+    if batches is not None and loader.batch_sampler is not None:
+        return Plan("stream", why, None, None, loader._plain(batch_sampler=batches))
+    sampler = loader._user_sampler if later is None else later
+    inner = loader._plain(batch_size=loader.batch_size, drop_last=loader.drop_last, sampler=sampler)
+    return Plan("stream", why, None, None, inner)
 
 
 ITERATORS = {"native": Steps, "indices": IndexSteps, "stream": StreamSteps}
@@ -201,6 +208,7 @@ class DistributedFeed:
     def __init__(self, loader: DataLoader):
         self._strategy: MultiWorkerMirroredStrategy | None = None
         self._plan: Plan | None = None
+        self._planned_for: Samplers
         self._example: Any = None
         # The names of strategies are numbered, so all ranks must make them in the same order: here, or at the first
         # iterator where there is no group yet.
@@ -215,9 +223,11 @@ class DistributedFeed:
         return self._strategy
 
     def plan(self, loader: DataLoader) -> Plan:
-        """The plan, made at the first call, so that an order without a seed is drawn once."""
-        if self._plan is None:
-            self._plan = plan_of(loader, self.strategy(loader))
+        """The plan, made at the first call, so that an order without a seed is drawn once, and again only where a
+        subclass has exchanged the samplers since."""
+        samplers = samplers_now(loader)
+        if self._plan is None or not samplers.same(self._planned_for):
+            self._plan, self._planned_for = plan_of(loader, self.strategy(loader)), samplers
         return self._plan
 
     def post_example(self, loader: DataLoader, batch: Any) -> None:
@@ -250,7 +260,7 @@ class DistributedFeed:
         """A new iterator over the steps of this rank."""
         plan = self.plan(loader)
         if plan.dataset is not None:
-            plan.dataset._empty_parts.at_start(plan.dataset._native, self.strategy(loader), stacklevel=3)
+            plan.dataset._empty_parts.at_start(plan.dataset._native, self.strategy(loader), stacklevel=4)
         return ITERATORS[plan.kind](loader, plan)
 
     def explain(self, loader: DataLoader) -> Explanation:

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from torch_distinput import _C
+from torch_distinput.loader.exchanged import Follower
+from torch_distinput.loader.order import Start
 from torch_distinput.loader.python_steps import PythonSteps
 from torch_distinput.loader.stateful import Taken
 from torch_distinput.loader.times import CallTimes
@@ -36,16 +38,22 @@ class IndexQueue:
             self.indices.append(indices.tolist())
         return True
 
+    def more(self) -> bool:
+        """Whether `indices` has more, if need be after pulling further steps."""
+        while not self.indices:
+            if not self.pull():
+                return False
+        return True
+
     def __iter__(self) -> Iterator[list[int]]:
-        while self.indices or self.pull():
-            if self.indices:
-                yield self.indices.popleft()
+        while self.more():
+            yield self.indices.popleft()
 
 
 class Feed:
     """A batch sampler that yields the indices of this rank in the steps of the iterator made last."""
 
-    queue: IndexQueue | None = None
+    queue: Iterable[list[int]] | None = None
 
     def __iter__(self) -> Iterator[list[int]]:
         return iter(self.queue or ())
@@ -55,32 +63,63 @@ class IndexSteps(PythonSteps):
     """Steps whose indices the strategy assigns and whose rows Python loads."""
 
     def _open(self) -> _C.DistributedIterator:
-        if self._loader._order is not None:
-            self._loader._order.draw(self._start.epoch)
-        native = super()._open()
+        native = self._open_epoch()
         self._times = CallTimes()
         self._position.native = Taken(native.state_dict())
-        self._queue = self._plan.feed.queue = IndexQueue(native)
+        self._delivered = 0
+        follows = self._plan.follows
+        self._follower = None if follows is None else Follower(*follows, self._open_next_epoch)
+        self._read(IndexQueue(native))
+        return native
+
+    def _read(self, queue: IndexQueue) -> None:
+        """Lets the inner loader read the indices of an epoch."""
+        self._queue = queue
+        self._plan.feed.queue = queue if self._follower is None else self._follower.epoch(queue)
         self._inner = iter(self._plan.inner)
         self._plan.feed.queue = None
         self._workers = self._inner._workers
-        return native
+
+    def _open_next_epoch(self) -> IndexQueue:
+        """The next epoch of an iterator that does not end with an epoch."""
+        memory = self._memory
+        epoch = self._start.epoch + 1 if memory.pinned is None else memory.pinned
+        memory.epoch, memory.pinned, memory.start = epoch, None, Start(epoch)
+        self._start = self._position._start = memory.start
+        self._position.yielded = 0
+        self._native.close()
+        self._native = self._open_epoch()
+        self._position.native = Taken(self._native.state_dict())
+        return IndexQueue(self._native)
+
+    def _open_epoch(self) -> _C.DistributedIterator:
+        if self._loader._order is not None:
+            self._loader._order.draw(self._start.epoch)
+        return super()._open()
+
+    def _goes_on(self) -> bool:
+        if self._follower is None or not self._follower.goes_on():
+            return False
+        self._read(self._follower.queue)
+        return True
 
     def _take(self) -> tuple[Any, _C.StepInfo] | None:
         self._times.begin()
-        pulled = self._queue.pulled
-        if not pulled and not self._queue.pull():
+        if not self._queue.pulled and not self._queue.pull() and not self._goes_on():
             return None
-        rows, info, after = pulled.popleft()  # before the rows are loaded: as in torch, a step that fails is over
+        rows, info, after = (
+            self._queue.pulled.popleft()
+        )  # before the rows are loaded: as in torch, a step that fails is over
         batch = self._kept(self._load()) if rows else self._dummy(0)
         self._position.native = Taken(after)
+        self._delivered += 1
         self._times.end()
         return batch, info
 
     def stats(self) -> Stats:
         native, times = self._native.stats(), self._times.fields()
         python = max(times["wait_seconds"] - native.wait_seconds, 0.0)
-        return replace(native, batches=self._position.yielded, rows=None, bytes=None, python_seconds=python, **times)
+        return replace(native, batches=self._delivered, rows=None, bytes=None, python_seconds=python, **times)
 
     def _load(self) -> Any:
         try:

@@ -22,8 +22,8 @@ class ExactSampler(DistributedSampler):
     replace the loader's sampler.
 
     The loader does not read it, because the strategy assigns rows. Its length is that of the rank with the most rows,
-    and so equal on all ranks: scripts decide by it whether to run an extra pass. `queue`: while an iterator of the
-    loader is opened, the indices that its steps are assigned.
+    and so equal on all ranks: scripts decide by it whether to run an extra pass. `queue`: while a batch sampler around
+    the loader's own is asked, the indices that the steps are assigned.
     """
 
     dataset: Any  # of the user's
