@@ -320,6 +320,56 @@ def test_skipping_goes_back_where_the_data_can():
         assert isinstance(result, ValueError) and "`num_batches` must be at least 2" in str(result)
 
 
+def gathered(rank, make, **config):
+    """As in Accelerate's example multi_process_metrics.py: rows are gathered, and what was repeated is cut off."""
+    accelerator = accelerator_of(rank, **config)
+    loader = accelerator.prepare(make())
+    seen, found = 0, []
+    for step, batch in enumerate(loader):
+        batch = batch[0] if isinstance(batch, list) else batch
+        losses = accelerator.gather(batch.float().sum())
+        assert len(losses) == 2
+        got = accelerate.utils.gather({"rows": batch})["rows"] if step % 2 else accelerator.gather(batch)
+        got = got[: len(loader.dataset) - seen] if step == len(loader) - 1 else got
+        seen += len(got)
+        found += got.tolist()
+    return found
+
+
+def uneven():
+    return tdi.DataLoader(rows(41), batch_size=16)
+
+
+def without_rows():
+    return tdi.DataLoader(rows(33), batch_size=16, distributed=True)
+
+
+def of_streams():
+    return tdi.DataLoader(Stream(11), batch_size=4)
+
+
+def even():
+    return tdi.DataLoader(rows(42), batch_size=16)
+
+
+def repeating():
+    return tdi.DataLoader(rows(41), batch_size=16, distributed=True, tail="repeat")
+
+
+@pytest.mark.parametrize("make", [uneven, without_rows, of_streams])
+def test_gathering_uneven_parts_is_an_error_that_names_the_cure(make):
+    for result in run_ranks(launched, 2, gathered, 2, make):
+        assert isinstance(result, ValueError) and "the processes have [" in str(result)
+        assert all(
+            name in str(result) for name in ("`gather`", "`accelerator.gather_for_metrics`", "`even_batches=True`")
+        )
+
+
+@pytest.mark.parametrize("make", [even, repeating])
+def test_gathering_equal_parts_works_as_in_accelerates_example(make):
+    assert launch(gathered, make) == [list(range(42 if make is even else 41))] * 2
+
+
 class Endless(tdi.DataLoader):
     """Keeps one iterator over all epochs, as yolov5's and timm's loaders do."""
 

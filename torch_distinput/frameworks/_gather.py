@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 import torch
@@ -41,6 +42,24 @@ def gather_rows(value: Any, loader: DataLoader) -> Any:
         sizes = torch.stack(_all_gather(mine, group)).tolist()
     gathered = iter([_gather(leaf, [size[i] for size in sizes], group) for i, leaf in enumerate(rows)])
     return map_leaves(lambda leaf: next(gathered), value)
+
+
+def check_shapes(shapes: list[tuple[int, ...]], loader: DataLoader, device: torch.device) -> None:
+    """Raises ValueError on all processes where they are about to gather tensors of different `shapes` in a step whose
+    parts differ: gloo ends the process then, and others read what is not theirs. A collective in such steps only."""
+    group = loader._distributed_feed().strategy(loader)._group
+    if group is None or group.size() != dist.get_world_size() or _parts_are_equal(loader):
+        return
+    rows = shapes[0][0] if shapes and shapes[0] else 1
+    mine = torch.tensor([zlib.crc32(repr(shapes).encode()), rows], device=device)
+    checksums, sizes = torch.stack(_all_gather(mine, group)).T.tolist()
+    if len(set(checksums)) > 1:
+        raise ValueError(
+            f"DataLoader: `gather` needs tensors of one shape, but in this step the processes have {sizes} rows, "
+            "because no row is repeated to make the parts equal. Use `accelerator.gather_for_metrics`, which returns "
+            "each row once. What `even_batches=True` does in Accelerate's own loaders, where the last rows must be cut "
+            'off again, `DataLoader(..., distributed=True, tail="repeat")` does here.'
+        )
 
 
 def _parts_are_equal(loader: DataLoader) -> bool:

@@ -3,8 +3,9 @@
 
 Accelerate has no seam for loaders of others: `prepare` rebuilds them as its own class, `skip_first_batches` as torch's,
 and `gather_for_metrics` wants equal shapes on all processes. So these three functions are wrapped, when Accelerate
-first meets a loader of ours and not before; whatever is no loader of ours goes to the original. Programs import
-functions by name, often before there is a loader, so that functions are changed in place.
+first meets a loader of ours and not before; whatever is no loader of ours goes to the original. So is what `gather`
+calls, which ends the process where shapes differ. Programs import functions by name, often before there is a loader, so
+that functions are changed in place.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ import torch
 import torch.distributed as dist
 from accelerate import data_loader as accelerates
 from accelerate.state import GradientState, PartialState
-from accelerate.utils import broadcast_object_list, recursively_apply
+from accelerate.utils import broadcast_object_list, operations, recursively_apply
 
 from torch_distinput._C import StepInfo
 from torch_distinput.data_loader import DataLoader
 from torch_distinput.frameworks._distribute import distributed_copy, draws_order
-from torch_distinput.frameworks._gather import gather_rows, rows_that_count
+from torch_distinput.frameworks._gather import check_shapes, gather_rows, rows_that_count
 from torch_distinput.loader.draws import draw_seed
 
 
@@ -116,6 +117,7 @@ def install() -> None:
     if getattr(accelerate.Accelerator.gather_for_metrics, "_wrapped_by_torch_distinput", False):
         return
     accelerate.Accelerator.gather_for_metrics = _gathering(accelerate.Accelerator.gather_for_metrics)
+    operations._gpu_gather = _checking(operations._gpu_gather)  # of all backends of torch.distributed
     _wrappers["prepare"] = _preparing(_moved_out(accelerates.prepare_data_loader, _call_prepare))
     _wrappers["skip"] = _skipping(_moved_out(accelerates.skip_first_batches, _call_skip))
 
@@ -184,6 +186,18 @@ def _gathering(original: Callable) -> Callable:
 
     gather_for_metrics.__dict__["_wrapped_by_torch_distinput"] = True
     return gather_for_metrics
+
+
+def _checking(original: Callable) -> Callable:
+    def _gpu_gather(tensor: Any) -> Any:
+        loader = GradientState().active_dataloader
+        if isinstance(loader, DataLoader) and loader._memory.info is not None:
+            shapes: list[tuple[int, ...]] = []
+            recursively_apply(lambda leaf: shapes.append(tuple(leaf.shape)), tensor)
+            check_shapes(shapes, loader, PartialState().device)
+        return original(tensor)
+
+    return _gpu_gather
 
 
 def _only_tensors(value: Any) -> bool:
