@@ -357,6 +357,44 @@ def test_batches_of_workers_need_no_descriptors():
     assert result.stdout == "200 200\n", result.stderr
 
 
+@pytest.mark.parametrize("workers", [1, 4])
+def test_torchs_pool_serves_where_the_address_space_is_limited(workers):
+    result = run_script(f"""
+        import resource, torch
+        class Rows(torch.utils.data.Dataset):
+            def __len__(self): return 8
+            def __getitem__(self, index): return torch.tensor(index)
+        size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (size + (700 << 20),) * 2)
+        loader = tdi.DataLoader(Rows(), 2, num_workers={workers})
+        print(loader.explain().splitlines()[1])
+        print([batch.tolist() for batch in loader])
+        """)
+    assert "of torch's pool, because RLIMIT_AS limits the address space" in result.stdout, result.stderr
+    assert "[[0, 1], [2, 3], [4, 5], [6, 7]]" in result.stdout
+
+
+def test_torchs_pool_serves_where_memory_ends_after_explain():
+    result = run_script("""
+        import resource, torch, warnings
+        class Rows(torch.utils.data.Dataset):
+            def __len__(self): return 8
+            def __getitem__(self, index): return torch.tensor(index)
+        loader = tdi.DataLoader(Rows(), 2, num_workers=2)
+        print("pool" in loader.explain())
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))  # shared memory is a file, which must be smaller
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            print(len(list(loader)))
+        print([(entry.filename, str(entry.message)) for entry in caught])
+        print(loader.explain().splitlines()[1])
+        """)
+    lines = result.stdout.splitlines()
+    assert lines[:2] == ["False", "4"], result.stderr
+    assert "torch's pool runs the workers, because the system has no shared memory" in lines[2]
+    assert "of torch's pool, because the system has no shared memory for it" in lines[3]
+
+
 @pytest.mark.both_pools
 @pytest.mark.slow
 def test_spawned_workers_import_the_class():
@@ -364,3 +402,33 @@ def test_spawned_workers_import_the_class():
 
     loader = tdi.DataLoader(Squares(7), 3, num_workers=1, multiprocessing_context="spawn")
     assert [batch[1].tolist() for batch in loader] == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_a_pipeline_for_workers_that_are_not_forked_is_refused_by_explain(method):
+    def loader(**arguments):
+        return tdi.DataLoader(tdi.Dataset.range(6), 3, collate_fn=torch.stack, num_workers=1, **arguments)
+
+    wrong = loader(multiprocessing_context=method)
+    for ask in (tdi.DataLoader.explain, iter):
+        with pytest.raises(ValueError, match=f'not be sent to .*="{method}"`. Use .*="fork"`'):
+            ask(wrong)
+    # What the error advises.
+    assert [batch.tolist() for batch in loader(multiprocessing_context="fork")] == [[0, 1, 2], [3, 4, 5]]
+    assert len(list(tdi.DataLoader(tdi.Dataset.range(6), 3, collate_fn=torch.stack))) == 2
+    batched = tdi.Dataset.range(6).map(lambda x: 2 * x).batch(3)
+    assert [batch.tolist() for batch in tdi.DataLoader(batched, batch_size=None)] == [[0, 2, 4], [6, 8, 10]]
+
+
+def test_the_programs_start_method_counts_where_the_loader_has_none():
+    result = run_script("""
+        import multiprocessing, torch
+        loader = tdi.DataLoader(tdi.Dataset.range(6), 3, collate_fn=torch.stack, num_workers=1)
+        print("in 1 worker processes" in loader.explain())
+        multiprocessing.set_start_method("spawn")  # not decided by the question before
+        try:
+            loader.explain()
+        except ValueError as error:
+            print(error)
+        """)
+    assert result.stdout.startswith("True\nDataLoader: a dataset of this library cannot be pickled"), result

@@ -223,3 +223,27 @@ def test_a_result_that_cannot_be_read_is_an_error_of_its_task():
     consumer = _C.ConsumerEnd(1, pickle_value, lambda *message: {}[message], lambda error: ("failed", type(error)))
     consumer.worker(0).send(3, {1j})
     assert consumer.receive() == (3, ("failed", KeyError))
+
+
+def read_only(array):
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize("size", [0, 3, 1000])
+@pytest.mark.parametrize("kind", ["uint8", ">i4", "float64", "datetime64[s]", [("a", "i4"), ("b", "f8")]])
+def test_read_only_arrays_arrive_writable_as_from_torchs_workers(size, kind):
+    arrays = [
+        read_only(np.arange(size).astype(kind)),
+        read_only(np.arange(2 * size).astype(kind))[::2],
+        read_only(np.asfortranarray(np.arange(2 * size).reshape(2, size).astype(kind))),
+        np.frombuffer(np.arange(size).astype(kind).tobytes(), kind),
+        np.broadcast_to(np.arange(size).astype(kind), (3, size)),
+    ]
+    twice, again = sent([arrays[0], arrays[0]])
+    assert twice is again
+    for array, received in zip(arrays, sent({"arrays": arrays})["arrays"]):
+        assert received.flags.writeable and not array.flags.writeable
+        assert received.dtype == array.dtype.newbyteorder("=") and received.tolist() == array.tolist()
+        received[...] = received[...]
+    assert sent(read_only(np.array([1, "a"], object))).tolist() == [1, "a"]

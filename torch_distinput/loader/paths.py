@@ -25,7 +25,13 @@ from torch_distinput.loader.native import (
 from torch_distinput.loader.native_source import NotNative, Source
 from torch_distinput.loader.order import StockOrder, stock_order
 from torch_distinput.loader.sources import source_of
-from torch_distinput.loader.worker_pool import WorkerPool, devices_read, why_not_page_locked, why_torchs_pool
+from torch_distinput.loader.worker_pool import (
+    devices_read,
+    open_pool,
+    start_method,
+    why_not_page_locked,
+    why_torchs_pool,
+)
 
 if TYPE_CHECKING:
     from torch_distinput.data_loader import DataLoader
@@ -139,6 +145,7 @@ def _python_path(loader: DataLoader, why: str) -> LoaderPath:
 
 
 def _workers_path(loader: DataLoader, kind: str, why: str) -> LoaderPath:
+    _check_start(loader)
     obstacle = why_torchs_pool(loader)
     threads = f"{loader.num_workers} processes"
     if obstacle is not None:
@@ -150,4 +157,17 @@ def _workers_path(loader: DataLoader, kind: str, why: str) -> LoaderPath:
             why += "; devices copy from the workers' memory, which is page-locked once"
         else:
             why += f"; batches are copied to page-locked memory, because {refusal}"
-    return LoaderPath(kind, why, lambda: WorkersIter(loader, WorkerPool(loader)), threads=threads)
+    return LoaderPath(kind, why, lambda: WorkersIter(loader, open_pool(loader)), threads=threads)
+
+
+def _check_start(loader: DataLoader) -> None:
+    """Raises ValueError where workers would have to be sent a dataset of this library, which cannot be pickled."""
+    context = loader.multiprocessing_context
+    method = start_method() if context is None else context.get_start_method()
+    if method != "fork" and isinstance(loader.dataset, Dataset):
+        raise ValueError(
+            "DataLoader: a dataset of this library cannot be pickled, and so not be sent to the worker processes of "
+            f'`multiprocessing_context="{method}"`. Use `multiprocessing_context="fork"`, or leave `num_workers` and '
+            "`multiprocessing_context` out, or use `.map` and `.batch` of the dataset with `batch_size=None`, which "
+            "threads run."
+        )

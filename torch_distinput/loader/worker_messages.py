@@ -56,9 +56,12 @@ class _Pickler(ForkingPickler):
         if kind is torch.UntypedStorage and value.device.type == "cpu":
             memory = (ctypes.c_ubyte * value.nbytes()).from_address(value.data_ptr()) if value.nbytes() else b""
             return _storage, (pickle.PickleBuffer(memory),)
-        if kind is getattr(sys.modules.get("numpy"), "ndarray", None) and not value.dtype.isnative:
-            # Without protocol 5, which torch's workers do not use, an array arrives in the machine's byte order.
-            return value.astype(value.dtype.newbyteorder("=")).__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        if kind is getattr(sys.modules.get("numpy"), "ndarray", None):
+            # Without protocol 5, which torch's workers do not use, it arrives writable and in the machine's byte order.
+            if not value.dtype.isnative:
+                return value.astype(value.dtype.newbyteorder("=")).__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+            if not value.flags.writeable and not value.dtype.hasobject:
+                return _writable(value).__reduce_ex__(pickle.HIGHEST_PROTOCOL)
         return NotImplemented
 
 
@@ -69,6 +72,15 @@ def _is_plain(tensor: torch.Tensor) -> bool:
         and not (tensor.requires_grad or tensor.is_conj() or tensor.is_neg())
         and not (tensor.is_quantized or tensor.is_nested)
     )
+
+
+def _writable(array: Any) -> Any:
+    """An array of the same values that may be written to, with the same memory where that lies in one piece: nobody
+    writes here, but pickle passes on whether one may."""
+    if array.nbytes == 0 or not array.flags.forc:
+        return array.copy()
+    memory = (ctypes.c_ubyte * array.nbytes).from_address(array.ctypes.data)
+    return type(array)(array.shape, array.dtype, memory, order="C" if array.flags.c_contiguous else "F")
 
 
 def _tensor(storage: Any, dtype: torch.dtype, offset: int, shape: Any, stride: Any) -> torch.Tensor:

@@ -10,9 +10,12 @@ from __future__ import annotations
 import atexit
 import collections
 import functools
+import multiprocessing
 import multiprocessing.context
 import queue
+import resource
 import time
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -48,16 +51,39 @@ def why_torchs_pool(loader: DataLoader) -> str | None:
     context = loader.multiprocessing_context
     if context is not None and type(context) not in _CONTEXTS:
         return f"`multiprocessing_context` is a {type(context).__name__}"
-    return _missing_memory()
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        return "RLIMIT_AS limits the address space, of which this library's would reserve much"
+    return _missing_memory(loader.num_workers)
+
+
+def start_method() -> str:
+    """How processes start where nobody says it. Asking multiprocessing itself would decide it for the whole program."""
+    return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 
 
 @functools.cache
-def _missing_memory() -> str | None:
+def _missing_memory(workers: int) -> str | None:
     try:
-        _C.ConsumerEnd(1, pickle_value, unpickle_value, unreadable)
-    except OSError as error:
+        _C.ConsumerEnd(workers, pickle_value, unpickle_value, unreadable)
+    except (OSError, MemoryError) as error:
         return f"the system has no shared memory for it ({error})"
     return None
+
+
+def open_pool(loader: DataLoader) -> WorkerPool | None:
+    """The pool of a new iterator of `loader`. None, with a warning, where the system had memory for it when that was
+    asked for the first time, and has none now: torch's pool serves the loader then."""
+    try:
+        return WorkerPool(loader)
+    except (OSError, MemoryError) as error:
+        _missing_memory.cache_clear()
+        warnings.warn(
+            f"torch_distinput: torch's pool runs the workers, because the system has no shared memory for this "
+            f"library's now ({error}).",
+            RuntimeWarning,
+            stacklevel=6,
+        )
+        return None
 
 
 def devices_read(loader: DataLoader) -> bool:
