@@ -101,6 +101,62 @@ def test_every_field_is_checked(name):
             check_refused(name, state, path, value)
 
 
+NATIVE = ["pipeline", "distributed", "distributed rows"]
+
+
+def native_fields(state, path=()):
+    """The paths of all fields that native code writes, and of the entries of lists."""
+    for name, value in state.items() if isinstance(state, dict) else enumerate(state):
+        yield (*path, name)
+        if isinstance(value, (dict, list)):
+            yield from native_fields(value, (*path, name))
+
+
+def of_another_kind(old):
+    junk = [None, True, 3, 2.5, "x", b"x", [], {}, [0], object(), torch.zeros(2), 10**30, {"a": {1, 2}}, slice(3)]
+    return [value for value in junk if type(value) is not type(old) or value == 10**30]
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_values_of_wrong_kinds_in_native_positions_are_found_when_a_state_is_loaded(name):
+    field = "native" if name == "pipeline" else "distributed"
+    good = saved(name)
+    checked = 0
+    for path in native_fields(good[KEY][field]):
+        old = functools.reduce(lambda part, key: part[key], path, good[KEY][field])
+        for value in of_another_kind(old):
+            if path == ("seed",) and value is None:
+                continue
+            state = copy.deepcopy(good)
+            functools.reduce(lambda part, key: part[key], path[:-1], state[KEY][field])[path[-1]] = value
+            with pytest.raises(ValueError, match=f"load_state_dict: `{field}\\.{path[0]}"):
+                LOADERS[name]().load_state_dict(state)
+            checked += 1
+    assert checked > 100
+
+
+def test_a_native_position_that_holds_itself_is_refused_when_it_is_opened():
+    state = saved("distributed")
+    state[KEY]["distributed"]["input"] = state[KEY]["distributed"]
+    loader = LOADERS["distributed"]()
+    with pytest.raises(ValueError):
+        loader.load_state_dict(state)
+        next(iter(loader))
+
+
+@pytest.mark.parametrize(("name", "other"), [("distributed", "distributed rows"), ("distributed rows", "distributed")])
+def test_a_state_of_data_that_was_assigned_in_another_way_is_refused(name, other):
+    message = "`kind` must be '(native|indices)', as this data is assigned, but is"
+    loader = LOADERS[other]()
+    loader.load_state_dict(saved(name))  # there may still be a group before the first iterator
+    with pytest.raises(ValueError, match=message):
+        iter(loader)
+    loader = LOADERS[other]()
+    loader.explain()  # now the processes are known
+    with pytest.raises(ValueError, match=message):
+        loader.load_state_dict(saved(name))
+
+
 @pytest.mark.parametrize("name", LOADERS)
 def test_fields_that_no_state_has_are_refused(name):
     state = saved(name)

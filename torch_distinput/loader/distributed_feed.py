@@ -230,6 +230,15 @@ class DistributedFeed:
             self._plan, self._planned_for = plan_of(loader, self.strategy(loader)), samplers
         return self._plan
 
+    def check_kind(self, loader: DataLoader, kind: str) -> None:
+        """Raises ValueError for a state of data that was assigned in another way. Where there is no group yet, the
+        iterator asks again."""
+        if self._strategy is None:
+            return
+        own = self.plan(loader).kind
+        if kind != own:
+            raise ValueError(f"load_state_dict: `kind` must be {own!r}, as this data is assigned, but is {kind!r}.")
+
     def post_example(self, loader: DataLoader, batch: Any) -> None:
         """Posts `batch`, cut to zero rows, to the store for ranks that have had no batch. Only the first call posts."""
         if self._example is not None:

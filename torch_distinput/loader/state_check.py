@@ -14,6 +14,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from torch_distinput.dataset import Dataset
 from torch_distinput.loader.arguments import is_own_stream
 from torch_distinput.loader.draws import draws_from_torch, sampler_generator
+from torch_distinput.loader.native_state import wrong_kind
 from torch_distinput.loader.order import stock_order
 from torch_distinput.loader.position import order_of, size_of, stateful_sampler
 from torch_distinput.loader.sampler import group_size_and_rank
@@ -97,6 +98,8 @@ def _check_plain(loader: DataLoader, state: dict[str, Any]) -> None:
     _check_fields(state, _plain_rules(loader))
     _check_seed(loader, state["seed"])
     _check_parts(loader, state)
+    if state["native"] is not None:
+        _check_native("native", state["native"])
     if state["finished"]:
         return
     workers = state["num_workers"]
@@ -172,6 +175,13 @@ def _unfit(field: str, what: str, wanted: bool, value: Any) -> ValueError:
     return ValueError(f"load_state_dict: `{field}` must be {rule}, but is {_shown(value)}.")
 
 
+def _check_native(field: str, native: dict[str, Any]) -> None:
+    found = wrong_kind(native)
+    if found is not None:
+        place, words, value = found
+        raise ValueError(f"load_state_dict: `{field}.{place}` must be {words}, but is {_shown(value)}.")
+
+
 def _workers_rules(count: int) -> dict[str, Rule]:
     flags = (f"a list of {count} bools", lambda value: _is_list(value, count) and all(type(x) is bool for x in value))
     return {
@@ -209,6 +219,8 @@ def _check_distributed(loader: DataLoader, state: dict[str, Any]) -> None:
     )
     _check_order(loader, state)
     if not own_stream:
+        _check_native("distributed", state["distributed"])
+        loader._distributed_feed().check_kind(loader, state["kind"])
         return
     position = state["distributed"]
     is_dict = ("a dict", lambda value: isinstance(value, dict))

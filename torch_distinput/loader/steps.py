@@ -68,11 +68,8 @@ class Steps:
             self._start: Start = self._memory.start
             self._take_pinned_epoch(loader)
             self._position = StepPosition(self._start, plan.kind, order_of(loader))
-            if self._start.state is not None and self._start.state["kind"] != plan.kind:
-                raise ValueError(
-                    f"load_state_dict: `kind` must be {plan.kind!r}, as this data is assigned, but is "
-                    f"{self._start.state['kind']!r}."
-                )
+            if self._start.state is not None:
+                loader._distributed_feed().check_kind(loader, self._start.state["kind"])
             self._native = self._open()
             self._empty_parts = (
                 EmptyParts(loader._loader_config.tail, given=True)
