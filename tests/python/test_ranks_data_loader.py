@@ -256,10 +256,10 @@ def test_an_environment_without_its_group_is_an_error_of_the_first_iterator(monk
         iter(loader)
 
 
-def test_states_with_and_without_distribution_differ():
-    state = tdi.DataLoader(range(9), distributed=True).state_dict()
+def test_ranks_cannot_go_on_from_the_state_of_a_loader_without_them():
+    state = tdi.DataLoader(range(9)).state_dict()
     with pytest.raises(ValueError, match="with `distributed` cannot load the state of one without"):
-        tdi.DataLoader(range(9)).load_state_dict(state)
+        tdi.DataLoader(range(9), distributed=True).load_state_dict(state)
 
 
 def test_a_row_that_ends_the_iteration_is_an_error():
