@@ -1,13 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "api/value_rounds.h"
 
-#include <ATen/core/ivalue.h>
-#include <torch/csrc/jit/serialization/pickle.h>
-
 #include <chrono>
 #include <string>
 #include <utility>
 
+#include "comm/tensor_text.h"
 #include "torch_distinput/error.h"
 
 namespace torch_distinput {
@@ -15,18 +13,6 @@ namespace {
 
 constexpr const char* kValuesKey = "values";
 constexpr std::chrono::seconds kValuesTimeout{300};
-
-/// A tensor's own elements on the CPU: pickling a view would send all of the memory below it.
-std::string pickled(const std::vector<at::Tensor>& values) {
-  std::vector<at::Tensor> own;
-  for (const at::Tensor& value : values) own.push_back(value.detach().cpu().clone());
-  const std::vector<char> bytes = torch::jit::pickle_save(c10::IValue(std::move(own)));
-  return {bytes.begin(), bytes.end()};
-}
-
-std::vector<at::Tensor> unpickled(const std::string& text) {
-  return torch::jit::pickle_load({text.begin(), text.end()}).toTensorVector();
-}
 
 }  // namespace
 
@@ -59,12 +45,18 @@ std::vector<at::Tensor> ValueRounds::of_all(const std::vector<at::Tensor>& mine)
   open();
   WaitOptions wait_options{"Strategy: an exchange of values", kValuesTimeout};
   wait_options.check = [this] { check(); };
-  const std::vector<std::string> texts = rounds_->run(pickled(mine), wait_options);
+  const std::vector<std::string> texts = rounds_->run(encode_tensors(mine), wait_options);
   watched_->took(done_++);
   std::vector<at::Tensor> all;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     const bool own = static_cast<int>(rank) == peers_->rank();
-    for (const at::Tensor& value : own ? mine : unpickled(texts[rank])) all.push_back(value);
+    const std::string whose = "Strategy: the values of rank " + std::to_string(rank);
+    const std::vector<at::Tensor> values = own ? mine : decode_tensors(texts[rank], whose);
+    if (values.size() != mine.size()) {
+      PeerTextReader("", whose).fail("the number of values", std::to_string(mine.size()),
+                                     std::to_string(values.size()));
+    }
+    all.insert(all.end(), values.begin(), values.end());
   }
   return all;
 }

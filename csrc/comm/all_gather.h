@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/exchange_all.h"
 #include "comm/key_value_store.h"
+#include "comm/peer_text.h"
 #include "torch_distinput/process_group.h"
 
 namespace torch_distinput {
@@ -22,6 +24,11 @@ class AllGather {
   /// or when the store or the group is lost.
   virtual std::vector<std::string> run(const std::string& text, const WaitOptions& wait_options) = 0;
 };
+
+/// The texts of a round of `all_gather_over_store`, by rank; nullopt for ranks that have not sent one. A text
+/// may be there twice: after an interrupt during the append, the rank appends it again. `said`: the texts of
+/// all that have arrived. Throws PeerTextError.
+std::vector<std::optional<std::string>> read_frames(PeerTextReader said, int size);
 
 /// Rounds as texts in `kv_store`, under keys that begin with `key`. Several may be in use at once, each with
 /// a `key` of its own.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <optional>
 #include <random>
 #include <sstream>
@@ -14,6 +15,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "comm/all_gather.h"
+#include "comm/peer_text.h"
 #include "torch_distinput/error.h"
 #include "torch_distinput/interrupt.h"
 
@@ -92,9 +94,13 @@ class GroupAllGather final : public AllGather {
         wait_options);
     try {
       under_way_->work->wait();
+    } catch (const c10::Error& error) {
+      broken_ = error.what_without_backtrace();
     } catch (const std::exception& error) {
-      under_way_.reset();
       broken_ = error.what();
+    }
+    if (!broken_.empty()) {
+      under_way_.reset();
       blame(wait_options);
     }
     std::vector<std::string> texts;
@@ -112,6 +118,19 @@ class GroupAllGather final : public AllGather {
     return key_ + "/text/" + std::to_string(round) + "/" + std::to_string(rank);
   }
 
+  /// What rank `rank` says under its `spoken_key`.
+  std::int64_t rounds_entered(int rank, const std::string& spoken) const {
+    PeerTextReader reader(spoken, whose(rank, spoken_key(rank)));
+    const std::int64_t rounds =
+        reader.integer("the rounds entered", 1, std::numeric_limits<std::int64_t>::max());
+    reader.end();
+    return rounds;
+  }
+
+  static std::string whose(int rank, const std::string& key) {
+    return "DistributedDataset: the text of rank " + std::to_string(rank) + " under `" + key + "`";
+  }
+
   void say(const std::string& text) {
     const int rank = kv_store_->rank();
     const bool is_long = std::ssize(text) > kMaxBytes;
@@ -119,7 +138,9 @@ class GroupAllGather final : public AllGather {
       kv_store_->set(text_key(held_, rank), text);
       in_store_.push_back(held_);
     }
-    kv_store_->set(spoken_key(rank), std::to_string(held_ + 1));
+    PeerTextWriter entered;
+    entered.integer(held_ + 1);
+    kv_store_->set(spoken_key(rank), entered.take());
     start(write(is_long ? kInStore : std::ssize(text), text));
   }
 
@@ -141,7 +162,7 @@ class GroupAllGather final : public AllGather {
     std::vector<int> ranks;
     for (int rank = 0; rank < kv_store_->size(); ++rank) {
       const auto spoken = kv_store_->multi_get({spoken_key(rank)});
-      if (!spoken || std::stoll(spoken->front()) <= held_) ranks.push_back(rank);
+      if (!spoken || rounds_entered(rank, spoken->front()) <= held_) ranks.push_back(rank);
     }
     return ranks;
   }
@@ -153,7 +174,13 @@ class GroupAllGather final : public AllGather {
       broken_ = "rank " + std::to_string(rank) + " left its loop";
       blame(wait_options);
     }
-    return length == kInStore ? read_from_store(rank, wait_options) : text_of(buffer, length);
+    if (length == kInStore) return read_from_store(rank, wait_options);
+    if (length < 0 || length > kMaxBytes) {
+      PeerTextReader("", "DistributedDataset: rank " + std::to_string(rank) + " in a round of the group")
+          .fail("the length of a text", "an integer in [0, " + std::to_string(kMaxBytes) + "]",
+                std::to_string(length));
+    }
+    return text_of(buffer, length);
   }
 
   /// Waits for the text, because the collective that announces it may complete before the store shows it.
@@ -184,7 +211,9 @@ class GroupAllGather final : public AllGather {
     const auto texts = kv_store_->multi_get({key_ + "/left"});
     if (!texts) return;
     std::istringstream keys(texts->front());
-    for (std::string key; std::getline(keys, key);) kv_store_->remove(key);
+    const std::string ours = key_ + "/text/";
+    for (std::string key; std::getline(keys, key);)
+      if (key.starts_with(ours)) kv_store_->remove(key);
     kv_store_->remove(key_ + "/left");
   }
 

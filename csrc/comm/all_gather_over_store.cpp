@@ -6,34 +6,17 @@
 #include <utility>
 
 #include "comm/all_gather.h"
+#include "comm/peer_text.h"
 
 namespace torch_distinput {
 namespace {
 
 /// One rank's text as it is appended to the round's text, in the order in which ranks arrive.
 std::string frame(int rank, const std::string& text) {
-  return std::to_string(rank) + " " + std::to_string(text.size()) + " " + text;
-}
-
-std::size_t read_number(std::string_view& text) {
-  std::size_t number = 0;
-  const std::size_t end = text.find(' ');
-  for (const char digit : text.substr(0, end)) number = 10 * number + static_cast<std::size_t>(digit - '0');
-  text.remove_prefix(end + 1);
-  return number;
-}
-
-/// The texts by rank; nullopt for ranks that have not sent one. A text may be there twice: after an interrupt
-/// during the append, the rank appends it again.
-std::vector<std::optional<std::string>> read_frames(std::string_view said, int size) {
-  std::vector<std::optional<std::string>> texts(static_cast<std::size_t>(size));
-  while (!said.empty()) {
-    const std::size_t rank = read_number(said);
-    const std::size_t length = read_number(said);
-    texts[rank] = said.substr(0, length);
-    said.remove_prefix(length);
-  }
-  return texts;
+  PeerTextWriter writer;
+  writer.integer(rank);
+  writer.string(text);
+  return writer.take();
 }
 
 /// All ranks append to one text, so that one poll takes one message to the store and one back, however many
@@ -57,7 +40,8 @@ class StoreAllGather final : public AllGather {
     if (!said_) say(text);
     wait_until(
         kv_store_->rank(), [this] { return silent().empty(); }, [this] { return silent(); }, wait_options);
-    said_ = false;
+    check_own();
+    said_.reset();
     ++held_;
     std::vector<std::string> all;
     for (auto& one : heard_) all.push_back(std::move(*one));
@@ -69,15 +53,25 @@ class StoreAllGather final : public AllGather {
 
   void say(const std::string& text) {
     kv_store_->append(round_key(held_), frame(kv_store_->rank(), text));
-    said_ = true;
+    said_ = text;
     // A rank that sent in round `held_ - 1` had received all of round `held_ - 2`.
     if (kv_store_->rank() == 0 && held_ >= 2) kv_store_->remove(round_key(held_ - 2));
+  }
+
+  /// What the round's text is, for messages.
+  std::string whose() const {
+    return "DistributedDataset: the ranks' texts under `" + round_key(held_) + "`";
+  }
+
+  void check_own() const {
+    if (heard_[static_cast<std::size_t>(kv_store_->rank())] == said_) return;
+    PeerTextReader("", whose()).fail("this rank's text", "the one that it sent", "another one");
   }
 
   /// Polls the store. Returns the ranks that have not sent a text in this round.
   std::vector<int> silent() {
     const auto said = kv_store_->multi_get({round_key(held_)});
-    heard_ = read_frames(said ? said->front() : "", kv_store_->size());
+    heard_ = read_frames({said ? said->front() : "", whose()}, kv_store_->size());
     std::vector<int> ranks;
     for (int rank = 0; rank < kv_store_->size(); ++rank)
       if (!heard_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
@@ -87,12 +81,25 @@ class StoreAllGather final : public AllGather {
   KeyValueStorePtr kv_store_;
   std::string key_;
   std::int64_t held_ = 0;
-  bool said_ = false;  // whether this rank has sent its text of round `held_`
+  std::optional<std::string> said_;  // what this rank has sent in round `held_`
   std::vector<std::optional<std::string>> heard_;
   pid_t process_ = ::getpid();
 };
 
 }  // namespace
+
+std::vector<std::optional<std::string>> read_frames(PeerTextReader said, int size) {
+  std::vector<std::optional<std::string>> texts(static_cast<std::size_t>(size));
+  while (!said.ended()) {
+    const std::int64_t rank = said.integer("a rank", 0, size - 1);
+    const std::string_view text = said.string("the text of a rank");
+    auto& known = texts[static_cast<std::size_t>(rank)];
+    if (known && *known != text)
+      said.fail("the text of a rank", "sent once", "there twice for rank " + std::to_string(rank));
+    known = text;
+  }
+  return texts;
+}
 
 std::unique_ptr<AllGather> all_gather_over_store(KeyValueStorePtr kv_store, std::string key) {
   return std::make_unique<StoreAllGather>(std::move(kv_store), std::move(key));

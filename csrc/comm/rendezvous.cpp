@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "comm/exchange_all.h"
+#include "comm/peer_text.h"
 
 namespace torch_distinput {
 namespace {
@@ -16,9 +17,21 @@ std::uint64_t draw() {
   return (std::uint64_t{device()} << 32) | device();
 }
 
-std::string name_of(const std::vector<std::string>& numbers) {
+std::string written(std::uint64_t number) {
+  PeerTextWriter writer;
+  writer.integer(number);
+  return writer.take();
+}
+
+/// `keys`: of `numbers`.
+std::string name_of(const std::vector<std::string>& numbers, const std::vector<std::string>& keys) {
   std::uint64_t all = 0;
-  for (const auto& number : numbers) all ^= std::stoull(number);
+  for (std::size_t rank = 0; rank < numbers.size(); ++rank) {
+    PeerTextReader reader(numbers[rank], "DistributedDataset: the text of rank " + std::to_string(rank) +
+                                             " under `" + keys[rank] + "`");
+    all ^= reader.bits("a random number");
+    reader.end();
+  }
   std::ostringstream text;
   text << std::hex << all;
   return text.str();
@@ -28,7 +41,7 @@ std::string name_of(const std::vector<std::string>& numbers) {
 
 Rendezvous::Rendezvous(KeyValueStorePtr kv_store)
     : kv_store_(std::move(kv_store)),
-      number_(std::to_string(draw())),
+      number_(written(draw())),
       numbers_(keys_of_all("rendezvous/number", kv_store_->size())),
       names_(keys_of_all("rendezvous/name", kv_store_->size())) {}
 
@@ -37,7 +50,7 @@ std::optional<std::string> Rendezvous::step() {
   if (!std::exchange(posted_, true)) kv_store_->set(numbers_[rank], number_);
   const auto numbers = kv_store_->multi_get(numbers_);
   if (!numbers) return std::nullopt;
-  std::string name = name_of(*numbers);
+  std::string name = name_of(*numbers, numbers_);
   if (std::exchange(name_, name) != name) kv_store_->set(names_[rank], name);
   const auto names = kv_store_->multi_get(names_);
   if (!names || std::any_of(names->begin(), names->end(), [&](const auto& one) { return one != name; }))

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "comm/waiting.h"
+#include "core/state_reader.h"
 #include "distribute/coordination/content_probe.h"
 #include "distribute/coordination/shared_spec.h"
 #include "distribute/splitting/tail.h"
@@ -16,25 +17,6 @@
 
 namespace torch_distinput {
 namespace {
-
-/// `value` without line breaks.
-std::string escape(const std::string& value) {
-  std::string line;
-  for (const char c : value) line += c == '\n' ? "\\n" : c == '\\' ? "\\\\" : std::string(1, c);
-  return line;
-}
-
-std::string unescape(const std::string& line) {
-  std::string value;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '\\') {
-      value += line[++i] == 'n' ? '\n' : '\\';
-    } else {
-      value += line[i];
-    }
-  }
-  return value;
-}
 
 /// The type of the elements on a rank that has no data to learn it from. It agrees with every other type.
 constexpr const char* kUnknown = "unknown";
@@ -111,24 +93,31 @@ void check_types_travel(const std::vector<Handshake>& handshakes) {
 }  // namespace
 
 std::string Handshake::encode() const {
-  std::ostringstream text;
-  text << drawn_seed << ' ' << rows << ' ' << lacks_type << '\n' << escape(encode_spec(spec)) << '\n';
-  for (const auto& [name, value] : facts) text << name << '=' << escape(value) << '\n';
-  return text.str();
+  PeerTextWriter writer;
+  writer.integer(drawn_seed);
+  writer.integer(rows);
+  writer.flag(lacks_type);
+  writer.string(encode_spec(spec));
+  writer.integer(facts.size());
+  for (const auto& [name, value] : facts) {
+    writer.string(name);
+    writer.string(value);
+  }
+  return writer.take();
 }
 
-Handshake Handshake::decode(const std::string& text) {
-  std::istringstream lines(text);
+Handshake Handshake::decode(PeerTextReader reader) {
   Handshake handshake;
-  std::string line;
-  lines >> handshake.drawn_seed >> handshake.rows >> handshake.lacks_type;
-  std::getline(lines, line);
-  std::getline(lines, line);
-  handshake.spec = decode_spec(unescape(line));
-  while (std::getline(lines, line)) {
-    const auto end = line.find('=');
-    handshake.facts.push_back({line.substr(0, end), unescape(line.substr(end + 1))});
+  handshake.drawn_seed = reader.bits("the seed");
+  handshake.rows = reader.integer("the rows before the position", 0, kMaxCounted);
+  handshake.lacks_type = reader.flag("whether the type is not known");
+  handshake.spec = decode_spec({reader.string("the type"), reader.whose()});
+  const std::size_t facts = reader.count("the number of facts");
+  while (handshake.facts.size() < facts) {
+    std::string name(reader.string("the name of a fact"));
+    handshake.facts.push_back({std::move(name), std::string(reader.string("the value of a fact"))});
   }
+  reader.end();
   return handshake;
 }
 

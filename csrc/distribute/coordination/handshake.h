@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/peer_text.h"
 #include "distribute/checkpoint/position_state.h"
 
 namespace torch_distinput {
@@ -25,8 +26,8 @@ struct Handshake {
 
   /// This handshake as text, for `decode`.
   std::string encode() const;
-  /// REQUIRES: made by `encode`.
-  static Handshake decode(const std::string& text);
+  /// The handshake in a text. Throws PeerTextError for one that `encode` cannot have made.
+  static Handshake decode(PeerTextReader reader);
 };
 
 /// The handshake of this rank. `seed_given`: the seed is the user's or a saved state's. `facts`: of the

@@ -16,7 +16,9 @@
 
 #include "base/process_owned.h"
 #include "comm/exchange_all.h"
+#include "comm/peer_text.h"
 #include "comm/waiting.h"
+#include "distribute/coordination/heartbeat_text.h"
 #include "distribute/coordination/liveness_timer.h"
 #include "runtime/worker_thread.h"
 #include "torch_distinput/interrupt.h"
@@ -39,32 +41,9 @@ constexpr double kMissedSigns = 3;
 constexpr const char* kHeartbeatKey = "heartbeat";
 std::string heartbeat_key(int rank) { return std::string(kHeartbeatKey) + "/" + std::to_string(rank); }
 
-/// A heartbeat.
-struct Heartbeat {
-  std::int64_t number = 0;
-  Seconds next{};        // the following one comes within this time
-  std::string activity;  // of its rank
-
-  std::string encode() const {
-    std::ostringstream text;
-    text << number << ' ' << next.count() << ' ' << activity;
-    return text.str();
-  }
-  static Heartbeat decode(const std::string& text) {
-    std::istringstream words(text);
-    Heartbeat heartbeat;
-    double next = 0;
-    words >> heartbeat.number >> next >> std::ws;
-    heartbeat.next = Seconds(next);
-    std::getline(words, heartbeat.activity);
-    return heartbeat;
-  }
-};
-
-/// `<rank> <step>`.
-PeerNews::Leaving read_leaving(const std::string& text) {
-  const auto space = text.find(' ');
-  return {std::stoi(text.substr(0, space)), std::stoll(text.substr(space + 1))};
+/// What `rank` set under `key`, for messages.
+std::string whose_text(const std::string& rank, const std::string& key) {
+  return "the text of " + rank + " under `" + key + "`";
 }
 
 /// `time` in seconds; below two seconds with one decimal place.
@@ -180,7 +159,7 @@ class Handle final : public MonitoredIterator {
          "rank " + std::to_string(kv_store_->rank()) + " failed: " + message);
   }
   void leave(std::int64_t step) noexcept override {
-    tell(*kv_store_, watched_->left_key(), std::to_string(kv_store_->rank()) + " " + std::to_string(step));
+    tell(*kv_store_, watched_->left_key(), Leaving{kv_store_->rank(), step}.encode());
   }
   void took(std::int64_t step) noexcept override { watched_->step.store(step, std::memory_order_relaxed); }
   void end() noexcept override {
@@ -219,7 +198,7 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
   std::string activity(int rank) override {
     const auto heartbeat = kv_store_->multi_get({heartbeat_key(rank)});
     if (!heartbeat) return "has sent no heartbeat yet";
-    return heartbeat->front() == kGone ? "has gone" : Heartbeat::decode(heartbeat->front()).activity;
+    return heartbeat->front() == kGone ? "has gone" : read(rank, heartbeat->front()).activity;
   }
 
  private:
@@ -272,6 +251,8 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
     std::string trouble;
     try {
       look(slept_at_most);
+    } catch (const PeerTextError& error) {
+      for (const auto& watched : (*list_)->snapshot()) fail(*watched, error.what_without_backtrace());
     } catch (const c10::Error& error) {
       trouble = error.what_without_backtrace();
     } catch (const std::exception& error) {
@@ -284,7 +265,8 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
   }
 
   void look(Seconds slept_at_most) {
-    const Heartbeat mine{++heartbeat_, interval_, own_activity()};
+    const Heartbeat mine{++heartbeat_, std::chrono::ceil<std::chrono::milliseconds>(interval_),
+                         own_activity()};
     kv_store_->set(heartbeat_key(kv_store_->rank()), mine.encode());
     listen(slept_at_most);
     for (const auto& watched : (*list_)->snapshot()) read_news(*watched);
@@ -294,10 +276,15 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
   void listen(Seconds slept_at_most) {
     const auto heartbeat = kv_store_->multi_get({heartbeat_key(next_)});
     if (!heartbeat || heartbeat->front() == kGone) return next_liveness_.ends();
+    const Heartbeat read = this->read(next_, heartbeat->front());
     if (std::exchange(heard_, heartbeat->front()) != heartbeat->front()) return next_liveness_.ends();
     next_liveness_.goes_on(slept_at_most);
-    blame(next_liveness_.length(), kMissedSigns * Heartbeat::decode(heard_).next,
+    blame(next_liveness_.length(), kMissedSigns * read.next,
           "rank " + std::to_string(next_) + " sent no heartbeat for", "");
+  }
+
+  static Heartbeat read(int rank, const std::string& text) {
+    return Heartbeat::decode({text, whose_text(name_ranks({rank}), heartbeat_key(rank))});
   }
 
   std::string own_activity() {
@@ -309,9 +296,12 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
   void read_news(Watched& watched) {
     const auto failed = kv_store_->multi_get({watched.failed_key()});
     const auto left = kv_store_->multi_get({watched.left_key()});
+    std::optional<Leaving> leaving;
+    if (left)
+      leaving = Leaving::decode({left->front(), whose_text("a rank", watched.left_key())}, kv_store_->size());
     const std::lock_guard lock((*list_)->mutex);
     if (failed && watched.news.failure.empty()) watched.news.failure = failed->front();
-    if (left) watched.news.left = read_leaving(left->front());
+    if (leaving) watched.news.left = leaving;
     if (failed || left) watched.has_news.store(true, std::memory_order_release);
     if (left) warn_if_unheard(watched);
   }
@@ -332,15 +322,19 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
   void blame(Seconds silence, Seconds least, const std::string& what, const std::string& why) {
     for (const auto& watched : (*list_)->snapshot()) {
       if (silence < std::max(watched->timeout, least)) continue;
-      const std::string text = what + " " + text_of(silence) + " s" + (why.empty() ? "" : " (" + why + ")");
-      {
-        const std::lock_guard lock((*list_)->mutex);
-        if (!watched->news.failure.empty()) continue;
-        watched->news.failure = text;
-        watched->has_news.store(true, std::memory_order_release);
-      }
-      tell(*kv_store_, watched->failed_key(), text);
+      fail(*watched, what + " " + text_of(silence) + " s" + (why.empty() ? "" : " (" + why + ")"));
     }
+  }
+
+  /// Fails an iterator, unless it has failed, here and on the other ranks.
+  void fail(Watched& watched, const std::string& text) {
+    {
+      const std::lock_guard lock((*list_)->mutex);
+      if (!watched.news.failure.empty()) return;
+      watched.news.failure = text;
+      watched.has_news.store(true, std::memory_order_release);
+    }
+    tell(*kv_store_, watched.failed_key(), text);
   }
 
   KeyValueStorePtr kv_store_;

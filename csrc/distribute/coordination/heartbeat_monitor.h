@@ -8,17 +8,12 @@
 #include <string>
 
 #include "comm/key_value_store.h"
+#include "distribute/coordination/heartbeat_text.h"
 
 namespace torch_distinput {
 
 /// What is known about the peers of an iterator: what they reported or what was detected.
 struct PeerNews {
-  /// A rank that left its loop, and the number of steps that it had taken.
-  struct Leaving {
-    int rank;
-    std::int64_t step;
-  };
-
   std::string failure;          ///< names the rank and what happened; empty: no failure
   std::optional<Leaving> left;  ///< the first rank that left
 };

@@ -84,8 +84,11 @@ std::vector<Handshake> PeerLink::agree(const Handshake& mine) {
   try {
     wait_options.activity = [&](int rank) { return peers.watch().activity(rank); };
     wait_options.check = [&] { throw_if_failed(watched->news()); };
-    for (const auto& text : exchange_all(peers.kv_store(), open_key(), mine.encode(), wait_options))
-      handshakes.push_back(Handshake::decode(text));
+    for (const auto& text : exchange_all(peers.kv_store(), open_key(), mine.encode(), wait_options)) {
+      const std::string rank = std::to_string(handshakes.size());
+      handshakes.push_back(Handshake::decode({text, "DistributedDataset: the text of rank " + rank +
+                                                        " under `" + open_key() + "/" + rank + "`"}));
+    }
   } catch (const DistributedDatasetError& error) {
     // A rank that comes later finds this rank's handshake, so it must also learn that this rank has failed.
     watched->fail(error.what_without_backtrace());

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "comm/peer_text.h"
+
 namespace torch_distinput {
 
 /// What a rank sends in a round of the agreement on the steps of uneven streams.
@@ -25,14 +27,16 @@ struct RankStatus {
     return step < ready() ? valid[static_cast<std::size_t>(step)] : 0;
   }
   /// A rank that has ended lacks rows, too.
-  bool lacks(std::int64_t step) const { return step >= ready() || lacking[static_cast<std::size_t>(step)]; }
+  bool lacks(std::int64_t step) const {
+    return step >= ready() || (!lacking.empty() && lacking[static_cast<std::size_t>(step)]);
+  }
   /// Whether the rank is known to have no step `step`, counted from the first that is ready.
   bool ends_by(std::int64_t step) const { return after == After::kEnd && step >= ready(); }
 
   /// This status as text, for `decode`.
   std::string encode() const;
-  /// REQUIRES: made by `encode`.
-  static RankStatus decode(const std::string& text);
+  /// The status in a text. Throws PeerTextError for one that `encode` cannot have made.
+  static RankStatus decode(PeerTextReader reader);
 };
 
 }  // namespace torch_distinput

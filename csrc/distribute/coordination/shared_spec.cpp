@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <optional>
-#include <sstream>
+#include <set>
+#include <type_traits>
 #include <utility>
+
+#include "comm/tensor_text.h"
 
 namespace torch_distinput {
 namespace {
@@ -18,87 +21,115 @@ bool means_something_elsewhere(const Structure& structure) {
                      [](const StructurePtr& child) { return means_something_elsewhere(*child); });
 }
 
-bool means_something_elsewhere(const ElementSpec& spec) {
-  const auto nested = [](const LeafSpec& leaf) { return std::holds_alternative<DatasetSpec>(leaf); };
-  return means_something_elsewhere(*spec.structure) &&
-         std::none_of(spec.leaves.begin(), spec.leaves.end(), nested);
+/// Far deeper than structures of real data, and within a small part of a thread's stack.
+constexpr int kMaxNesting = 100;
+/// Of one dim, and of the bytes of a leaf, were none of its dims 0 or unknown.
+constexpr std::int64_t kMaxLeafBytes = std::int64_t{1} << 48;
+constexpr std::size_t kMaxDims = 64;
+
+int nesting(const Structure& structure) {
+  int deepest = 0;
+  for (const auto& child : structure.children()) deepest = std::max(deepest, 1 + nesting(*child));
+  return deepest;
 }
 
-/// Writes numbers, and strings after their length, separated by spaces.
+bool can_be_sent(const LeafSpec& leaf) {
+  return std::visit(
+      [](const auto& spec) {
+        if constexpr (requires { spec.dtype; }) return is_plain(spec.dtype);
+        return !std::is_same_v<std::decay_t<decltype(spec)>, DatasetSpec>;
+      },
+      leaf);
+}
+
+bool means_something_elsewhere(const ElementSpec& spec) {
+  return means_something_elsewhere(*spec.structure) && nesting(*spec.structure) <= kMaxNesting &&
+         std::all_of(spec.leaves.begin(), spec.leaves.end(), can_be_sent);
+}
+
 class Writer {
  public:
-  void number(std::int64_t value) { text_ << value << ' '; }
-  void string(const std::string& value) { text_ << value.size() << ' ' << value; }
-  void dims(const Dims& dims) {
-    number(std::ssize(dims));
-    for (const std::int64_t dim : dims) number(dim);
-  }
-  void shape(const std::optional<Dims>& shape) {
-    number(shape ? 1 : 0);
-    if (shape) dims(*shape);
-  }
   void structure(const Structure& structure) {
-    number(static_cast<std::int64_t>(structure.kind()));
-    number(std::ssize(structure.children()));
-    for (const auto& key : structure.keys()) string(key);
+    text_.integer(static_cast<int>(structure.kind()));
+    text_.integer(structure.children().size());
+    for (const auto& key : structure.keys()) text_.string(key);
     for (const auto& child : structure.children()) this->structure(*child);
   }
   void leaf(const LeafSpec& leaf) {
-    number(static_cast<std::int64_t>(leaf.index()));
+    text_.integer(leaf.index());
     std::visit([this](const auto& spec) { fields(spec); }, leaf);
   }
-  std::string take() { return std::move(text_).str(); }
+  std::string take() { return text_.take(); }
 
  private:
+  void dims(const Dims& dims) {
+    text_.integer(dims.size());
+    for (const std::int64_t dim : dims) text_.integer(dim);
+  }
   template <class Spec>
   void fields(const Spec& spec) {
-    if constexpr (requires { spec.shape; }) shape(spec.shape);
-    if constexpr (requires { spec.dtype; }) number(static_cast<std::int64_t>(spec.dtype));
+    if constexpr (requires { spec.shape; }) {
+      text_.flag(spec.shape.has_value());
+      if (spec.shape) dims(*spec.shape);
+    }
+    if constexpr (requires { spec.dtype; }) text_.integer(static_cast<int>(spec.dtype));
     if constexpr (requires { spec.expected; }) dims(spec.expected);
-    if constexpr (requires { spec.ragged_rank; }) number(spec.ragged_rank);
-    if constexpr (requires { spec.encoding; }) string(spec.encoding.value_or(""));
+    if constexpr (requires { spec.ragged_rank; }) text_.integer(spec.ragged_rank);
+    if constexpr (requires { spec.encoding; }) text_.flag(spec.encoding.has_value());
   }
 
-  std::ostringstream text_;
+  PeerTextWriter text_;
 };
 
 class Reader {
  public:
-  explicit Reader(const std::string& text) : text_(text) {}
+  explicit Reader(PeerTextReader& text) : text_(text) {}
 
-  std::int64_t number() {
-    std::int64_t value = 0;
-    text_ >> value;
-    return value;
-  }
-  std::string string() {
-    std::string value(static_cast<std::size_t>(number()), '\0');
-    text_.ignore(1);
-    text_.read(value.data(), std::ssize(value));
-    return value;
-  }
-  Dims dims() {
-    Dims dims(static_cast<std::size_t>(number()));
-    for (auto& dim : dims) dim = number();
-    return dims;
-  }
-  std::optional<Dims> shape() { return number() == 0 ? std::nullopt : std::optional<Dims>(dims()); }
-  StructurePtr structure() {
-    const auto kind = static_cast<Kind>(number());
+  StructurePtr structure(int depth = 0) {
+    constexpr auto kLast = static_cast<std::int64_t>(Kind::kDict);  // named tuples are not sent
+    if (depth > kMaxNesting)
+      text_.fail("the type", "nested at most " + std::to_string(kMaxNesting) + " deep", "deeper");
+    const auto kind = static_cast<Kind>(text_.integer("the kind of a structure", 0, kLast));
+    const std::size_t size = text_.count("the number of parts");
     if (kind == Kind::kLeaf || kind == Kind::kNone) {
-      number();
+      if (size > 0) text_.fail("the number of parts of a leaf", "0", std::to_string(size));
       return kind == Kind::kLeaf ? Structure::leaf() : Structure::none();
     }
-    std::vector<StructurePtr> children(static_cast<std::size_t>(number()));
-    std::vector<std::string> keys(kind == Kind::kDict ? children.size() : 0);
-    for (auto& key : keys) key = string();
-    for (auto& child : children) child = structure();
+    std::vector<std::string> keys = kind == Kind::kDict ? this->keys(size) : std::vector<std::string>();
+    std::vector<StructurePtr> children;
+    while (children.size() < size) children.push_back(structure(depth + 1));
     if (kind == Kind::kDict) return Structure::dict(std::move(keys), std::move(children));
     return kind == Kind::kList ? Structure::list(std::move(children)) : Structure::tuple(std::move(children));
   }
-  LeafSpec leaf() { return leaf_of_kind<0>(static_cast<std::size_t>(number())); }
+  LeafSpec leaf() {
+    constexpr std::size_t kKinds = std::variant_size_v<LeafSpec> - 1;  // nested datasets are not sent
+    static_assert(std::is_same_v<std::variant_alternative_t<kKinds, LeafSpec>, DatasetSpec>);
+    return leaf_of_kind<0>(static_cast<std::size_t>(text_.integer("the kind of a leaf", 0, kKinds - 1)));
+  }
 
  private:
+  std::vector<std::string> keys(std::size_t size) {
+    std::vector<std::string> keys;
+    while (keys.size() < size) keys.emplace_back(text_.string("a key"));
+    if (std::set(keys.begin(), keys.end()).size() != size) text_.fail("a key", "there once", "there twice");
+    return keys;
+  }
+
+  Dims dims(std::int64_t item) {
+    const std::size_t count = text_.count("the number of dims");
+    if (count > kMaxDims)
+      text_.fail("the number of dims", "at most " + std::to_string(kMaxDims), std::to_string(count));
+    Dims dims;
+    std::int64_t bytes = item;
+    while (dims.size() < count) {
+      dims.push_back(text_.integer("a dim", kUnknownDim, kMaxLeafBytes));
+      if (__builtin_mul_overflow(bytes, std::max<std::int64_t>(dims.back(), 1), &bytes) ||
+          bytes > kMaxLeafBytes)
+        text_.fail("the size of a leaf", "at most 2**48 bytes", "larger");
+    }
+    return dims;
+  }
+
   template <std::size_t Index>
   LeafSpec leaf_of_kind(std::size_t index) {
     if constexpr (Index + 1 < std::variant_size_v<LeafSpec>) {
@@ -109,18 +140,21 @@ class Reader {
 
   template <class Spec>
   Spec fields(Spec spec) {
-    if constexpr (requires { spec.shape; }) spec.shape = shape();
-    if constexpr (requires { spec.dtype; }) spec.dtype = static_cast<c10::ScalarType>(number());
-    if constexpr (requires { spec.expected; }) spec.expected = dims();
-    if constexpr (requires { spec.ragged_rank; }) spec.ragged_rank = number();
+    // The widest dtype has 16 bytes.
+    constexpr std::int64_t kItem = 16;
+    if constexpr (requires { spec.shape; })
+      spec.shape = text_.flag("whether dims are known") ? std::optional(dims(kItem)) : std::nullopt;
+    if constexpr (requires { spec.dtype; }) spec.dtype = read_dtype(text_);
+    if constexpr (requires { spec.expected; }) spec.expected = dims(kItem);
+    if constexpr (requires { spec.ragged_rank; })
+      spec.ragged_rank = text_.integer("the number of ragged dims", 1, 1);
     if constexpr (requires { spec.encoding; }) {
-      std::string encoding = string();
-      if (!encoding.empty()) spec.encoding = std::move(encoding);
+      if (text_.flag("whether strings are text")) spec.encoding = "utf-8";
     }
     return spec;
   }
 
-  std::istringstream text_;
+  PeerTextReader& text_;
 };
 
 bool lacks_dims(const TensorSpec& spec) {
@@ -150,12 +184,13 @@ std::string encode_spec(const SpecPtr& spec) {
   return writer.take();
 }
 
-SpecPtr decode_spec(const std::string& text) {
-  if (text.empty()) return nullptr;
+SpecPtr decode_spec(PeerTextReader text) {
+  if (text.ended()) return nullptr;
   Reader reader(text);
   auto spec = std::make_shared<ElementSpec>();
   spec->structure = reader.structure();
   for (std::int64_t i = 0; i < spec->structure->leaf_count(); ++i) spec->leaves.push_back(reader.leaf());
+  text.end();
   return spec;
 }
 

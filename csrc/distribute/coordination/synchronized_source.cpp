@@ -247,9 +247,12 @@ class SynchronizedStepSource final : public StepSource {
     }
     std::vector<RankStatus> texts;
     const StageScope waits(Stage::kWait);
-    for (const auto& one :
-         rounds_->run(said_->encode(), step, [this] { throw_if_stopped(); }, [this] { return wanted(); }))
-      texts.push_back(RankStatus::decode(one));
+    const auto received =
+        rounds_->run(said_->encode(), step, [this] { throw_if_stopped(); }, [this] { return wanted(); });
+    for (const std::string& one : received) {
+      texts.push_back(RankStatus::decode(
+          {one, "DistributedIterator: the status of rank " + std::to_string(texts.size())}));
+    }
     said_.reset();
     counters_.rounds.add();
     if (!reader_) counters_.peer_ns.add(clock_ns() - waits.began());

@@ -146,7 +146,7 @@ class World {
         return make(number);
       case kSpeak:
         if (rank.heard == rounds_.size()) rounds_.emplace_back(ranks_.size());
-        rounds_[rank.heard][number] = RankStatus::decode(rank.agreement.say().encode());
+        rounds_[rank.heard][number] = RankStatus::decode({rank.agreement.say().encode(), "text"});
         rank.speaks = true;
         return;
       case kHear: {

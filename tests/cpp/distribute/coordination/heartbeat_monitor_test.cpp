@@ -122,7 +122,7 @@ TEST(HeartbeatMonitor, NamesARankWithoutHeartbeatsToAll) {
   const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it", 60s);
   const auto second = start_heartbeat_monitor(ranks[1], kInterval)->watch("it", 20ms);
   // Rank 2 sent one heartbeat and stopped without leaving.
-  ranks[2]->set("heartbeat/2", "1 0.002 has not taken a step yet");
+  ranks[2]->set("heartbeat/2", "1 2 24 has not taken a step yet");
   eventually([&] { return !first->news().failure.empty(); });
   EXPECT_EQ(first->news().failure, "rank 2 sent no heartbeat for 0 s");
 }
@@ -140,7 +140,7 @@ TEST(HeartbeatMonitor, NoRankFailsBeforeItsPromisedHeartbeatIsDue) {
   const auto ranks = in_memory_stores(2);
   const auto before = std::chrono::steady_clock::now();
   // Rank 1's timeouts, and so its intervals, are longer than rank 0's.
-  ranks[1]->set("heartbeat/1", "1 0.05 has not taken a step yet");
+  ranks[1]->set("heartbeat/1", "1 50 24 has not taken a step yet");
   const auto hasty = start_heartbeat_monitor(ranks[0], kInterval)->watch("it", 1ms);
   eventually([&] { return !hasty->news().failure.empty(); });
   EXPECT_GE(std::chrono::steady_clock::now() - before, 150ms);

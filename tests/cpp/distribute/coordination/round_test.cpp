@@ -21,7 +21,7 @@ TEST(RankStatus, SurvivesEncodingAndDecoding) {
   for (const RankStatus& text : {RankStatus{}, RankStatus{{8, 0, 3}, After::kEnd},
                                  RankStatus{{1}, After::kFailure, "line one\nline two"},
                                  RankStatus{{2, 1}, After::kMore, "", {7, 8}, {false, true}}}) {
-    const RankStatus back = RankStatus::decode(text.encode());
+    const RankStatus back = RankStatus::decode({text.encode(), "text"});
     EXPECT_EQ(back.valid, text.valid);
     EXPECT_EQ(back.after, text.after);
     EXPECT_EQ(back.failure, text.failure);

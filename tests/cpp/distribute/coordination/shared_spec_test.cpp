@@ -24,18 +24,18 @@ TEST(SharedSpec, SurvivesEncodingWithEveryKindOfLeafAndNesting) {
                                         RaggedTensorSpec{Dims{2, kUnknownDim}, c10::ScalarType::Int, 1},
                                         SparseTensorSpec{std::nullopt, c10::ScalarType::Bool},
                                         StringSpec{Dims{}, "utf-8"}, StringSpec{Dims{7}, std::nullopt}});
-  const SpecPtr back = decode_spec(encode_spec(spec));
+  const SpecPtr back = decode_spec({encode_spec(spec), "text"});
   ASSERT_NE(back, nullptr);
   EXPECT_EQ(*back, *spec);
   const auto& first = std::get<TensorSpec>(back->leaves[0]);
   EXPECT_EQ(first.expected, (Dims{4, 3}));
   const SpecPtr object = bare(OpaqueSpec{Dims{kUnknownDim}});
-  EXPECT_EQ(*decode_spec(encode_spec(object)), *object);
+  EXPECT_EQ(*decode_spec({encode_spec(object), "text"}), *object);
 }
 
 TEST(SharedSpec, SpecsOfThisProcessOnlyAreNotSent) {
   EXPECT_EQ(encode_spec(nullptr), "");
-  EXPECT_EQ(decode_spec(""), nullptr);
+  EXPECT_EQ(decode_spec({"", "text"}), nullptr);
   EXPECT_EQ(encode_spec(bare(DatasetSpec{})), "");
   const auto named = Structure::named_tuple("P", {"x"}, {Structure::leaf()}, std::make_shared<int>());
   EXPECT_EQ(encode_spec(make(Structure::list({named}), {TensorSpec{}})), "");

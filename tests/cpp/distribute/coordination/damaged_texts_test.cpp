@@ -1,0 +1,141 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+// Texts of ranks that another program has damaged: each decoder reports an error or yields values within
+// their bounds, and never reads or writes outside its buffers (a sanitizer build checks that).
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "distribute/coordination/handshake.h"
+#include "distribute/coordination/heartbeat_monitor.h"
+#include "distribute/coordination/heartbeat_text.h"
+#include "distribute/coordination/peers.h"
+#include "distribute/coordination/round.h"
+#include "distribute/coordination/shared_spec.h"
+#include "support/errors.h"
+#include "support/mutations.h"
+#include "torch_distinput/error.h"
+
+namespace torch_distinput {
+namespace {
+
+using mutations_testing::kMutations;
+using mutations_testing::mutated;
+
+SpecPtr rich_spec() {
+  const auto leaf = Structure::leaf();
+  auto structure = Structure::dict({"a b\n", "", "5 c"}, {Structure::tuple({leaf, Structure::none(), leaf}),
+                                                          Structure::list({leaf}), leaf});
+  return std::make_shared<const ElementSpec>(
+      ElementSpec{std::move(structure),
+                  {TensorSpec{Dims{kUnknownDim, 3}, c10::ScalarType::Half, {4, 3}},
+                   RaggedTensorSpec{Dims{2, kUnknownDim}, c10::ScalarType::Int, 1}, SparseTensorSpec{},
+                   StringSpec{Dims{7}, "utf-8"}}});
+}
+
+/// Calls `decode` with damaged copies of `good`, which may throw PeerTextError alone. Each copy has exactly
+/// the needed size, so that a sanitizer sees any access outside of it.
+void expect_errors_or_values(const std::string& good, const std::function<void(PeerTextReader)>& decode) {
+  std::mt19937_64 random(4);
+  int read = 0;
+  decode({good, "text"});
+  for (int i = 0; i < kMutations; ++i) {
+    const std::string bad = mutated(good, random);
+    const std::vector<char> exact(bad.begin(), bad.end());
+    try {
+      decode({{exact.data(), exact.size()}, "text"});
+      ++read;
+    } catch (const PeerTextError&) {
+      continue;
+    }
+  }
+  EXPECT_GT(read, 0);
+}
+
+TEST(DamagedTexts, Spec) {
+  expect_errors_or_values(encode_spec(rich_spec()), [](PeerTextReader text) {
+    const SpecPtr spec = decode_spec(text);
+    if (!spec) return;
+    EXPECT_EQ(std::ssize(spec->leaves), spec->structure->leaf_count());
+    const Element rows = zero_rows(*spec);
+    EXPECT_EQ(std::ssize(rows.leaves()), spec->structure->leaf_count());
+  });
+}
+
+TEST(DamagedTexts, SpecsThatWouldFillStackOrMemory) {
+  const auto refusal = [](const std::string& text) {
+    return message_of<PeerTextError>([&] { decode_spec({text, "rank 1"}); });
+  };
+  std::string deep;
+  for (int i = 0; i < 200'000; ++i) deep += "3 1 ";
+  EXPECT_NE(refusal(deep + "0 0 ").find("rank 1: the type must be nested at most 100 deep"),
+            std::string::npos);
+  EXPECT_NE(refusal("3 1000000000000 ").find("the number of parts must be"), std::string::npos);
+  EXPECT_NE(refusal("5 1 1 x0 0 ").find("the kind of a structure"), std::string::npos);
+  EXPECT_NE(refusal("4 2 1 x1 x0 0 0 0 ").find("a key must be there once"), std::string::npos);
+  EXPECT_NE(refusal("0 0 0 1 2 -1 35184372088832 6 0 ").find("at most 2**48 bytes"), std::string::npos);
+  EXPECT_NE(refusal("0 0 5 ").find("the kind of a leaf must be an integer in [0, 4]"), std::string::npos);
+  EXPECT_NE(refusal("0 0 0 0 99 0 ").find("a dtype must be"), std::string::npos);
+}
+
+TEST(DamagedTexts, ASpecDeeperThanReadersAllowIsNotSent) {
+  StructurePtr structure = Structure::leaf();
+  for (int i = 0; i < 101; ++i) structure = Structure::list({structure});
+  EXPECT_EQ(encode_spec(std::make_shared<const ElementSpec>(ElementSpec{structure, {TensorSpec{}}})), "");
+}
+
+TEST(DamagedTexts, Handshake) {
+  Handshake handshake{{{"length", "12"}, {"pipeline", "a\\\nb"}}, 17, 3, rich_spec(), true};
+  const std::string text = handshake.encode();
+  const Handshake back = Handshake::decode({text, "text"});
+  EXPECT_EQ(back.facts[1].value, "a\\\nb");
+  EXPECT_EQ(back.drawn_seed, 17U);
+  EXPECT_TRUE(back.lacks_type);
+  expect_errors_or_values(text, [&](PeerTextReader damaged) {
+    const Handshake one = Handshake::decode(damaged);
+    EXPECT_GE(one.rows, 0);
+    try {
+      check_handshakes_agree({handshake, one});
+    } catch (const DistributedDatasetError&) {
+      return;
+    }
+  });
+}
+
+TEST(DamagedTexts, RankStatus) {
+  const RankStatus status{{2, 1, 7}, RankStatus::After::kEnd, "why", {7, -8, 9}, {false, true, false}};
+  expect_errors_or_values(status.encode(), [&](PeerTextReader text) {
+    const RankStatus one = RankStatus::decode(text);
+    for (const std::int64_t merged : {0, 2}) {
+      const Round round = decide_round({status, one}, {false, merged});
+      for (const Round::Step& step : round.released) EXPECT_GE(step.global_valid, 0);
+    }
+  });
+}
+
+TEST(DamagedTexts, Heartbeat) {
+  const Heartbeat heartbeat{3, std::chrono::milliseconds{250}, "took step 1"};
+  expect_errors_or_values(heartbeat.encode(),
+                          [](PeerTextReader text) { EXPECT_GE(Heartbeat::decode(text).next.count(), 0); });
+  expect_errors_or_values(Leaving{1, 17}.encode(),
+                          [](PeerTextReader text) { EXPECT_LT(Leaving::decode(text, 2).rank, 2); });
+}
+
+TEST(DamagedTexts, AHeartbeatOfAnotherProgramFailsTheIteratorsOfAllRanks) {
+  for (const auto& [key, text] : {std::pair{"heartbeat/1", "1e9 soon"}, {"it/left", "0"}}) {
+    const auto ranks = in_memory_stores(2);
+    ranks[1]->set(key, text);
+    const auto watched = start_heartbeat_monitor(ranks[0], std::chrono::milliseconds{2})
+                             ->watch("it", std::chrono::seconds{60});
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+    while (watched->news().failure.empty()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << key;
+      std::this_thread::yield();
+    }
+    EXPECT_NE(watched->news().failure.find(std::string("under `") + key + "`"), std::string::npos)
+        << watched->news().failure;
+    EXPECT_NE(watched->news().failure.find("Did another program write"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace torch_distinput
