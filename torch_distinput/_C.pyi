@@ -728,6 +728,15 @@ def restore_order(rows: object, info: StepInfo) -> typing.Any:
 def all_gather_bytes(group: torch.distributed.distributed_c10d.ProcessGroup, mine: bytes) -> list:
     """The bytes of every rank, in the order of the ranks. A collective of `group`."""
 
+def can_be_encoded(tensor: torch.Tensor) -> bool:
+    """Whether `encode_tensors` takes the tensor."""
+
+def encode_tensors(tensors: collections.abc.Sequence[torch.Tensor]) -> bytes:
+    """Dense and sparse tensors as bytes for other ranks."""
+
+def decode_tensors(data: bytes, whose: str) -> list[torch.Tensor]:
+    """What `encode_tensors` was given, on the CPU. DistributedDatasetError, which begins with `whose`, for other bytes."""
+
 def standardize_texts(texts: collections.abc.Sequence[str], standardize: str) -> list[str]:
     """Texts in lower case, without punctuation, or both."""
 

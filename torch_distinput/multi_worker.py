@@ -8,8 +8,8 @@ import functools
 import hashlib
 import logging
 import os
-import pickle
 import random
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -17,9 +17,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from torch_distinput import _C, _arguments
+from torch_distinput import _C, _arguments, _peer_values
 from torch_distinput._reduce import ReduceOp, combine
-from torch_distinput._structure import map_leaves
 from torch_distinput.dataset import Dataset
 from torch_distinput.strategy import _NativeStrategy
 
@@ -99,7 +98,13 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
         self._seeds_agreed += 1
         store = dist.distributed_c10d._get_default_store()
         key = f"torch_distinput/seed/{self._mesh_name}/{self._seeds_agreed}"
-        return int(store.compare_set(key, "", str(random.SystemRandom().getrandbits(63))))
+        seed = store.compare_set(key, "", str(random.SystemRandom().getrandbits(63)))
+        if not re.fullmatch(rb"[0-9]{1,19}", seed) or int(seed) >= 2**63:
+            raise _C.DistributedDatasetError(
+                f"MultiWorkerMirroredStrategy: the seed under `{key}` must be an integer in [0, 2**63), but is "
+                f"{seed[:40]!r}. {_peer_values.STRANGER}"
+            )
+        return int(seed)
 
     def reduce(self, op, value, axis=None):
         """As `Strategy.reduce`, but a plain tensor counts once for each process."""
@@ -124,10 +129,23 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
         this process only."""
         if self._group is None or self._group.size() == 1:
             return values
-        mine = pickle.dumps(map_leaves(_for_sending, list(values)), protocol=pickle.HIGHEST_PROTOCOL)
-        everyone = [pickle.loads(others) for others in _C.all_gather_bytes(self._group, mine)]
-        everyone[self._group.rank()] = list(values)
-        return [value for process in everyone for value in process]
+        values = list(values)
+        everyone: list[Any] = []
+        for rank, others in enumerate(_C.all_gather_bytes(self._group, _peer_values.encode(values))):
+            everyone += values if rank == self._group.rank() else self._values_of(rank, others, values)
+        return everyone
+
+    @staticmethod
+    def _values_of(rank: int, data: bytes, mine: list[Any]) -> list[Any]:
+        """The values that process `rank` sent, as many as this process's own."""
+        whose = f"Strategy: the values of rank {rank}"
+        values = _peer_values.decode(data, whose, mine)
+        if type(values) is not list or len(values) != len(mine):
+            raise _C.DistributedDatasetError(
+                f"{whose}: they must be a list of {len(mine)} values, as on this rank. Every process must make the "
+                "same calls with the same number of replicas."
+            )
+        return values
 
 
 def _make_gloo(store: dist.Store, rank: int, size: int, name: str, seconds: float) -> dist.ProcessGroup:
@@ -139,11 +157,6 @@ def _make_gloo(store: dist.Store, rank: int, size: int, name: str, seconds: floa
     group._register_backend(cpu, gloo, dist.ProcessGroupGloo(own, rank, size, timedelta(seconds=seconds)))
     group._set_default_backend(gloo)
     return group
-
-
-def _for_sending(leaf: Any) -> Any:
-    """A tensor's own elements on the CPU: pickling a view would send all of the memory below it."""
-    return leaf.detach().cpu().clone() if isinstance(leaf, torch.Tensor) else leaf
 
 
 def _group_of(given: Any) -> dist.ProcessGroup | None:

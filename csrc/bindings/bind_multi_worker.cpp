@@ -15,6 +15,7 @@
 #include "bindings/interpreter/gil.h"
 #include "bindings/interpreter/py_ref.h"
 #include "bindings/module.h"
+#include "comm/tensor_text.h"
 #include "torch_distinput/error.h"
 #include "torch_distinput/multi_worker.h"
 
@@ -42,10 +43,16 @@ py::list all_gather_bytes(const c10::intrusive_ptr<c10d::ProcessGroup>& group, c
   const auto everyone =
       without_gil([&, view = std::string_view(mine)] { return gather_bytes(*group, view); });
   py::list result;
-  for (const at::Tensor& bytes : everyone)
-    result.append(
-        py::bytes(static_cast<const char*>(bytes.const_data_ptr()), static_cast<std::size_t>(bytes.numel())));
+  for (const std::string& bytes : everyone) result.append(py::bytes(bytes));
   return result;
+}
+
+py::bytes encode(const std::vector<at::Tensor>& tensors) {
+  return without_gil([&] { return encode_tensors(tensors); });
+}
+
+std::vector<at::Tensor> decode(const py::bytes& data, const std::string& whose) {
+  return without_gil([&, view = std::string_view(data)] { return decode_tensors(view, whose); });
 }
 
 }  // namespace
@@ -68,6 +75,14 @@ void bind_multi_worker(py::module_& module) {
            py::arg("make_group") = py::none());
   module.def("all_gather_bytes", all_gather_bytes, py::arg("group"), py::arg("mine"),
              "The bytes of every rank, in the order of the ranks. A collective of `group`.");
+  module.def("can_be_encoded", can_be_encoded, py::arg("tensor"),
+             "Whether `encode_tensors` takes the tensor.");
+  module.def("encode_tensors", encode, py::arg("tensors"),
+             "Dense and sparse tensors as bytes for other ranks.");
+  module.def(
+      "decode_tensors", decode, py::arg("data"), py::arg("whose"),
+      "What `encode_tensors` was given, on the CPU. DistributedDatasetError, which begins with `whose`, for "
+      "other bytes.");
 }
 
 }  // namespace torch_distinput

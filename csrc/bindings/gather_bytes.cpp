@@ -9,10 +9,17 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "torch_distinput/error.h"
 
 namespace torch_distinput {
 namespace {
+
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 48;
+/// Bytes of each rank in one collective.
+constexpr std::int64_t kChunk = std::int64_t{64} << 20;
 
 /// The device on which the group's collectives take tensors: the CPU where they can.
 at::Device device_of(const c10d::ProcessGroup& group) {
@@ -35,15 +42,29 @@ std::vector<at::Tensor> gather(c10d::ProcessGroup& group, const at::Tensor& mine
 
 }  // namespace
 
-std::vector<at::Tensor> gather_bytes(c10d::ProcessGroup& group, std::string_view mine) {
+std::vector<std::string> gather_bytes(c10d::ProcessGroup& group, std::string_view mine) {
   std::vector<std::int64_t> sizes;
-  for (const at::Tensor& size : gather(group, at::full({}, std::ssize(mine), at::kLong)))
+  for (const at::Tensor& size : gather(group, at::full({}, std::ssize(mine), at::kLong))) {
     sizes.push_back(size.item<std::int64_t>());
-
-  const at::Tensor padded = at::zeros({*std::max_element(sizes.begin(), sizes.end())}, at::kByte);
-  std::memcpy(padded.mutable_data_ptr(), mine.data(), mine.size());
-  std::vector<at::Tensor> all = gather(group, padded);
-  for (std::size_t rank = 0; rank < all.size(); ++rank) all[rank] = all[rank].narrow(0, 0, sizes[rank]);
+    if (sizes.back() >= 0 && sizes.back() <= kMaxBytes) continue;
+    throw DistributedDatasetError("Strategy: the bytes of rank " + std::to_string(sizes.size() - 1) +
+                                  " must be at most 2**48, but it announces " + std::to_string(sizes.back()) +
+                                  ".");
+  }
+  const std::int64_t longest = *std::max_element(sizes.begin(), sizes.end());
+  std::vector<std::string> all(sizes.size());
+  for (std::int64_t at = 0; at < longest; at += kChunk) {
+    const at::Tensor chunk = at::zeros({std::min(longest - at, kChunk)}, at::kByte);
+    const auto left =
+        static_cast<std::size_t>(std::clamp<std::int64_t>(std::ssize(mine) - at, 0, chunk.numel()));
+    if (left > 0) std::memcpy(chunk.mutable_data_ptr(), mine.data() + at, left);
+    const std::vector<at::Tensor> arrived = gather(group, chunk);
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      const auto there = std::clamp<std::int64_t>(sizes[rank] - at, 0, chunk.numel());
+      all[rank].append(static_cast<const char*>(arrived[rank].const_data_ptr()),
+                       static_cast<std::size_t>(there));
+    }
+  }
   return all;
 }
 

@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 from accelerate import data_loader as accelerates
 from accelerate.state import GradientState, PartialState
-from accelerate.utils import broadcast_object_list, operations, recursively_apply
+from accelerate.utils import broadcast, operations, recursively_apply
 
 from torch_distinput._C import StepInfo
 from torch_distinput.data_loader import DataLoader
@@ -98,8 +98,8 @@ def _seed_of(loader: torch.utils.data.DataLoader, given: int | None) -> int:
     own = loader._loader_config.seed if isinstance(loader, DataLoader) else None
     if own is not None:
         return own
-    drawn = [draw_seed(loader.generator) if given is None else given]
-    return broadcast_object_list(drawn)[0]
+    drawn = draw_seed(loader.generator) if given is None else given
+    return int(broadcast(torch.tensor(drawn, device=PartialState().device)))
 
 
 def _group_of(mesh: Any) -> Any:

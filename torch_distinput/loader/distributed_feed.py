@@ -9,14 +9,13 @@ agree on steps only.
 
 from __future__ import annotations
 
-import pickle
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 
-from torch_distinput import _C
+from torch_distinput import _C, _peer_values
 from torch_distinput.dataset import Dataset
 from torch_distinput.distributed import DistributedDataset
 from torch_distinput.explanation import Explanation
@@ -245,7 +244,7 @@ class DistributedFeed:
             return
         try:
             self._example = without_rows(batch)
-            text = pickle.dumps(self._example)
+            text = _peer_values.encode_example(self._example)
         except Exception:  # noqa: BLE001 - a rank that needs the example raises the error
             self._example, text = batch, b""
         board = self.strategy(loader)._example_board()
@@ -257,7 +256,8 @@ class DistributedFeed:
         board = self.strategy(loader)._example_board()
         if self._example is None and board is not None:
             text = _posted_batch(board, loader._loader_config.peer_timeout)
-            self._example = pickle.loads(text) if text else None
+            whose = "DataLoader: the example batch of another rank, under `batch` in the group's store"
+            self._example = _peer_values.decode_example(text, whose) if text else None
         if self._example is None:
             raise ValueError(
                 "DataLoader: this rank has had no batch yet, and those of other ranks cannot be cut to 0 rows and "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import distributed as dist
 from torch.utils.data.dataloader import _DatasetKind
 
-from torch_distinput import _C
+from torch_distinput import _C, _peer_values
 from torch_distinput.dataset import Dataset
 from torch_distinput.explanation import Explanation, of_facts, of_pipeline
 from torch_distinput.stats import Stats
@@ -49,6 +49,22 @@ def gather_stats(stats: Stats, group: Any) -> list[Stats]:
     if not dist.is_initialized():
         raise RuntimeError("verdict: `all_ranks=True` needs torch.distributed.init_process_group.")
     group = group.get_group() if hasattr(group, "get_group") else group
-    gathered: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(gathered, stats, group=group)
-    return gathered
+    group = dist.group.WORLD if group is None else group
+    everyone = _C.all_gather_bytes(group, _peer_values.encode(dict(stats)))
+    return [_stats_of(rank, data) for rank, data in enumerate(everyone)]
+
+
+def _stats_of(rank: int, data: bytes) -> Stats:
+    """The stats that `rank` sent."""
+    whose = f"verdict: the stats of rank {rank}"
+    values, ours = _peer_values.decode(data, whose, None), dict(Stats())
+    if type(values) is not dict or set(values) != set(ours):
+        raise _C.DistributedDatasetError(
+            f"{whose}: they must have the fields of this rank's; use one version of the library."
+        )
+    for name, value in values.items():
+        many = type(ours[name]) is tuple
+        numbers = value if many and type(value) is tuple else (value,)
+        if not all(type(number) in (int, float) or (number is None and not many) for number in numbers):
+            raise _C.DistributedDatasetError(f"{whose}: `{name}` must be numbers, but is {str(value)[:40]!r}.")
+    return Stats(**values)
