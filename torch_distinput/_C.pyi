@@ -725,6 +725,9 @@ def distributed_mean(loss_sum: object, info: StepInfo) -> typing.Any:
 def restore_order(rows: object, info: StepInfo) -> typing.Any:
     """A step's gathered rows in pipeline order, without padding."""
 
+def launched_with() -> str:
+    """The variables in which the launcher of this process says that it started several; "" where it started one or there is none."""
+
 def all_gather_bytes(group: torch.distributed.distributed_c10d.ProcessGroup, mine: bytes) -> list:
     """The bytes of every rank, in the order of the ranks. A collective of `group`."""
 

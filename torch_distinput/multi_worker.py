@@ -180,11 +180,11 @@ def _group_of(given: Any) -> dist.ProcessGroup | None:
         return given
     if dist.is_initialized():
         return dist.group.WORLD
-    world = os.environ.get("WORLD_SIZE", "1")
-    if world != "1":
+    variables = _C.launched_with()
+    if variables:
         raise RuntimeError(
-            f"MultiWorkerMirroredStrategy: the environment says WORLD_SIZE={world}, but no process group is "
-            "initialised; call torch.distributed.init_process_group() first."
+            f"MultiWorkerMirroredStrategy: the environment says {variables}, but no process group is initialised, so "
+            "that every process would read all rows; call torch.distributed.init_process_group() first."
         )
     return None
 

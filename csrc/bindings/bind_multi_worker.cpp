@@ -73,6 +73,10 @@ void bind_multi_worker(py::module_& module) {
            }),
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("name"), py::arg("devices"),
            py::arg("make_group") = py::none());
+  module.def(
+      "launched_with", &ProcessGroup::launched_with,
+      "The variables in which the launcher of this process says that it started several; \"\" where it "
+      "started one or there is none.");
   module.def("all_gather_bytes", all_gather_bytes, py::arg("group"), py::arg("mine"),
              "The bytes of every rank, in the order of the ranks. A collective of `group`.");
   module.def("can_be_encoded", can_be_encoded, py::arg("tensor"),

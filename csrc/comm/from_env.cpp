@@ -3,10 +3,12 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -29,10 +31,11 @@ struct Launcher {
   const char* rank;
   const char* size;
 };
+constexpr Launcher kSlurm = {"SLURM_PROCID", "SLURM_NTASKS"};
 constexpr Launcher kLaunchers[] = {{"RANK", "WORLD_SIZE"},
                                    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                                    {"PMI_RANK", "PMI_SIZE"},
-                                   {"SLURM_PROCID", "SLURM_NTASKS"}};
+                                   kSlurm};
 
 std::string_view variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -48,6 +51,31 @@ int number(const char* name, int most) {
   TORCH_CHECK_VALUE(whole && value >= 0 && value <= most, kFromEnvCall, ": the environment variable ", name,
                     " must be an integer in [0, ", most, "], but is '", std::string(text), "'.");
   return value;
+}
+
+/// Whether this is the shell of a Slurm job, from sbatch or salloc, and not a task of srun. There Slurm says
+/// how many tasks the job may start, but one process runs. Such a shell is in no step of the job, or in one
+/// whose number stands for it.
+bool in_slurm_shell() {
+  constexpr std::uint64_t kLastTrueStep = 0xffffffef;
+  constexpr std::string_view kFirst = "0";
+  const bool in_job = !variable("SLURM_JOB_ID").empty() || !variable("SLURM_JOBID").empty();
+  const std::string_view step = variable("SLURM_STEP_ID");
+  std::uint64_t number = kLastTrueStep + 1;
+  std::from_chars(step.data(), step.data() + step.size(), number);
+  return in_job && number > kLastTrueStep && variable(kSlurm.rank) == kFirst;
+}
+
+/// Whether the launcher gave this process its rank.
+bool launched(const Launcher& launcher) {
+  if (variable(launcher.rank).empty()) return false;
+  return std::string_view(launcher.rank) != kSlurm.rank || !in_slurm_shell();
+}
+
+/// Whether the number of processes that the launcher tells is that of processes that run.
+bool tells_size(const Launcher& launcher) {
+  if (variable(launcher.size).empty()) return false;
+  return std::string_view(launcher.size) != kSlurm.size || launched(launcher);
 }
 
 /// The library's connection to a store on rank 0, and there the store itself, which must outlive the
@@ -104,13 +132,26 @@ std::shared_ptr<c10d::Store> connect(int rank, int size, std::chrono::seconds ti
 
 }  // namespace
 
+std::string ProcessGroup::launched_with() {
+  const auto found = std::find_if(std::begin(kLaunchers), std::end(kLaunchers), tells_size);
+  if (found == std::end(kLaunchers)) return "";
+  const auto text = [](const char* name) { return std::string(name) + "=" + std::string(variable(name)); };
+  constexpr std::string_view kAlone = "1";
+  if (variable(found->size) == kAlone) return "";
+  return text(found->size) + (variable(found->rank).empty() ? "" : " and " + text(found->rank));
+}
+
 ProcessGroup ProcessGroup::from_env(std::chrono::seconds timeout) {
   ProcessGroup group;
-  for (const Launcher& launcher : kLaunchers) {
-    if (variable(launcher.rank).empty()) continue;
+  const auto found = std::find_if(std::begin(kLaunchers), std::end(kLaunchers), launched);
+  if (found == std::end(kLaunchers)) {
+    const std::string told = launched_with();
+    TORCH_CHECK_VALUE(told.empty(), kFromEnvCall, ": the environment says ", told,
+                      ", but not which of them this process is.");
+  } else {
+    const Launcher& launcher = *found;
     group.size = number(launcher.size, std::numeric_limits<int>::max());
     group.rank = number(launcher.rank, group.size - 1);
-    break;
   }
   group.store = connect(group.rank, group.size, timeout);
   return group;

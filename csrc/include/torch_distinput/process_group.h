@@ -35,8 +35,14 @@ struct TDI_API ProcessGroup {
   /// MASTER_PORT, which rank 0 hosts unless torchrun's agent does. Without MASTER_ADDR all processes must be
   /// on this machine. Where rank 0 hosts the store, the end of its last copy of the group waits up to 30 s
   /// for that of the other processes. Throws c10::ValueError naming a variable that is missing or
-  /// wrong, and c10::Error where the store cannot be reached within `timeout`.
+  /// wrong, also where a launcher says that there are several processes but not which one this is, and
+  /// c10::Error where the store cannot be reached within `timeout`.
   static ProcessGroup from_env(std::chrono::seconds timeout = std::chrono::seconds{300});
+
+  /// The variables in which the launcher of this process says that it started several, such as
+  /// `OMPI_COMM_WORLD_SIZE=4 and OMPI_COMM_WORLD_RANK=1`; "" where it started one or there is none. The shell
+  /// of a Slurm job is one process, however many tasks the job may start.
+  static std::string launched_with();
 
   /// The library's own connection, so that its calls never wait for the user's.
   std::shared_ptr<c10d::Store> store;

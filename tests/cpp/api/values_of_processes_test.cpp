@@ -44,6 +44,8 @@ class Environment {
                                            "PMI_SIZE",
                                            "SLURM_PROCID",
                                            "SLURM_NTASKS",
+                                           "SLURM_STEP_ID",
+                                           "SLURM_JOB_ID",
                                            "MASTER_ADDR",
                                            "MASTER_PORT",
                                            "TORCHELASTIC_USE_AGENT_STORE"};
@@ -107,6 +109,50 @@ TEST(FromEnv, WrongVariablesAreNamed) {
   EXPECT_NE(refusal({{"SLURM_PROCID", "0"}}).find("SLURM_NTASKS must be an integer"), std::string::npos);
   EXPECT_NE(refusal({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MASTER_PORT", "seven"}}).find("MASTER_PORT"),
             std::string::npos);
+}
+
+TEST(FromEnv, LaunchersThatStartedSeveralProcessesAreQuoted) {
+  const auto told = [](const std::map<std::string, std::string>& variables) {
+    const Environment launched(variables);
+    return ProcessGroup::launched_with();
+  };
+  EXPECT_EQ(told({}), "");
+  EXPECT_EQ(told({{"RANK", "0"}, {"WORLD_SIZE", "1"}}), "");
+  EXPECT_EQ(told({{"RANK", "1"}, {"WORLD_SIZE", "2"}}), "WORLD_SIZE=2 and RANK=1");
+  EXPECT_EQ(told({{"WORLD_SIZE", "2"}}), "WORLD_SIZE=2");
+  EXPECT_EQ(told({{"OMPI_COMM_WORLD_SIZE", "4"}}), "OMPI_COMM_WORLD_SIZE=4");
+  EXPECT_EQ(told({{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}}), "PMI_SIZE=4 and PMI_RANK=3");
+  EXPECT_EQ(told({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}}), "SLURM_NTASKS=2 and SLURM_PROCID=0");
+  // torchrun with one process on each node, under srun.
+  EXPECT_EQ(told({{"WORLD_SIZE", "1"}, {"RANK", "0"}, {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}}), "");
+  EXPECT_EQ(told({{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}}), "");
+}
+
+TEST(FromEnv, TheShellOfASlurmJobIsOneProcess) {
+  const std::map<std::string, std::string> job = {{"SLURM_JOB_ID", "17"}, {"SLURM_NTASKS", "4"}};
+  const auto with = [&](const std::map<std::string, std::string>& more) {
+    std::map<std::string, std::string> variables = job;
+    variables.insert(more.begin(), more.end());
+    const Environment shell(variables);
+    return ProcessGroup::launched_with();
+  };
+  EXPECT_EQ(with({}), "");                                                        // salloc
+  EXPECT_EQ(with({{"SLURM_PROCID", "0"}}), "");                                   // sbatch
+  EXPECT_EQ(with({{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "4294967290"}}), "");  // salloc's interactive step
+  EXPECT_EQ(with({{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "4294967291"}}), "");  // the batch step
+  EXPECT_EQ(with({{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}}), "SLURM_NTASKS=4 and SLURM_PROCID=0");
+  EXPECT_EQ(with({{"SLURM_PROCID", "3"}}), "SLURM_NTASKS=4 and SLURM_PROCID=3");
+  const Environment batch({{"SLURM_JOB_ID", "17"}, {"SLURM_PROCID", "0"}});
+  EXPECT_EQ(ProcessGroup::from_env().size, 1);
+}
+
+TEST(FromEnv, ALaunchThatTellsNoRankIsRefused) {
+  const std::map<std::string, std::string> half = {{"OMPI_COMM_WORLD_SIZE", "4"}};
+  const Environment launched(half);
+  EXPECT_EQ(message_of<c10::ValueError>([] { static_cast<void>(ProcessGroup::from_env()); }),
+            "ProcessGroup.from_env: the environment says OMPI_COMM_WORLD_SIZE=4, but not which of them this "
+            "process "
+            "is.");
 }
 
 TEST(ValuesOfProcesses, ReduceAndGatherSeeAllReplicas) {
