@@ -21,6 +21,9 @@ constexpr std::int64_t kRgb = 3;
 constexpr std::int64_t kCmyk = 4;
 /// The sides of the blocks that a JPEG is made of.
 constexpr std::int64_t kBlockSide = 8;
+/// Encoders write about ten scans, each of which passes over the whole picture in a few bytes of the file.
+/// libjpeg-turbo's own tests of hostile files end at this number.
+constexpr int kMaxScans = 500;
 
 /// A decompressor over encoded bytes. libjpeg reports errors by a jump: each method that calls it is the
 /// target, and no object with a destructor lives in between.
@@ -38,9 +41,11 @@ class JpegReader {
     source_.resync_to_restart = jpeg_resync_to_restart;
     source_.term_source = [](j_decompress_ptr) {};
     info_.client_data = this;
+    progress_.progress_monitor = check_scans;
     if (setjmp(jump_) != 0) raise();
     jpeg_create_decompress(&info_);
     info_.src = &source_;
+    info_.progress = &progress_;
     jpeg_read_header(&info_, TRUE);
   }
   ~JpegReader() { jpeg_destroy_decompress(&info_); }
@@ -112,6 +117,16 @@ class JpegReader {
     std::longjmp(reader.jump_, 1);
   }
 
+  /// Ends a picture of endless scans. libjpeg calls this for each line of blocks.
+  static void check_scans(j_common_ptr info) {
+    const int scans = reinterpret_cast<j_decompress_ptr>(info)->input_scan_number;
+    if (scans <= kMaxScans) return;
+    JpegReader& reader = self(info);
+    std::snprintf(reader.message_, sizeof(reader.message_),
+                  "it has more than %d scans (it could be a decompression bomb)", kMaxScans);
+    std::longjmp(reader.jump_, 1);
+  }
+
   /// Pretends that the picture ends here. Whether data was missing then shows when more of it is asked for;
   /// of several scans, whole ones may be missing.
   static boolean end_of_data(j_decompress_ptr info) {
@@ -140,6 +155,7 @@ class JpegReader {
   jpeg_decompress_struct info_{};
   jpeg_error_mgr errors_{};
   jpeg_source_mgr source_{};
+  jpeg_progress_mgr progress_{};
   std::jmp_buf jump_{};
   char message_[JMSG_LENGTH_MAX]{};
   bool ended_ = false;

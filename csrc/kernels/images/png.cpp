@@ -5,6 +5,10 @@
 
 #include <png.h>
 
+#ifndef PNG_HANDLE_AS_UNKNOWN_SUPPORTED
+#error "libpng was built without the choice of chunks, so that text in a PNG could take any amount of memory"
+#endif
+
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
@@ -29,6 +33,9 @@ class PngReader {
     }
     if (setjmp(jump_) != 0) raise();
     png_set_read_fn(png_, this, read);
+    // Pixels need neither text nor profiles, which unpack to a thousand times their size: libpng skips all
+    // but IHDR, PLTE, tRNS, IDAT and IEND.
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_read_info(png_, info_);
   }
   ~PngReader() { png_destroy_read_struct(&png_, &info_, nullptr); }
