@@ -34,5 +34,7 @@ int deflateInit2_(TdiZStream* stream, int level, int method, int window_bits, in
                   const char* version, int stream_size);
 int deflate(TdiZStream* stream, int flush);
 int deflateEnd(TdiZStream* stream);
+unsigned long crc32(unsigned long crc, const unsigned char* bytes,  // NOLINT(google-runtime-int)
+                    unsigned int size);
 const char* zlibVersion();
 }

@@ -171,7 +171,12 @@ NpyHead read_npy_head(std::string_view head, std::uint64_t size) {
   NpyHead array{npy_type(header.descr()), header.shape(), header.fortran_order(), head.size()};
   const std::int64_t needed = bytes_of_array(array.shape, array.dtype);
   const std::uint64_t present = size - head.size();
-  if (needed < 0 || static_cast<std::uint64_t>(needed) != present) {
+  if (needed < 0) {
+    throw NpyError(begin, "an array of " + dtype_name(array.dtype) + " of shape " + dims_string(array.shape) +
+                              " is too large: its dims, but for those of size 0, must stand for fewer than "
+                              "2^63 bytes");
+  }
+  if (static_cast<std::uint64_t>(needed) != present) {
     throw NpyError(begin, "an array of " + dtype_name(array.dtype) + " of shape " + dims_string(array.shape) +
                               " does not fit the " + std::to_string(present) + " bytes after the header");
   }
@@ -203,10 +208,12 @@ void copy_npy_items(const NpyHead& head, std::string_view items, char* to) {
 
 std::int64_t bytes_of_array(const Dims& shape, c10::ScalarType dtype) {
   auto bytes = static_cast<std::int64_t>(c10::elementSize(dtype));
+  bool empty = false;
   for (const std::int64_t dim : shape) {
-    if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes)) return -1;
+    if (dim < 0 || (dim > 0 && __builtin_mul_overflow(bytes, dim, &bytes))) return -1;
+    empty = empty || dim == 0;
   }
-  return bytes;
+  return empty ? 0 : bytes;
 }
 
 }  // namespace torch_distinput

@@ -43,7 +43,9 @@ NpyHead read_npy_head(std::string_view head, std::uint64_t size);
 /// Writes the items of an array in row-major order to `to`, which has room for as many bytes.
 void copy_npy_items(const NpyHead& head, std::string_view items, char* to);
 
-/// Bytes of `shape` items of this type, or -1 where they cannot be counted or a dim is negative.
+/// Bytes of `shape` items of this type. -1 where a dim is negative, or where the other dims than those of
+/// size 0 stand for 2^63 bytes or more: neither torch nor numpy has tensors of such shapes, also not empty
+/// ones.
 std::int64_t bytes_of_array(const Dims& shape, c10::ScalarType dtype);
 
 }  // namespace torch_distinput

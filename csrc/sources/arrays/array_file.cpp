@@ -12,15 +12,15 @@ std::int64_t StoredArray::row_bytes() const {
 
 Stretch::Stretch(const File& file, std::uint64_t begin, std::uint64_t size)
     : file_(file), begin_(begin), size_(size) {}
-Stretch::Stretch(const File& file, const std::vector<char>& unpacked)
-    : file_(file), begin_(0), size_(unpacked.size()), unpacked_(&unpacked) {}
+Stretch::Stretch(const File& file, std::span<const char> unpacked)
+    : file_(file), begin_(0), size_(unpacked.size()), unpacked_(unpacked.data()) {}
 
 std::string Stretch::read(std::uint64_t offset, std::uint64_t count) const {
   if (offset > size_ || count > size_ - offset) {
     damaged(offset, "it ends after " + std::to_string(size_) + " bytes, but " + std::to_string(count) +
                         " more are needed here");
   }
-  if (unpacked_ != nullptr) return {unpacked_->data() + offset, static_cast<std::size_t>(count)};
+  if (unpacked_ != nullptr) return {unpacked_ + offset, static_cast<std::size_t>(count)};
   std::string bytes(static_cast<std::size_t>(count), '\0');
   read_whole(file_, bytes, place(offset));
   return bytes;

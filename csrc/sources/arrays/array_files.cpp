@@ -44,7 +44,10 @@ class ArrayPlan final : public Plan {
       for (std::size_t begin = 0, end = 0; begin < positions.size(); begin = end) {
         const RowFiles::Place place = files_.place_of(positions[begin]);
         end = end_of_run(positions, slots, begin, files_[place.file].rows - place.row);
-        if (!opened || number != place.file) opened = files_.open(number = place.file);
+        if (!opened || number != place.file) {
+          opened = files_.open(number = place.file);
+          array_file(files_[number]).check->run(opened);
+        }
         const auto slot = slots.empty() ? static_cast<std::int64_t>(begin) : slots[begin];
         read_rows(*opened, place, static_cast<std::int64_t>(end - begin), slot, sinks);
       }
@@ -89,7 +92,7 @@ class ArrayPlan final : public Plan {
       const std::uint64_t from = arrays[leaf].offset + static_cast<std::uint64_t>(place.row * bytes);
       if (to.empty()) continue;
       if (arrays[leaf].unpacked) {
-        std::memcpy(to.data(), arrays[leaf].unpacked->data() + from, to.size());
+        std::memcpy(to.data(), arrays[leaf].unpacked.get() + from, to.size());
       } else {
         read_whole(file, to, from);
       }
@@ -136,6 +139,20 @@ void check_arrays(const std::string& path, const std::vector<StoredArray>& array
   }
 }
 
+/// Rows without bytes, such as those of shape [n, 0], are as many as the header says, however small the file
+/// is: more of them than this are damage.
+constexpr std::int64_t kMaxEmptyRows = std::int64_t{1} << 24;
+
+void check_rows(const ArrayFile& file) {
+  if (file.rows <= kMaxEmptyRows) return;
+  for (const StoredArray& array : file.arrays) {
+    if (array.row_bytes() > 0) return;
+  }
+  throw FileError(FileError::Kind::kDamaged, file.path,
+                  "its " + std::to_string(file.rows) + " rows hold no bytes; of such rows a file may have " +
+                      std::to_string(kMaxEmptyRows));
+}
+
 class ArrayFormat final : public RowFormat {
  public:
   explicit ArrayFormat(ArrayKind kind) : kind_(kind) {}
@@ -160,12 +177,21 @@ class ArrayFormat final : public RowFormat {
     file->stamp = file->data_stamp = stamp;
     file->rows = file->arrays.front().shape.front();
     file->spec = spec_of_rows(file->arrays);
+    check_rows(*file);
+    std::vector<CheckedPart> parts;
+    for (StoredArray& array : file->arrays) {
+      if (array.unchecked) parts.push_back(*std::move(array.unchecked));
+    }
+    file->check = std::make_unique<ContentCheck>(std::move(parts));
     return file;
   }
 
   PlanPtr plan(std::vector<RowFilePtr> files, std::shared_ptr<BufferPool> pool) const override {
     if (files.empty()) return std::make_shared<EmptyPlan>();
     return std::make_shared<ArrayPlan>(name(), std::move(files), std::move(pool));
+  }
+  void check(const RowFile& file) const override {
+    array_file(file).check->run(std::make_shared<const File>(file.data_path));
   }
 
  private:

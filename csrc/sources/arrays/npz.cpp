@@ -1,4 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -8,6 +10,7 @@
 
 #include "io/file_error.h"
 #include "io/inflater.h"
+#include "io/utf8.h"
 #include "sources/arrays/array_file.h"
 
 namespace torch_distinput {
@@ -46,7 +49,11 @@ struct Member {
   std::uint64_t packed = 0;    ///< bytes in the archive
   std::uint64_t unpacked = 0;  ///< bytes that they stand for
   std::uint64_t local = 0;     ///< where its local header begins
+  std::uint64_t data = 0;      ///< where its bytes begin
 };
+
+/// `member`, for messages.
+std::string shown(const Member& member) { return "member '" + escape_non_utf8(member.name) + "'"; }
 
 /// Where the directory lies.
 struct Directory {
@@ -89,15 +96,14 @@ void widen(Member& member, std::string_view extra, const Stretch& bytes, std::ui
     if (kind != kWideExtra) continue;
     for (std::uint64_t* const field : {&member.unpacked, &member.packed, &member.local}) {
       if (*field != 0xFFFFFFFF) continue;
-      if (body.size() < 8) bytes.damaged(place, "the sizes of member '" + member.name + "' are damaged");
+      if (body.size() < 8) bytes.damaged(place, "the sizes of " + shown(member) + " are damaged");
       *field = zip_number<std::uint64_t>(body, 0);
       body.remove_prefix(8);
     }
   }
 }
 
-std::vector<Member> read_directory(const Stretch& bytes) {
-  const Directory directory = find_directory(bytes);
+std::vector<Member> read_directory(const Directory& directory, const Stretch& bytes) {
   const std::string all = bytes.read(directory.offset, directory.size);
   std::vector<Member> members;
   std::string_view rest = all;
@@ -116,76 +122,157 @@ std::vector<Member> read_directory(const Stretch& bytes) {
               .packed = zip_number<std::uint32_t>(rest, 20),
               .unpacked = zip_number<std::uint32_t>(rest, 24),
               .local = zip_number<std::uint32_t>(rest, 42)};
-    if ((zip_number<std::uint16_t>(rest, 8) & 1) != 0)
-      bytes.damaged(place, "member '" + member.name + "' is encrypted");
+    if (utf8_prefix(member.name) != member.name.size())
+      bytes.damaged(place, "the name of " + shown(member) + " is not UTF-8");
+    if (!member.name.ends_with(kNpySuffix)) bytes.damaged(place, shown(member) + " is no array (.npy)");
+    if ((zip_number<std::uint16_t>(rest, 8) & 1) != 0) bytes.damaged(place, shown(member) + " is encrypted");
     widen(member, rest.substr(kEntryHead + name_size, extra_size), bytes, place);
     rest.remove_prefix(static_cast<std::size_t>(size));
   }
   return members;
 }
 
-/// Where the bytes of `member` begin.
-std::uint64_t data_of(const Member& member, const Stretch& bytes) {
+/// Finds where the bytes of `member` begin.
+void find_data(Member& member, const Stretch& bytes) {
   const std::string head = bytes.read(member.local, kLocalHead);
-  if (!head.starts_with(kLocalSignature))
-    bytes.damaged(member.local, "member '" + member.name + "' does not begin here");
-  const std::uint64_t begin =
-      member.local + kLocalHead + zip_number<std::uint16_t>(head, 26) + zip_number<std::uint16_t>(head, 28);
-  if (begin > bytes.size() || member.packed > bytes.size() - begin)
-    bytes.damaged(begin, "member '" + member.name + "' does not fit in the file");
-  return begin;
+  if (!head.starts_with(kLocalSignature)) bytes.damaged(member.local, shown(member) + " does not begin here");
+  const auto name_size = zip_number<std::uint16_t>(head, 26);
+  const std::string name = bytes.read(member.local + kLocalHead, name_size);
+  if (name != member.name) {
+    bytes.damaged(member.local, shown(member) + " of the directory has the name '" + escape_non_utf8(name) +
+                                    "' where it begins");
+  }
+  member.data = member.local + kLocalHead + name_size + zip_number<std::uint16_t>(head, 28);
+  if (member.data > bytes.size() || member.packed > bytes.size() - member.data)
+    bytes.damaged(member.data, shown(member) + " does not fit in the file");
 }
 
-/// Unpacks a member. A deflated stream becomes a gzip file by a header, and by a trailer of the member's
-/// checksum and size, so the inflater checks both.
-std::vector<char> inflate_member(const Member& member, const std::string& packed, const Stretch& bytes,
-                                 const std::function<void()>& look) {
-  if (member.unpacked / kMaxInflation > member.packed + 1)
-    bytes.damaged(member.local, "member '" + member.name + "' cannot unpack to " +
-                                    std::to_string(member.unpacked) + " bytes");
-  std::string stream("\x1f\x8b\x08\0\0\0\0\0\0\xff", 10);
-  stream += packed;
-  const auto size = static_cast<std::uint32_t>(member.unpacked);
-  stream.append(reinterpret_cast<const char*>(&member.crc), 4)
-      .append(reinterpret_cast<const char*>(&size), 4);
-  std::vector<char> unpacked(static_cast<std::size_t>(member.unpacked) + 1);  // one more, to see a surplus
+/// Throws unless members lie one after the other before the directory: those that share bytes would unpack
+/// them several times.
+void check_places(const std::vector<Member>& members, const Directory& directory, const Stretch& bytes) {
+  std::vector<const Member*> in_order;
+  for (const Member& member : members) in_order.push_back(&member);
+  std::sort(in_order.begin(), in_order.end(),
+            [](const Member* a, const Member* b) { return a->local < b->local; });
+  for (std::size_t i = 0; i < in_order.size(); ++i) {
+    const Member& member = *in_order[i];
+    const bool last = i + 1 == in_order.size();
+    const std::uint64_t next = last ? directory.offset : in_order[i + 1]->local;
+    if (member.data <= next && member.packed <= next - member.data) continue;
+    bytes.damaged(member.local, shown(member) + " overlaps " +
+                                    (last ? "the archive's directory" : shown(*in_order[i + 1])) +
+                                    ", but members must not share bytes (it could be a decompression bomb)");
+  }
+}
+
+std::uint64_t memory_of_this_machine() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+/// Throws unless the sizes of what is to be unpacked can be true, and fit in memory.
+void check_sizes(const std::vector<Member>& members, const Stretch& bytes) {
+  std::uint64_t left = memory_of_this_machine();
+  for (const Member& member : members) {
+    if (member.method == kMethodStored && member.packed != member.unpacked) {
+      bytes.damaged(member.local, shown(member) + " is stored in " + std::to_string(member.packed) +
+                                      " bytes, but has a size of " + std::to_string(member.unpacked));
+    }
+    if (member.method != kMethodDeflated) continue;
+    if (member.unpacked / kMaxInflation > member.packed + 1) {
+      bytes.damaged(member.local,
+                    shown(member) + " cannot unpack to " + std::to_string(member.unpacked) + " bytes");
+    }
+    if (member.unpacked > left) {
+      bytes.damaged(member.local, shown(member) + " unpacks to " + std::to_string(member.unpacked) +
+                                      " bytes, for which this machine has no memory; save the arrays with "
+                                      "numpy.savez, whose rows are read where they lie");
+    }
+    left -= member.unpacked;
+  }
+}
+
+/// The deflated bytes of a member in pieces, as a gzip file: by a header, and by a trailer of the member's
+/// checksum and size, so that the inflater checks both.
+class GzipOfMember {
+ public:
+  GzipOfMember(const Member& member, const Stretch& bytes)
+      : member_(member), bytes_(bytes), piece_("\x1f\x8b\x08\0\0\0\0\0\0\xff", 10) {}
+
+  /// What is left of the piece, or the next one; empty at the end.
+  std::span<const char> rest() {
+    if (used_ == piece_.size()) {
+      piece_ = next();
+      used_ = 0;
+    }
+    return std::span(piece_).subspan(used_);
+  }
+  void use(std::size_t bytes) { used_ += bytes; }
+
+ private:
+  std::string next() {
+    constexpr std::uint64_t kPiece = std::uint64_t{1} << 20;
+    const std::uint64_t size = std::min(kPiece, member_.packed - read_);
+    if (size > 0) {
+      read_ += size;
+      return bytes_.read(member_.data + read_ - size, size);
+    }
+    if (ended_) return {};
+    ended_ = true;
+    const auto unpacked = static_cast<std::uint32_t>(member_.unpacked);
+    std::string trailer(8, '\0');
+    std::memcpy(trailer.data(), &member_.crc, 4);
+    std::memcpy(trailer.data() + 4, &unpacked, 4);
+    return trailer;
+  }
+
+  const Member& member_;
+  const Stretch& bytes_;
+  std::string piece_;
+  std::size_t used_ = 0;
+  std::uint64_t read_ = 0;
+  bool ended_ = false;
+};
+
+/// Unpacks a member. Memory is taken as it is filled, not as the directory says.
+std::unique_ptr<char[]> inflate_member(const Member& member, const Stretch& bytes,
+                                       const std::function<void()>& look) {
+  constexpr std::size_t kStep = std::size_t{16} << 20;
+  const auto size = static_cast<std::size_t>(member.unpacked);
+  auto unpacked = std::make_unique_for_overwrite<char[]>(size);
+  GzipOfMember packed(member, bytes);
   Inflater inflater(Compression::kGzip);
-  std::size_t used = 0;
   std::size_t made = 0;
-  while (made < unpacked.size()) {
+  while (true) {
     if (look) look();
-    constexpr std::size_t kStep = std::size_t{16} << 20;
-    const auto step =
-        inflater.step(std::span(stream).subspan(used),
-                      std::span(unpacked).subspan(made).first(std::min(kStep, unpacked.size() - made)));
-    if (!step.problem.empty()) bytes.damaged(member.local, "member '" + member.name + "': " + step.problem);
-    used += step.used;
+    char surplus = 0;  // where everything is there, one more byte is too many
+    const std::span<char> out =
+        made < size ? std::span(unpacked.get() + made, std::min(kStep, size - made)) : std::span(&surplus, 1);
+    const auto step = inflater.step(packed.rest(), out);
+    if (!step.problem.empty()) bytes.damaged(member.local, shown(member) + ": " + step.problem);
+    packed.use(step.used);
     made += step.made;
-    if (step.used == 0 && step.made == 0) break;
+    if (made > size || (step.used == 0 && step.made == 0)) break;
   }
-  if (made != member.unpacked) {
-    bytes.damaged(member.local, "member '" + member.name + "' does not unpack to " +
-                                    std::to_string(member.unpacked) + " bytes");
-  }
-  unpacked.pop_back();
-  return unpacked;
+  if (made == size) return unpacked;
+  bytes.damaged(member.local,
+                shown(member) + " does not unpack to " + std::to_string(member.unpacked) + " bytes");
 }
 
 StoredArray read_member(const Member& member, const File& file, const Stretch& bytes,
                         const std::function<void()>& look) {
-  const std::uint64_t begin = data_of(member, bytes);
   StoredArray array;
   if (member.method == kMethodStored) {
-    array = read_npy(Stretch(file, begin, member.packed));
-    array.offset += begin;
+    array = read_npy(Stretch(file, member.data, member.packed));
+    array.offset += member.data;
+    array.unchecked = {shown(member), member.data, member.packed, member.crc};
   } else if (member.method == kMethodDeflated) {
-    auto unpacked = std::make_shared<const std::vector<char>>(
-        inflate_member(member, bytes.read(begin, member.packed), bytes, look));
-    array = read_npy(Stretch(file, *unpacked));
+    std::shared_ptr<const char[]> unpacked = inflate_member(member, bytes, look);
+    array = read_npy(Stretch(file, std::span(unpacked.get(), static_cast<std::size_t>(member.unpacked))));
     array.unpacked = std::move(unpacked);
   } else {
-    bytes.damaged(member.local, "member '" + member.name + "' is compressed by method " +
-                                    std::to_string(member.method) + ", which numpy does not write");
+    bytes.damaged(member.local, shown(member) + " is compressed by method " + std::to_string(member.method) +
+                                    ", which numpy does not write");
   }
   array.name = member.name.substr(0, member.name.size() - kNpySuffix.size());
   return array;
@@ -195,12 +282,13 @@ StoredArray read_member(const Member& member, const File& file, const Stretch& b
 
 std::vector<StoredArray> read_npz(const File& file, std::uint64_t size, const std::function<void()>& look) {
   const Stretch bytes(file, 0, size);
+  const Directory directory = find_directory(bytes);
+  std::vector<Member> members = read_directory(directory, bytes);
+  for (Member& member : members) find_data(member, bytes);
+  check_places(members, directory, bytes);
+  check_sizes(members, bytes);
   std::vector<StoredArray> arrays;
-  for (const Member& member : read_directory(bytes)) {
-    if (!member.name.ends_with(kNpySuffix))
-      bytes.damaged(member.local, "member '" + member.name + "' is no array (.npy)");
-    arrays.push_back(read_member(member, file, bytes, look));
-  }
+  for (const Member& member : members) arrays.push_back(read_member(member, file, bytes, look));
   return arrays;
 }
 

@@ -25,6 +25,7 @@ class RowFileIterator final : public FilesIterator {
       RowFilePtr file = format_->open(path, interrupt_check());
       if (!first_) first_ = file;
       check_same_rows(*first_, *file);
+      format_->check(*file);
       rows_ = format_->plan({std::move(file)}, pool_);
     });
     TORCH_CHECK_VALUE(position <= rows_->size(), op(), ": the saved position is after row ", position,

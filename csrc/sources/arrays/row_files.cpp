@@ -16,7 +16,7 @@ constexpr std::size_t kMaxOpenRowFiles = 64;
 
 RowFiles::RowFiles(std::vector<RowFilePtr> files)
     : files_(std::move(files)), begins_{0}, handles_(std::make_unique<FileHandles>(kMaxOpenRowFiles)) {
-  for (const RowFilePtr& file : files_) begins_.push_back(begins_.back() + file->rows);
+  for (const RowFilePtr& file : files_) begins_.push_back(rows_with(begins_.back(), *file));
 }
 
 RowFiles::Place RowFiles::place_of(std::int64_t position) const noexcept {
@@ -34,6 +34,14 @@ FilePtr RowFiles::open(std::size_t file) const {
                     "contents");
   }
   return opened;
+}
+
+std::int64_t rows_with(std::int64_t before, const RowFile& file) {
+  std::int64_t rows = 0;
+  if (!__builtin_add_overflow(before, file.rows, &rows)) return rows;
+  throw FileError(FileError::Kind::kDamaged, file.path,
+                  "its " + std::to_string(file.rows) + " rows and the " + std::to_string(before) +
+                      " of the files before it must be fewer than 2^63");
 }
 
 void read_whole(const File& file, std::span<char> into, std::uint64_t offset) {

@@ -47,6 +47,9 @@ class RowFormat {
   /// Random access to the rows of `files`, which `open` returned and which have rows of one type. Batches lie
   /// in memory of `pool`.
   virtual PlanPtr plan(std::vector<RowFilePtr> files, std::shared_ptr<BufferPool> pool) const = 0;
+  /// Compares the contents of `file` with the checksums in it, if it has some and nobody did so before. A
+  /// plan does this before it reads the first row of a file.
+  virtual void check(const RowFile& /*file*/) const {}
 };
 
 /// Files and where their rows stand among all rows; opens the files when they are read. Safe from any thread.
@@ -73,6 +76,10 @@ class RowFiles {
   std::vector<std::int64_t> begins_;  ///< rows before each file, and rows of all files
   std::unique_ptr<FileHandles> handles_;
 };
+
+/// The sum of `before`, the rows of the files before it, and of the rows of `file`. Throws FileError where it
+/// is beyond 2^63 - 1.
+std::int64_t rows_with(std::int64_t before, const RowFile& file);
 
 /// Fills `into` from `offset` on. Throws FileError if the file ends before.
 void read_whole(const File& file, std::span<char> into, std::uint64_t offset);

@@ -107,7 +107,7 @@ class RowFilesNode final : public Node {
     const auto files = open(context_to_ask(*names_));
     if (!files) return kUnknownCardinality;
     std::int64_t rows = 0;
-    for (const RowFilePtr& file : *files) rows += file->rows;
+    for (const RowFilePtr& file : *files) rows = rows_with(rows, *file);
     return rows;
   }
 
