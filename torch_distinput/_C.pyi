@@ -641,13 +641,13 @@ def device_count() -> int:
 def count_devices_with(type: str, count: collections.abc.Callable[[], int]) -> None:
     """Makes `device_count` call `count` for accelerators of `type`."""
 
-def text_lines(files: object, compression_type: str | None, index: bool | None) -> Dataset:
+def text_lines(files: object, compression_type: str | None, index: bool | None, max_record_bytes: int | None) -> Dataset:
     """The lines of text files; `files` is a list of names or a dataset that yields names."""
 
-def tf_records(files: object, compression_type: str | None, index: bool | None) -> Dataset:
+def tf_records(files: object, compression_type: str | None, index: bool | None, max_record_bytes: int | None) -> Dataset:
     """The records of TFRecord files."""
 
-def fixed_records(files: object, record_bytes: int, header_bytes: int, footer_bytes: int, compression_type: str | None, index: bool | None) -> Dataset:
+def fixed_records(files: object, record_bytes: int, header_bytes: int, footer_bytes: int, compression_type: str | None, index: bool | None, max_record_bytes: int | None) -> Dataset:
     """The records of files whose records are all of one length."""
 
 def list_files(patterns: object, shuffle: bool, seed: int | None) -> Dataset:
@@ -701,7 +701,7 @@ def parse_tensor(dataset: Dataset, dtype: torch.dtype, shape: object, key: int |
 def example(values: dict) -> bytes:
     """The serialized tf.train.Example of a dict."""
 
-def tar_members(files: object, compression_type: str | None, index: bool | None) -> Dataset:
+def tar_members(files: object, compression_type: str | None, index: bool | None, max_record_bytes: int | None) -> Dataset:
     """The groups of members of tar archives; `files` as in `tf_records`."""
 
 def expand_braces(pattern: str) -> list[bytes]:

@@ -25,6 +25,8 @@ class TarDataset(Dataset):
             width of a first number that begins with 0, and `{a,b}` lists.
         compression_type: None, "GZIP" or "ZLIB".
         index: as in `TextLineDataset`: plain archives get random access.
+        max_record_bytes: as in `TextLineDataset`, of all members of one key with their heads. What comes after a larger
+            group of a compressed archive is not read.
 
     Raises, when elements are read, what `TFRecordDataset` raises, and InvalidArgumentError, naming file, member and
     byte, for damage, for links and sparse files, for a member that occurs twice and for names that lead out of the
@@ -41,10 +43,15 @@ class TarDataset(Dataset):
     """
 
     def __init__(
-        self, files: Path | Iterable[Path] | Dataset, compression_type: str | None = None, index: bool | str = "auto"
+        self,
+        files: Path | Iterable[Path] | Dataset,
+        compression_type: str | None = None,
+        index: bool | str = "auto",
+        max_record_bytes: int | None = None,
     ):
         name = "TarDataset"
-        super().__init__(_C.tar_members(_files(files, name), *_options(compression_type, index, name)))
+        options = _options(compression_type, index, max_record_bytes, name)
+        super().__init__(_C.tar_members(_files(files, name), *options))
 
 
 def _files(files: Any, name: str) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from torch_distinput import _C
-from torch_distinput._arguments import integer, is_flag, optional_text
+from torch_distinput._arguments import integer, is_flag, optional_integer, optional_text
 from torch_distinput._file_names import Path, file_names
 from torch_distinput.dataset import Dataset
 
@@ -24,9 +24,13 @@ class TextLineDataset(Dataset):
             is stored in a hidden file beside the file, or else in the user's cache folder, and made again when the file
             changes. False reads one line after the other. "auto" makes an index where that is possible: for
             uncompressed regular files whose number is known.
+        max_record_bytes: a line (in other datasets: a record) of more bytes is an error that names the file, and takes
+            no memory for the rest of it: a megabyte of gzip unpacks to a gigabyte. None: 2**28 in compressed files and
+            pipes, whose size does not bound their records; in other files any number.
 
     Raises, when elements are read, NotFoundError for a missing file, OSError for one that cannot be read, and
-    InvalidArgumentError, naming file and byte, for text that is not UTF-8 and for a file that changes meanwhile.
+    InvalidArgumentError, naming file and byte, for text that is not UTF-8, for a line that is too large and for a file
+    that changes meanwhile.
     With `on_error="skip"` such a line (or the rest of the file, where no more can be read of it) is skipped and
     counted.
 
@@ -37,10 +41,15 @@ class TextLineDataset(Dataset):
     """
 
     def __init__(
-        self, files: Path | Iterable[Path] | Dataset, compression_type: str | None = None, index: bool | str = "auto"
+        self,
+        files: Path | Iterable[Path] | Dataset,
+        compression_type: str | None = None,
+        index: bool | str = "auto",
+        max_record_bytes: int | None = None,
     ):
         name = "TextLineDataset"
-        super().__init__(_C.text_lines(_files(files, name), *_options(compression_type, index, name)))
+        options = _options(compression_type, index, max_record_bytes, name)
+        super().__init__(_C.text_lines(_files(files, name), *options))
 
 
 class TFRecordDataset(Dataset):
@@ -51,17 +60,23 @@ class TFRecordDataset(Dataset):
     """
 
     def __init__(
-        self, files: Path | Iterable[Path] | Dataset, compression_type: str | None = None, index: bool | str = "auto"
+        self,
+        files: Path | Iterable[Path] | Dataset,
+        compression_type: str | None = None,
+        index: bool | str = "auto",
+        max_record_bytes: int | None = None,
     ):
         name = "TFRecordDataset"
-        super().__init__(_C.tf_records(_files(files, name), *_options(compression_type, index, name)))
+        options = _options(compression_type, index, max_record_bytes, name)
+        super().__init__(_C.tf_records(_files(files, name), *options))
 
 
 class FixedLengthRecordDataset(Dataset):
     """The records of files whose records all have `record_bytes` bytes, as `bytes`.
 
     Each file is a header of `header_bytes`, records, and a footer of `footer_bytes`; a file of another length raises
-    InvalidArgumentError when it is read. Other arguments and errors: `TextLineDataset`.
+    InvalidArgumentError when it is read. ValueError where `record_bytes` is more than `max_record_bytes`. Other
+    arguments and errors: `TextLineDataset`.
 
     >>> import pathlib
     >>> _ = pathlib.Path("records.bin").write_bytes(b"aabb")
@@ -77,6 +92,7 @@ class FixedLengthRecordDataset(Dataset):
         footer_bytes: int = 0,
         compression_type: str | None = None,
         index: bool | str = "auto",
+        max_record_bytes: int | None = None,
     ):
         name = "FixedLengthRecordDataset"
         sizes = (
@@ -84,15 +100,19 @@ class FixedLengthRecordDataset(Dataset):
             integer(name, "header_bytes", header_bytes),
             integer(name, "footer_bytes", footer_bytes),
         )
-        super().__init__(_C.fixed_records(_files(files, name), *sizes, *_options(compression_type, index, name)))
+        options = _options(compression_type, index, max_record_bytes, name)
+        super().__init__(_C.fixed_records(_files(files, name), *sizes, *options))
 
 
 def _files(files: Any, name: str) -> Any:
     return files._native if isinstance(files, Dataset) else file_names(files, f"{name}: `files`")
 
 
-def _options(compression_type: Any, index: Any, name: str) -> tuple[str | None, bool | None]:
-    return optional_text(name, "compression_type", compression_type), index_flag(index, name)
+def _options(
+    compression_type: Any, index: Any, max_record_bytes: Any, name: str
+) -> tuple[str | None, bool | None, int | None]:
+    compression = optional_text(name, "compression_type", compression_type)
+    return compression, index_flag(index, name), optional_integer(name, "max_record_bytes", max_record_bytes)
 
 
 def index_flag(index: Any, name: str) -> bool | None:

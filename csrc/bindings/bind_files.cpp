@@ -19,28 +19,36 @@ namespace {
 using Names = std::vector<std::string>;
 using Compression = std::optional<std::string>;
 using Index = std::optional<bool>;
+using Most = std::optional<std::int64_t>;
 
 FileNames file_names(const py::object& files) {
   if (py::isinstance<Dataset>(files)) return files.cast<const Dataset&>();
   return files.cast<Names>();
 }
 
-Dataset text_lines(const py::object& files, Compression compression_type, Index index) {
+Dataset text_lines(const py::object& files, Compression compression_type, Index index,
+                   Most max_record_bytes) {
   FileNames names = file_names(files);
-  return without_gil([&] { return TextLineDataset(std::move(names), {std::move(compression_type), index}); });
+  return without_gil([&] {
+    return TextLineDataset(std::move(names), {std::move(compression_type), index, max_record_bytes});
+  });
 }
 
-Dataset tf_records(const py::object& files, Compression compression_type, Index index) {
+Dataset tf_records(const py::object& files, Compression compression_type, Index index,
+                   Most max_record_bytes) {
   FileNames names = file_names(files);
-  return without_gil([&] { return TFRecordDataset(std::move(names), {std::move(compression_type), index}); });
+  return without_gil([&] {
+    return TFRecordDataset(std::move(names), {std::move(compression_type), index, max_record_bytes});
+  });
 }
 
 Dataset fixed_records(const py::object& files, std::int64_t record_bytes, std::int64_t header_bytes,
-                      std::int64_t footer_bytes, Compression compression_type, Index index) {
+                      std::int64_t footer_bytes, Compression compression_type, Index index,
+                      Most max_record_bytes) {
   FileNames names = file_names(files);
   return without_gil([&] {
     return FixedLengthRecordDataset(std::move(names), record_bytes, header_bytes, footer_bytes,
-                                    {std::move(compression_type), index});
+                                    {std::move(compression_type), index, max_record_bytes});
   });
 }
 
@@ -87,12 +95,13 @@ void write_beside(const py::bytes& path, const std::string& kind, const py::byte
 
 void bind_files(py::module_& module) {
   module.def("text_lines", text_lines, py::arg("files"), py::arg("compression_type"), py::arg("index"),
+             py::arg("max_record_bytes"),
              "The lines of text files; `files` is a list of names or a dataset that yields names.");
   module.def("tf_records", tf_records, py::arg("files"), py::arg("compression_type"), py::arg("index"),
-             "The records of TFRecord files.");
+             py::arg("max_record_bytes"), "The records of TFRecord files.");
   module.def("fixed_records", fixed_records, py::arg("files"), py::arg("record_bytes"),
              py::arg("header_bytes"), py::arg("footer_bytes"), py::arg("compression_type"), py::arg("index"),
-             "The records of files whose records are all of one length.");
+             py::arg("max_record_bytes"), "The records of files whose records are all of one length.");
   module.def("list_files", list_files, py::arg("patterns"), py::arg("shuffle"), py::arg("seed"),
              "The names of the files that match one of the patterns.");
   module.def("show_progress", show_progress, py::arg("function"),

@@ -102,10 +102,11 @@ py::bytes example_of(const py::dict& values) {
 }
 
 Dataset tar_members(const py::object& files, std::optional<std::string> compression_type,
-                    std::optional<bool> index) {
+                    std::optional<bool> index, std::optional<std::int64_t> max_record_bytes) {
   FileNames names = py::isinstance<Dataset>(files) ? FileNames(files.cast<const Dataset&>())
                                                    : FileNames(files.cast<std::vector<std::string>>());
-  return without_gil([&] { return TarDataset(std::move(names), {std::move(compression_type), index}); });
+  return without_gil(
+      [&] { return TarDataset(std::move(names), {std::move(compression_type), index, max_record_bytes}); });
 }
 
 std::vector<py::bytes> expanded(const std::string& pattern) {
@@ -116,6 +117,7 @@ std::vector<py::bytes> expanded(const std::string& pattern) {
 
 void bind_archives(py::module_& module) {
   module.def("tar_members", tar_members, py::arg("files"), py::arg("compression_type"), py::arg("index"),
+             py::arg("max_record_bytes"),
              "The groups of members of tar archives; `files` as in `tf_records`.");
   module.def("expand_braces", expanded, py::arg("pattern"),
              "The names that a pattern with braces stands for.");

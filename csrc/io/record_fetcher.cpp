@@ -35,11 +35,13 @@ void check_whole(const File& file, std::size_t read, std::uint64_t offset, std::
 
 }  // namespace
 
-RecordFetcher::RecordFetcher(std::vector<std::string> files, std::vector<RecordIndexPtr> indexes)
+RecordFetcher::RecordFetcher(std::vector<std::string> files, std::vector<RecordIndexPtr> indexes,
+                             std::optional<std::uint64_t> max_record_bytes)
     : files_(std::move(files)),
       indexes_(std::move(indexes)),
       begins_{0},
-      handles_(std::make_unique<FileHandles>(kMaxOpen)) {
+      handles_(std::make_unique<FileHandles>(kMaxOpen)),
+      most_(max_record_bytes) {
   for (const RecordIndexPtr& index : indexes_) begins_.push_back(begins_.back() + index->size());
 }
 
@@ -63,7 +65,12 @@ std::uint64_t RecordFetcher::most_bytes(std::span<const std::int64_t> positions)
   std::uint64_t bytes = 0;
   for (const std::int64_t position : positions) {
     const Place place = place_of(position);
-    bytes += most_contents(indexes_[place.file]->format(), place.extent.bytes);
+    const RecordFormat& format = indexes_[place.file]->format();
+    // The last line may lack its end; nothing else of a record is optional.
+    const std::uint64_t line_end = format.kind == RecordKind::kTextLines ? 1 : 0;
+    if (most_ && most_contents(format, place.extent.bytes) > *most_ + line_end)
+      throw FileError(files_[place.file], place.extent.offset, too_large(format, *most_));
+    bytes += most_contents(format, place.extent.bytes);
   }
   return bytes;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,14 +17,16 @@ namespace torch_distinput {
 /// any thread.
 class RecordFetcher {
  public:
-  /// `indexes` holds one index for each of `files`, in the same order.
-  RecordFetcher(std::vector<std::string> files, std::vector<RecordIndexPtr> indexes);
+  /// `indexes` holds one index for each of `files`, in the same order. A record may have `max_record_bytes`;
+  /// unset: as many as its file.
+  RecordFetcher(std::vector<std::string> files, std::vector<RecordIndexPtr> indexes,
+                std::optional<std::uint64_t> max_record_bytes = {});
 
   /// The number of records in all files.
   std::int64_t size() const noexcept { return begins_.back(); }
 
   /// Returns an upper bound of the bytes that the contents of the records at `positions` have together.
-  /// REQUIRES: each position is in [0, size()).
+  /// Throws FileError for a record that is too large. REQUIRES: each position is in [0, size()).
   std::uint64_t most_bytes(std::span<const std::int64_t> positions) const;
   /// Writes the contents of the records at `positions` to `to`, without gaps, and the byte count of each to
   /// `sizes`, which has as many entries. Returns the total of bytes. Adjacent records of a file are read
@@ -47,6 +50,7 @@ class RecordFetcher {
   std::vector<RecordIndexPtr> indexes_;
   std::vector<std::int64_t> begins_;  ///< the number of records before each file; the total comes last
   std::unique_ptr<FileHandles> handles_;
+  std::optional<std::uint64_t> most_;
 };
 
 }  // namespace torch_distinput

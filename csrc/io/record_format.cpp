@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "io/record_format.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "io/crc32c.h"
@@ -108,6 +109,26 @@ RecordScan scan_record(const RecordFormat& format, std::span<const char> piece, 
 
 std::uint64_t most_contents(const RecordFormat& format, std::uint64_t bytes) noexcept {
   return format.kind == RecordKind::kTfRecords ? bytes - kTfRecordHead - kTfRecordFoot : bytes;
+}
+
+std::uint64_t record_bytes(const RecordFormat& format, std::span<const char> raw) noexcept {
+  if (format.kind == RecordKind::kTextLines && !raw.empty() && raw.back() == '\n') return raw.size() - 1;
+  return most_contents(format, raw.size());
+}
+
+std::uint64_t least_bytes(const RecordFormat& format, std::uint64_t wanted) noexcept {
+  std::uint64_t framing = 0;
+  if (format.kind == RecordKind::kTextLines) framing = 1;  // the byte that is wanted may be its end
+  if (format.kind == RecordKind::kTfRecords) framing = kTfRecordHead + kTfRecordFoot;
+  if (format.kind == RecordKind::kTarGroups) framing = kTarMostHeads;  // those of the next group
+  return wanted - std::min(wanted, framing);
+}
+
+std::string too_large(const RecordFormat& format, std::uint64_t most) {
+  std::string what = "a record has";
+  if (format.kind == RecordKind::kTextLines) what = "a line has";
+  if (format.kind == RecordKind::kTarGroups) what = "the members of one key have";
+  return what + " more than `max_record_bytes`=" + std::to_string(most) + " bytes";
 }
 
 std::uint64_t extract_contents(const RecordFormat& format, std::span<const char> raw, char* to,

@@ -42,6 +42,17 @@ RecordScan scan_record(const RecordFormat& format, std::span<const char> piece, 
 /// Returns an upper bound of the bytes in the contents of a record that has `bytes` bytes with its framing.
 std::uint64_t most_contents(const RecordFormat& format, std::uint64_t bytes) noexcept;
 
+/// Returns how many bytes `raw`, one whole record, counts as for `max_record_bytes`: a line without its end,
+/// the data of a TFRecord, members of an archive with their heads.
+std::uint64_t record_bytes(const RecordFormat& format, std::span<const char> raw) noexcept;
+
+/// Returns the fewest bytes, as `record_bytes` counts them, of a record that `scan_record` wants `wanted`
+/// bytes for.
+std::uint64_t least_bytes(const RecordFormat& format, std::uint64_t wanted) noexcept;
+
+/// What is wrong with a record of more than `most` bytes.
+std::string too_large(const RecordFormat& format, std::uint64_t most);
+
 /// Writes the contents of `raw`, one whole record, to `to` and returns their size in bytes, at most
 /// `most_contents(format, raw.size())`. `to` may be the start of `raw` or lie before it. Lines lose their
 /// newline and all carriage returns, as in tf.data. Throws FileError naming `file` and an offset in it,

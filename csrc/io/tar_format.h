@@ -19,6 +19,9 @@ namespace torch_distinput {
 /// Bytes of a head; contents are padded to a multiple of it.
 inline constexpr std::uint64_t kTarBlock = 512;
 
+/// All heads of one entry have fewer bytes.
+inline constexpr std::uint64_t kTarMostHeads = std::uint64_t{1} << 20;
+
 /// What was found at the start of a piece of an archive.
 struct TarEntry {
   /// The result of the scan.

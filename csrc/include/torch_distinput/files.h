@@ -45,6 +45,12 @@ struct FileOptions {
   /// pass over the files and gives random access, an exact length and a full shuffle. Unset: wherever that is
   /// possible, which is for uncompressed regular files whose number is known.
   std::optional<bool> index = {};
+  /// A record (a line; the data of a TFRecord; the members of one key of an archive, with their heads) may
+  /// have so many bytes; a larger one is an InvalidArgumentError that takes no memory for the rest of it, and
+  /// is skipped alone where the options allow that (but of a compressed archive, with what comes after it).
+  /// Unset: 2^28 in compressed files and in pipes, whose size does not bound their records; in others any
+  /// number.
+  std::optional<std::int64_t> max_record_bytes = {};
 };
 
 /// The lines of text files as UTF-8 strings without line ends; carriage returns are dropped, as in tf.data.

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -16,7 +17,8 @@ struct FileReader {
   RecordFormat format;                           ///< how files are divided into records
   Compression compression = Compression::kNone;  ///< of all files
   std::optional<bool> index = {};                ///< as FileOptions::index: unset means where it is possible
-  bool is_text = false;                          ///< whether records are text; else bytes
+  std::optional<std::uint64_t> max_record_bytes = {};  ///< as FileOptions::max_record_bytes
+  bool is_text = false;                                ///< whether records are text; else bytes
 };
 
 }  // namespace torch_distinput

@@ -26,7 +26,7 @@ class RecordsIterator final : public FilesIterator {
   void open(const std::string& file, std::int64_t position) override {
     with_file_errors(op(), [&] {
       records_.emplace(std::make_shared<const File>(file), reader_.format, reader_.compression,
-                       static_cast<std::uint64_t>(position), look_for_interrupt);
+                       static_cast<std::uint64_t>(position), look_for_interrupt, reader_.max_record_bytes);
     });
   }
   std::optional<Element> read() override {

@@ -27,7 +27,7 @@ class FilePlan final : public Plan {
     std::vector<Element> elements;
     elements.reserve(positions.size());
     while (!positions.empty()) {
-      const auto together = positions.first(count_together(positions));
+      const auto together = positions.first(with_file_errors(op_, [&] { return count_together(positions); }));
       const Read read = read_records(together);
       for (Element& element : string_elements(read.values, read.sizes, is_text_))
         elements.push_back(std::move(element));

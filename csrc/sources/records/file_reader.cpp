@@ -84,7 +84,8 @@ class FileReaderNode final : public Node {
     if (!names) return nullptr;
     if (!reader_.index && !std::all_of(names->begin(), names->end(), can_index)) return nullptr;
     auto indexes = cache_->get(*names, reader_.format);
-    return std::make_shared<const RecordFetcher>(*std::move(names), std::move(indexes));
+    return std::make_shared<const RecordFetcher>(*std::move(names), std::move(indexes),
+                                                 reader_.max_record_bytes);
   }
 
   NodePtr names_;
@@ -105,6 +106,14 @@ void apply_options(FileReader& reader, const FileOptions& options) {
   if (type == "ZLIB") reader.compression = Compression::kZlib;
   if (!type.empty()) reader.arguments += ", compression_type=" + type;
   reader.index = options.index;
+  if (!options.max_record_bytes) return;
+  const std::int64_t most = *options.max_record_bytes;
+  TORCH_CHECK_VALUE(most >= 1, reader.name, ": `max_record_bytes` must be at least 1, but is ", most, ".");
+  const auto fixed = static_cast<std::int64_t>(reader.format.record_bytes);
+  TORCH_CHECK_VALUE(fixed <= most, reader.name, ": `record_bytes` must be at most `max_record_bytes`=", most,
+                    ", but is ", fixed, ".");
+  reader.max_record_bytes = static_cast<std::uint64_t>(most);
+  reader.arguments += ", max_record_bytes=" + std::to_string(most);
 }
 
 NodePtr read_files(NodePtr names, FileReader reader) {

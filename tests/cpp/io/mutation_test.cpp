@@ -93,8 +93,23 @@ TEST(Mutation, Inflate) {
   }
 }
 
-/// Whole files are read through the reader and through the index: both find the same number of records, or
-/// the index refuses a file in which the reader finds damage.
+/// How many records are read, and how many are errors.
+std::pair<std::size_t, std::size_t> count_records(RecordReader records) {
+  std::size_t read = 0;
+  std::size_t bad = 0;
+  for (bool more = true; more;) {
+    try {
+      more = next(records).has_value();
+      read += more ? 1 : 0;
+    } catch (const FileError&) {
+      ++bad;
+    }
+  }
+  return {read, bad};
+}
+
+/// Whole files are read through the reader, with and without a limit for records, and through the index: all
+/// find the same number of records, or the index refuses a file in which the reader finds damage.
 TEST(Mutation, Files) {
   const Folder folder;
   std::mt19937_64 random(4);
@@ -103,17 +118,10 @@ TEST(Mutation, Files) {
   for (int i = 0; i < kMutations / 50; ++i) {
     const RecordFormat format = i % 2 == 0 ? kTfRecordFormat : kLines;
     const std::string path = folder.write("file", mutated(i % 2 == 0 ? tf : text, random));
-    std::size_t read = 0;
-    std::size_t bad = 0;
-    RecordReader records = reader(path, format);
-    for (bool more = true; more;) {
-      try {
-        more = next(records).has_value();
-        read += more ? 1 : 0;
-      } catch (const FileError&) {
-        ++bad;
-      }
-    }
+    const auto [read, bad] = count_records(reader(path, format));
+    const auto [small, refused] = count_records(
+        {std::make_shared<const File>(path), format, Compression::kNone, 0, {}, /*max_record_bytes=*/100});
+    EXPECT_EQ(small + refused, read + bad);
     try {
       const RecordFetcher found({path}, index_files({path}, format, 0, {}));
       EXPECT_EQ(static_cast<std::size_t>(found.size()), read + bad);

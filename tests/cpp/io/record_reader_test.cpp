@@ -216,5 +216,28 @@ TEST(RecordReader, AnInterruptEndsTheWaitForAPipeAndLosesNothing) {
   }
 }
 
+TEST(RecordReader, AnInterruptWithinALineThatIsTooLargeLeavesThePositionBeforeIt) {
+  const Folder folder;
+  const std::string path = folder.path("pipe");
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  RecordReader records(
+      std::make_shared<const File>(path), kLines, Compression::kNone, 0, [] { throw Interrupted(); },
+      /*max_record_bytes=*/100);
+  std::ofstream writer(path, std::ios::binary);
+  writer << "one\n" << std::string(1000, 'x') << std::flush;
+  EXPECT_EQ(next(records), "one");
+  EXPECT_EQ(error_of([&] { next(records); }, FileError::Kind::kDamaged),
+            path + ": at byte 4: a line has more than `max_record_bytes`=100 bytes");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THROW(next(records), Interrupted);
+    EXPECT_EQ(records.offset(), 4U);
+    writer << std::string(1000, 'x') << std::flush;
+  }
+  writer << "\nlast\n" << std::flush;
+  writer.close();
+  EXPECT_EQ(next(records), "last");
+  EXPECT_EQ(records.offset(), 4U + 3001U + 5U);
+}
+
 }  // namespace
 }  // namespace torch_distinput
