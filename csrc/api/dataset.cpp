@@ -9,6 +9,7 @@
 
 #include "api/dataset_iterator.h"
 #include "execution/epoch_count.h"
+#include "execution/unseeded.h"
 #include "ops/ops.h"
 #include "sources/sources.h"
 
@@ -197,6 +198,8 @@ Dataset Dataset::apply(const std::function<Dataset(const Dataset&)>& function) c
   return function(*this);
 }
 Dataset Dataset::with_options(Options options) const { return Dataset(ops::with_options(node_, options)); }
+
+bool Dataset::unseeded() const { return torch_distinput::unseeded(*node_); }
 
 std::int64_t Dataset::cardinality() const {
   // Rows that fail are left out, and only reading them shows which.

@@ -32,6 +32,14 @@ std::string agreement_text(const Distribution& distribution, bool plans) {
   return "agreement: " + StepsAhead(distribution).describe() + "\n";
 }
 
+/// How often all ranks together do what one process would do once; "" where each rank reads its own rows only.
+std::string work_text(const Distribution& distribution, bool plans) {
+  const std::int64_t ranks = distribution.assignment.replicas.workers;
+  if (ranks == 1 || plans || !distribution.one_stream()) return "";
+  return "work: every rank reads all elements and runs all functions on them, " + std::to_string(ranks) +
+         " times in all, because which rows are a rank's is known only when the batch is there\n";
+}
+
 std::string completion_text(const Distribution& distribution) {
   if (distribution.completes) return "on";
   const bool may_matter = distribution.cardinality != kInfiniteCardinality &&
@@ -108,7 +116,7 @@ std::string explain(const Distribution& distribution, const std::shared_ptr<Plan
        << "partial batch handling: " << completion_text(distribution) << "\n"
        << placement_text(distribution) << delivery_text(distribution) << unpacking_text(distribution)
        << "path: " << path_text(distribution, rows) << "\n"
-       << agreement_text(distribution, rows != nullptr) << pipelines_text(distribution)
+       << work_text(distribution, rows != nullptr) << agreement_text(distribution, rows != nullptr) << pipelines_text(distribution)
        << "rows of the first step: " << (plans ? rows_text(first_step(distribution, *rows)) : "not known")
        << "\n"
        << "rows of the last step: "

@@ -303,6 +303,7 @@ void bind_questions(Class& dataset) {
           },
           "The type of the elements: their structure with a spec at each leaf.")
       .def("options", &Dataset::options, WithoutGil(), "The options set on the pipeline.")
+      .def_property_readonly("unseeded", &Dataset::unseeded, "Whether a random op has no seed of its own.")
       .def(
           "input_counts",
           [](const Dataset& self) {

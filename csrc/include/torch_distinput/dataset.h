@@ -186,6 +186,9 @@ class TDI_API Dataset : public ImageOps<Dataset> {
   ElementSpec element_spec() const;
   /// The options of the whole chain; later ones win field by field.
   Options options() const { return node_->options(); }
+  /// Whether a random op has no seed of its own, so that the seed of the options decides the order, or else a
+  /// drawn one.
+  bool unseeded() const;
   /// A table with one line for each op: its arguments, cardinality, path, threads at most, and spec.
   std::string explain() const;
 

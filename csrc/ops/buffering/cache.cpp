@@ -12,6 +12,7 @@
 #include "core/state_reader.h"
 #include "execution/open.h"
 #include "execution/unary_node.h"
+#include "execution/unseeded.h"
 #include "kernels/rows.h"
 #include "ops/buffering/cache_plan.h"
 #include "ops/ops.h"
@@ -128,14 +129,6 @@ class CacheIterator final : public Iterator {
   std::vector<Element> read_;  ///< copies of the elements that `input_` has yielded
 };
 
-/// Returns whether the elements of `node` depend on the base seed and on its place in the graph.
-bool follows_base_seed(const Node& node) {
-  if (node.traits().unseeded) return true;
-  const std::vector<NodePtr> inputs = node.inputs();
-  return std::any_of(inputs.begin(), inputs.end(),
-                     [](const NodePtr& input) { return follows_base_seed(*input); });
-}
-
 /// As tf.data's cache in memory, but every epoch replays the order of epoch 0, whichever was read first, so
 /// that all processes and restarts agree. Elements, rows and batch sizes are the input's. Random access if
 /// the input has it, filled row by row on demand; else the memory is used once an iterator has read to the
@@ -143,7 +136,7 @@ bool follows_base_seed(const Node& node) {
 class CacheNode final : public UnaryNode {
  public:
   explicit CacheNode(NodePtr input)
-      : UnaryNode(std::move(input)), varies_(follows_base_seed(this->input())) {}
+      : UnaryNode(std::move(input)), varies_(unseeded(this->input())) {}
 
   std::string_view name() const override { return "cache"; }
   std::string describe() const override { return "cache()"; }
