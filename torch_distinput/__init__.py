@@ -35,6 +35,7 @@ from torch_distinput._C import (  # noqa: E402
 from torch_distinput._reduce import ReduceOp  # noqa: E402
 from torch_distinput.archives import TarDataset  # noqa: E402
 from torch_distinput.arrays import NumpyDataset, SafetensorsDataset  # noqa: E402
+from torch_distinput.base_strategy import Strategy  # noqa: E402
 from torch_distinput.columns import CsvDataset, JsonLinesDataset, ParquetDataset  # noqa: E402
 from torch_distinput.data_loader import DataLoader  # noqa: E402
 from torch_distinput.dataset import Dataset  # noqa: E402
@@ -63,7 +64,7 @@ from torch_distinput.spec import (  # noqa: E402
 )
 from torch_distinput.stats import Stats, Verdict  # noqa: E402
 from torch_distinput.steps import distributed_mean, restore_order, scaled_mean  # noqa: E402
-from torch_distinput.strategy import MirroredStrategy, OneDeviceStrategy, Strategy, get_strategy  # noqa: E402
+from torch_distinput.strategy import MirroredStrategy, OneDeviceStrategy, get_strategy  # noqa: E402
 from torch_distinput.tokens import TokenDataset  # noqa: E402
 from torch_distinput.tracing import trace  # noqa: E402
 from torch_distinput.values import PerReplica  # noqa: E402

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from torch_distinput import _C
+from torch_distinput.typing import Reduction
 
 Axis = int | Sequence[int] | None
 
@@ -24,7 +25,7 @@ class ReduceOp(enum.Enum):
     MEAN = "MEAN"
 
     @classmethod
-    def of(cls, op: "ReduceOp | str") -> "ReduceOp":
+    def of(cls, op: "ReduceOp | Reduction") -> "ReduceOp":
         """The member that `op` is or names; raises ValueError for anything else."""
         if isinstance(op, ReduceOp):
             return op

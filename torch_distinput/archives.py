@@ -11,6 +11,7 @@ from torch_distinput import _C
 from torch_distinput._file_names import Path, file_names
 from torch_distinput.dataset import Dataset
 from torch_distinput.files import _options
+from torch_distinput.typing import Compression, Index
 
 
 class TarDataset(Dataset):
@@ -45,8 +46,8 @@ class TarDataset(Dataset):
     def __init__(
         self,
         files: Path | Iterable[Path] | Dataset,
-        compression_type: str | None = None,
-        index: bool | str = "auto",
+        compression_type: Compression | None = None,
+        index: Index = "auto",
         max_record_bytes: int | None = None,
     ):
         name = "TarDataset"

@@ -13,6 +13,7 @@ from torch_distinput._C import InputContext, ValueContext
 from torch_distinput._reduce import Axis, ReduceOp
 from torch_distinput.dataset import Dataset
 from torch_distinput.input_options import InputOptions
+from torch_distinput.typing import Reduction
 
 
 class Strategy:
@@ -38,7 +39,7 @@ class Strategy:
         """Whether a step in which a replica has no part is completed with a zero-row part. May be set."""
         return False
 
-    def scope(self) -> contextlib.AbstractContextManager:
+    def scope(self) -> contextlib.AbstractContextManager[Strategy]:
         """A context in which `get_strategy()` is this strategy. RuntimeError inside another strategy's scope.
 
         >>> strategy = tdi.MirroredStrategy(["cpu"])
@@ -48,7 +49,7 @@ class Strategy:
         """
         raise NotImplementedError
 
-    def run(self, fn: Callable, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+    def run(self, fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
         """Calls `fn` once for each replica of this process, each in its own thread where there are several.
 
         Each replica gets its own component of every `PerReplica` in `args` and `kwargs`, and all other values as they
@@ -69,7 +70,7 @@ class Strategy:
         """
         raise NotImplementedError
 
-    def reduce(self, op: ReduceOp | str, value: Any, axis: Axis = None) -> Any:
+    def reduce(self, op: ReduceOp | Reduction, value: Any, axis: Axis = None) -> Any:
         """Combines the replicas' values into one tensor, on the device of the first replica.
 
         Over several processes this is a collective: all processes must call it, in the same order.

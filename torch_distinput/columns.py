@@ -15,6 +15,7 @@ from torch_distinput._parquet import ParquetFiles
 from torch_distinput._text_tables import CsvFiles, JsonLinesFiles, arrow_type
 from torch_distinput.dataset import Dataset
 from torch_distinput.files import index_flag
+from torch_distinput.typing import Index
 
 Files = Path | Iterable[Path] | Dataset
 Stack = Mapping[str, Sequence[str]] | None
@@ -61,7 +62,7 @@ class ParquetDataset(Dataset):
         batch_rows: int | None = None,
         stack: Stack = None,
         nulls: Nulls = "error",
-        index: bool | str = "auto",
+        index: Index = "auto",
     ):
         op = "ParquetDataset"
         pyarrow_for(op)
@@ -108,7 +109,7 @@ class CsvDataset(Dataset):
         delimiter: str = ",",
         stack: Stack = None,
         nulls: Nulls = "error",
-        index: bool | str = "auto",
+        index: Index = "auto",
     ):
         op = "CsvDataset"
         pyarrow_for(op)
@@ -138,7 +139,7 @@ class JsonLinesDataset(Dataset):
         types: Mapping[str, Any] | None = None,
         stack: Stack = None,
         nulls: Nulls = "error",
-        index: bool | str = "auto",
+        index: Index = "auto",
     ):
         op = "JsonLinesDataset"
         pyarrow_for(op)
@@ -154,7 +155,7 @@ def _native(
     arguments: list[str],
     nulls: Nulls,
     stack: Stack,
-    index: bool | str,
+    index: Index,
 ) -> _C.Dataset:
     names: Any = files._native if isinstance(files, Dataset) else file_names(files, f"{op}: `files`")
     arguments += [f"stack={dict(stack)}"] if stack else []
@@ -163,7 +164,7 @@ def _native(
     return _C.blocks(names, reader, op, ", ".join(arguments), options, _is_indexed(op, index))
 
 
-def _is_indexed(op: str, index: bool | str) -> bool:
+def _is_indexed(op: str, index: Index) -> bool:
     """Whether files are counted beforehand: "auto" is the same as True, as whatever can be parsed in blocks can be."""
     return index_flag(index, op) is not False
 

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
+import numpy
 import torch
 from torch.utils import data
 from torch.utils.data.dataloader import _DatasetKind
+from typing_extensions import TypeVar  # torch brings it
 
 from torch_distinput import _C
 from torch_distinput._arguments import count, optional_integer
@@ -29,8 +31,9 @@ from torch_distinput.loader.position import stateful_sampler
 from torch_distinput.loader.sampler import ExactBatches, ExactSampler, group_size_and_rank, step_rows
 from torch_distinput.loader.state_check import STATE, VERSION, check, state_of
 from torch_distinput.stats import Stats, Verdict, verdict_over_ranks
+from torch_distinput.typing import Split, Tail
 
-_Item = TypeVar("_Item", covariant=True)
+_Item = TypeVar("_Item", covariant=True, default=Any)  # the default: of tensors and arrays
 
 
 class DataLoader(data.DataLoader[_Item]):
@@ -83,8 +86,8 @@ class DataLoader(data.DataLoader[_Item]):
     distributed: bool | Any = argument("distributed")
     global_batch_size: int | None = argument("global_batch_size")
     device: str | torch.device | None = argument("device")
-    split: str = argument("split")
-    tail: str = argument("tail")
+    split: Split = argument("split")
+    tail: Tail = argument("tail")
     seed: int | None = argument("seed")
     with_info: bool = argument("with_info")
     prefetch_bytes: int | None = argument("prefetch_bytes")
@@ -101,13 +104,13 @@ class DataLoader(data.DataLoader[_Item]):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: data.Dataset[_Item] | Sequence[_Item] | torch.Tensor | numpy.ndarray,
         batch_size: int | None = 1,
         shuffle: bool | None = None,
-        sampler: data.Sampler | Iterable | None = None,
-        batch_sampler: data.Sampler[list] | Iterable[list] | None = None,
+        sampler: data.Sampler[Any] | Iterable[Any] | None = None,
+        batch_sampler: data.Sampler[list[Any]] | Iterable[list[Any]] | None = None,
         num_workers: int = 0,
-        collate_fn: Callable[[list], Any] | None = None,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
         timeout: float = 0,
@@ -122,8 +125,8 @@ class DataLoader(data.DataLoader[_Item]):
         distributed: bool | Any = None,
         global_batch_size: int | None = None,
         device: str | torch.device | None = None,
-        split: str = "balanced",
-        tail: str | None = None,
+        split: Split = "balanced",
+        tail: Tail | None = None,
         seed: int | None = None,
         with_info: bool = False,
         prefetch_bytes: int | None = None,
@@ -157,8 +160,9 @@ class DataLoader(data.DataLoader[_Item]):
         )
         configure(self, config)
         self._made_with = None
+        rows: Any = dataset
         super().__init__(
-            dataset,
+            rows,
             batch_size,
             shuffle,
             sampler,
@@ -232,7 +236,7 @@ class DataLoader(data.DataLoader[_Item]):
         self._show_sampler()
         self._made_with = samplers_now(self)
 
-    def _plain(self, **changes: Any) -> DataLoader:
+    def _plain(self, **changes: Any) -> DataLoader[Any]:
         """A loader without `distributed` that makes batches of the same dataset in the same way."""
         arguments = {
             "num_workers": self.num_workers,
@@ -258,7 +262,7 @@ class DataLoader(data.DataLoader[_Item]):
         self._feed = None
         self._distributed_feed()
 
-    def _skipping(self, steps: int) -> DataLoader:
+    def _skipping(self, steps: int) -> DataLoader[_Item]:
         """The same distributed loader, whose iterators begin after `steps` steps of their epoch. It shares position and
         epoch with this one."""
         twin = object.__new__(type(self))

@@ -23,7 +23,7 @@ from torch_distinput.ops.records import RecordOps
 from torch_distinput.ops.tokens import TokenOps
 
 if TYPE_CHECKING:
-    from torch_distinput.strategy import Strategy
+    from torch_distinput.base_strategy import Strategy
 
 
 class Dataset(

@@ -11,6 +11,7 @@ from torch_distinput import _C
 from torch_distinput._arguments import integer, is_flag, optional_integer, optional_text
 from torch_distinput._file_names import Path, file_names
 from torch_distinput.dataset import Dataset
+from torch_distinput.typing import Compression, Index
 
 
 class TextLineDataset(Dataset):
@@ -43,8 +44,8 @@ class TextLineDataset(Dataset):
     def __init__(
         self,
         files: Path | Iterable[Path] | Dataset,
-        compression_type: str | None = None,
-        index: bool | str = "auto",
+        compression_type: Compression | None = None,
+        index: Index = "auto",
         max_record_bytes: int | None = None,
     ):
         name = "TextLineDataset"
@@ -62,8 +63,8 @@ class TFRecordDataset(Dataset):
     def __init__(
         self,
         files: Path | Iterable[Path] | Dataset,
-        compression_type: str | None = None,
-        index: bool | str = "auto",
+        compression_type: Compression | None = None,
+        index: Index = "auto",
         max_record_bytes: int | None = None,
     ):
         name = "TFRecordDataset"
@@ -90,8 +91,8 @@ class FixedLengthRecordDataset(Dataset):
         record_bytes: int,
         header_bytes: int = 0,
         footer_bytes: int = 0,
-        compression_type: str | None = None,
-        index: bool | str = "auto",
+        compression_type: Compression | None = None,
+        index: Index = "auto",
         max_record_bytes: int | None = None,
     ):
         name = "FixedLengthRecordDataset"

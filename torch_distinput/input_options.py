@@ -2,16 +2,17 @@
 """Options of a distributed dataset."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar, get_args
 
 from torch_distinput import _C
 from torch_distinput._arguments import count, flag, number, sequence
 from torch_distinput._C import InputReplicationMode
+from torch_distinput.typing import ReplicationMode, Split, Tail
 
-SPLITS = ("tf", "balanced")
-TAILS = ("zero_rows", "padded", "repeat", "drop", "until_first", "merge")
+SPLITS: tuple[Split, ...] = get_args(Split)
+TAILS: tuple[Tail, ...] = get_args(Tail)
 
 
 @dataclass(frozen=True, init=False)
@@ -50,22 +51,23 @@ class InputOptions:
     replication_mode: InputReplicationMode
     place_dataset_on_device: bool
     per_replica_buffer_size: int
-    split: str
-    tail: str
+    split: Split
+    tail: Tail
     weights: tuple[float, ...] | None
     peer_timeout: float
+    _tail_given: ClassVar[bool]  # of each object; no field
 
     def __init__(
         self,
         fetch_to_device: bool | None = True,
-        replication_mode: InputReplicationMode | str = InputReplicationMode.PER_WORKER,
+        replication_mode: InputReplicationMode | ReplicationMode = InputReplicationMode.PER_WORKER,
         place_dataset_on_device: bool = False,
         per_replica_buffer_size: int = 1,
-        split: str = "tf",
-        tail: str | None = None,
+        split: Split = "tf",
+        tail: Tail | None = None,
         weights: Sequence[float] | None = None,
         peer_timeout: float = 300.0,
-        **experimental,
+        **experimental: Any,
     ):
         values: dict[str, Any] = {
             "fetch_to_device": fetch_to_device,
@@ -116,11 +118,11 @@ class InputOptions:
         return self.per_replica_buffer_size
 
 
-def _flag(name: str, value) -> bool:
+def _flag(name: str, value: Any) -> bool:
     return flag("InputOptions", name, value)
 
 
-def _mode(name: str, value) -> InputReplicationMode:
+def _mode(name: str, value: Any) -> InputReplicationMode:
     if isinstance(value, str) and value in InputReplicationMode.__members__:
         return InputReplicationMode[value]
     if not isinstance(value, InputReplicationMode):
@@ -128,12 +130,12 @@ def _mode(name: str, value) -> InputReplicationMode:
     return value
 
 
-def _count(name: str, value) -> int:
+def _count(name: str, value: Any) -> int:
     return count("InputOptions", name, value)
 
 
-def _word(words: Sequence[str]):
-    def check(name: str, value) -> str:
+def _word(words: Sequence[str]) -> Callable[[str, Any], Any]:
+    def check(name: str, value: Any) -> Any:
         if value not in words:
             raise _not_among(name, value, words)
         return value
@@ -141,7 +143,7 @@ def _word(words: Sequence[str]):
     return check
 
 
-def _weights(name: str, value) -> tuple[float, ...] | None:
+def _weights(name: str, value: Any) -> tuple[float, ...] | None:
     if value is None:
         return None
     weights = tuple(sequence("InputOptions", name, value, number))
@@ -150,14 +152,14 @@ def _weights(name: str, value) -> tuple[float, ...] | None:
     return weights
 
 
-def _seconds(name: str, value) -> float:
+def _seconds(name: str, value: Any) -> float:
     seconds = number("InputOptions", name, value)
     if not seconds > 0:
         raise ValueError(f"InputOptions: `{name}` must be more than 0 seconds, but is {value!r}.")
     return seconds
 
 
-def _not_among(name: str, value, words: Sequence[str]) -> ValueError:
+def _not_among(name: str, value: Any, words: Sequence[str]) -> ValueError:
     return ValueError(f"InputOptions: `{name}` must be one of {', '.join(map(repr, words))}, but is {value!r}.")
 
 

@@ -18,9 +18,13 @@ import torch
 import torch.distributed as dist
 
 from torch_distinput import _C, _arguments, _peer_values
-from torch_distinput._reduce import ReduceOp, combine
+from torch_distinput._reduce import Axis, ReduceOp, combine
 from torch_distinput.dataset import Dataset
+from torch_distinput.distributed import DistributedDataset
+from torch_distinput.empty_parts import EmptyParts
+from torch_distinput.input_options import InputOptions
 from torch_distinput.strategy import _NativeStrategy
+from torch_distinput.typing import Reduction, Rounds
 
 _logger = logging.getLogger("torch_distinput")
 
@@ -66,7 +70,7 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
         process_group: dist.ProcessGroup | Any | None = None,
         devices: Sequence[str | torch.device] | None = None,
         *,
-        rounds: str | None = None,
+        rounds: Rounds | None = None,
     ):
         if rounds not in (None, "store", "gloo"):
             raise ValueError(
@@ -87,7 +91,7 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
             native = _C.MultiWorkerMirroredStrategy(store, group.rank(), group.size(), self._name, names, make_group)
         super().__init__(native)
 
-    def distribute_dataset(self, dataset, options=None):
+    def distribute_dataset(self, dataset: Dataset, options: InputOptions | None = None) -> DistributedDataset:
         if self._mesh_name is not None and isinstance(dataset, Dataset) and dataset._native.options().seed is None:
             dataset = dataset.with_options(_C.Options(seed=self._agreed_seed()))
         return super().distribute_dataset(dataset, options)
@@ -106,14 +110,14 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
             )
         return int(seed)
 
-    def reduce(self, op, value, axis=None):
+    def reduce(self, op: ReduceOp | Reduction, value: Any, axis: Axis = None) -> torch.Tensor:
         """As `Strategy.reduce`, but a plain tensor counts once for each process."""
         if isinstance(value, torch.Tensor) and axis is None:
             self._check_cross_replica("reduce")
             return combine(ReduceOp.of(op), self._all_values([value]), None)
         return super().reduce(op, value, axis)
 
-    def _distributed(self, native, empty_parts):
+    def _distributed(self, native: _C.DistributedDataset, empty_parts: EmptyParts) -> DistributedDataset:
         if self._group is not None and self._group.rank() == 0:
             _logger.info("auto_shard_policy %s", native.sharding)
         return super()._distributed(native, empty_parts)
@@ -124,11 +128,11 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
             return None
         return dist.PrefixStore(f"tdi/{self._name}", dist.distributed_c10d._get_process_group_store(self._group))
 
-    def _all_values(self, values):
+    def _all_values(self, values: Sequence[Any]) -> list[Any]:
         """A collective of the group: the user's thread calls it on every process. Gradients flow into the values of
         this process only."""
         if self._group is None or self._group.size() == 1:
-            return values
+            return list(values)
         values = list(values)
         everyone: list[Any] = []
         for rank, others in enumerate(_C.all_gather_bytes(self._group, _peer_values.encode(values))):

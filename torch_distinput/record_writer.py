@@ -11,6 +11,7 @@ from typing import Any
 from torch_distinput import _C
 from torch_distinput._arguments import instance, optional_text
 from torch_distinput._file_names import Path
+from torch_distinput.typing import Compression
 
 
 def example(values: Mapping[str, Any]) -> bytes:
@@ -43,7 +44,7 @@ class TFRecordWriter:
     2
     """
 
-    def __init__(self, path: Path, compression: str | None = None):
+    def __init__(self, path: Path, compression: Compression | None = None):
         op = "TFRecordWriter"
         try:
             name: Any = os.fsencode(path)  # shown as str in the stub, which also takes bytes

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from torch_distinput._reduce import ReduceOp, check_tensors, combine_everywhere, concatenate
 from torch_distinput._structure import map_leaves
 from torch_distinput.replica_exchange import ReplicaExchange
+from torch_distinput.typing import Reduction
 from torch_distinput.values import PerReplica, regroup, select
 
 if TYPE_CHECKING:
-    from torch_distinput.strategy import Strategy
+    from torch_distinput.base_strategy import Strategy
 
 
 class ReplicaContext:
@@ -49,7 +50,7 @@ class ReplicaContext:
         """How many replicas take part in a step, over all processes."""
         return self._num_replicas
 
-    def all_reduce(self, op: ReduceOp | str, value: Any) -> Any:
+    def all_reduce(self, op: ReduceOp | Reduction, value: Any) -> Any:
         """Combines the replicas' values item by item; every replica gets the result, on its own device.
 
         All replicas must call it, in the same order as their other `all_` calls. Gradients flow to the values of the

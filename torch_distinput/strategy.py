@@ -6,14 +6,14 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from torch_distinput import _C, _arguments
 from torch_distinput._C import InputContext, ValueContext
-from torch_distinput._reduce import ReduceOp, combine, concatenate
+from torch_distinput._reduce import Axis, ReduceOp, combine, concatenate
 from torch_distinput._structure import children
 from torch_distinput.base_strategy import Strategy
 from torch_distinput.dataset import Dataset
@@ -23,6 +23,7 @@ from torch_distinput.input_options import InputOptions
 from torch_distinput.replica import Frame, ReplicaContext, current_frame, enter_frame
 from torch_distinput.replica_exchange import ReplicaExchange
 from torch_distinput.replica_threads import ReplicaThreads
+from torch_distinput.typing import Reduction
 from torch_distinput.values import PerReplica, local_results, regroup, select
 
 if torch.backends.cuda.is_built():
@@ -35,34 +36,36 @@ class DefaultStrategy(Strategy):
     """The strategy outside every scope: one replica, nothing is distributed. Returned by `get_strategy()`."""
 
     @contextlib.contextmanager
-    def scope(self):
+    def scope(self) -> Iterator[Strategy]:
         _check_not_mixed(self)
         yield self
 
-    def run(self, fn, args=(), kwargs=None):
+    def run(self, fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
         _check_callable("run", "fn", fn)
         _check_arguments(args, kwargs)
         return fn(*args, **(kwargs or {}))
 
-    def reduce(self, op, value, axis=None):
+    def reduce(self, op: ReduceOp | Reduction, value: Any, axis: Axis = None) -> Any:
         op = ReduceOp.of(op)
         return value if axis is None else combine(op, [value], axis)
 
-    def distribute_dataset(self, dataset, options=None):
+    def distribute_dataset(self, dataset: Dataset, options: InputOptions | None = None) -> Dataset:
         """Returns `dataset` itself."""
         return dataset
 
-    def distribute_datasets_from_function(self, dataset_fn, options=None):
+    def distribute_datasets_from_function(
+        self, dataset_fn: Callable[[InputContext], Dataset], options: InputOptions | None = None
+    ) -> Dataset:
         """Returns the dataset that `dataset_fn` returns."""
         _input_options("distribute_datasets_from_function", options)
         return _call_dataset_fn(dataset_fn, InputContext())
 
-    def distribute_values_from_function(self, value_fn):
+    def distribute_values_from_function(self, value_fn: Callable[[ValueContext], Any]) -> Any:
         """Returns the value that `value_fn` returns."""
         _check_callable("distribute_values_from_function", "value_fn", value_fn)
         return value_fn(ValueContext())
 
-    def gather(self, value, axis):
+    def gather(self, value: Any, axis: int) -> torch.Tensor:
         """Returns `value` itself."""
         return concatenate([value], axis)
 
@@ -96,13 +99,13 @@ class _NativeStrategy(Strategy):
         self._native.enable_partial_batch_handling = _arguments.flag(type(self).__name__, name, value)
 
     @contextlib.contextmanager
-    def scope(self):
+    def scope(self) -> Iterator[Strategy]:
         _check_not_mixed(self)
         # A scope that is entered again, also inside `run`, changes nothing.
         with contextlib.nullcontext() if current_frame() else enter_frame(Frame(self)):
             yield self
 
-    def run(self, fn, args=(), kwargs=None):
+    def run(self, fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
         _check_callable("run", "fn", fn)
         _check_arguments(args, kwargs)
         self._check_cross_replica("run")
@@ -114,7 +117,7 @@ class _NativeStrategy(Strategy):
                 return calls[0]()
         return regroup(self._threads.run(calls, exchange))
 
-    def reduce(self, op, value, axis=None):
+    def reduce(self, op: ReduceOp | Reduction, value: Any, axis: Axis = None) -> torch.Tensor:
         op = ReduceOp.of(op)
         self._check_cross_replica("reduce")
         if isinstance(value, PerReplica):
@@ -128,7 +131,7 @@ class _NativeStrategy(Strategy):
             f"but is {value!r}."
         )
 
-    def distribute_dataset(self, dataset, options=None):
+    def distribute_dataset(self, dataset: Dataset, options: InputOptions | None = None) -> DistributedDataset:
         if not isinstance(dataset, Dataset):
             raise TypeError(
                 f"distribute_dataset: `dataset` must be a torch_distinput.Dataset, but is a {type(dataset).__name__}."
@@ -139,7 +142,9 @@ class _NativeStrategy(Strategy):
         distributed._pipeline = dataset
         return distributed
 
-    def distribute_datasets_from_function(self, dataset_fn, options=None):
+    def distribute_datasets_from_function(
+        self, dataset_fn: Callable[[InputContext], Dataset], options: InputOptions | None = None
+    ) -> DistributedDataset:
         self._check_cross_replica("distribute_datasets_from_function")
         options = _input_options("distribute_datasets_from_function", options)
         _check_callable("distribute_datasets_from_function", "dataset_fn", dataset_fn)
@@ -153,27 +158,34 @@ class _NativeStrategy(Strategy):
         native = self._native.distribute_datasets_from_function(make, options._native())
         return self._distributed(native, EmptyParts(options.tail, options._tail_given))
 
-    def distribute_values_from_function(self, value_fn):
+    def distribute_values_from_function(self, value_fn: Callable[[ValueContext], Any]) -> Any:
         self._check_cross_replica("distribute_values_from_function")
         _check_callable("distribute_values_from_function", "value_fn", value_fn)
         first = self._native.input_pipeline_id * len(self._devices)
         contexts = [ValueContext(first + replica, self.num_replicas_in_sync) for replica in range(len(self._devices))]
         return regroup([value_fn(context) for context in contexts], always_wrap=True)
 
-    def gather(self, value, axis):
+    def gather(self, value: Any, axis: int) -> torch.Tensor:
         self._check_cross_replica("gather", "; inside it, use get_replica_context().all_gather")
         values = local_results(value, len(self._devices)) if isinstance(value, PerReplica) else [value]
         if children(value) is not None:
             raise TypeError(f"gather: `value` is a {type(value).__name__}; gather each leaf of a structure.")
         return concatenate(self._all_values(values), axis)
 
-    def local_results(self, value):
+    def local_results(self, value: Any) -> tuple[Any, ...]:
         return local_results(value, len(self._devices))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(repr(str(device)) for device in self._devices)})"
 
-    def _call(self, replica: int, exchange: ReplicaExchange, fn: Callable, args: Sequence[Any], kwargs: Mapping) -> Any:
+    def _call(
+        self,
+        replica: int,
+        exchange: ReplicaExchange,
+        fn: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
         mine = functools.partial(select, replica=replica, num_replicas=len(self._devices))
         first = self._native.input_pipeline_id * len(self._devices)
         context = ReplicaContext(first + replica, self.num_replicas_in_sync, exchange, replica)
@@ -191,7 +203,7 @@ class _NativeStrategy(Strategy):
         native = self._native
         return InputContext(native.num_input_pipelines, native.input_pipeline_id, native.num_replicas_in_sync)
 
-    def _distribute_whole(self, dataset):
+    def _distribute_whole(self, dataset: Dataset) -> DistributedDataset:
         native = copy.copy(self._native)
         native.enable_partial_batch_handling = False
         options = _C.InputOptions()
@@ -217,13 +229,13 @@ class OneDeviceStrategy(_NativeStrategy):
     def __init__(self, device: str | torch.device):
         super().__init__(_C.OneDeviceStrategy(_arguments.device("OneDeviceStrategy", "device", device)))
 
-    def reduce(self, op, value, axis=None):
+    def reduce(self, op: ReduceOp | Reduction, value: Any, axis: Axis = None) -> Any:
         if axis is None and not isinstance(value, PerReplica):
             ReduceOp.of(op)
             return value
         return super().reduce(op, value, axis)
 
-    def distribute_values_from_function(self, value_fn):
+    def distribute_values_from_function(self, value_fn: Callable[[ValueContext], Any]) -> Any:
         self._check_cross_replica("distribute_values_from_function")
         return _default_strategy.distribute_values_from_function(value_fn)
 
@@ -294,5 +306,5 @@ def _check_not_mixed(strategy: Strategy) -> None:
         raise RuntimeError(f"Mixing different strategies: {strategy} is used in the scope of {frame.strategy}.")
 
 
-def _on_device(device: torch.device) -> contextlib.AbstractContextManager:
+def _on_device(device: torch.device) -> contextlib.AbstractContextManager[Any]:
     return contextlib.nullcontext() if device.type == "cpu" else torch.accelerator.device_index(device.index)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import numpy
 import torch
@@ -66,7 +66,7 @@ class TokenDataset(Dataset):
         dtype: Any,
         sequence_length: int | None,
         stride: int | None = None,
-        document_boundary: int | str | None = None,
+        document_boundary: int | Literal["index"] | None = None,
         vocab_size: int | None = None,
         output_dtype: torch.dtype = torch.int64,
     ):
@@ -79,7 +79,7 @@ class TokenDataset(Dataset):
         tokens: Any,
         sequence_length: int | None,
         stride: int | None = None,
-        document_boundary: int | str | None = None,
+        document_boundary: int | Literal["index"] | None = None,
         vocab_size: int | None = None,
         output_dtype: torch.dtype = torch.int64,
         offsets: Any = None,

@@ -53,9 +53,21 @@ WRONG_TYPES = [
     (lambda: RANGE.explain("x"), "explain: `strategy`", "a Strategy", "str"),
     (lambda: two().distribute_dataset(RANGE.batch(2)).set_epoch("x"), "set_epoch: `epoch`", "'x'"),
     (lambda: two().distribute_dataset(RANGE.batch(2)).reduce(0, 3), "reduce: `fn`", "int"),
-    (lambda: tdi.distributed_mean(torch.tensor(1.0), None), "distributed_mean: `info`", "StepInfo", "NoneType"),
-    (lambda: tdi.scaled_mean(torch.tensor(1.0), None, torch.ones(1)), "scaled_mean: `info`", "StepInfo", "NoneType"),
-    (lambda: tdi.restore_order(torch.ones(2), None), "restore_order: `info`", "StepInfo", "NoneType"),
+    (
+        lambda: tdi.distributed_mean(torch.tensor(1.0), None),
+        "distributed_mean: `info`",
+        "StepInfo",
+        "is None",
+        "last_info",
+    ),
+    (
+        lambda: tdi.scaled_mean(torch.tensor(1.0), None, torch.ones(1)),
+        "scaled_mean: `info`",
+        "StepInfo",
+        "is None",
+        "last_info",
+    ),
+    (lambda: tdi.restore_order(torch.ones(2), None), "restore_order: `info`", "StepInfo", "is None", "last_info"),
 ]
 
 

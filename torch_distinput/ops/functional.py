@@ -12,6 +12,7 @@ from torch_distinput import _C
 from torch_distinput._arguments import flag, instance, integer, number, optional_integer, sequence, text
 from torch_distinput.ops.wrapping import wrapped
 from torch_distinput.preprocessing_layer import native_function
+from torch_distinput.typing import ImageLayout
 
 if TYPE_CHECKING:
     from torch_distinput.dataset import Dataset
@@ -113,7 +114,7 @@ class FunctionalOps:
         mean: Sequence[float],
         std: Sequence[float],
         dtype: torch.dtype = torch.float32,
-        layout: str = "NCHW",
+        layout: ImageLayout = "NCHW",
     ) -> Dataset:
         """Images of uint8 as floating-point numbers: `(byte / 255 - mean) / std`, on the device that gets the batch.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torch_distinput import _C
 from torch_distinput._arguments import flag, integer, number, optional_integer, sequence, text
 from torch_distinput.ops.wrapping import wrapped
+from torch_distinput.typing import BoxFormat, ImageLayout, Interpolation, PaddingMode
 
 if TYPE_CHECKING:
     from torch_distinput.dataset import Dataset
@@ -30,7 +31,7 @@ class ImageOps:
 
     _native: _C.Dataset
 
-    def decode_image(self, key: Key = None, layout: str = "NCHW", max_pixels: int = 178_956_970) -> Dataset:
+    def decode_image(self, key: Key = None, layout: ImageLayout = "NCHW", max_pixels: int = 178_956_970) -> Dataset:
         """JPEG, PNG and WebP bytes as RGB images, as Pillow's `convert("RGB")` gives them.
 
         Grey is repeated, alpha and profiles are left out, CMYK is converted without a profile, 16 bits keep the high
@@ -54,7 +55,7 @@ class ImageOps:
         return self._image(step, key)
 
     def resize(
-        self, size: Sizes, interpolation: str = "bilinear", antialias: bool = True, *, key: Key = None
+        self, size: Sizes, interpolation: Interpolation = "bilinear", antialias: bool = True, *, key: Key = None
     ) -> Dataset:
         """Images of `size`: (height, width), or one number for the shorter edge, keeping the proportions.
 
@@ -92,7 +93,7 @@ class ImageOps:
         padding: Sizes | None = None,
         pad_if_needed: bool = False,
         fill: int = 0,
-        padding_mode: str = "constant",
+        padding_mode: PaddingMode = "constant",
         *,
         key: Key = None,
     ) -> Dataset:
@@ -124,7 +125,7 @@ class ImageOps:
         size: Sizes,
         scale: Sequence[float] = (0.08, 1.0),
         ratio: Sequence[float] = (3.0 / 4.0, 4.0 / 3.0),
-        interpolation: str = "bilinear",
+        interpolation: Interpolation = "bilinear",
         antialias: bool = True,
         *,
         key: Key = None,
@@ -179,7 +180,7 @@ class ImageOps:
         """
         return self._image(_C.ImageStep.rotate90(optional_integer("rotate90", "k", k)), key)
 
-    def pad(self, padding: Sizes, fill: int = 0, padding_mode: str = "constant", *, key: Key = None) -> Dataset:
+    def pad(self, padding: Sizes, fill: int = 0, padding_mode: PaddingMode = "constant", *, key: Key = None) -> Dataset:
         """Images with pixels added around them.
 
         Args:
@@ -252,7 +253,7 @@ class ImageOps:
         return self._image(step, key)
 
     def with_image_targets(
-        self, masks: Keys = (), boxes: Keys = (), box_format: str = "XYXY", *, key: Key = None
+        self, masks: Keys = (), boxes: Keys = (), box_format: BoxFormat = "XYXY", *, key: Key = None
     ) -> Dataset:
         """Declares masks and bounding boxes of the picture: the ops after it change them together with the picture.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torch_distinput import _C
 from torch_distinput._arguments import integer, optional_integer, optional_text, text
 from torch_distinput.ops.wrapping import wrapped
+from torch_distinput.typing import PackStrategy
 
 if TYPE_CHECKING:
     from torch_distinput.dataset import Dataset
@@ -22,7 +23,7 @@ class TokenOps:
         self,
         sequence_length: int,
         key: str | None = None,
-        strategy: str = "greedy",
+        strategy: PackStrategy = "greedy",
         window: int = 1024,
         pad_id: int = 0,
         max_documents: int | None = None,

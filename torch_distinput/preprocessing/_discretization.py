@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -44,7 +44,7 @@ class Discretization(PreprocessingLayer):
         bin_boundaries: Sequence[float] | None = None,
         num_bins: int | None = None,
         epsilon: float = 0.01,
-        output_mode: str = "int",
+        output_mode: Literal["int", "one_hot", "multi_hot", "count"] = "int",
         sparse: bool = False,
         dtype: Any = None,
         name: str | None = None,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -35,7 +35,7 @@ class CategoryEncoding(PreprocessingLayer):
     def __init__(
         self,
         num_tokens: int | None = None,
-        output_mode: str = "multi_hot",
+        output_mode: Literal["one_hot", "multi_hot", "count", "binary"] = "multi_hot",
         sparse: bool = False,
         dtype: Any = None,
         name: str | None = None,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -44,7 +44,7 @@ class Hashing(PreprocessingLayer):
         num_bins: int,
         mask_value: Any = None,
         salt: Any = None,
-        output_mode: str = "int",
+        output_mode: Literal["int", "one_hot", "multi_hot", "count"] = "int",
         sparse: bool = False,
         dtype: Any = None,
         name: str | None = None,
@@ -118,7 +118,7 @@ class HashedCrossing(PreprocessingLayer):
     def __init__(
         self,
         num_bins: int,
-        output_mode: str = "int",
+        output_mode: Literal["int", "one_hot"] = "int",
         sparse: bool = False,
         name: str | None = None,
         dtype: Any = None,

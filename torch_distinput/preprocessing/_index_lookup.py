@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
@@ -21,9 +21,10 @@ from torch_distinput.preprocessing_layer import (
     read_salt,
     refuse_unknown,
 )
+from torch_distinput.typing import OovMethod, OutputMode, OutputModeAlias
 
-MODES = ("int", "one_hot", "multi_hot", "count", "tf_idf")
-ALIASES = {"binary": "multi_hot", "tf-idf": "tf_idf"}
+MODES: tuple[OutputMode, ...] = get_args(OutputMode)
+ALIASES: dict[str, OutputMode] = {"binary": "multi_hot", "tf-idf": "tf_idf"}
 
 
 class IndexLookup(PreprocessingLayer):
@@ -40,10 +41,10 @@ class IndexLookup(PreprocessingLayer):
         vocabulary: Any,
         idf_weights: Any,
         invert: bool,
-        output_mode: str,
+        output_mode: OutputMode | OutputModeAlias,
         sparse: bool,
         pad_to_max_tokens: bool,
-        oov_method: str,
+        oov_method: OovMethod,
         salt: Any,
         name: str | None,
         kwargs: Mapping[str, Any],
@@ -58,7 +59,7 @@ class IndexLookup(PreprocessingLayer):
             raise ValueError(
                 f"`num_oov_indices` must be greater than or equal to 0. Received: num_oov_indices={num_oov_indices}"
             )
-        check_choice(layer, "oov_method", oov_method, ("floormod", "farmhash"))
+        check_choice(layer, "oov_method", oov_method, get_args(OovMethod))
         if salt is not None and self._integers and oov_method != "farmhash":
             raise ValueError(f"`salt` can only be used when `oov_method='farmhash'`. Received: oov_method={oov_method}")
         self.salt = read_salt("IndexLookup", salt)

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from torch_distinput.preprocessing._index_lookup import IndexLookup
+from torch_distinput.typing import OovMethod, OutputMode, OutputModeAlias
 
 
 class StringLookup(IndexLookup):
@@ -51,13 +52,13 @@ class StringLookup(IndexLookup):
         vocabulary: Any = None,
         idf_weights: Any = None,
         invert: bool = False,
-        output_mode: str = "int",
+        output_mode: OutputMode | OutputModeAlias = "int",
         pad_to_max_tokens: bool = False,
         sparse: bool = False,
         encoding: str = "utf-8",
         name: str | None = None,
         salt: Any = None,
-        oov_method: str = "floormod",
+        oov_method: OovMethod = "floormod",
         **kwargs: Any,
     ):
         if encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
@@ -119,13 +120,13 @@ class IntegerLookup(IndexLookup):
         mask_token: int | None = None,
         oov_token: int | None = -1,
         vocabulary: Any = None,
-        vocabulary_dtype: str = "int64",
+        vocabulary_dtype: Literal["int64"] = "int64",
         idf_weights: Any = None,
         invert: bool = False,
-        output_mode: str = "int",
+        output_mode: OutputMode | OutputModeAlias = "int",
         sparse: bool = False,
         pad_to_max_tokens: bool = False,
-        oov_method: str = "floormod",
+        oov_method: OovMethod = "floormod",
         salt: Any = None,
         name: str | None = None,
         **kwargs: Any,

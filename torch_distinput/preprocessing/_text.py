@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -13,9 +13,10 @@ from torch_distinput import _C
 from torch_distinput.preprocessing._adapt import TokenLearner
 from torch_distinput.preprocessing._index_lookup import ALIASES, MODES, IndexLookup
 from torch_distinput.preprocessing_layer import check_choice, flatten_rows, is_ragged, refuse_unknown
+from torch_distinput.typing import OutputMode, OutputModeAlias, Standardize, TextSplit
 
-_STANDARDIZE = ("lower_and_strip_punctuation", "lower", "strip_punctuation")
-_SPLIT = ("whitespace", "character")
+_STANDARDIZE: tuple[Standardize, ...] = get_args(Standardize)
+_SPLIT: tuple[TextSplit, ...] = get_args(TextSplit)
 
 
 class TextVectorization(IndexLookup):
@@ -54,10 +55,10 @@ class TextVectorization(IndexLookup):
     def __init__(
         self,
         max_tokens: int | None = None,
-        standardize: str | Callable[[list[str]], list[str]] | None = "lower_and_strip_punctuation",
-        split: str | Callable[[list[str]], list[list[str]]] | None = "whitespace",
+        standardize: Standardize | Callable[[list[str]], list[str]] | None = "lower_and_strip_punctuation",
+        split: TextSplit | Callable[[list[str]], list[list[str]]] | None = "whitespace",
         ngrams: int | tuple[int, ...] | None = None,
-        output_mode: str = "int",
+        output_mode: OutputMode | OutputModeAlias = "int",
         output_sequence_length: int | None = None,
         pad_to_max_tokens: bool = False,
         vocabulary: Any = None,
