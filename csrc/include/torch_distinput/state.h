@@ -74,16 +74,26 @@ class TDI_API State {
   /// SystemError, and c10::ValueError as `parse` does.
   static State load(const std::string& path);
 
+  /// Writes this state into `archive` as the position `name`, beside models, optimizers and positions of
+  /// other names: `archive` gets a nested archive under the key `tdi_state_<name>`, or `tdi_state` where
+  /// `name` is empty. A name has letters, digits and `_`. Throws c10::ValueError for another one and where
+  /// the key exists already.
+  void save(torch::serialize::OutputArchive& archive, const std::string& name) const;
+  /// The position `name` that `save` wrote into `archive`. Throws c10::ValueError, with the names that
+  /// `archive` has, where there is none, and as `parse` does.
+  static State load(torch::serialize::InputArchive& archive, const std::string& name);
+
   /// The value of any kind; `std::monostate` is null.
   using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, List, Map>;
-  const Value& value() const noexcept { return value_; }
+  const Value& value() const& noexcept { return value_; }
+  Value value() const&& { return value_; }
 
  private:
   Value value_;
 };
 
-/// For `torch::save(state, path)` and archives that hold models and optimizers too: writes and reads
-/// `state.str()` under the key "state".
+/// For `torch::save(state, path)` and archives that hold one position: as `save` and `load` with the name "".
+/// `>>` also reads the archives of earlier versions, in which a text under the key "state" is the position.
 TDI_API torch::serialize::OutputArchive& operator<<(torch::serialize::OutputArchive& archive,
                                                     const State& state);
 TDI_API torch::serialize::InputArchive& operator>>(torch::serialize::InputArchive& archive, State& state);

@@ -7,9 +7,7 @@
 #include <fstream>
 #include <limits>
 #include <random>
-#include <sstream>
 #include <string>
-#include <torch/serialize/archive.h>
 
 #include "support/errors.h"
 #include "torch_distinput/error.h"
@@ -126,19 +124,6 @@ TEST(StateFile, ErrorsNameTheFile) {
   EXPECT_NE(message.find("at byte 1"), std::string::npos) << message;
   EXPECT_NE(message.find(damaged), std::string::npos) << message;
   std::remove(damaged.c_str());
-}
-
-TEST(StateArchive, GoesThroughAnArchiveOfTorch) {
-  const State state = State().set("step", 3).set("name", "caf\u00e9");
-  std::stringstream file;
-  torch::serialize::OutputArchive out;
-  out << state;
-  out.save_to(file);
-  torch::serialize::InputArchive in;
-  in.load_from(file);
-  State restored;
-  in >> restored;
-  EXPECT_EQ(restored, state);
 }
 
 }  // namespace
