@@ -261,7 +261,7 @@ Optional DistributedIterator::get_next_as_optional() {
   return Optional(impl_->take(/*only_complete=*/false));
 }
 
-const StepInfo& DistributedIterator::step_info() const {
+const StepInfo& DistributedIterator::step_info() const& {
   if (!impl_->info())
     throw FailedPreconditionError(
         "DistributedIterator.step_info: no step was handed out yet; call next first.");

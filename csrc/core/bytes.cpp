@@ -30,7 +30,7 @@ Bytes Bytes::column(std::span<const std::string_view> strings, bool utf8) {
 
 std::int64_t Bytes::count() const { return offsets.defined() ? offsets.size(0) - 1 : 1; }
 
-std::string_view Bytes::operator[](std::int64_t index) const {
+std::string_view Bytes::operator[](std::int64_t index) const& {
   const auto* const data = static_cast<const char*>(values.const_data_ptr());
   if (!offsets.defined()) return {data, values.nbytes()};
   const auto* const bounds = static_cast<const std::int64_t*>(offsets.const_data_ptr()) + index;

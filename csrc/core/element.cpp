@@ -106,13 +106,13 @@ Element Element::dict(std::vector<std::pair<std::string, Element>> parts) {
   return {Structure::dict(std::move(keys), std::move(taken.structures)), std::move(taken.leaves)};
 }
 
-const at::Tensor& Element::tensor() const {
+at::Tensor Element::tensor() const {
   TORCH_CHECK_TYPE(structure_->kind() == Structure::Kind::kLeaf,
                    "Element::tensor: the element is not one tensor but ", structure_->str(), ".");
   return tensor(0);
 }
 
-const at::Tensor& Element::tensor(std::size_t index) const {
+at::Tensor Element::tensor(std::size_t index) const {
   TORCH_CHECK_INDEX(index < leaves_.size(), "Element::tensor: `index` must be below ", leaves_.size(),
                     ", but is ", index, ".");
   const auto* dense = std::get_if<at::Tensor>(&leaves_[index]);

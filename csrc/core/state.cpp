@@ -25,14 +25,14 @@ bool State::has(std::string_view name) const {
   return map != nullptr && map->find(name) != map->end();
 }
 
-const State& State::at(std::string_view name) const {
+const State& State::at(std::string_view name) const& {
   const auto& map = as_map();
   const auto entry = map.find(name);
   TORCH_CHECK_VALUE(entry != map.end(), "state: no entry '", name, "' in ", brief(*this), ".");
   return entry->second;
 }
 
-State& State::set(std::string_view name, State value) {
+State& State::set(std::string_view name, State value) & {
   if (is_null()) value_ = Map{};
   auto* map = std::get_if<Map>(&value_);
   TORCH_CHECK_VALUE(map != nullptr, "state: entry '", name, "' set on a state that is not a map.");
@@ -43,8 +43,8 @@ State& State::set(std::string_view name, State value) {
 bool State::as_bool() const { return get<bool>(value_, "a bool"); }
 std::int64_t State::as_int() const { return get<std::int64_t>(value_, "an integer"); }
 double State::as_double() const { return get<double>(value_, "a float"); }
-const std::string& State::as_string() const { return get<std::string>(value_, "a string"); }
-const State::List& State::as_list() const { return get<List>(value_, "a list"); }
-const State::Map& State::as_map() const { return get<Map>(value_, "a map"); }
+const std::string& State::as_string() const& { return get<std::string>(value_, "a string"); }
+const State::List& State::as_list() const& { return get<List>(value_, "a list"); }
+const State::Map& State::as_map() const& { return get<Map>(value_, "a map"); }
 
 }  // namespace torch_distinput

@@ -9,7 +9,7 @@ namespace torch_distinput {
 PerReplica::PerReplica(std::vector<Element> values, StepInfo info)
     : values_(std::move(values)), info_(std::move(info)) {}
 
-const PerReplica& Optional::get_value() const {
+const PerReplica& Optional::get_value() const& {
   if (!value_) throw InvalidArgumentError("Optional.get_value: the optional has no value.");
   return *value_;
 }

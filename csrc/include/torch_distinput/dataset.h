@@ -177,7 +177,7 @@ class TDI_API Dataset : public ImageOps<Dataset> {
   // Questions.
 
   /// The last op of the pipeline.
-  const NodePtr& node() const noexcept { return node_; }
+  NodePtr node() const noexcept { return node_; }
   /// Elements an epoch, `kInfiniteCardinality` or `kUnknownCardinality`. May count the records of files; then
   /// it throws as reading them does.
   std::int64_t cardinality() const;
@@ -200,7 +200,7 @@ class TDI_API Dataset : public ImageOps<Dataset> {
   void set_epoch(std::int64_t epoch) const;
 
   /// An input iterator over one epoch, so that `for (const Element& e : dataset)` works. One thread at a
-  /// time; a reference to an element is valid until `++`.
+  /// time; a reference to an element is valid until `++`, and `*` of a temporary is a copy.
   class TDI_API const_iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -210,7 +210,8 @@ class TDI_API Dataset : public ImageOps<Dataset> {
     using reference = const Element&;
     const_iterator() = default;
     explicit const_iterator(std::shared_ptr<DatasetIterator> iterator);
-    const Element& operator*() const { return *current_; }
+    const Element& operator*() const& { return *current_; }
+    Element operator*() const&& { return *current_; }
     const Element* operator->() const { return &*current_; }
     const_iterator& operator++();
     bool operator==(const const_iterator& other) const {

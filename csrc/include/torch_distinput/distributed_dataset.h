@@ -52,7 +52,7 @@ class TDI_API DistributedDataset {
   std::string explain() const;
 
   /// An input iterator over the steps of one epoch, for range-for. One thread at a time; a reference to a
-  /// step is valid until `++`.
+  /// step is valid until `++`, and `*` of a temporary is a copy.
   class TDI_API const_iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -62,7 +62,8 @@ class TDI_API DistributedDataset {
     using reference = const PerReplica&;
     const_iterator() = default;
     explicit const_iterator(std::shared_ptr<DistributedIterator> iterator);
-    const PerReplica& operator*() const { return *current_; }
+    const PerReplica& operator*() const& { return *current_; }
+    PerReplica operator*() const&& { return *current_; }
     const PerReplica* operator->() const { return &*current_; }
     const_iterator& operator++();
     bool operator==(const const_iterator& other) const {

@@ -38,9 +38,10 @@ class TDI_API DistributedIterator {
   /// end of data of infinite cardinality, as tf.distribute does.
   Optional get_next_as_optional();
 
-  /// Of the step last returned, valid until the next step or `load`. Throws FailedPreconditionError before
-  /// the first step.
-  const StepInfo& step_info() const;
+  /// Of the step last returned, valid until the next step or `load`; of a temporary, a copy. Throws
+  /// FailedPreconditionError before the first step.
+  const StepInfo& step_info() const&;
+  StepInfo step_info() const&& { return step_info(); }
   /// The position after the step last returned, never of what was read ahead. Works after an error.
   State save() const;
   /// Goes to a saved position, also one saved with another number of replicas. `state` is what this process

@@ -40,8 +40,10 @@ struct TDI_API Bytes {
 
   /// Number of strings; 1 for a single string.
   std::int64_t count() const;
-  /// String `index` in row-major order. REQUIRES: 0 <= `index` < `count()`. Lives as long as `values`.
-  std::string_view operator[](std::int64_t index) const;
+  /// String `index` in row-major order. REQUIRES: 0 <= `index` < `count()`. The view lives as long as
+  /// `values`; of a temporary, a copy.
+  std::string_view operator[](std::int64_t index) const&;
+  std::string operator[](std::int64_t index) const&& { return std::string((*this)[index]); }
 };
 
 /// Rows of varying length with one ragged dimension: row i is
@@ -89,16 +91,19 @@ class TDI_API Element {
   static Element list(std::vector<Element> parts);
   static Element dict(std::vector<std::pair<std::string, Element>> parts);
 
-  /// The nesting, and the leaves in depth-first order. References live as long as the element.
-  const StructurePtr& structure() const noexcept { return structure_; }
-  const std::vector<Leaf>& leaves() const noexcept { return leaves_; }
-  std::vector<Leaf>& leaves() noexcept { return leaves_; }
+  /// The nesting.
+  StructurePtr structure() const noexcept { return structure_; }
+  /// The leaves in depth-first order. References live as long as the element; of a temporary, a copy.
+  const std::vector<Leaf>& leaves() const& noexcept { return leaves_; }
+  std::vector<Leaf>& leaves() & noexcept { return leaves_; }
+  std::vector<Leaf> leaves() const&& { return leaves_; }
 
-  /// The tensor of an element that is one bare dense leaf. Throws c10::TypeError for any other element.
-  const at::Tensor& tensor() const;
-  /// Dense leaf `index`, counted depth-first. Throws c10::TypeError when the leaf is not dense,
-  /// c10::IndexError when there is no such leaf.
-  const at::Tensor& tensor(std::size_t index) const;
+  /// The tensor of an element that is one bare dense leaf; it shares the memory. Throws c10::TypeError for
+  /// any other element.
+  at::Tensor tensor() const;
+  /// Dense leaf `index`, counted depth-first; it shares the memory. Throws c10::TypeError when the leaf is
+  /// not dense, c10::IndexError when there is no such leaf.
+  at::Tensor tensor(std::size_t index) const;
   /// The part under a dict key or named tuple field; throws c10::IndexError if absent.
   Element operator[](std::string_view key) const;
   /// Part `index` of a tuple, list, dict or named tuple; throws c10::IndexError if absent.

@@ -64,8 +64,10 @@ class TDI_API UserCodeError : public c10::Error {
 class TDI_API ReplicaError : public c10::Error {
  public:
   ReplicaError(const std::string& message, std::vector<std::exception_ptr> errors);
-  /// What each local replica threw; null for one that returned.
-  const std::vector<std::exception_ptr>& errors() const noexcept { return errors_; }
+  /// What each local replica threw; null for one that returned. The reference lives as long as the error; of
+  /// a temporary, a copy.
+  const std::vector<std::exception_ptr>& errors() const& noexcept { return errors_; }
+  std::vector<std::exception_ptr> errors() const&& { return errors_; }
 
  private:
   std::vector<std::exception_ptr> errors_;

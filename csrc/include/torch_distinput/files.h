@@ -32,7 +32,7 @@ class TDI_API FileNames {
   FileNames(const Dataset& names);  // NOLINT(google-explicit-constructor)
 
   /// The node that yields the names.
-  const NodePtr& node() const noexcept { return node_; }
+  NodePtr node() const noexcept { return node_; }
 
  private:
   NodePtr node_;

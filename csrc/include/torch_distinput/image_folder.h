@@ -21,8 +21,10 @@ class TDI_API ImageFolder : public Dataset {
   /// whose names end as pictures' do), and SystemError for a folder that cannot be read.
   explicit ImageFolder(const std::string& root);
 
-  /// The names of the classes; the index is the class number.
-  const std::vector<std::string>& classes() const noexcept { return classes_; }
+  /// The names of the classes; the index is the class number. The reference lives as long as this object; of
+  /// a temporary, a copy.
+  const std::vector<std::string>& classes() const& noexcept { return classes_; }
+  std::vector<std::string> classes() const&& { return classes_; }
 
  private:
   struct Found;

@@ -15,8 +15,10 @@ class TDI_API Optional {
   explicit Optional(std::optional<PerReplica> value) : value_(std::move(value)) {}
   /// False at the end of the data.
   bool has_value() const noexcept { return value_.has_value(); }
-  /// The step; the reference lives as long as this object. Throws InvalidArgumentError when there is none.
-  const PerReplica& get_value() const;
+  /// The step; the reference lives as long as this object, and of a temporary it is a copy. Throws
+  /// InvalidArgumentError when there is none.
+  const PerReplica& get_value() const&;
+  PerReplica get_value() const&& { return get_value(); }
 
  private:
   std::optional<PerReplica> value_;

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -42,21 +43,27 @@ class TDI_API State {
   bool is_null() const noexcept { return std::holds_alternative<std::monostate>(value_); }
   /// Whether this is a map with an entry `name`.
   bool has(std::string_view name) const;
-  /// Entry `name` of a map, which lives as long as the map. Throws c10::ValueError if it is absent.
-  const State& at(std::string_view name) const;
-  /// Sets entry `name`; a null state becomes a map. Throws c10::ValueError for any other kind.
-  State& set(std::string_view name, State value);
+  // References live as long as the state; what a temporary returns is a value of its own.
 
-  // The value as one kind; each throws c10::ValueError for a value of another kind. References live as long
-  // as the state.
+  /// Entry `name` of a map. Throws c10::ValueError if it is absent.
+  const State& at(std::string_view name) const&;
+  State at(std::string_view name) const&& { return at(name); }
+  /// Sets entry `name`; a null state becomes a map. Throws c10::ValueError for any other kind.
+  State& set(std::string_view name, State value) &;
+  State set(std::string_view name, State value) && { return std::move(set(name, std::move(value))); }
+
+  // The value as one kind; each throws c10::ValueError for a value of another kind.
 
   bool as_bool() const;
   std::int64_t as_int() const;
   std::uint64_t as_key() const { return static_cast<std::uint64_t>(as_int()); }
   double as_double() const;
-  const std::string& as_string() const;
-  const List& as_list() const;
-  const Map& as_map() const;
+  const std::string& as_string() const&;
+  const List& as_list() const&;
+  const Map& as_map() const&;
+  std::string as_string() const&& { return as_string(); }
+  List as_list() const&& { return as_list(); }
+  Map as_map() const&& { return as_map(); }
 
   bool operator==(const State&) const = default;
   /// As JSON: the text that Python's `json.dumps(state_dict, sort_keys=True)` returns.

@@ -32,8 +32,10 @@ class ValueRounds;     // private to the library
 /// processes. Safe from any thread, except that `enable_partial_batch_handling` is a plain field.
 class TDI_API Strategy {
  public:
-  /// The devices of this process's replicas, in order; "cpu" may occur several times.
-  const std::vector<c10::Device>& devices() const noexcept { return devices_; }
+  /// The devices of this process's replicas, in order; "cpu" may occur several times. The reference lives as
+  /// long as the strategy; of a temporary, a copy.
+  const std::vector<c10::Device>& devices() const& noexcept { return devices_; }
+  std::vector<c10::Device> devices() const&& { return devices_; }
   /// Replicas of all processes.
   std::int64_t num_replicas_in_sync() const noexcept;
   /// Processes (workers), and the index of this one.

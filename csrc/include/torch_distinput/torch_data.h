@@ -224,7 +224,8 @@ class TorchDataLoader {
     using reference = Batch&;
     iterator() = default;
     explicit iterator(std::shared_ptr<DistributedIterator> steps) : steps_(std::move(steps)) { ++*this; }
-    Batch& operator*() { return *batch_; }
+    Batch& operator*() & { return *batch_; }
+    Batch operator*() && { return *std::move(batch_); }
     Batch* operator->() { return &*batch_; }
     iterator& operator++() {
       const std::optional<PerReplica> step = steps_->next();
@@ -266,9 +267,10 @@ class TorchDataLoader {
     loaded_->load(state);
   }
   /// How many rows of the last batch count, on this process and on all. REQUIRES: there was one.
-  const StepInfo& step_info() const { return steps_->step_info(); }
+  const StepInfo& step_info() const& { return steps_->step_info(); }
+  StepInfo step_info() const&& { return step_info(); }
   /// The dataset that is read, for `explain`.
-  const DistributedDataset& dataset() const noexcept { return dataset_; }
+  DistributedDataset dataset() const { return dataset_; }
 
  private:
   std::shared_ptr<DistributedIterator> open() const {

@@ -91,6 +91,18 @@ constexpr std::string_view kind() {
   return "a scalar of the field's type";
 }
 
+/// Whether a struct says which fields it has.
+template <class Row>
+constexpr bool kNamesFields = requires { Row::fields(); };
+
+/// Whether `Fields`, a tuple, has views of strings, which live in the element that they were read from.
+template <class Fields>
+constexpr bool kViews = false;
+template <class Row, class... Values>
+constexpr bool kViews<std::tuple<Field<Row, Values>...>> = (std::is_same_v<Values, std::string_view> || ...);
+template <class Row>
+constexpr bool kHasViews = kViews<decltype(Row::fields())>;
+
 /// `leaf` as a value of the field; a view of a string lives as long as the leaf.
 template <class Value>
 void assign(Value& value, const Leaf& leaf) {
@@ -130,6 +142,10 @@ class RowReader {
         Row::fields());
     return row;
   }
+  /// Views would outlive a temporary element: give it a name, or make the field a std::string.
+  Row operator()(const Element&& element) const
+    requires typed::kHasViews<Row>
+  = delete;
 
  private:
   template <class Value>
@@ -157,7 +173,8 @@ class RowReader {
 };
 
 /// The elements of one epoch as structs, for range-for: an input iterator, as `Dataset::const_iterator`. A
-/// struct is valid until `++`; copies of its tensors stay valid.
+/// struct is valid until `++`; copies of its tensors stay valid, and so does `*` of a temporary, which is for
+/// structs without views.
 template <class Row>
 class TypedDataset {
  public:
@@ -175,7 +192,15 @@ class TypedDataset {
         : element_(std::move(element)), read_(std::move(read)) {
       look();
     }
-    const Row& operator*() const { return *row_; }
+    const Row& operator*() const& { return *row_; }
+    Row operator*() const&&
+      requires(!typed::kHasViews<Row>)
+    {
+      return *row_;
+    }
+    Row operator*() const&&
+      requires typed::kHasViews<Row>
+    = delete;
     const Row* operator->() const { return &*row_; }
     const_iterator& operator++() {
       row_.reset();
