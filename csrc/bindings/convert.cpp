@@ -103,12 +103,12 @@ struct StateWriter {
   }
 };
 
-/// Runs `convert` and puts `where` and the leaf's name before the message of what it throws.
-template <class Convert>
-void with_leaf_name(const Structure& structure, std::size_t leaf, const std::string& where, Convert convert) {
+/// Runs `convert` and puts `where()` and the leaf's name before the message of what it throws.
+template <class Where, class Convert>
+void with_leaf_name(const Structure& structure, std::size_t leaf, const Where& where, Convert convert) {
   const auto named = [&](const c10::Error& error) {
     const auto path = structure.leaf_path(static_cast<std::int64_t>(leaf));
-    return where + (path.empty() ? "the value" : "leaf " + path) + " " + error.what_without_backtrace();
+    return where() + (path.empty() ? "the value" : "leaf " + path) + " " + error.what_without_backtrace();
   };
   try {
     convert();
@@ -121,7 +121,9 @@ void with_leaf_name(const Structure& structure, std::size_t leaf, const std::str
 
 py::object named_leaf_to_python(Element& element, std::size_t leaf) {
   py::object value;
-  with_leaf_name(*element.structure(), leaf, "", [&] { value = leaf_to_python(element.leaves()[leaf]); });
+  const auto nowhere = [] { return std::string(); };
+  with_leaf_name(*element.structure(), leaf, nowhere,
+                 [&] { value = leaf_to_python(element.leaves()[leaf]); });
   return value;
 }
 
@@ -163,28 +165,29 @@ ElementReader::ElementReader(std::string where, Lists lists, Objects objects,
 }
 
 Leaf ElementReader::read_leaf(PyObject* value, const UserObject* maker, const Structure& structure,
-                              std::size_t leaf) const {
+                              std::size_t leaf, const std::string& row) const {
   const bool same = type_ && type_->structure.get() == &structure;
   Leaf result;
-  with_leaf_name(structure, leaf, where_ + ": ",
-                 [&] { result = leaf_from_python(value, objects_, same ? &type_->leaves[leaf] : nullptr); });
+  with_leaf_name(
+      structure, leaf, [&] { return where(row) + ": "; },
+      [&] { result = leaf_from_python(value, objects_, same ? &type_->leaves[leaf] : nullptr); });
   // The Python object of a dataset may be gone before C++ reads it.
   if (auto* const dataset = std::get_if<NodePtr>(&result)) *dataset = keep_code(std::move(*dataset), maker);
   return result;
 }
 
-Element ElementReader::read(py::handle value, const UserObject* maker) {
+Element ElementReader::read(py::handle value, const UserObject* maker, const std::string& row) {
   Flat flat;
   if (known_ != nullptr && known_->match(value.ptr(), lists_in_known_, flat.leaves)) {
     flat.structure = known_->structure();
   } else {
-    flat = flatten(value, lists_, where_);
+    flat = flatten(value, lists_, where(row));
     if (known_ == nullptr) known_ = &TreeSpec::of(flat.structure);
   }
   std::vector<Leaf> leaves;
   leaves.reserve(flat.leaves.size());
   for (PyObject* const leaf : flat.leaves)
-    leaves.push_back(read_leaf(leaf, maker, *flat.structure, leaves.size()));
+    leaves.push_back(read_leaf(leaf, maker, *flat.structure, leaves.size(), row));
   Element element(std::move(flat.structure), std::move(leaves));
   if (!type_) type_ = spec_of(element);
   return element;

@@ -39,13 +39,15 @@ class ElementReader {
   /// list where it has a leaf is then a leaf.
   ElementReader(std::string where, Lists lists, Objects objects, std::optional<ElementSpec> declared = {});
 
-  /// `maker`: the callable that returned the value; null: none. Throws c10::TypeError or c10::ValueError
-  /// naming a leaf that cannot be read.
-  Element read(py::handle value, const UserObject* maker = nullptr);
+  /// `maker`: the callable that returned the value; null: none. `row`: what the value is for, in messages,
+  /// such as `element 7`; empty: nothing. Throws c10::TypeError or c10::ValueError naming a leaf that cannot
+  /// be read.
+  Element read(py::handle value, const UserObject* maker = nullptr, const std::string& row = {});
 
  private:
-  Leaf read_leaf(PyObject* value, const UserObject* maker, const Structure& structure,
-                 std::size_t leaf) const;
+  Leaf read_leaf(PyObject* value, const UserObject* maker, const Structure& structure, std::size_t leaf,
+                 const std::string& row) const;
+  std::string where(const std::string& row) const { return row.empty() ? where_ : where_ + ": " + row; }
 
   std::string where_;
   Lists lists_;

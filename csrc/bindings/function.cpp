@@ -3,9 +3,11 @@
 
 #include <c10/util/Exception.h>
 
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/row_names.h"
 #include "base/stage.h"
 #include "bindings/convert.h"
 #include "bindings/interpreter/gil.h"
@@ -39,15 +41,19 @@ class Callable {
   const std::string& name() const noexcept { return name_; }
   std::string where() const { return op_ + "(" + name_ + ")"; }
 
-  /// `arguments` is a tuple.
-  py::object operator()(const py::object& arguments) const {
+  /// Returns the result for `arguments`, a tuple. What it raises says that it was raised at `row()`, a text
+  /// such as `element 7`, and in which op.
+  template <class Row>
+  py::object operator()(const py::object& arguments, const Row& row) const {
     const py::object callable = callable_.get();
     PyObject* const result = run_python([&] { return PyObject_CallObject(callable.ptr(), arguments.ptr()); });
-    if (result == nullptr) fail();
+    if (result == nullptr) fail(row());
     return py::reinterpret_steal<py::object>(result);
   }
 
-  [[noreturn]] void fail() const { throw_from_callable(op_, name_); }
+  [[noreturn]] void fail(const std::string& row) const {
+    throw_from_callable(op_, name_, where() + ": " + row);
+  }
 
  private:
   UserObject callable_;
@@ -67,8 +73,9 @@ class PythonFunction final : public Function, public PythonCode {
     with_gil([&] {
       for (std::size_t row = 0; row < elements.size(); ++row) {
         RowScope::enter(row);
-        const py::object result = callable_(arguments(std::move(elements[row])));
-        elements[row] = results_.read(result, &object());
+        const auto name = [] { return element_name(RowScope::current_number()); };
+        const py::object result = callable_(arguments(std::move(elements[row])), name);
+        elements[row] = results_.read(result, &object(), name());
       }
     });
   }
@@ -114,9 +121,9 @@ class PythonGenerator final : public Generator {
       const py::object iterator = iterator_.get();
       const auto item =
           py::reinterpret_steal<py::object>(run_python([&] { return PyIter_Next(iterator.ptr()); }));
-      if (item) return reader_.read(item, &callable_.object());
-      if (PyErr_Occurred() != nullptr) callable_.fail();
-      return std::nullopt;
+      if (PyErr_Occurred() != nullptr) callable_.fail(element_name(element_));
+      if (!item) return std::nullopt;
+      return reader_.read(item, &callable_.object(), element_name(element_++));
     });
   }
 
@@ -124,6 +131,7 @@ class PythonGenerator final : public Generator {
   Callable callable_;
   UserObject iterator_;
   ElementReader reader_;
+  std::int64_t element_ = 0;  ///< the next one
 };
 
 class PythonGeneratorSource final : public GeneratorSource, public PythonCode {
@@ -135,10 +143,11 @@ class PythonGeneratorSource final : public GeneratorSource, public PythonCode {
 
   std::unique_ptr<Generator> open() const override {
     return with_gil([&]() -> std::unique_ptr<Generator> {
-      const py::object iterable = callable_(py::tuple());
+      const auto first = [] { return element_name(0); };
+      const py::object iterable = callable_(py::tuple(), first);
       auto iterator =
           py::reinterpret_steal<py::object>(run_python([&] { return PyObject_GetIter(iterable.ptr()); }));
-      if (!iterator) callable_.fail();
+      if (!iterator) callable_.fail(first());
       return std::make_unique<PythonGenerator>(std::move(iterator), callable_, reader_);
     });
   }
@@ -162,10 +171,15 @@ class PythonRows final : public RowSource, public PythonCode {
     return with_gil([&] {
       py::list wanted(positions.size());
       for (std::size_t i = 0; i < positions.size(); ++i) wanted[i] = py::int_(positions[i]);
-      const py::object given = rows_(py::make_tuple(std::move(wanted)));
+      const auto name = [&] { return rows_name(positions); };
+      const py::object given = rows_(py::make_tuple(std::move(wanted)), name);
       std::vector<Element> elements;
       elements.reserve(positions.size());
-      for (const auto row : given) elements.push_back(reader_.read(row, &object()));
+      for (const auto row : given) {
+        const bool asked = elements.size() < positions.size();
+        const auto position = asked ? positions.subspan(elements.size(), 1) : positions;
+        elements.push_back(reader_.read(row, &object(), rows_name(position)));
+      }
       TORCH_CHECK_VALUE(elements.size() == positions.size(), rows_.where(), ": ", positions.size(),
                         " rows were asked for, but ", elements.size(), " were returned.");
       return elements;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/counters.h"
+#include "base/row_names.h"
 #include "core/element_type.h"
 #include "core/first_row.h"
 #include "core/locate_errors.h"
@@ -21,16 +22,10 @@ constexpr const char* kRowsName = "from_rows";
 
 using RowSourcePtr = std::shared_ptr<const RowSource>;
 
-/// `row 7`; a source that is asked for several rows at once does not say which of them it was reading.
-std::string name_of_rows(std::span<const std::int64_t> positions) {
-  if (positions.size() == 1) return c10::str("row ", positions.front());
-  return c10::str("one of the ", positions.size(), " rows ", positions.front(), " to ", positions.back());
-}
-
 /// Returns the rows at `positions`. Throws c10::ValueError if `source` returns another number of rows.
 std::vector<Element> read_rows(const RowSource& source, std::span<const std::int64_t> positions) {
   std::vector<Element> rows = locate_errors(
-      source, [&] { return c10::str(kRowsName, "(", source.name(), "): ", name_of_rows(positions)); },
+      source, [&] { return c10::str(kRowsName, "(", source.name(), "): ", rows_name(positions)); },
       [&] { return source.rows(positions); });
   TORCH_CHECK_VALUE(rows.size() == positions.size(), kRowsName, ": ", source.name(), " was asked for ",
                     positions.size(), " rows, but returned ", rows.size(), ".");

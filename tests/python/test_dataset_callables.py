@@ -60,7 +60,111 @@ def test_an_exception_arrives_as_it_was_raised(op, prefetch, parallel):
         list(dataset)
     assert traceback.extract_tb(caught.value.__traceback__)[-1].name == "fail"
     if sys.version_info >= (3, 11):
-        assert caught.value.__notes__ == [f"raised by {op}(fail)"]
+        assert caught.value.__notes__ == [f"raised by {op}(fail): element 0"]
+
+
+def fail_at_5(x, *_):
+    if x.min() <= 5 <= x.max():
+        raise Failure("no good")
+    return x
+
+
+def as_dataset(x):
+    return tdi.Dataset.from_tensors(fail_at_5(x))
+
+
+ROWS = tdi.Dataset.range(9)
+BUCKETS = {"bucket_boundaries": [3], "bucket_batch_sizes": [2, 2]}
+FAILING = {
+    "map": (ROWS.map(fail_at_5), "map(fail_at_5): element 5"),
+    "map of pairs": (tdi.Dataset.zip((ROWS, ROWS)).map(fail_at_5), "map(fail_at_5): element 5"),
+    "parallel map": (ROWS.map(fail_at_5, num_parallel_calls=2), "map(fail_at_5): element 5"),
+    "map in a batch": (ROWS.map(fail_at_5).batch(8), "map(fail_at_5): element 5"),
+    "map of batches": (ROWS.batch(2).map(fail_at_5), "map(fail_at_5): element 2"),
+    "map after a shuffle": (ROWS.map(fail_at_5).shuffle(seed=1).batch(3), "map(fail_at_5): element 5"),
+    "map after skip": (ROWS.skip(3).map(fail_at_5), "map(fail_at_5): element 2"),
+    "map after a filter": (ROWS.filter(lambda x: x > 2).map(fail_at_5), "map(fail_at_5): element 2"),
+    "second map": (ROWS.map(lambda x: x).map(fail_at_5).batch(4), "map(fail_at_5): element 5"),
+    "filter": (ROWS.filter(lambda x: fail_at_5(x) >= 0), "filter(<lambda>): element 5"),
+    "flat_map": (ROWS.flat_map(as_dataset), "flat_map(as_dataset): element 5"),
+    "interleave": (ROWS.interleave(as_dataset, cycle_length=2), "interleave(as_dataset): element 5"),
+    "parallel interleave": (
+        ROWS.interleave(as_dataset, cycle_length=2, num_parallel_calls=2),
+        "interleave(as_dataset): element 5",
+    ),
+    "bucket_by_length": (ROWS.bucket_by_length(fail_at_5, **BUCKETS), "bucket_by_length(fail_at_5): element 5"),
+    "generator": (
+        tdi.Dataset.from_generator(lambda: map(fail_at_5, torch.arange(9)), None),
+        "from_generator(<lambda>): element 5",
+    ),
+}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have no notes")
+@pytest.mark.parametrize("stream_only", [False, True], ids=["plan", "stream"])
+@pytest.mark.parametrize("case", FAILING)
+def test_an_exception_says_at_which_element_it_was_raised(case, stream_only):
+    dataset, where = FAILING[case]
+    with pytest.raises(Failure, match="no good") as caught:
+        list(dataset._native.iterate(stream_only=stream_only))
+    assert caught.value.__notes__ == [f"raised by {where}"]
+
+
+def unless_5(value, other):
+    return lambda x: value if x == 5 else other
+
+
+ONE = torch.ones(1)
+BAD_RESULTS = {
+    "map, no leaf": (ROWS.map(unless_5(ONE.to("meta"), ONE)), TypeError, "map(<lambda>): element 5: the value is a "),
+    "map, keys": (ROWS.map(unless_5({1: 2}, ONE)), TypeError, "map(<lambda>): element 5: keys of a dict must be str"),
+    "map, text": (ROWS.map(unless_5({"a": "\ud800"}, {"a": ""})), ValueError, "map(<lambda>): element 5: leaf ['a'] "),
+    "map, structure": (ROWS.map(unless_5((ONE, ONE), ONE)), ValueError, "map(<lambda>): element 5: "),
+    "map, in a batch": (ROWS.map(unless_5(ONE.to("meta"), ONE)).batch(8), TypeError, "map(<lambda>): element 5: "),
+    "filter": (ROWS.filter(unless_5(7, True)), TypeError, "filter(<lambda>): element 5: the predicate must return"),
+    "flat_map": (
+        ROWS.flat_map(unless_5(7, ROWS.take(0))),
+        TypeError,
+        "flat_map(<lambda>): element 5: the function must return a Dataset",
+    ),
+    "bucket_by_length": (
+        ROWS.bucket_by_length(unless_5(1.5, 2), **BUCKETS),
+        TypeError,
+        "bucket_by_length(<lambda>): element 5: ",
+    ),
+    "generator": (
+        tdi.Dataset.from_generator(lambda: map(unless_5(ONE.to("meta"), ONE), range(9)), None),
+        TypeError,
+        "from_generator(<lambda>): element 5: the value is a tensor on meta",
+    ),
+    "from_torch": (
+        tdi.Dataset.from_torch([unless_5(ONE.to("meta"), ONE)(i) for i in range(9)]).batch(4),
+        TypeError,
+        "from_rows(list): row 5: the value is a tensor on meta",
+    ),
+}
+
+
+@pytest.mark.parametrize("stream_only", [False, True], ids=["plan", "stream"])
+@pytest.mark.parametrize("case", BAD_RESULTS)
+def test_a_result_that_cannot_be_used_is_named_with_its_element(case, stream_only):
+    dataset, kind, message = BAD_RESULTS[case]
+    with pytest.raises(kind) as caught:
+        list(dataset._native.iterate(stream_only=stream_only))
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have no notes")
+@pytest.mark.parametrize("case", ["map", "filter", "flat_map", "generator"])
+def test_a_resumed_pipeline_counts_elements_from_the_begin_of_the_epoch(case):
+    dataset, where = FAILING[case]
+    iterator = iter(dataset)
+    next(iterator), next(iterator)
+    resumed = iter(dataset)
+    resumed.load_state_dict(iterator.state_dict())
+    with pytest.raises(Failure) as caught:
+        list(resumed)
+    assert caught.value.__notes__ == [f"raised by {where}"]
 
 
 def test_an_exception_is_raised_again_with_the_same_traceback_and_one_note():
@@ -117,7 +221,7 @@ def test_a_result_that_can_be_no_leaf_names_function_and_leaf():
     def name(x):
         return {"id": x, "big": 2**64}
 
-    with pytest.raises(TypeError, match=r"map\(name\): leaf \['big'\] is an int beyond 64 bits"):
+    with pytest.raises(TypeError, match=r"map\(name\): element 0: leaf \['big'\] is an int beyond 64 bits"):
         next(iter(tdi.Dataset.range(1).map(name)))
 
 

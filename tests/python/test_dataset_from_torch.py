@@ -62,7 +62,10 @@ def test_a_row_that_fails_is_named():
     with pytest.raises(ValueError, match="a broken file") as caught:
         list(tdi.Dataset.from_torch(Squares(20)).batch(5))
     if sys.version_info >= (3, 11):
-        assert caught.value.__notes__ == ["raised by row 13 of Squares", "raised by from_rows(Squares)"]
+        assert caught.value.__notes__ == [
+            "raised by row 13 of Squares",
+            "raised by from_rows(Squares): one of the 5 rows 10 to 14",
+        ]
 
 
 def test_too_few_rows_from_getitems():

@@ -44,7 +44,8 @@ class FunctionalOps:
             row_wise: promises that the rows of a batch are independent of each other, so that each replica may run `fn`
                 on its own rows only.
 
-        An exception of `fn` is raised by the iterator, with its own type; `Options.on_error` can skip such elements.
+        An exception of `fn` is raised by the iterator, with its own type and a note that names op and element (Python
+        3.11 or later); `Options.on_error` can skip such elements.
 
         >>> list(tdi.Dataset.range(3).map(lambda number: number + 1))
         [tensor(1), tensor(2), tensor(3)]

@@ -91,7 +91,7 @@ void throw_python(PythonError error) {
 
 void throw_python() { throw_python(PythonError::fetch()); }
 
-void throw_from_callable(const std::string& op, const std::string& name) {
+void throw_from_callable(const std::string& op, const std::string& name, const std::string& where) {
   PythonError error = PythonError::fetch();
   if (error.is(PyExc_StopIteration)) {
     const std::string text = op + ": " + name + " raised StopIteration.";
@@ -100,7 +100,7 @@ void throw_from_callable(const std::string& op, const std::string& name) {
     PyErr_SetObject(PyExc_RuntimeError, wrapper.ptr());
     error = PythonError::fetch();
   }
-  error.add_note("raised by " + op + "(" + name + ")");
+  error.add_note("raised by " + where);
   throw_python(std::move(error));
 }
 

@@ -68,8 +68,9 @@ void set_error(PyObject* type, const char* message);
 [[noreturn]] void throw_python();
 
 /// Throws the Python exception that is set, which a callable has raised, with a note that it was raised by
-/// `op(name)`. A StopIteration becomes a RuntimeError, because it would end an unrelated loop. REQUIRES: the
-/// GIL.
-[[noreturn]] void throw_from_callable(const std::string& op, const std::string& name);
+/// `where`, such as `map(parse): element 7`. A StopIteration becomes a RuntimeError, because it would end an
+/// unrelated loop. REQUIRES: the GIL.
+[[noreturn]] void throw_from_callable(const std::string& op, const std::string& name,
+                                      const std::string& where);
 
 }  // namespace torch_distinput

@@ -28,8 +28,9 @@ bool keeps(const Function& predicate, Element element, std::uint64_t key, std::i
   const at::Tensor* answer =
       element.structure() == Structure::leaf() ? std::get_if<at::Tensor>(&element.leaves().front()) : nullptr;
   TORCH_CHECK_TYPE(answer != nullptr && answer->dim() == 0 && answer->scalar_type() == at::kBool,
-                   call(predicate), ": the predicate must return one bool scalar, but returned ",
-                   to_string(spec_of(element)), ".");
+                   call(predicate), ": element ", number,
+                   ": the predicate must return one bool scalar, but returned ", to_string(spec_of(element)),
+                   ".");
   return answer->item<bool>();
 }
 
