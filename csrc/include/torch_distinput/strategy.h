@@ -74,8 +74,15 @@ class TDI_API Strategy {
   /// ReplicaError if replicas fail.
   template <class Function, class... Arguments>
   auto run(const Function& function, const Arguments&... arguments) const {
+    constexpr bool kTakesContext =
+        std::is_invocable_v<const Function&, const ReplicaContext&, PartOf<Arguments>...>;
+    static_assert(
+        kTakesContext || std::is_invocable_v<const Function&, PartOf<Arguments>...>,
+        "run: the function must be callable, as const, with one argument for each that `run` gets, a "
+        "`const tdi::Element&` in the place of a PerReplica; before them it may take a "
+        "`const tdi::ReplicaContext&`");
     const auto call = [&](const ReplicaContext& context) -> decltype(auto) {
-      if constexpr (std::is_invocable_v<const Function&, const ReplicaContext&, PartOf<Arguments>...>)
+      if constexpr (kTakesContext)
         return function(context, part_of(arguments, context.local_replica())...);
       else
         return function(part_of(arguments, context.local_replica())...);

@@ -60,6 +60,25 @@ constexpr bool kHasIndices =
     std::is_convertible_v<const std::vector<std::size_t>&, typename Source::BatchRequestType>;
 
 template <class Value>
+constexpr bool kIsValue = std::is_arithmetic_v<Value> || std::is_same_v<Value, at::Tensor>;
+
+/// Whether `element_of` and `example_of` know this type.
+template <class Example>
+constexpr bool is_example() {
+  if constexpr (requires(Example example) { example.target; })
+    return kIsValue<decltype(Example::data)> && kIsValue<decltype(Example::target)>;
+  else if constexpr (requires(Example example) { example.data; })
+    return kIsValue<decltype(Example::data)>;
+  else
+    return kIsValue<Example>;
+}
+/// The same of what a source returns: a vector of examples, or a stack of them.
+template <class Batch>
+constexpr bool kHasExamples = is_example<Batch>();
+template <class Example>
+constexpr bool kHasExamples<std::vector<Example>> = is_example<Example>();
+
+template <class Value>
 Element value_of(const Value& value) {
   if constexpr (std::is_arithmetic_v<Value>)
     return Element(at::scalar_tensor(value, c10::CppTypeToScalarType<Value>::value));
@@ -185,9 +204,15 @@ class Stream final : public GeneratorSource {
 /// The examples of a dataset of `torch::data` as elements: {"data": ..., "target": ...}, or the data alone
 /// where examples have no target. Datasets with indices (`Dataset`, `BatchDataset`, and those with
 /// transforms) have random access; rows that a transform has stacked are taken apart again. Streams are read
-/// one example at a time, each iterator from a copy of `source`; those must be copyable.
+/// one example at a time, each iterator from a copy of `source`; those must be copyable. Data and targets are
+/// tensors or numbers; a program with an example type of its own maps it to one of torch's.
 template <class Source>
 Dataset from_torch_data(Source source) {
+  static_assert(
+      torch_data::kHasExamples<torch_data::BatchOf<Source>>,
+      "from_torch_data, make_data_loader: examples are torch::data::Example or TensorExample of tensors "
+      "or numbers, tensors, or numbers; make these of a type of your own: "
+      "`.map(torch::data::transforms::Lambda<Own, torch::data::Example<>>(function))`");
   if constexpr (torch_data::kHasIndices<Source>)
     return Dataset::from_rows(std::make_shared<torch_data::Rows<Source>>(std::move(source)));
   else

@@ -121,6 +121,10 @@ void assign(Value& value, const Leaf& leaf) {
 /// Turns elements of one spec into structs. A value; safe from any thread.
 template <class Row>
 class RowReader {
+  static_assert(typed::kNamesFields<Row>,
+                "as: the struct must name its fields: `static auto fields() { return "
+                "tdi::fields(tdi::field(\"image\", &Example::image)); }`");
+
  public:
   /// Throws c10::ValueError unless `spec` is a dict in which every field of `Row` finds a leaf that fits;
   /// other keys are ignored.
