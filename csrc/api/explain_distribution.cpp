@@ -78,6 +78,13 @@ std::string pipelines_text(const Distribution& distribution) {
          ", one for each replica, which takes a whole element of its own a step\n";
 }
 
+std::string replicas_text(const Replicas& replicas) {
+  const std::string all = std::to_string(replicas.all());
+  if (replicas.workers == 1) return all + ", all in this process";
+  return all + ", " + std::to_string(replicas.per_worker) + " in each of " +
+         std::to_string(replicas.workers) + " processes; this is rank " + std::to_string(replicas.worker);
+}
+
 std::optional<PlannedStep> first_step(const Distribution& distribution, PlanRows& rows) {
   return StepSchedule(distribution.rules(), {}).next(rows);
 }
@@ -107,8 +114,7 @@ std::string explain(const Distribution& distribution, const std::shared_ptr<Plan
   const Replicas& replicas = assignment.replicas;
   const bool plans = rows && distribution.pipelines.empty();
   std::ostringstream text;
-  text << "replicas: " << replicas.all() << " (" << replicas.workers << " worker(s) of "
-       << replicas.per_worker << "; this is worker " << replicas.worker << ")\n"
+  text << "replicas: " << replicas_text(replicas) << "\n"
        << "policy: " << describe_sharding(distribution) << "\n"
        << "batch size: " << (assignment.batch < 0 ? "not inferred" : std::to_string(assignment.batch)) << "\n"
        << "split: " << assignment.splitter->describe() << ": " << assignment.splitter_reason << "\n"

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 
 import torch_distinput as tdi
+from torch_distinput import _C
 
 ZIPPED = tdi.Dataset.zip((tdi.Dataset.range(6).skip(1), tdi.Dataset.range(9).take(5))).batch(2)
 
@@ -134,3 +136,10 @@ def test_a_distributed_dataset_has_its_ops_below_it():
 def test_ranks_with_streams_of_their_own_have_no_known_steps():
     loader = tdi.DataLoader(torch.arange(6), batch_size=2, distributed=True, sampler=[1, 2, 3])
     assert "agree" in facts(loader)["steps"] and facts(loader)["threads"] == "caller"
+
+
+def test_the_replicas_of_several_processes_are_told_apart():
+    batches = tdi.Dataset.range(6).batch(4)._native
+    strategy = _C.MultiWorkerMirroredStrategy(dist.HashStore(), 1, 3, "explained", ["cpu", "cpu"])
+    text = strategy.distribute_dataset(batches, _C.InputOptions()).explain()
+    assert text.startswith("replicas: 6, 2 in each of 3 processes; this is rank 1\n")
