@@ -10,6 +10,7 @@ import logging
 import os
 import random
 import re
+import warnings
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -32,6 +33,8 @@ _logger = logging.getLogger("torch_distinput")
 _made: collections.Counter[str] = collections.Counter()
 
 
+_OF_MESH = "mesh_"
+
 # Up to this number of processes, rounds go over the store. On one machine the store was faster than gloo for 2 to 32
 # processes, five to six times so with 16 and 32 (benchmarks/results/agreement.json). The answers that the store's host
 # sends in a round grow with the square of the number.
@@ -49,8 +52,8 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
     Args:
         process_group: a group of torch.distributed, or a one-dimensional DeviceMesh. None: the default group, or one
             process where there is none. Ranks that work on one replica together (tensor, context and pipeline
-            parallelism) get the same rows: pass the data-parallel dimension of the mesh, `mesh["dp"]`. Its groups
-            then agree on the seeds of random ops that have none, which groups passed by themselves do not.
+            parallelism) get the same rows: pass the data-parallel dimension of the mesh, `mesh["dp"]`, or its group.
+            The groups of a dimension agree on the seeds of random ops that have none; others cannot, and warn.
         devices: of this process's replicas, such as `["cuda:0", "cuda:1"]` or `["cpu", "cpu"]`. None: the accelerator
             of the environment's LOCAL_RANK, or the only one that this process sees, else one CPU.
         rounds: what carries the rounds in which processes agree on the end of streams of different length: "store", the
@@ -79,7 +82,7 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
         group = _group_of(process_group)
         names = _arguments.devices("MultiWorkerMirroredStrategy", devices)
         self._group = group
-        self._mesh_name = _name_of_mesh(process_group) if isinstance(process_group, dist.DeviceMesh) else None
+        self._dimension = None if group is None else _name_of_dimension(process_group, group)
         self._seeds_agreed = 0
         if group is None:
             native = _C.MultiWorkerMirroredStrategy(dist.HashStore(), 0, 1, "one process", names)
@@ -92,16 +95,30 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
         super().__init__(native)
 
     def distribute_dataset(self, dataset: Dataset, options: InputOptions | None = None) -> DistributedDataset:
-        if self._mesh_name is not None and isinstance(dataset, Dataset) and dataset._native.options().seed is None:
-            dataset = dataset.with_options(_C.Options(seed=self._agreed_seed()))
+        if isinstance(dataset, Dataset) and dataset._native.options().seed is None:
+            if self._dimension is not None:
+                dataset = dataset.with_options(_C.Options(seed=self._agreed_seed()))
+            elif dataset._native.unseeded:
+                self._warn_of_peers("draws the order of rows, without a seed", "other orders", "Pass a seed")
         return super().distribute_dataset(dataset, options)
+
+    def _warn_of_peers(self, what: str, otherwise: str, advice: str) -> None:
+        """Warns that processes outside the group may work on the same rows, if the group is not all processes."""
+        if self._group is None or self._group.size() == dist.get_world_size():
+            return
+        warnings.warn(
+            f"torch_distinput: this group of {self._group.size()} of {dist.get_world_size()} processes {what}. Other "
+            f"groups get {otherwise}, which nothing compares. {advice}, where processes outside the group (peers of "
+            "tensor, context or pipeline parallelism) must get the same rows.",
+            stacklevel=3,
+        )
 
     def _agreed_seed(self) -> int:
         """The seed of whoever asked first, in all groups of this dimension of the mesh. Nobody waits: ranks of other
         pipeline stages may read nothing."""
         self._seeds_agreed += 1
         store = dist.distributed_c10d._get_default_store()
-        key = f"torch_distinput/seed/{self._mesh_name}/{self._seeds_agreed}"
+        key = f"torch_distinput/seed/{self._dimension}/{self._seeds_agreed}"
         seed = store.compare_set(key, "", str(random.SystemRandom().getrandbits(63)))
         if not re.fullmatch(rb"[0-9]{1,19}", seed) or int(seed) >= 2**63:
             raise _C.DistributedDatasetError(
@@ -193,12 +210,17 @@ def _group_of(given: Any) -> dist.ProcessGroup | None:
     return None
 
 
-def _name_of_mesh(mesh: dist.DeviceMesh) -> str | None:
-    """Equal in all processes that make this strategy of their part of one dimension; None for a mesh without names,
-    which is no part of another."""
-    if mesh.mesh_dim_names is None:
+def _name_of_dimension(given: Any, group: dist.ProcessGroup) -> str | None:
+    """The name of the strategy in all groups of one dimension of a mesh, of which `group` is one; None for a group that
+    was made by itself."""
+    description = getattr(group, "group_desc", "")  # torch's, of the groups that a mesh makes
+    if isinstance(given, dist.DeviceMesh) and given.mesh_dim_names is not None:
+        dimension = given.mesh_dim_names[0]
+    elif description.startswith(_OF_MESH) and description != f"{_OF_MESH}default":
+        dimension = description.removeprefix(_OF_MESH)
+    else:
         return None
-    name = f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}/{mesh.mesh_dim_names[0]}"
+    name = f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}/{dimension}"
     _made[f"mesh {name}"] += 1
     return f"{name}/{_made[f'mesh {name}']}"
 

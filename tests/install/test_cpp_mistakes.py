@@ -44,7 +44,7 @@ MISTAKES = {
     ),
     "function of other arguments": (
         HEADER
-        + "int main() {\n  tdi::MirroredStrategy strategy({});\n"
+        + 'int main() {\n  tdi::MirroredStrategy strategy({"cpu"});\n'
         + "  for (auto& batch : strategy.distribute_dataset(tdi::Dataset::range(3).batch(2)))\n"
         + "    strategy.run([](const at::Tensor& part) { return part; }, batch);\n}",
         "run: the function must be callable, as const, with one argument for each",

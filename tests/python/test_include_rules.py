@@ -70,7 +70,7 @@ def test_a_violation_is_reported_with_its_place(tmp_path: Path, file: str, inclu
         ("runtime/a.cpp", "<tbb/task_arena.h>"),
         ("comm/a.cpp", "<torch/csrc/distributed/c10d/Store.hpp>"),
         ("distribute/coordination/a.cpp", '"comm/key_value_store.h"'),
-        ("bindings/gather_bytes.cpp", '"runtime/worker_thread.h"'),
+        ("bindings/bind_multi_worker.cpp", '"comm/tensor_text.h"'),
         ("device/cuda/a.cu", "<cuda_runtime.h>"),
     ],
 )

@@ -5,6 +5,7 @@ import inspect
 import itertools
 import os
 import time
+import warnings
 
 import pytest
 import torch
@@ -198,6 +199,75 @@ def test_groups_and_meshes():
     ranks = returned(run_ranks(several_groups, 4))
     assert ranks[0] == ranks[2] and ranks[1] == ranks[3]
     assert ranks[0][0] == [[0, 1], [4, 5], [8]] and ranks[1][1] == [[2, 3], [6, 7], []]
+
+
+def peers(rank, what):
+    """Loaders of a rank in a mesh of two data-parallel groups of tensor-parallel peers: rows, warnings."""
+    mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    by_hand = {}
+    if what == "groups made by hand":
+        for ranks in ([0, 2], [1, 3]):
+            group = dist.new_group(ranks)
+            by_hand |= {one: group for one in ranks}
+    group = {
+        "mesh": lambda: mesh["dp"],
+        "group of a mesh": lambda: mesh.get_group("dp"),
+        "groups made by hand": lambda: by_hand[rank],
+    }[what]()
+    dataset = tdi.Dataset.range(12).shuffle()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loaders = [tdi.DataLoader(torch.arange(12), 3, shuffle=True, distributed=group) for _ in range(2)]
+        loaders.append(tdi.DataLoader(dataset, 3, distributed=group))
+        rows = [[rows_of(batch) for batch in loader] for loader in loaders]
+    return rows, [str(one.message) for one in caught]
+
+
+@pytest.mark.parametrize("what", ["mesh", "group of a mesh", "groups made by hand"])
+def test_peers_of_a_mesh_get_the_same_rows_or_a_warning(what):
+    ranks = returned(run_ranks(peers, 4, what))
+    if what == "groups made by hand":
+        for _, texts in ranks:
+            assert len(texts) == 3
+            assert all("group of 2 of 4 processes draws the order of rows, without a seed" in text for text in texts)
+            assert all("Pass a seed" in text for text in texts)
+    else:
+        assert ranks[0] == ranks[1] and ranks[2] == ranks[3]
+        assert not any(texts for _, texts in ranks)
+    for loader in range(3):
+        both = [row for rank in (0, 2) for batch in ranks[rank][0][loader] for row in batch]
+        assert sorted(both) == list(range(12))
+
+
+def streams_of_peers(rank):
+    mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        list(tdi.DataLoader(Squares(4), 1, sampler=range(rank), distributed=mesh["dp"]))
+        list(tdi.DataLoader(Squares(4), 1, sampler=range(rank), distributed=True))
+    return [str(one.message) for one in caught]
+
+
+def test_streams_of_a_ranks_own_that_peers_must_read_too_are_named():
+    for texts in returned(run_ranks(streams_of_peers, 4)):
+        (text,) = [text for text in texts if "group" in text]
+        assert "this group of 2 of 4 processes reads streams of its own" in text
+        assert "Read the same stream" in text
+
+
+def work(rank):
+    numbers = tdi.Dataset.range(12)
+    lazy = numbers.filter(lambda row: True).map(lambda row: row)
+    late = numbers.batch(6).map(lambda batch: batch)
+    texts = [str(tdi.DataLoader(dataset, 2, distributed=True).explain()) for dataset in (numbers, lazy)]
+    return [*texts, str(tdi.DataLoader(late, None, distributed=True).explain())]
+
+
+def test_work_that_every_rank_does_is_told_with_its_number():
+    for once, lazy, late in returned(run_ranks(work, 3)):
+        assert "work:" not in once
+        assert "work: every rank reads all elements and runs all functions on them, 3 times in all" in lazy
+        assert "3 times in all" in late
 
 
 def leaving(rank):

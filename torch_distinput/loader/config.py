@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
 
+from torch_distinput.typing import Split, Tail
+
 if TYPE_CHECKING:
     from torch_distinput.data_loader import DataLoader
 
@@ -32,8 +34,8 @@ class LoaderConfig:
     distributed: bool | Any = None
     global_batch_size: int | None = None
     device: str | torch.device | None = None
-    split: str = "balanced"
-    tail: str = "zero_rows"
+    split: Split = "balanced"
+    tail: Tail = "zero_rows"
     seed: int | None = None
     with_info: bool = False
     prefetch_bytes: int | None = None

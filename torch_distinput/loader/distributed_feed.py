@@ -84,6 +84,8 @@ def plan_of(loader: DataLoader, strategy: MultiWorkerMirroredStrategy) -> Plan:
     """Decides how `loader`'s data is assigned over the processes of `strategy`."""
     if is_own_stream(loader):
         datasets.check_split(loader.dataset, *group_size_and_rank(loader._loader_config.distributed))
+        if loader._share is None and not datasets.is_stream(loader.dataset):  # the split of those was checked
+            strategy._warn_of_peers("reads streams of its own", "rows of their own", "Read the same stream")
         return _stream_plan(loader)
     if isinstance(loader.dataset, Dataset):
         return _pipeline_plan(loader, strategy)
@@ -282,6 +284,9 @@ class DistributedFeed:
             text += f"\n{plan.dataset.explain()}"
         else:
             text += "\nsteps: as many as the longest of the ranks' streams has; the ranks agree on them"
+            if loader._share is not None:
+                world = self.strategy(loader).num_replicas_in_sync
+                text += f"\nwork: every rank reads all elements, {world} times in all, and keeps its share"
         return explained_loader(loader, text)
 
     def length(self, loader: DataLoader) -> int:

@@ -2,18 +2,17 @@
 // What a temporary returns outlives it: `const at::Tensor& x = batch["x"].tensor();` is a habit of C++
 // programs.
 #include <ATen/ops/arange.h>
-#include <ATen/ops/tensor.h>
 #include <c10/core/Device.h>
 #include <gtest/gtest.h>
 
 #include <concepts>
 #include <cstddef>
-#include <exception>
-#include <span>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "torch_distinput/dataset.h"
@@ -130,10 +129,8 @@ static_assert(std::same_as<decltype(std::declval<const Loader&>().dataset()), Di
 Element pairs() { return Element::dict({{"x", at::arange(3)}, {"y", at::arange(3, 6)}}); }
 
 TEST(Temporaries, ATensorOfAPartOutlivesThePart) {
-  const at::Tensor* kept = nullptr;
-  const at::Tensor& x = pairs()["y"].tensor();
-  kept = &x;
-  EXPECT_EQ(kept->sum().item<std::int64_t>(), 12);
+  const at::Tensor& y = pairs()["y"].tensor();
+  EXPECT_EQ(y.sum().item<std::int64_t>(), 12);
   const StructurePtr& structure = pairs().structure();
   EXPECT_EQ(structure->str(), "{'x': *, 'y': *}");
   const std::vector<Leaf>& leaves = pairs().leaves();

@@ -36,7 +36,8 @@ TEST(Filter, RefusesAnAnswerThatIsNoBool) {
   const FunctionPtr identity = make_function([](Element element) { return element; }, "is_good");
   DatasetIterator iterator = Dataset::range(3).filter(identity).iterate();
   EXPECT_EQ(error_of<c10::TypeError>([&] { iterator.next(); }),
-            "filter(is_good): element 0: the predicate must return one bool scalar, but returned TensorSpec(shape=(), "
+            "filter(is_good): element 0: the predicate must return one bool scalar, but returned "
+            "TensorSpec(shape=(), "
             "dtype=torch.int64).");
 }
 
