@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch_distinput._arrow_checks import validated
 from torch_distinput._column_options import pyarrow_for
 from torch_distinput.frameworks import datasets as hugging_face
 
@@ -29,6 +30,8 @@ def arrays_of(op: str, tokens: Any) -> tuple[Any, Any]:
     is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     if not types.is_integer(kind.value_type if is_list else kind):
         raise TypeError(f"{op}: a column of tokens must be integers, or lists of them, but is {kind}.")
+    # In full, as pyarrow itself copies by the offsets; of integers it costs no pass.
+    validated(op, column, full=True)
     if is_list:
         column = column.cast(pyarrow.large_list(kind.value_type))  # offsets of 32 bits may not hold what is combined
     whole = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

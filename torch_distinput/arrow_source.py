@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from torch_distinput import _C
+from torch_distinput._arrow_checks import validated
 from torch_distinput._column_options import pyarrow_for
 from torch_distinput.frameworks import datasets as hugging_face
 
@@ -14,13 +15,13 @@ from torch_distinput.frameworks import datasets as hugging_face
 def native_arrow(x: Any, options: _C.ColumnOptions) -> _C.Dataset:
     """The rows of `x`; TypeError where it has no Arrow data."""
     if hugging_face.is_table(x):
-        table, indices = hugging_face.table_of(x)
+        table, indices = hugging_face.table_of(x, "from_arrow")
         rows = _C.arrow_table(table, options)
         return rows if indices is None else rows.select(indices)
     if not hasattr(x, "__arrow_c_stream__"):
         x = _with_stream(x)
     if hasattr(x, "__len__"):
-        return _C.arrow_table(x, options)
+        return _C.arrow_table(validated("from_arrow", x), options)
     name = type(x).__name__
     schema = getattr(x, "schema", None)
     if not hasattr(schema, "__arrow_c_schema__"):
@@ -43,7 +44,7 @@ class _Streams:
                 "a table, or an object that opens a reader in `__arrow_c_stream__`."
             )
         self._opened = True
-        return self._x
+        return validated("from_arrow", self._x)
 
 
 class _Scans:
@@ -55,7 +56,7 @@ class _Scans:
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         scanner = self._source if self._is_scanner else self._source.scanner(use_threads=True)
-        return scanner.to_reader().__arrow_c_stream__(requested_schema)
+        return validated("from_arrow", scanner.to_reader()).__arrow_c_stream__(requested_schema)
 
 
 def _with_stream(x: Any) -> Any:

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from torch_distinput._arrow_checks import validated
+
 
 def is_stream(dataset: Any) -> bool:
     """Whether `dataset` is an IterableDataset of the package."""
@@ -79,12 +81,14 @@ def is_plain_table(dataset: Any) -> bool:
     return _is("Dataset", dataset) and type(dataset).__module__.partition(".")[0] == "datasets"
 
 
-def table_of(dataset: Any) -> tuple[Any, torch.Tensor | None]:
-    """The table of a map-style dataset, and the rows of it that the dataset has; None: all, in order."""
-    indices = dataset._indices
+def table_of(dataset: Any, op: str) -> tuple[Any, torch.Tensor | None]:
+    """The table of a map-style dataset, and the rows of it that the dataset has; None: all, in order. Raises
+    InvalidArgumentError naming `op` for files whose arrays reach beyond their memory."""
+    table, indices = validated(op, dataset.data.table), dataset._indices
     if indices is None:
-        return dataset.data.table, None
-    return dataset.data.table, torch.from_numpy(indices.column(0).to_numpy().astype("int64"))
+        return table, None
+    rows = validated(op, indices.column(0))
+    return table, torch.from_numpy(rows.to_numpy().astype("int64"))
 
 
 def is_column(values: Any) -> bool:

@@ -75,7 +75,7 @@ def _same(before: tuple[Any, ...], now: tuple[Any, ...]) -> bool:
 
 
 def _natives(dataset: Any) -> tuple[_C.Dataset, list[PictureColumn]]:
-    table, indices = table_of(dataset)
+    table, indices = table_of(dataset, "DataLoader")
     format_ = dataset.format
     if format_["type"] not in _FLOATS:
         raise NotNative(f"the dataset's format is {format_['type']!r}, whose rows Python makes")
