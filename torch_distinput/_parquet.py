@@ -47,14 +47,21 @@ class ParquetFiles(BlockFiles[Footer]):
         return index.schema
 
     def read_block(self, path: str, index: Footer, block: int) -> Any:
+        import pyarrow
         import pyarrow.parquet as parquet
 
         groups, names = index.groups[block], index.schema.names
         if self._filters is not None:
-            table = self._fragment(path, groups).to_table(columns=names, filter=self._filters, use_threads=False)
+            # One scan of several row groups yields them in any order.
+            parts = [
+                self._fragment(path, [group]).to_table(columns=names, filter=self._filters, use_threads=False)
+                for group in groups
+            ]
+            table = pyarrow.concat_tables(parts)
         else:
             with parquet.ParquetFile(path, metadata=index.metadata, page_checksum_verification=True) as file:
                 table = file.read_row_groups(groups, columns=names, use_threads=False).select(names)
+        table.validate()  # a file may say anything of its columns
         return table.combine_chunks()
 
     def _fragment(self, path: str, groups: list[int]) -> Any:

@@ -244,3 +244,15 @@ def test_checksums_of_pages_are_verified(tmp_path, filters):
     name.write_bytes(whole[:place] + b"\1" + whole[place + 1 :])
     with pytest.raises(tdi.InvalidArgumentError, match=r"t\.parquet: .*CRC checksum verification failed"):
         list(tdi.ParquetDataset(name, filters=filters).batch(100))
+
+
+@pytest.mark.parametrize(("groups", "rows", "least"), [(18, 1, 5), (40, 10, 100)])
+def test_filtered_rows_of_small_row_groups_are_in_file_order(tmp_path, groups, rows, least):
+    name, total = tmp_path / "t.parquet", groups * rows
+    parquet.write_table(
+        pa.table({"i": range(total), "s": ["0" * (row % 41) for row in range(total)]}), name, row_group_size=rows
+    )
+    dataset = tdi.ParquetDataset(name, filters=[("i", ">=", 3)], batch_rows=least)
+    for _ in range(3):
+        assert numbers(dataset.batch(7)) == list(range(3, total))
+    tdi.testing.assert_resumable(dataset.batch(7))
