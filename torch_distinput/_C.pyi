@@ -11,6 +11,7 @@ import torch
 INFINITE: int
 UNKNOWN: int
 SHARD_HINT: int
+MAX_JSON_DEPTH: int
 
 class TensorSpec:
     """The type of a dense tensor."""
@@ -656,8 +657,11 @@ def list_files(patterns: object, shuffle: bool, seed: int | None) -> Dataset:
 def show_progress(function: object) -> None:
     """Calls `function(files, bytes, total, done)` while files are indexed."""
 
-def stored_beside(path: bytes, kind: str) -> list[bytes]:
-    """What `store_beside` has stored of this `kind` for the file `path`, in each place that can be read."""
+def json_fault(text: bytes) -> typing.Any:
+    """The first line of JSON lines that is not one object, by its brackets and quotes alone: begin, end, and "no object", "too deep", "not UTF-8" or "unclosed"; None where each is one."""
+
+def stored_beside(path: bytes, kind: str, most: int) -> list[bytes]:
+    """What `store_beside` has stored of this `kind` for the file `path`, in each place that may be believed, up to `most` bytes each."""
 
 def store_beside(path: bytes, kind: str, content: bytes) -> None:
     """Stores bytes beside the file `path`, or in the user's cache folder; nothing where neither can be written to."""
@@ -669,7 +673,7 @@ def arrow_streams(open: object, schema: object, name: str, options: ColumnOption
     """The rows of the object with `__arrow_c_stream__` that `open()` returns anew for each iterator."""
 
 def blocks(files: object, reader: object, name: str, arguments: str, options: ColumnOptions, index: bool) -> Dataset:
-    """The rows of tables in files. `reader` has `count_rows(files)`, the rows of each block of each file, `schema(file)` and `read(file, block)`; files are names as bytes."""
+    """The rows of tables in files. `reader` has `count_rows(files)`, the rows of each block of each file, `schema(file)` and `read(file, block)`; one whose rows can be read apart from one another also `read_rows(file, block, begin, end)`. Files are names as bytes."""
 
 def image_folder(root: str) -> tuple:
     """Pictures in a folder for each class, and the names of the classes as bytes."""

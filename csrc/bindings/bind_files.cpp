@@ -2,14 +2,18 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <array>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "bindings/interpreter/gil.h"
 #include "bindings/module.h"
+#include "io/json_lines.h"
 #include "io/stored_file.h"
 #include "torch_distinput/files.h"
 
@@ -73,11 +77,11 @@ void show_progress(const py::object& function) {
   });
 }
 
-std::vector<py::bytes> stored_beside(const py::bytes& path, const std::string& kind) {
+std::vector<py::bytes> stored_beside(const py::bytes& path, const std::string& kind, std::uint64_t most) {
   const auto name = path.cast<std::string>();
   std::vector<std::string> found;
   without_gil([&] {
-    load_stored(name, kind, [&](std::span<const char> bytes) {
+    load_stored(name, kind, most, [&](std::span<const char> bytes) {
       found.emplace_back(bytes.begin(), bytes.end());
       return false;
     });
@@ -89,6 +93,17 @@ void write_beside(const py::bytes& path, const std::string& kind, const py::byte
   const auto name = path.cast<std::string>();
   const auto bytes = content.cast<std::string>();
   without_gil([&] { store_beside(name, kind, bytes); });
+}
+
+/// The first line of `text` that is not one JSON object: its begin, its end and which rule it breaks; None
+/// where there is none.
+py::object json_fault(const py::bytes& text) {
+  const auto view = static_cast<std::string_view>(text);
+  std::optional<JsonFault> fault;
+  without_gil([&] { fault = find_json_fault(view); });
+  if (!fault) return py::none();
+  constexpr std::array<const char*, 4> kRules{"no object", "too deep", "not UTF-8", "unclosed"};
+  return py::make_tuple(fault->begin, fault->end, kRules.at(static_cast<std::size_t>(fault->kind)));
 }
 
 }  // namespace
@@ -106,9 +121,15 @@ void bind_files(py::module_& module) {
              "The names of the files that match one of the patterns.");
   module.def("show_progress", show_progress, py::arg("function"),
              "Calls `function(files, bytes, total, done)` while files are indexed.");
-  module.def(
-      "stored_beside", stored_beside, py::arg("path"), py::arg("kind"),
-      "What `store_beside` has stored of this `kind` for the file `path`, in each place that can be read.");
+  module.attr("MAX_JSON_DEPTH") = kMaxJsonDepth;
+  module.def("json_fault", json_fault, py::arg("text"),
+             "The first line of JSON lines that is not one object, by its brackets and quotes alone: begin, "
+             "end, and "
+             "\"no object\", \"too deep\", \"not UTF-8\" or \"unclosed\"; None where each is one.");
+  module.def("stored_beside", stored_beside, py::arg("path"), py::arg("kind"), py::arg("most"),
+             "What `store_beside` has stored of this `kind` for the file `path`, in each place that may be "
+             "believed, "
+             "up to `most` bytes each.");
   module.def(
       "store_beside", write_beside, py::arg("path"), py::arg("kind"), py::arg("content"),
       "Stores bytes beside the file `path`, or in the user's cache folder; nothing where neither can be "

@@ -21,9 +21,9 @@ std::optional<RecordIndex> decode_index(std::span<const char> bytes, const Recor
 /// Returns the `stored_places` of the index of `path`.
 std::vector<std::string> index_places(const std::string& path, const RecordFormat& format);
 
-/// Returns the stored index of `path`; nullopt if there is none for this format and stamp.
-std::optional<RecordIndex> load_index(const std::string& path, const RecordFormat& format,
-                                      const FileStamp& stamp);
+/// Returns the stored index of `file`; nullopt if there is none for this format and stamp, or if records
+/// follow those that it has.
+std::optional<RecordIndex> load_index(const File& file, const RecordFormat& format, const FileStamp& stamp);
 /// Stores `index` at the first of `index_places` that is writable, atomically (by a rename). An index that
 /// cannot be stored is no error: it is built again when it is next needed.
 void store_index(const std::string& path, const RecordIndex& index) noexcept;

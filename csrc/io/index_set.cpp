@@ -101,7 +101,7 @@ class IndexJob {
     total_ += stamp.size;
     const bool stores = stamp.size >= kMinStored && format_.kind != RecordKind::kFixedRecords;
     if (stores) {
-      if (auto stored = load_index(path, format_, stamp)) {
+      if (auto stored = load_index(file, format_, stamp)) {
         seen_ += stamp.size;
         return std::make_shared<const RecordIndex>(*std::move(stored));
       }

@@ -33,6 +33,21 @@ void check_whole(const File& file, std::size_t read, std::uint64_t offset, std::
       "the file became shorter after it was indexed: it ends before byte " + std::to_string(offset + wanted));
 }
 
+/// Throws FileError unless `raw`, the bytes at `extent`, are one line: a stored index may be that of another
+/// file of the same size and time. Records of other formats show it in their framing.
+void check_line(const File& file, const RecordIndex& index, const RecordIndex::Extent& extent,
+                std::span<const char> raw) {
+  if (index.format().kind != RecordKind::kTextLines) return;
+  const RecordOffsets& offsets = index.offsets();
+  const void* const end = std::memchr(raw.data(), '\n', raw.size());
+  const bool is_last = extent.offset + extent.bytes == offsets[offsets.size() - 1];
+  if (end == nullptr ? is_last : end == &raw.back()) return;
+  throw FileError(FileError::Kind::kChanged, file.path(),
+                  "the index stored for it is not its own: bytes " + std::to_string(extent.offset) + " to " +
+                      std::to_string(extent.offset + extent.bytes) +
+                      " are not one line; remove the index, or change the time of the file");
+}
+
 }  // namespace
 
 RecordFetcher::RecordFetcher(std::vector<std::string> files, std::vector<RecordIndexPtr> indexes,
@@ -108,7 +123,8 @@ std::uint64_t RecordFetcher::fetch(std::span<const std::int64_t> positions, char
 
 std::uint64_t RecordFetcher::fetch_run(const File& file, std::span<const Place> run, char* to,
                                        std::span<std::int64_t> sizes) const {
-  const RecordFormat& format = indexes_[run.front().file]->format();
+  const RecordIndex& index = *indexes_[run.front().file];
+  const RecordFormat& format = index.format();
   const std::uint64_t begin = run.front().extent.offset;
   const std::uint64_t bytes = run.back().extent.offset + run.back().extent.bytes - begin;
   const auto raw = std::span(scratch(bytes)).first(static_cast<std::size_t>(bytes));
@@ -118,6 +134,7 @@ std::uint64_t RecordFetcher::fetch_run(const File& file, std::span<const Place> 
   for (std::size_t i = 0; i < run.size(); ++i) {
     const auto [offset, size] = run[i].extent;
     const auto record = raw.subspan(static_cast<std::size_t>(offset - begin), static_cast<std::size_t>(size));
+    check_line(file, index, run[i].extent, record);
     std::uint64_t contents = plain ? size - (record.back() == '\n' ? 1 : 0) : 0;
     if (plain) {
       std::memcpy(to + written, record.data(), static_cast<std::size_t>(contents));
@@ -136,6 +153,7 @@ std::uint64_t RecordFetcher::fetch_one(const File& file, const Place& place, cha
   const std::span<char> contents(to, static_cast<std::size_t>(most_contents(format, bytes)));
   if (format.kind != RecordKind::kTfRecords) {
     check_whole(file, file.read(contents, offset), offset, bytes);
+    check_line(file, *indexes_[place.file], place.extent, contents);
     return extract_contents(format, contents, to, file.path(), offset);
   }
   std::array<char, kTfRecordHead> head;

@@ -196,8 +196,11 @@ RecordIndex::RecordIndex(const RecordFormat& format, const FileStamp& stamp, Rec
       size_(static_cast<std::int64_t>(offsets.size()) - 1),
       offsets_(std::move(offsets)) {
   bool fits = size_ >= 0 && offsets_[0] == 0 && offsets_[offsets_.size() - 1] <= stamp.size;
-  const std::uint64_t least = format.kind == RecordKind::kTfRecords ? kTfRecordHead + kTfRecordFoot : 1;
-  for (std::int64_t i = 0; fits && i < size_; ++i) fits = extent(i).bytes >= least;
+  const std::uint64_t least = least_bytes(format);
+  for (std::int64_t i = 0; fits && i < size_; ++i) {
+    const std::uint64_t bytes = extent(i).bytes;
+    fits = bytes >= least && (format.kind != RecordKind::kTarGroups || bytes % kTarBlock == 0);
+  }
   if (!fits)
     throw std::invalid_argument(
         "record index: the offsets are not those of records of this format in a file of this size");
@@ -210,6 +213,30 @@ RecordIndex::Extent RecordIndex::extent(std::int64_t record) const noexcept {
   }
   const std::uint64_t offset = offsets_[number];
   return {offset, offsets_[number + 1] - offset};
+}
+
+std::uint64_t least_bytes(const RecordFormat& format) noexcept {
+  if (format.kind == RecordKind::kTfRecords) return kTfRecordHead + kTfRecordFoot;
+  return format.kind == RecordKind::kTarGroups ? kTarBlock : 1;
+}
+
+bool ends_with_file(const RecordIndex& index, const File& file) {
+  const RecordOffsets& offsets = index.offsets();
+  const std::uint64_t size = index.stamp().size;
+  std::uint64_t end = offsets[offsets.size() - 1];
+  std::vector<char> piece(kHead);
+  while (true) {
+    const std::size_t count = file.read(piece, end);
+    const RecordScan scan = scan_record(index.format(), std::span(piece).first(count), end + count >= size);
+    if (scan.found != RecordScan::Found::kMore) return scan.found == RecordScan::Found::kEnd;
+    // Carriage returns alone are no line; any other record shows itself in its head.
+    const auto is_return = [](char character) { return character == '\r'; };
+    if (index.format().kind != RecordKind::kTextLines || count == 0 ||
+        !std::all_of(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(count), is_return)) {
+      return false;
+    }
+    end += count;
+  }
 }
 
 RecordIndex build_index(const File& file, const RecordFormat& format, const Progress& progress) {

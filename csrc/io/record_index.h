@@ -44,6 +44,13 @@ class RecordIndex {
   RecordOffsets offsets_;
 };
 
+/// The fewest bytes that a record of this format has in a file.
+std::uint64_t least_bytes(const RecordFormat& format) noexcept;
+
+/// Returns whether no record follows the last one of `index` in `file`. Throws FileError if it cannot be
+/// read.
+bool ends_with_file(const RecordIndex& index, const File& file);
+
 /// Builds the index of `file` by reading it once from begin to end (fixed records need no reading). Calls
 /// `progress` with the bytes read since the last call; what it throws ends the work. Throws FileError if the
 /// framing of a record is damaged, so that later records cannot be found, and if the file changes meanwhile.

@@ -1,20 +1,21 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "io/stored_file.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <random>
 #include <string_view>
 #include <system_error>
 
 #include "base/hash.h"
-#include "io/file.h"
-#include "io/file_error.h"
 
 namespace torch_distinput {
 namespace {
@@ -38,31 +39,89 @@ std::optional<fs::path> cache_folder() {
   return fs::path(home) / ".cache" / "torch_distinput";
 }
 
-bool write_whole(const fs::path& place, std::span<const char> bytes) {
-  std::string temporary = place.string() + ".XXXXXX";
-  const int descriptor = ::mkstemp(temporary.data());
-  if (descriptor < 0) return false;
-  bool written = true;
-  while (written && !bytes.empty()) {
-    const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
-    written = count > 0;
-    if (written) bytes = bytes.subspan(static_cast<std::size_t>(count));
+/// An open descriptor, closed by the destructor; -1 where the file could not be opened.
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags, ::mode_t mode = 0)
+      : number_(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, mode)) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
   }
-  written = ::fchmod(descriptor, 0644) == 0 && written;
-  written = ::close(descriptor) == 0 && written;
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const noexcept { return number_; }
+
+ private:
+  int number_;
+};
+
+/// Whether what is stored may be believed: it is a regular file of the user, of the data's owner or of root,
+/// and nobody may write to it who may not write to the data.
+bool is_trusted(const struct ::stat& stored, const struct ::stat& data) {
+  const bool own = stored.st_uid == ::geteuid() || stored.st_uid == data.st_uid || stored.st_uid == 0;
+  const bool group_writes =
+      (stored.st_mode & S_IWGRP) != 0 && ((data.st_mode & S_IWGRP) == 0 || stored.st_gid != data.st_gid);
+  return S_ISREG(stored.st_mode) && own && !group_writes && (stored.st_mode & S_IWOTH) == 0;
+}
+
+bool write_all(int descriptor, std::span<const char> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+/// A name beside `place` that no other thread, process or host uses.
+std::string temporary_name(const fs::path& place) {
+  std::random_device random;
+  return place.string() + "." + hex((std::uint64_t{random()} << 32) | random()) + ".tmp";
+}
+
+/// Returns whether `bytes` lie at `place` now, where they will be believed. `data`: the file that they are
+/// of.
+bool write_whole(const fs::path& place, const struct ::stat& data, std::span<const char> bytes) {
+  const std::string temporary = temporary_name(place);
+  bool written = false;
+  {
+    // The kernel applies the umask. Others never write: what they wrote would not be believed.
+    const ::mode_t mode = data.st_mode & 0664;
+    const Descriptor file(temporary, O_WRONLY | O_CREAT | O_EXCL, mode);
+    if (file.get() < 0) return false;
+    struct ::stat status;
+    // Some mounts give every file one mode or owner.
+    written = write_all(file.get(), bytes) && ::fstat(file.get(), &status) == 0 && is_trusted(status, data);
+  }
   if (written && ::rename(temporary.c_str(), place.c_str()) == 0) return true;
   ::unlink(temporary.c_str());
   return false;
 }
 
-/// The bytes of the file `path`; empty if it is not a regular file. Throws FileError.
-std::vector<char> read_whole(const std::string& path) {
-  const File file(path);
-  const FileStamp stamp = file.stamp();
-  if (!stamp.is_regular) return {};
-  std::vector<char> bytes(static_cast<std::size_t>(stamp.size));
-  bytes.resize(file.read(bytes, 0));
+/// The bytes of the file `path`; nullopt where it cannot be read, may not be believed, or is larger than
+/// `most`. Does not wait for a pipe.
+std::optional<std::vector<char>> read_whole(const std::string& path, const struct ::stat& data,
+                                            std::uint64_t most) {
+  const Descriptor file(path, O_RDONLY | O_NONBLOCK);
+  struct ::stat status;
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !is_trusted(status, data)) return std::nullopt;
+  if (static_cast<std::uint64_t>(status.st_size) > most) return std::nullopt;
+  std::vector<char> bytes(static_cast<std::size_t>(status.st_size));
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t count = ::read(file.get(), bytes.data() + done, bytes.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return std::nullopt;
+    done += static_cast<std::size_t>(count);
+  }
   return bytes;
+}
+
+/// Whether the environment lets indexes be written.
+bool may_store() {
+  const char* const value = std::getenv("TORCH_DISTINPUT_WRITE_INDEX");
+  return value == nullptr || std::string_view(value) != "0";
 }
 
 }  // namespace
@@ -76,24 +135,25 @@ std::vector<std::string> stored_places(const std::string& path, const std::strin
   return places;
 }
 
-void load_stored(const std::string& path, const std::string& kind,
+void load_stored(const std::string& path, const std::string& kind, std::uint64_t most,
                  const std::function<bool(std::span<const char>)>& accept) {
+  struct ::stat data;
+  if (::stat(path.c_str(), &data) != 0) return;
   for (const std::string& place : stored_places(path, kind)) {
-    try {
-      if (accept(read_whole(place))) return;
-    } catch (const FileError&) {
-      // Missing or not readable: try the next place.
-    }
+    const auto bytes = read_whole(place, data, most);
+    if (bytes && accept(*bytes)) return;
   }
 }
 
 void store_beside(const std::string& path, const std::string& kind, std::span<const char> bytes) noexcept {
   try {
+    struct ::stat data;
+    if (!may_store() || ::stat(path.c_str(), &data) != 0) return;
     for (const fs::path place : stored_places(path, kind)) {
       std::error_code ignored;
       if (place.parent_path().filename() == "torch_distinput")
         fs::create_directories(place.parent_path(), ignored);
-      if (write_whole(place, bytes)) return;
+      if (write_whole(place, data, bytes)) return;
     }
   } catch (...) {
     // Without it, the next run makes it again; nothing else is lost.

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -15,13 +16,15 @@ namespace torch_distinput {
 /// `~/.cache`) named after a hash of the absolute path. The functions here are safe from any thread.
 std::vector<std::string> stored_places(const std::string& path, const std::string& kind);
 
-/// Shows `accept` the bytes at each of these places that can be read, until it returns true. They may be
-/// anything.
-TDI_API void load_stored(const std::string& path, const std::string& kind,
+/// Shows `accept` the bytes at each of these places, until it returns true. They may be anything. A file is
+/// passed over that cannot be read, has more than `most` bytes, belongs neither to the user nor to the owner
+/// of `path` nor to root, or may be written to by somebody who may not write to `path`.
+TDI_API void load_stored(const std::string& path, const std::string& kind, std::uint64_t most,
                          const std::function<bool(std::span<const char>)>& accept);
 
-/// Stores `bytes` at the first place that can be written to, atomically (by a rename). What cannot be stored
-/// is no error: it is made again when it is next needed.
+/// Stores `bytes` at the first place that can be written to, atomically (by a rename), with the mode of
+/// `path` under the umask. What cannot be stored is no error: it is made again when it is next needed. Stores
+/// nothing where the environment has `TORCH_DISTINPUT_WRITE_INDEX=0`.
 TDI_API void store_beside(const std::string& path, const std::string& kind,
                           std::span<const char> bytes) noexcept;
 

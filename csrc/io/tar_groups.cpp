@@ -41,6 +41,12 @@ std::string refusal_of_name(std::string_view name) {
   return {};
 }
 
+/// The error of bytes that are no group, although an index says so.
+FileError not_one_group(const std::string& file) {
+  return {FileError::Kind::kChanged, file,
+          "the archive changed while it was read, or the index stored for it is not its own"};
+}
+
 }  // namespace
 
 bool split_member_name(std::string_view name, std::string_view& key, std::string& suffix) {
@@ -88,6 +94,7 @@ std::uint64_t extract_tar_group(std::span<const char> raw, char* to, const std::
                                 std::uint64_t offset) {
   GroupWriter out(to);
   std::vector<std::string> suffixes;
+  std::string first_key;
   std::uint64_t next = 0;
   for (std::uint64_t at = 0; at < raw.size(); at = next) {
     // What is written lies before what is still to be read: a head takes more room than its compact form.
@@ -103,9 +110,11 @@ std::uint64_t extract_tar_group(std::span<const char> raw, char* to, const std::
     if (!entry.problem.empty()) throw FileError(file, offset + at, member + entry.problem);
     if (const std::string problem = refusal_of_name(entry.name); !problem.empty())
       throw FileError(file, offset + at, member + problem);
+    if (!suffixes.empty() && key != first_key) throw not_one_group(file);
     if (std::find(suffixes.begin(), suffixes.end(), suffix) != suffixes.end())
       throw FileError(file, offset + at, member + "occurs twice");
     if (suffixes.empty()) {
+      first_key = key;
       out.number(static_cast<std::uint32_t>(key.size()));
       out.text(key.data(), key.size());
     }
@@ -115,6 +124,7 @@ std::uint64_t extract_tar_group(std::span<const char> raw, char* to, const std::
     out.text(raw.data() + at + entry.data, static_cast<std::size_t>(entry.size));
     suffixes.push_back(std::move(suffix));
   }
+  if (suffixes.empty()) throw not_one_group(file);
   return out.size();
 }
 

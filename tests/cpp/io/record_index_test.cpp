@@ -175,11 +175,11 @@ TEST(IndexFiles, StoresAnIndexAndUsesIt) {
   EXPECT_EQ(index_files({path}, kTfRecordFormat, 0, {})[0]->size(), 3000);
   ASSERT_TRUE(std::filesystem::exists(place));
   EXPECT_EQ(std::filesystem::path(place).filename().string().front(), '.');
-  ASSERT_TRUE(load_index(path, kTfRecordFormat, stamp_of(path)));
+  ASSERT_TRUE(load_index(File(path), kTfRecordFormat, stamp_of(path)));
 
   std::filesystem::resize_file(place, 100);  // damaged
   EXPECT_EQ(index_files({path}, kTfRecordFormat, 0, {})[0]->size(), 3000);
-  ASSERT_TRUE(load_index(path, kTfRecordFormat, stamp_of(path)));
+  ASSERT_TRUE(load_index(File(path), kTfRecordFormat, stamp_of(path)));
 
   folder.write("large", tf_records(Strings(4000, std::string(100, 'y'))));  // stale
   EXPECT_EQ(index_files({path}, kTfRecordFormat, 0, {})[0]->size(), 4000);
@@ -194,7 +194,7 @@ TEST(IndexFiles, FallsBackToTheCacheFolder) {
   std::filesystem::create_directory(places.at(0));  // a folder in the place of the index file blocks it
   index_files({path}, kTfRecordFormat, 0, {});
   EXPECT_TRUE(std::filesystem::exists(places.at(1)));
-  EXPECT_TRUE(load_index(path, kTfRecordFormat, stamp_of(path)));
+  EXPECT_TRUE(load_index(File(path), kTfRecordFormat, stamp_of(path)));
   ::unsetenv("XDG_CACHE_HOME");
 }
 

@@ -134,5 +134,17 @@ TEST(TarFormat, MutatedHeadsWithRightChecksumsAreReadOrRefused) {
   }
 }
 
+TEST(TarFormat, WhatIsNoGroupIsRefusedWhereAnIndexSaysThatItIsOne) {
+  const std::string folder = tar_entry("d/", "", '5');
+  const std::string two = tar_entry("a.x", "1") + tar_entry("b.x", "2");
+  for (const std::string& raw : {folder, two, tar_entry("a.x", "1") + tar_entry("b.y", "2")}) {
+    std::vector<char> to(most_contents(kTar, raw.size()));
+    const std::string message =
+        error_of([&] { extract_contents(kTar, std::span(raw.data(), raw.size()), to.data(), "file", 0); },
+                 FileError::Kind::kChanged);
+    EXPECT_NE(message.find("the index stored for it is not its own"), std::string::npos) << message;
+  }
+}
+
 }  // namespace
 }  // namespace torch_distinput
