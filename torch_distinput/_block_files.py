@@ -100,6 +100,8 @@ class BlockFiles(ABC, Generic[Index]):
             raise
         except FileNotFoundError:
             raise _C.NotFoundError(f"{self._op}: {path}: there is no such file.") from None
+        except UnicodeError as error:
+            raise self.fault(path, f"a text in it is not UTF-8: {error}.") from None
         except OSError as error:
             if error.errno == errno.ESPIPE:
                 raise OSError(error.errno, f"{self._op}: {path}: {error.strerror}.") from None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from typing import Any
 
@@ -11,6 +12,8 @@ import numpy as np
 _CHUNK_BYTES = 1 << 24
 # Records are read whole. A longer one is a quote that nothing closes.
 _MOST_RECORD_BYTES = 1 << 28
+_MOST_HEAD_BYTES = 1 << 24
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TAB, _NEWLINE, _RETURN, _SPACE, _QUOTE = 9, 10, 13, 32, 34
 
 
@@ -29,6 +32,14 @@ class Lines:
             blank[line] = not data[starts[line] : ends[line]].tobytes().strip(b" \t\r\n")
         return blank
 
+    def is_open(self, data: bytes) -> bool:
+        """Whether `data` ends inside of a quote."""
+        return False
+
+    def seems_open(self, data: bytes) -> bool:
+        """The same in less time; False where that cannot be told."""
+        return False
+
 
 class DelimitedLines:
     """Records of delimited text, as pyarrow parses them: a quote at the begin of a field opens it, line ends are those
@@ -40,7 +51,7 @@ class DelimitedLines:
         self._begins_field[list(self._delimiter[-1:] + b'\n\r"')] = True
         by = re.escape(self._delimiter)
         # A field: what is quoted and what follows it, up to a delimiter, a line end, or the end of the data.
-        self._field = re.compile(rb'(?:"(?:[^"]+|"")*(?:"|\Z))?[^%b\r\n]*(%b|\r\n|\r|\n|\Z)' % (by, by))
+        self._field = re.compile(rb'(?:"(?:[^"]+|"")*("|\Z))?[^%b\r\n]*(%b|\r\n|\r|\n|\Z)' % (by, by))
 
     def ends(self, data: Any) -> Any:
         """As `Lines.ends`."""
@@ -56,6 +67,25 @@ class DelimitedLines:
     def blank(self, data: Any, starts: Any, ends: Any) -> Any:
         """As `Lines.blank`."""
         return np.isin(data[starts], (_NEWLINE, _RETURN))
+
+    def is_open(self, data: bytes) -> bool:
+        """As `Lines.is_open`."""
+        if not self._seems_irregular(data):
+            return _has_odd_quotes(data)
+        found, place = None, 0
+        while place < len(data):
+            found = self._field.match(data, place)
+            assert found is not None, "the pattern matches anywhere"
+            place = found.end()
+        return found is not None and found.group(1) == b""
+
+    def seems_open(self, data: bytes) -> bool:
+        """As `Lines.seems_open`."""
+        return _has_odd_quotes(data) and not self._seems_irregular(data)
+
+    def _seems_irregular(self, data: bytes) -> bool:
+        view = np.frombuffer(data, np.uint8)
+        return self._is_irregular(view, np.flatnonzero(view == _QUOTE), np.flatnonzero(view == _RETURN))
 
     def _is_irregular(self, data: Any, quotes: Any, returns: Any) -> bool:
         """Whether a quote is inside of a field that has not begun with one, or a line ends with "\\r" alone: then
@@ -74,7 +104,7 @@ class DelimitedLines:
             found = self._field.match(text, place)
             assert found is not None, "the pattern matches anywhere"
             place = found.end()
-            last = found.group(1)
+            last = found.group(2)
             if last in (b"\n", b"\r\n") or (last == b"\r" and place < len(text)):
                 ends.append(place)
             elif last == b"\r":
@@ -85,6 +115,10 @@ class DelimitedLines:
 Format = Lines | DelimitedLines
 
 
+def _has_odd_quotes(data: bytes) -> bool:
+    return bool(np.count_nonzero(np.frombuffer(data, np.uint8) == _QUOTE) % 2)
+
+
 def all_ends(data: Any, format_: Format) -> Any:
     """The offsets after each record, of which the last may lack its line end."""
     ends = format_.ends(data)
@@ -93,20 +127,59 @@ def all_ends(data: Any, format_: Format) -> Any:
     return ends
 
 
-def first_end(path: str, format_: Format) -> int:
-    """The offset after the first record of a file, 0 where it has none."""
+def too_long(size: int) -> int:
+    """The most bytes of a record where `size` are more, else 0."""
+    return _MOST_RECORD_BYTES if size > _MOST_RECORD_BYTES else 0
+
+
+def after_mark(path: str) -> int:
+    """The offset after the byte order mark of a file, 0 where it has none."""
     with open(path, "rb") as file:
-        data = np.frombuffer(file.read(_CHUNK_BYTES), np.uint8)
-    ends = all_ends(data, format_)
-    if not len(ends):
-        return 0
-    records = np.flatnonzero(~format_.blank(data, np.concatenate([[0], ends[:-1]]), ends))
-    return int(ends[records[0]]) if len(records) else 0
+        return 3 if file.read(3) == _BYTE_ORDER_MARK else 0
+
+
+def first_end(path: str, begin: int, format_: Format) -> int:
+    """The offset after the first record of a file from byte `begin` on, 0 where it has none. Raises ValueError for a
+    record that is too long or ends inside of a quote."""
+    with open(path, "rb") as file:
+        file.seek(begin)
+        raw, wanted = b"", 1 << 16
+        while True:
+            chunk = file.read(wanted - len(raw))
+            raw += chunk
+            data = np.frombuffer(raw, np.uint8)
+            ends = format_.ends(data) if chunk else all_ends(data, format_)
+            starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+            records = ends[~format_.blank(data, starts, ends)] if len(ends) else ends
+            if len(records):
+                break
+            if not chunk:
+                return 0
+            if len(raw) >= _MOST_HEAD_BYTES:
+                raise ValueError(f"its line of column names has more than {_MOST_HEAD_BYTES} bytes; is a quote open?")
+            wanted = min(4 * wanted, _MOST_HEAD_BYTES)
+    end = int(records[0])
+    if format_.is_open(raw[:end]):
+        raise ValueError("its line of column names has a quote that nothing closes.")
+    return begin + end
+
+
+def line_at(path: str, offset: int) -> int:
+    """The number, from 1, of the line with byte `offset` of a file."""
+    line = 1
+    with open(path, "rb") as file:
+        while offset > 0:
+            chunk = file.read(min(offset, _CHUNK_BYTES))
+            if not chunk:
+                break
+            line += chunk.count(b"\n")
+            offset -= len(chunk)
+    return line
 
 
 def find_blocks(path: str, begin: int, block_bytes: int, format_: Format) -> tuple[list[int], list[int]]:
-    """The bounds of blocks of about `block_bytes` bytes from `begin` on, and the number of records in each. Raises
-    ValueError for a record that is too long."""
+    """The bounds of blocks of about `block_bytes` bytes from `begin` on, and the number of records in each. A record
+    that is too long reaches to the end of the file, in a block of its own: what follows its begin is not looked at."""
     bounds, counts = [begin], []
     rows, offset, rest = 0, begin, b""  # records of the open block; where `rest`, the begin of a record, lies
     with open(path, "rb") as file:
@@ -115,11 +188,13 @@ def find_blocks(path: str, begin: int, block_bytes: int, format_: Format) -> tup
             chunk = file.read(_CHUNK_BYTES)
             data = np.frombuffer(rest + chunk, np.uint8)
             ends = format_.ends(data) if chunk else all_ends(data, format_)
-            if not len(ends) and len(data) > _MOST_RECORD_BYTES:
-                raise ValueError(
-                    f"the record that begins at byte {offset} has more than {_MOST_RECORD_BYTES} bytes; is a quote not "
-                    "closed?"
-                )
+            if not len(ends) and too_long(len(data)):
+                if bounds[-1] < offset:
+                    counts.append(rows)
+                    bounds.append(offset)
+                counts.append(1)
+                bounds.append(file.seek(0, io.SEEK_END))
+                return bounds, counts
             if len(ends):
                 starts = np.concatenate([[0], ends[:-1]])
                 records = np.cumsum(~format_.blank(data, starts, ends))

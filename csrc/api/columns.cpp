@@ -1,6 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "torch_distinput/columns.h"
 
+#include <c10/util/Exception.h>
+
 #include <utility>
 
 #include "sources/columns/columns.h"
@@ -8,6 +10,11 @@
 namespace torch_distinput {
 
 BlockReader::~BlockReader() = default;
+
+void BlockReader::read_rows(const std::string&, std::int64_t, std::int64_t, std::int64_t,
+                            ArrowArrayStream*) const {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, name(), ": this reader does not read single rows of a block.");
+}
 
 Dataset from_arrow(ArrowArrayStream* stream, const ColumnOptions& options) {
   return Dataset(sources::arrow_table(stream, options));

@@ -127,7 +127,10 @@ Dataset arrow_streams(py::object open, const py::object& schema, std::string nam
 class PythonBlocks final : public BlockReader, public PythonCode {
  public:
   PythonBlocks(py::object reader, std::string name, std::string arguments)
-      : reader_(std::move(reader)), name_(std::move(name)), arguments_(std::move(arguments)) {}
+      : reader_(std::move(reader)),
+        reads_rows_(py::hasattr(reader_.get(), "read_rows")),
+        name_(std::move(name)),
+        arguments_(std::move(arguments)) {}
 
   const UserObject& object() const override { return reader_; }
   std::vector<std::vector<std::int64_t>> count_rows(const std::vector<std::string>& files) const override {
@@ -147,11 +150,18 @@ class PythonBlocks final : public BlockReader, public PythonCode {
   void read(const std::string& file, std::int64_t block, ArrowArrayStream* out) const override {
     calling_python([&] { take_arrow_stream(reader_.get().attr("read")(py::bytes(file), block), out); });
   }
+  bool reads_rows() const override { return reads_rows_; }
+  void read_rows(const std::string& file, std::int64_t block, std::int64_t begin, std::int64_t end,
+                 ArrowArrayStream* out) const override {
+    calling_python(
+        [&] { take_arrow_stream(reader_.get().attr("read_rows")(py::bytes(file), block, begin, end), out); });
+  }
   std::string arguments() const override { return arguments_; }
   std::string name() const override { return name_; }
 
  private:
   UserObject reader_;
+  bool reads_rows_;
   std::string name_;
   std::string arguments_;
 };
@@ -177,10 +187,12 @@ void bind_columns(py::module_& module) {
   module.def(
       "arrow_streams", arrow_streams, py::arg("open"), py::arg("schema"), py::arg("name"), py::arg("options"),
       "The rows of the object with `__arrow_c_stream__` that `open()` returns anew for each iterator.");
-  module.def("blocks", blocks, py::arg("files"), py::arg("reader"), py::arg("name"), py::arg("arguments"),
-             py::arg("options"), py::arg("index"),
-             "The rows of tables in files. `reader` has `count_rows(files)`, the rows of each block of each "
-             "file, `schema(file)` and `read(file, block)`; files are names as bytes.");
+  module.def(
+      "blocks", blocks, py::arg("files"), py::arg("reader"), py::arg("name"), py::arg("arguments"),
+      py::arg("options"), py::arg("index"),
+      "The rows of tables in files. `reader` has `count_rows(files)`, the rows of each block of each "
+      "file, `schema(file)` and `read(file, block)`; one whose rows can be read apart from one another also "
+      "`read_rows(file, block, begin, end)`. Files are names as bytes.");
 }
 
 }  // namespace torch_distinput

@@ -36,12 +36,12 @@ SkipBudget::SkipBudget(const IterContext& context, std::string op)
       counters_(context.execution->counters),
       is_part_(context.is_part) {}
 
-void SkipBudget::fail() {
+void SkipBudget::fail(std::int64_t rows) {
   if (!skip_) throw;
   last_error_ = current_error_text();
-  ++seen_;
-  ++skipped_;
-  counters_->skipped.add();
+  seen_ += rows;
+  skipped_ += rows;
+  counters_->skipped.add(rows);
   check_count();
   if (seen_ >= kFractionFrom) check_fraction();
 }

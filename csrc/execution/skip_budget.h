@@ -24,10 +24,10 @@ class SkipBudget {
   /// Counts a row that did not fail.
   void pass() noexcept { ++seen_; }
 
-  /// Counts a row that failed. REQUIRES: called in the handler of the row's exception. Returns where the row
-  /// is to be skipped. Otherwise rethrows the exception, or throws c10::ValueError where more rows have
-  /// failed than the limits allow.
-  void fail();
+  /// Counts `rows` rows that failed together. REQUIRES: called in the handler of their exception. Returns
+  /// where they are to be skipped. Otherwise rethrows the exception, or throws c10::ValueError where more
+  /// rows have failed than the limits allow.
+  void fail(std::int64_t rows = 1);
 
   /// The rows have ended; call it at every `next` after the last row. Throws c10::ValueError where more than
   /// `max_fraction` of the rows failed, however few they are: an epoch must not lose most of its rows

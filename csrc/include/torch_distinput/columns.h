@@ -67,6 +67,12 @@ class TDI_API BlockReader : public UserCode {
   /// Writes a stream of the rows of one block, `block` below the number of blocks in `file`; the caller
   /// releases it.
   virtual void read(const std::string& file, std::int64_t block, ArrowArrayStream* out) const = 0;
+  /// Whether rows of a block can be read apart from one another, so that a bad one costs the others nothing
+  /// where rows that fail are skipped.
+  virtual bool reads_rows() const { return false; }
+  /// As `read`, but rows [`begin`, `end`) of the block alone. Called where `reads_rows`.
+  virtual void read_rows(const std::string& file, std::int64_t block, std::int64_t begin, std::int64_t end,
+                         ArrowArrayStream* out) const;
   /// The arguments besides the files, for `describe`; part of the identity of saved positions.
   virtual std::string arguments() const = 0;
 };

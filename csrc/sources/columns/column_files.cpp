@@ -10,6 +10,7 @@
 #include "execution/execution_context.h"
 #include "runtime/buffer_pool.h"
 #include "sources/columns/block_cache.h"
+#include "sources/columns/block_parts.h"
 #include "sources/columns/blocks_plan.h"
 #include "sources/columns/columns.h"
 #include "sources/records/file_names.h"
@@ -18,6 +19,14 @@
 
 namespace torch_distinput {
 namespace {
+
+/// Where a block lies.
+struct BlockOfFile {
+  std::string file;
+  std::int64_t block;
+  std::int64_t first_row;  ///< the rows of the file before it
+  std::int64_t rows;
+};
 
 /// What all nodes over the same reader share: the type of rows, and the blocks that were read.
 class ColumnFiles {
@@ -43,28 +52,61 @@ class ColumnFiles {
     return type_;
   }
 
-  /// Block `block` of `file`, which begins at row `first_row` of the file and has `rows` rows.
-  BlockPtr block(const RowType& type, const std::string& file, std::int64_t block, std::int64_t first_row,
-                 std::int64_t rows) {
-    return cache_.get({file, block}, [&] {
-      ArrowOwned<ArrowArrayStream> stream;
-      reader_->read(file, block, stream.get());
-      const std::string place = name() + ": " + file;
-      ArrowOwned<ArrowSchema> schema;
-      read_schema(stream.get(), schema, place);
-      check_same_schema(*schema, type.table, place);
-      const ArrowBatch batch = read_batch(stream.get(), place);
-      const std::int64_t found = batch == nullptr ? 0 : (*batch)->length;
-      if (found != rows || (batch != nullptr && read_batch(stream.get(), place) != nullptr)) {
-        throw InvalidArgumentError(
-            c10::str(place, ": block ", block, " has not the ", rows,
-                     " rows that were counted; the file has changed, or its counts lie."));
-      }
-      return std::make_shared<const RowBlock>(import_block(type.table, batch, {place, first_row}));
+  BlockPtr block(const RowType& type, const BlockOfFile& at) {
+    return cache_.get({at.file, at.block}, [&] {
+      return std::make_shared<const RowBlock>(
+          import_block(type.table, whole(type, at), {place(at), at.first_row}));
     });
   }
 
+  /// The rows of a block from row `begin` of it on, apart from one another as far as the reader can.
+  /// REQUIRES: `type` and this outlive the parts.
+  BlockParts parts(const RowType& type, const BlockOfFile& at, std::int64_t begin) {
+    if (reader_->reads_rows()) {
+      return {begin, at.rows, [this, &type, at](std::int64_t from, std::int64_t to) {
+                const ArrowBatch batch = some(type, at, from, to);
+                return std::make_shared<const RowBlock>(
+                    import_block(type.table, batch, {place(at), at.first_row + from}));
+              }};
+    }
+    return {begin, at.rows, [this, &type, at, batch = whole(type, at)](std::int64_t from, std::int64_t to) {
+              return std::make_shared<const RowBlock>(
+                  import_rows(type.table, batch, {place(at), at.first_row}, from, to));
+            }};
+  }
+
  private:
+  std::string place(const BlockOfFile& at) const { return name() + ": " + at.file; }
+
+  /// All rows of a block, unchecked.
+  ArrowBatch whole(const RowType& type, const BlockOfFile& at) const {
+    ArrowOwned<ArrowArrayStream> stream;
+    reader_->read(at.file, at.block, stream.get());
+    return batch_of(stream.get(), type, at, at.rows);
+  }
+  /// Rows [`begin`, `end`) of a block, unchecked.
+  ArrowBatch some(const RowType& type, const BlockOfFile& at, std::int64_t begin, std::int64_t end) const {
+    ArrowOwned<ArrowArrayStream> stream;
+    reader_->read_rows(at.file, at.block, begin, end, stream.get());
+    return batch_of(stream.get(), type, at, end - begin);
+  }
+
+  /// The only array of `stream`, which has `rows` rows.
+  ArrowBatch batch_of(ArrowArrayStream* stream, const RowType& type, const BlockOfFile& at,
+                      std::int64_t rows) const {
+    ArrowOwned<ArrowSchema> schema;
+    read_schema(stream, schema, place(at));
+    check_same_schema(*schema, type.table, place(at));
+    ArrowBatch batch = read_batch(stream, place(at));
+    const std::int64_t found = batch == nullptr ? 0 : (*batch)->length;
+    if (found != rows || (batch != nullptr && read_batch(stream, place(at)) != nullptr)) {
+      throw InvalidArgumentError(
+          c10::str(place(at), ": block ", at.block, " has not the ", rows,
+                   " rows that were counted; the file has changed, or its counts lie."));
+    }
+    return batch;
+  }
+
   std::shared_ptr<const BlockReader> reader_;
   ColumnOptions options_;
   std::mutex mutex_;
@@ -92,10 +134,11 @@ class FileBlocks final : public BlockSet {
   }
 
   const std::vector<std::int64_t>& starts() const override { return starts_; }
-  BlockPtr block(std::size_t index) const override {
+  BlockPtr block(std::size_t index) const override { return files_->block(*type_, place(index)); }
+  /// Where block `index` lies.
+  BlockOfFile place(std::size_t index) const {
     const Place& place = places_[index];
-    return files_->block(*type_, names_[place.file], place.block, place.first_row,
-                         starts_[index + 1] - starts_[index]);
+    return {names_[place.file], place.block, place.first_row, starts_[index + 1] - starts_[index]};
   }
   bool reads_files() const override { return true; }
 
@@ -112,7 +155,8 @@ class FileBlocks final : public BlockSet {
   std::vector<std::int64_t> starts_{0};
 };
 
-/// A block is read as a whole, or not at all: where it fails, all its rows are passed over.
+/// Where a block fails, its rows are looked at apart from one another, and the error is that of the first bad
+/// one. All its rows are lost where the reader cannot read the block itself.
 class ColumnFilesIterator final : public FilesIterator {
  public:
   ColumnFilesIterator(IteratorPtr names, std::shared_ptr<ColumnFiles> files, const IterContext& context)
@@ -120,6 +164,8 @@ class ColumnFilesIterator final : public FilesIterator {
 
  private:
   void open(const std::string& file, std::int64_t position) override {
+    parts_.reset();
+    part_.reset();
     type_ = files_->type(file);
     blocks_.emplace(files_, std::vector<std::string>{file}, type_);
     const std::int64_t rows = blocks_->starts().back();
@@ -128,22 +174,57 @@ class ColumnFilesIterator final : public FilesIterator {
     row_ = position;
   }
   std::optional<Element> read() override {
-    const auto& starts = blocks_->starts();
-    if (row_ == starts.back()) return std::nullopt;
-    const auto end = std::upper_bound(starts.begin(), starts.end(), row_);
-    const std::int64_t row = row_ - *(end - 1);
-    row_ = *end;
-    const BlockRun run{blocks_->block(static_cast<std::size_t>(end - starts.begin()) - 1), {&row, 1}, 0};
+    if (row_ == blocks_->starts().back()) return std::nullopt;
+    if (part_ == nullptr || row_ >= part_begin_ + part_->rows) begin_part();
+    const std::int64_t row = row_ - part_begin_;
+    const BlockRun run{part_, {&row, 1}, 0};
     Element element = std::move(elements_of_runs(*type_, {&run, 1}, *host_pool()).front());
-    row_ = *(end - 1) + row + 1;
+    ++row_;
     return element;
   }
+  std::int64_t rows_lost() const override { return rows_lost_; }
   std::int64_t position() const override { return row_; }
+
+  /// Makes the rows from `row_` on. Where that throws, `row_` is after those that are lost.
+  void begin_part() {
+    part_.reset();
+    if (parts_ && parts_->empty()) parts_.reset();
+    if (!parts_ && begin_block()) return;
+    rows_lost_ = 1;
+    ++row_;
+    part_ = parts_->next()->rows;
+    part_begin_ = --row_;
+  }
+
+  /// Makes the block with row `row_` as a whole and returns true, or begins its parts.
+  bool begin_block() {
+    const auto& starts = blocks_->starts();
+    const auto end = std::upper_bound(starts.begin(), starts.end(), row_);
+    const BlockOfFile block = blocks_->place(static_cast<std::size_t>(end - starts.begin()) - 1);
+    const InterruptWatch watch;
+    try {
+      part_ = files_->block(*type_, block);
+      part_begin_ = block.first_row;
+      return true;
+    } catch (const std::exception&) {
+      if (watch.interrupt()) throw;
+    }
+    const std::int64_t before = row_;
+    rows_lost_ = *end - row_;
+    row_ = *end;
+    parts_.emplace(files_->parts(*type_, block, before - block.first_row));
+    row_ = before;
+    return false;
+  }
 
   std::shared_ptr<ColumnFiles> files_;
   std::shared_ptr<const RowType> type_;
   std::optional<FileBlocks> blocks_;  ///< of the file opened last
   std::int64_t row_ = 0;              ///< the next row of that file
+  BlockPtr part_;                     ///< rows of that file that lie together
+  std::int64_t part_begin_ = 0;       ///< the number of their first one in the file
+  std::optional<BlockParts> parts_;   ///< the rest of a block that failed as a whole
+  std::int64_t rows_lost_ = 1;        ///< by the last error of `read`
 };
 
 class ColumnFilesNode final : public Node {

@@ -29,7 +29,7 @@ struct Items {
 
 class BlockImport {
  public:
-  BlockImport(ArrowBatch batch, const BlockPlace& place) : batch_(std::move(batch)), place_(place) {}
+  BlockImport(ArrowBatch batch, BlockPlace place) : batch_(std::move(batch)), place_(std::move(place)) {}
 
   void add_column(const ColumnType& type, const Items& items, const Valid& around, bool in_struct,
                   std::vector<Leaf>& leaves) {
@@ -263,16 +263,22 @@ class BlockImport {
   }
 
   ArrowBatch batch_;
-  const BlockPlace& place_;
+  BlockPlace place_;
 };
 
 }  // namespace
 
 RowBlock import_block(const TableType& type, const ArrowBatch& batch, const BlockPlace& place) {
+  return import_rows(type, batch, place, 0, (*batch)->length);
+}
+
+RowBlock import_rows(const TableType& type, const ArrowBatch& batch, const BlockPlace& place,
+                     std::int64_t begin, std::int64_t end) {
   const ArrowArray& array = **batch;
   std::vector<Leaf> leaves;
-  BlockImport(batch, place).add_column(type.root, {&array, 0, array.length}, std::nullopt, false, leaves);
-  return {Element(type.stored.structure, std::move(leaves)), array.length};
+  BlockImport(batch, {place.name, place.first_row + begin})
+      .add_column(type.root, {&array, begin, end - begin}, std::nullopt, false, leaves);
+  return {Element(type.stored.structure, std::move(leaves)), end - begin};
 }
 
 }  // namespace torch_distinput

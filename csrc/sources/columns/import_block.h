@@ -28,5 +28,9 @@ struct BlockPlace {
 /// are not checked to be UTF-8. Throws InvalidArgumentError naming place, column and row for an array that
 /// does not fit its type and for a null where the column's rule is kError.
 RowBlock import_block(const TableType& type, const ArrowBatch& batch, const BlockPlace& place);
+/// The same for rows [`begin`, `end`) of `batch` alone. `place` is that of the whole batch. REQUIRES: they
+/// are rows of it.
+RowBlock import_rows(const TableType& type, const ArrowBatch& batch, const BlockPlace& place,
+                     std::int64_t begin, std::int64_t end);
 
 }  // namespace torch_distinput

@@ -24,7 +24,7 @@ std::optional<Element> FilesIterator::next() {
       budget_.pass();
       return row;
     } catch (...) {
-      budget_.fail();
+      budget_.fail(rows_lost());
     }
   }
   budget_.end();

@@ -31,6 +31,8 @@ class FilesIterator : public Iterator {
   virtual void open(const std::string& file, std::int64_t position) = 0;
   /// The next row of the open file, nullopt at its end. What cannot be read is passed over when this throws.
   virtual std::optional<Element> read() = 0;
+  /// The rows that are passed over after `read` has thrown.
+  virtual std::int64_t rows_lost() const { return 1; }
   /// The position in the open file after the row last read.
   virtual std::int64_t position() const = 0;
 
