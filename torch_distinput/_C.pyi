@@ -293,7 +293,7 @@ class ColumnOptions:
 class ImageStep:
     """An op on a picture, with its arguments."""
     @staticmethod
-    def decode_image(layout: str, max_pixels: int) -> ImageStep:
+    def decode_image(layout: str, max_pixels: int, reducing_gap: float | None) -> ImageStep:
         """JPEG, PNG or WebP bytes as RGB."""
     @staticmethod
     def resize(size: collections.abc.Sequence[int], interpolation: str, antialias: bool) -> ImageStep:

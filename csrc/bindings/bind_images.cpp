@@ -87,10 +87,11 @@ void bind_images(py::module_& module) {
   py::class_<BoundStep>(module, "ImageStep", "An op on a picture, with its arguments.")
       .def_static(
           "decode_image",
-          [](const std::string& layout, std::int64_t max_pixels) {
-            return BoundStep{DecodeImage{layout_of(layout), max_pixels}};
+          [](const std::string& layout, std::int64_t max_pixels, std::optional<double> reducing_gap) {
+            return BoundStep{DecodeImage{layout_of(layout), max_pixels, reducing_gap}};
           },
-          py::arg("layout"), py::arg("max_pixels"), "JPEG, PNG or WebP bytes as RGB.")
+          py::arg("layout"), py::arg("max_pixels"), py::arg("reducing_gap"),
+          "JPEG, PNG or WebP bytes as RGB.")
       .def_static(
           "resize",
           [](Sizes size, const std::string& interpolation, bool antialias) {

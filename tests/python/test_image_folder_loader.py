@@ -58,6 +58,21 @@ def test_batches_are_torchs_up_to_one_grey_level(vision, root, workers):
     assert len(rows) == len(dataset)
 
 
+def test_large_jpegs_are_resized_as_by_torch(vision, tmp_path):
+    """They are not decoded at a fraction of their size, which this library's own pipelines do."""
+    generator = np.random.default_rng(0)
+    (tmp_path / "class").mkdir()
+    for number in range(4):
+        noise = Image.fromarray(generator.integers(0, 256, (300, 250 + number, 3), dtype=np.uint8))
+        noise.save(tmp_path / "class" / f"{number}.jpg", quality=90)
+    dataset = vision.ImageFolder(tmp_path, transform_of(vision))
+    loader = tdi.DataLoader(dataset, batch_size=4)
+    assert "path: native" in loader.explain()
+    ((images, _),) = loader
+    for row, image in enumerate(images):
+        assert (dataset[row][0] - image).abs().max() <= 2 / 255 / 0.2 + 1e-5
+
+
 def test_transforms_of_v2_are_known_too(root):
     vision = of_torchvision()
     v2 = pytest.importorskip("torchvision.transforms.v2")

@@ -223,6 +223,45 @@ def test_large_jpegs_are_decoded_at_a_fraction_of_their_size():
     assert difference(small, exact) <= 8
 
 
+def shot(width: int, height: int, kind: str, seed: int):
+    """A picture of waves, or of noise that no decoder at a fraction of the size can know."""
+    if kind == "waves":
+        return picture(width, height, seed)
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(["waves", "noise"]),
+    st.integers(16, 200),
+    st.integers(16, 200),
+    st.floats(1, 20),
+    st.sampled_from(["4:4:4", "4:2:2", "4:2:0"]),
+    st.integers(0, 9),
+)
+def test_a_jpeg_that_is_decoded_as_a_whole_is_resized_as_by_pillow(kind, width, height, factor, subsampling, seed):
+    data = encoded(shot(width, height, kind, seed), "JPEG", quality=90, subsampling=subsampling)
+    size = max(1, int(height / factor)), max(1, int(width / factor))
+    resized = one(dataset_of(data).decode_image(reducing_gap=None).resize(size))
+    assert difference(resized, as_tensor(opened(data).resize(size[::-1], Image.Resampling.BILINEAR))) <= 2
+
+
+def test_reducing_gap_says_how_much_of_a_jpeg_is_decoded():
+    data = encoded(shot(120, 120, "noise", 1), "JPEG", quality=90)
+    rows = dataset_of(data)
+    exact = as_tensor(opened(data).resize((15, 15), Image.Resampling.BILINEAR))
+    far = [difference(one(rows.decode_image(reducing_gap=gap).resize(15)), exact) for gap in (1.0, 2, 4.0, 8.1, None)]
+    assert far[:3] == sorted(far[:3], reverse=True) and far[1] > 2
+    assert max(far[3:]) <= 2
+    assert torch.equal(one(rows.decode_image().resize(15)), one(rows.decode_image(reducing_gap=2.0).resize(15)))
+    assert "reducing_gap=None" in str(rows.decode_image(reducing_gap=None).explain())
+    for gap in (0.5, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="decode_image: `reducing_gap` must be at least 1"):
+            rows.decode_image(reducing_gap=gap)
+    with pytest.raises(TypeError, match="decode_image: `reducing_gap`"):
+        rows.decode_image(reducing_gap="2")
+
+
 def test_crops_flips_turns_and_padding():
     image = torch.arange(3 * 5 * 8, dtype=torch.uint8).reshape(1, 3, 5, 8)
     rows = tdi.Dataset.from_tensor_slices(image)

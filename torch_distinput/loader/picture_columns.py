@@ -83,7 +83,7 @@ def picture_column(name: str, column: Any, feature: Any, kind: str | None, rows:
     grey = head.mode == "L" and feature.mode != "RGB"
     layout = "NHWC" if kind == "numpy" and not grey else "NCHW"
     width, height = head.size
-    steps = [_C.ImageStep.decode_image(layout, _MAX_PIXELS)]
+    steps = [_C.ImageStep.decode_image(layout, _MAX_PIXELS, None)]
     if paths is None:
         # A crop to what they are already tells the size beforehand, so that batches are decoded in place. Files may be
         # replaced by others.

@@ -78,7 +78,7 @@ class _Steps:
     scale: tuple[list[float], list[float]] | None = None
 
     def added_to(self, native: _C.Dataset) -> _C.Dataset:
-        native = _C.apply_image_step(native, _C.ImageStep.decode_image("NCHW", 178_956_970), None)
+        native = _C.apply_image_step(native, _C.ImageStep.decode_image("NCHW", 178_956_970, None), None)
         for name, arguments in self.calls:
             native = _C.apply_image_step(native, getattr(_C.ImageStep, name)(*arguments), None)
         if self.is_float:

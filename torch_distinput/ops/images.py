@@ -31,7 +31,13 @@ class ImageOps:
 
     _native: _C.Dataset
 
-    def decode_image(self, key: Key = None, layout: ImageLayout = "NCHW", max_pixels: int = 178_956_970) -> Dataset:
+    def decode_image(
+        self,
+        key: Key = None,
+        layout: ImageLayout = "NCHW",
+        max_pixels: int = 178_956_970,
+        reducing_gap: float | None = 2.0,
+    ) -> Dataset:
         """JPEG, PNG and WebP bytes as RGB images, as Pillow's `convert("RGB")` gives them.
 
         Grey is repeated, alpha and profiles are left out, CMYK is converted without a profile, 16 bits keep the high
@@ -41,6 +47,9 @@ class ImageOps:
             key: the leaf of encoded pictures (`bytes`).
             layout: "NCHW" for images [3, H, W], "NHWC" for [H, W, 3].
             max_pixels: a picture with more pixels is refused before it is decoded; the default is Pillow's limit.
+            reducing_gap: as in Pillow: a JPEG whose next op resizes it is decoded at 1/2, 1/4 or 1/8 of its size where
+                that leaves at least so many times the wanted size in both dims. None: always as a whole, which gives
+                the pixels of an exact resize. At least 1.
 
         Raises ValueError at the call where this build lacks a decoder, and InvalidArgumentError when a row is read
         whose picture is damaged, truncated or too large; `on_error="skip"` skips and counts it.
@@ -51,7 +60,8 @@ class ImageOps:
         [torch.Size([3, 1, 1])]
         """
         op = "decode_image"
-        step = _C.ImageStep.decode_image(text(op, "layout", layout), integer(op, "max_pixels", max_pixels))
+        gap = None if reducing_gap is None else number(op, "reducing_gap", reducing_gap)
+        step = _C.ImageStep.decode_image(text(op, "layout", layout), integer(op, "max_pixels", max_pixels), gap)
         return self._image(step, key)
 
     def resize(
@@ -65,8 +75,8 @@ class ImageOps:
             antialias: whether a pixel of a smaller image is a mean over all that it covers; needed for "bicubic".
             key: the leaf of images.
 
-        A JPEG that becomes less than a quarter as large is decoded at 1/2, 1/4 or 1/8 of its size, so that at least
-        twice the wanted size remains; see docs/images.md.
+        A JPEG that becomes at most a quarter as large is decoded at 1/2, 1/4 or 1/8 of its size, unless its
+        `decode_image` has `reducing_gap=None`; docs/images.md says how far the results are apart.
 
         >>> images = tdi.Dataset.from_tensor_slices(torch.zeros(1, 3, 4, 8, dtype=torch.uint8))
         >>> [image.shape for image in images.resize(2)]

@@ -29,11 +29,18 @@ enum class BoxFormat { kXyxy, kXywh, kCxcywh };
 
 /// A picture with more pixels is refused: twice Pillow's `MAX_IMAGE_PIXELS`, where Pillow refuses it.
 inline constexpr std::int64_t kDefaultMaxPixels = 178'956'970;
+/// How many times as large as wanted a JPEG stays that is decoded at a fraction of its size: Pillow's value
+/// for thumbnails.
+inline constexpr double kDefaultReducingGap = 2;
 
 /// JPEG, PNG or WebP bytes become RGB, [3, height, width] or (kNhwc) [height, width, 3].
 struct DecodeImage {
   ImageLayout layout = ImageLayout::kNchw;
   std::int64_t max_pixels = kDefaultMaxPixels;  ///< at least 1
+  /// A JPEG that the next op resizes is decoded at 1/2, 1/4 or 1/8 of its size where that leaves so many
+  /// times the wanted size in both dims, as in Pillow; at least 1. Unset: always as a whole, which is the
+  /// exact resize.
+  std::optional<double> reducing_gap = kDefaultReducingGap;
 };
 /// To {height, width}, or {size}: the shorter edge, keeping the proportions.
 struct Resize {

@@ -14,9 +14,6 @@
 namespace torch_distinput {
 namespace {
 
-/// How many times as large as wanted a picture stays that is decoded at a fraction of its size.
-constexpr double kReducingGap = 2;
-
 template <class... Cases>
 struct Overloaded : Cases... {
   using Cases::operator()...;
@@ -228,12 +225,12 @@ Resampling whole_resampling(const ResizeEdit& edit, Extent extent) {
   return {edit, 0, 0, static_cast<double>(extent.width), static_cast<double>(extent.height), whole(extent)};
 }
 
-/// The largest denominator at which `box` stays twice as large as `wanted`.
-int choose_denominator(const Box& box, Extent wanted) {
+/// The largest denominator at which `box` stays `gap` times as large as `wanted`.
+int choose_denominator(const Box& box, Extent wanted, double gap) {
   int denominator = 8;
   while (denominator > 1 &&
-         (static_cast<double>(box.width) < kReducingGap * denominator * static_cast<double>(wanted.width) ||
-          static_cast<double>(box.height) < kReducingGap * denominator * static_cast<double>(wanted.height)))
+         (static_cast<double>(box.width) < gap * denominator * static_cast<double>(wanted.width) ||
+          static_cast<double>(box.height) < gap * denominator * static_cast<double>(wanted.height)))
     denominator /= 2;
   return denominator;
 }
@@ -254,7 +251,7 @@ Program make_program(const ImageSource& source, std::vector<Edit> edits) {
   Program program;
   Extent extent = source.extent();
   std::size_t done = 0;
-  if (source.head && source.head->format == PictureFormat::kJpeg) {
+  if (source.head && source.head->format == PictureFormat::kJpeg && source.reducing_gap) {
     Box box = whole(extent);
     std::size_t next = 0;
     for (; next < edits.size() && std::holds_alternative<CropEdit>(edits[next]); ++next) {
@@ -262,7 +259,8 @@ Program make_program(const ImageSource& source, std::vector<Edit> edits) {
       box = {box.left + crop.left, box.top + crop.top, crop.width, crop.height};
     }
     const auto* const resize = next < edits.size() ? std::get_if<ResizeEdit>(&edits[next]) : nullptr;
-    if (resize != nullptr && resize->antialias) program.denominator = choose_denominator(box, resize->size);
+    if (resize != nullptr && resize->antialias)
+      program.denominator = choose_denominator(box, resize->size, *source.reducing_gap);
     if (program.denominator > 1) {
       const int by = program.denominator;
       extent = {(extent.width + by - 1) / by, (extent.height + by - 1) / by};

@@ -63,13 +63,14 @@ struct ImageSource {
   std::optional<PictureHead> head = {};
   Samples samples = Samples::kRgb;  ///< what it is decoded to
   Pixels pixels = {};
+  std::optional<double> reducing_gap = kDefaultReducingGap;  ///< as DecodeImage::reducing_gap
 
   Extent extent() const { return head ? head->extent : pixels.extent(); }
 };
 
 /// The image after `edits`. A JPEG that a resize makes much smaller is decoded at 1/2, 1/4 or 1/8 of its
-/// size, as long as what is resized stays at least twice as large as wanted. Throws ImageError for damaged
-/// data, and for changes of colours of an image without three channels.
+/// size, as long as what is resized stays at least `reducing_gap` times as large as wanted. Throws ImageError
+/// for damaged data, and for changes of colours of an image without three channels.
 Pixels edited(const ImageSource& source, std::vector<Edit> edits);
 
 /// What `edits` of an image mean for its mask: resizes take the nearest pixel, padding is 0, and colours do

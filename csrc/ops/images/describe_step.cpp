@@ -78,6 +78,12 @@ struct Describe {
   void operator()(const DecodeImage& step) const {
     out << "layout=" << (step.layout == ImageLayout::kNchw ? "NCHW" : "NHWC")
         << ", max_pixels=" << step.max_pixels;
+    if (step.reducing_gap == kDefaultReducingGap) return;
+    out << ", reducing_gap=";
+    if (step.reducing_gap)
+      out << *step.reducing_gap;
+    else
+      out << "None";
   }
   void operator()(const Resize& step) const {
     out << "size=" << list_of(step.size) << ", interpolation=" << text(step.interpolation)
@@ -160,6 +166,9 @@ struct Check {
 
   void operator()(const DecodeImage& step) const {
     TORCH_CHECK_VALUE(step.max_pixels >= 1, op, ": `max_pixels` must be at least 1, but is ", step.max_pixels,
+                      ".");
+    const double gap = step.reducing_gap.value_or(1);
+    TORCH_CHECK_VALUE(gap >= 1 && std::isfinite(gap), op, ": `reducing_gap` must be at least 1, but is ", gap,
                       ".");
   }
   void operator()(const Resize& step) const {

@@ -55,7 +55,9 @@ ImageSource ImageProgram::source(const Element& element) const {
   if (!input_) {
     const auto& bytes = std::get<Bytes>(leaf);
     source.encoded = bytes[0];
-    source.head = read_head(source.encoded, std::get<DecodeImage>(steps_.front().step).max_pixels);
+    const auto& decode = std::get<DecodeImage>(steps_.front().step);
+    source.head = read_head(source.encoded, decode.max_pixels);
+    source.reducing_gap = decode.reducing_gap;
     return source;
   }
   const auto& image = std::get<at::Tensor>(leaf);
