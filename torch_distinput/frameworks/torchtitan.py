@@ -3,16 +3,38 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 from typing import Any
 
 import torch
-from torchtitan.components.dataloader import BaseDataLoader
 
 from torch_distinput import data_loader
 from torch_distinput.frameworks._defaults import TAIL
 from torch_distinput.loader.arguments import is_own_stream
 from torch_distinput.loader.sampler import group_size_and_rank
+
+# Where torchtitan's main branch, and its releases up to 0.3, have it.
+_PLACES = ("torchtitan.components.data.loader", "torchtitan.components.dataloader")
+
+
+def _base() -> Any:
+    """torchtitan's `BaseDataLoader`. ImportError where it is in none of the places that are known here."""
+    for place in _PLACES:
+        try:
+            return importlib.import_module(place).BaseDataLoader
+        except ModuleNotFoundError as error:
+            if not (error.name or "").startswith("torchtitan."):  # a package that torchtitan needs, or itself
+                raise
+        except AttributeError:
+            pass
+    raise ImportError(
+        f"torch_distinput.frameworks.torchtitan: this torchtitan has no `BaseDataLoader` in {' or '.join(_PLACES)}. "
+        "`torch_distinput.DataLoader` itself has `state_dict` and `load_state_dict`, which its checkpoints need."
+    )
+
+
+BaseDataLoader: Any = _base()
 
 
 class DataLoader(data_loader.DataLoader, BaseDataLoader):
