@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy
@@ -19,6 +19,7 @@ from torch_distinput._arguments import count, optional_integer
 from torch_distinput.dataset import Dataset
 from torch_distinput.explanation import Explanation
 from torch_distinput.frameworks import AskedByAccelerate
+from torch_distinput.loader.advice import advice_for
 from torch_distinput.loader.arguments import check_arguments, check_ranks_arguments
 from torch_distinput.loader.config import LoaderConfig, Shown, argument, configure, refuses
 from torch_distinput.loader.distributed_feed import DistributedFeed
@@ -30,7 +31,7 @@ from torch_distinput.loader.paths import LoaderPath, choose_path
 from torch_distinput.loader.position import stateful_sampler
 from torch_distinput.loader.sampler import ExactBatches, ExactSampler, group_size_and_rank, step_rows
 from torch_distinput.loader.state_check import STATE, VERSION, check, state_of
-from torch_distinput.stats import Stats, Verdict, verdict_over_ranks
+from torch_distinput.stats import Stats, Verdict, verdict_of, verdict_over_ranks
 from torch_distinput.typing import Split, Tail
 
 _Item = TypeVar("_Item", covariant=True, default=Any)  # the default: of tensors and arrays
@@ -434,7 +435,8 @@ class DataLoader(data.DataLoader[_Item]):
         return self._memory.stats()
 
     def verdict(self, all_ranks: bool = False) -> Verdict:
-        """What limits the speed of the program that reads from the iterator made last, by its `stats`.
+        """What limits the speed of the program that reads from the iterator made last, by its `stats`, and what would
+        help: only arguments that this loader takes and does not have yet.
 
         Args:
             all_ranks: False looks at this process only and never communicates. True compares the ranks of the loader's
@@ -446,10 +448,10 @@ class DataLoader(data.DataLoader[_Item]):
         'unknown'
         """
         if not all_ranks:
-            return self._memory.stats().verdict()
+            return verdict_of(self._memory.stats(), partial(advice_for, self))
         distributed = self._loader_config.distributed
         group = None if distributed in (None, True, False) else distributed
-        return verdict_over_ranks(gather_stats(self._memory.stats(), group))
+        return verdict_over_ranks(gather_stats(self._memory.stats(), group), partial(advice_for, self))
 
     # The end.
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -124,7 +124,7 @@ class Stats(Mapping[str, Any]):
         >>> tdi.Stats(batches=9, wait_seconds=2.0, consumer_seconds=1.0, read_seconds=1.9).verdict().bound
         'read'
         """
-        return _verdict_of(self)
+        return verdict_of(self)
 
     def __repr__(self) -> str:
         total = self.wait_seconds + self.consumer_seconds
@@ -182,46 +182,55 @@ class Verdict:
         return f"{self.bound}-bound\nevidence: {self.evidence}\nadvice: {self.advice}"
 
 
-_AHEAD = " Nothing is read ahead: `num_workers`, `prefetch_bytes` or `Dataset.prefetch` lets threads do this meanwhile."
 _ADVICE = {
+    "unknown": "Take at least two batches first.",
+    "peer": "Find the slow rank with `loader.verdict(all_ranks=True)`.",
     "read": "Give the reader larger or fewer files, a faster disk, or more threads (`Options(num_threads=...)`).",
     "decode": "Use more threads (`Options(num_threads=...)`), or do less per row: smaller images, fewer operations.",
-    "python": "Use `num_workers`, `map(..., num_parallel_calls=...)`, or this library's own operations instead of the "
-    "Python function.",
-    "copy": "Copy fewer bytes (uint8 and `normalize_images` on the device), or raise `prefetch_bytes`.",
+    "python": "Use `map(..., num_parallel_calls=...)`, `num_workers` of a DataLoader over a dataset in Python, or this "
+    "library's own operations.",
+    "copy": "Copy fewer bytes (uint8 and `normalize_images` on the device).",
 }
 
 
-def _verdict_of(stats: Stats) -> Verdict:
+def general_advice(bound: str, stats: Stats) -> str:
+    """What would help where nothing is known but the counters: of an iterator without its loader."""
+    if bound == "consumer":
+        gain = 1 / (1 - stats.wait_share) - 1
+        return f"Make the program itself faster: without any wait for data it would gain {gain:.1%}."
+    ahead = " Nothing is read ahead: `Dataset.prefetch` lets threads do this meanwhile."
+    return _ADVICE[bound] + (ahead if bound in ("read", "decode", "python") and not stats.queue_room else "")
+
+
+Advise = Callable[[str, Stats], str]
+
+
+def verdict_of(stats: Stats, advise: Advise = general_advice) -> Verdict:
+    """The verdict on one process. `advise(bound, stats)`: says what would help."""
+    bound, evidence = _bound_of(stats)
+    return Verdict(bound, evidence, advise(bound, stats))
+
+
+def _bound_of(stats: Stats) -> tuple[str, str]:
     if stats.batches < 2:
-        return Verdict("unknown", f"{stats.batches} batches were taken", "Take at least two batches first.")
+        return "unknown", f"{stats.batches} batches were taken"
     waited = f"{stats.wait_share:.1%} of the time was spent waiting for data"
     if stats.wait_share < _HIDDEN:
-        gain = 1 / (1 - stats.wait_share) - 1
-        return Verdict(
-            "consumer",
-            waited,
-            f"Make the program itself faster: without any wait for data it would gain {gain:.1%} at most.",
-        )
+        return "consumer", waited
     if stats.peer_seconds > stats.wait_seconds / 2:
-        return Verdict(
-            "peer",
-            f"{waited}; {_seconds(stats.peer_seconds)} of {_seconds(stats.wait_seconds)} for other ranks",
-            "Find the slow rank with `loader.verdict(all_ranks=True)`.",
-        )
+        return "peer", f"{waited}; {_seconds(stats.peer_seconds)} of {_seconds(stats.wait_seconds)} for other ranks"
     busy = {
         "read": stats.read_seconds,
         "decode": stats.build_seconds,
         "python": stats.python_seconds,
         "copy": stats.copy_seconds,
     }
-    bound = max(busy, key=lambda name: busy[name])
     spent = ", ".join(f"{name} {_seconds(time)}" for name, time in busy.items() if time >= 1e-6)
     queue = f"; {stats.queue_ready:.1f} of {stats.queue_room:.1f} batches lay ready" if stats.queue_room else ""
-    return Verdict(bound, f"{waited}; {spent}{queue}", _ADVICE[bound] + ("" if stats.queue_room else _AHEAD))
+    return max(busy, key=lambda name: busy[name]), f"{waited}; {spent}{queue}"
 
 
-def verdict_over_ranks(ranks: list[Stats]) -> Verdict:
+def verdict_over_ranks(ranks: list[Stats], advise: Advise = general_advice) -> Verdict:
     """The verdict on a program of several processes, from the stats of all of them, by rank.
 
     Steps are common to all ranks, so a rank whose data comes late keeps the others waiting in their next collective,
@@ -232,7 +241,7 @@ def verdict_over_ranks(ranks: list[Stats]) -> Verdict:
     slow = max(range(len(ranks)), key=lambda rank: waits[rank])
     others = sorted(wait for rank, wait in enumerate(waits) if rank != slow)
     typical = others[len(others) // 2] if others else 0.0
-    verdict = _verdict_of(own[slow])
+    verdict = verdict_of(own[slow], advise)
     told = f"rank {slow} waits {_seconds(waits[slow])} a step for its data, the others {_seconds(typical)}"
     if verdict.bound in ("unknown", "consumer") or waits[slow] < 1.5 * typical:
         return Verdict(verdict.bound, f"{verdict.evidence} on rank {slow}, the slowest; {told}", verdict.advice)

@@ -1,0 +1,174 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""What `verdict()` advises: each loader takes it, does not have it yet, and waits less with it."""
+
+import os
+import re
+import time
+
+import pytest
+import torch
+from torch.utils import data
+from torch.utils.data import TensorDataset
+
+import torch_distinput as tdi
+from torch_distinput.loader import advice
+
+BATCHES, ROW = 16, 0.004
+
+
+class Rows(data.Dataset):
+    """Rows that wait, as for a network."""
+
+    def __len__(self):
+        return 2 * BATCHES
+
+    def __getitem__(self, index):
+        time.sleep(ROW)
+        return torch.tensor(index)
+
+
+class SlowRows(Rows):
+    """So slow that it counts on a busy machine, too, how many of them wait at the same time."""
+
+    def __getitem__(self, index):
+        time.sleep(5 * ROW)
+        return torch.tensor(index)
+
+
+class Stream(data.IterableDataset):
+    def __iter__(self):
+        for index in range(2 * BATCHES):
+            time.sleep(ROW)
+            yield torch.tensor(index)
+
+
+def slowly(x):
+    time.sleep(ROW)
+    return x
+
+
+def as_list(samples):
+    return torch.stack(samples)
+
+
+def images():
+    return TensorDataset(torch.zeros(4 * BATCHES, 200_000, dtype=torch.uint8))
+
+
+def weighted():
+    return data.WeightedRandomSampler(torch.ones(4 * BATCHES), 4 * BATCHES)
+
+
+def native():
+    return tdi.Dataset.range(2 * BATCHES)
+
+
+LOADERS = {
+    "rows of Python": (Rows, {}),
+    "rows of workers": (Rows, {"num_workers": 1}),
+    "rows of many workers": (Rows, {"num_workers": 2}),
+    "a stream": (Stream, {}),
+    "a stream of a worker": (Stream, {"num_workers": 1}),
+    "a pipeline in Python": (native, {"collate_fn": as_list}),
+    "a map": (lambda: native().map(slowly), {}),
+    "a parallel map": (lambda: native().map(slowly, num_parallel_calls=2), {}),
+    "native rows": (images, {}),
+    "native rows of a thread": (images, {"num_workers": 1}),
+    "native rows ahead": (images, {"prefetch_bytes": 1 << 20}),
+    "native rows of a sampler": (images, {"sampler": weighted()}),
+    "distributed rows of Python": (Rows, {"distributed": True}),
+    "a distributed stream": (Stream, {"distributed": True}),
+    "distributed native rows": (images, {"distributed": True}),
+}
+ARGUMENT = re.compile(r"`(num_workers|prefetch_bytes|shuffle)=(\w+)`")
+
+
+def advised(text):
+    """The arguments that an advice tells."""
+    return {name: {"True": True}.get(value) or int(value) for name, value in ARGUMENT.findall(text)}
+
+
+def drained(loader, work=0.0):
+    for _ in loader:
+        time.sleep(work)
+    return loader
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more workers than CPUs, as the advice says
+@pytest.mark.parametrize("bound", ["read", "decode", "python", "copy"])
+@pytest.mark.parametrize("kind", LOADERS)
+def test_a_loader_takes_what_it_is_advised_and_has_not_got_it_yet(kind, bound, monkeypatch):
+    monkeypatch.setattr(advice, "_cpus", lambda: 2)
+    make, arguments = LOADERS[kind]
+    loader = tdi.DataLoader(make(), batch_size=2, **arguments)
+    for stats in (tdi.Stats(batches=9, bytes=90), tdi.Stats(batches=9, bytes=90, queue_room=4.0)):
+        text = advice.advice_for(loader, bound, stats)
+        changes = advised(text)
+        assert all(arguments.get(name) != value for name, value in changes.items()), text
+        rest = {name: value for name, value in arguments.items() if not (name == "sampler" and "Without it" in text)}
+        better = tdi.DataLoader(make(), batch_size=2, **rest | changes)
+        assert "path" in better.explain()
+        assert text[0].isupper() or text[0] == "`"
+        assert text.endswith(".")
+
+
+def rate(loader):
+    """Batches a second, after the first ones, for which workers start."""
+    batches = iter(loader)
+    for _ in range(6):
+        next(batches)
+    began = time.perf_counter()
+    return len([*batches]) / (time.perf_counter() - began)
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+@pytest.mark.parametrize(("workers", "distributed"), [(0, None), (0, True), (1, None), (2, None)])
+def test_the_advice_of_rows_that_wait_for_python_makes_them_come_faster(workers, distributed, monkeypatch):
+    monkeypatch.setattr(advice, "_cpus", lambda: 2)
+    loader = tdi.DataLoader(SlowRows(), 2, distributed=distributed, num_workers=workers)
+    before, verdict = rate(loader), loader.verdict()
+    changes = advised(verdict.advice)
+    assert verdict.bound == "python" and list(changes) == ["num_workers"]
+    after = rate(tdi.DataLoader(SlowRows(), 2, distributed=distributed, **changes))
+    assert after > 1.15 * before
+
+
+@pytest.mark.parametrize("distributed", [None, True])
+def test_the_advice_of_a_stream_makes_its_program_wait_less(distributed):
+    loader = drained(tdi.DataLoader(Stream(), 2, distributed=distributed), work=2 * ROW)
+    changes = advised(loader.verdict().advice)
+    assert loader.verdict().bound == "python" and changes == {"num_workers": 1}
+    better = drained(tdi.DataLoader(Stream(), 2, distributed=distributed, **changes), work=2 * ROW)
+    assert better.stats().wait_quantile(0.5) < loader.stats().wait_quantile(0.5)
+
+
+def test_the_advice_of_a_map_lets_calls_overlap():
+    loader = drained(tdi.DataLoader(native().map(slowly), 2))
+    assert loader.verdict().bound == "python" and "`map(..., num_parallel_calls=2)`" in loader.verdict().advice
+    better = drained(tdi.DataLoader(native().map(slowly, num_parallel_calls=2), 2))
+    assert better.stats().wait_seconds < 0.8 * loader.stats().wait_seconds
+    assert "num_parallel_calls" not in better.verdict().advice
+
+
+@pytest.mark.parametrize("kind", ["native rows", "native rows of a sampler", "distributed native rows"])
+def test_the_advice_of_native_rows_lets_threads_copy_ahead(kind):
+    make, arguments = LOADERS[kind]
+    loader = drained(tdi.DataLoader(make(), 2, **arguments))
+    assert not loader.stats().queue_room
+    changes = advised(advice.advice_for(loader, "decode", loader.stats()))
+    rest = {name: value for name, value in arguments.items() if name != "sampler"}
+    better = drained(tdi.DataLoader(make(), 2, **rest | changes))
+    assert better.stats().queue_room > 0 and better.stats().rows == 4 * BATCHES
+    assert "ahead" not in advice.advice_for(better, "decode", better.stats())
+
+
+def test_the_advice_names_no_more_cpus_than_there_are():
+    cpus = len(os.sched_getaffinity(0))
+    loader = tdi.DataLoader(images(), 2, num_workers=cpus)
+    assert advised(advice.advice_for(loader, "decode", tdi.Stats(batches=9, queue_room=4.0))) == {}
+
+
+def test_a_pipeline_whose_workers_are_not_forked_is_not_sent_to_workers(monkeypatch):
+    monkeypatch.setattr(advice, "start_method", lambda: "spawn")
+    loader = tdi.DataLoader(native(), 2, collate_fn=as_list)
+    assert advised(advice.advice_for(loader, "python", tdi.Stats())) == {}
