@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-_HIDDEN = 0.05  # a smaller share of the time spent waiting is no loss worth an advice
+HIDDEN = 0.05  # a smaller share of the time spent waiting needs no advice
 
 
 def _seconds(value: float) -> str:
@@ -215,7 +215,7 @@ def _bound_of(stats: Stats) -> tuple[str, str]:
     if stats.batches < 2:
         return "unknown", f"{stats.batches} batches were taken"
     waited = f"{stats.wait_share:.1%} of the time was spent waiting for data"
-    if stats.wait_share < _HIDDEN:
+    if stats.wait_share < HIDDEN:
         return "consumer", waited
     if stats.peer_seconds > stats.wait_seconds / 2:
         return "peer", f"{waited}; {_seconds(stats.peer_seconds)} of {_seconds(stats.wait_seconds)} for other ranks"

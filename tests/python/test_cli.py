@@ -3,12 +3,13 @@
 
 import json
 import re
+import time
 
 import pytest
 import torch
 
 import torch_distinput as tdi
-from torch_distinput.cli import doctor, main
+from torch_distinput.cli import bench, doctor, main
 
 SCRIPT = """
 import torch
@@ -76,10 +77,10 @@ def test_explain_shows_the_tree_of_an_object_or_of_what_a_function_makes(script,
         (["report", "{folder}"], "Is a directory"),
         (["report", "{folder}/event.json", "--output", "{folder}"], "event 1"),
         (["inspect", "{folder}/list.json"], "holds no position"),
-        (["inspect", "{folder}/none"], "No such file"),
+        (["inspect", "{folder}/none"], "there is no file"),
         (["bench", "{script}:loader", "--seconds", "0"], "must be above 0"),
         (["bench", "{script}:loader", "--step", "nothing"], "no function `nothing`"),
-        (["inspect", "{script}"], "neither JSON nor a file of torch.save"),
+        (["inspect", "{script}"], "neither JSON nor a plain checkpoint of torch.save"),
         (["report", "{script}"], "is not JSON"),
     ],
 )
@@ -118,8 +119,45 @@ def test_bench_tells_the_rate_the_limit_and_what_a_perfect_loader_would_gain(scr
     main(["bench", f"{script}:loader", "--seconds", "0.05", "--step", "train"])
     text = capsys.readouterr().out
     assert re.search(r"loader: +[\d,.]+ batches/s, [\d,]+ rows/s", text) and "reached" in text
-    factor = re.search(r"perfect loader would make training ([\d.]+) times as fast", text)
-    assert float(factor[1]) >= 1 and "-bound" in text
+    gain, least, most = map(
+        float, re.search(r"([\d.]+) times as fast \(([\d.]+) to ([\d.]+) in 5 turns\)", text).groups()
+    )
+    assert 1 <= least <= gain <= most and ("-bound" in text or "the step hardly waits" in text)
+
+
+class Waiting:
+    """A loader of others, with counters of its last epoch only."""
+
+    def stats(self):
+        return tdi.Stats(batches=3, wait_seconds=9.0, consumer_seconds=1.0, build_seconds=8.0)
+
+
+@pytest.mark.parametrize(
+    ("waited", "gains", "said", "not_said"),
+    [
+        (0.06, [1.4, 1.47, 1.5], "is slower beside the loader than without", "-bound"),
+        (0.06, [1.0, 1.02, 0.9], "training was consumer-bound\nevidence: 2.0% of the time", "slower beside"),
+        (0.06, [0.97, 1.5, 1.6], "training was consumer-bound", "slower beside"),
+        (2.0, [1.9, 2.0, 2.2], "training was decode-bound\nevidence: 40.0% of the time", "slower beside"),
+    ],
+)
+def test_what_bench_concludes_follows_from_one_measurement(waited, gains, said, not_said):
+    turns = [bench.Training(100, waited / 3, 1.0 if waited > 1 else 0.98) for _ in gains]
+    text = "\n".join(bench.conclusions(Waiting(), turns, gains))
+    share = waited / (waited + sum(turn.worked for turn in turns))
+    assert f"{1 / (1 - share):.2f} times by not waiting for data, which takes {share:.1%}" in text
+    assert f"({max(min(gains), 1):.2f} to {max(gains):.2f} in 3 turns)" in text
+    assert said in text and not_said not in text
+
+
+def test_bench_takes_the_time_inside_next_for_the_wait():
+    def batches():
+        while True:
+            time.sleep(0.002)
+            yield 1
+
+    turn = bench._train(batches(), lambda batch: time.sleep(0.001), 0.05)
+    assert turn.waited > turn.worked > 0 and turn.batches > 2
 
 
 @pytest.mark.parametrize("save", [torch.save, lambda value, path: path.write_text(json.dumps(value))])
@@ -130,6 +168,39 @@ def test_inspect_finds_the_positions_in_a_checkpoint(tmp_path, capsys, save):
     main(["inspect", str(tmp_path / "state")])
     text = capsys.readouterr().out
     assert text.startswith("['data'][0]\n") and "kind: 'torch_distinput.DatasetIterator'" in text and "row: 4" in text
+
+
+class Code:
+    def __reduce__(self):
+        return print, ("run",)
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (lambda path: path.write_bytes(b"garbage" * 9), "nor a plain checkpoint of torch.save: it is damaged"),
+        (
+            lambda path: path.write_bytes(b"PK\x03\x04" + bytes(50)),
+            "nor a plain checkpoint of torch.save: it is damaged",
+        ),
+        (lambda path: path.write_bytes(b""), "nor a plain checkpoint of torch.save: it is damaged"),
+        (lambda path: torch.save({"a": Code()}, path), "it holds code or classes, which are not run"),
+        (lambda path: path.write_bytes(b'{"a": '), "begins like JSON, but is none"),
+        (lambda path: path.write_bytes(b"[" * 100_000), "begins like JSON, but is none"),
+        (lambda path: path.write_bytes(b'{"\xff": 1}'), "begins like JSON, but is none"),
+        (lambda path: None, "there is no file"),
+        (lambda path: path.mkdir(), "there is no file"),
+    ],
+)
+def test_inspect_says_in_its_own_words_what_it_cannot_read(tmp_path, capsys, write, message):
+    path = tmp_path / "state.pt"
+    write(path)
+    with pytest.raises(SystemExit) as error:
+        main(["inspect", str(path)])
+    text = str(error.value)
+    assert text.startswith("inspect: ") and message in text and str(path) in text
+    assert "weights_only" not in text and "Errno" not in text and "\n" not in text
+    assert "run" not in capsys.readouterr().out
 
 
 def test_inspect_shows_the_state_of_a_loader(tmp_path, capsys):

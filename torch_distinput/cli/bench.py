@@ -4,16 +4,21 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from torch_distinput._structure import map_leaves
 from torch_distinput.cli._target import add_target, load_target
+from torch_distinput.data_loader import DataLoader
+from torch_distinput.loader.advice import advice_for
+from torch_distinput.stats import HIDDEN, Stats, Verdict, general_advice, verdict_of
 from torch_distinput.values import PerReplica
 
 _TURNS = 5
@@ -59,17 +64,73 @@ def measure(
     if step is not None:
         # In turn, so that what else the machine does meets both.
         turns = [
-            (_rate(batches, step, seconds / _TURNS), _rate(itertools.repeat(cached), step, seconds / _TURNS))
+            (_train(batches, step, seconds / _TURNS), _rate(itertools.repeat(cached), step, seconds / _TURNS))
             for _ in range(_TURNS)
         ]
-        trained, replayed = (statistics.median(rates) for rates in zip(*turns))
-        gain = statistics.median(replay / train for train, replay in turns)
-        yield f"training:         {_shown(trained, rows)}"
+        yield f"training:         {_shown(statistics.median(train.rate for train, _ in turns), rows)}"
+        replayed = statistics.median(replay for _, replay in turns)
         yield f"training, cached: {_shown(replayed, rows)}: one batch again and again"
-        yield f"a perfect loader would make training {max(gain, 1.0):.2f} times as fast"
+        yield from conclusions(loader, [train for train, _ in turns], [replay / train.rate for train, replay in turns])
+
+
+@dataclass(frozen=True)
+class Training:
+    """A turn of training with the loader: batches, seconds inside its `next`, and seconds inside the step."""
+
+    batches: int
+    waited: float
+    worked: float
+
+    @property
+    def rate(self) -> float:
+        """Batches a second."""
+        return self.batches / (self.waited + self.worked)
+
+
+def conclusions(loader: Any, turns: Sequence[Training], gains: Sequence[float]) -> Iterator[str]:
+    """Lines on what a perfect loader would gain and why, all from the same turns of training.
+
+    Args:
+        gains: for each turn, how much faster training with one batch again and again was: that is free of waits, and of
+            what loading takes from the step meanwhile.
+    """
+    waited, worked = sum(turn.waited for turn in turns), sum(turn.worked for turn in turns)
+    share = waited / (waited + worked)
+    gain, least, most = (max(value, 1.0) for value in (statistics.median(gains), min(gains), max(gains)))
+    yield (
+        f"a perfect loader would make training {gain:.2f} times as fast ({least:.2f} to {most:.2f} in {len(gains)} "
+        f"turns), {1 / (1 - share):.2f} times by not waiting for data, which takes {share:.1%}"
+    )
+    if share < HIDDEN and least > 1 + HIDDEN:
+        yield (
+            "the step hardly waits, but is slower beside the loader than without: give loading fewer threads "
+            "(`num_workers`, `Options(num_threads=...)`), or the step CPUs of its own"
+        )
+        return
     stats = getattr(loader, "stats", None)
-    if callable(stats) and step is not None:
-        yield f"the last epoch was {stats().verdict()}"
+    if callable(stats):
+        yield f"training was {_verdict(loader, stats(), sum(turn.batches for turn in turns), waited, worked)}"
+
+
+def _verdict(loader: Any, stats: Stats, batches: int, waited: float, worked: float) -> Verdict:
+    """The verdict on the turns: the loader's counters are of its last epoch."""
+    peer = stats.peer_seconds * waited / stats.wait_seconds if stats.wait_seconds else 0.0
+    measured = replace(stats, batches=batches, wait_seconds=waited, consumer_seconds=worked, peer_seconds=peer)
+    advise = functools.partial(advice_for, loader) if isinstance(loader, DataLoader) else general_advice
+    return verdict_of(measured, advise)
+
+
+def _train(batches: Iterator[Any], step: Callable[[Any], Any], seconds: float) -> Training:
+    count, waited, began = 0, 0.0, time.perf_counter()
+    while True:
+        asked = time.perf_counter()
+        batch = next(batches)
+        waited += time.perf_counter() - asked
+        step(batch)
+        count += 1
+        passed = time.perf_counter() - began
+        if passed >= seconds:
+            return Training(count, waited, passed - waited)
 
 
 def rows_of(batch: Any) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import pickle
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,13 +35,23 @@ def run(arguments: argparse.Namespace) -> None:
 
 def read(path: Path) -> Any:
     """What the file holds; code in a pickle is not run."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file `{path}`.")
     data = path.read_bytes()
     if data.lstrip()[:1] in (b"{", b"["):
-        return json.loads(data)
+        return _read_json(path, data)
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise ValueError(f"`{path}` is neither JSON nor a file of torch.save: {str(error).splitlines()[0]}") from error
+    except Exception as error:  # of many types, and with advice to run what the file holds
+        told = "holds code or classes, which are not run" if zipfile.is_zipfile(path) else "is damaged, or another file"
+        raise ValueError(f"`{path}` is neither JSON nor a plain checkpoint of torch.save: it {told}.") from error
+
+
+def _read_json(path: Path, data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"`{path}` begins like JSON, but is none: {error}") from error
 
 
 def positions(value: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
