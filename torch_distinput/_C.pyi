@@ -729,6 +729,9 @@ def distributed_mean(loss_sum: object, info: StepInfo) -> typing.Any:
 def restore_order(rows: object, info: StepInfo) -> typing.Any:
     """A step's gathered rows in pipeline order, without padding."""
 
+def starts_share_store() -> bool:
+    """Whether torchrun gives the processes of all its starts one store."""
+
 def launched_with() -> str:
     """The variables in which the launcher of this process says that it started several; "" where it started one or there is none."""
 

@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 
 from torch_distinput import _C, _arguments, _peer_values
+from torch_distinput._elastic import warn_of_restarts
 from torch_distinput._reduce import Axis, ReduceOp, combine
 from torch_distinput.dataset import Dataset
 from torch_distinput.distributed import DistributedDataset
@@ -87,6 +88,7 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
         if group is None:
             native = _C.MultiWorkerMirroredStrategy(dist.HashStore(), 0, 1, "one process", names)
         else:
+            warn_of_restarts(group)
             store = dist.distributed_c10d._get_process_group_store(group)
             self._name = _name_of(group)
             gloo = rounds == "gloo" or (rounds is None and group.size() > STORE_UP_TO)

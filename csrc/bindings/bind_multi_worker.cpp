@@ -15,6 +15,7 @@
 #include "bindings/interpreter/gil.h"
 #include "bindings/interpreter/py_ref.h"
 #include "bindings/module.h"
+#include "comm/restarts.h"
 #include "comm/tensor_text.h"
 #include "torch_distinput/error.h"
 #include "torch_distinput/multi_worker.h"
@@ -73,6 +74,8 @@ void bind_multi_worker(py::module_& module) {
            }),
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("name"), py::arg("devices"),
            py::arg("make_group") = py::none());
+  module.def("starts_share_store", starts_share_store,
+             "Whether torchrun gives the processes of all its starts one store.");
   module.def(
       "launched_with", &ProcessGroup::launched_with,
       "The variables in which the launcher of this process says that it started several; \"\" where it "

@@ -16,6 +16,7 @@
 
 #include "comm/all_gather.h"
 #include "comm/peer_text.h"
+#include "comm/restarts.h"
 #include "torch_distinput/error.h"
 #include "torch_distinput/interrupt.h"
 
@@ -227,7 +228,7 @@ class GroupAllGather final : public AllGather {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     throw DistributedDatasetError(wait_options.what + ": rank " + std::to_string(kv_store_->rank()) +
-                                  " lost its process group: " + broken_);
+                                  " lost its process group: " + broken_ + advice_after_restart());
   }
 
   static constexpr std::chrono::seconds kBlameAfter{20};

@@ -5,9 +5,11 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <exception>
+#include <mutex>
 #include <type_traits>
 #include <utility>
 
+#include "comm/restarts.h"
 #include "comm/timed_caller.h"
 #include "torch_distinput/error.h"
 
@@ -96,11 +98,14 @@ class C10dStore final : public KeyValueStore {
   /// Calls the store and adds the rank and the store's purpose to its errors, which name addresses alone.
   template <class Call>
   std::invoke_result_t<Call&, c10d::Store&> reach(Call call) {
-    std::string why;
+    std::string why = lost();
     try {
+      if (!why.empty()) throw NoAnswer(why);
       auto answer = timed_caller_.run([store = store_, call = std::move(call)] { return call(*store); });
       try {
         return answer.get();
+      } catch (const c10::DistNetworkError& error) {
+        why = lose(error.what_without_backtrace());
       } catch (const c10::Error& error) {
         why = error.what_without_backtrace();
       } catch (const std::exception& error) {
@@ -110,7 +115,20 @@ class C10dStore final : public KeyValueStore {
       why = error.what();
     }
     throw DistributedDatasetError("rank " + std::to_string(rank_) +
-                                  " lost the store of the process group, whose host may have ended: " + why);
+                                  " lost the store of the process group, whose host may have ended: " + why +
+                                  advice_after_restart());
+  }
+
+  /// After an error of the connection no call may follow: c10d does not connect again, the next answer could
+  /// be the rest of this one, and c10d logs each failure with a page of stack frames.
+  std::string lose(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    if (lost_.empty()) lost_ = why;
+    return lost_;
+  }
+  std::string lost() {
+    const std::lock_guard lock(mutex_);
+    return lost_;
   }
 
   std::shared_ptr<c10d::Store> store_;
@@ -118,6 +136,8 @@ class C10dStore final : public KeyValueStore {
   int rank_;
   int size_;
   TimedCaller timed_caller_;
+  std::mutex mutex_;
+  std::string lost_;  // why no call can be made any more; empty: calls can
 };
 
 }  // namespace

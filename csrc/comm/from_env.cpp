@@ -18,6 +18,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm/restarts.h"
 #include "torch_distinput/process_group.h"
 
 namespace torch_distinput {
@@ -112,8 +113,7 @@ std::shared_ptr<c10d::Store> connect(int rank, int size, std::chrono::seconds ti
     c10d::Store* const store = own.get();
     return {store, [own = std::move(own)](c10d::Store*) {}};
   }
-  constexpr std::string_view kAgentHosts = "True";
-  const bool agent_hosts = variable("TORCHELASTIC_USE_AGENT_STORE") == kAgentHosts;
+  const bool agent_hosts = starts_share_store();
   c10d::TCPStoreOptions options;
   if (!variable("MASTER_PORT").empty()) {
     options.port =

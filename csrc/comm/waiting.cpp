@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm/restarts.h"
 #include "torch_distinput/error.h"
 
 namespace torch_distinput {
@@ -51,7 +52,8 @@ void wait_until(int rank, const std::function<bool()>& ready,
       std::ostringstream text;
       text << wait_options.what << ": rank " << rank << " waited " << wait_options.timeout.count()
            << " s (`peer_timeout`) for " << name_ranks(missing())
-           << ". Every rank must open its iterators in the same order and ask for their first step.";
+           << ". Every rank must open its iterators in the same order and ask for their first step."
+           << advice_after_restart();
       throw DistributedDatasetError(text.str());
     }
     const bool urgent = wait_options.urgent();

@@ -14,7 +14,7 @@ torchrun starts the group again, and all processes load what was saved. The rows
 saved with it, so that the program can check at the end that it saw every row of the epoch exactly once.
 
 Without the variable, torch 2.13 gives the processes of each start the same store, in which they find the addresses of
-those that died: about every fourth restart then hangs or fails in `init_process_group`.
+those that died: `init_process_group` then hangs or fails. docs/clusters.md has more about restarts.
 """
 
 import argparse

@@ -6,11 +6,14 @@ import os
 import socket
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
+from ranks import returned, run_ranks
 
 import torch_distinput as tdi
+from torch_distinput.cli import doctor
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "python" / "04_elastic_resume.py"
 LIMIT = 150
@@ -48,6 +51,38 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
         return probe.getsockname()[1]
+
+
+def strategy_warnings(rank):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            tdi.MultiWorkerMirroredStrategy(devices=["cpu"])
+    return [str(one.message) for one in caught]
+
+
+def torchrun_says(restarts, shared):
+    return {"TORCHELASTIC_MAX_RESTARTS": restarts, "TORCHELASTIC_USE_AGENT_STORE": shared}
+
+
+def test_restarts_that_gloo_does_not_survive_are_foretold_once():
+    first, second = returned(run_ranks(strategy_warnings, 2, **torchrun_says("3", "True")))
+    assert len(first) == 1 and second == []
+    assert "(--max-restarts=3)" in first[0] and "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1" in first[0]
+
+
+@pytest.mark.parametrize(("restarts", "shared"), [("0", "True"), ("3", "False")])
+def test_jobs_whose_restarts_meet_hear_nothing(restarts, shared):
+    assert returned(run_ranks(strategy_warnings, 2, **torchrun_says(restarts, shared))) == [[], []]
+
+
+def test_doctor_names_the_restarts(monkeypatch):
+    for name, value in torchrun_says("3", "True").items():
+        monkeypatch.setenv(name, value)
+    (finding,) = doctor.restarts()
+    assert "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1" in finding.advice
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "False")
+    assert [finding.advice for finding in doctor.restarts()] == [""]
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from torch_distinput import _build
+from torch_distinput._elastic import risk_of_restarts
 
 _FEW_FILES = 4096
 _SMALL_SHARED = 1 << 30
@@ -114,7 +115,14 @@ def files() -> Iterator[Finding]:
     yield Finding("open files", f"{soft} allowed, {'no limit' if infinite else hard} at most", advice)
 
 
-CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (versions, devices, processors, memory, files)
+def restarts() -> Iterator[Finding]:
+    """Whether processes that torchrun starts again could meet; nothing where torchrun did not start this one."""
+    if "TORCHELASTIC_MAX_RESTARTS" in os.environ:
+        risk = risk_of_restarts()
+        yield Finding("restarts", "would fail with gloo" if risk else "no known trouble", risk)
+
+
+CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (versions, devices, processors, memory, files, restarts)
 
 
 def cpu_quota(path: str = "/sys/fs/cgroup/cpu.max") -> float | None:

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <mutex>
@@ -21,6 +22,9 @@
 
 #include "comm/all_gather.h"
 #include "comm/c10d_store.h"
+#include "comm/restarts.h"
+#include "support/errors.h"
+#include "torch_distinput/error.h"
 #include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
@@ -222,6 +226,44 @@ TEST_F(FrozenStoreTest, LeavingWaitsBrieflyForAFrozenStoreAndStillCounts) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
   store_->go_on();
   EXPECT_EQ(rank_->add("gone", 0), 1);
+}
+
+/// A store whose connection ends at the first call.
+class EndingStore final : public c10d::HashStore {
+ public:
+  c10::intrusive_ptr<Store> clone() override {
+    return c10::intrusive_ptr<Store>::unsafe_reclaim_from_nonowning(this);
+  }
+  void set(const std::string&, const std::vector<std::uint8_t>&) override {
+    ++calls;
+    C10_THROW_ERROR(DistNetworkError, "Connection reset by peer");
+  }
+  int calls = 0;
+};
+
+TEST(LostStore, IsNotCalledAgain) {
+  const auto store = c10::make_intrusive<EndingStore>();
+  const KeyValueStorePtr rank = c10d_store(ProcessGroup(*store, 1, 3, "test"));
+  const auto refusal = [&] { return message_of<DistributedDatasetError>([&] { rank->set("a", "b"); }); };
+  const std::string wanted =
+      "rank 1 lost the store of the process group, whose host may have ended: Connection reset by peer";
+  EXPECT_EQ(refusal(), wanted);
+  EXPECT_EQ(refusal(), wanted);
+  EXPECT_EQ(store->calls, 1);
+}
+
+TEST(LostStore, AfterARestartTheErrorSaysWhatMayHelp) {
+  ::setenv("TORCHELASTIC_RESTART_COUNT", "2", 1);
+  ::setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+  const std::string shared = advice_after_restart();
+  ::setenv("TORCHELASTIC_USE_AGENT_STORE", "False", 1);
+  EXPECT_EQ(advice_after_restart(), "");
+  ::setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+  ::setenv("TORCHELASTIC_RESTART_COUNT", "0", 1);
+  EXPECT_EQ(advice_after_restart(), "");
+  ::unsetenv("TORCHELASTIC_RESTART_COUNT");
+  ::unsetenv("TORCHELASTIC_USE_AGENT_STORE");
+  EXPECT_NE(shared.find("TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"), std::string::npos) << shared;
 }
 
 TEST(ProcessGroup, RefusesARankThatIsNotInIt) {
