@@ -208,7 +208,7 @@ def peers(rank, what):
     if what == "groups made by hand":
         for ranks in ([0, 2], [1, 3]):
             group = dist.new_group(ranks)
-            by_hand |= {one: group for one in ranks}
+            by_hand |= dict.fromkeys(ranks, group)
     group = {
         "mesh": lambda: mesh["dp"],
         "group of a mesh": lambda: mesh.get_group("dp"),
