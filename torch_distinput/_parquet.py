@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch_distinput._block_files import BlockFiles
@@ -12,12 +12,13 @@ from torch_distinput._stored_index import Stamp
 
 @dataclass(frozen=True)
 class Footer:
-    """What a Parquet file says of itself, and its row groups by block."""
+    """What a Parquet file says of itself, its row groups by block, and the columns that the condition on rows reads."""
 
     metadata: Any
     schema: Any
     groups: list[list[int]]
     counts: list[int]
+    condition: list[str]
 
 
 class ParquetFiles(BlockFiles[Footer]):
@@ -34,11 +35,12 @@ class ParquetFiles(BlockFiles[Footer]):
             metadata, schema = file.metadata, self._chosen(path, file.schema_arrow)
         sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         groups = _together(sizes, self._least_rows)
+        known = Footer(metadata, schema, groups, [sum(sizes[group] for group in block) for block in groups], [])
         if self._filters is None:
-            counts = [sum(sizes[group] for group in block) for block in groups]
-        else:
-            counts = [self._fragment(path, block).count_rows(filter=self._filters) for block in groups]
-        return Footer(metadata, schema, groups, counts)
+            return known
+        known = replace(known, condition=self._condition_columns(path))
+        counts = [self._filtered(path, known, block, known.condition).num_rows for block in groups]
+        return replace(known, counts=counts)
 
     def rows(self, index: Footer) -> list[int]:
         return index.counts
@@ -47,30 +49,40 @@ class ParquetFiles(BlockFiles[Footer]):
         return index.schema
 
     def read_block(self, path: str, index: Footer, block: int) -> Any:
+        groups, names = index.groups[block], index.schema.names
+        if self._filters is None:
+            table = self._read(path, index, groups, names)
+        else:
+            table = self._filtered(path, index, groups, list(dict.fromkeys([*names, *index.condition])))
+        return table.select(names).combine_chunks()
+
+    def _read(self, path: str, index: Footer, groups: list[int], names: list[str]) -> Any:
+        import pyarrow.parquet as parquet
+
+        with parquet.ParquetFile(path, metadata=index.metadata, page_checksum_verification=True) as file:
+            table = file.read_row_groups(groups, columns=names, use_threads=False)
+        table.validate()  # a file may say anything of its columns
+        return table
+
+    def _filtered(self, path: str, index: Footer, groups: list[int], names: list[str]) -> Any:
+        """The rows that pass, in the order of the file. Not by a scan of pyarrow.dataset, which changes their order,
+        and aborts the process or waits forever where the statistics of a column are damaged."""
+        return _passing(self._read(path, index, groups, names), self._filters)
+
+    def _condition_columns(self, path: str) -> list[str]:
+        """The columns that the condition reads: those without which it cannot be asked."""
         import pyarrow
         import pyarrow.parquet as parquet
 
-        groups, names = index.groups[block], index.schema.names
-        if self._filters is not None:
-            # One scan of several row groups yields them in any order.
-            parts = [
-                self._fragment(path, [group]).to_table(columns=names, filter=self._filters, use_threads=False)
-                for group in groups
-            ]
-            table = pyarrow.concat_tables(parts)
-        else:
-            with parquet.ParquetFile(path, metadata=index.metadata, page_checksum_verification=True) as file:
-                table = file.read_row_groups(groups, columns=names, use_threads=False).select(names)
-        table.validate()  # a file may say anything of its columns
-        return table.combine_chunks()
-
-    def _fragment(self, path: str, groups: list[int]) -> Any:
-        import pyarrow.dataset as dataset
-        from pyarrow import fs
-
-        scan = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
-        kind = dataset.ParquetFileFormat(default_fragment_scan_options=scan)
-        return kind.make_fragment(path, filesystem=fs.LocalFileSystem(), row_groups=groups)
+        empty = parquet.read_schema(path).empty_table()
+        _passing(empty, self._filters)
+        needed = []
+        for name in empty.column_names:
+            try:
+                _passing(empty.drop_columns([name]), self._filters)
+            except (pyarrow.ArrowException, KeyError):
+                needed.append(name)
+        return needed
 
     def _chosen(self, path: str, schema: Any) -> Any:
         import pyarrow
@@ -81,6 +93,14 @@ class ParquetFiles(BlockFiles[Footer]):
         if missing:
             raise self.fault(path, f"there is no column {missing[0]!r}; the columns are {schema.names}.")
         return pyarrow.schema([schema.field(name) for name in self._columns])
+
+
+def _passing(table: Any, condition: Any) -> Any:
+    from pyarrow import acero
+
+    rows = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
+    passing = acero.Declaration("filter", acero.FilterNodeOptions(condition), [rows])
+    return passing.to_table(use_threads=False)
 
 
 def _together(sizes: list[int], least: int) -> list[list[int]]:
