@@ -23,8 +23,8 @@ class TextLineDataset(Dataset):
         index: whether an index of the lines is made when it is first needed: one pass over the files, on all cores,
             that gives random access, an exact length, a full shuffle and O(1) resume. For files of 256 KiB or more it
             is stored in a hidden file beside the file, or else in the user's cache folder, and made again when the file
-            changes. False reads one line after the other. "auto" makes an index where that is possible: for
-            uncompressed regular files whose number is known.
+            changes; the environment's TORCH_DISTINPUT_WRITE_INDEX=0 stores none. False reads one line after the other.
+            "auto" makes an index where that is possible: for uncompressed regular files whose number is known.
         max_record_bytes: a line (in other datasets: a record) of more bytes is an error that names the file, and takes
             no memory for the rest of it: a megabyte of gzip unpacks to a gigabyte. None: 2**28 in compressed files and
             pipes, whose size does not bound their records; in other files any number.
