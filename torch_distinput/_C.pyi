@@ -619,6 +619,10 @@ class OutOfRangeError(IndexError):
     """The end of the data."""
     ...
 
+class UnequalRowsError(ValueError, RuntimeError):
+    """Rows of a batch differ in their shape. torch.stack raises RuntimeError for it."""
+    ...
+
 class NotFoundError(FileNotFoundError):
     """A file or a source that can be sharded is missing."""
     ...
@@ -630,6 +634,10 @@ class AutoShardPolicy(enum.IntEnum):
     FILE = 1
     DATA = 2
     HINT = 3
+
+class DamagedPictureError(InvalidArgumentError, OSError):
+    """An encoded picture is damaged, truncated, too large or of an unknown format. Pillow raises OSError for it."""
+    ...
 
 def random() -> torch.Generator:
     """The `torch.Generator` of the row that a callable of a pipeline runs for: the functions of `map`, `filter`, `flat_map`, `interleave` and `bucket_by_length`.

@@ -18,6 +18,7 @@ from torch_distinput._C import (  # noqa: E402
     SHARD_HINT,
     UNKNOWN,
     AutoShardPolicy,
+    DamagedPictureError,
     DatasetIterator,
     DistributedDatasetError,
     FailedPreconditionError,
@@ -29,6 +30,7 @@ from torch_distinput._C import (  # noqa: E402
     OutOfRangeError,
     Skip,
     StepInfo,
+    UnequalRowsError,
     ValueContext,
     random,
 )
@@ -73,6 +75,7 @@ from torch_distinput.zero_rows import check_zero_rows  # noqa: E402
 __all__ = [
     "AutoShardPolicy",
     "CsvDataset",
+    "DamagedPictureError",
     "DataLoader",
     "Dataset",
     "DatasetIterator",
@@ -123,6 +126,7 @@ __all__ = [
     "TextLineDataset",
     "TokenDataset",
     "UNKNOWN",
+    "UnequalRowsError",
     "ValueContext",
     "VarLenFeature",
     "Verdict",

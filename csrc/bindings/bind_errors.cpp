@@ -19,6 +19,8 @@ constexpr const char* kDisagreedOn = "disagreed_on";
 struct ErrorTypes {
   PyObject* out_of_range;
   PyObject* invalid_argument;
+  PyObject* damaged_picture;
+  PyObject* unequal_rows;
   PyObject* not_found;
   PyObject* failed_precondition;
   PyObject* distributed;
@@ -32,6 +34,11 @@ PyObject* add_error(py::module_& module, const char* name, PyObject* base, const
   if (type == nullptr) throw py::error_already_set();
   module.attr(name) = py::reinterpret_borrow<py::object>(type);
   return type;
+}
+
+/// The same for a class of two bases.
+PyObject* add_error(py::module_& module, const char* name, PyObject* base, PyObject* other, const char* doc) {
+  return add_error(module, name, py::make_tuple(py::handle(base), py::handle(other)).ptr(), doc);
 }
 
 void set(PyObject* type, const c10::Error& error) { set_error(type, error.what_without_backtrace()); }
@@ -52,6 +59,14 @@ void set_distributed(const DistributedDatasetError& error) {
   raised.restore();
 }
 
+void set_damaged_picture(const DamagedPictureError& error) {
+  const py::object cause = py::handle(PyExc_OSError)(text_to_python(error.problem().c_str()));
+  set(types.damaged_picture, error);
+  const PythonError::Raised raised = PythonError::fetch().take();
+  PyException_SetCause(raised.value.ptr(), cause.inc_ref().ptr());
+  raised.restore();
+}
+
 void translate(std::exception_ptr raised) {
   try {
     if (raised) std::rethrow_exception(raised);
@@ -61,6 +76,10 @@ void translate(std::exception_ptr raised) {
     interrupt.error.restore();
   } catch (const OutOfRangeError& error) {
     set(types.out_of_range, error);
+  } catch (const DamagedPictureError& error) {
+    set_damaged_picture(error);
+  } catch (const UnequalRowsError& error) {
+    set(types.unequal_rows, error);
   } catch (const InvalidArgumentError& error) {
     set(types.invalid_argument, error);
   } catch (const NotFoundError& error) {
@@ -89,11 +108,18 @@ void translate(std::exception_ptr raised) {
 }  // namespace
 
 void bind_errors(py::module_& module) {
+  PyObject* const invalid_argument =
+      add_error(module, "InvalidArgumentError", PyExc_ValueError,
+                "A value of the right type that cannot be used, such as an empty Optional.");
   types = {
       .out_of_range = add_error(module, "OutOfRangeError", PyExc_IndexError, "The end of the data."),
-      .invalid_argument =
-          add_error(module, "InvalidArgumentError", PyExc_ValueError,
-                    "A value of the right type that cannot be used, such as an empty Optional."),
+      .invalid_argument = invalid_argument,
+      .damaged_picture = add_error(module, "DamagedPictureError", invalid_argument, PyExc_OSError,
+                                   "An encoded picture is damaged, truncated, too large or of an unknown "
+                                   "format. Pillow raises OSError for it."),
+      .unequal_rows =
+          add_error(module, "UnequalRowsError", PyExc_ValueError, PyExc_RuntimeError,
+                    "Rows of a batch differ in their shape. torch.stack raises RuntimeError for it."),
       .not_found = add_error(module, "NotFoundError", PyExc_FileNotFoundError,
                              "A file or a source that can be sharded is missing."),
       .failed_precondition =

@@ -12,6 +12,9 @@ c10::SourceLocation here() { return {"", "", 0}; }
 
 OutOfRangeError::OutOfRangeError(const std::string& message) : c10::IndexError(here(), message) {}
 InvalidArgumentError::InvalidArgumentError(const std::string& message) : c10::ValueError(here(), message) {}
+DamagedPictureError::DamagedPictureError(const std::string& message, std::string problem)
+    : InvalidArgumentError(message), problem_(std::move(problem)) {}
+UnequalRowsError::UnequalRowsError(const std::string& message) : c10::ValueError(here(), message) {}
 NotFoundError::NotFoundError(const std::string& message) : c10::Error(here(), message) {}
 SystemError::SystemError(const std::string& message, int code) : c10::Error(here(), message), code_(code) {}
 FailedPreconditionError::FailedPreconditionError(const std::string& message) : c10::Error(here(), message) {}

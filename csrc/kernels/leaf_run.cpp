@@ -17,7 +17,10 @@ void LeafPlace::refuse_mixed(std::string_view what, std::string_view first, std:
   const std::string of = stacking ? " of the batch" : "";
   const std::string text = c10::str(name(), " must have one ", what, ", but is ", first, " in element 0", of,
                                     " and ", other, " in element ", index, "; ", advice, ".");
-  if (!stacking && what.starts_with("shape")) throw FailedPreconditionError(text);
+  if (what.starts_with("shape")) {
+    if (stacking) throw UnequalRowsError(text);
+    throw FailedPreconditionError(text);
+  }
   C10_THROW_ERROR(ValueError, text);
 }
 

@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """A DataLoader over torchvision's ImageFolder: the real one where it is installed, and classes of its shape."""
 
+import io
 import types
 
 import numpy as np
@@ -71,6 +72,54 @@ def test_large_jpegs_are_resized_as_by_torch(vision, tmp_path):
     ((images, _),) = loader
     for row, image in enumerate(images):
         assert (dataset[row][0] - image).abs().max() <= 2 / 255 / 0.2 + 1e-5
+
+
+def jpeg(width: int, height: int) -> bytes:
+    noise = np.random.default_rng(width).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(noise).save(file, "JPEG")
+    return file.getvalue()
+
+
+def error_of(loader) -> Exception:
+    with pytest.raises(Exception) as caught:
+        list(loader)
+    return caught.value
+
+
+CUTS = {"head": 300, "first bytes": 3, "half": 1500, "empty": 0}
+WAYS = [{}, {"num_workers": 1}, {"sampler": [0]}, {"distributed": True}]
+
+
+@pytest.mark.parametrize("options", WAYS, ids=str)
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_truncated_picture_is_an_os_error_as_in_torch(vision, tmp_path, cut, options):
+    (tmp_path / "class").mkdir()
+    (tmp_path / "class" / "x.jpg").write_bytes(jpeg(50, 40)[: CUTS[cut]])
+    dataset = vision.ImageFolder(tmp_path, vision.transforms.ToTensor())
+    assert isinstance(error_of(torch.utils.data.DataLoader(dataset)), OSError)
+    error = error_of(tdi.DataLoader(dataset, **options))
+    assert isinstance(error, OSError)
+    if "sampler" in options:  # Pillow's own: torch reads what native code could not
+        return
+    assert isinstance(error, tdi.InvalidArgumentError)
+    what = "the picture is empty" if cut == "empty" else "JPEG: the data is truncated"
+    assert str(error).startswith("decode_image: row 0 (") and "x.jpg" in str(error) and what in str(error)
+    assert isinstance(error.__cause__, OSError) and str(error.__cause__) == what
+
+
+@pytest.mark.parametrize("options", [{}, {"num_workers": 1}, {"sampler": [0, 1]}, {"distributed": True}], ids=str)
+def test_pictures_of_different_size_are_a_runtime_error_as_in_torch(vision, tmp_path, options):
+    (tmp_path / "class").mkdir()
+    for number, width in enumerate((50, 51)):
+        (tmp_path / "class" / f"{number}.jpg").write_bytes(jpeg(width, 40))
+    dataset = vision.ImageFolder(tmp_path, vision.transforms.ToTensor())
+    assert isinstance(error_of(torch.utils.data.DataLoader(dataset, batch_size=2)), RuntimeError)
+    error = error_of(tdi.DataLoader(dataset, batch_size=2, **options))
+    assert isinstance(error, RuntimeError)
+    if "sampler" not in options:
+        assert isinstance(error, tdi.UnequalRowsError) and isinstance(error, ValueError)
+        assert "must have one shape, but is (3, 40, 50) in element 0" in str(error)
 
 
 def test_transforms_of_v2_are_known_too(root):

@@ -28,6 +28,24 @@ class TDI_API InvalidArgumentError : public c10::ValueError {
   explicit InvalidArgumentError(const std::string& message);
 };
 
+/// An encoded picture is damaged, truncated, too large or of an unknown format. `problem()` is what the
+/// decoder says of it, without op and row. Python: an InvalidArgumentError and an OSError, as Pillow raises,
+/// with an OSError of `problem()` as its cause.
+class TDI_API DamagedPictureError : public InvalidArgumentError {
+ public:
+  DamagedPictureError(const std::string& message, std::string problem);
+  const std::string& problem() const noexcept { return problem_; }
+
+ private:
+  std::string problem_;
+};
+
+/// Rows of a batch differ in their shape. Python: a ValueError and a RuntimeError, as torch.stack raises.
+class TDI_API UnequalRowsError : public c10::ValueError {
+ public:
+  explicit UnequalRowsError(const std::string& message);
+};
+
 /// A file or a source that can be sharded is missing. Python: a FileNotFoundError.
 class TDI_API NotFoundError : public c10::Error {
  public:

@@ -12,7 +12,7 @@ PictureFormat format_of(std::string_view encoded) {
   if (encoded.starts_with("\xff\xd8\xff")) return PictureFormat::kJpeg;
   if (encoded.starts_with("\x89PNG\r\n\x1a\n")) return PictureFormat::kPng;
   if (encoded.starts_with("RIFF") && encoded.substr(0, 12).ends_with("WEBP")) return PictureFormat::kWebp;
-  throw ImageError(encoded.empty() ? "the picture is empty" : "the picture is not JPEG, PNG or WebP");
+  throw EncodedImageError(encoded.empty() ? "the picture is empty" : "the picture is not JPEG, PNG or WebP");
 }
 
 Extent extent_of(std::string_view encoded, PictureFormat format) {
@@ -42,11 +42,11 @@ void check_decoders() {
 PictureHead read_head(std::string_view encoded, std::int64_t max_pixels) {
   const PictureFormat format = format_of(encoded);
   const Extent extent = extent_of(encoded, format);
-  if (extent.width < 1 || extent.height < 1) throw ImageError("the picture has no pixels");
+  if (extent.width < 1 || extent.height < 1) throw EncodedImageError("the picture has no pixels");
   if (extent.width > max_pixels / extent.height) {
-    throw ImageError("the picture has " + std::to_string(extent.width) + " x " +
-                     std::to_string(extent.height) + " pixels, more than `max_pixels`=" +
-                     std::to_string(max_pixels) + " (it could be a decompression bomb)");
+    throw EncodedImageError("the picture has " + std::to_string(extent.width) + " x " +
+                            std::to_string(extent.height) + " pixels, more than `max_pixels`=" +
+                            std::to_string(max_pixels) + " (it could be a decompression bomb)");
   }
   return {format, extent};
 }

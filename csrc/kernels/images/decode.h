@@ -28,7 +28,7 @@ struct PictureHead {
 /// Throws ImageError naming the system's package if this library was built without one of the decoders.
 void check_decoders();
 
-/// Reads the head of a picture. Throws ImageError if it is damaged, of no known format, or larger than
+/// Reads the head of a picture. Throws EncodedImageError if it is damaged, of no known format, or larger than
 /// `max_pixels`.
 PictureHead read_head(std::string_view encoded, std::int64_t max_pixels);
 

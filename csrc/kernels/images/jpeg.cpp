@@ -47,6 +47,7 @@ class JpegReader {
     info_.src = &source_;
     info_.progress = &progress_;
     jpeg_read_header(&info_, TRUE);
+    head_read_ = true;
   }
   ~JpegReader() { jpeg_destroy_decompress(&info_); }
   JpegReader(const JpegReader&) = delete;
@@ -132,7 +133,8 @@ class JpegReader {
   static boolean end_of_data(j_decompress_ptr info) {
     static const JOCTET kEnd[] = {0xff, JPEG_EOI};
     JpegReader& reader = self(reinterpret_cast<j_common_ptr>(info));
-    if (reader.ended_ || jpeg_has_multiple_scans(info) != 0) truncated(reinterpret_cast<j_common_ptr>(info));
+    if (!reader.head_read_ || reader.ended_ || jpeg_has_multiple_scans(info) != 0)
+      truncated(reinterpret_cast<j_common_ptr>(info));
     reader.ended_ = true;
     info->src->next_input_byte = kEnd;
     info->src->bytes_in_buffer = sizeof(kEnd);
@@ -149,7 +151,7 @@ class JpegReader {
 
   [[noreturn]] void raise() {
     jpeg_destroy_decompress(&info_);
-    throw ImageError(std::string("JPEG: ") + message_);
+    throw EncodedImageError(std::string("JPEG: ") + message_);
   }
 
   jpeg_decompress_struct info_{};
@@ -158,6 +160,7 @@ class JpegReader {
   jpeg_progress_mgr progress_{};
   std::jmp_buf jump_{};
   char message_[JMSG_LENGTH_MAX]{};
+  bool head_read_ = false;
   bool ended_ = false;
 };
 

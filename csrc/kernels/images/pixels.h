@@ -16,6 +16,12 @@ class ImageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Encoded bytes are no picture, or none that is decoded. Becomes a DamagedPictureError.
+class EncodedImageError : public ImageError {
+ public:
+  using ImageError::ImageError;
+};
+
 /// Width and height in pixels.
 struct Extent {
   std::int64_t width = 0;

@@ -113,7 +113,7 @@ class PngReader {
 
   [[noreturn]] void raise() {
     png_destroy_read_struct(&png_, &info_, nullptr);
-    throw ImageError(std::string("PNG: ") + message_);
+    throw EncodedImageError(std::string("PNG: ") + message_);
   }
 
   std::string_view rest_;
@@ -147,7 +147,7 @@ Pixels decode_png(std::string_view encoded, const Box& region, Samples samples) 
   const std::int64_t channels = mask ? 1 : kPngChannels;
   const std::size_t line_bytes = mask ? reader.start_mask() : reader.start_colours();
   if (line_bytes != static_cast<std::size_t>(extent.width * (deep_grey ? 2 : channels)))
-    throw ImageError("PNG: a line has an unexpected number of bytes");
+    throw EncodedImageError("PNG: a line has an unexpected number of bytes");
   const bool all = reader.interlaced();
   const std::int64_t first = all ? 0 : region.top;
   const Pixels pixels = make_pixels({extent.width, all ? extent.height : region.height}, channels);

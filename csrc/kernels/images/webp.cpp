@@ -22,11 +22,11 @@ Extent webp_extent(std::string_view encoded) {
     case VP8_STATUS_OK:
       break;
     case VP8_STATUS_NOT_ENOUGH_DATA:
-      throw ImageError("WebP: the data is truncated");
+      throw EncodedImageError("WebP: the data is truncated");
     default:
-      throw ImageError("WebP: the head is damaged");
+      throw EncodedImageError("WebP: the head is damaged");
   }
-  if (features.has_animation != 0) throw ImageError("WebP: animations are not supported");
+  if (features.has_animation != 0) throw EncodedImageError("WebP: animations are not supported");
   return {features.width, features.height};
 }
 
@@ -35,7 +35,7 @@ Pixels decode_webp(std::string_view encoded, const Box& region) {
   const auto size = static_cast<std::size_t>(pixels.stride * pixels.height);
   if (WebPDecodeRGBInto(bytes_of(encoded), encoded.size(), pixels.data, size,
                         static_cast<int>(pixels.stride)) == nullptr)
-    throw ImageError("WebP: the data is damaged or truncated");
+    throw EncodedImageError("WebP: the data is damaged or truncated");
   return pixels.part(region);
 }
 

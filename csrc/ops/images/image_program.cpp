@@ -120,9 +120,12 @@ Pixels ImageProgram::run(Element& element, std::int64_t row, const RowOrigin& or
     return pixels;
   } catch (const ImageError& error) {
     const std::string from = origin ? origin() : "";
-    throw InvalidArgumentError(std::string(op) + ": row " + std::to_string(row) +
-                               (from.empty() ? "" : " (" + from + ")") + ", " +
-                               leaf_name(*element.structure(), leaf) + ": " + error.what() + ".");
+    const std::string message = std::string(op) + ": row " + std::to_string(row) +
+                                (from.empty() ? "" : " (" + from + ")") + ", " +
+                                leaf_name(*element.structure(), leaf) + ": " + error.what() + ".";
+    if (dynamic_cast<const EncodedImageError*>(&error) != nullptr)
+      throw DamagedPictureError(message, error.what());
+    throw InvalidArgumentError(message);
   }
 }
 

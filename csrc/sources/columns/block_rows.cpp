@@ -11,6 +11,7 @@
 #include "core/names.h"
 #include "kernels/rows.h"
 #include "runtime/buffer_pool.h"
+#include "torch_distinput/error.h"
 
 namespace torch_distinput {
 namespace {
@@ -138,8 +139,10 @@ at::Tensor gather_lists(std::size_t leaf, std::span<const BlockRun> runs, Buffer
     const std::int64_t* const bounds = bounds_of(std::get<Ragged>(block.value.leaves()[leaf]).offsets) + row;
     const std::int64_t here = bounds[1] - bounds[0];
     if (length < 0) length = here;
-    TORCH_CHECK_VALUE(here == length, op, ": ", name, " has lists of ", length, " and of ", here,
-                      " items in one batch; use padded_batch or ragged_batch, or map it to one shape.");
+    if (here == length) return;
+    throw UnequalRowsError(c10::str(op, ": ", name, " has lists of ", length, " and of ", here,
+                                    " items in one batch; use padded_batch or ragged_batch, or map it to one "
+                                    "shape."));
   });
   const auto& first = std::get<Ragged>(runs.front().block->value.leaves()[leaf]).values;
   std::vector<std::int64_t> shape{count_rows(runs), length};
