@@ -20,7 +20,11 @@ class ImageFolder(Dataset):
     Classes are sorted by name, and pictures by path within a class; folders inside of it count too. Random access and
     exact length. Files are read when rows are: NotFoundError for a missing one, OSError for one that cannot be read;
     `on_error="skip"` skips and counts them. The call itself raises NotFoundError for a missing folder, one without
-    classes and a class without pictures.
+    classes and a class without pictures, and InvalidArgumentError for a link to a folder that holds it.
+
+    Other links to files and folders are followed, also out of `root`, as in torchvision: folders of links are how
+    subsets and mounts are made. Look through folders that strangers have made, such as an unpacked archive, for links
+    first.
 
     >>> import pathlib
     >>> for name in ("cat/1.jpg", "dog/2.jpg"):

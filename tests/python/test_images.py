@@ -468,3 +468,32 @@ def test_image_folder_says_what_is_missing(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(tdi.NotFoundError, match="class `empty`"):
         tdi.ImageFolder(tmp_path)
+
+
+def test_links_of_an_image_folder_are_followed_also_out_of_its_root(tmp_path):
+    """As in torchvision: folders of links are how subsets and mounts are made."""
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    for folder in (outside / "deep", root / "a"):
+        folder.mkdir(parents=True)
+    (outside / "1.png").write_bytes(LOSSLESS["png"])
+    (outside / "deep" / "2.png").write_bytes(LOSSLESS["png grey"])
+    (root / "a" / "0.png").symlink_to(outside / "1.png")
+    (root / "a" / "more").symlink_to(outside)
+    (root / "b").symlink_to(outside / "deep")
+    folder = tdi.ImageFolder(root)
+    assert folder.classes == ["a", "b"]
+    assert [int(number) for _, number in folder] == [0, 0, 0, 1]
+    (outside / "deep" / "2.png").unlink()
+    with pytest.raises(tdi.NotFoundError, match=r"2\.png"):
+        list(folder)
+
+
+@pytest.mark.parametrize("target", ["a", ".", "a/inner"])
+def test_a_link_to_a_folder_that_holds_it_is_an_error(tmp_path, target):
+    root = tmp_path / "root"
+    (root / "a" / "inner").mkdir(parents=True)
+    (root / "a" / "1.png").write_bytes(LOSSLESS["png"])
+    for name in ("loop", "other loop"):  # two of them are 2**40 paths
+        (root / "a" / "inner" / name).symlink_to(root / target)
+    with pytest.raises(tdi.InvalidArgumentError, match="ImageFolder: `.*loop` is a link to a folder that holds it"):
+        tdi.ImageFolder(root)

@@ -18,7 +18,8 @@ namespace torch_distinput {
 class TDI_API ImageFolder : public Dataset {
  public:
   /// Throws NotFoundError if there is no such folder, no class in it, or a class without pictures (files
-  /// whose names end as pictures' do), and SystemError for a folder that cannot be read.
+  /// whose names end as pictures' do), SystemError for a folder that cannot be read, and InvalidArgumentError
+  /// for a link to a folder that holds it. Other links are followed, also out of `root`.
   explicit ImageFolder(const std::string& root);
 
   /// The names of the classes; the index is the class number. The reference lives as long as this object; of

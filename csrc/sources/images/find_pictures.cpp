@@ -1,9 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "sources/images/find_pictures.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -28,10 +31,27 @@ bool names_picture(std::string name) {
                      [&](std::string_view suffix) { return name.ends_with(suffix); });
 }
 
-/// The folder `folder` and those in it, at any depth, each with the names of its pictures. As Python's
-/// `os.walk`, it follows links.
+/// What tells a folder from all others of the machine.
+using FolderId = std::pair<dev_t, ino_t>;
+
+FolderId id_of(const fs::path& folder) {
+  struct stat status{};
+  if (::stat(folder.c_str(), &status) != 0)
+    throw fs::filesystem_error("cannot look at a folder", folder,
+                               std::error_code(errno, std::generic_category()));
+  return {status.st_dev, status.st_ino};
+}
+
+/// The folder `folder` and those in it, at any depth, each with the names of its pictures. It follows links,
+/// also out of the root, as torchvision does: folders of links are how subsets and mounts are made. `above`:
+/// the folders that hold this one. Throws InvalidArgumentError for a link to one of them, which would be
+/// followed without end.
 void walk(const fs::path& folder, std::vector<std::pair<std::string, std::vector<std::string>>>& found,
-          InterruptPoll& poll) {
+          std::vector<FolderId>& above, InterruptPoll& poll) {
+  const FolderId here = id_of(folder);
+  if (std::find(above.begin(), above.end(), here) != above.end())
+    throw InvalidArgumentError("ImageFolder: `" + folder.string() + "` is a link to a folder that holds it.");
+  above.push_back(here);
   std::vector<std::string> names;
   std::vector<fs::path> folders;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
@@ -43,7 +63,8 @@ void walk(const fs::path& folder, std::vector<std::pair<std::string, std::vector
   }
   std::sort(names.begin(), names.end());
   found.emplace_back(folder.string(), std::move(names));
-  for (const fs::path& inner : folders) walk(inner, found, poll);
+  for (const fs::path& inner : folders) walk(inner, found, above, poll);
+  above.pop_back();
 }
 
 FoundPictures find_in(const std::string& root) {
@@ -56,7 +77,8 @@ FoundPictures find_in(const std::string& root) {
   if (found.classes.empty()) throw NotFoundError("ImageFolder: `" + root + "` holds no folders of classes.");
   for (std::size_t number = 0; number < found.classes.size(); ++number) {
     std::vector<std::pair<std::string, std::vector<std::string>>> folders;
-    walk(fs::path(root) / found.classes[number], folders, poll);
+    std::vector<FolderId> above{id_of(root)};
+    walk(fs::path(root) / found.classes[number], folders, above, poll);
     std::sort(folders.begin(), folders.end());
     const std::size_t before = found.paths.size();
     for (const auto& [folder, names] : folders) {
