@@ -32,7 +32,7 @@ from torch_distinput.loader.position import stateful_sampler
 from torch_distinput.loader.sampler import ExactBatches, ExactSampler, group_size_and_rank, step_rows
 from torch_distinput.loader.state_check import STATE, VERSION, check, state_of
 from torch_distinput.stats import Stats, Verdict, verdict_of, verdict_over_ranks
-from torch_distinput.typing import Split, Tail
+from torch_distinput.typing import Order, Split, Tail
 
 _Item = TypeVar("_Item", covariant=True, default=Any)  # the default: of tensors and arrays
 
@@ -45,7 +45,7 @@ class DataLoader(data.DataLoader[_Item]):
     in worker processes, which hand batches over in shared memory. `explain()` says which and why. Without workers, rows
     are copied when they are asked for, so that a batch shows what was written to the data before it; `num_workers` or
     `prefetch_bytes` lets threads copy rows ahead. A dataset of this library always reads ahead. With native rows
-    `shuffle=True` takes the same draws from the generator as torch, but gives another order.
+    `shuffle=True` takes the same draws from the generator as torch, but gives another order, unless `order="torch"`.
 
     Args:
         dataset: as in torch. A dataset of this library that is batched needs `batch_size=None`.
@@ -64,6 +64,10 @@ class DataLoader(data.DataLoader[_Item]):
         with_info: yields `(batch, StepInfo)`; without it `last_info` has the info.
         prefetch_bytes: bytes of native rows that may be read ahead, also without workers.
         peer_timeout: seconds without any sign of life after which another process counts as lost.
+        order: "torch": `shuffle=True`, or torch's RandomSampler, draws exactly torch's order for native rows too, for
+            those who need the same loss curve; it is then held in memory, 8 bytes a row. None: native rows are drawn by
+            a permutation that is computed; rows that Python makes are in torch's order anyway. "torch" excludes
+            `seed`, `distributed` and datasets of this library, whose orders torch does not have.
         snapshot_every_n_steps: taken for scripts that were written for torchdata's `StatefulDataLoader`, and without
             effect: a state is exact after every batch, and costs nothing until it is asked for.
 
@@ -93,6 +97,7 @@ class DataLoader(data.DataLoader[_Item]):
     with_info: bool = argument("with_info")
     prefetch_bytes: int | None = argument("prefetch_bytes")
     peer_timeout: float = argument("peer_timeout")
+    order: Order | None = argument("order")
     snapshot_every_n_steps: int | None = argument("snapshot_every_n_steps")
     # What a subclass has whose `__init__` calls torch's only.
     _loader_config = LoaderConfig()
@@ -132,6 +137,7 @@ class DataLoader(data.DataLoader[_Item]):
         with_info: bool = False,
         prefetch_bytes: int | None = None,
         peer_timeout: float = 300.0,
+        order: Order | None = None,
         snapshot_every_n_steps: int | None = None,
     ):
         if isinstance(sampler, ExactSampler):  # a framework makes a new loader from the attributes of this one
@@ -156,6 +162,7 @@ class DataLoader(data.DataLoader[_Item]):
             with_info=with_info,
             prefetch_bytes=prefetch_bytes,
             peer_timeout=peer_timeout,
+            order=order,
             snapshot_every_n_steps=snapshot_every_n_steps,
             tail_given=tail is not None,
         )

@@ -11,6 +11,7 @@ from typing import Literal
 # Of `InputOptions` and `DataLoader`.
 Split = Literal["tf", "balanced"]
 Tail = Literal["zero_rows", "padded", "repeat", "drop", "until_first", "merge"]
+Order = Literal["torch"]
 ReplicationMode = Literal["PER_WORKER", "PER_REPLICA"]
 
 # Of strategies. `ReduceOp.of` takes other cases too.

@@ -45,6 +45,7 @@ def check_arguments(loader: DataLoader) -> None:
     flag("DataLoader", "with_info", config.with_info)
     if loader.generator is not None:
         instance("DataLoader", "generator", loader.generator, torch.Generator)
+    _check_order(loader)
     ours = isinstance(loader.dataset, Dataset)
     if config.seed is not None and not ours and (not loader._shuffle or loader._own_sampler):
         raise ValueError(
@@ -66,6 +67,22 @@ def check_arguments(loader: DataLoader) -> None:
             raise ValueError(
                 f"DataLoader: `{name}` needs `distributed=True`, but is {getattr(config, name)!r} without it."
             )
+
+
+def _check_order(loader: DataLoader) -> None:
+    config = loader._loader_config
+    if config.order is None:
+        return
+    if config.order != "torch":
+        raise ValueError(f'DataLoader: `order` must be None or "torch", but is {config.order!r}.')
+    excluded = {
+        "`seed`, by which this library draws": config.seed is not None,
+        "`distributed`, where the ranks agree on this library's order": bool(config.distributed),
+        "a dataset of this library, whose own ops say its order": isinstance(loader.dataset, Dataset),
+    }
+    for what, given in excluded.items():
+        if given:
+            raise ValueError(f'DataLoader: `order="torch"` excludes {what}.')
 
 
 def _check_device(given: Any) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
 
-from torch_distinput.typing import Split, Tail
+from torch_distinput.typing import Order, Split, Tail
 
 if TYPE_CHECKING:
     from torch_distinput.data_loader import DataLoader
@@ -40,6 +40,7 @@ class LoaderConfig:
     with_info: bool = False
     prefetch_bytes: int | None = None
     peer_timeout: float = 300.0
+    order: Order | None = None
     snapshot_every_n_steps: int | None = None
     tail_given: bool = False
 

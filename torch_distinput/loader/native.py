@@ -26,6 +26,7 @@ from torch_distinput.loader.order import (
     checked_batch_size,
     native_indices,
     peek_seed,
+    permuted,
     stock_order,
 )
 from torch_distinput.stats import Stats
@@ -182,11 +183,12 @@ class RowsIter(NativeIter):
         self._order = order
         self._ahead = reads_ahead(loader)
         self._options = options_of(loader)
+        self._torchs = loader._loader_config.order == "torch"
         super().__init__(loader)
 
     def _open_order(self) -> None:
         super()._open_order()
-        self._permutation: int | None = None
+        self._permutation: int | torch.Tensor | None = None
         self._owes_permutation = self._is_open = False
         self._indices: _C.DatasetIterator | None = None
         self._row = self._start.rows
@@ -202,11 +204,16 @@ class RowsIter(NativeIter):
         if self._seed is not None:
             self._permutation = self._seed
         elif order.generator is None:
-            self._permutation = self._draws.seed(self._start)
+            seed = self._draws.seed(self._start)
+            generator = torch.Generator().manual_seed(seed)
+            self._permutation = torch.randperm(order.size, generator=generator) if self._torchs else seed
         else:
+            self._owes_permutation = True
+            if self._torchs:
+                self._permutation = torch.randperm(order.size, generator=order.generator)
+                return
             self._permutation = peek_seed(order.generator)
             burn_permutation(order.generator, order.size)
-            self._owes_permutation = True
 
     def _draw_end(self) -> None:
         """Takes the draws of an epoch's end: torch's sampler draws another order to find that the first has ended."""
@@ -239,7 +246,7 @@ class RowsIter(NativeIter):
         else:
             rows = source.native
             if order.shuffle:
-                rows = rows.shuffle(None, self._permutation, True)
+                rows = permuted(rows, self._permutation)
             if self._row or source.draws:  # random numbers depend on the ops that follow
                 rows = rows.skip(self._row)
             options = row_options(source, self._options, self._ahead)

@@ -127,10 +127,17 @@ def open_indices(
     return _seeded(order, start, seed, bounds) if seed is not None else _shuffled(order, start, draws, bounds)
 
 
-def native_indices(order: StockOrder, seed: int | None, rows: int) -> _C.Dataset:
-    """The indices of an epoch from row `rows` on; where `order` shuffles, in the order of the native shuffle."""
+def native_indices(order: StockOrder, permutation: int | torch.Tensor | None, rows: int) -> _C.Dataset:
+    """The indices of an epoch from row `rows` on; where `order` shuffles, as `permuted` has them."""
     indices = _C.Dataset.range(0, order.size)
-    return (indices.shuffle(None, seed, True) if order.shuffle else indices).skip(rows)
+    return (permuted(indices, permutation) if order.shuffle else indices).skip(rows)
+
+
+def permuted(rows: _C.Dataset, permutation: int | torch.Tensor | None) -> _C.Dataset:
+    """`rows` in the order of the native shuffle with a seed, or of torch's permutation."""
+    if isinstance(permutation, torch.Tensor):
+        return rows.select(permutation)
+    return rows.shuffle(None, permutation, True)
 
 
 def _shuffled(

@@ -89,6 +89,8 @@ def _rows_path(loader: DataLoader) -> LoaderPath:
     order = stock_order(loader.batch_sampler)
     rows = f"rows of a {type(loader.dataset).__name__} are copied"
     note = f"; random numbers of {', '.join(source.draws)} belong to rows, and are not torch's" if source.draws else ""
+    if order is not None and order.shuffle and loader._loader_config.order == "torch":
+        note += "; in torch's order, which is held in memory"
     if order is None or order.size != source.native.cardinality():
         why = f"{rows} at the sampler's indices{note}"
         return LoaderPath("native", why, lambda: SampledRowsIter(loader, source), threads=_CALLER)
@@ -105,7 +107,9 @@ def _rows_path(loader: DataLoader) -> LoaderPath:
 
 def _rows_pipeline(loader: DataLoader, source: Source, order: StockOrder) -> _C.Dataset:
     """What RowsIter opens, without its seed and position."""
-    rows: Any = source.native.shuffle(None, None, True) if order.shuffle else source.native
+    # torch's permutation is drawn when the first batch is made, and is as large as the dataset.
+    shuffles = order.shuffle and loader._loader_config.order != "torch"
+    rows: Any = source.native.shuffle(None, None, True) if shuffles else source.native
     options = row_options(source, options_of(loader), reads_ahead(loader))
     return rows.batch(order.batch_size, order.drop_last).with_options(options)
 

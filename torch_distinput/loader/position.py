@@ -58,6 +58,7 @@ class Position:
         self._most_rows = None if order is None else order.size
         self._persistent = loader.persistent_workers
         self._num_workers = loader.num_workers
+        self._drawn_by = loader._loader_config.order
         self._size = size_of(loader)
 
     def follow(self, stream: Any) -> None:
@@ -145,7 +146,7 @@ class Position:
             "sampler": self._sampler_state(),
             "workers": None if self.workers is None else self.workers.state(),
             "native": None if self.native is None else self.native(),
-        }
+        } | ({} if self._drawn_by is None else {"order": self._drawn_by})
 
     def _drawn(self) -> tuple[Drawn, Drawn | None]:
         """The states of the generators before the iterator was made, and before its order was drawn (None where these

@@ -89,6 +89,7 @@ def _check_one_process() -> None:
 
 
 def _check_plain(loader: DataLoader, state: dict[str, Any]) -> None:
+    state = {"order": None} | state  # only a state in an order of its own names it
     _check_fields(state, {"size": _size_rule(loader)}, others=True)
     if state["size"] != size_of(loader):
         raise ValueError(
@@ -140,6 +141,7 @@ def _plain_rules(loader: DataLoader) -> dict[str, Rule]:
         "sampler": _ANY,
         "workers": ("None or a dict of the states in workers", lambda value: value is None or isinstance(value, dict)),
         "native": ("None or a dict", lambda value: value is None or isinstance(value, dict)),
+        "order": (f"the loader's, {loader._loader_config.order!r}", lambda value: value == loader._loader_config.order),
     }
 
 
