@@ -32,6 +32,9 @@ TORCH_INDEX_URL ?=
 SYSTEM_SITE ?=
 # Folder with wheels to install from, instead of the network.
 WHEELS ?=
+# A requirements file with versions and hashes: set-up installs what it lists, nothing else, and checks each hash.
+# `pip-compile --generate-hashes` makes one of the names in tools/setup_env.sh.
+LOCK ?=
 JOBS ?= $(shell nproc)
 # `make matrix` downloads several GB of torch: the interpreters that it may take; the combinations, as in
 # MATRIX="3.11:2.13.0:cpu 3.13:2.14.1:cuda" (else a set that covers all versions); where environments are made.
@@ -50,7 +53,7 @@ TOOLS_STAMP := $(VENV)/.tdi-tools
 FRAMEWORKS_STAMP := $(VENV)/.tdi-frameworks
 INSTALL_STAMP := $(BUILD)/.installed
 
-export PYTHON VENV TORCH_VERSION TORCH_INDEX_URL SYSTEM_SITE WHEELS
+export PYTHON VENV TORCH_VERSION TORCH_INDEX_URL SYSTEM_SITE WHEELS LOCK
 export MAX_JOBS ?= $(JOBS)
 # Packages are installed without byte code: what the first import compiles is kept for the next process.
 unexport PYTHONDONTWRITEBYTECODE

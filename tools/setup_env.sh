@@ -3,8 +3,8 @@
 #
 # Makes the environment that the Makefile works in: what building and the examples need, and with `tools` as
 # its argument what tests and `make lint` need besides. Called by `make setup` and `make tools`, which pass the
-# variables described there: PYTHON VENV TORCH_VERSION TORCH_INDEX_URL SYSTEM_SITE WHEELS. Running it again
-# installs only what is missing.
+# variables described there: PYTHON VENV TORCH_VERSION TORCH_INDEX_URL SYSTEM_SITE WHEELS LOCK. Running it
+# again installs only what is missing.
 set -euo pipefail
 what=${1:-build}
 
@@ -74,9 +74,15 @@ pip_install() {
   local wanted
   wanted=$(missing "$@")
   [ -n "$wanted" ] || return 0
+  [ -z "$LOCK" ] || fail "$LOCK has no hashes of what is needed: $wanted"
   # shellcheck disable=SC2086
   "$python" -m pip install --no-compile --no-warn-conflicts ${WHEELS:+--no-index --find-links "$WHEELS"} $wanted
 }
+
+if [ -n "$LOCK" ]; then
+  "$python" -m pip install --no-compile --no-warn-conflicts --require-hashes ${WHEELS:+--no-index --find-links "$WHEELS"} \
+    -r "$LOCK"
+fi
 
 # Pictures are decoded where the libraries are there; without them the ops say what to install.
 install_decoders() {
