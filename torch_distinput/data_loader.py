@@ -441,6 +441,8 @@ class DataLoader(data.DataLoader[_Item]):
         """
         return self._memory.stats()
 
+    _loader_stats, _loader_explain = stats, explain  # for this library, where a subclass has others
+
     def verdict(self, all_ranks: bool = False) -> Verdict:
         """What limits the speed of the program that reads from the iterator made last, by its `stats`, and what would
         help: only arguments that this loader takes and does not have yet.

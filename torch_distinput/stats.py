@@ -155,6 +155,11 @@ class Stats(Mapping[str, Any]):
 _NAMES = tuple(field.name for field in fields(Stats))
 
 
+def stats_of(source: Any) -> Stats:
+    """The counters of a DataLoader, of which a subclass may have another `stats`, or of an iterator."""
+    return source._loader_stats() if hasattr(source, "_loader_stats") else source.stats()
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What limits the speed of a program that reads from an iterator. `str(verdict)` is a report in three lines.

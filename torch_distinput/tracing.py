@@ -14,6 +14,7 @@ import torch
 from torch_distinput import _C
 from torch_distinput._arguments import count
 from torch_distinput._build import version
+from torch_distinput.stats import stats_of
 
 
 class trace:
@@ -60,10 +61,11 @@ class trace:
     def _told(self) -> dict[str, Any]:
         if self._loader is None:
             return {}
-        stats = self._loader.stats()
+        stats = stats_of(self._loader)
         told: dict[str, Any] = {"stats": dict(stats), "verdict": dataclasses.asdict(stats.verdict())}
-        if callable(getattr(self._loader, "explain", None)):
-            told["explain"] = self._loader.explain().tree.lines()
+        explain = getattr(self._loader, "_loader_explain", None) or getattr(self._loader, "explain", None)
+        if callable(explain):
+            told["explain"] = explain().tree.lines()
         return told
 
 

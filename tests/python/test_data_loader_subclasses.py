@@ -2,6 +2,7 @@
 """Subclasses written for torch's class, with attributes, properties and methods that have names of ours."""
 
 import copy
+import json
 import pickle
 
 import pytest
@@ -10,6 +11,7 @@ from torch.utils import data
 from torch.utils.data import TensorDataset
 
 import torch_distinput as tdi
+from torch_distinput.monitoring import Meter
 
 SIZE = 10
 ARGUMENTS = [
@@ -191,3 +193,19 @@ def test_a_state_is_taken_before_the_first_batch_of_a_subclass_with_its_own_iter
     loader = Numbered(torch.arange(SIZE), 4)
     assert loader.state_dict()["torch_distinput.DataLoader"]["batches"] == 0
     assert [number for number, _ in loader] == [0, 1, 2]
+
+
+def test_what_asks_loaders_for_their_counters_asks_for_this_librarys(tmp_path):
+    class Theirs(tdi.DataLoader):
+        def stats(self):
+            return "mean and deviation"
+
+    loader = Theirs(torch.arange(SIZE), 4)
+    loader.explain = {"their": "own"}
+    with tdi.trace(tmp_path / "run.json", loader):
+        list(loader)
+    told = json.loads((tmp_path / "run.json").read_text())["otherData"]
+    assert told["stats"]["batches"] == 3 and told["explain"]
+    meter = Meter(loader)
+    list(loader)
+    assert meter.look().batches_per_second > 0

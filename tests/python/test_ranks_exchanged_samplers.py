@@ -1,7 +1,9 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Samplers that a subclass puts in the place of the constructor's, in a loader with `distributed`."""
 
+import gc
 import itertools
+import weakref
 
 import pytest
 import torch
@@ -140,6 +142,23 @@ def test_a_position_in_a_later_epoch_is_one_of_that_epoch():
     plain = tdi.DataLoader(Rows(10), 4, shuffle=True, seed=3, distributed=True)
     plain.load_state_dict(again.state_dict())
     assert steps_of(plain) == rows[4:6] and steps_of(plain) == rows[6:]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_endless_iterator_ends_with_its_last_reference(workers):
+    loader = tdi.DataLoader(Rows(10), 4, distributed=True, num_workers=workers)
+    object.__setattr__(loader, "batch_sampler", Repeat(loader.batch_sampler))
+    iterator = iter(loader)
+    assert steps_of(next(iterator) for _ in range(4))[-1] == [0, 1, 2, 3]
+    steps, processes = weakref.ref(iterator), list(iterator._workers)
+    gc.disable()
+    try:
+        del iterator
+        assert steps() is None and len(processes) == workers
+        del loader  # keeps the workers, as torch's with persistent ones does
+        assert not any(process.is_alive() for process in processes)
+    finally:
+        gc.enable()
 
 
 class Own:

@@ -18,7 +18,7 @@ from torch_distinput._structure import map_leaves
 from torch_distinput.cli._target import add_target, load_target
 from torch_distinput.data_loader import DataLoader
 from torch_distinput.loader.advice import advice_for
-from torch_distinput.stats import HIDDEN, Stats, Verdict, general_advice, verdict_of
+from torch_distinput.stats import HIDDEN, Stats, Verdict, general_advice, stats_of, verdict_of
 from torch_distinput.values import PerReplica
 
 _TURNS = 5
@@ -107,9 +107,8 @@ def conclusions(loader: Any, turns: Sequence[Training], gains: Sequence[float]) 
             "(`num_workers`, `Options(num_threads=...)`), or the step CPUs of its own"
         )
         return
-    stats = getattr(loader, "stats", None)
-    if callable(stats):
-        yield f"training was {_verdict(loader, stats(), sum(turn.batches for turn in turns), waited, worked)}"
+    if hasattr(loader, "stats"):
+        yield f"training was {_verdict(loader, stats_of(loader), sum(turn.batches for turn in turns), waited, worked)}"
 
 
 def _verdict(loader: Any, stats: Stats, batches: int, waited: float, worked: float) -> Verdict:

@@ -7,6 +7,7 @@ sampler in one that begins it again and again, and keep one iterator for ever.
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -96,10 +97,10 @@ class Follower:
     Args:
         batches: the batch sampler; it must pass lists on as they are.
         shown: the sampler of the shown batch sampler.
-        open_next: opens the next epoch.
+        open_next: opens the next epoch. Weak, because it is the iterator's, which holds this object.
     """
 
-    def __init__(self, batches: Any, shown: ExactSampler, open_next: Callable[[], IndexQueue]):
+    def __init__(self, batches: Any, shown: ExactSampler, open_next: weakref.WeakMethod[Callable[[], IndexQueue]]):
         self._batches, self._shown, self._open_next = batches, shown, open_next
         self._iterator: Iterator[Any] | None = None
         self._handed: deque[list[int]] = deque()  # which the batch sampler has read, and not passed on yet
@@ -152,13 +153,18 @@ class Follower:
                 raise self._error("asked for the next epoch before it had passed on this one")
             if not self._gave:
                 raise self._error("begins epochs again and again in which this rank has no rows")
-            self.queue, self._gave = self._open_next(), False
+            self.queue, self._gave = self._next_queue(), False
         self._begun, queue = True, self.queue
         while queue.more():
             indices = queue.indices.popleft()
             self._handed.append(indices)
             self._gave = True
             yield indices
+
+    def _next_queue(self) -> IndexQueue:
+        open_next = self._open_next()  # not in the frame of a generator, which would hold the iterator
+        assert open_next is not None, "the iterator asks"
+        return open_next()
 
     def _error(self, what: str) -> ValueError:
         return ValueError(

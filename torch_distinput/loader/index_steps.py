@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -68,7 +69,7 @@ class IndexSteps(PythonSteps):
         self._position.native = Taken(native.state_dict())
         self._delivered = 0
         follows = self._plan.follows
-        self._follower = None if follows is None else Follower(*follows, self._open_next_epoch)
+        self._follower = None if follows is None else Follower(*follows, weakref.WeakMethod(self._open_next_epoch))
         self._read(IndexQueue(native))
         return native
 

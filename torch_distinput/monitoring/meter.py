@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from torch_distinput.data_loader import DataLoader
-from torch_distinput.stats import Stats
+from torch_distinput.stats import Stats, stats_of
 
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -81,7 +81,7 @@ class Meter:
     def __init__(self, source: Any, interval: float = 0.5):
         if not interval > 0:
             raise ValueError(f"Meter: `interval` must be above 0, but is {interval}.")
-        if not callable(getattr(source, "stats", None)):
+        if not hasattr(source, "_loader_stats") and not callable(getattr(source, "stats", None)):
             raise TypeError(
                 f"Meter: `source` must have stats(), as a DataLoader has, but is a {type(source).__name__}."
             )
@@ -92,7 +92,7 @@ class Meter:
 
     def look(self) -> Speed:
         """The speed now; that of the look before, but for `steps_left`, until `interval` has passed."""
-        stats = self._source.stats()
+        stats = stats_of(self._source)
         if stats.batches < self._before.batches:  # another iterator
             self._before, self._speed = Stats(), None
         passed = _seconds(stats) - _seconds(self._before)

@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import REGISTRY, Collector, CollectorRegistry
 
 from torch_distinput.monitoring.meter import steps_left
-from torch_distinput.stats import Stats
+from torch_distinput.stats import Stats, stats_of
 
 _PREFIX = "torch_distinput_"
 _COUNTERS = {
@@ -68,7 +68,7 @@ class StatsCollector(Collector):
 
 
 def _metrics(sources: Mapping[str, Any]) -> Iterator[Metric]:
-    seen = {name: source.stats() for name, source in sources.items()}
+    seen = {name: stats_of(source) for name, source in sources.items()}
     for field, (metric, text) in _COUNTERS.items():
         counter = CounterMetricFamily(_PREFIX + metric, text, labels=["loader"])
         for name, stats in seen.items():

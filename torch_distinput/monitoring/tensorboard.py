@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch_distinput.monitoring.meter import Meter
+from torch_distinput.stats import stats_of
 
 
 class Scalars:
@@ -34,7 +35,7 @@ class Scalars:
 
     def write(self, step: int) -> None:
         """Writes speed and busy times as of step `step` of the program."""
-        speed, stats = self._meter.look(), self._source.stats()
+        speed, stats = self._meter.look(), stats_of(self._source)
         values = {
             "batches_per_second": speed.batches_per_second,
             "rows_per_second": speed.rows_per_second,
@@ -50,5 +51,5 @@ class Scalars:
 
     def write_verdict(self, step: int) -> None:
         """Writes the verdict as a text, as of step `step` of the program."""
-        verdict = str(self._source.stats().verdict())
+        verdict = str(stats_of(self._source).verdict())
         self._writer.add_text(f"{self._tag}/verdict", verdict.replace("\n", "  \n"), step)
