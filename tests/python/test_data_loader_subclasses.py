@@ -11,6 +11,7 @@ from torch.utils import data
 from torch.utils.data import TensorDataset
 
 import torch_distinput as tdi
+from torch_distinput.frameworks._distribute import distributed_copy
 from torch_distinput.monitoring import Meter
 
 SIZE = 10
@@ -193,6 +194,14 @@ def test_a_state_is_taken_before_the_first_batch_of_a_subclass_with_its_own_iter
     loader = Numbered(torch.arange(SIZE), 4)
     assert loader.state_dict()["torch_distinput.DataLoader"]["batches"] == 0
     assert [number for number, _ in loader] == [0, 1, 2]
+
+
+def test_a_distributed_copy_for_a_framework_keeps_what_is_the_subclasss():
+    loader = Kept(torch.arange(SIZE), "train")
+    result = distributed_copy(loader, True, None, device="cpu")
+    assert (result.split, result.device, result.tail) == ("train", torch.device("meta"), "merge")
+    assert result.distributed is True and loader.distributed is None
+    assert rows_of(result) == list(range(SIZE))
 
 
 def test_what_asks_loaders_for_their_counters_asks_for_this_librarys(tmp_path):

@@ -144,6 +144,25 @@ def test_a_position_in_a_later_epoch_is_one_of_that_epoch():
     assert steps_of(plain) == rows[4:6] and steps_of(plain) == rows[6:]
 
 
+class Resetting(InfiniteDataLoader):
+    """As in ultralytics' data/build.py."""
+
+    def reset(self):
+        self.iterator = self._get_iterator()
+
+
+def resetting(rank):
+    loader = Resetting(Rows(10), 4, shuffle=True, seed=1, distributed=True, num_workers=rank)
+    before = steps_of(loader)
+    loader.reset()
+    return before, steps_of(loader)
+
+
+def test_an_iterator_that_a_subclass_makes_anew_is_distributed():
+    for parts in zip(*returned(run_ranks(resetting, 2, may_fork=True))):
+        assert sorted(row for steps in parts for step in steps for row in step) == list(range(10))
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_endless_iterator_ends_with_its_last_reference(workers):
     loader = tdi.DataLoader(Rows(10), 4, distributed=True, num_workers=workers)
