@@ -441,8 +441,6 @@ class DataLoader(data.DataLoader[_Item]):
         """
         return self._memory.stats()
 
-    _loader_stats, _loader_explain = stats, explain  # for this library, where a subclass has others
-
     def verdict(self, all_ranks: bool = False) -> Verdict:
         """What limits the speed of the program that reads from the iterator made last, by its `stats`, and what would
         help: only arguments that this loader takes and does not have yet.
@@ -461,6 +459,8 @@ class DataLoader(data.DataLoader[_Item]):
         distributed = self._loader_config.distributed
         group = None if distributed in (None, True, False) else distributed
         return verdict_over_ranks(gather_stats(self._memory.stats(), group), partial(advice_for, self))
+
+    _loader_stats, _loader_explain, _loader_verdict = stats, explain, verdict  # a subclass may have others
 
     # The end.
 

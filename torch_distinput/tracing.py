@@ -62,7 +62,8 @@ class trace:
         if self._loader is None:
             return {}
         stats = stats_of(self._loader)
-        told: dict[str, Any] = {"stats": dict(stats), "verdict": dataclasses.asdict(stats.verdict())}
+        verdict = getattr(self._loader, "_loader_verdict", stats.verdict)()
+        told: dict[str, Any] = {"stats": dict(stats), "verdict": dataclasses.asdict(verdict)}
         explain = getattr(self._loader, "_loader_explain", None) or getattr(self._loader, "explain", None)
         if callable(explain):
             told["explain"] = explain().tree.lines()

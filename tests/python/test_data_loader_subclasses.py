@@ -210,11 +210,11 @@ def test_what_asks_loaders_for_their_counters_asks_for_this_librarys(tmp_path):
             return "mean and deviation"
 
     loader = Theirs(torch.arange(SIZE), 4)
-    loader.explain = {"their": "own"}
+    loader.explain = loader.verdict = {"their": "own"}
     with tdi.trace(tmp_path / "run.json", loader):
         list(loader)
     told = json.loads((tmp_path / "run.json").read_text())["otherData"]
-    assert told["stats"]["batches"] == 3 and told["explain"]
+    assert told["stats"]["batches"] == 3 and told["explain"] and told["verdict"]["advice"]
     meter = Meter(loader)
     list(loader)
     assert meter.look().batches_per_second > 0

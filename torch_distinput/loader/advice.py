@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch_distinput.data_loader import DataLoader
 
 _LEAST_AHEAD = 1 << 24  # bytes
-_LESS = "do less per row: smaller images, fewer operations"
+_LESS = "do less per row: fewer bytes, smaller images, fewer operations"
 
 
 def advice_for(loader: DataLoader, bound: str, stats: Stats) -> str:
