@@ -241,6 +241,9 @@ class Dataset:
         """The type of the elements: their structure with a spec at each leaf."""
     def options(self) -> Options:
         """The options set on the pipeline."""
+    @property
+    def unseeded(self) -> bool:
+        """Whether a random op has no seed of its own."""
     def input_counts(self) -> list[int]:
         """How many inputs the op of each line of `explain` has, in the order of the lines."""
     def explain(self) -> str:
