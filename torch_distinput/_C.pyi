@@ -109,7 +109,7 @@ class Skip:
 
 class Options:
     """Options of a pipeline. A field that is None is not set and takes its default when an iterator is made; of several `with_options` the later one wins field by field."""
-    def __init__(self, auto_shard_policy: AutoShardPolicy | None = None, deterministic: bool | None = None, num_threads: int | None = None, prefetch: int | None = None, prefetch_bytes: int | None = None, on_error: object = None, seed: int | None = None) -> None: ...
+    def __init__(self, auto_shard_policy: AutoShardPolicy | None = None, deterministic: bool | None = None, num_threads: int | None = None, prefetch: int | None = None, prefetch_bytes: int | None = None, on_error: Skip | typing.Literal["raise", "skip"] | None = None, seed: int | None = None) -> None: ...
     @property
     def auto_shard_policy(self) -> AutoShardPolicy | None:
         """How elements are assigned over workers; default AUTO."""

@@ -3,6 +3,7 @@
 #include <pybind11/native_enum.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <pybind11/typing.h>
 
 #include <string>
 
@@ -13,6 +14,9 @@
 namespace torch_distinput {
 namespace py = pybind11;
 namespace {
+
+/// Any object, with the type that the stub shows.
+using OnError = py::typing::Optional<py::typing::Union<Skip, py::typing::Literal<"\"raise\"", "\"skip\"">>>;
 
 std::optional<Skip> skip_from_python(const py::object& on_error) {
   if (py::isinstance<Skip>(on_error)) return on_error.cast<Skip>();
@@ -70,7 +74,7 @@ void bind_skip(py::module_& module) {
 
 Options make_options(const Argument<AutoShardPolicy>& auto_shard_policy, const Argument<bool>& deterministic,
                      const Argument<std::int64_t>& num_threads, const Argument<std::int64_t>& prefetch,
-                     const Argument<std::int64_t>& prefetch_bytes, const py::object& on_error,
+                     const Argument<std::int64_t>& prefetch_bytes, const OnError& on_error,
                      const Argument<std::int64_t>& seed) {
   constexpr const char* kBindOptionsName = "Options";
   Options options{.auto_shard_policy = auto_shard_policy.get(kBindOptionsName, "auto_shard_policy"),

@@ -95,6 +95,7 @@ WRONG_WORDS = {
     "tdi.DataLoader(3)": "DataLoader",
     "tdi.InputOptions(tail='last')": "tail",
     "tdi.InputOptions(split='even')": "split",
+    "tdi.Options(on_error='ignore')": "on_error",
     "tdi.InputOptions(replication_mode='PER_GPU')": "replication_mode",
     "tdi.MirroredStrategy(['cpu']).reduce('MAX', 1)": "reduce",
     "tdi.MultiWorkerMirroredStrategy(rounds='mpi')": "rounds",
