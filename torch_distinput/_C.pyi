@@ -172,7 +172,7 @@ class Dataset:
         """The elements of the iterable that `open()` returns; it is called anew for each iterator. `name` is for messages. `lists_are_structure`: whether a list in an element is a part of its structure, or stands for one tensor."""
     @staticmethod
     def from_rows(rows: object, size: int, name: str) -> Dataset:
-        """Random access: `rows(positions)` returns the elements at a list of positions below `size`."""
+        """Random access: `rows(positions)` returns the elements at a list of positions below `size`, and `rows.content()` what tells them from others of the same name and size."""
     @staticmethod
     def zip(structure: object) -> Dataset:
         """Elements of several datasets side by side, in a structure that holds the datasets."""

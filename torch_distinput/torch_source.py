@@ -28,24 +28,33 @@ def native_dataset(dataset: Any) -> _C.Dataset:
         raise TypeError(
             f"from_torch: a dataset needs `__getitem__` and `__len__`, or must be an IterableDataset, but got a {name}."
         )
-    return _C.Dataset.from_rows(_rows_function(dataset, name), len(dataset), name)
+    return _C.Dataset.from_rows(_Rows(dataset), len(dataset), name)
 
 
-def _rows_function(dataset: Any, name: str):
-    """A function that maps a list of positions to their samples."""
-    # As in torch's own fetcher, a `__getitems__` that is None counts as absent.
-    if getattr(dataset, "__getitems__", None):
-        return dataset.__getitems__
+class _Rows:
+    """The samples of a map-style dataset at positions."""
 
-    def rows(positions: Sequence[int]) -> list[Any]:
+    def __init__(self, dataset: Any):
+        self._dataset = dataset
+        # As in torch's own fetcher, a `__getitems__` that is None counts as absent.
+        self._get_all = getattr(dataset, "__getitems__", None)
+
+    def __call__(self, positions: Sequence[int]) -> Any:
+        return self._get_all(positions) if self._get_all else self._one_by_one(positions)
+
+    def _one_by_one(self, positions: Sequence[int]) -> list[Any]:
         samples = []
         try:
             for position in positions:
-                samples.append(dataset[position])
+                samples.append(self._dataset[position])
         except Exception as error:
             if hasattr(error, "add_note"):
-                error.add_note(f"raised by row {position} of {name}")
+                error.add_note(f"raised by row {position} of {type(self._dataset).__name__}")
             raise
         return samples
 
-    return rows
+    def content(self) -> str:
+        """What tells these samples from others, for the ranks that compare it."""
+        from torch_distinput.loader.contents import content_of
+
+        return content_of(self._dataset)

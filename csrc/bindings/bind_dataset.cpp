@@ -195,7 +195,8 @@ void bind_sources(Class& dataset) {
                   "its structure, or stands for one tensor.")
       .def_static(
           "from_rows", from_rows, py::arg("rows"), py::arg("size"), py::arg("name"),
-          "Random access: `rows(positions)` returns the elements at a list of positions below `size`.")
+          "Random access: `rows(positions)` returns the elements at a list of positions below `size`, and "
+          "`rows.content()` what tells them from others of the same name and size.")
       .def_static("zip", zip, py::arg("structure"),
                   "Elements of several datasets side by side, in a structure that holds the datasets.")
       .def_static("sample_from_datasets", sample_from_datasets, py::arg("datasets"), py::arg("weights"),

@@ -188,6 +188,9 @@ class PythonRows final : public RowSource, public PythonCode {
   bool runs_user_code() const override { return true; }
   bool locates_errors() const override { return true; }
   std::string name() const override { return rows_.name(); }
+  std::string content() const override {
+    return with_gil([&] { return object().get().attr("content")().cast<std::string>(); });
+  }
 
  private:
   Callable rows_;

@@ -69,6 +69,20 @@ def test_a_share_of_the_rows_is_an_error_on_every_rank(name):
     assert "zip" not in str(errors[0]) and "select" not in str(errors[0])
 
 
+def read_share_of_a_strategy(rank, name):
+    dataset = tdi.Dataset.from_torch(SHARES[name](rank)).batch(4)
+    strategy = tdi.MultiWorkerMirroredStrategy()
+    return list(strategy.distribute_dataset(dataset, tdi.InputOptions(peer_timeout=20)))
+
+
+@pytest.mark.parametrize("name", ["Subset", "ConcatDataset", "a wrapper of a Subset", "a TensorDataset"])
+def test_a_share_under_a_strategy_is_an_error_on_every_rank(name):
+    errors = run_ranks(read_share_of_a_strategy, 2, name)
+    for error in errors:
+        assert isinstance(error, tdi.DistributedDatasetError), error
+        assert error.args == errors[0].args and "must agree on content" in str(error)
+
+
 def named_fact(rank, other):
     arguments = {"batch_size": 2, "shuffle": False, "collate_fn": None} | (other if rank else {})
     loader = tdi.DataLoader(Squares(8), distributed=True, peer_timeout=20, **arguments)

@@ -202,7 +202,7 @@ WANTED = {
     "source_fails": (30, "rank 1 failed: at step 30: OSError: the disk is gone", "OSError('the disk is gone')"),
     "callable_fails": (30, "rank 1 failed: at step 30: LookupError: row 30", "LookupError('row 30 is bad')"),
     "fails_at_length": (30, "rank 1 failed: at step 30: LookupError: xxx", "LookupError('xxx"),
-    "op_fails": (6, "rank 1 failed: at step 6: batch: the element must have one shape", "ValueError("),
+    "op_fails": (6, "rank 1 failed: at step 6: batch: the element must have one shape", "UnequalRowsError("),
     "record_is_corrupt": (30, "rank 1 failed: at step 30: TFRecordDataset: ", "InvalidArgumentError("),
     "rank_is_slow": ALL_STEPS,
     "rank_evaluates": ALL_STEPS,

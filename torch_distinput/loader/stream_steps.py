@@ -74,10 +74,11 @@ class StreamSteps(PythonSteps):
         return assigned._native.iterate(epoch=self._start.epoch, facts=self._facts(rank))
 
     def _facts(self, rank: int) -> list[tuple[str, str]]:
-        """What shows that each rank goes on with its own stream, and all of them at the same step."""
+        """What shows that each rank goes on with its own stream, and all of them at the same step. In a stream that all
+        ranks share, the position of one is that of all."""
         saved = self._start.saved
-        of = None if saved is None else saved["distributed"]["rank"]
-        loaded = "none" if saved is None else "its own" if of == rank else f"that of rank {of}"
+        own = saved is not None and (self._loader._share is not None or saved["distributed"]["rank"] == rank)
+        loaded = "none" if saved is None else "its own" if own else f"that of rank {saved['distributed']['rank']}"
         return [("state of a stream", loaded), ("first step", f"step {self._first_step}, row {self._first_row}")]
 
     def _restore(self, world: int) -> tuple[int, int]:

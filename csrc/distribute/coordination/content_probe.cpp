@@ -8,10 +8,10 @@
 #include <sstream>
 #include <string_view>
 
+#include "base/hash.h"
 #include "distribute/sharding/auto_shard.h"
 #include "execution/open.h"
-
-#include "base/hash.h"
+#include "torch_distinput/function.h"
 
 namespace torch_distinput {
 namespace {
@@ -29,6 +29,7 @@ void add_leaf(Hash& hash, const Leaf& leaf) {
 }
 
 void add_source(Hash& hash, const Node& source, const IterContext& context) {
+  for (const UserCode* code : source.user_code()) hash.add(code->content());
   const PlanPtr plan = source.plan(context);
   if (!plan || plan->traits().runs_user_code || plan->size() == 0) return;
   const std::int64_t last = plan->size() - 1;

@@ -26,6 +26,9 @@ class TDI_API UserCode {
   /// True where what it throws says by itself where it was thrown, as Python's exceptions do. Otherwise the
   /// op that calls it adds its name and the row (`UserCodeError`).
   virtual bool locates_errors() const { return false; }
+  /// What tells the data that the code reads from other data of the same name and size; "" where nothing
+  /// does. Processes compare it, so it must be equal for equal data in all of them. Takes no row.
+  virtual std::string content() const { return {}; }
 };
 
 /// A user's function from element to element.
