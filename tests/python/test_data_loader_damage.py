@@ -144,17 +144,24 @@ def test_a_native_position_that_holds_itself_is_refused_when_it_is_opened():
         next(iter(loader))
 
 
-@pytest.mark.parametrize(("name", "other"), [("distributed", "distributed rows"), ("distributed rows", "distributed")])
-def test_a_state_of_data_that_was_assigned_in_another_way_is_refused(name, other):
+@pytest.mark.parametrize("native", [True, False])
+def test_a_state_of_data_that_was_assigned_in_another_way_is_refused(native):
+    def loader(native):
+        collate = None if native else torch.stack
+        return tdi.DataLoader(torch.arange(SIZE), 2, collate_fn=collate, distributed=True)
+
     message = "`kind` must be '(native|indices)', as this data is assigned, but is"
-    loader = LOADERS[other]()
-    loader.load_state_dict(saved(name))  # there may still be a group before the first iterator
+    before = loader(native)
+    next(iter(before))
+    state = before.state_dict()
+    other = loader(not native)
+    other.load_state_dict(state)  # there may still be a group before the first iterator
     with pytest.raises(ValueError, match=message):
-        iter(loader)
-    loader = LOADERS[other]()
-    loader.explain()  # now the processes are known
+        iter(other)
+    other = loader(not native)
+    other.explain()  # now the processes are known
     with pytest.raises(ValueError, match=message):
-        loader.load_state_dict(saved(name))
+        other.load_state_dict(state)
 
 
 @pytest.mark.parametrize("name", LOADERS)

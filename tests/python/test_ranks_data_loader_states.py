@@ -96,6 +96,26 @@ def test_what_does_not_fit_is_named_as_the_user_knows_it(kind, n, saved, loaded,
         make(kind, n, 0, **loaded).load_state_dict(state)
 
 
+def subset(first, dtype=torch.int64):
+    return data.Subset(TensorDataset(torch.arange(20).to(dtype)), range(first, first + 10))
+
+
+@pytest.mark.parametrize(
+    ("saved", "loaded", "text"),
+    [
+        (subset(0), subset(5), r"saved over 10 rows \(indices \w+\) of 20 rows of .*, but the dataset has 10 rows"),
+        (subset(0), subset(0, torch.float32), "torch.int64.*torch.float32"),
+        (data.StackDataset(a=subset(0)), data.StackDataset(b=subset(0)), "'a': .*'b': "),
+        (data.Subset(Squares(20), range(10)), data.Subset(Squares(20), range(5, 15)), "of 20 rows, but"),
+    ],
+)
+def test_other_rows_are_named_as_the_user_knows_them(saved, loaded, text):
+    loader = tdi.DataLoader(saved, 4, distributed=True)
+    next(iter(loader))
+    with pytest.raises(ValueError, match=f"`rows` must be the same: .*{text}"):
+        tdi.DataLoader(loaded, 4, distributed=True).load_state_dict(loader.state_dict())
+
+
 def test_a_class_may_move_to_another_module(monkeypatch):
     rows, state = state_of("python", shuffle=True)
     monkeypatch.setattr(Squares, "__module__", "package.data")
@@ -106,7 +126,9 @@ def test_a_class_may_move_to_another_module(monkeypatch):
 
 def of_version_1(state):
     """What the last version without these fields wrote for the same position."""
-    inner = {name: value for name, value in state[STATE].items() if name not in ("size", "shuffle", "given_seed")}
+    inner = {
+        name: value for name, value in state[STATE].items() if name not in ("size", "rows", "shuffle", "given_seed")
+    }
     position = dict(inner["distributed"])
     position.pop("rank", None)
     if inner["kind"] == "indices":

@@ -18,13 +18,29 @@ import torch
 from torch.utils.data import ConcatDataset, Dataset, IterableDataset, StackDataset, Subset, TensorDataset
 
 from torch_distinput.frameworks import datasets as hugging_face
-from torch_distinput.loader.sources import tensor_of
+from torch_distinput.loader.native_source import NotNative
+from torch_distinput.loader.sources import source_of, tensor_of
 
 
 def content_of(dataset: Any) -> str:
     """A text in the user's words, such as `Subset of 10 rows (indices 5f0c3b1a) of Digits of 60000 rows`, that is equal
     for equal datasets, also in other processes."""
     return _content_of(dataset, ())
+
+
+def rows_of(dataset: Any) -> str:
+    """What a position in the rows of `dataset` means, in the user's words: their number, types and indices. No names of
+    classes, which may move."""
+    if isinstance(dataset, Subset):
+        return f"{_length(dataset)} rows (indices {_digest([_numbers(dataset.indices)])}) of {rows_of(dataset.dataset)}"
+    if isinstance(dataset, StackDataset) and isinstance(dataset.datasets, dict):
+        return f"{ {name: rows_of(part) for name, part in dataset.datasets.items()} }"
+    if isinstance(dataset, (ConcatDataset, StackDataset)):
+        return f"[{', '.join(map(rows_of, dataset.datasets))}]"
+    try:
+        return f"{_length(dataset)} rows of {source_of(dataset).spec}"
+    except NotNative:
+        return f"{_length(dataset)} rows"
 
 
 def _content_of(dataset: Any, outer: tuple[int, ...]) -> str:

@@ -31,6 +31,7 @@ from torch_distinput.loader.explained import explained_loader
 from torch_distinput.loader.index_steps import Feed, IndexSteps
 from torch_distinput.loader.native import options_of, reads_ahead, row_options
 from torch_distinput.loader.native_source import NotNative
+from torch_distinput.loader.position import order_of
 from torch_distinput.loader.sampler import ExactSampler, group_size_and_rank, step_rows
 from torch_distinput.loader.sources import source_of
 from torch_distinput.loader.steps import Steps
@@ -55,6 +56,7 @@ class Plan:
     batches or indices; None for a stream. `convert`: turns a native batch into torch's. `inner`: the plain loader that
     makes the batches of indices and streams. `feed`: the batch sampler of `inner` for indices. `follows`: what
     `followed` has found. `facts`: what the ranks must agree on, in the user's words, besides what the library compares.
+    `order`: see `order_of`.
     """
 
     kind: str
@@ -65,6 +67,7 @@ class Plan:
     feed: Any = None
     follows: tuple[Any, ExactSampler] | None = None
     facts: list[tuple[str, str]] = field(default_factory=list)
+    order: dict[str, Any] = field(default_factory=dict)
 
     def state_after(self, loader: DataLoader, steps: int, begin: dict[str, Any]) -> dict[str, Any]:
         """The strategy's position after the first `steps` steps of an epoch, like `begin`, which is another one.
@@ -229,6 +232,7 @@ class DistributedFeed:
         samplers = samplers_now(loader)
         if self._plan is None or not samplers.same(self._planned_for):
             self._plan, self._planned_for = plan_of(loader, self.strategy(loader)), samplers
+            self._plan.order = order_of(loader)
         return self._plan
 
     def check_kind(self, loader: DataLoader, kind: str) -> None:

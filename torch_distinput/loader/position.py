@@ -15,6 +15,7 @@ from torch.utils.data.dataloader import _DatasetKind
 from torch_distinput import _C
 from torch_distinput.dataset import Dataset
 from torch_distinput.loader.arguments import is_own_stream
+from torch_distinput.loader.contents import rows_of
 from torch_distinput.loader.draws import Drawn, Draws, samplers_of
 from torch_distinput.loader.order import Start, stock_order
 from torch_distinput.loader.stateful import Failed, Taken, has_state, take_state
@@ -190,8 +191,13 @@ def restore(loader: DataLoader, state: dict[str, Any], draws: Draws) -> Start:
 def order_of(loader: DataLoader) -> dict[str, Any]:
     """What decides the order in which ranks read a map-style dataset; Nones for other data."""
     if isinstance(loader.dataset, Dataset) or is_own_stream(loader):
-        return {"size": None, "shuffle": None, "given_seed": None}
-    return {"size": loader._num_rows(), "shuffle": loader._shuffle, "given_seed": loader._loader_config.seed}
+        return {"size": None, "rows": None, "shuffle": None, "given_seed": None}
+    return {
+        "size": loader._num_rows(),
+        "rows": rows_of(loader.dataset),
+        "shuffle": loader._shuffle,
+        "given_seed": loader._loader_config.seed,
+    }
 
 
 def size_of(loader: DataLoader) -> int | None:

@@ -215,6 +215,7 @@ def _check_distributed(loader: DataLoader, state: dict[str, Any]) -> None:
             "kind": (f"one of {kinds} for this data", lambda value: isinstance(value, str) and value in kinds),
             "distributed": ("a dict", lambda value: isinstance(value, dict)),
             "size": _optional(_whole(0)),
+            "rows": ("None or a text", lambda value: value is None or isinstance(value, str)),
             "shuffle": _optional(_FLAG),
             "given_seed": _optional(_whole(-(2**63))),
         },
@@ -237,6 +238,10 @@ def _check_order(loader: DataLoader, state: dict[str, Any]) -> None:
         raise ValueError(
             f"load_state_dict: `size` must be the same: saved over {state['size']} rows, but the dataset has "
             f"{here['size']}."
+        )
+    if state["rows"] != here["rows"]:
+        raise ValueError(
+            f"load_state_dict: `rows` must be the same: saved over {state['rows']}, but the dataset has {here['rows']}."
         )
     for name, argument in (("shuffle", "shuffle"), ("given_seed", "seed")):
         if state[name] != here[name]:

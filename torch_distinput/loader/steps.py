@@ -16,7 +16,6 @@ from torch_distinput.dataset import Dataset
 from torch_distinput.empty_parts import EmptyParts
 from torch_distinput.loader.iterators import profiler_enabled
 from torch_distinput.loader.order import Start
-from torch_distinput.loader.position import order_of
 from torch_distinput.loader.stateful import Taken
 from torch_distinput.stats import Stats
 
@@ -67,7 +66,7 @@ class Steps:
         with self._memory.opening(loader):
             self._start: Start = self._memory.start
             self._take_pinned_epoch(loader)
-            self._position = StepPosition(self._start, plan.kind, order_of(loader))
+            self._position = StepPosition(self._start, plan.kind, plan.order)
             if self._start.state is not None:
                 loader._distributed_feed().check_kind(loader, self._start.state["kind"])
             self._native = self._open()
