@@ -30,8 +30,10 @@ constexpr std::array<bool, 256> kPlain = plain_characters();
 
 /// The byte after the quote that ends the text which begins at `at`; null where none does.
 const char* end_of_text(const char* at, const char* end) {
-  while (at < end && *at != '"') at += *at == '\\' ? 2 : 1;
-  return at < end ? at + 1 : nullptr;
+  for (; at != end && *at != '"'; ++at) {
+    if (*at == '\\' && ++at == end) return nullptr;
+  }
+  return at != end ? at + 1 : nullptr;
 }
 
 /// What is wrong with the line [`at`, `end`), whose line end is left out.
