@@ -32,7 +32,8 @@ std::string agreement_text(const Distribution& distribution, bool plans) {
   return "agreement: " + StepsAhead(distribution).describe() + "\n";
 }
 
-/// How often all ranks together do what one process would do once; "" where each rank reads its own rows only.
+/// How often all ranks together do what one process would do once; "" where each rank reads its own rows
+/// only.
 std::string work_text(const Distribution& distribution, bool plans) {
   const std::int64_t ranks = distribution.assignment.replicas.workers;
   if (ranks == 1 || plans || !distribution.one_stream()) return "";
@@ -122,7 +123,8 @@ std::string explain(const Distribution& distribution, const std::shared_ptr<Plan
        << "partial batch handling: " << completion_text(distribution) << "\n"
        << placement_text(distribution) << delivery_text(distribution) << unpacking_text(distribution)
        << "path: " << path_text(distribution, rows) << "\n"
-       << work_text(distribution, rows != nullptr) << agreement_text(distribution, rows != nullptr) << pipelines_text(distribution)
+       << work_text(distribution, rows != nullptr) << agreement_text(distribution, rows != nullptr)
+       << pipelines_text(distribution)
        << "rows of the first step: " << (plans ? rows_text(first_step(distribution, *rows)) : "not known")
        << "\n"
        << "rows of the last step: "

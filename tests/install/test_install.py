@@ -101,7 +101,8 @@ FOR_THE_PYTHON_MODULE = {
         "was_discarded",
         "take_discarded",
     ),
-    *("HostReads", "PageLocks", "load_stored", "store_beside"),
+    *("HostReads", "PageLocks", "load_stored", "store_beside", "find_json_fault"),
+    *("can_be_encoded", "encode_tensors", "decode_tensors", "starts_share_store"),
     *("FrameSender", "FrameReceiver", "Bell", "VisibleToForks", "seen_by_forks", "end_with_process"),
     *("StageScope", "start_trace", "stop_trace"),
 }

@@ -135,8 +135,7 @@ class CacheIterator final : public Iterator {
 /// end.
 class CacheNode final : public UnaryNode {
  public:
-  explicit CacheNode(NodePtr input)
-      : UnaryNode(std::move(input)), varies_(unseeded(this->input())) {}
+  explicit CacheNode(NodePtr input) : UnaryNode(std::move(input)), varies_(unseeded(this->input())) {}
 
   std::string_view name() const override { return "cache"; }
   std::string describe() const override { return "cache()"; }
