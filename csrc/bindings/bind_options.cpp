@@ -15,8 +15,13 @@ namespace torch_distinput {
 namespace py = pybind11;
 namespace {
 
+#ifdef PYBIND11_TYPING_H_HAS_STRING_LITERAL
+using OnErrorWord = py::typing::Literal<"\"raise\"", "\"skip\"">;
+#else  // clang before 18
+using OnErrorWord = py::str;
+#endif
 /// Any object, with the type that the stub shows.
-using OnError = py::typing::Optional<py::typing::Union<Skip, py::typing::Literal<"\"raise\"", "\"skip\"">>>;
+using OnError = py::typing::Optional<py::typing::Union<Skip, OnErrorWord>>;
 
 std::optional<Skip> skip_from_python(const py::object& on_error) {
   if (py::isinstance<Skip>(on_error)) return on_error.cast<Skip>();

@@ -31,7 +31,9 @@ constexpr std::array<bool, 256> kPlain = plain_characters();
 /// The byte after the quote that ends the text which begins at `at`; null where none does.
 const char* end_of_text(const char* at, const char* end) {
   for (; at != end && *at != '"'; ++at) {
-    if (*at == '\\' && ++at == end) return nullptr;
+    if (*at != '\\') continue;
+    ++at;
+    if (at == end) return nullptr;
   }
   return at != end ? at + 1 : nullptr;
 }

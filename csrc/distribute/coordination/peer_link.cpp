@@ -86,8 +86,9 @@ std::vector<Handshake> PeerLink::agree(const Handshake& mine) {
     wait_options.check = [&] { throw_if_failed(watched->news()); };
     for (const auto& text : exchange_all(peers.kv_store(), open_key(), mine.encode(), wait_options)) {
       const std::string rank = std::to_string(handshakes.size());
-      handshakes.push_back(Handshake::decode({text, "DistributedDataset: the text of rank " + rank +
-                                                        " under `" + open_key() + "/" + rank + "`"}));
+      std::string whose = "DistributedDataset: the text of rank ";
+      whose.append(rank).append(" under `").append(open_key()).append("/").append(rank).append("`");
+      handshakes.push_back(Handshake::decode({text, std::move(whose)}));
     }
   } catch (const DistributedDatasetError& error) {
     // A rank that comes later finds this rank's handshake, so it must also learn that this rank has failed.
