@@ -71,7 +71,7 @@ def test_the_figures_in_the_readme_are_those_of_the_results():
     readme = (BENCHMARKS.parent / "README.md").read_text()
     workers = json.loads((RESULTS / "workers.json").read_text())["us_per_batch"]["50 us of Python, 32 rows"]
     ours, torchs = (f"{workers[f'{name}, 2 workers'] / 1000:.2f}" for name in ("torch_distinput", "torch"))
-    assert f"over in {ours} ms a batch, torch's in {torchs}" in " ".join(readme.split())
+    assert f"takes {ours} ms (torch: {torchs} ms;" in " ".join(readme.split())
 
 
 def test_the_chart_is_drawn_from_the_committed_results():
