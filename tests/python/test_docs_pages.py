@@ -111,3 +111,10 @@ HERE = {"monitoring.md", "images.md", "columns.md", "tokens.md", "records.md", "
 def test_every_page_with_a_program_is_run():
     pages = {str(page.relative_to(DOCS)) for page in DOCS.glob("**/*.md") if blocks(page, "python")}
     assert pages == ELSEWHERE | HERE | {Path(page).name for page in PAGES if page.startswith("docs/")}
+
+
+def test_the_page_of_the_api_has_every_public_name_once():
+    listed = re.findall(r"^::: torch_distinput\.(\w+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
+    elsewhere = {"__version__", "compat", "preprocessing"}  # the latter are named in the page's first lines
+    assert sorted(set(listed) - {"monitoring", "typing"}) == sorted(set(tdi.__all__) - elsewhere)
+    assert len(listed) == len(set(listed))
