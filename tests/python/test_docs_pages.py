@@ -89,3 +89,25 @@ def test_the_page_of_the_api_has_every_public_name_once():
     elsewhere = {"__version__", "compat", "preprocessing"}  # the latter are named in the page's first lines
     assert sorted(set(listed) - {"monitoring", "typing"}) == sorted(set(tdi.__all__) - elsewhere)
     assert len(listed) == len(set(listed))
+
+
+def test_the_text_of_the_first_picture_stays_in_its_boxes():
+    fonts = pytest.importorskip("PIL.ImageFont")
+    try:
+        plain, bold = (fonts.truetype(name, 130) for name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf"))
+    except OSError:
+        pytest.skip("DejaVu Sans is not installed")
+    picture = (DOCS / "how_it_works.svg").read_text()
+    boxes = [
+        [float(x) for x in box]
+        for box in re.findall(r'<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"', picture)
+    ]
+    texts = re.findall(r'<text x="(\d+)" y="(\d+)"( font-weight="bold")?>(.*?)</text>', picture)
+    inside = 0
+    for x, y, is_bold, text in texts:
+        left, base = float(x), float(y)
+        right = left + (bold if is_bold else plain).getlength(text) / 10  # drawn in 13 px
+        around = [box for box in boxes if box[0] <= left <= box[0] + box[2] and box[1] <= base <= box[1] + box[3]]
+        inside += len(around)
+        assert all(right <= box[0] + box[2] - 2 for box in around), text
+    assert inside == 19
