@@ -38,7 +38,7 @@ _Item = TypeVar("_Item", covariant=True, default=Any)  # the default: of tensors
 
 
 class DataLoader(data.DataLoader[_Item]):
-    """torch's `DataLoader` with the same arguments, attributes, errors and batches, only faster.
+    """torch's `DataLoader` with the same arguments, attributes, errors and batches.
 
     Native code copies the rows of tensors, numpy arrays, memory maps, torch's wrappers of these, and datasets of this
     library; `num_workers` then means threads. Python reads all other datasets as torch does: in the caller's thread, or

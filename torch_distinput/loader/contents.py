@@ -18,8 +18,9 @@ import torch
 from torch.utils.data import ConcatDataset, Dataset, IterableDataset, StackDataset, Subset, TensorDataset
 
 from torch_distinput.frameworks import datasets as hugging_face
-from torch_distinput.loader.native_source import NotNative
-from torch_distinput.loader.sources import source_of, tensor_of
+from torch_distinput.loader.sources import tensor_of
+
+_ARRAYS = (torch.Tensor, np.ndarray)
 
 
 def content_of(dataset: Any) -> str:
@@ -37,10 +38,9 @@ def rows_of(dataset: Any) -> str:
         return f"{ {name: rows_of(part) for name, part in dataset.datasets.items()} }"
     if isinstance(dataset, (ConcatDataset, StackDataset)):
         return f"[{', '.join(map(rows_of, dataset.datasets))}]"
-    try:
-        return f"{_length(dataset)} rows of {source_of(dataset).spec}"
-    except NotNative:
-        return f"{_length(dataset)} rows"
+    columns = dataset.tensors if isinstance(dataset, TensorDataset) else (dataset,)
+    types = [f"{column.dtype} {tuple(column.shape[1:])}" for column in columns if isinstance(column, _ARRAYS)]
+    return f"{_length(dataset)} rows of {', '.join(types)}" if types else f"{_length(dataset)} rows"
 
 
 def _content_of(dataset: Any, outer: tuple[int, ...]) -> str:
@@ -84,7 +84,7 @@ def _probe(dataset: Any) -> list[Any]:
     """The first, the middle and the last row of data at rest, which reading does not change; [] for other datasets."""
     if isinstance(dataset, TensorDataset):
         return [tensor[row] for tensor in dataset.tensors for row in _probed_rows(len(tensor))]
-    if isinstance(dataset, (torch.Tensor, np.ndarray)) and dataset.ndim > 0:
+    if isinstance(dataset, _ARRAYS) and dataset.ndim > 0:
         return [dataset[row] for row in _probed_rows(len(dataset))]
     if type(dataset) in (list, tuple):
         return [dataset[row] for row in _probed_rows(len(dataset))]
