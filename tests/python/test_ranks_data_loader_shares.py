@@ -1,6 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`DataLoader(distributed=True)` where ranks pass different shares of a dataset: the same error on all of them."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -180,3 +182,15 @@ class Loop(data.Dataset):
 )
 def test_any_dataset_has_a_content(dataset):
     assert content_of(dataset) == content_of(dataset)
+
+
+def good_lines(rank, path):
+    lines = tdi.TextLineDataset(path).with_options(tdi.Options(on_error="skip"))
+    return [line for batch in tdi.DataLoader(lines, 2, distributed=True) for line in batch]
+
+
+def test_a_probed_row_that_cannot_be_read_is_no_difference(tmp_path):
+    path = tmp_path / "lines"
+    path.write_bytes(b"".join(b"%d\n" % number for number in range(8)) + b"\xff\n")
+    ranks = returned(run_ranks(good_lines, 2, str(path)))
+    assert sorted(itertools.chain(*ranks)) == [str(number) for number in range(8)]
