@@ -34,28 +34,7 @@ from torch_distinput._C import (  # noqa: E402
     ValueContext,
     random,
 )
-from torch_distinput._reduce import ReduceOp  # noqa: E402
-from torch_distinput.archives import TarDataset  # noqa: E402
-from torch_distinput.arrays import NumpyDataset, SafetensorsDataset  # noqa: E402
-from torch_distinput.base_strategy import Strategy  # noqa: E402
-from torch_distinput.columns import CsvDataset, JsonLinesDataset, ParquetDataset  # noqa: E402
-from torch_distinput.data_loader import DataLoader  # noqa: E402
-from torch_distinput.dataset import Dataset  # noqa: E402
-from torch_distinput.distributed import DistributedDataset, DistributedIterator, Optional  # noqa: E402
-from torch_distinput.files import FixedLengthRecordDataset, TextLineDataset, TFRecordDataset  # noqa: E402
-from torch_distinput.image_folder import ImageFolder  # noqa: E402
-from torch_distinput.input_options import InputOptions  # noqa: E402
-from torch_distinput.multi_worker import MultiWorkerMirroredStrategy  # noqa: E402
-from torch_distinput.ops.records import (  # noqa: E402
-    FixedLenFeature,
-    FixedLenSequenceFeature,
-    RaggedFeature,
-    SparseFeature,
-    VarLenFeature,
-)
-from torch_distinput.record_writer import TFRecordWriter, example  # noqa: E402
-from torch_distinput.replica import ReplicaContext, get_replica_context  # noqa: E402
-from torch_distinput.spec import (  # noqa: E402
+from torch_distinput.base._spec import (  # noqa: E402
     DatasetSpec,
     OpaqueSpec,
     PerReplicaSpec,
@@ -64,13 +43,34 @@ from torch_distinput.spec import (  # noqa: E402
     StringSpec,
     TensorSpec,
 )
-from torch_distinput.stats import Stats, Verdict  # noqa: E402
-from torch_distinput.steps import distributed_mean, restore_order, scaled_mean  # noqa: E402
-from torch_distinput.strategy import MirroredStrategy, OneDeviceStrategy, get_strategy  # noqa: E402
-from torch_distinput.tokens import TokenDataset  # noqa: E402
-from torch_distinput.tracing import trace  # noqa: E402
-from torch_distinput.values import PerReplica  # noqa: E402
-from torch_distinput.zero_rows import check_zero_rows  # noqa: E402
+from torch_distinput.datasets._archives import TarDataset  # noqa: E402
+from torch_distinput.datasets._arrays import NumpyDataset, SafetensorsDataset  # noqa: E402
+from torch_distinput.datasets._columns import CsvDataset, JsonLinesDataset, ParquetDataset  # noqa: E402
+from torch_distinput.datasets._dataset import Dataset  # noqa: E402
+from torch_distinput.datasets._files import FixedLengthRecordDataset, TextLineDataset, TFRecordDataset  # noqa: E402
+from torch_distinput.datasets._image_folder import ImageFolder  # noqa: E402
+from torch_distinput.datasets._record_writer import TFRecordWriter, example  # noqa: E402
+from torch_distinput.datasets._tokens import TokenDataset  # noqa: E402
+from torch_distinput.distribute._base_strategy import Strategy  # noqa: E402
+from torch_distinput.distribute._distributed import DistributedDataset, DistributedIterator, Optional  # noqa: E402
+from torch_distinput.distribute._input_options import InputOptions  # noqa: E402
+from torch_distinput.distribute._losses import distributed_mean, restore_order, scaled_mean  # noqa: E402
+from torch_distinput.distribute._multi_worker import MultiWorkerMirroredStrategy  # noqa: E402
+from torch_distinput.distribute._reduce import ReduceOp  # noqa: E402
+from torch_distinput.distribute._replica import ReplicaContext, get_replica_context  # noqa: E402
+from torch_distinput.distribute._strategy import MirroredStrategy, OneDeviceStrategy, get_strategy  # noqa: E402
+from torch_distinput.distribute._values import PerReplica  # noqa: E402
+from torch_distinput.distribute._zero_rows import check_zero_rows  # noqa: E402
+from torch_distinput.loader._data_loader import DataLoader  # noqa: E402
+from torch_distinput.observe._stats import Stats, Verdict  # noqa: E402
+from torch_distinput.observe._tracing import trace  # noqa: E402
+from torch_distinput.ops._records import (  # noqa: E402
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    RaggedFeature,
+    SparseFeature,
+    VarLenFeature,
+)
 
 __all__ = [
     "AutoShardPolicy",

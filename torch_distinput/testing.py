@@ -5,9 +5,9 @@ Each function raises TypeError for an argument of the wrong type and ValueError 
 """
 
 from torch_distinput import _C
-from torch_distinput._arguments import flag, instance, integer
 from torch_distinput._C import AutoShardPolicy
-from torch_distinput.dataset import Dataset
+from torch_distinput.base._arguments import flag, instance, integer
+from torch_distinput.datasets._dataset import Dataset
 
 __all__ = [
     "assert_paths_agree",

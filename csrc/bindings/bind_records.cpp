@@ -43,7 +43,7 @@ Leaf default_leaf(py::handle value) {
   return std::move(element.leaves().front());
 }
 
-/// A feature from the tuple that torch_distinput/ops/records.py makes of it.
+/// A feature from the tuple that torch_distinput/ops/_records.py makes of it.
 Feature feature_from_python(const py::tuple& parts) {
   const auto kind = parts[0].cast<std::string>();
   const FeatureType type = feature_type(parts[1]);

@@ -206,7 +206,7 @@ py::object stats_to_python(const Stats& stats) {
   for (std::size_t i = 0; i < stats.wait_histogram.size(); ++i)
     histogram[i] = py::int_(stats.wait_histogram[i]);
   using namespace py::literals;
-  return py::module_::import("torch_distinput.stats")
+  return py::module_::import("torch_distinput.observe._stats")
       .attr("Stats")("batches"_a = stats.batches, "rows"_a = stats.rows, "bytes"_a = stats.bytes,
                      "waits"_a = stats.waits, "allocations"_a = stats.allocations,
                      "skipped"_a = stats.skipped, "rounds"_a = stats.rounds, "copies"_a = stats.copies,

@@ -416,7 +416,7 @@ def test_one_process_needs_no_group():
 def meshed(rank):
     from torch.distributed.device_mesh import init_device_mesh
 
-    from torch_distinput.frameworks.accelerate import prepared
+    from torch_distinput.frameworks._accelerate import prepared
 
     accelerator = accelerate.Accelerator(cpu=True)
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp_shard", "tp"))

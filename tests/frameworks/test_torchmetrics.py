@@ -11,7 +11,7 @@ from ranks import returned, run_ranks
 from torch.utils.data import TensorDataset
 
 import torch_distinput as tdi
-from torch_distinput.input_options import TAILS
+from torch_distinput.distribute._input_options import TAILS
 
 pytest.importorskip("torchmetrics")
 

@@ -24,7 +24,7 @@ import _fake_accelerator as fake
 
 import torch_distinput as tdi
 from torch_distinput import _C
-from torch_distinput.loader import native
+from torch_distinput.loader import _native as native
 
 # The parts of a backend's module `torch.fake` that torch's own Python calls.
 torch._register_device_module(
@@ -352,7 +352,7 @@ def what_is_pickled_is_pinned_by_torch():
 
 
 def batches_are_pinned_as_before_where_memory_cannot_be_page_locked():
-    page_locks = sys.modules["torch_distinput.loader.page_locks"]
+    page_locks = sys.modules["torch_distinput.loader.workers._page_locks"]
     fake.set_most_registered(10_000)
     try:
         first = with_workers(Rows(80, lambda row: 10 + row // 4 * 160), 4)

@@ -11,7 +11,7 @@ from torch.utils import data
 from torch.utils.data import TensorDataset
 
 import torch_distinput as tdi
-from torch_distinput.loader import advice
+from torch_distinput.loader import _advice as advice
 
 BATCHES, ROW = 16, 0.004
 

@@ -9,7 +9,9 @@ import pytest
 import torch
 
 import torch_distinput as tdi
-from torch_distinput.cli import bench, doctor, main
+from torch_distinput.cli import _bench as bench
+from torch_distinput.cli import _doctor as doctor
+from torch_distinput.cli import main
 
 SCRIPT = """
 import torch

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import torch_distinput as tdi
-from torch_distinput import _text_records, _text_tables
+from torch_distinput.tables import _text_records, _text_tables
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import torch_distinput as tdi
-from torch_distinput import _stored_index, _text_records, _text_tables
+from torch_distinput.tables import _stored_index, _text_records, _text_tables
 
 pa = pytest.importorskip("pyarrow")
 

@@ -29,7 +29,7 @@ def test_everything_else_is_forwarded(mirrored):
     strategy.enable_partial_batch_handling = False
     assert mirrored.enable_partial_batch_handling is False
     assert repr(strategy) == f"compat.v1.Strategy({mirrored!r})"
-    assert pickle.loads(pickle.dumps(v1.Strategy(tdi.strategy.Strategy()))).num_replicas_in_sync == 1
+    assert pickle.loads(pickle.dumps(v1.Strategy(tdi.Strategy()))).num_replicas_in_sync == 1
     assert torch_distinput.compat.v1 is v1
 
 

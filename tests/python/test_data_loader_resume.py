@@ -331,7 +331,7 @@ def test_batches_drawn_when_an_iterator_is_used_again_are_drawn_again(source):
 
 
 def test_streams_of_workers_that_are_not_forked_take_their_states_along():
-    from torch_distinput.loader.worker_states import _RestoredStream
+    from torch_distinput.loader.workers._states import _RestoredStream
 
     stream = ResumingStream()
     stream.at = 3

@@ -13,7 +13,7 @@ import pytest
 from ranks import returned, run_ranks
 
 import torch_distinput as tdi
-from torch_distinput.cli import doctor
+from torch_distinput.cli import _doctor as doctor
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "python" / "04_elastic_resume.py"
 LIMIT = 150

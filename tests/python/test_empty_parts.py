@@ -11,6 +11,7 @@ from ranks import returned, run_ranks
 from torch.utils.data import TensorDataset
 
 import torch_distinput as tdi
+from torch_distinput.distribute._input_options import TAILS
 
 
 def distributed(rows, batch=4, replicas=2, **options):
@@ -36,7 +37,7 @@ def test_a_default_that_leaves_a_replica_without_rows_is_said_once():
     assert len(warnings_of(lambda: list(distributed(9)))) == 1
 
 
-@pytest.mark.parametrize("tail", tdi.input_options.TAILS)
+@pytest.mark.parametrize("tail", TAILS)
 def test_a_tail_that_was_chosen_is_not_questioned(tail):
     assert not warnings_of(lambda: list(distributed(9, tail=tail)))
 

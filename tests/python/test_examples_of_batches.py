@@ -11,7 +11,7 @@ import pytest
 import torch.distributed as dist
 
 import torch_distinput as tdi
-from torch_distinput.loader.distributed_feed import _posted_batch
+from torch_distinput.loader.ranks._feed import _posted_batch
 
 LIMIT = 20
 

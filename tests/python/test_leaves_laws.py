@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torch_distinput as tdi
+from torch_distinput.distribute._input_options import TAILS
 
 TEXTS = st.lists(st.text(st.characters(codec="utf-8"), max_size=4), min_size=1, max_size=12)
 LISTS = st.lists(st.lists(st.integers(-9, 9), max_size=3), min_size=1, max_size=12)
@@ -118,7 +119,7 @@ def values_of(kind, step) -> list:
     return [row for part in parts for row in kind.read(part)]
 
 
-@pytest.mark.parametrize("tail", tdi.input_options.TAILS)
+@pytest.mark.parametrize("tail", TAILS)
 @pytest.mark.parametrize("name", ["text", "ragged", "sparse"])
 def test_every_tail_assigns_rows_of_every_kind(name, tail):
     values = {"text": list("abcde"), "ragged": [[1], [], [2, 3], [4], [5]], "sparse": [[i, 0] for i in range(5)]}

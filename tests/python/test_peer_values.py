@@ -14,9 +14,9 @@ import torch.distributed as dist
 from ranks import returned, run_ranks
 
 import torch_distinput as tdi
-from torch_distinput import _C, _peer_values
-from torch_distinput._peer_values import decode, decode_example, encode, encode_example
-from torch_distinput.loader.distributed_feed import DistributedFeed
+from torch_distinput import _C
+from torch_distinput.distribute._peer_values import decode, decode_example, encode, encode_example
+from torch_distinput.loader.ranks._feed import DistributedFeed
 
 
 class Point(NamedTuple):
@@ -199,8 +199,8 @@ def test_structures_of_the_users_classes_are_combined_over_processes():
 
 
 def test_no_module_unpickles_what_came_over_a_network():
-    for name in ("multi_worker", "loader/distributed_feed", "loader/explained", "frameworks/accelerate"):
-        path = os.path.join(os.path.dirname(_peer_values.__file__), f"{name}.py")
+    for name in ("distribute/_multi_worker", "loader/ranks/_feed", "loader/_explained", "frameworks/_accelerate"):
+        path = os.path.join(os.path.dirname(tdi.__file__), f"{name}.py")
         with open(path) as file:
             text = file.read()
         assert not any(word in text for word in ("pickle", "_object(", "_object_list", "torch.load")), name

@@ -11,7 +11,7 @@ from ranks import returned, run_ranks
 from torch.utils import data
 
 import torch_distinput as tdi
-from torch_distinput.loader.contents import content_of
+from torch_distinput.recognize._contents import content_of
 
 
 class Doubled(data.Dataset):

@@ -12,7 +12,7 @@ from torch.utils import data
 from torch.utils.data import TensorDataset
 
 import torch_distinput as tdi
-from torch_distinput.loader.state_check import STATE
+from torch_distinput.loader.state._check import STATE
 
 
 class Own(data.IterableDataset):

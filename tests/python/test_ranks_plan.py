@@ -11,7 +11,7 @@ import torch.distributed as dist
 from ranks import returned, run_ranks
 
 import torch_distinput as tdi
-from torch_distinput import multi_worker
+from torch_distinput.distribute import _multi_worker as multi_worker
 
 
 def rows_of(strategy, step):

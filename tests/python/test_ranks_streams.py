@@ -10,7 +10,7 @@ import torch.distributed as dist
 from ranks import returned, run_ranks
 
 import torch_distinput as tdi
-from torch_distinput import multi_worker
+from torch_distinput.distribute import _multi_worker as multi_worker
 
 SIZES = [11, 0, 3, 8, 1, 5, 2]
 ROWS = sum(SIZES)

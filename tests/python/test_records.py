@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sample_files import tf_records
 
 import torch_distinput as tdi
-from torch_distinput.ops.records import Feature
+from torch_distinput.ops._records import Feature
 
 
 def laws(dataset):

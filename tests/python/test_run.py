@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import torch_distinput as tdi
-from torch_distinput.replica_exchange import ExchangeBroken
+from torch_distinput.distribute._replica_exchange import ExchangeBroken
 
 Point = collections.namedtuple("Point", "x y")
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import torch_distinput as tdi
-from torch_distinput.stats import Stats, verdict_over_ranks
+from torch_distinput.observe._stats import Stats, verdict_over_ranks
 
 ROWS = torch.arange(40)
 

@@ -167,19 +167,19 @@ def test_a_loader_infers_the_rows_as_torchs_does(check):
     *pairs, last = types
     for position, rows in enumerate(OF_TORCH):
         theirs, ours = pairs[2 * position : 2 * position + 2]
-        assert ours == theirs.replace("torch.utils.data.dataloader", "torch_distinput.data_loader"), rows
+        assert ours == theirs.replace("torch.utils.data.dataloader", "torch_distinput.loader._data_loader"), rows
     ours = pairs[2 * len(OF_TORCH) :]
-    assert ours == [f"torch_distinput.data_loader.DataLoader[{kind}]" for kind in OF_OURS.values()]
-    assert last == "torch_distinput.data_loader.DataLoader[tuple[torch._tensor.Tensor, int]]"
+    assert ours == [f"torch_distinput.loader._data_loader.DataLoader[{kind}]" for kind in OF_OURS.values()]
+    assert last == "torch_distinput.loader._data_loader.DataLoader[tuple[torch._tensor.Tensor, int]]"
 
 
 def test_strategies_are_typed(check):
     report = check(strategies=STRATEGIES)["strategies"]
     assert errors(report) == []
     assert revealed(report) == [
-        *["torch_distinput.distributed.DistributedDataset"] * 2,
+        *["torch_distinput.distribute._distributed.DistributedDataset"] * 2,
         *["torch._tensor.Tensor"] * 2,
-        "torch_distinput.base_strategy.Strategy",
+        "torch_distinput.distribute._base_strategy.Strategy",
     ]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.utils.data import default_collate
 
 from torch_distinput import _C
-from torch_distinput.loader.worker_messages import pickle_value, unpickle_value, unreadable
+from torch_distinput.loader.workers._messages import pickle_value, unpickle_value, unreadable
 
 Named = collections.namedtuple("Named", ["first", "second"])
 DTYPES = (torch.uint8, torch.int16, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.bool)

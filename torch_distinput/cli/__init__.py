@@ -9,7 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from torch_distinput import _build
-from torch_distinput.cli import bench, doctor, explain, inspect, report
+from torch_distinput.cli import _bench as bench
+from torch_distinput.cli import _doctor as doctor
+from torch_distinput.cli import _explain as explain
+from torch_distinput.cli import _inspect as inspect
+from torch_distinput.cli import _report as report
 
 COMMANDS = {"doctor": doctor, "explain": explain, "bench": bench, "inspect": inspect, "report": report}
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from torch_distinput import strategy as _strategy
 from torch_distinput._C import InputContext, InputReplicationMode, OutOfRangeError
-from torch_distinput.dataset import Dataset
-from torch_distinput.values import wrap
+from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.distribute import _strategy
+from torch_distinput.distribute._values import wrap
 
 __all__ = ["InputIterator", "InputReplicationMode", "Strategy"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from torch_distinput._C import StepInfo
-    from torch_distinput.data_loader import DataLoader
+    from torch_distinput.loader._data_loader import DataLoader
 
 
 class Observer(Protocol):
@@ -25,7 +25,7 @@ def observer_of(loader: DataLoader) -> Observer | None:
     """What wants to know the steps of a new iterator of `loader`: Accelerate, where the program uses it."""
     if "accelerate" not in sys.modules:
         return None
-    from torch_distinput.frameworks import accelerate
+    from torch_distinput.frameworks import _accelerate as accelerate
 
     return accelerate.observer_of(loader)
 
@@ -39,7 +39,7 @@ class AskedByAccelerate:
 
     def __get__(self, loader: Any, owner: type) -> bool:
         if loader is not None and "accelerate" in sys.modules:
-            from torch_distinput.frameworks import accelerate
+            from torch_distinput.frameworks import _accelerate as accelerate
 
             accelerate.install()
         return False

@@ -9,12 +9,12 @@ from typing import Any
 from torch.utils import data
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
 
-from torch_distinput.data_loader import DataLoader
-from torch_distinput.dataset import Dataset
+from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.frameworks._defaults import TAIL
 from torch_distinput.frameworks._shares import ElementShare, EveryNth, Share, SharedOrder, StreamShare
-from torch_distinput.loader.order import stock_order
-from torch_distinput.loader.sampler import group_size_and_rank
+from torch_distinput.loader._data_loader import DataLoader
+from torch_distinput.loader.ranks._sampler import group_size_and_rank
+from torch_distinput.loader.state._order import stock_order
 
 _TORCHS = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "generator", "pin_memory_device")
 _OF_WORKERS = ("multiprocessing_context", "prefetch_factor", "persistent_workers")

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from torch_distinput._structure import map_leaves
-from torch_distinput.data_loader import DataLoader
-from torch_distinput.loader.arguments import is_own_stream
+from torch_distinput.base._structure import map_leaves
+from torch_distinput.loader._checks import is_own_stream
+from torch_distinput.loader._data_loader import DataLoader
 
 
 def rows_that_count(value: Any, loader: DataLoader) -> Any:

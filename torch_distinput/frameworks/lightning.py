@@ -13,8 +13,8 @@ import inspect
 import os
 from typing import Any
 
-from torch_distinput import data_loader
 from torch_distinput.frameworks._defaults import TAIL
+from torch_distinput.loader import _data_loader as data_loader
 
 
 class DataLoader(data_loader.DataLoader):

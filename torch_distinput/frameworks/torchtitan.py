@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from torch_distinput import data_loader
 from torch_distinput.frameworks._defaults import TAIL
-from torch_distinput.loader.arguments import is_own_stream
-from torch_distinput.loader.sampler import group_size_and_rank
+from torch_distinput.loader import _data_loader as data_loader
+from torch_distinput.loader._checks import is_own_stream
+from torch_distinput.loader.ranks._sampler import group_size_and_rank
 
 # Where torchtitan's main branch, and its releases up to 0.3, have it.
 _PLACES = ("torchtitan.components.data.loader", "torchtitan.components.dataloader")

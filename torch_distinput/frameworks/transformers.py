@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers.trainer_pt_utils import find_batch_size
 
-from torch_distinput.data_loader import DataLoader
-from torch_distinput.frameworks.accelerate import prepared
+from torch_distinput.frameworks._accelerate import prepared
+from torch_distinput.loader._data_loader import DataLoader
 
 if TYPE_CHECKING:
     from transformers import Trainer as _Base

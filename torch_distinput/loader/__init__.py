@@ -1,2 +1,2 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The parts of `torch_distinput.DataLoader`: sources, the choice of a path, orders, iterators, states."""
+"""`DataLoader` and its parts: configuration, choice of a path, iterators, states, ranks, workers."""

@@ -5,6 +5,6 @@
 `torch_distinput.monitoring.prometheus` needs prometheus_client: `pip install 'torch_distinput[monitoring]'`.
 """
 
-from torch_distinput.monitoring.meter import Meter, Speed
+from torch_distinput.monitoring._meter import Meter, Speed
 
 __all__ = ["Meter", "Speed"]

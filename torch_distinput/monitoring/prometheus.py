@@ -9,8 +9,8 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import REGISTRY, Collector, CollectorRegistry
 
-from torch_distinput.monitoring.meter import steps_left
-from torch_distinput.stats import Stats, stats_of
+from torch_distinput.monitoring._meter import steps_left
+from torch_distinput.observe._stats import Stats, stats_of
 
 _PREFIX = "torch_distinput_"
 _COUNTERS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch_distinput.monitoring.meter import Meter
-from torch_distinput.stats import stats_of
+from torch_distinput.monitoring._meter import Meter
+from torch_distinput.observe._stats import stats_of
 
 
 class Scalars:

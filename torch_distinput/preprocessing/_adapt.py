@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 from torch_distinput import _C
-from torch_distinput.dataset import Dataset
-from torch_distinput.preprocessing_layer import flatten_rows, is_ragged
+from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.ops._preprocessing_layer import flatten_rows, is_ragged
 
 # Elements between two looks at the clock and, for numbers over several processes, between two exchanges.
 _ROUND = 256
@@ -145,7 +145,7 @@ class Adaptation:
     def __init__(self, layer: Any, data: Any, steps: int | None = None, strategy: Any = None):
         if not isinstance(data, Dataset):
             raise TypeError(f"start_adapt: `data` must be a Dataset, but is a {type(data).__name__}.")
-        from torch_distinput.strategy import get_strategy
+        from torch_distinput.distribute._strategy import get_strategy
 
         self._layer = layer
         self._strategy: Any = strategy if strategy is not None else get_strategy()

@@ -9,15 +9,15 @@ from typing import Any, Literal
 import torch
 
 from torch_distinput import _C
-from torch_distinput.preprocessing import _quantiles
-from torch_distinput.preprocessing._adapt import Adaptation, OrderedLearner, adapt
-from torch_distinput.preprocessing_layer import (
+from torch_distinput.ops._preprocessing_layer import (
     PreprocessingLayer,
     call_native,
     check_choice,
     dtype_of,
     name_of,
 )
+from torch_distinput.preprocessing import _quantiles
+from torch_distinput.preprocessing._adapt import Adaptation, OrderedLearner, adapt
 
 
 class Discretization(PreprocessingLayer):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 
 from torch_distinput import _C
-from torch_distinput.preprocessing_layer import (
+from torch_distinput.ops._preprocessing_layer import (
     PreprocessingLayer,
     call_native,
     check_choice,

@@ -11,8 +11,7 @@ import torch
 
 from torch_distinput import _C
 from torch_distinput._C import FailedPreconditionError, InvalidArgumentError
-from torch_distinput.preprocessing._adapt import Adaptation, TokenLearner, adapt
-from torch_distinput.preprocessing_layer import (
+from torch_distinput.ops._preprocessing_layer import (
     PreprocessingLayer,
     call_native,
     check_choice,
@@ -21,6 +20,7 @@ from torch_distinput.preprocessing_layer import (
     read_salt,
     refuse_unknown,
 )
+from torch_distinput.preprocessing._adapt import Adaptation, TokenLearner, adapt
 from torch_distinput.typing import OovMethod, OutputMode, OutputModeAlias
 
 MODES: tuple[OutputMode, ...] = get_args(OutputMode)

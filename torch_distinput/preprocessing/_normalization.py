@@ -11,14 +11,14 @@ import torch
 
 from torch_distinput import _C
 from torch_distinput._C import InvalidArgumentError
-from torch_distinput.dataset import Dataset
-from torch_distinput.preprocessing._adapt import Adaptation, OrderedLearner, adapt
-from torch_distinput.preprocessing_layer import (
+from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.ops._preprocessing_layer import (
     PreprocessingLayer,
     dtype_of,
     name_of,
     refuse_unknown,
 )
+from torch_distinput.preprocessing._adapt import Adaptation, OrderedLearner, adapt
 
 
 class Normalization(PreprocessingLayer):

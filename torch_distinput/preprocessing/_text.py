@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from torch_distinput import _C
+from torch_distinput.ops._preprocessing_layer import check_choice, flatten_rows, is_ragged, refuse_unknown
 from torch_distinput.preprocessing._adapt import TokenLearner
 from torch_distinput.preprocessing._index_lookup import ALIASES, MODES, IndexLookup
-from torch_distinput.preprocessing_layer import check_choice, flatten_rows, is_ragged, refuse_unknown
 from torch_distinput.typing import OutputMode, OutputModeAlias, Standardize, TextSplit
 
 _STANDARDIZE: tuple[Standardize, ...] = get_args(Standardize)

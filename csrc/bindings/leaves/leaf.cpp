@@ -72,7 +72,7 @@ at::Tensor dense_from(PyObject* value) {
 /// The class `torch_distinput.Dataset`. Its module imports this one, so it is looked up when first needed.
 py::handle dataset_class() {
   static PyObject* const kept =
-      py::object(py::module_::import("torch_distinput.dataset").attr("Dataset")).release().ptr();
+      py::object(py::module_::import("torch_distinput.datasets._dataset").attr("Dataset")).release().ptr();
   return kept;
 }
 

@@ -1,0 +1,146 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""`doctor`: check this machine for what slows loading down or makes it fail."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import resource
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from torch_distinput import _build
+from torch_distinput.distribute._elastic import risk_of_restarts
+
+_FEW_FILES = 4096
+_SMALL_SHARED = 1 << 30
+_SMALL_LOCKED = 1 << 26
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was seen, and what to change; `advice` is empty where all is well."""
+
+    name: str
+    seen: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        line = f"{'!!' if self.advice else 'ok'}  {self.name}: {self.seen}"
+        return f"{line}\n      {self.advice}" if self.advice else line
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command has no arguments."""
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Prints what was found."""
+    for check in CHECKS:
+        for finding in check():
+            print(finding)
+
+
+def versions() -> Iterator[Finding]:
+    """Python, torch, and the torch that the library was built for."""
+    built, here = _build.torch_version, torch.__version__
+    same = built.split("+")[0].split(".")[:2] == here.split("+")[0].split(".")[:2]
+    advice = "" if same else "Build the library again for this torch: `pip install --no-build-isolation .`"
+    seen = f"torch_distinput {_build.version} for torch {built}, torch {here}, Python {platform.python_version()}"
+    yield Finding("versions", seen, advice)
+
+
+def devices() -> Iterator[Finding]:
+    """Accelerators, NCCL, and the library for CUDA."""
+    if not torch.cuda.is_available():
+        yield Finding("CUDA", "no device, or a torch without CUDA; batches stay on the CPU")
+        return
+    names = sorted({torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())})
+    yield Finding("CUDA", f"{torch.cuda.device_count()} devices ({', '.join(names)}), CUDA {torch.version.cuda}")
+    nccl = torch.distributed.is_available() and torch.distributed.is_nccl_available()
+    yield Finding(
+        "NCCL", "available" if nccl else "missing", "" if nccl else "Install a torch that was built with NCCL."
+    )
+    library = Path(__file__).resolve().parents[1] / "lib" / "libtorch_distinput_cuda.so"
+    yield Finding(
+        "CUDA library",
+        "built" if library.exists() else "not built",
+        "" if library.exists() else "Build where `nvcc` is on PATH; until then `explain()` names what is missing.",
+    )
+
+
+def processors() -> Iterator[Finding]:
+    """CPUs of this process, those that a container allows, and NUMA nodes."""
+    usable, all_of_them = len(os.sched_getaffinity(0)), os.cpu_count() or 1
+    yield Finding("CPUs", f"{usable} of {all_of_them} usable by this process")
+    quota = cpu_quota()
+    if quota is not None and quota < usable:
+        advice = (
+            f"Threads are made for {usable} CPUs: pass `Options(num_threads={max(1, int(quota))})`, or `num_workers`."
+        )
+        yield Finding("cgroup", f"CPU time for {quota:.1f} CPUs", advice)
+    nodes = len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
+    if nodes > 1:
+        yield Finding("NUMA", f"{nodes} nodes", "Bind each rank to the node of its device (`numactl --cpunodebind`).")
+
+
+def memory() -> Iterator[Finding]:
+    """Memory of the container, page-locked memory and shared memory."""
+    limit = _number_in("/sys/fs/cgroup/memory.max")
+    if limit is not None:
+        yield Finding("cgroup", f"memory {_size(limit)}")
+    locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    small = locked != resource.RLIM_INFINITY and locked < _SMALL_LOCKED and torch.cuda.is_available()
+    advice = "Raise it (`ulimit -l unlimited`), because copies to devices use page-locked memory." if small else ""
+    yield Finding("page-locked memory", "unlimited" if locked == resource.RLIM_INFINITY else _size(locked), advice)
+    shared = Path("/dev/shm")
+    if shared.exists():
+        space = os.statvfs(shared)
+        size = space.f_blocks * space.f_frsize
+        advice = ""
+        if size < _SMALL_SHARED:
+            advice = "Worker processes send batches through it: start the container with `--shm-size=8g` or more."
+        yield Finding("shared memory", _size(size), advice)
+
+
+def files() -> Iterator[Finding]:
+    """The number of files that may be open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    infinite = hard == resource.RLIM_INFINITY
+    advice = "" if soft >= _FEW_FILES else f"Raise it (`ulimit -n {'65536' if infinite else min(hard, 65536)}`)."
+    yield Finding("open files", f"{soft} allowed, {'no limit' if infinite else hard} at most", advice)
+
+
+def restarts() -> Iterator[Finding]:
+    """Whether processes that torchrun starts again could meet; nothing where torchrun did not start this one."""
+    if "TORCHELASTIC_MAX_RESTARTS" in os.environ:
+        risk = risk_of_restarts()
+        yield Finding("restarts", "would fail with gloo" if risk else "no known trouble", risk)
+
+
+CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (versions, devices, processors, memory, files, restarts)
+
+
+def cpu_quota(path: str = "/sys/fs/cgroup/cpu.max") -> float | None:
+    """The CPUs' worth of time that a container allows; None where it sets no limit."""
+    try:
+        quota, period = Path(path).read_text().split()
+    except (OSError, ValueError):
+        return None
+    return None if quota == "max" else int(quota) / int(period)
+
+
+def _number_in(path: str) -> int | None:
+    try:
+        text = Path(path).read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def _size(value: int) -> str:
+    return f"{value / (1 << 30):.1f} GiB" if value >= 1 << 30 else f"{value / (1 << 20):.0f} MiB"

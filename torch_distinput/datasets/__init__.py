@@ -1,0 +1,2 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""`Dataset`, and those whose rows lie in files."""

@@ -1,0 +1,65 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Datasets of the members of archives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from torch_distinput import _C
+from torch_distinput.base._file_names import Path, file_names
+from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.datasets._files import _options
+from torch_distinput.typing import Compression, Index
+
+
+class TarDataset(Dataset):
+    """The groups of tar archives in WebDataset's layout, as dicts of `bytes` by suffix with `__key__`.
+
+    Consecutive members whose names are equal up to the first dot of the last part are one element: `a/7.jpg` and
+    `a/7.cls` become {"__key__": "a/7", "cls": ..., "jpg": ...}, with the suffixes in lower case and sorted. All
+    elements must have the suffixes of the first one. Folders and members without a suffix are left out.
+
+    Args:
+        files: a path, paths, or a dataset of paths. In a path that is no existing file, `{000..012}` counts, with the
+            width of a first number that begins with 0, and `{a,b}` lists.
+        compression_type: None, "GZIP" or "ZLIB".
+        index: as in `TextLineDataset`: plain archives get random access.
+        max_record_bytes: as in `TextLineDataset`, of all members of one key with their heads. What comes after a larger
+            group of a compressed archive is not read.
+
+    Raises, when elements are read, what `TFRecordDataset` raises, and InvalidArgumentError, naming file, member and
+    byte, for damage, for links and sparse files, for a member that occurs twice and for names that lead out of the
+    archive.
+
+    >>> import io, tarfile
+    >>> with tarfile.open("shard-0.tar", "w") as archive:
+    ...     for name, data in (("7.cls", b"3"), ("7.txt", b"seven")):
+    ...         member = tarfile.TarInfo(name)
+    ...         member.size = len(data)
+    ...         archive.addfile(member, io.BytesIO(data))
+    >>> list(tdi.TarDataset("shard-{0..0}.tar"))
+    [{'__key__': '7', 'cls': b'3', 'txt': b'seven'}]
+    """
+
+    def __init__(
+        self,
+        files: Path | Iterable[Path] | Dataset,
+        compression_type: Compression | None = None,
+        index: Index = "auto",
+        max_record_bytes: int | None = None,
+    ):
+        name = "TarDataset"
+        options = _options(compression_type, index, max_record_bytes, name)
+        super().__init__(_C.tar_members(_files(files, name), *options))
+
+
+def _files(files: Any, name: str) -> Any:
+    if isinstance(files, Dataset):
+        return files._native
+    names: list[bytes] = []
+    for path in file_names(files, f"{name}: `files`"):
+        pattern: Any = path  # shown as str in the stub, which also takes bytes
+        names += [path] if b"{" not in path or os.path.exists(path) else _C.expand_braces(pattern)
+    return names

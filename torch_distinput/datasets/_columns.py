@@ -1,0 +1,204 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Datasets of the rows of tables in files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from torch_distinput import _C
+from torch_distinput.base._arguments import count, sequence, text
+from torch_distinput.base._file_names import Path, file_names
+from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.datasets._files import index_flag
+from torch_distinput.tables._block_files import BlockFiles
+from torch_distinput.tables._column_options import Nulls, column_options, pyarrow_for
+from torch_distinput.tables._parquet import ParquetFiles
+from torch_distinput.tables._text_tables import CsvFiles, JsonLinesFiles, arrow_type
+from torch_distinput.typing import Index
+
+Files = Path | Iterable[Path] | Dataset
+Stack = Mapping[str, Sequence[str]] | None
+
+
+class ParquetDataset(Dataset):
+    """The rows of Parquet files, as dicts with one leaf for each column.
+
+    The lengths of all files come from their footers; row groups are read when a row of them is needed, by threads that
+    read batches ahead, and those read last are kept (up to 256 MiB). So a dataset has random access, an exact length,
+    O(1) resume and `shuffle`: a window (`buffer_size`) reads each row group once an epoch where its rows fit in what is
+    kept, a full shuffle only where the whole dataset does. To draw from far-off places of large data, shuffle the files
+    too: `ParquetDataset(Dataset.list_files(pattern)).shuffle(100_000)`.
+
+    Args:
+        files: a path, paths, or a dataset of paths (`Dataset.list_files`); they are read in that order.
+        columns: the names of the columns to read, in this order; None: all.
+        filters: which rows to keep: an expression of `pyarrow.dataset`, or tuples `("a", ">", 0)` as in
+            `pyarrow.parquet.read_table`. The rows are counted when the length is first needed, which reads the columns
+            of the condition once.
+        batch_rows: row groups of fewer rows are read several at a time, at least this many rows at once; None: one row
+            group at a time.
+        stack: leaves that are made of several columns, as in `Dataset.from_arrow`.
+        nulls: what a null becomes, as in `Dataset.from_arrow`.
+        index: False reads one file after the other, without a length; a footer is read when its file is.
+
+    Types of columns become leaves as in `Dataset.from_arrow`. Raises ImportError without pyarrow; when rows are read,
+    NotFoundError for a missing file, OSError for a pipe or one that cannot be read, and InvalidArgumentError naming
+    file and column for damaged files, for nulls without a rule, and for files whose columns differ from those of the
+    first one.
+    With `on_error="skip"` a row with such a null is skipped; a row group that cannot be read is too, and counted as its
+    rows.
+
+    >>> import pyarrow, pyarrow.parquet  # doctest: +SKIP
+    >>> pyarrow.parquet.write_table(pyarrow.table({"a": [1, 2], "b": [0.5, 1.5]}), "t.parquet")  # doctest: +SKIP
+    >>> list(tdi.ParquetDataset("t.parquet", columns=["b"]).batch(2))  # doctest: +SKIP
+    [{'b': tensor([0.5000, 1.5000], dtype=torch.float64)}]
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        columns: Sequence[str] | None = None,
+        filters: Any = None,
+        batch_rows: int | None = None,
+        stack: Stack = None,
+        nulls: Nulls = "error",
+        index: Index = "auto",
+    ):
+        op = "ParquetDataset"
+        pyarrow_for(op)
+        names = _columns(op, columns, stack)
+        least = 1 if batch_rows is None else count(op, "batch_rows", batch_rows, least=1)
+        reader = ParquetFiles(op, names, _expression(filters), least)
+        arguments = [f"columns={names}"] if names else []
+        arguments += [] if filters is None else [f"filters={filters}"]
+        super().__init__(_native(op, files, reader, arguments, nulls, stack, index))
+
+
+class CsvDataset(Dataset):
+    """The rows of CSV files, as dicts with one leaf for each column; the first line of each file names its columns.
+
+    An index of the files is made when it is first needed: one pass that finds line ends outside quotes, in threads. It
+    gives random access, an exact length, a full shuffle and O(1) resume, and is stored beside files of 256 KiB or more,
+    unless the environment has TORCH_DISTINPUT_WRITE_INDEX=0.
+    pyarrow then parses blocks of about 1 MiB.
+
+    Args:
+        files: a path, paths, or a dataset of paths (`Dataset.list_files`); they are read in that order.
+        columns: the names of the columns to read, in this order; None: all.
+        types: the types of columns: a torch dtype, `str`, `bytes` or an Arrow type each. Others are inferred from the
+            first block of the first file and hold for all files.
+        delimiter: one ASCII character.
+        stack: leaves that are made of several columns, as in `Dataset.from_arrow`.
+        nulls: what a null becomes, as in `Dataset.from_arrow`. An empty field of numbers is null, one of strings is "".
+        index: False reads one file after the other, without a length; its records are counted when it is read.
+
+    Raises ImportError without pyarrow; when rows are read, NotFoundError for a missing file, OSError for one that
+    cannot be read, and InvalidArgumentError naming file, column and row (from 0, after the line of names) for a field
+    that is not of its column's type, and file, row and line for a quote that nothing closes. With `on_error="skip"`
+    such a row is skipped and counted, and no other.
+
+    >>> import pathlib
+    >>> _ = pathlib.Path("t.csv").write_text("a,b\\n1,x\\n2,y\\n")
+    >>> list(tdi.CsvDataset("t.csv"))  # doctest: +SKIP
+    [{'a': tensor(1), 'b': 'x'}, {'a': tensor(2), 'b': 'y'}]
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        columns: Sequence[str] | None = None,
+        types: Mapping[str, Any] | None = None,
+        delimiter: str = ",",
+        stack: Stack = None,
+        nulls: Nulls = "error",
+        index: Index = "auto",
+    ):
+        op = "CsvDataset"
+        pyarrow_for(op)
+        if len(text(op, "delimiter", delimiter)) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
+            raise ValueError(f"{op}: `delimiter` must be one ASCII character that ends no line, but is {delimiter!r}.")
+        names = _columns(op, columns, stack)
+        reader = CsvFiles(op, names, _types(op, types), _is_indexed(op, index), delimiter)
+        super().__init__(_native(op, files, reader, _text_arguments(names, types), nulls, stack, index))
+
+
+class JsonLinesDataset(Dataset):
+    """The rows of files with one JSON object in each line, as dicts with one leaf for each key.
+
+    Index, arguments and errors are those of `CsvDataset`. Keys that the first block does not have, and that `types`
+    does not declare, are left out; a missing key is a null. Objects become dicts, arrays become lists, at most 100
+    levels deep.
+
+    >>> import pathlib
+    >>> _ = pathlib.Path("t.jsonl").write_text('{"a": 1, "b": [1.5, 2]}\\n{"a": 2, "b": []}\\n')
+    >>> [row["b"].tolist() for row in tdi.JsonLinesDataset("t.jsonl")]  # doctest: +SKIP
+    [[1.5, 2.0], []]
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        columns: Sequence[str] | None = None,
+        types: Mapping[str, Any] | None = None,
+        stack: Stack = None,
+        nulls: Nulls = "error",
+        index: Index = "auto",
+    ):
+        op = "JsonLinesDataset"
+        pyarrow_for(op)
+        names = _columns(op, columns, stack)
+        reader = JsonLinesFiles(op, names, _types(op, types), _is_indexed(op, index))
+        super().__init__(_native(op, files, reader, _text_arguments(names, types), nulls, stack, index))
+
+
+def _native(
+    op: str,
+    files: Files,
+    reader: BlockFiles[Any],
+    arguments: list[str],
+    nulls: Nulls,
+    stack: Stack,
+    index: Index,
+) -> _C.Dataset:
+    names: Any = files._native if isinstance(files, Dataset) else file_names(files, f"{op}: `files`")
+    arguments += [f"stack={dict(stack)}"] if stack else []
+    arguments += [] if nulls == "error" else [f"nulls={nulls!r}"]
+    options = column_options(op, nulls, stack)
+    return _C.blocks(names, reader, op, ", ".join(arguments), options, _is_indexed(op, index))
+
+
+def _is_indexed(op: str, index: Index) -> bool:
+    """Whether files are counted beforehand: "auto" is the same as True, as whatever can be parsed in blocks can be."""
+    return index_flag(index, op) is not False
+
+
+def _columns(op: str, columns: Sequence[str] | None, stack: Stack) -> list[str] | None:
+    """The columns to read: those asked for, and those of stacks."""
+    if columns is None:
+        return None
+    names = sequence(op, "columns", columns, text)
+    stacked = [name for parts in (stack or {}).values() for name in parts]
+    found = list(dict.fromkeys([*names, *stacked]))
+    if not names:
+        raise ValueError(f"{op}: `columns` must name a column at least, but is empty.")
+    return found
+
+
+def _types(op: str, types: Mapping[str, Any] | None) -> dict[str, Any]:
+    if types is not None and not isinstance(types, Mapping):
+        raise TypeError(f"{op}: `types` must be a dict from columns to types, but is {types!r}.")
+    return {text(op, "types", name): arrow_type(op, name, kind) for name, kind in (types or {}).items()}
+
+
+def _text_arguments(names: list[str] | None, types: Mapping[str, Any] | None) -> list[str]:
+    return ([f"columns={names}"] if names else []) + ([f"types={dict(types)}"] if types else [])
+
+
+def _expression(filters: Any) -> Any:
+    if filters is None:
+        return None
+    import pyarrow.dataset as dataset
+    import pyarrow.parquet as parquet
+
+    return filters if isinstance(filters, dataset.Expression) else parquet.filters_to_expression(filters)

@@ -1,0 +1,263 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""`Dataset`: where elements come from and what happens to them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from torch.utils.data import IterableDataset, get_worker_info
+
+from torch_distinput import _C
+from torch_distinput.base._arguments import count, flag, function, integer, optional_integer, sequence
+from torch_distinput.base._file_names import file_names
+from torch_distinput.observe import _explanation as explanation
+from torch_distinput.ops._batching import BatchingOps
+from torch_distinput.ops._buffering import BufferingOps
+from torch_distinput.ops._columns import ColumnOps
+from torch_distinput.ops._combining import CombiningOps
+from torch_distinput.ops._functional import FunctionalOps
+from torch_distinput.ops._images import ImageOps
+from torch_distinput.ops._ordering import OrderingOps
+from torch_distinput.ops._records import RecordOps
+from torch_distinput.ops._tokens import TokenOps
+from torch_distinput.recognize import _torch_source as torch_source
+
+if TYPE_CHECKING:
+    from torch_distinput.distribute._base_strategy import Strategy
+
+
+class Dataset(
+    FunctionalOps,
+    BatchingOps,
+    OrderingOps,
+    CombiningOps,
+    BufferingOps,
+    ColumnOps,
+    TokenOps,
+    ImageOps,
+    RecordOps,
+    IterableDataset,
+):
+    """An immutable description of a sequence of elements; every method returns a new one.
+
+    An element is a leaf or a nested structure of leaves: dicts with str keys, tuples, named tuples, lists, None. A leaf
+    is a dense, jagged or sparse COO tensor, or strings (lists of `str` or `bytes` in a batch). Functions and generators
+    may also yield any other Python objects; these are carried as they are, and a batch of them is a list.
+
+    Make a dataset with one of the static methods, such as `from_tensor_slices`, or with a class for files, such as
+    `TFRecordDataset`. A method checks its arguments at the call: TypeError for a value of the wrong type, ValueError
+    for one out of range; both name method, argument and value. Elements are made when the dataset is iterated.
+
+    Each `iter(dataset)` is one epoch: it reshuffles. The epoch number goes up by one if the iterator before returned
+    at least one element. In a worker process of `torch.utils.data.DataLoader` an iterator yields the share of that
+    worker. A dataset may be used from any thread, an iterator by one thread at a time.
+
+    >>> ds = tdi.Dataset.range(10).shuffle(seed=7).batch(4)
+    >>> [len(batch) for batch in ds]
+    [4, 4, 2]
+    """
+
+    def __init__(self, native: _C.Dataset):
+        if not isinstance(native, _C.Dataset):
+            raise TypeError("Dataset: make one with a constructor such as Dataset.from_tensor_slices(...).")
+        self._native = native
+        self._share: _C.Dataset | None = None
+        self._pinned_epoch: int | None = None
+
+    # Sources; `ColumnOps` has one more.
+
+    @staticmethod
+    def range(start: int, stop: int | None = None, step: int = 1) -> Dataset:
+        """The integers of Python's `range` as int64 scalars: `range(stop)` or `range(start, stop, step=1)`.
+
+        Random access. ValueError where `step` is 0.
+
+        >>> [int(number) for number in tdi.Dataset.range(2, 10, 3)]
+        [2, 5, 8]
+        """
+        first, end = integer("range", "start", start), optional_integer("range", "stop", stop)
+        bounds = (0, first) if end is None else (first, end)
+        return Dataset(_C.Dataset.range(*bounds, integer("range", "step", step)))
+
+    @staticmethod
+    def from_tensors(x: Any) -> Dataset:
+        """One element: `x`, a structure of CPU tensors, numpy arrays, numbers, strings or lists of them.
+
+        Tensors and arrays are not copied.
+
+        >>> list(tdi.Dataset.from_tensors({"x": torch.tensor([1, 2])}))
+        [{'x': tensor([1, 2])}]
+        """
+        return Dataset(_C.Dataset.from_tensors(x))
+
+    @staticmethod
+    def from_tensor_slices(x: Any) -> Dataset:
+        """One element for each index along dim 0 of the leaves of `x`. Random access.
+
+        Args:
+            x: leaves [N, ...] of equal N: CPU tensors, numpy arrays (both used without a copy), or lists of numbers or
+                strings; tuples, dicts and named tuples are structure. An element has leaves [...]. Rows of a jagged
+                tensor are dense, rows of a sparse COO tensor are sparse.
+
+        Raises ValueError for leaves of different length, TypeError for a leaf of another kind.
+
+        >>> list(tdi.Dataset.from_tensor_slices({"x": torch.tensor([1, 2]), "name": ["a", "b"]}))
+        [{'x': tensor(1), 'name': 'a'}, {'x': tensor(2), 'name': 'b'}]
+        """
+        return Dataset(_C.Dataset.from_tensor_slices(x))
+
+    @staticmethod
+    def from_generator(fn: Callable[..., Any], element_spec: Any, args: Sequence[Any] = ()) -> Dataset:
+        """The elements of the iterable that `fn(*args)` returns; `fn` is called anew for each iterator.
+
+        The elements come in sequence, without random access. Resuming calls `fn` again and skips what was read.
+
+        Args:
+            fn: a generator function, or any function that returns an iterable.
+            element_spec: a structure of specs that every element must fit; None takes the type of the first element.
+            args: arguments for `fn`.
+
+        >>> list(tdi.Dataset.from_generator(lambda: iter([1.0, 2.0]), tdi.TensorSpec((), torch.float32)))
+        [tensor(1.), tensor(2.)]
+        """
+        name = getattr(fn, "__name__", type(fn).__name__)
+        args = sequence("from_generator", "args", args, lambda op, name, value: value)
+        open = functools.partial(fn, *args) if args else fn
+        return Dataset(_C.Dataset.from_generator(open, element_spec, name, lists_are_structure=False))
+
+    @staticmethod
+    def from_torch(dataset: Any) -> Dataset:
+        """The samples of a torch dataset, before any collating; lists in a sample are structure.
+
+        Args:
+            dataset: map-style, which gives random access (through `__getitems__` where the dataset has that method), or
+                an `IterableDataset`, which is iterated anew for each iterator.
+
+        Raises TypeError where `dataset` is neither.
+
+        >>> list(tdi.Dataset.from_torch(torch.utils.data.TensorDataset(torch.tensor([1, 2]))))
+        [(tensor(1),), (tensor(2),)]
+        """
+        return Dataset(torch_source.native_dataset(dataset))
+
+    @staticmethod
+    def list_files(patterns: Any, shuffle: bool = True, seed: int | None = None) -> Dataset:
+        """The names of the files that match `patterns`, as `str`; all as `bytes` where one of them is not UTF-8.
+
+        Args:
+            patterns: one pattern or several, with `*`, `?` and `[...]`. The call looks for the files.
+            shuffle: whether the names are shuffled anew in each epoch; they are sorted first, so that the order does
+                not depend on the file system.
+            seed: makes the order reproducible; None uses the seed of the options, else one that is drawn once.
+
+        Raises NotFoundError that names a pattern which no file matches.
+        """
+        names = file_names(patterns, "list_files: `patterns`")
+        shuffle = flag("list_files", "shuffle", shuffle)
+        return Dataset(_C.list_files(names, shuffle, optional_integer("list_files", "seed", seed)))
+
+    # Ops; all others are in the base classes.
+
+    def apply(self, transformation: Callable[[Dataset], Dataset]) -> Dataset:
+        """`transformation(self)`, for a function that adds several ops. TypeError where it returns no Dataset.
+
+        >>> list(tdi.Dataset.range(6).apply(lambda ds: ds.skip(2).batch(4)))
+        [tensor([2, 3, 4, 5])]
+        """
+        result = function("apply", "transformation", transformation)(self)
+        if not isinstance(result, Dataset):
+            name = getattr(transformation, "__name__", type(transformation).__name__)
+            raise TypeError(f"apply: {name} must return a Dataset, but returned a {type(result).__name__}.")
+        return result
+
+    # Questions.
+
+    def options(self) -> _C.Options:
+        """The options set with `with_options`; a field that was not set is None."""
+        return self._native.options()
+
+    def cardinality(self) -> int:
+        """The number of elements, `INFINITE` (-1) or `UNKNOWN` (-2).
+
+        >>> tdi.Dataset.range(5).batch(2).cardinality(), tdi.Dataset.range(5).repeat().cardinality()
+        (3, -1)
+        """
+        return self._native.cardinality()
+
+    @property
+    def element_spec(self) -> Any:
+        """The type of the elements: their structure with a spec at each leaf.
+
+        May read one element, to call the functions of `map` on it.
+
+        >>> tdi.Dataset.range(5).batch(2).element_spec
+        TensorSpec(shape=(None,), dtype=torch.int64)
+        """
+        return self._native.element_spec
+
+    def explain(self, strategy: Strategy | None = None) -> explanation.Explanation:
+        """A report with a line for each op: its arguments, cardinality, path, threads at most, and spec; consoles and
+        notebooks show a tree. Where elements are tiny, the caller does the work of the arena's threads.
+
+        With a strategy: how that would assign the rows, and why. TypeError where `strategy` is no Strategy.
+
+        >>> print(tdi.Dataset.range(4).explain())
+        op                              elements  path  threads...  element_spec
+        range(start=0, stop=4, step=1)  4         plan  arena (...)  TensorSpec(shape=(), dtype=torch.int64)
+        """
+        if strategy is None:
+            return explanation.of_pipeline(self._native)
+        if not callable(getattr(strategy, "distribute_dataset", None)):
+            raise TypeError(f"explain: `strategy` must be a Strategy, but is a {type(strategy).__name__}.")
+        return strategy.distribute_dataset(self).explain()
+
+    def __len__(self) -> int:
+        cardinality = self._native.cardinality()
+        if cardinality < 0:
+            kind = "infinite" if cardinality == _C.INFINITE else "unknown before iterating"
+            raise TypeError(f"len: the number of elements of this Dataset is {kind}.")
+        return cardinality
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"Dataset({self._native!r})"
+
+    # Iterators.
+
+    def __iter__(self) -> _C.DatasetIterator:
+        worker = get_worker_info()
+        if worker is None:
+            return self._native.iterate()
+        if self._share is None:
+            self._share = self._native.shard(worker.num_workers, worker.id)
+        epoch = self._pop_pinned_epoch()
+        if epoch is not None:
+            self._share.set_epoch(epoch)
+        # All workers of a DataLoader must draw the same order to share it. torch seeds worker i with base + i.
+        seed = worker.seed - worker.id if self._native.options().seed is None else None
+        return self._share.iterate(seed=seed)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Pins the epoch of the next iterator, at least 0; the iterators after it count on from there."""
+        epoch = count("set_epoch", "epoch", epoch)
+        self._native.set_epoch(epoch)
+        self._pinned_epoch = epoch
+
+    def _pop_pinned_epoch(self) -> int | None:
+        """The epoch that was pinned since the last call, or None. For a DataLoader, which counts epochs itself."""
+        epoch, self._pinned_epoch = self._pinned_epoch, None
+        return epoch
+
+    def _batch_size(self) -> int | None:
+        """Rows of an element, where the ops that make batches tell; else None."""
+        return self._native.batch_size()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "pickle: a torch_distinput Dataset cannot be pickled, because it refers to this process's memory and "
+            "functions. Make it in the process that uses it, or start worker processes by fork."
+        )

@@ -1,0 +1,163 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Datasets of the records in files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from torch_distinput import _C
+from torch_distinput.base._arguments import integer, is_flag, optional_integer, optional_text
+from torch_distinput.base._file_names import Path, file_names
+from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.typing import Compression, Index
+
+
+class TextLineDataset(Dataset):
+    r"""The lines of text files, as `str` without line ends; carriage returns are dropped, as in tf.data.
+
+    Args:
+        files: a path, paths, or a dataset of paths (`Dataset.list_files`); they are read in that order.
+        compression_type: None, "GZIP" or "ZLIB".
+        index: whether an index of the lines is made when it is first needed: one pass over the files, on all cores,
+            that gives random access, an exact length, a full shuffle and O(1) resume. For files of 256 KiB or more it
+            is stored in a hidden file beside the file, or else in the user's cache folder, and made again when the file
+            changes; the environment's TORCH_DISTINPUT_WRITE_INDEX=0 stores none. False reads one line after the other.
+            "auto" makes an index where that is possible: for uncompressed regular files whose number is known.
+        max_record_bytes: a line (in other datasets: a record) of more bytes is an error that names the file, and takes
+            no memory for the rest of it: a megabyte of gzip unpacks to a gigabyte. None: 2**28 in compressed files and
+            pipes, whose size does not bound their records; in other files any number.
+
+    Raises, when elements are read, NotFoundError for a missing file, OSError for one that cannot be read, and
+    InvalidArgumentError, naming file and byte, for text that is not UTF-8, for a line that is too large and for a file
+    that changes meanwhile.
+    With `on_error="skip"` such a line (or the rest of the file, where no more can be read of it) is skipped and
+    counted.
+
+    >>> import pathlib
+    >>> _ = pathlib.Path("lines.txt").write_text("one\ntwo\n")
+    >>> list(tdi.TextLineDataset("lines.txt"))
+    ['one', 'two']
+    """
+
+    def __init__(
+        self,
+        files: Path | Iterable[Path] | Dataset,
+        compression_type: Compression | None = None,
+        index: Index = "auto",
+        max_record_bytes: int | None = None,
+    ):
+        name = "TextLineDataset"
+        options = _options(compression_type, index, max_record_bytes, name)
+        super().__init__(_C.text_lines(_files(files, name), *options))
+
+
+class TFRecordDataset(Dataset):
+    """The records of TFRecord files, as `bytes`; all checksums are checked. Arguments and errors: `TextLineDataset`.
+
+    Raises InvalidArgumentError, naming file and byte, also for a record with a wrong checksum or an impossible length,
+    and for a file that ends inside a record.
+    """
+
+    def __init__(
+        self,
+        files: Path | Iterable[Path] | Dataset,
+        compression_type: Compression | None = None,
+        index: Index = "auto",
+        max_record_bytes: int | None = None,
+    ):
+        name = "TFRecordDataset"
+        options = _options(compression_type, index, max_record_bytes, name)
+        super().__init__(_C.tf_records(_files(files, name), *options))
+
+
+class FixedLengthRecordDataset(Dataset):
+    """The records of files whose records all have `record_bytes` bytes, as `bytes`.
+
+    Each file is a header of `header_bytes`, records, and a footer of `footer_bytes`; a file of another length raises
+    InvalidArgumentError when it is read. ValueError where `record_bytes` is more than `max_record_bytes`. Other
+    arguments and errors: `TextLineDataset`.
+
+    >>> import pathlib
+    >>> _ = pathlib.Path("records.bin").write_bytes(b"aabb")
+    >>> list(tdi.FixedLengthRecordDataset("records.bin", record_bytes=2))
+    [b'aa', b'bb']
+    """
+
+    def __init__(
+        self,
+        files: Path | Iterable[Path] | Dataset,
+        record_bytes: int,
+        header_bytes: int = 0,
+        footer_bytes: int = 0,
+        compression_type: Compression | None = None,
+        index: Index = "auto",
+        max_record_bytes: int | None = None,
+    ):
+        name = "FixedLengthRecordDataset"
+        sizes = (
+            integer(name, "record_bytes", record_bytes),
+            integer(name, "header_bytes", header_bytes),
+            integer(name, "footer_bytes", footer_bytes),
+        )
+        options = _options(compression_type, index, max_record_bytes, name)
+        super().__init__(_C.fixed_records(_files(files, name), *sizes, *options))
+
+
+def _files(files: Any, name: str) -> Any:
+    return files._native if isinstance(files, Dataset) else file_names(files, f"{name}: `files`")
+
+
+def _options(
+    compression_type: Any, index: Any, max_record_bytes: Any, name: str
+) -> tuple[str | None, bool | None, int | None]:
+    compression = optional_text(name, "compression_type", compression_type)
+    return compression, index_flag(index, name), optional_integer(name, "max_record_bytes", max_record_bytes)
+
+
+def index_flag(index: Any, name: str) -> bool | None:
+    """The argument `index` of a dataset of files: None for "auto"."""
+    if is_flag(index):
+        return bool(index)
+    if isinstance(index, str) and index == "auto":
+        return None
+    raise ValueError(f'{name}: `index` must be True, False or "auto", but is {index!r}.')
+
+
+class _Progress:
+    """Shows on stderr how far the indexing of files is: a tqdm bar where tqdm is installed, else a line."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self.shown = False
+        self.bar: Any = None
+        self.percent = -1
+
+    def __call__(self, files: int, done_bytes: int, total: int, done: bool) -> None:
+        if not self.shown:
+            self.shown = True
+            self.bar = _tqdm_bar(files)
+        if self.bar is not None:
+            self.bar.total = total
+            self.bar.n = done_bytes
+            self.bar.refresh()
+        elif done_bytes * 100 // max(total, 1) != self.percent:
+            self.percent = done_bytes * 100 // max(total, 1)
+            print(f"\rindexing {files} file(s): {self.percent} %", end="", file=sys.stderr, flush=True)
+        if done:
+            print(file=sys.stderr) if self.bar is None else self.bar.close()
+            self._begin()
+
+
+def _tqdm_bar(files: int) -> Any:
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return None
+    return tqdm(desc=f"indexing {files} file(s)", unit="B", unit_scale=True, leave=False)
+
+
+_C.show_progress(_Progress())

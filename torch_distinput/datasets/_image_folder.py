@@ -1,0 +1,53 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""A dataset of pictures in a folder for each class."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, cast
+
+from torch_distinput import _C
+from torch_distinput.base._file_names import file_names
+from torch_distinput.datasets._dataset import Dataset
+
+
+class ImageFolder(Dataset):
+    """Pictures in a folder for each class, as tuples (encoded `bytes`, class number), in torchvision's order.
+
+    Args:
+        root: the folder that holds the folders of the classes.
+
+    Classes are sorted by name, and pictures by path within a class; folders inside of it count too. Random access and
+    exact length. Files are read when rows are: NotFoundError for a missing one, OSError for one that cannot be read;
+    `on_error="skip"` skips and counts them. The call itself raises NotFoundError for a missing folder, one without
+    classes and a class without pictures, and InvalidArgumentError for a link to a folder that holds it.
+
+    Other links to files and folders are followed, also out of `root`, as in torchvision: folders of links are how
+    subsets and mounts are made. Look through folders that strangers have made, such as an unpacked archive, for links
+    first.
+
+    >>> import pathlib
+    >>> for name in ("cat/1.jpg", "dog/2.jpg"):
+    ...     path = pathlib.Path("pets", name)
+    ...     path.parent.mkdir(parents=True)
+    ...     _ = path.write_bytes(b"...")
+    >>> pets = tdi.ImageFolder("pets")
+    >>> pets.classes, list(pets)
+    (['cat', 'dog'], [(b'...', tensor(0)), (b'...', tensor(1))])
+    """
+
+    def __init__(self, root: str | bytes | os.PathLike):
+        (name,) = cast("list[Any]", file_names([root], "ImageFolder: `root`"))
+        native, classes = _C.image_folder(name)
+        super().__init__(native)
+        self._classes = [os.fsdecode(name) for name in classes]
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes; the index is the class number."""
+        return list(self._classes)
+
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        """The number of each class."""
+        return {name: number for number, name in enumerate(self._classes)}

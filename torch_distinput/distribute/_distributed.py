@@ -1,0 +1,236 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""`DistributedDataset` and its iterator: a dataset after a strategy assigned its rows to replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from torch_distinput import _C
+from torch_distinput.base._arguments import count, function
+from torch_distinput.base._spec import PerReplicaSpec
+from torch_distinput.base._structure import map_leaves
+from torch_distinput.distribute._empty_parts import EmptyParts
+from torch_distinput.distribute._replica import current_frame
+from torch_distinput.distribute._values import PerReplica
+from torch_distinput.observe._explanation import Explanation, of_facts
+from torch_distinput.observe._stats import Stats
+
+if TYPE_CHECKING:
+    from torch_distinput.datasets._dataset import Dataset
+    from torch_distinput.distribute._strategy import _NativeStrategy
+
+
+class Optional:
+    """A step, or nothing at the end of the data. Returned by `DistributedIterator.get_next_as_optional`.
+
+    >>> tdi.Optional(True, 5).get_value(), tdi.Optional(False).has_value()
+    (5, False)
+    """
+
+    __slots__ = ("_has_value", "_value")
+
+    def __init__(self, has_value: bool, value: Any = None):
+        self._has_value = has_value
+        self._value = value
+
+    def has_value(self) -> bool:
+        """Whether there is a step."""
+        return self._has_value
+
+    def get_value(self) -> Any:
+        """The step; raises InvalidArgumentError where there is none."""
+        if not self._has_value:
+            raise _C.InvalidArgumentError("get_value: the given optional does not have a value.")
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"Optional({self._value!r})" if self._has_value else "Optional()"
+
+
+class DistributedIterator:
+    """An iterator over the steps of a distributed dataset. Use it from one thread at a time.
+
+    A step holds one value for each replica of this process: `PerReplica` at the leaves where the strategy has several
+    replicas, plain values otherwise. After an error of the pipeline each call raises it again. Calls inside the
+    function of `strategy.run` raise ValueError, calls in the scope of another strategy RuntimeError.
+
+    >>> steps = iter(tdi.MirroredStrategy(["cpu", "cpu"]).distribute_dataset(tdi.Dataset.range(3).batch(2)))
+    >>> next(steps).values, steps.step_info.global_valid
+    ((tensor([0]), tensor([1])), 2)
+    """
+
+    def __init__(self, native: _C.DistributedIterator, dataset: DistributedDataset):
+        self._native = native
+        self._dataset = dataset
+        self._wrap = PerReplica if dataset._wraps else None
+        self._step_info: _C.StepInfo | None = None
+
+    def __iter__(self) -> DistributedIterator:
+        return self
+
+    def __next__(self) -> Any:
+        self._check_frame("next(iterator)")
+        step = self._native.next(self._wrap)
+        if step is None:
+            raise StopIteration
+        return self._value(step)
+
+    def get_next(self) -> Any:
+        """The next step, as `next` returns it; raises OutOfRangeError at the end."""
+        self._check_frame("iterator.get_next()")
+        return self._value(self._native.get_next(self._wrap))
+
+    def get_next_as_optional(self) -> Optional:
+        """The next step as an `Optional`, which is empty at the end.
+
+        Also returns a last step in which some replicas have no part, which `next` does not deliver where partial-batch
+        handling is off.
+        """
+        self._check_frame("iterator.get_next_as_optional()")
+        step = self._native.get_next_as_optional(self._wrap)
+        return Optional(False) if step is None else Optional(True, self._value(step))
+
+    @property
+    def element_spec(self) -> Any:
+        """The spec of a step, with `PerReplicaSpec` at the leaves where values are `PerReplica`."""
+        return self._dataset.element_spec
+
+    @property
+    def step_info(self) -> _C.StepInfo:
+        """The `StepInfo` of the step last returned; raises FailedPreconditionError before the first one.
+
+        Safe from any thread, so that replicas can read it inside `run`.
+        """
+        return self._native.step_info if self._step_info is None else self._step_info
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position after the step last returned, as plain values that JSON can hold. Never communicates.
+
+        Where all processes read one stream, every process has the same state, and it restores on any number of
+        replicas. Where processes read streams of their own, each state is local; see `load_state_dict`.
+        """
+        return self._native.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any] | list[dict[str, Any]]) -> None:
+        """Moves to a saved position.
+
+        Args:
+            state: one that this process saved. Where processes read streams of their own (files under policy FILE),
+                another number of processes needs a list of the states of all of them, saved after the same step; the
+                processes then read what each of those streams has left.
+
+        Raises ValueError for the state of another pipeline, and for another number of processes where only the user's
+        code knows which process read which rows (policies OFF and HINT, datasets from a function).
+        """
+        self._native.load_state_dict(state)
+        self._step_info = None
+
+    def stats(self) -> Stats:
+        """What this iterator has counted since it was made."""
+        return self._native.stats()
+
+    def close(self) -> None:
+        """Stops reading ahead, frees what was read, and reports to the other processes that this one left.
+
+        `next` then raises.
+        """
+        self._native.close()
+
+    def _value(self, step: tuple[Any, _C.StepInfo]) -> Any:
+        value, self._step_info = step
+        self._dataset._empty_parts.after_step(self._step_info, stacklevel=3)
+        return value
+
+    def _check_frame(self, call: str) -> None:
+        frame = current_frame()
+        if frame is None:
+            return
+        strategy = self._dataset._strategy
+        if frame.strategy is not strategy:
+            raise RuntimeError(f"Mixing different strategies: {strategy} made the iterator, but {frame.strategy} runs.")
+        if frame.replica is not None:
+            raise ValueError(
+                f"{call} should be called from outside of the replica's function, for example "
+                "strategy.run(fn, args=(next(iterator),))."
+            )
+
+
+class DistributedDataset:
+    """A dataset whose global batches a strategy assigns to its replicas. Made by `Strategy.distribute_dataset`.
+
+    `iter` opens an epoch. `len` is the number of steps; TypeError where that is infinite or unknown before iterating.
+
+    >>> distributed = tdi.MirroredStrategy(["cpu", "cpu"]).distribute_dataset(tdi.Dataset.range(6).batch(4))
+    >>> len(distributed)
+    2
+    """
+
+    def __init__(
+        self,
+        native: _C.DistributedDataset,
+        strategy: _NativeStrategy,
+        wraps: bool,
+        num_local_replicas: int,
+        empty_parts: EmptyParts,
+    ):
+        self._native = native
+        self._empty_parts = empty_parts
+        self._num_local_replicas = num_local_replicas
+        self._strategy = strategy
+        self._wraps = wraps
+        self._pipeline: Dataset | None = None  # what is shown below the report
+
+    def __iter__(self) -> DistributedIterator:
+        self._empty_parts.at_start(self._native, self._strategy, stacklevel=2)
+        return DistributedIterator(self._native.iterate(), self)
+
+    def __len__(self) -> int:
+        steps = self._native.num_steps
+        if steps is None:
+            kind = "infinite" if self.cardinality == -1 else "unknown before iterating"
+            raise TypeError(f"len: the number of steps of this DistributedDataset is {kind}.")
+        return steps
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def element_spec(self) -> Any:
+        """The spec of a step, with `PerReplicaSpec` at the leaves where values are `PerReplica`."""
+        spec = self._native.element_spec
+        if not self._wraps:
+            return spec
+        return map_leaves(lambda leaf: PerReplicaSpec(*[leaf] * self._num_local_replicas), spec)
+
+    @property
+    def cardinality(self) -> int:
+        """The number of global batches, `INFINITE` (-1) or `UNKNOWN` (-2)."""
+        return self._native.cardinality
+
+    @property
+    def partial_batch_handling(self) -> bool:
+        """Whether a step in which a replica has no part is completed with a zero-row part."""
+        return self._native.partial_batch_handling
+
+    def set_epoch(self, epoch: int) -> None:
+        """Pins the epoch of the next iterator, at least 0 (else ValueError). All processes must pin the same one."""
+        self._native.set_epoch(count("set_epoch", "epoch", epoch))
+
+    def reduce(self, initial: Any, fn: Callable[[Any, Any], Any]) -> Any:
+        """Runs `state = fn(state, step)` over all steps of an epoch, from `initial`; returns the last state.
+
+        >>> distributed = tdi.OneDeviceStrategy("cpu").distribute_dataset(tdi.Dataset.range(6).batch(4))
+        >>> distributed.reduce(0, lambda total, batch: total + int(batch.sum()))
+        15
+        """
+        state, fn = initial, function("reduce", "fn", fn)
+        for step in self:
+            state = fn(state, step)
+        return state
+
+    def explain(self) -> Explanation:
+        """A report: auto-shard policy, splitter, path and sizes, each with the reason. Consoles and notebooks show a
+        tree, with the dataset's ops below."""
+        below = [] if self._pipeline is None else [self._pipeline.explain()]
+        return of_facts("distributed dataset", self._native.explain(), below)

@@ -1,0 +1,54 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Warnings about parts without rows, at most one for each distributed dataset or loader."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from torch_distinput import _C
+
+if TYPE_CHECKING:
+    from torch_distinput.distribute._strategy import _NativeStrategy
+
+
+class EmptyParts:
+    """What there is to say about the parts without rows of one distributed dataset.
+
+    Args:
+        tail: the tail that applies.
+        given: whether the user chose it.
+    """
+
+    def __init__(self, tail: str, given: bool):
+        self._tail, self._given, self._told = tail, given, False
+
+    def at_start(self, native: _C.DistributedDataset, strategy: _NativeStrategy, stacklevel: int) -> None:
+        """Warns on rank 0 where the last step will leave a replica without rows only because nobody chose a tail."""
+        if self._given or self._told or strategy._native.input_pipeline_id != 0:
+            return
+        self._told = True
+        rows = native.rows_to_merge
+        if rows is None:
+            return
+        warnings.warn(
+            f"torch_distinput: the last step has {rows} rows for {strategy.num_replicas_in_sync} replicas, so that one "
+            "of them gets a part without rows, which not every layer and metric takes. "
+            'tail="merge" joins that step to the one before it; tail="zero_rows" keeps it without this warning. '
+            "See docs/zero_rows.md.",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+    def after_step(self, info: _C.StepInfo, stacklevel: int) -> None:
+        """Warns where the tail "merge" could not spare a replica of this process a part without rows."""
+        if self._tail != "merge" or self._told or 0 not in info.valid:
+            return
+        self._told = True
+        warnings.warn(
+            f'torch_distinput: tail="merge" left a replica without rows in step {info.step}: only the last step is '
+            "joined to the one before it, and only where both together have a row for every replica. "
+            "See docs/zero_rows.md.",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )

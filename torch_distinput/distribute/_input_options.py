@@ -1,0 +1,175 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Options of a distributed dataset."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, get_args
+
+from torch_distinput import _C
+from torch_distinput._C import InputReplicationMode
+from torch_distinput.base._arguments import count, flag, number, sequence
+from torch_distinput.typing import ReplicationMode, Split, Tail
+
+SPLITS: tuple[Split, ...] = get_args(Split)
+TAILS: tuple[Tail, ...] = get_args(Tail)
+
+
+@dataclass(frozen=True, init=False)
+class InputOptions:
+    """How `distribute_dataset` assigns rows, and `distribute_datasets_from_function` elements. Immutable, comparable.
+
+    Args:
+        fetch_to_device: whether values arrive on the replicas' devices; False leaves them on the CPU. None means True.
+        replication_mode: an `InputReplicationMode` or its name. PER_REPLICA, a pipeline for each replica, is for
+            `distribute_datasets_from_function` of MirroredStrategy only.
+        place_dataset_on_device: for `PER_REPLICA` pipelines, with `fetch_to_device=False`; `distribute_dataset`
+            ignores it, as its `explain()` says.
+        per_replica_buffer_size: steps read ahead, at least 0.
+        split: "tf" cuts a global batch as tf.distribute would; "balanced" cuts it into contiguous parts, in order,
+            whose sizes differ by at most one row: with n rows and N replicas, replica g gets the rows from
+            g * (n // N) + min(g, n % N) on.
+        tail: what becomes of a short last global batch, and of a replica without rows. "zero_rows": the batch is split
+            as it is, a replica may get zero rows. "padded": each replica's part is filled to its full size with its own
+            last row; `StepInfo.valid` says how many rows count. "repeat": the batch is filled with the first rows of
+            the epoch, which count. "drop": it is not delivered. "until_first": every replica stops before the first
+            step in which one has no row. "merge": a last step that would leave a replica without rows is joined to
+            the step before it. None means "zero_rows", with a warning where "merge" would spare a replica a part
+            without rows.
+        weights: relative share of each replica, one positive number for each replica of all processes; needs
+            `split="balanced"`.
+        peer_timeout: seconds without any sign of life after which another process counts as lost.
+
+    The fields that tf.distribute has can also be given with its prefix `experimental_`. Raises TypeError or ValueError
+    that names the field.
+
+    >>> tdi.InputOptions(tail="padded").tail
+    'padded'
+    """
+
+    fetch_to_device: bool
+    replication_mode: InputReplicationMode
+    place_dataset_on_device: bool
+    per_replica_buffer_size: int
+    split: Split
+    tail: Tail
+    weights: tuple[float, ...] | None
+    peer_timeout: float
+    _tail_given: ClassVar[bool]  # of each object; no field
+
+    def __init__(
+        self,
+        fetch_to_device: bool | None = True,
+        replication_mode: InputReplicationMode | ReplicationMode = InputReplicationMode.PER_WORKER,
+        place_dataset_on_device: bool = False,
+        per_replica_buffer_size: int = 1,
+        split: Split = "tf",
+        tail: Tail | None = None,
+        weights: Sequence[float] | None = None,
+        peer_timeout: float = 300.0,
+        **experimental: Any,
+    ):
+        values: dict[str, Any] = {
+            "fetch_to_device": fetch_to_device,
+            "replication_mode": replication_mode,
+            "place_dataset_on_device": place_dataset_on_device,
+            "per_replica_buffer_size": per_replica_buffer_size,
+        }
+        for name, value in experimental.items():
+            field = name.removeprefix("experimental_")
+            if field == name or field not in values:
+                raise TypeError(f"InputOptions: there is no field `{name}`.")
+            values[field] = value
+        if values["fetch_to_device"] is None:
+            values["fetch_to_device"] = True
+        values |= {
+            "split": split,
+            "tail": "zero_rows" if tail is None else tail,
+            "weights": weights,
+            "peer_timeout": peer_timeout,
+        }
+        object.__setattr__(self, "_tail_given", tail is not None)
+        for name, value in values.items():
+            object.__setattr__(self, name, _CHECKS[name](name, value))
+        if self.weights is not None and self.split != "balanced":
+            raise ValueError(f"InputOptions: `weights` needs `split` 'balanced', but `split` is {self.split!r}.")
+
+    def _native(self) -> _C.InputOptions:
+        return _C.InputOptions(**{field.name: getattr(self, field.name) for field in fields(self)})
+
+    @property
+    def experimental_fetch_to_device(self) -> bool:
+        """tf.distribute's name for `fetch_to_device`."""
+        return self.fetch_to_device
+
+    @property
+    def experimental_replication_mode(self) -> InputReplicationMode:
+        """tf.distribute's name for `replication_mode`."""
+        return self.replication_mode
+
+    @property
+    def experimental_place_dataset_on_device(self) -> bool:
+        """tf.distribute's name for `place_dataset_on_device`."""
+        return self.place_dataset_on_device
+
+    @property
+    def experimental_per_replica_buffer_size(self) -> int:
+        """tf.distribute's name for `per_replica_buffer_size`."""
+        return self.per_replica_buffer_size
+
+
+def _flag(name: str, value: Any) -> bool:
+    return flag("InputOptions", name, value)
+
+
+def _mode(name: str, value: Any) -> InputReplicationMode:
+    if isinstance(value, str) and value in InputReplicationMode.__members__:
+        return InputReplicationMode[value]
+    if not isinstance(value, InputReplicationMode):
+        raise _not_among(name, value, list(InputReplicationMode.__members__))
+    return value
+
+
+def _count(name: str, value: Any) -> int:
+    return count("InputOptions", name, value)
+
+
+def _word(words: Sequence[str]) -> Callable[[str, Any], Any]:
+    def check(name: str, value: Any) -> Any:
+        if value not in words:
+            raise _not_among(name, value, words)
+        return value
+
+    return check
+
+
+def _weights(name: str, value: Any) -> tuple[float, ...] | None:
+    if value is None:
+        return None
+    weights = tuple(sequence("InputOptions", name, value, number))
+    if not weights or not all(math.isfinite(weight) and weight > 0 for weight in weights):
+        raise ValueError(f"InputOptions: `{name}` must be positive numbers, one for each replica, but is {value!r}.")
+    return weights
+
+
+def _seconds(name: str, value: Any) -> float:
+    seconds = number("InputOptions", name, value)
+    if not seconds > 0:
+        raise ValueError(f"InputOptions: `{name}` must be more than 0 seconds, but is {value!r}.")
+    return seconds
+
+
+def _not_among(name: str, value: Any, words: Sequence[str]) -> ValueError:
+    return ValueError(f"InputOptions: `{name}` must be one of {', '.join(map(repr, words))}, but is {value!r}.")
+
+
+_CHECKS = {
+    "fetch_to_device": _flag,
+    "replication_mode": _mode,
+    "place_dataset_on_device": _flag,
+    "per_replica_buffer_size": _count,
+    "split": _word(SPLITS),
+    "tail": _word(TAILS),
+    "weights": _weights,
+    "peer_timeout": _seconds,
+}

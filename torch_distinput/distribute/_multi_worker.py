@@ -1,0 +1,242 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The strategy over several processes."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import hashlib
+import logging
+import os
+import random
+import re
+import warnings
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from torch_distinput import _C
+from torch_distinput.base import _arguments
+from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.distribute import _peer_values
+from torch_distinput.distribute._distributed import DistributedDataset
+from torch_distinput.distribute._elastic import warn_of_restarts
+from torch_distinput.distribute._empty_parts import EmptyParts
+from torch_distinput.distribute._input_options import InputOptions
+from torch_distinput.distribute._reduce import Axis, ReduceOp, combine
+from torch_distinput.distribute._strategy import _NativeStrategy
+from torch_distinput.typing import Reduction, Rounds
+
+_logger = logging.getLogger("torch_distinput")
+
+# How many strategies were made over a group, by the group's name: the number keeps their keys in the store apart.
+_made: collections.Counter[str] = collections.Counter()
+
+
+_OF_MESH = "mesh_"
+
+# Up to this number of processes, rounds go over the store. On one machine the store was faster than gloo for 2 to 32
+# processes, five to six times so with 16 and 32 (benchmarks/results/agreement.json). The answers that the store's host
+# sends in a round grow with the square of the number.
+STORE_UP_TO = 32
+
+
+class MultiWorkerMirroredStrategy(_NativeStrategy):
+    """Several processes, each with the same number of replicas; global batches are assigned over all replicas.
+
+    Every process must make the same strategies and datasets in the same order and take the same steps. Where all
+    processes read one stream, the assignment of rows is arithmetic: processes exchange data at the first step of an
+    iterator and not afterwards. Rank 0 logs with logger "torch_distinput", at level INFO, how each dataset is assigned
+    and why.
+
+    Args:
+        process_group: a group of torch.distributed, or a one-dimensional DeviceMesh. None: the default group, or one
+            process where there is none. Ranks that work on one replica together (tensor, context and pipeline
+            parallelism) get the same rows: pass the data-parallel dimension of the mesh, `mesh["dp"]`, or its group.
+            The groups of a dimension agree on the seeds of random ops that have none; others cannot, and warn.
+        devices: of this process's replicas, such as `["cuda:0", "cuda:1"]` or `["cpu", "cpu"]`. None: the accelerator
+            of the environment's LOCAL_RANK, or the only one that this process sees, else one CPU.
+        rounds: what carries the rounds in which processes agree on the end of streams of different length: "store", the
+            group's store, or "gloo", a group of the library's own, whose load on the store does not grow with the
+            number of processes. None: the store up to 32 processes, gloo above.
+
+    Raises RuntimeError where the environment says that there are several processes, but no group is initialised;
+    ValueError for a device that does not exist, a mesh of several dims, a group without this process, or another value
+    of `rounds`; TypeError for another type of `process_group`.
+
+    >>> tdi.MultiWorkerMirroredStrategy(devices=["cpu", "cpu"])
+    MultiWorkerMirroredStrategy('cpu', 'cpu')
+    """
+
+    def __init__(
+        self,
+        process_group: dist.ProcessGroup | Any | None = None,
+        devices: Sequence[str | torch.device] | None = None,
+        *,
+        rounds: Rounds | None = None,
+    ):
+        if rounds not in (None, "store", "gloo"):
+            raise ValueError(
+                f"MultiWorkerMirroredStrategy: `rounds` must be None, 'store' or 'gloo', but is {rounds!r}."
+            )
+        group = _group_of(process_group)
+        names = _arguments.devices("MultiWorkerMirroredStrategy", devices)
+        self._group = group
+        self._dimension = None if group is None else _name_of_dimension(process_group, group)
+        self._seeds_agreed = 0
+        if group is None:
+            native = _C.MultiWorkerMirroredStrategy(dist.HashStore(), 0, 1, "one process", names)
+        else:
+            warn_of_restarts(group)
+            store = dist.distributed_c10d._get_process_group_store(group)
+            self._name = _name_of(group)
+            gloo = rounds == "gloo" or (rounds is None and group.size() > STORE_UP_TO)
+            make_group = functools.partial(_make_gloo, store, group.rank(), group.size()) if gloo else None
+            native = _C.MultiWorkerMirroredStrategy(store, group.rank(), group.size(), self._name, names, make_group)
+        super().__init__(native)
+
+    def distribute_dataset(self, dataset: Dataset, options: InputOptions | None = None) -> DistributedDataset:
+        if isinstance(dataset, Dataset) and dataset._native.options().seed is None:
+            if self._dimension is not None:
+                dataset = dataset.with_options(_C.Options(seed=self._agreed_seed()))
+            elif dataset._native.unseeded:
+                self._warn_of_peers("draws the order of rows, without a seed", "other orders", "Pass a seed")
+        return super().distribute_dataset(dataset, options)
+
+    def _warn_of_peers(self, what: str, otherwise: str, advice: str) -> None:
+        """Warns that processes outside the group may work on the same rows, if the group is not all processes."""
+        if self._group is None or self._group.size() == dist.get_world_size():
+            return
+        warnings.warn(
+            f"torch_distinput: this group of {self._group.size()} of {dist.get_world_size()} processes {what}. Other "
+            f"groups get {otherwise}, which nothing compares. {advice}, where processes outside the group (peers of "
+            "tensor, context or pipeline parallelism) must get the same rows.",
+            stacklevel=3,
+        )
+
+    def _agreed_seed(self) -> int:
+        """The seed of whoever asked first, in all groups of this dimension of the mesh. Nobody waits: ranks of other
+        pipeline stages may read nothing."""
+        self._seeds_agreed += 1
+        store = dist.distributed_c10d._get_default_store()
+        key = f"torch_distinput/seed/{self._dimension}/{self._seeds_agreed}"
+        seed = store.compare_set(key, "", str(random.SystemRandom().getrandbits(63)))
+        if not re.fullmatch(rb"[0-9]{1,19}", seed) or int(seed) >= 2**63:
+            raise _C.DistributedDatasetError(
+                f"MultiWorkerMirroredStrategy: the seed under `{key}` must be an integer in [0, 2**63), but is "
+                f"{seed[:40]!r}. {_peer_values.STRANGER}"
+            )
+        return int(seed)
+
+    def reduce(self, op: ReduceOp | Reduction, value: Any, axis: Axis = None) -> torch.Tensor:
+        """As `Strategy.reduce`, but a plain tensor counts once for each process."""
+        if isinstance(value, torch.Tensor) and axis is None:
+            self._check_cross_replica("reduce")
+            return combine(ReduceOp.of(op), self._all_values([value]), None)
+        return super().reduce(op, value, axis)
+
+    def _distributed(self, native: _C.DistributedDataset, empty_parts: EmptyParts) -> DistributedDataset:
+        if self._group is not None and self._group.rank() == 0:
+            _logger.info("auto_shard_policy %s", native.sharding)
+        return super()._distributed(native, empty_parts)
+
+    def _example_board(self) -> dist.Store | None:
+        """The part of the group's store in which a rank posts an example batch for the others; None for one process."""
+        if self._group is None or self._group.size() == 1:
+            return None
+        return dist.PrefixStore(f"tdi/{self._name}", dist.distributed_c10d._get_process_group_store(self._group))
+
+    def _all_values(self, values: Sequence[Any]) -> list[Any]:
+        """A collective of the group: the user's thread calls it on every process. Gradients flow into the values of
+        this process only."""
+        if self._group is None or self._group.size() == 1:
+            return list(values)
+        values = list(values)
+        everyone: list[Any] = []
+        for rank, others in enumerate(_C.all_gather_bytes(self._group, _peer_values.encode(values))):
+            everyone += values if rank == self._group.rank() else self._values_of(rank, others, values)
+        return everyone
+
+    @staticmethod
+    def _values_of(rank: int, data: bytes, mine: list[Any]) -> list[Any]:
+        """The values that process `rank` sent, as many as this process's own."""
+        whose = f"Strategy: the values of rank {rank}"
+        values = _peer_values.decode(data, whose, mine)
+        if type(values) is not list or len(values) != len(mine):
+            raise _C.DistributedDatasetError(
+                f"{whose}: they must be a list of {len(mine)} values, as on this rank. Every process must make the "
+                "same calls with the same number of replicas."
+            )
+        return values
+
+
+def _make_gloo(store: dist.Store, rank: int, size: int, name: str, seconds: float) -> dist.ProcessGroup:
+    """A gloo group over `store`, made without `new_group`: the ranks of other groups take no part, and ranks may make
+    several such groups in different orders."""
+    own = dist.PrefixStore(f"torch_distinput/gloo/{name}", store)
+    cpu, gloo = torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO
+    group = dist.ProcessGroup(own, rank, size)
+    group._register_backend(cpu, gloo, dist.ProcessGroupGloo(own, rank, size, timedelta(seconds=seconds)))
+    group._set_default_backend(gloo)
+    return group
+
+
+def _group_of(given: Any) -> dist.ProcessGroup | None:
+    """The process group that `given` stands for; None where this process is the only one."""
+    if isinstance(given, dist.DeviceMesh):
+        if given.ndim != 1:
+            raise ValueError(
+                "MultiWorkerMirroredStrategy: `process_group` must be a group or a mesh of one dimension, but is a "
+                f"mesh of {given.ndim}; pass the data-parallel dimension, such as mesh['dp'], or several of them made "
+                "one: mesh['dp_replicate', 'dp_shard']._flatten('dp')."
+            )
+        return given.get_group()
+    if given is dist.GroupMember.NON_GROUP_MEMBER:
+        raise ValueError("MultiWorkerMirroredStrategy: this process does not belong to `process_group`.")
+    if given is not None:
+        if not isinstance(given, dist.ProcessGroup):
+            raise TypeError(
+                "MultiWorkerMirroredStrategy: `process_group` must be a ProcessGroup or a DeviceMesh, but is a "
+                f"{type(given).__name__}."
+            )
+        return given
+    if dist.is_initialized():
+        return dist.group.WORLD
+    variables = _C.launched_with()
+    if variables:
+        raise RuntimeError(
+            f"MultiWorkerMirroredStrategy: the environment says {variables}, but no process group is initialised, so "
+            "that every process would read all rows; call torch.distributed.init_process_group() first."
+        )
+    return None
+
+
+def _name_of_dimension(given: Any, group: dist.ProcessGroup) -> str | None:
+    """The name of the strategy in all groups of one dimension of a mesh, of which `group` is one; None for a group that
+    was made by itself."""
+    description = getattr(group, "group_desc", "")  # torch's, of the groups that a mesh makes
+    if isinstance(given, dist.DeviceMesh) and given.mesh_dim_names is not None:
+        dimension = given.mesh_dim_names[0]
+    elif description.startswith(_OF_MESH) and description != f"{_OF_MESH}default":
+        dimension = description.removeprefix(_OF_MESH)
+    else:
+        return None
+    name = f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}/{dimension}"
+    _made[f"mesh {name}"] += 1
+    return f"{name}/{_made[f'mesh {name}']}"
+
+
+def _name_of(group: dist.ProcessGroup) -> str:
+    """A name that is equal in all processes of the group and differs from those of other groups and of other strategies
+    over this group.
+
+    The rendezvous, not this name, tells keys that processes set before a restart from new ones: torchrun's restart
+    count cannot do it, because each agent counts its own restarts.
+    """
+    ranks = ",".join(map(str, dist.get_process_group_ranks(group)))
+    name = f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}/{hashlib.sha1(ranks.encode()).hexdigest()[:16]}"
+    _made[name] += 1
+    return f"{name}/{_made[name]}"

@@ -1,0 +1,156 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Batches that Python made: how many rows they have, how to cut or pad their rows, how to copy them to a device."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from torch_distinput import _C
+from torch_distinput.base._structure import children, rebuild
+
+
+def rows_of(batch: Any) -> int:
+    """Rows of `batch`: the size of the first tensor's dim 0, else the length of the first list of values, else 1."""
+    rows = _rows_of(batch)
+    return 1 if rows is None else rows
+
+
+def _rows_of(value: Any) -> int | None:
+    if isinstance(value, torch.Tensor):
+        return value.size(0) if value.dim() else None
+    parts = children(value)
+    found = filter(lambda rows: rows is not None, map(_rows_of, parts or ()))
+    return next(found, len(value) if _is_rows(value) else None)
+
+
+def without_rows(batch: Any) -> Any:
+    """`batch` cut to zero rows: a part for a replica without data. Raises ValueError where it cannot be cut."""
+    return _map_rows(batch, lambda tensor: tensor[:0], lambda rows: rows[:0])
+
+
+def padded(batch: Any, rows: int) -> Any:
+    """`batch` with its last row repeated until it has `rows` rows; rows of zeros where it has none."""
+
+    def tensor(value: torch.Tensor) -> torch.Tensor:
+        if len(value) == 0:
+            return value.new_zeros(rows, *value.shape[1:])
+        return torch.cat([value, value[-1:].expand(rows - len(value), *value.shape[1:])])
+
+    return _map_rows(batch, tensor, lambda values: values + values[-1:] * (rows - len(values)))
+
+
+def repeated(batch: Any, rows: int) -> Any:
+    """A batch of `rows` rows, each of them the last row of `batch`."""
+    last = _map_rows(batch, lambda tensor: tensor[-1:], lambda values: values[-1:])
+    return padded(last, rows)
+
+
+def joined(batches: list[Any]) -> Any:
+    """The rows of `batches` one after the other. Raises ValueError where they cannot be joined."""
+    try:
+        return batches[0] if len(batches) == 1 else _join(batches)
+    except (RuntimeError, TypeError) as error:  # tensors of other inner sizes; lists beside tuples
+        raise ValueError(f'DataLoader: tail="merge" cannot join the last two batches of this rank: {error}') from error
+
+
+def _join(values: list[Any]) -> Any:
+    first = values[0]
+    if isinstance(first, torch.Tensor) and first.dim():
+        return torch.cat(values)
+    if _is_rows(first):
+        return functools.reduce(operator.add, values)
+    parts: list[Any] = [children(value) for value in values]  # a None raises TypeError, too
+    if parts[0] is None or len({len(part) for part in parts}) > 1:
+        raise TypeError(f"a {type(first).__name__} in them is no tensor, list or structure of these.")
+    return rebuild(first, [_join(list(column)) for column in zip(*parts, strict=True)])
+
+
+def _is_rows(value: Any) -> bool:
+    """Whether a list or tuple holds one value for each row, such as strings, instead of being a structure."""
+    if not isinstance(value, (list, tuple)) or hasattr(value, "_fields"):
+        return False
+    return not any(isinstance(part, torch.Tensor) or children(part) is not None for part in value)
+
+
+def _map_rows(value: Any, tensor: Any, rows: Any) -> Any:
+    if isinstance(value, torch.Tensor) and value.dim():
+        return tensor(value)
+    if _is_rows(value):
+        return rows(value)
+    parts = children(value)
+    if parts is None:
+        raise ValueError(
+            f"DataLoader: a replica without rows needs a zero-row batch, but a {type(value).__name__} in the batches "
+            'cannot be cut to 0 rows; use tail="padded", or a collate_fn that makes tensors and lists.'
+        )
+    return rebuild(value, [_map_rows(part, tensor, rows) for part in parts])
+
+
+def device_of(device: Any) -> torch.device:
+    """The device that the argument `device` means; raises ValueError for a name that torch does not know, TypeError for
+    what is no device.
+
+    An accelerator without an index is the one of LOCAL_RANK, or the only one that this process sees.
+    """
+    try:
+        device = torch.device("cpu" if device is None else device)
+    except RuntimeError as error:
+        raise ValueError(f"DataLoader: `device` is {device!r}: {error}") from None
+    except TypeError:
+        raise TypeError(f"DataLoader: `device` must be a torch.device or its name, but is {device!r}.") from None
+    if device.type != "cpu" and device.index is None:
+        rank = int(os.environ.get("LOCAL_RANK", "0"))
+        device = torch.device(device.type, 0 if rank > 0 and _C.device_count() == 1 else rank)
+    return device
+
+
+def accelerator_of(device: Any) -> torch.device | None:
+    """The accelerator that the argument `device` means; None where batches stay on the CPU."""
+    found = device_of(device)
+    return None if found.type == "cpu" else found
+
+
+class DeviceMover:
+    """Copies batches that Python made to an accelerator."""
+
+    def __init__(self, device: torch.device):
+        self._device = device
+        self._copies = _C.DeviceCopies(str(device))
+
+    def __call__(self, batch: Any) -> Any:
+        """`batch` on the device: all values with a method `to`; plain tensors share as few copies as possible."""
+        plain: list[torch.Tensor] = []
+        self._collect(batch, plain)
+        return self._moved(batch, iter(self._copies.bring(plain)) if plain else iter(()))
+
+    def _collect(self, value: Any, plain: list[torch.Tensor]) -> None:
+        if _is_plain(value):
+            plain.append(value)
+        elif not hasattr(value, "to"):
+            for part in children(value) or ():
+                self._collect(part, plain)
+
+    def _moved(self, value: Any, arrived: Iterator[torch.Tensor]) -> Any:
+        if _is_plain(value):
+            return next(arrived)
+        if hasattr(value, "to"):
+            return value.to(self._device, non_blocking=True)
+        parts = children(value)
+        return value if parts is None else rebuild(value, [self._moved(part, arrived) for part in parts])
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a copy of its bytes is all that there is to `value`."""
+    return (
+        type(value) is torch.Tensor
+        and value.device.type == "cpu"
+        and value.layout is torch.strided
+        and value.is_contiguous()
+        and not (value.requires_grad or value.is_conj() or value.is_neg() or value.is_quantized or value.is_nested)
+    )

@@ -1,0 +1,71 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""What a DataLoader tells about itself: its report, and the stats of all ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch import distributed as dist
+from torch.utils.data.dataloader import _DatasetKind
+
+from torch_distinput import _C
+from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.distribute import _peer_values
+from torch_distinput.observe._explanation import Explanation, of_facts, of_pipeline
+from torch_distinput.observe._stats import Stats
+
+if TYPE_CHECKING:
+    from torch_distinput.loader._data_loader import DataLoader
+
+
+def size_facts(loader: DataLoader) -> list[str]:
+    """Lines on the steps of an epoch, and on the rows of the first and the last one, of a loader for one process."""
+    try:
+        steps = len(loader)
+    except TypeError:
+        return ["steps: not known"]
+    facts = [f"steps: {steps}"]
+    size = loader.batch_size
+    if size is None or not loader._auto_collation or steps == 0:
+        return facts
+    rows = len(loader.dataset) if loader._dataset_kind == _DatasetKind.Iterable else len(loader.sampler)
+    last = size if loader.drop_last else rows - (steps - 1) * size
+    return [*facts, f"rows of the first step: {min(size, rows)}", f"rows of the last step: {last}"]
+
+
+def explained_loader(loader: DataLoader, text: str, pipeline: _C.Dataset | None = None) -> Explanation:
+    """The report in `text`; its tree shows the loader, and below it `pipeline`, which it runs, or else its dataset
+    where that is one of this library."""
+    dataset = loader.dataset
+    if pipeline is not None:
+        below = [of_pipeline(pipeline)]
+    else:
+        below = [dataset.explain()] if isinstance(dataset, Dataset) else []
+    title = f"{type(loader).__name__}({type(dataset).__name__}, batch_size={loader.batch_size})"
+    return of_facts(title, text, below)
+
+
+def gather_stats(stats: Stats, group: Any) -> list[Stats]:
+    """The stats of all ranks of `group` (None: the default one; a DeviceMesh: its group), by rank. A collective."""
+    if not dist.is_initialized():
+        raise RuntimeError("verdict: `all_ranks=True` needs torch.distributed.init_process_group.")
+    group = group.get_group() if hasattr(group, "get_group") else group
+    group = dist.group.WORLD if group is None else group
+    everyone = _C.all_gather_bytes(group, _peer_values.encode(dict(stats)))
+    return [_stats_of(rank, data) for rank, data in enumerate(everyone)]
+
+
+def _stats_of(rank: int, data: bytes) -> Stats:
+    """The stats that `rank` sent."""
+    whose = f"verdict: the stats of rank {rank}"
+    values, ours = _peer_values.decode(data, whose, None), dict(Stats())
+    if type(values) is not dict or set(values) != set(ours):
+        raise _C.DistributedDatasetError(
+            f"{whose}: they must have the fields of this rank's; use one version of the library."
+        )
+    for name, value in values.items():
+        many = type(ours[name]) is tuple
+        numbers = value if many and type(value) is tuple else (value,)
+        if not all(type(number) in (int, float) or (number is None and not many) for number in numbers):
+            raise _C.DistributedDatasetError(f"{whose}: `{name}` must be numbers, but is {str(value)[:40]!r}.")
+    return Stats(**values)

@@ -1,0 +1,355 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The iterators of the native path: native code copies the rows, in threads of its own or in the caller's thread."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.autograd.profiler import record_function
+from torch.utils.data._utils.pin_memory import pin_memory
+
+from torch_distinput import _C
+from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.distribute._strategy import OneDeviceStrategy
+from torch_distinput.loader._iterators import LoaderIter, given_seed, profiler_enabled
+from torch_distinput.loader.state._order import (
+    StockOrder,
+    burn_permutation,
+    checked_batch_size,
+    native_indices,
+    peek_seed,
+    permuted,
+    stock_order,
+)
+from torch_distinput.observe._stats import Stats
+from torch_distinput.recognize._collation import Convert, collated
+from torch_distinput.recognize._live_rows import IN_CALLERS_THREAD, CurrentRows
+from torch_distinput.recognize._native_source import Source
+
+if TYPE_CHECKING:
+    from torch_distinput.loader._data_loader import DataLoader
+
+
+def reads_ahead(loader: DataLoader) -> bool:
+    """Whether the user allowed read-ahead of data that can be written to."""
+    return loader.num_workers > 0 or loader._loader_config.prefetch_bytes is not None
+
+
+def options_of(loader: DataLoader) -> _C.Options:
+    """Threads and read-ahead of a native pipeline: with workers, as many threads as workers (at most one a CPU), and as
+    many batches ahead as torch's workers would have."""
+    if loader.num_workers == 0:
+        return _C.Options(prefetch_bytes=loader._loader_config.prefetch_bytes)
+    return _C.Options(
+        num_threads=min(loader.num_workers, len(os.sched_getaffinity(0))),
+        prefetch=loader.num_workers * (loader.prefetch_factor or 0),
+        prefetch_bytes=loader._loader_config.prefetch_bytes,
+    )
+
+
+def row_options(source: Source, options: _C.Options, ahead: bool) -> _C.Options:
+    """`options` where rows may be copied ahead: nobody can write to them, or the user allowed it. Else options to copy
+    them in the caller's thread, at the time of the request."""
+    return options if source.steady or ahead else IN_CALLERS_THREAD
+
+
+class OnDevice:
+    """An iterator over the batches of a native pipeline that copies them to an accelerator."""
+
+    def __init__(self, batches: _C.Dataset, device: torch.device, epoch: int, seed: int | None):
+        assigned = OneDeviceStrategy(device).distribute_dataset(Dataset(batches))
+        self._native = assigned._native.iterate(epoch=epoch, seed=seed)
+        self.state_dict, self.load_state_dict = self._native.state_dict, self._native.load_state_dict
+        self.stats, self.close = self._native.stats, self._native.close
+
+    def __next__(self) -> Any:
+        step = self._native.next(None)
+        if step is None:
+            raise StopIteration
+        return step[0]
+
+
+def open_batches(
+    batches: _C.Dataset, device: torch.device | None, epoch: int, seed: int | None = None, pin_memory: bool = False
+) -> _C.DatasetIterator | OnDevice:
+    """An iterator over `batches`: on the accelerator `device`; or, where that is None, on the CPU, with `pin_memory` in
+    page-locked memory."""
+    if device is None:
+        return batches.iterate(epoch=epoch, seed=seed, pin_memory=bool(pin_memory))
+    return OnDevice(batches, device, epoch, seed)
+
+
+class NativeIter(LoaderIter):
+    """Batches of a native pipeline. `_take` returns the next one.
+
+    An attribute `_take` replaces the method once a native iterator exists. It is a method of that iterator: a bound
+    method of this object would be a reference cycle, which only the garbage collector frees.
+    """
+
+    _convert: Convert = None
+    _native: _C.DatasetIterator | OnDevice | None = None
+
+    def __next__(self) -> Any:
+        if self._native is None:
+            return self._next_measured()
+        if profiler_enabled():
+            with record_function(self._profile_name):
+                return self._next_batch()
+        return self._next_batch()
+
+    def _next_measured(self) -> Any:
+        """The next batch where no native iterator, which would measure itself, lives longer than a batch."""
+        self._times.begin()
+        if profiler_enabled():
+            with record_function(self._profile_name):
+                batch = self._next_batch()
+        else:
+            batch = self._next_batch()
+        self._times.end()
+        return batch
+
+    def _next_batch(self) -> Any:
+        try:
+            batch = self._take()
+        except StopIteration:
+            self._end()
+            raise
+        self._num_yielded += 1
+        self._position.yielded = self._num_yielded
+        if self._convert is not None:
+            batch = self._convert(batch)
+        return pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
+
+    def _opened(self, rows: _C.Dataset, source: Source | None, epoch: int = 0) -> _C.DatasetIterator | OnDevice:
+        """An iterator over batches of rows of `source`, gathered in the memory of the loader: a device, page-locked, or
+        plain."""
+        seed = None
+        if source is not None and source.draws:
+            # The loader's seed and epoch; else the seed that torch draws for the workers of each epoch.
+            self._position.base_seed = self._base_seed
+            seed, epoch = (self._base_seed, 0) if self._seed is None else (self._seed, self._start.epoch)
+            seed %= 2**64
+        return open_batches(rows, self._device, epoch, seed, pin_memory=self._pin_memory)
+
+    def _open_order(self) -> None:
+        self._native = None
+        self.__dict__.pop("_take", None)
+
+    def _take(self) -> Any:
+        return self._open()
+
+    def _open(self) -> Any:
+        """Opens the pipeline and returns its first batch."""
+        raise NotImplementedError
+
+    def _end(self) -> None:
+        self._position.finished = True
+
+    def stats(self) -> Stats:
+        if self._native is None:
+            times = self._times.fields()
+            return Stats(batches=self._num_yielded, rows=None, bytes=None, build_seconds=times["wait_seconds"], **times)
+        return replace(self._native.stats(), batches=self._num_yielded)
+
+    def close(self) -> None:
+        super().close()
+        if self._native is not None:
+            self._native.close()
+        self._take_by(self._sampler_iter.__next__)
+
+    def _take_by(self, take: Callable[[], Any]) -> None:
+        self._take = take  # type: ignore[method-assign]  # as the class says
+
+    def _shutdown_workers(self) -> None:
+        """torch's name, on iterators with workers, for `close`."""
+        self.close()
+
+
+class RowsIter(NativeIter):
+    """Rows of a map-style dataset in the order of torch's own samplers: in sequence, or shuffled by a permutation that
+    is computed, not stored.
+
+    A new batch size, and new tensors or indices in the dataset, take effect at the next batch, as in torch.
+    """
+
+    def __init__(self, loader: DataLoader, source: Source, order: StockOrder):
+        self._rows = CurrentRows(loader.dataset, loader.collate_fn, source)
+        self._order = order
+        self._ahead = reads_ahead(loader)
+        self._options = options_of(loader)
+        self._torchs = loader._loader_config.order == "torch"
+        super().__init__(loader)
+
+    def _open_order(self) -> None:
+        super()._open_order()
+        self._permutation: int | torch.Tensor | None = None
+        self._owes_permutation = self._is_open = False
+        self._indices: _C.DatasetIterator | None = None
+        self._row = self._start.rows
+        if self._num_workers > 0:
+            self._draw()  # torch draws now too, because it sends its workers their first indices
+
+    def _draw(self) -> None:
+        """Takes the same draws from the generators as torch's RandomSampler."""
+        order = self._order
+        if not order.shuffle or self._permutation is not None:
+            return
+        self._draws.before_first(self._start)
+        if self._seed is not None:
+            self._permutation = self._seed
+        elif order.generator is None:
+            seed = self._draws.seed(self._start)
+            generator = torch.Generator().manual_seed(seed)
+            self._permutation = torch.randperm(order.size, generator=generator) if self._torchs else seed
+        else:
+            self._owes_permutation = True
+            if self._torchs:
+                self._permutation = torch.randperm(order.size, generator=order.generator)
+                return
+            self._permutation = peek_seed(order.generator)
+            burn_permutation(order.generator, order.size)
+
+    def _draw_end(self) -> None:
+        """Takes the draws of an epoch's end: torch's sampler draws another order to find that the first has ended."""
+        generator = self._order.generator
+        if self._owes_permutation and generator is not None:
+            self._owes_permutation = False
+            burn_permutation(generator, self._order.size)
+
+    def _open(self) -> Any:
+        self._order = stock_order(self._index_sampler) or self._order
+        self._draw()
+        self._open_rows()
+        batch = self._take()
+        self._memory.used = True
+        return batch
+
+    def _take(self) -> Any:
+        return self._open() if self._indices is None else self._take_at(next(self._indices))
+
+    def _open_rows(self) -> None:
+        """Opens the rows from `_row` on: in one pipeline, or batch by batch where indices in the dataset may change."""
+        source, order = self._rows.source, self._order
+        epoch = self._start.epoch if self._seed is not None else 0
+        changed = source is None or source.native.cardinality() != order.size
+        if source is None or changed or not (self._ahead or source.choose is None):
+            indices = native_indices(order, self._permutation, self._row).batch(order.batch_size, order.drop_last)
+            self._indices = indices.with_options(IN_CALLERS_THREAD).iterate(epoch=epoch)
+            self._convert = None
+            self.__dict__.pop("_take", None)
+        else:
+            rows = source.native
+            if order.shuffle:
+                rows = permuted(rows, self._permutation)
+            if self._row or source.draws:  # random numbers depend on the ops that follow
+                rows = rows.skip(self._row)
+            options = row_options(source, self._options, self._ahead)
+            batches = rows.batch(order.batch_size, order.drop_last).with_options(options)
+            self._native = self._opened(batches, source, epoch)
+            self._convert = collated(source.spec)
+            self._take_by(self._native.__next__)
+        self._is_open = True
+
+    def _take_at(self, indices: torch.Tensor) -> Any:
+        batch = self._rows.batch(indices, lambda rows: self._opened(rows, self._rows.source))
+        return self._moved(self._rows.batch_of_torch(indices)) if batch is None else batch
+
+    def _follow_changes(self) -> None:
+        order, size = self._order, self._index_sampler.batch_size
+        changed = self._rows.look()
+        if size != order.batch_size and not (order.drop_last and self._is_open):
+            self._order = replace(order, batch_size=checked_batch_size(size))
+            self._start.resized.append((self._num_yielded, self._row, size))
+            changed = True
+        if changed and self._is_open:
+            if self._native is not None:
+                self._native.close()
+                self._native = None
+            self._open_rows()
+
+    def _next_batch(self) -> Any:
+        self._follow_changes()
+        batch = super()._next_batch()
+        self._row += self._order.batch_size
+        if self._row > self._order.size:
+            self._draw_end()
+        return batch
+
+    def _end(self) -> None:
+        self._is_open = False
+        self._draw_end()
+        super()._end()
+
+    def close(self) -> None:
+        self._is_open = False
+        super().close()
+
+
+class SampledRowsIter(NativeIter):
+    """Rows of a map-style dataset at the indices of any sampler, copied in the caller's thread."""
+
+    def __init__(self, loader: DataLoader, source: Source):
+        self._rows = CurrentRows(loader.dataset, loader.collate_fn, source)
+        # As many batches of indices as torch sends to its workers at once.
+        self._lead = loader.num_workers * (loader.prefetch_factor or 0)
+        super().__init__(loader)
+
+    def _open_order(self) -> None:
+        LoaderIter._open_order(self)
+        self._indices: deque[Any] = deque()
+        for _ in range(self._lead):
+            self._pull()
+
+    def _pull(self) -> None:
+        with contextlib.suppress(StopIteration):
+            self._indices.append(self._next_index())
+
+    def _take(self) -> Any:
+        if self._lead:
+            self._pull()
+        indices = self._indices.popleft() if self._indices else self._next_index()
+        try:
+            batch = self._rows.batch(indices, lambda rows: self._opened(rows, self._rows.source))
+            if batch is None:
+                batch = self._moved(self._rows.batch_of_torch(indices))
+        finally:  # the position moves past a batch that fails, as in torch
+            self._position.passed()
+        self._memory.used = True
+        return batch
+
+
+class PipelineIter(NativeIter):
+    """Batches of a dataset of this library."""
+
+    def __init__(self, loader: DataLoader, batches: _C.Dataset, convert: Convert):
+        self._batches = batches
+        self._convert = convert
+        super().__init__(loader)
+
+    def _begin(self, loader: DataLoader) -> None:
+        epoch = loader.dataset._pop_pinned_epoch()
+        if epoch is not None:
+            loader._memory.start.epoch = loader._memory.epoch = epoch
+        super()._begin(loader)
+        self._given_seed = given_seed(loader)
+
+    def _open_order(self) -> None:
+        super()._open_order()
+        seed = self._position.seed = self._memory.seed_of(self._given_seed, self._base_seed)
+        self._native = open_batches(self._batches, self._device, self._start.epoch, seed)
+        if self._start.state is not None:
+            self._native.load_state_dict(self._start.state["native"])
+        self._position.native = self._native.state_dict
+
+    def _open(self) -> Any:
+        assert self._native is not None, "opened with the order"
+        self._take_by(self._native.__next__)
+        batch = self._take()
+        self._memory.used = True
+        return batch

@@ -1,0 +1,108 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The sampler that a DataLoader with `distributed` shows to frameworks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import BatchSampler, DistributedSampler
+
+from torch_distinput import _C
+from torch_distinput.loader.state._order import StockOrder, native_indices
+
+if TYPE_CHECKING:
+    from torch_distinput.loader.state._progress import Memory
+
+
+class ExactSampler(DistributedSampler):
+    """The indices that a distributed loader's steps are made of, as a DistributedSampler, so that frameworks do not
+    replace the loader's sampler.
+
+    The loader does not read it, because the strategy assigns rows. Its length is that of the rank with the most rows,
+    and so equal on all ranks: scripts decide by it whether to run an extra pass. `queue`: while a batch sampler around
+    the loader's own is asked, the indices that the steps are assigned.
+    """
+
+    dataset: Any  # of the user's
+    queue: Iterable[list[int]] | None = None
+    _ahead = 0  # epochs that were over when whoever counts them began at 0
+
+    def __init__(
+        self,
+        dataset: Any,
+        world: int,
+        rank: int,
+        step_rows: _C.StepRows,
+        shuffle: bool,
+        seed: int | None,
+        memory: Memory,
+    ):
+        super().__init__(dataset, world, rank, shuffle, seed or 0, drop_last=False)
+        self._step_rows, self._memory = step_rows, memory
+        steps = step_rows.num_steps
+        alike = max(steps - 2, 0)  # a tail changes the last two only
+        times = {step: alike if step < alike else 1 for step in (0, *range(alike, steps)) if step < steps}
+        self.num_samples = sum(count * len(step_rows.rows(step, 0)) for step, count in times.items())
+        self.total_size = min(sum(count * step_rows.global_valid(step) for step, count in times.items()), len(dataset))
+
+    def num_steps(self) -> int:
+        return self._step_rows.num_steps
+
+    def __iter__(self) -> Iterator[int]:
+        for part in self.parts():
+            yield from part
+
+    def parts(self) -> Iterator[list[int]]:
+        """The indices of this rank's part of each step, with those that the tail repeats."""
+        order = StockOrder(len(self.dataset), 1, False, self.shuffle, None)
+        for step in range(self.num_steps()):
+            rows = self._step_rows.rows(step, self.rank)
+            if self.shuffle and rows:
+                chosen = native_indices(order, self.seed, 0).select(torch.tensor(rows)).batch(len(rows))
+                rows = next(chosen.iterate(epoch=self.epoch)).tolist()
+            yield rows
+
+    def set_epoch(self, epoch: int) -> None:
+        """Pins the epoch of the loader's next iterator.
+
+        Fabric counts the epochs of a process, not of a training: a number below that of the state that the next
+        iterator begins with is the first of such a count.
+        """
+        loaded = self._memory.loaded
+        if loaded is not None and epoch < loaded["epoch"] + loaded["finished"]:
+            self._ahead = loaded["epoch"] + loaded["finished"] - epoch
+        super().set_epoch(epoch + self._ahead)
+        self._memory.pinned = self.epoch
+
+
+class ExactBatches(BatchSampler):
+    """The batch sampler of an exact DataLoader: the indices of this rank's part of each step.
+
+    A framework that wants to know them makes one anew, wraps it and passes it to a new loader, which then reads it.
+    """
+
+    def __iter__(self) -> Iterator[list[int]]:
+        if not isinstance(self.sampler, ExactSampler):  # a framework has exchanged it
+            return super().__iter__()
+        return self.sampler.parts() if self.sampler.queue is None else iter(self.sampler.queue)
+
+    def __len__(self) -> int:
+        return self.sampler.num_steps() if isinstance(self.sampler, ExactSampler) else super().__len__()
+
+
+def step_rows(rows: int, batch: int, world: int, split: str, tail: str) -> _C.StepRows:
+    """Which of the `rows` rows of an epoch each of `world` ranks gets in each step of `batch` rows over all of them."""
+    return _C.StepRows(_C.Dataset.range(0, rows, 1).batch(batch), world, _C.InputOptions(split=split, tail=tail))
+
+
+def group_size_and_rank(group: Any) -> tuple[int, int]:
+    """Size and rank of a process group, a one-dimensional mesh, or True for the default group (one process without
+    one)."""
+    if isinstance(group, dist.DeviceMesh):
+        group = group.get_group()
+    if group is True:
+        return (dist.get_world_size(), dist.get_rank()) if dist.is_initialized() else (1, 0)
+    return group.size(), group.rank()

@@ -1,0 +1,217 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Iterators of a DataLoader with `distributed`: each takes the same number of steps on all ranks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.autograd.profiler import record_function
+from torch.utils.data._utils.pin_memory import pin_memory
+
+from torch_distinput import _C, frameworks
+from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.distribute._empty_parts import EmptyParts
+from torch_distinput.loader._iterators import profiler_enabled
+from torch_distinput.loader.state._order import Start
+from torch_distinput.loader.state._stateful import Taken
+from torch_distinput.observe._stats import Stats
+
+if TYPE_CHECKING:
+    from torch_distinput.loader._data_loader import DataLoader
+    from torch_distinput.loader.ranks._feed import Plan
+
+_TWO_DATASETS = ("dataset", "pipeline", "length", "content", "type of the elements")
+
+
+class StepPosition:
+    """The position of an iterator of steps, which it outlives. `native`: returns that of the native iterator. `order`:
+    see `order_of`."""
+
+    native: Callable[[], Any]
+
+    def __init__(self, start: Start, kind: str, order: dict[str, Any]):
+        self._start, self._kind, self._order = start, kind, order
+        self.finished = False
+        self.yielded = 0
+
+    def state(self) -> dict[str, Any]:
+        """The position after the step last yielded, as plain values."""
+        native = self.native()
+        seed = native.get("seed")
+        return {
+            "epoch": self._start.epoch,
+            "finished": self.finished,
+            "batches": self._start.batches + self.yielded,
+            "seed": None if seed is None else seed % 2**64,
+            "kind": self._kind,
+            "distributed": native,
+            **self._order,
+        }
+
+
+class Steps:
+    """An iterator over the steps of this rank. All ranks have the same number of steps."""
+
+    _workers: Any = ()
+
+    def __init__(self, loader: DataLoader, plan: Plan):
+        self._memory, self._plan, self._loader = loader._memory, plan, loader
+        self._with_info = loader._loader_config.with_info
+        self._pin = loader.pin_memory and torch.accelerator.is_available()
+        self._profile_name = f"enumerate(DataLoader)#{type(self).__name__}.__next__"
+        self._observer = frameworks.observer_of(loader)
+        with self._memory.opening(loader):
+            self._start: Start = self._memory.start
+            self._take_pinned_epoch(loader)
+            self._position = StepPosition(self._start, plan.kind, plan.order)
+            if self._start.state is not None:
+                loader._distributed_feed().check_kind(loader, self._start.state["kind"])
+            self._native = self._open()
+            self._empty_parts = (
+                EmptyParts(loader._loader_config.tail, given=True)
+                if plan.dataset is None
+                else plan.dataset._empty_parts
+            )
+            if loader._skip:
+                self._pass_over(loader._skip)
+            self._memory.attach(self, self._position)
+
+    def _take_pinned_epoch(self, loader: DataLoader) -> None:
+        """Takes an epoch that `set_epoch` of a dataset of this library has pinned."""
+        epoch = loader.dataset._pop_pinned_epoch() if isinstance(loader.dataset, Dataset) else None
+        if epoch is not None:
+            self._start.epoch = self._memory.epoch = epoch
+
+    def __iter__(self) -> Steps:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __getstate__(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} cannot be pickled")
+
+    def __next__(self) -> Any:
+        if profiler_enabled():
+            with record_function(self._profile_name):
+                return self._next_step()
+        return self._next_step()
+
+    def _next_step(self) -> Any:
+        if self._memory.pinned is not None and not self._position.yielded:
+            self._follow_pinned_epoch()
+        try:
+            step = self._take()
+        except _C.DistributedDatasetError as error:
+            raise explained(error) from error
+        if step is None:
+            self._finish()
+            raise StopIteration
+        batch, info = step
+        self._memory.used, self._memory.info = True, info
+        self._position.yielded += 1
+        self._empty_parts.after_step(info, stacklevel=3)
+        if self._observer is not None:
+            self._observer.step(info)
+        return (batch, info) if self._with_info else batch
+
+    def _follow_pinned_epoch(self) -> None:
+        """`set_epoch` came after this iterator was made and before its first step."""
+        memory = self._memory
+        if memory.position is not self._position:
+            return
+        epoch, memory.pinned = memory.pinned, None
+        assert epoch is not None, "the caller has seen to it"
+        if epoch == self._start.epoch:
+            return
+        seed = self._position.native().get("seed")
+        self._native.close()
+        memory.seed = memory.seed if seed is None else seed % 2**64
+        memory.epoch, memory.start = epoch, Start(epoch)
+        self._start = self._position._start = memory.start
+        self._native = self._open()
+
+    def _finish(self) -> None:
+        self._position.finished = True
+        if self._observer is not None:
+            self._observer.end()
+
+    def _open(self) -> _C.DistributedIterator:
+        # Where the user gave no seed, the seed of a loaded state decides the order of all later epochs.
+        seed = self._memory.seed if self._loader._loader_config.seed is None else None
+        assert self._plan.dataset is not None, "only a stream has none"
+        by_number = self._skip_is_arithmetic()
+        if by_number and seed is None and self._loader._loader_config.seed is None:
+            seed = 0  # nothing is random, but positions hold a seed that ranks have agreed on
+        native = self._plan.dataset._native.iterate(epoch=self._start.epoch, seed=seed, facts=self._plan.facts)
+        if self._start.state is not None:
+            native.load_state_dict(self._start.state["distributed"])
+        if by_number:
+            native.load_state_dict(self._plan.state_after(self._loader, self._loader._skip, native.state_dict()))
+        self._position.native = native.state_dict
+        return native
+
+    def _skip_is_arithmetic(self) -> bool:
+        """Whether the position after skipped steps follows from their number; an order without a seed begins with the
+        first step."""
+        loader = self._loader
+        if not loader._skip or self._plan.dataset is None or isinstance(loader.dataset, Dataset):
+            return False
+        return not loader._shuffle or loader._loader_config.seed is not None or self._memory.seed is not None
+
+    def _pass_over(self, steps: int) -> None:
+        """Goes to the position after the first `steps` steps of the epoch, also where a state was loaded."""
+        if not self._skip_is_arithmetic():
+            if self._start.batches > steps:
+                raise ValueError(
+                    f"skip_first_batches: `num_batches` must be at least {self._start.batches}, where the loaded state "
+                    f"stands, because this data is not read backwards, but is {steps}."
+                )
+            for _ in range(steps - self._start.batches):
+                if self._take() is None:
+                    break
+        self._start.batches, self._memory.used = steps, True
+
+    def _take(self) -> tuple[Any, _C.StepInfo] | None:
+        step = self._native.next(None)
+        if step is None:
+            return None
+        batch, info = step
+        if self._plan.convert is not None:
+            batch = self._plan.convert(batch)
+        return (pin_memory(batch) if self._pin else batch), info
+
+    def stats(self) -> Stats:
+        """What this iterator has counted."""
+        return self._native.stats()
+
+    def close(self) -> None:
+        """Ends the iteration and reports it to the other ranks."""
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._observer is not None:
+            self._observer.end()
+        self._position.native = Taken(self._position.native())
+        self._native.close()
+        self._memory.keep_stats(self._position, self.stats())
+
+    def __del__(self) -> None:
+        # The iterator may be half made or a forked child's copy, or the interpreter may be exiting.
+        with contextlib.suppress(Exception):
+            self._let_go()
+
+
+def explained(error: _C.DistributedDatasetError) -> _C.DistributedDatasetError:
+    """`error`, with advice where ranks passed different datasets to a DataLoader."""
+    if error.disagreed_on not in _TWO_DATASETS:
+        return error
+    advised = _C.DistributedDatasetError(
+        "DataLoader: each rank passed another dataset: pass the whole one on every rank, or leave `distributed=None`. "
+        f"{error}"
+    )
+    advised.disagreed_on = error.disagreed_on
+    return advised

@@ -1,0 +1,308 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Checks a state of a DataLoader: all fields, before any of them is used."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch.utils.data.dataloader import _DatasetKind
+
+from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.loader._checks import is_own_stream
+from torch_distinput.loader.ranks._sampler import group_size_and_rank
+from torch_distinput.loader.state._draws import draws_from_torch, sampler_generator
+from torch_distinput.loader.state._native_state import wrong_kind
+from torch_distinput.loader.state._order import stock_order
+from torch_distinput.loader.state._position import order_of, size_of, stateful_sampler
+from torch_distinput.loader.state._stateful import has_state
+
+if TYPE_CHECKING:
+    from torch_distinput.loader._data_loader import DataLoader
+
+STATE = "torch_distinput.DataLoader"
+VERSION = 2
+
+_TORCHDATA = "_iterator_finished"  # a field of every state of torchdata's
+
+Rule = tuple[str, Callable[[Any], bool]]
+
+
+def state_of(loader: DataLoader, state_dict: Any) -> dict[str, Any]:
+    """The state inside a `state_dict` of this class, as this version writes it for `loader`; ValueError for another one
+    or a newer one."""
+    op = "load_state_dict"
+    state = state_dict.get(STATE) if isinstance(state_dict, dict) else None
+    if state is None and isinstance(state_dict, dict) and _TORCHDATA in state_dict:
+        raise ValueError(
+            f"{op}: this is a state of torchdata's StatefulDataLoader, whose position in an epoch this class cannot "
+            "take over. Read the rest of that epoch with StatefulDataLoader, and use this class from the next epoch "
+            "on: `set_epoch` with its number, and states of its own."
+        )
+    if not isinstance(state, dict):
+        raise ValueError(
+            f"{op}: not a state of torch_distinput.DataLoader: it needs the key {STATE!r}, but has "
+            f"{sorted(map(str, state_dict)) if isinstance(state_dict, dict) else type(state_dict).__name__}."
+        )
+    _check_fields(state, {"version": _whole(1)}, others=True)
+    if state["version"] > VERSION:
+        raise ValueError(f"{op}: the state is of version {state['version']}, but this library reads up to {VERSION}.")
+    found = {name: value for name, value in state.items() if name != "version"}
+    return _upgraded(loader, found) if state["version"] == 1 and "distributed" in found else found
+
+
+def _upgraded(loader: DataLoader, state: dict[str, Any]) -> dict[str, Any]:
+    """A state of version 1 of several processes, which does not know what its order was made with or whose stream it
+    is of; in its pipeline, an op of the library's own had the dataset's class as its name."""
+    position = state["distributed"]
+    if isinstance(position, dict) and state.get("kind") == "stream":
+        position = position | {"rank": group_size_and_rank(loader._loader_config.distributed or True)[1]}
+    elif isinstance(position, dict) and isinstance(position.get("pipeline"), list):
+        position = position | {"pipeline": [op for op in position["pipeline"] if not str(op).startswith("zip({")]}
+    return state | {"distributed": position} | order_of(loader)
+
+
+def check(loader: DataLoader, state: dict[str, Any]) -> dict[str, Any]:
+    """A copy of `state`, which must fit this loader; raises ValueError that names the field, the rule and the value."""
+    if "distributed" not in state and loader._loader_config.distributed:
+        raise ValueError("load_state_dict: a loader with `distributed` cannot load the state of one without it.")
+    if "distributed" in state and not loader._loader_config.distributed:
+        _check_one_process()
+    if "distributed" in state:
+        _check_distributed(loader, state)
+    else:
+        _check_plain(loader, state)
+    return dict(state)
+
+
+def _check_one_process() -> None:
+    """A loader without `distributed` can go on where ranks stopped only if nobody else reads the rest."""
+    world = dist.get_world_size() if dist.is_initialized() else 1
+    if world > 1:
+        raise ValueError(
+            "load_state_dict: the state is of a loader with `distributed`, which this one lacks: in a group of "
+            f"{world} processes, each would read all of the rest. Pass `distributed=True`."
+        )
+
+
+def _check_plain(loader: DataLoader, state: dict[str, Any]) -> None:
+    state = {"order": None} | state  # only a state in an order of its own names it
+    _check_fields(state, {"size": _size_rule(loader)}, others=True)
+    if state["size"] != size_of(loader):
+        raise ValueError(
+            f"load_state_dict: `size` must be the same: saved over {state['size']} rows, but the dataset has "
+            f"{size_of(loader)}."
+        )
+    _check_fields(state, _plain_rules(loader))
+    _check_seed(loader, state["seed"])
+    _check_parts(loader, state)
+    if state["native"] is not None:
+        _check_native("native", state["native"])
+    if state["finished"]:
+        return
+    workers = state["num_workers"]
+    if loader._dataset_kind == _DatasetKind.Iterable and state["native"] is None and workers != loader.num_workers:
+        raise ValueError(
+            f"load_state_dict: the state is of a stream in {workers} worker processes, but the loader has "
+            f"num_workers={loader.num_workers}, with which each worker reads another share of the stream; use "
+            f"num_workers={workers}."
+        )
+    if state["workers"] is not None and workers != loader.num_workers:
+        raise ValueError(
+            f"load_state_dict: the state holds states of the dataset in {workers} worker processes, but the loader has "
+            f"num_workers={loader.num_workers}."
+        )
+
+
+def _plain_rules(loader: DataLoader) -> dict[str, Rule]:
+    order = stock_order(loader.batch_sampler)
+    torchs = torch.default_generator if draws_from_torch(loader) else None
+    generators = torchs, loader.generator, sampler_generator(loader)
+    return {
+        "epoch": _whole(0),
+        "finished": _FLAG,
+        "batches": _whole(0),
+        "rows": _whole(0, None if order is None else order.size),
+        "num_workers": _whole(0),
+        "size": _ANY,  # compared above
+        "seed": _optional(_whole(0, 2**64 - 1)),
+        "base_seed": _optional(_whole(-(2**63))),
+        "reused": _FLAG,
+        "rng": _generator_rule("torch's generator", generators[0]),
+        "generator": _generator_rule("the loader's generator", generators[1]),
+        "sampler_generator": _generator_rule("the sampler's generator", generators[2]),
+        "first": ("None or states of the generators", lambda value: value is None or _are_states(value, generators)),
+        "dataset": _ANY,
+        "stream": _ANY,
+        "ended": _FLAG,
+        "sampler": _ANY,
+        "workers": ("None or a dict of the states in workers", lambda value: value is None or isinstance(value, dict)),
+        "native": ("None or a dict", lambda value: value is None or isinstance(value, dict)),
+        "order": (f"the loader's, {loader._loader_config.order!r}", lambda value: value == loader._loader_config.order),
+    }
+
+
+def _size_rule(loader: DataLoader) -> Rule:
+    size = size_of(loader)
+    return f"the dataset's number of rows, {size}", lambda value: type(value) is type(size)
+
+
+def _check_parts(loader: DataLoader, state: dict[str, Any]) -> None:
+    """Checks that of the states of dataset, stream, sampler, workers and pipeline there are those that the loader
+    needs."""
+    if state["workers"] is not None:
+        count = state["num_workers"]
+        _check_fields(state["workers"], _workers_rules(count), "workers.")
+    if (state["native"] is None) == (isinstance(loader.dataset, Dataset) and loader._path().name == "native"):
+        raise ValueError(
+            "load_state_dict: a loader over a pipeline of torch_distinput cannot load the state of one over other "
+            "data, and vice versa."
+        )
+    reads_stream = loader._dataset_kind == _DatasetKind.Iterable and state["native"] is None
+    if state["stream"] is not None and (not reads_stream or state["num_workers"] > 0):
+        raise _unfit("stream", "", False, state["stream"])
+    stateful = has_state(loader.dataset)
+    if stateful != (state["dataset"] is not None or state["workers"] is not None):
+        raise _unfit("dataset", "a state of the dataset", stateful, state["dataset"])
+    sampler = stateful_sampler(loader) is not None
+    if sampler != (state["sampler"] is not None):
+        raise _unfit("sampler", "a state of the sampler", sampler, state["sampler"])
+
+
+def _unfit(field: str, what: str, wanted: bool, value: Any) -> ValueError:
+    rule = f"{what}, which has `state_dict` and `load_state_dict`" if wanted else "None, because it has no state here"
+    return ValueError(f"load_state_dict: `{field}` must be {rule}, but is {_shown(value)}.")
+
+
+def _check_native(field: str, native: dict[str, Any]) -> None:
+    found = wrong_kind(native)
+    if found is not None:
+        place, words, value = found
+        raise ValueError(f"load_state_dict: `{field}.{place}` must be {words}, but is {_shown(value)}.")
+
+
+def _workers_rules(count: int) -> dict[str, Rule]:
+    flags = (f"a list of {count} bools", lambda value: _is_list(value, count) and all(type(x) is bool for x in value))
+    return {
+        "states": (f"a list of {count} states", lambda value: _is_list(value, count)),
+        "begun": flags,
+        "ended": flags,
+        "last": _whole(0, count - 1),
+    }
+
+
+def _check_seed(loader: DataLoader, seed: int | None) -> None:
+    given = None if loader._loader_config.seed is None else loader._loader_config.seed % 2**64
+    ours = isinstance(loader.dataset, Dataset)
+    if seed == given or (ours and given is None) or (ours and seed is None):
+        return
+    raise ValueError(f"load_state_dict: `seed` must be the loader's, {given}, but is {seed}: it decides the order.")
+
+
+def _check_distributed(loader: DataLoader, state: dict[str, Any]) -> None:
+    own_stream = is_own_stream(loader)
+    kinds = ("stream",) if own_stream else ("native", "indices")
+    _check_fields(
+        state,
+        {
+            "epoch": _whole(0),
+            "finished": _FLAG,
+            "batches": _whole(0),
+            "seed": _optional(_whole(0, 2**64 - 1)),
+            "kind": (f"one of {kinds} for this data", lambda value: isinstance(value, str) and value in kinds),
+            "distributed": ("a dict", lambda value: isinstance(value, dict)),
+            "size": _optional(_whole(0)),
+            "rows": ("None or a text", lambda value: value is None or isinstance(value, str)),
+            "shuffle": _optional(_FLAG),
+            "given_seed": _optional(_whole(-(2**63))),
+        },
+    )
+    _check_order(loader, state)
+    if not own_stream:
+        _check_native("distributed", state["distributed"])
+        loader._distributed_feed().check_kind(loader, state["kind"])
+        return
+    position = state["distributed"]
+    is_dict = ("a dict", lambda value: isinstance(value, dict))
+    rules = {"step": _whole(0), "row": _whole(0), "world": _whole(1), "rank": _whole(0), "inner": is_dict}
+    _check_fields(position, rules, "distributed.")
+    _check_plain(loader, state_of(loader, position["inner"]))
+
+
+def _check_order(loader: DataLoader, state: dict[str, Any]) -> None:
+    here = order_of(loader)
+    if state["size"] != here["size"]:
+        raise ValueError(
+            f"load_state_dict: `size` must be the same: saved over {state['size']} rows, but the dataset has "
+            f"{here['size']}."
+        )
+    if state["rows"] != here["rows"]:
+        raise ValueError(
+            f"load_state_dict: `rows` must be the same: saved over {state['rows']}, but the dataset has {here['rows']}."
+        )
+    for name, argument in (("shuffle", "shuffle"), ("given_seed", "seed")):
+        if state[name] != here[name]:
+            raise ValueError(
+                f"load_state_dict: `{name}` must be the loader's `{argument}`, {here[name]}, but is {state[name]}: it "
+                "decides the order."
+            )
+
+
+# A rule is what a value must be: in words, for messages, and as a predicate.
+
+_ANY: Rule = ("anything", lambda value: True)
+_FLAG: Rule = ("a bool", lambda value: type(value) is bool)
+
+
+def _whole(least: int, most: int | None = None) -> Rule:
+    words = f"an integer of at least {least}" if most is None else f"an integer from {least} to {most}"
+    top = 2**63 - 1 if most is None else most
+    return words, lambda value: type(value) is int and least <= value <= top
+
+
+def _optional(rule: Rule) -> Rule:
+    words, holds = rule
+    return f"None or {words}", lambda value: value is None or holds(value)
+
+
+def _generator_rule(whose: str, generator: torch.Generator | None) -> Rule:
+    if generator is None:
+        return f"None, because nothing is drawn from {whose} here", lambda value: value is None
+    return f"a state of {whose}", lambda value: _is_state(value, generator)
+
+
+def _is_state(value: Any, generator: torch.Generator | None) -> bool:
+    """Whether `value` is a state that `generator` accepts; None for no generator."""
+    if generator is None or value is None:
+        return generator is None and value is None
+    try:
+        torch.Generator(generator.device).set_state(value)
+    except (TypeError, RuntimeError):
+        return False
+    return True
+
+
+def _are_states(value: Any, generators: tuple[torch.Generator | None, ...]) -> bool:
+    return _is_list(value, len(generators)) and all(map(_is_state, value, generators))
+
+
+def _is_list(value: Any, size: int) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) == size
+
+
+def _check_fields(state: dict[str, Any], rules: dict[str, Rule], prefix: str = "", others: bool = False) -> None:
+    for name, (words, holds) in rules.items():
+        if name not in state:
+            raise ValueError(f"load_state_dict: `{prefix}{name}` must be {words}, but the state lacks it.")
+        if not holds(state[name]):
+            raise ValueError(f"load_state_dict: `{prefix}{name}` must be {words}, but is {_shown(state[name])}.")
+    unknown = state.keys() - rules.keys()
+    if unknown and not others:
+        raise ValueError(f"load_state_dict: no state has a field {min(map(str, unknown))!r}.")
+
+
+def _shown(value: Any) -> str:
+    return f"a tensor of {tuple(value.shape)}" if isinstance(value, torch.Tensor) else reprlib.repr(value)

@@ -1,0 +1,212 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The position of a DataLoader's iterator as plain values, and how another iterator continues from it."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from torch.utils.data import BatchSampler
+from torch.utils.data.dataloader import _DatasetKind
+
+from torch_distinput import _C
+from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.loader._checks import is_own_stream
+from torch_distinput.loader.state._draws import Drawn, Draws, samplers_of
+from torch_distinput.loader.state._order import Start, stock_order
+from torch_distinput.loader.state._stateful import Failed, Taken, has_state, take_state
+from torch_distinput.recognize._contents import rows_of
+
+if TYPE_CHECKING:
+    from torch_distinput.loader._data_loader import DataLoader
+    from torch_distinput.loader.workers._states import WorkerStates
+
+
+class Position:
+    """The position of one iterator, with the states of dataset and sampler where these have any.
+
+    It outlives the iterator, whose finalizer therefore need not save anything: a finalizer may run at any point, also
+    while torch holds the lock of a generator. `yielded`: batches yielded. `finished`: the iterator has raised
+    StopIteration. `ended`: nothing comes after these batches in the stream or the sampler. `native`: returns the
+    position of a native iterator. `seed`: the order is a function of it and the epoch. `base_seed`: of the workers,
+    where there are any. `reused`: the iterator had an epoch before. `workers`: the states of the dataset in workers.
+    """
+
+    def __init__(self, loader: DataLoader, start: Start, draws: Draws, reads_ahead: bool):
+        self.yielded = 0
+        self.finished = self.ended = self.reused = False
+        self.native: Callable[[], Any] | None = None
+        self.seed: int | None = None
+        self.base_seed: int | None = None
+        self.workers: WorkerStates | None = None
+        self._start, self._draws = start, draws
+        self._dataset = loader.dataset if has_state(loader.dataset) else None
+        self._stream: Any = None
+        self._sampler = stateful_sampler(loader)
+        # The sampler's state, and whether it ended, after the batch last yielded and after each one pulled ahead.
+        self._sampler_states: deque[tuple[Taken | Failed, bool]] = deque()
+        self._reads_ahead = reads_ahead
+        if self._sampler is not None and reads_ahead:
+            self._sampler_states.append((take_state(self._sampler), False))
+        self._batch_size = loader.batch_size
+        self._cutter = loader.batch_sampler if type(loader.batch_sampler) is BatchSampler else None
+        if self._cutter is not None:
+            self._batch_size = self._cutter.batch_size
+        order = stock_order(loader.batch_sampler)
+        self._most_rows = None if order is None else order.size
+        self._persistent = loader.persistent_workers
+        self._num_workers = loader.num_workers
+        self._drawn_by = loader._loader_config.order
+        self._size = size_of(loader)
+
+    def follow(self, stream: Any) -> None:
+        """Brings `stream`, which the caller's thread reads, to the start: by the saved state, else by reading it again.
+
+        Raises ValueError where the state holds one of a stream and `stream` has none, or the other way round.
+        """
+        start, state = self._start, self._start.state
+        self.watch(stream)
+        if state is None:
+            return
+        if (state["stream"] is not None) != (self._stream is not None):
+            raise ValueError(
+                "load_state_dict: `stream` must be a state exactly if the dataset's iterators have states, but is "
+                f"{'none' if state['stream'] is None else 'one'}."
+            )
+        self.ended = state["ended"]
+        if self._stream is not None:
+            self._stream.load_state_dict(state["stream"])
+        elif self._dataset is None and not self.ended:
+            next(itertools.islice(stream, start.rows, start.rows), None)
+
+    def watch(self, stream: Any) -> None:
+        """Notes `stream`, which the caller's thread reads, for its state."""
+        self._stream = stream if has_state(stream) else None
+
+    @property
+    def follows_sampler(self) -> bool:
+        """Whether `pulled` must be called for all indices taken from the sampler, because that has a state."""
+        return self._sampler is not None
+
+    def pulled(self, indices: Any) -> None:
+        """Notes that `indices` were taken from the sampler, which may be long before their batch is yielded."""
+        if self._sampler is None:
+            return
+        # The batch size may have been set since the start. A sampler that drops the last batch yields no short one.
+        cutter = self._cutter
+        short = cutter is not None and not cutter.drop_last and len(indices) < cutter.batch_size
+        if self._reads_ahead:
+            self._sampler_states.append((take_state(self._sampler), short))
+        else:
+            self.ended = short
+
+    def handed_out(self) -> None:
+        """Counts one more yielded batch."""
+        self.yielded += 1
+        self.passed()
+
+    def passed(self) -> None:
+        """Moves past the next batch of pulled indices, which was yielded or failed."""
+        if self._sampler_states:
+            self._sampler_states.popleft()
+            self.ended = self._sampler_states[0][1]
+
+    def let_go(self) -> None:
+        """Called when the iterator is about to be freed: replaces native iterators, which hold threads, by their
+        states. Calls no code of the user's, which a finalizer must not run."""
+        if self.native is not None:
+            self.native = Taken(self.native())
+        if isinstance(self._stream, _C.DatasetIterator):
+            self._stream = SimpleNamespace(state_dict=Taken(self._stream.state_dict()))
+
+    def state(self) -> dict[str, Any]:
+        """The position as plain values and tensors."""
+        start = self._start
+        begin, first = self._drawn()
+        rows = start.row_after(self.yielded, self._batch_size or 1)
+        return {
+            "epoch": start.epoch,
+            "finished": self.finished,
+            "batches": start.batches + self.yielded,
+            "rows": rows if self._most_rows is None else min(rows, self._most_rows),
+            "num_workers": self._num_workers,
+            "size": self._size,
+            "seed": self.seed,
+            "base_seed": self.base_seed,
+            "reused": self._persistent if self.finished else self.reused,
+            "rng": begin.rng,
+            "generator": begin.generator,
+            "sampler_generator": begin.sampler,
+            "first": None if first is None else [first.rng, first.generator, first.sampler],
+            "dataset": None if self._dataset is None or self.workers is not None else take_state(self._dataset)(),
+            "stream": None if self._stream is None else take_state(self._stream)(),
+            "ended": self.ended,
+            "sampler": self._sampler_state(),
+            "workers": None if self.workers is None else self.workers.state(),
+            "native": None if self.native is None else self.native(),
+        } | ({} if self._drawn_by is None else {"order": self._drawn_by})
+
+    def _drawn(self) -> tuple[Drawn, Drawn | None]:
+        """The states of the generators before the iterator was made, and before its order was drawn (None where these
+        follow from the former). Where nothing is left to be drawn: the current states, for the next iterator."""
+        start = self._start
+        self._draws.keep(start)
+        if not self.finished and not self.ended:
+            same = start.first is None or start.first.equals(start.begin.opened())
+            return start.begin, None if same else start.first
+        now = self._draws.snapshot()
+        # The rest of an epoch, and an iterator that is used again, draw no further seed for workers.
+        return now, None if self.finished and not self._persistent else now
+
+    def _sampler_state(self) -> Any:
+        if self._sampler is None:
+            return None
+        if self._reads_ahead and not self.finished:
+            return self._sampler_states[0][0]()
+        return take_state(self._sampler)()
+
+
+def restore(loader: DataLoader, state: dict[str, Any], draws: Draws) -> Start:
+    """Loads the states in `state` into generators, dataset and sampler of `loader`; returns where to begin."""
+    finished, first = state["finished"], state["first"]
+    draws.restore(Drawn(state["rng"], state["generator"], state["sampler_generator"]))
+    if state["dataset"] is not None:
+        loader.dataset.load_state_dict(state["dataset"])
+    if state["sampler"] is not None:
+        stateful_sampler(loader).load_state_dict(state["sampler"])
+    start = Start(state["epoch"], state["batches"], state["rows"], state=state)
+    if finished:
+        start = Start(state["epoch"] + 1)
+    start.at_end = finished or not state["batches"]
+    start.saved, start.reuses = state, state["reused"]
+    # The workers of a loader are made again for each epoch, unless they are persistent.
+    start.base_seed = None if finished and not loader.persistent_workers else state["base_seed"]
+    start.first = None if first is None else Drawn(*first)
+    return start
+
+
+def order_of(loader: DataLoader) -> dict[str, Any]:
+    """What decides the order in which ranks read a map-style dataset; Nones for other data."""
+    if isinstance(loader.dataset, Dataset) or is_own_stream(loader):
+        return {"size": None, "rows": None, "shuffle": None, "given_seed": None}
+    return {
+        "size": loader._num_rows(),
+        "rows": rows_of(loader.dataset),
+        "shuffle": loader._shuffle,
+        "given_seed": loader._loader_config.seed,
+    }
+
+
+def size_of(loader: DataLoader) -> int | None:
+    """The number of samples of a map-style dataset; None where it has no `len`, and for a stream."""
+    if loader._dataset_kind == _DatasetKind.Map and hasattr(loader.dataset, "__len__"):
+        return len(loader.dataset)
+    return None
+
+
+def stateful_sampler(loader: DataLoader) -> Any:
+    """The batch sampler or sampler that has a state; None where none has."""
+    return next(filter(has_state, samplers_of(loader)), None)

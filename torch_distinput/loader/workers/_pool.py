@@ -1,0 +1,278 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""This library's pool of worker processes, as torch's iterator sees it: a multiprocessing context.
+
+torch's iterator decides which worker gets which indices, in what order batches are handed out, and what is an error;
+torch's loop makes the batches. Between them, rings in shared memory stand for multiprocessing's queues.
+"""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import functools
+import multiprocessing
+import multiprocessing.context
+import queue
+import resource
+import time
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch.multiprocessing
+from torch.utils.data import _utils
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
+
+from torch_distinput import _C
+from torch_distinput.loader._batches import accelerator_of
+from torch_distinput.loader.workers import _page_locks as page_locks
+from torch_distinput.loader.workers._messages import pickle_value, unpickle_value, unreadable
+from torch_distinput.loader.workers._process import Place, SharedMemory, run_worker
+
+if TYPE_CHECKING:
+    from torch_distinput.loader._data_loader import DataLoader
+
+# What a worker may take to end by itself, and after SIGTERM, in seconds.
+_GRACE = 0.5
+_GRACE_AFTER_SIGNAL = 0.25
+_SLICE = 0.05
+
+_CONTEXTS = (
+    multiprocessing.context.DefaultContext,
+    multiprocessing.context.ForkContext,
+    multiprocessing.context.ForkServerContext,
+    multiprocessing.context.SpawnContext,
+)
+
+
+def why_torchs_pool(loader: DataLoader) -> str | None:
+    """Why torch's pool must run the workers of `loader`; None where this library's can."""
+    context = loader.multiprocessing_context
+    if context is not None and type(context) not in _CONTEXTS:
+        return f"`multiprocessing_context` is a {type(context).__name__}"
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        return "RLIMIT_AS limits the address space, of which this library's would reserve much"
+    return _missing_memory(loader.num_workers)
+
+
+def start_method() -> str:
+    """How processes start where nobody says it. Asking multiprocessing itself would decide it for the whole program."""
+    return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+
+
+@functools.cache
+def _missing_memory(workers: int) -> str | None:
+    try:
+        _C.ConsumerEnd(workers, pickle_value, unpickle_value, unreadable)
+    except (OSError, MemoryError) as error:
+        return f"the system has no shared memory for it ({error})"
+    return None
+
+
+def open_pool(loader: DataLoader) -> WorkerPool | None:
+    """The pool of a new iterator of `loader`. None, with a warning, where the system had memory for it when that was
+    asked for the first time, and has none now: torch's pool serves the loader then."""
+    try:
+        return WorkerPool(loader)
+    except (OSError, MemoryError) as error:
+        _missing_memory.cache_clear()
+        warnings.warn(
+            f"torch_distinput: torch's pool runs the workers, because the system has no shared memory for this "
+            f"library's now ({error}).",
+            RuntimeWarning,
+            stacklevel=6,
+        )
+        return None
+
+
+def devices_read(loader: DataLoader) -> bool:
+    """Whether devices will copy from batches of `loader`."""
+    to_device = any(accelerator_of(device) is not None for device in (loader._loader_config.device, loader._copied_to))
+    return (to_device or loader.pin_memory) and torch.accelerator.is_available()
+
+
+def why_not_page_locked(loader: DataLoader) -> str | None:
+    """Why batches of `loader`, from which devices will copy, are not received in page-locked memory; None: they are."""
+    if loader.pin_memory and loader.pin_memory_device:
+        return "`pin_memory_device` is given"
+    return page_locks.obstacle()
+
+
+class WorkerPool:
+    """The workers of one iterator. `expects(worker)`: whether results of that worker are still to come. `page_locked`:
+    whether devices copy directly from the memory that the workers share with this process."""
+
+    def __init__(self, loader: DataLoader):
+        self._context = loader.multiprocessing_context or torch.multiprocessing
+        self.page_locked = devices_read(loader) and why_not_page_locked(loader) is None
+        locks = page_locks if self.page_locked else None
+        self.end = _C.ConsumerEnd(loader.num_workers, pickle_value, unpickle_value, unreadable, locks)
+        self.processes: list[Any] = []
+        self.expects: Callable[[int], bool] = lambda worker: True
+        self._queues = 0
+
+    # What torch's iterator asks a context for.
+
+    def Queue(self) -> Results | Tasks:
+        """The queue of results, and then one of tasks for each worker."""
+        self._queues += 1
+        return Results(self) if self._queues == 1 else Tasks(self, self._queues - 2)
+
+    def Event(self) -> Done:
+        """The sign that all workers shall end."""
+        return Done(self.end)
+
+    def Process(self, target: Callable[..., None], args: tuple[Any, ...]) -> Any:
+        """The next worker, not started yet."""
+        arguments = tuple(value._place if isinstance(value, (Tasks, Results, Done)) else value for value in args)
+        memory = SharedMemory(self.end)
+        process = self._context.Process(target=run_worker, args=(memory, len(self.processes), target, arguments))
+        self.processes.append(process)
+        return process
+
+    # The workers' lives.
+
+    def lost(self) -> bool:
+        """Whether a worker has ended of which results are expected."""
+        return any(self.expects(worker) and not process.is_alive() for worker, process in enumerate(self.processes))
+
+    def check_owner(self) -> None:
+        """Raises RuntimeError in a process that was forked from the one that made the pool."""
+        if not self.end.own:
+            raise RuntimeError("DataLoader: this iterator belongs to the parent process; make one in this process.")
+
+    def started(self, iterator: _MultiProcessingDataLoaderIter) -> None:
+        """Called when all workers of `iterator` have been started."""
+        self.end.close_fd()
+        _live.add(iterator)
+
+    def shut_down(self, iterator: Any) -> None:
+        """Ends the workers of `iterator`, within a second also where they hang. In a forked child nothing happens."""
+        if not self.end.own or _utils.python_exit_status in (True, None) or getattr(iterator, "_shutdown", True):
+            return
+        iterator._shutdown = True
+        try:
+            if hasattr(iterator, "_pin_memory_thread"):
+                iterator._pin_memory_thread_done_event.set()
+                iterator._worker_result_queue.put((None, None))
+                iterator._pin_memory_thread.join()
+            iterator._workers_done_event.set()
+            for worker, tasks in enumerate(iterator._index_queues):
+                tasks.put(None)
+                iterator._workers_status[worker] = False
+            self._join(_GRACE)
+        finally:
+            # As in torch: until here, the death of a worker is an error that the signal's handler raises.
+            if iterator._worker_pids_set:
+                _utils.signal_handling._remove_worker_pids(id(iterator))
+                iterator._worker_pids_set = False
+            self._kill()
+
+    def _kill(self) -> None:
+        """Ends the workers that are still there, and gives memory back that no batch uses."""
+        for end, grace in (("terminate", _GRACE_AFTER_SIGNAL), ("kill", _GRACE)):
+            alive = [process for process in self.processes if process.pid is not None and process.is_alive()]
+            for process in alive:
+                getattr(process, end)()
+            if alive:
+                self._join(grace)
+        self.end.end()
+
+    def _join(self, grace: float) -> None:
+        deadline = time.monotonic() + grace
+        for process in self.processes:
+            if process.pid is not None:
+                process.join(max(0.0, deadline - time.monotonic()))
+
+
+class Tasks:
+    """Stands for the queue of one worker's indices."""
+
+    _place = Place.TASKS
+
+    def __init__(self, pool: WorkerPool, worker: int):
+        self._pool, self._worker = pool, worker
+
+    def put(self, task: Any) -> None:
+        """Sends `task`; None ends the worker. Raises what pickling raises."""
+        self._pool.end.send(self._worker, task)
+
+    def cancel_join_thread(self) -> None:
+        """There is no thread."""
+
+    def close(self) -> None:
+        """The memory ends with the last batch in it."""
+
+
+class Results:
+    """Stands for the queue of batches."""
+
+    _place = Place.RESULTS
+
+    def __init__(self, pool: WorkerPool):
+        self._pool = pool
+        self._own: collections.deque[Any] = collections.deque()
+
+    def get(self, timeout: float) -> Any:
+        """The next `(task, batch)` of any worker; raises queue.Empty after `timeout` seconds, and as soon as a worker
+        was lost."""
+        found = self._pool.end.receive()
+        if found is None:
+            found = self._wait(time.monotonic() + timeout)
+        return found
+
+    def _wait(self, deadline: float) -> Any:
+        end, pool = self._pool.end, self._pool
+        while True:
+            if self._own:
+                return self._own.popleft()
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise queue.Empty
+            end.wait(min(left, _SLICE))
+            lost = pool.lost()
+            found = end.receive()
+            if found is not None:
+                return found
+            if lost:
+                raise queue.Empty
+
+    def put(self, item: Any) -> None:
+        """For torch's pinning thread, which `item` wakes."""
+        self._own.append(item)
+        self._pool.end.wake()
+
+    def cancel_join_thread(self) -> None:
+        """There is no thread."""
+
+    def close(self) -> None:
+        """The memory ends with the last batch in it."""
+
+
+class Done:
+    """Stands for the event that ends all workers."""
+
+    _place = Place.DONE
+
+    def __init__(self, end: _C.ConsumerEnd):
+        self._end, self._set = end, False
+
+    def set(self) -> None:
+        """Tells all workers to end."""
+        self._set = True
+        self._end.stop()
+
+    def is_set(self) -> bool:
+        """Whether `set` was called in this process."""
+        return self._set
+
+
+_live: weakref.WeakSet[_MultiProcessingDataLoaderIter] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all_workers() -> None:
+    """multiprocessing would wait for ever, when the interpreter exits, for a worker that does not react to SIGTERM."""
+    for iterator in list(_live):
+        iterator._shutdown_workers()

@@ -1,0 +1,142 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""What runs in a worker process of this library's pool: torch's own loop, between rings in shared memory."""
+
+from __future__ import annotations
+
+import enum
+import os
+import queue
+from collections.abc import Callable
+from multiprocessing.reduction import DupFd
+from typing import Any
+
+import torch
+from torch._utils import ExceptionWrapper
+from torch.utils.data import default_collate
+from torch.utils.data._utils.collate import collate_tensor_fn, default_collate_fn_map
+
+from torch_distinput import _C
+from torch_distinput.loader.workers._messages import pickle_value, unpickle_value
+
+# A worker whose consumer has ended may clean up for this long, in seconds.
+_GRACE = 0.5
+
+
+class Place(enum.Enum):
+    """What stands for an object of the consumer among the arguments of torch's loop."""
+
+    TASKS = enum.auto()
+    RESULTS = enum.auto()
+    DONE = enum.auto()
+
+
+class SharedMemory:
+    """The memory of a pool, and its consumer's process, on the way to a worker."""
+
+    def __init__(self, consumer: _C.ConsumerEnd):
+        self._consumer = consumer
+        self.process = os.getpid()
+
+    def open(self, worker: int) -> _C.WorkerEnd:
+        """The end of `worker`, in a process that was forked."""
+        return self._consumer.worker(worker)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _AttachedMemory, (DupFd(self._consumer.fd), self.process)
+
+
+class _AttachedMemory:
+    """The same in a process that was not forked."""
+
+    def __init__(self, fd: Any, process: int):
+        self._fd, self.process = fd, process
+
+    def open(self, worker: int) -> _C.WorkerEnd:
+        return _C.WorkerEnd(self._fd.detach(), worker, pickle_value, unpickle_value)
+
+
+_end: _C.WorkerEnd | None = None
+_registry: dict[Any, Any] = {}
+
+
+def run_worker(memory: SharedMemory, worker: int, loop: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    """Runs `loop`, torch's, in which the pool's rings stand for queues."""
+    global _end, _registry
+    _C.end_with_process(memory.process, os.getppid() == memory.process, _GRACE)
+    _end = memory.open(worker)
+    if default_collate_fn_map[torch.Tensor] is collate_tensor_fn:
+        default_collate_fn_map[torch.Tensor] = _collate_tensors
+    _registry = dict(default_collate_fn_map)
+    ends = {Place.TASKS: _Tasks(_end), Place.RESULTS: _Results(_end, worker), Place.DONE: _Done(_end)}
+    loop(*(ends[value] if isinstance(value, Place) else value for value in arguments))
+
+
+def collate_into_message(samples: list[Any]) -> Any:
+    """torch's default_collate, where possible straight into shared memory."""
+    if _end is not None and default_collate_fn_map == _registry:
+        collated = _end.collate(samples)
+        if collated is not None:
+            return collated
+    return default_collate(samples)
+
+
+def _collate_tensors(batch: list[Any], *, collate_fn_map: Any = None) -> torch.Tensor:
+    """torch's function for tensors; the batch gets no shared memory of its own, because the message has it."""
+    first = batch[0]
+    if type(first) is not torch.Tensor or first.is_nested or first.layout is not torch.strided or not first.is_cpu:
+        return collate_tensor_fn(batch, collate_fn_map=collate_fn_map)
+    return torch.stack(batch, 0, out=first.new_empty((len(batch), *first.shape)))
+
+
+class _Tasks:
+    """Stands for the queue of indices."""
+
+    def __init__(self, end: _C.WorkerEnd):
+        self._end = end
+
+    def get(self, timeout: float) -> Any:
+        task = self._end.receive(timeout)
+        if task is None:
+            raise queue.Empty
+        return task[0]
+
+
+class _Results:
+    """Stands for the queue of batches."""
+
+    def __init__(self, end: _C.WorkerEnd, worker: int):
+        self._end, self._worker = end, worker
+
+    def put(self, result: tuple[Any, Any]) -> None:
+        task, data = result
+        try:
+            self._end.send(task, data)
+        except Exception as error:  # noqa: BLE001 - pickling runs code of the user's
+            self._end.send(task, self._unsendable(data, error))
+
+    def _unsendable(self, data: Any, error: Exception) -> ExceptionWrapper:
+        """What the consumer gets instead of `data`, which raised `error`. The types of both may be unknown there."""
+        where = f"in DataLoader worker process {self._worker}"
+        if not isinstance(data, ExceptionWrapper):
+            data = ExceptionWrapper((type(error), error, error.__traceback__), where)
+        try:
+            pickle_value(data, None)
+        except Exception:  # noqa: BLE001 - see above
+            data.exc_type = RuntimeError
+        return data
+
+    def cancel_join_thread(self) -> None:
+        """There is no thread."""
+
+    def close(self) -> None:
+        """The memory ends with the process."""
+
+
+class _Done:
+    """Stands for the event that ends all workers."""
+
+    def __init__(self, end: _C.WorkerEnd):
+        self._end = end
+
+    def is_set(self) -> bool:
+        return self._end.stopped

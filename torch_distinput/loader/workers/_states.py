@@ -1,0 +1,190 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""States of a dataset whose copies live in worker processes: they are sent along with the batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torch._utils import ExceptionWrapper
+from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data._utils.pin_memory import pin_memory
+from torch.utils.data._utils.worker import WorkerInfo
+from torch.utils.data.dataloader import _DatasetKind
+
+from torch_distinput.loader.state._stateful import Failed, Taken, take_state
+from torch_distinput.recognize import _hugging_face as hugging_face
+
+if TYPE_CHECKING:
+    from torch_distinput.loader._data_loader import DataLoader
+    from torch_distinput.loader.state._order import Start
+
+
+class WorkerStates:
+    """The states of the workers' datasets after the batches that were yielded.
+
+    `last`: the worker that made the last batch. `begun`: for each worker, whether it made a batch in this epoch; the
+    state of another one is of the epoch before. `ended`: for each worker, whether it had no more samples then.
+    """
+
+    def __init__(self, loader: DataLoader, start: Start):
+        workers = loader.num_workers
+        self._is_stream = loader._dataset_kind == _DatasetKind.Iterable
+        self._states: list[Taken | Failed] = [Taken(None)] * workers
+        self.ended = [False] * workers
+        self.next_epoch()
+        saved = None if start.saved is None else start.saved["workers"]
+        # The workers of a loader are made again for each epoch, unless they are persistent.
+        if saved is None or (start.state is None and not loader.persistent_workers):
+            return
+        self._states, self.ended = [Taken(state) for state in saved["states"]], list(saved["ended"])
+        if start.state is not None:
+            self.begun, self.last = list(saved["begun"]), saved["last"]
+
+    def next_epoch(self) -> None:
+        """Called when persistent workers begin another epoch."""
+        self.begun, self.last = [False] * len(self._states), len(self._states) - 1
+
+    def state(self) -> dict[str, Any]:
+        """The states and fields as plain values; raises where a worker's state could not be taken."""
+        states = [state() for state in self._states]
+        return {"states": states, "begun": list(self.begun), "ended": list(self.ended), "last": self.last}
+
+    def view(self, loader: Any) -> View:
+        """`loader`, or a view of it, with functions that send the states to workers and back."""
+        states = [state() for state in self._states]
+        changes: dict[str, Any] = {
+            "collate_fn": _Tagging(loader.collate_fn, loader.batch_size if self._is_stream else None),
+            "worker_init_fn": _Restoring(loader.worker_init_fn, states),
+        }
+        if self._is_stream and any(state is not None for state in states):
+            fresh = [state is None for state in states]
+            changes["dataset"] = _RestoredStream(loader.dataset, fresh, list(self.begun), list(self.ended))
+        return View(loader, **changes)
+
+    def unwrap(self, tagged: _Tagged) -> Any:
+        """The batch that a worker made; notes the state that came with it."""
+        worker = tagged.worker
+        self._states[worker], self.begun[worker], self.ended[worker] = tagged.state, True, tagged.ended
+        self.last = worker
+        return tagged.batch
+
+
+class _RestoredStream(IterableDataset):
+    """A stream whose copies in workers were given states: some had ended, or had not begun the epoch."""
+
+    def __init__(self, stream: IterableDataset, fresh: list[bool], begun: list[bool], ended: list[bool]):
+        self.__dict__.update(_stream=stream, _fresh=fresh, _begun=begun, _ended=ended)
+
+    def __iter__(self) -> Iterator[Any]:
+        worker = _this_worker().id
+        if self._fresh[worker]:
+            hugging_face.rewind(self._stream)
+            return iter(self._stream)
+        if self._begun[worker]:
+            self._begun[worker] = False
+            if self._ended[worker]:
+                return iter(())
+            self._fresh[worker] = True
+            return iter(self._stream)
+        self._fresh[worker] = True
+        if not self._ended[worker]:
+            for _ in self._stream:  # the rest, less than a batch, was dropped in the saved epoch too
+                pass
+            hugging_face.rewind(self._stream)
+            return iter(self._stream)
+        return self._after_the_end()
+
+    def _after_the_end(self) -> Iterator[Any]:
+        """A stream restored at the end of an epoch may need one empty iteration first; then it is iterated again."""
+        empty = True
+        for sample in self._stream:
+            empty = False
+            yield sample
+        if empty:
+            hugging_face.rewind(self._stream)
+            yield from self._stream
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        own = self.__dict__
+        return type(self), (own["_stream"], own["_fresh"], own["_begun"], own["_ended"])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_stream"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._stream, name, value)
+
+
+class View:
+    """Another object, with some of its attributes replaced."""
+
+    def __init__(self, other: Any, **changed: Any):
+        self.__dict__.update(changed, _other=other)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._other, name)
+
+
+class _Tagged(NamedTuple):
+    """A batch with the state of the dataset that made it."""
+
+    batch: Any
+    worker: int
+    state: Any
+    ended: bool
+
+    def pin_memory(self, device: str | None = None) -> _Tagged:
+        """Called by torch's pinning thread."""
+        return self._replace(batch=pin_memory(self.batch, device))
+
+
+_Tagged._fields_are_values = True  # type: ignore[attr-defined]  # for messages: they have no objects in common
+
+
+class _Tagging:
+    """A collate_fn that adds the state of the worker's dataset. `batch_size`: of a stream, shows its end; else None."""
+
+    def __init__(self, collate_fn: Callable, batch_size: int | None):
+        self._collate_fn, self._batch_size = collate_fn, batch_size
+
+    def __call__(self, samples: Any) -> _Tagged:
+        batch = self._collate_fn(samples)
+        info = _this_worker()
+        # torch cuts a short batch only from a stream that has ended.
+        ended = self._batch_size is not None and len(samples) < self._batch_size
+        state = take_state(info.dataset)
+        if isinstance(state, Failed):
+            state = _FailedInWorker(state, info.id)
+        return _Tagged(batch, info.id, state, ended)
+
+
+class _FailedInWorker(Failed):
+    """A failed state on its way from a worker: wrapped as torch wraps errors, because some cannot be pickled."""
+
+    def __init__(self, failed: Failed, worker: int):
+        error = failed.error
+        self._wrapped = ExceptionWrapper((type(error), error, error.__traceback__), f"in DataLoader worker {worker}")
+
+    def __call__(self) -> Any:
+        self._wrapped.reraise()
+
+
+class _Restoring:
+    """A worker_init_fn that calls the user's and then loads the state of the worker's dataset."""
+
+    def __init__(self, worker_init_fn: Callable | None, states: list[Any]):
+        self._worker_init_fn, self._states = worker_init_fn, states
+
+    def __call__(self, worker: int) -> None:
+        if self._worker_init_fn is not None:
+            self._worker_init_fn(worker)
+        if self._states[worker] is not None:
+            dataset: Any = _this_worker().dataset
+            dataset.load_state_dict(self._states[worker])
+
+
+def _this_worker() -> WorkerInfo:
+    info = get_worker_info()
+    assert info is not None, "this runs in worker processes only"
+    return info

@@ -1,0 +1,218 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Ops that make batches and windows of elements, and take them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import torch
+
+from torch_distinput import _C
+from torch_distinput.base._arguments import flag, integer, sequence
+from torch_distinput.base._structure import children, map_leaves, rebuild
+from torch_distinput.ops._wrapping import wrapped
+
+if TYPE_CHECKING:
+    from torch_distinput.datasets._dataset import Dataset
+
+
+class BatchingOps:
+    """What `Dataset` does to group elements."""
+
+    _native: _C.Dataset
+
+    def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
+        """Stacks consecutive elements along a new dim 0: leaves [...] become [B, ...].
+
+        Args:
+            batch_size: B, at least 1; the **global** batch once the dataset is distributed.
+            drop_remainder: whether a last batch of fewer than B elements is left out; else it is shorter.
+
+        Raises ValueError, when elements are read, where their shapes differ; see `padded_batch` and `ragged_batch`.
+
+        >>> list(tdi.Dataset.range(5).batch(2))
+        [tensor([0, 1]), tensor([2, 3]), tensor([4])]
+        """
+        return wrapped(self._native.batch(*_batches("batch", batch_size, drop_remainder)))
+
+    def ragged_batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
+        """As `batch`, for rows whose dim 0 varies: tensors [L_i, ...] become one jagged nested tensor [B, L_i, ...].
+
+        Leaves whose shape is known statically are stacked, as are scalars, strings and sparse tensors. Only dim 0 of
+        the others may vary.
+
+        >>> spec = tdi.TensorSpec([None], torch.int64)
+        >>> rows = tdi.Dataset.range(1, 3).map(lambda n: torch.arange(int(n)), element_spec=spec)
+        >>> [[row.tolist() for row in batch.unbind()] for batch in rows.ragged_batch(2)]
+        [[[0], [0, 1]]]
+        """
+        return wrapped(self._native.ragged_batch(*_batches("ragged_batch", batch_size, drop_remainder)))
+
+    def unbatch(self) -> Dataset:
+        """The rows along dim 0 as elements: leaves [B, ...] become B elements of leaves [...].
+
+        >>> list(tdi.Dataset.range(3).batch(2).unbatch())
+        [tensor(0), tensor(1), tensor(2)]
+        """
+        return wrapped(self._native.unbatch())
+
+    def rebatch(self, batch_sizes: int | Sequence[int], drop_remainder: bool = False) -> Dataset:
+        """Regroups the rows of batches, across their borders, into batches of other sizes.
+
+        Args:
+            batch_sizes: rows of a batch; of several sizes each is taken in turn.
+            drop_remainder: whether a short last batch is left out.
+
+        >>> list(tdi.Dataset.range(6).batch(4).rebatch([1, 2]))
+        [tensor([0]), tensor([1, 2]), tensor([3]), tensor([4, 5])]
+        """
+        op = "rebatch"
+        sizes = list(batch_sizes) if _has_entries(batch_sizes) else None
+        if sizes and any(_has_entries(size) for size in sizes):
+            raise ValueError(f"{op}: `batch_sizes` must have one dim at most, but is {batch_sizes!r}.")
+        if sizes is None:
+            sizes = [integer(op, "batch_sizes", batch_sizes)]
+        else:
+            sizes = sequence(op, "batch_sizes", sizes, integer)
+        return wrapped(self._native.rebatch(sizes, flag(op, "drop_remainder", drop_remainder)))
+
+    def window(self, size: int) -> Dataset:
+        """Elements whose leaves are datasets of `size` consecutive values of that leaf; the last one may hold fewer.
+
+        `ds.window(n).flat_map(lambda w: w.batch(n))` has the elements of `ds.batch(n)`.
+
+        >>> [[int(number) for number in window] for window in tdi.Dataset.range(5).window(2)]
+        [[0, 1], [2, 3], [4]]
+        """
+        return wrapped(self._native.window(integer("window", "size", size)))
+
+    def padded_batch(
+        self, batch_size: int, padded_shapes: Any = None, padding_values: Any = 0, drop_remainder: bool = False
+    ) -> Dataset:
+        """As `batch`, for elements whose shapes differ: rows are padded, at the end of each dim, to one shape.
+
+        Args:
+            batch_size: rows of a batch, at least 1; the **global** batch once the dataset is distributed.
+            padded_shapes: the shape that rows are padded to, in the structure of the elements. A dim that is None (or
+                -1) becomes as long as the longest row of the batch; None for the whole argument means so in every dim.
+            padding_values: what to pad with: a scalar, or scalars in the structure of the elements. Strings take a
+                string; 0 pads them with "".
+            drop_remainder: whether a short last batch is left out.
+
+        Raises ValueError, when elements are read, for a row that is longer than a dim of `padded_shapes`.
+
+        >>> spec = tdi.TensorSpec([None], torch.int64)
+        >>> rows = tdi.Dataset.range(1, 3).map(lambda n: n.repeat(int(n)), element_spec=spec)
+        >>> [batch.tolist() for batch in rows.padded_batch(2)]
+        [[[1, 0], [2, 2]]]
+        """
+        op = "padded_batch"
+        size, drop = _batches(op, batch_size, drop_remainder)
+        return wrapped(self._native.padded_batch(size, _shapes(op, padded_shapes), _values(padding_values), drop))
+
+    def bucket_by_length(
+        self,
+        element_length_func: Callable[..., Any],
+        bucket_boundaries: Sequence[int],
+        bucket_batch_sizes: Sequence[int],
+        padded_shapes: Any = None,
+        padding_values: Any = 0,
+        pad_to_bucket_boundary: bool = False,
+        drop_remainder: bool = False,
+        no_padding: bool = False,
+    ) -> Dataset:
+        """Padded batches of elements of similar length. A bucket is yielded when it is full, the others at the end.
+
+        Args:
+            element_length_func: returns the length of an element, an int; called with the arguments that the function
+                of `map` gets.
+            bucket_boundaries: increasing lengths; bucket i takes lengths from boundary i - 1 to below boundary i.
+            bucket_batch_sizes: rows of a batch, for each bucket: one entry more than `bucket_boundaries`.
+            padded_shapes: as in `padded_batch`.
+            padding_values: as in `padded_batch`.
+            pad_to_bucket_boundary: pads dims that `padded_shapes` (without it: the element_spec) leaves open to the
+                bucket's boundary - 1 instead of the longest row; lengths must then be below the last boundary.
+            drop_remainder: whether buckets that are not full at the end are left out.
+            no_padding: the elements of a bucket have one shape already and are stacked.
+
+        >>> spec = tdi.TensorSpec([None], torch.int64)
+        >>> rows = tdi.Dataset.range(1, 5).map(lambda n: n.repeat(int(n)), element_spec=spec)
+        >>> [tuple(batch.shape) for batch in rows.bucket_by_length(len, [3], [2, 2])]
+        [(2, 2), (2, 4)]
+        """
+        op = "bucket_by_length"
+        return wrapped(
+            self._native.bucket_by_length(
+                element_length_func,
+                sequence(op, "bucket_boundaries", bucket_boundaries, integer),
+                sequence(op, "bucket_batch_sizes", bucket_batch_sizes, integer),
+                _shapes(op, padded_shapes),
+                _values(padding_values),
+                flag(op, "pad_to_bucket_boundary", pad_to_bucket_boundary),
+                flag(op, "drop_remainder", drop_remainder),
+                flag(op, "no_padding", no_padding),
+            )
+        )
+
+
+def _has_entries(value: Any) -> TypeGuard[Iterable[Any]]:
+    """Whether `value` can be iterated. An array without dims has `__iter__`, but no entries."""
+    return hasattr(value, "__iter__") and getattr(value, "ndim", 1) > 0
+
+
+def _batches(op: str, batch_size: Any, drop_remainder: Any) -> tuple[int, bool]:
+    return integer(op, "batch_size", batch_size), flag(op, "drop_remainder", drop_remainder)
+
+
+def _shapes(op: str, shapes: Any) -> Any:
+    """`shapes` as specs, which is how the native module takes them; None stays None."""
+    return None if shapes is None else _shape_specs(op, shapes)
+
+
+def _shape_specs(op: str, shapes: Any) -> Any:
+    parts = children(shapes)
+    if shapes is None or parts is None or _is_shape(shapes):
+        return _C.TensorSpec(None if shapes is None else _dims(op, shapes))
+    return rebuild(shapes, [_shape_specs(op, part) for part in parts])
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(dim is None or hasattr(dim, "__index__") for dim in value)
+
+
+def _dims(op: str, shape: Any) -> list[int | None]:
+    try:
+        if isinstance(shape, str):
+            raise TypeError
+        return [None if dim is None else _dim(op, dim) for dim in shape]
+    except TypeError:
+        raise TypeError(f"{op}: `padded_shapes` must hold sequences of ints and None, but has {shape!r}.") from None
+
+
+def _dim(op: str, dim: Any) -> int | None:
+    size = integer(op, "padded_shapes", dim)
+    if size < -1:
+        raise ValueError(f"{op}: `padded_shapes` must have dims of at least 0, -1 or None, but has {size}.")
+    return None if size == -1 else size
+
+
+def _values(values: Any) -> Any:
+    """Padding values for the native module: floats in double precision, 0 for None, bytes in UTF-8 as `str`.
+
+    A `str` pads strings and bytes alike.
+    """
+    return _value(values) if children(values) is None else map_leaves(_value, values)
+
+
+def _value(value: Any) -> Any:
+    if value is None:
+        return 0
+    if isinstance(value, float):
+        return torch.tensor(value, dtype=torch.float64)
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value
+    return value

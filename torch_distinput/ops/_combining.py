@@ -1,0 +1,96 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Ops that make one dataset of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from torch_distinput import _C
+from torch_distinput.base._arguments import instance, number, optional_integer, sequence
+from torch_distinput.base._structure import map_leaves
+from torch_distinput.ops._wrapping import wrapped
+
+if TYPE_CHECKING:
+    from torch_distinput.datasets._dataset import Dataset
+
+
+class CombiningOps:
+    """What `Dataset` does with several datasets."""
+
+    _native: _C.Dataset
+
+    @staticmethod
+    def zip(structure: Any) -> Dataset:
+        """Elements of several datasets side by side; ends with the shortest dataset.
+
+        Args:
+            structure: tuples and dicts with a Dataset at each leaf; an element of the result has the element of that
+                dataset in its place.
+
+        >>> [(int(a), int(b)) for a, b in tdi.Dataset.zip((tdi.Dataset.range(3), tdi.Dataset.range(5, 7)))]
+        [(0, 5), (1, 6)]
+        """
+        return wrapped(_C.Dataset.zip(map_leaves(_unwrapped, structure)))
+
+    @staticmethod
+    def sample_from_datasets(
+        datasets: Sequence[Dataset], weights: Sequence[float] | None = None, seed: int | None = None
+    ) -> Dataset:
+        """Each element comes from a dataset drawn at random; a dataset that has ended is not drawn again.
+
+        Args:
+            datasets: datasets with elements of one type.
+            weights: the share of each dataset, at least 0; None: equal shares. They need not add up to 1.
+            seed: makes the draws reproducible; None uses the seed of the options, else one that is drawn once.
+
+        >>> mixed = tdi.Dataset.sample_from_datasets([tdi.Dataset.range(3), tdi.Dataset.range(10, 12)], seed=1)
+        >>> sorted(int(number) for number in mixed)
+        [0, 1, 2, 10, 11]
+        """
+        op = "sample_from_datasets"
+        shares = [] if weights is None else sequence(op, "weights", weights, number)
+        if weights is not None and not shares:
+            raise ValueError(f"{op}: `weights` must have one entry for each dataset, but is empty.")
+        seed = optional_integer(op, "seed", seed)
+        return wrapped(_C.Dataset.sample_from_datasets(sequence(op, "datasets", datasets, _native), shares, seed))
+
+    @staticmethod
+    def choose_from_datasets(datasets: Sequence[Dataset], choice: Dataset) -> Dataset:
+        """Element k comes from dataset number `choice[k]`.
+
+        Args:
+            datasets: datasets with elements of one type.
+            choice: a dataset of int64 scalars from 0 to below `len(datasets)`; the iterator raises ValueError for
+                another index.
+
+        Ends with `choice`, or when the chosen dataset has ended.
+
+        >>> odd, even = tdi.Dataset.range(1, 9, 2), tdi.Dataset.range(0, 9, 2)
+        >>> chosen = tdi.Dataset.choose_from_datasets([even, odd], tdi.Dataset.from_tensor_slices([0, 0, 1]))
+        >>> [int(number) for number in chosen]
+        [0, 2, 1]
+        """
+        op = "choose_from_datasets"
+        natives = sequence(op, "datasets", datasets, _native)
+        return wrapped(_C.Dataset.choose_from_datasets(natives, _native(op, "choice", choice)))
+
+    def concatenate(self, other: Dataset) -> Dataset:
+        """The elements of this dataset, then those of `other`, which must have elements of the same type.
+
+        >>> [int(number) for number in tdi.Dataset.range(2).concatenate(tdi.Dataset.range(7, 9))]
+        [0, 1, 7, 8]
+        """
+        return wrapped(self._native.concatenate(_native("concatenate", "other", other)))
+
+
+def _native(op: str, name: str, value: Any) -> _C.Dataset:
+    from torch_distinput.datasets._dataset import Dataset  # which has this module's class as a base
+
+    return instance(op, name, value, Dataset)._native
+
+
+def _unwrapped(value: Any) -> Any:
+    from torch_distinput.datasets._dataset import Dataset
+
+    return value._native if isinstance(value, Dataset) else value

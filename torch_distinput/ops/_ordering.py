@@ -1,0 +1,101 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Ops that choose elements by their place and bring them into another order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch_distinput import _C
+from torch_distinput.base._arguments import flag, integer, optional_integer
+from torch_distinput.ops._wrapping import wrapped
+
+if TYPE_CHECKING:
+    from torch_distinput.datasets._dataset import Dataset
+
+
+class OrderingOps:
+    """Which elements a `Dataset` has, how often and in which order."""
+
+    _native: _C.Dataset
+
+    def shuffle(
+        self, buffer_size: int | None = None, seed: int | None = None, reshuffle_each_iteration: bool = True
+    ) -> Dataset:
+        """Elements in random order: a pure function of seed, epoch and position, whatever the number of threads.
+
+        Args:
+            buffer_size: how far an element may move, in elements, at least 1. None shuffles all elements, in constant
+                memory, and needs a known length (else ValueError).
+            seed: makes the order reproducible; None uses the seed of the options, else one that is drawn once.
+            reshuffle_each_iteration: whether each epoch and each round of `repeat` has another order.
+
+        >>> sorted(int(number) for number in tdi.Dataset.range(5).shuffle(seed=7))
+        [0, 1, 2, 3, 4]
+        """
+        op = "shuffle"
+        buffer_size, seed = optional_integer(op, "buffer_size", buffer_size), optional_integer(op, "seed", seed)
+        reshuffle = flag(op, "reshuffle_each_iteration", reshuffle_each_iteration)
+        return wrapped(self._native.shuffle(buffer_size, seed, reshuffle))
+
+    def repeat(self, count: int | None = None) -> Dataset:
+        """The dataset `count` times; None or -1: without end.
+
+        >>> [int(number) for number in tdi.Dataset.range(2).repeat(2)]
+        [0, 1, 0, 1]
+        """
+        return wrapped(self._native.repeat(optional_integer("repeat", "count", count)))
+
+    def take(self, count: int) -> Dataset:
+        """The first `count` elements; -1: all.
+
+        >>> [int(number) for number in tdi.Dataset.range(5).take(2)]
+        [0, 1]
+        """
+        return wrapped(self._native.take(integer("take", "count", count)))
+
+    def skip(self, count: int) -> Dataset:
+        """All but the first `count` elements; -1: no element.
+
+        >>> [int(number) for number in tdi.Dataset.range(5).skip(3)]
+        [3, 4]
+        """
+        return wrapped(self._native.skip(integer("skip", "count", count)))
+
+    def shard(self, num_shards: int, index: int) -> Dataset:
+        """Every `num_shards`-th element, beginning with element `index`; 0 <= index < num_shards.
+
+        `shard(SHARD_HINT, 0)` marks the place where `AutoShardPolicy.HINT` puts the number of workers and the index of
+        each worker.
+
+        >>> [int(number) for number in tdi.Dataset.range(7).shard(3, 1)]
+        [1, 4]
+        """
+        num_shards, index = integer("shard", "num_shards", num_shards), integer("shard", "index", index)
+        return wrapped(self._native.shard(num_shards, index))
+
+    def enumerate(self, start: int = 0) -> Dataset:
+        """Pairs `(number, element)`; numbers are int64 scalars, counted from `start`.
+
+        >>> list(tdi.Dataset.from_tensor_slices(["a", "b"]).enumerate())
+        [(tensor(0), 'a'), (tensor(1), 'b')]
+        """
+        return wrapped(self._native.enumerate(integer("enumerate", "start", start)))
+
+    def unique(self) -> Dataset:
+        """Each distinct element once, where it comes first. Keeps the elements in memory; resuming reads them again.
+
+        >>> list(tdi.Dataset.from_tensor_slices(["a", "b", "a"]).unique())
+        ['a', 'b']
+        """
+        return wrapped(self._native.unique())
+
+    def assert_cardinality(self, expected_cardinality: int) -> Dataset:
+        """Declares how many elements there are, or `INFINITE`, so that `len` and `cardinality` know it.
+
+        Reading raises FailedPreconditionError where the data turns out to be longer or shorter.
+
+        >>> len(tdi.Dataset.range(5).filter(lambda n: n < 3).assert_cardinality(3))
+        3
+        """
+        size = integer("assert_cardinality", "expected_cardinality", expected_cardinality)
+        return wrapped(self._native.assert_cardinality(size))

@@ -1,0 +1,143 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Image columns of Hugging Face datasets that native code decodes: pictures of one size, all RGB or all grey.
+
+Such a column holds structs of bytes and a path, one of which is set. What the package makes of a picture depends on its
+head, so the heads of all pictures are looked at before the first row is read.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import torch
+
+from torch_distinput import _C
+from torch_distinput.recognize._collation import Pictures
+from torch_distinput.recognize._native_source import NotNative
+
+_MAX_PIXELS = 178_956_970
+_ORIENTATION, _UPRIGHT = 0x0112, 1
+_FORMATS = ("JPEG", "PNG", "WEBP")
+# Pillow's modes that native code turns into the mode of a column as Pillow does; None: that of the picture.
+_NATIVE = {None: ("L", "RGB"), "L": ("L",), "RGB": ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK")}
+# Chunks of a PNG in which it could say that it must be turned.
+_METADATA = (b"eXIf", b"tEXt", b"zTXt", b"iTXt")
+
+
+@dataclass(frozen=True)
+class PictureColumn:
+    """The pictures of a column: encoded in an Arrow array, or in files (`paths`). `steps`: what decodes them; `spec`:
+    what then remains to be done."""
+
+    name: str
+    column: Any
+    paths: list[bytes] | None
+    steps: list[_C.ImageStep]
+    spec: Pictures | None
+
+    def decoded(self, rows: _C.Dataset) -> _C.Dataset:
+        """`rows`, whose leaf `name` is one encoded picture, with the pixels in its place."""
+        for step in self.steps:
+            rows = _C.apply_image_step(rows, step, self.name)
+        return rows
+
+
+@dataclass(frozen=True)
+class _Head:
+    """What Pillow knows of a picture that it did not decode."""
+
+    mode: str
+    size: tuple[int, int]
+
+
+def is_picture(feature: Any) -> bool:
+    """Whether a feature is the package's own `Image`, which decodes."""
+    kind = type(feature)
+    return kind.__name__ == "Image" and kind.__module__ == "datasets.features.image" and feature.decode
+
+
+def picture_column(name: str, column: Any, feature: Any, kind: str | None, rows: torch.Tensor | None) -> PictureColumn:
+    """The pictures of `column`, of which the dataset has `rows` (None: all), in a format of type `kind`. Raises
+    NotNative naming the column where native code would not give what the package does."""
+    import pyarrow.compute as compute
+
+    if kind is None:
+        raise NotNative(f"column {name!r} has pictures that torch cannot stack; give it `set_format('torch')`")
+    encoded, places = compute.struct_field(column, "bytes"), compute.struct_field(column, "path")
+    wanted = range(len(column)) if rows is None else rows.unique().tolist()
+    paths = None
+    if encoded.null_count == 0:
+        head = _same_head(name, feature.mode, wanted, lambda row: io.BytesIO(encoded[row].as_py()))
+    elif encoded.null_count == len(encoded) and places.null_count == 0:
+        names = places.to_pylist()
+        if any("://" in path or "::" in path for path in names):
+            raise NotNative(f"column {name!r} has pictures that are no files of this machine")
+        paths = [os.fsencode(path) for path in names]
+        head = _same_head(name, feature.mode, wanted, lambda row: io.FileIO(paths[row]))
+    else:
+        raise NotNative(f"column {name!r} has pictures in it and others in files, or none in some rows")
+    grey = head.mode == "L" and feature.mode != "RGB"
+    layout = "NHWC" if kind == "numpy" and not grey else "NCHW"
+    width, height = head.size
+    steps = [_C.ImageStep.decode_image(layout, _MAX_PIXELS, None)]
+    if paths is None:
+        # A crop to what they are already tells the size beforehand, so that batches are decoded in place. Files may be
+        # replaced by others.
+        steps.append(_C.ImageStep.center_crop([height, width]))
+    rest = Pictures(grey, flat=kind == "numpy", numbered=paths is not None)
+    return PictureColumn(name, encoded, paths, steps, rest if grey or paths is not None else None)
+
+
+def _same_head(name: str, mode: str | None, rows: Iterable[int], opened: Callable[[int], BinaryIO]) -> _Head:
+    """The head that all pictures have, for which native code does what Pillow does for a column of `mode`. Raises
+    NotNative for a picture that differs."""
+    first: _Head | None = None
+    for row in rows:
+        place = f"column {name!r} has a picture in row {row}"
+        try:
+            with opened(row) as file:
+                head = _head_of(file)
+        except Exception as error:  # noqa: BLE001 - whatever Pillow says of it, the package will
+            raise NotNative(f"{place} that cannot be read: {error}") from None
+        if head is None:
+            raise NotNative(f"{place} that is no JPEG, PNG or WebP, is animated, or is to be turned")
+        if mode not in _NATIVE or head.mode not in _NATIVE[mode]:
+            raise NotNative(f"{place} of mode {head.mode}, while the mode of the column is {mode}")
+        if first is None:
+            first = head
+        if head.size != first.size:
+            raise NotNative(f"{place} of {_shown(head.size)} pixels, while others have {_shown(first.size)}")
+        if mode is None and head.mode != first.mode:
+            raise NotNative(f"{place} of mode {head.mode}, while others are of {first.mode}")
+    assert first is not None, "there are rows"
+    return first
+
+
+def _shown(size: tuple[int, int]) -> str:
+    return f"{size[0]} x {size[1]}"
+
+
+def _head_of(file: BinaryIO) -> _Head | None:
+    """None for a picture that native code would not show as Pillow does."""
+    from PIL import Image
+
+    with Image.open(file) as picture:
+        if picture.format not in _FORMATS or getattr(picture, "is_animated", False):
+            return None
+        # To look for metadata, Pillow decodes a PNG.
+        looks = picture.format != "PNG" or _has_metadata(file)
+        if looks and picture.getexif().get(_ORIENTATION, _UPRIGHT) != _UPRIGHT:
+            return None
+        return _Head(picture.mode, picture.size)
+
+
+def _has_metadata(png: BinaryIO) -> bool:
+    place = png.tell()
+    png.seek(0)
+    content = png.read()
+    png.seek(place)
+    return any(chunk in content for chunk in _METADATA)

@@ -1,0 +1,45 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The arguments that all sources of columns have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch_distinput import _C
+from torch_distinput.base._arguments import sequence, text
+
+NullRule = str | int | float
+Nulls = NullRule | Mapping[str, NullRule]
+
+
+def column_options(
+    op: str, nulls: Nulls, stack: Mapping[str, Sequence[str]] | None, dtypes: Mapping[str, Any] | None = None
+) -> _C.ColumnOptions:
+    """Checks the arguments; TypeError and ValueError name `op`."""
+    rules: Any = nulls
+    if isinstance(nulls, Mapping):
+        rules = {text(op, "nulls", column): _rule(op, f"nulls[{column!r}]", rule) for column, rule in nulls.items()}
+    else:
+        rules = _rule(op, "nulls", nulls)
+    if stack is not None and not isinstance(stack, Mapping):
+        raise TypeError(f"{op}: `stack` must be a dict from a leaf to its columns, but is {stack!r}.")
+    stacks = {
+        text(op, "stack", leaf): sequence(op, f"stack[{leaf!r}]", parts, text) for leaf, parts in (stack or {}).items()
+    }
+    return _C.ColumnOptions(rules, stacks, dict(dtypes or {}))
+
+
+def _rule(op: str, name: str, rule: Any) -> NullRule:
+    if not isinstance(rule, (str, int, float)):
+        raise TypeError(f'{op}: `{name}` must be "error", "mask", or a number or str to fill in, but is {rule!r}.')
+    return rule
+
+
+def pyarrow_for(op: str) -> Any:
+    """The package pyarrow; ImportError that says what to install."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise ImportError(f"{op} needs pyarrow: pip install 'torch_distinput[columns]'.") from error
+    return pyarrow

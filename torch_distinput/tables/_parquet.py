@@ -1,0 +1,117 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Parquet files, block by block: a block is a row group, or several small ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch_distinput.tables._block_files import BlockFiles
+from torch_distinput.tables._stored_index import Stamp
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What a Parquet file says of itself, its row groups by block, and the columns that the condition on rows reads."""
+
+    metadata: Any
+    schema: Any
+    groups: list[list[int]]
+    counts: list[int]
+    condition: list[str]
+
+
+class ParquetFiles(BlockFiles[Footer]):
+    """Reads row groups with pyarrow, whose native code runs without the GIL."""
+
+    def __init__(self, op: str, columns: list[str] | None, filters: Any, least_rows: int):
+        super().__init__(op)
+        self._columns, self._filters, self._least_rows = columns, filters, least_rows
+
+    def make_index(self, path: str, stamp: Stamp) -> Footer:
+        import pyarrow.parquet as parquet
+
+        with parquet.ParquetFile(path) as file:
+            metadata, schema = file.metadata, self._chosen(path, file.schema_arrow)
+        sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        groups = _together(sizes, self._least_rows)
+        known = Footer(metadata, schema, groups, [sum(sizes[group] for group in block) for block in groups], [])
+        if self._filters is None:
+            return known
+        known = replace(known, condition=self._condition_columns(path))
+        counts = [self._filtered(path, known, block, known.condition).num_rows for block in groups]
+        return replace(known, counts=counts)
+
+    def rows(self, index: Footer) -> list[int]:
+        return index.counts
+
+    def schema_of(self, path: str, index: Footer) -> Any:
+        return index.schema
+
+    def read_block(self, path: str, index: Footer, block: int) -> Any:
+        groups, names = index.groups[block], index.schema.names
+        if self._filters is None:
+            table = self._read(path, index, groups, names)
+        else:
+            table = self._filtered(path, index, groups, list(dict.fromkeys([*names, *index.condition])))
+        return table.select(names).combine_chunks()
+
+    def _read(self, path: str, index: Footer, groups: list[int], names: list[str]) -> Any:
+        import pyarrow.parquet as parquet
+
+        with parquet.ParquetFile(path, metadata=index.metadata, page_checksum_verification=True) as file:
+            table = file.read_row_groups(groups, columns=names, use_threads=False)
+        table.validate()  # a file may say anything of its columns
+        return table
+
+    def _filtered(self, path: str, index: Footer, groups: list[int], names: list[str]) -> Any:
+        """The rows that pass, in the order of the file. Not by a scan of pyarrow.dataset, which changes their order,
+        and aborts the process or waits forever where the statistics of a column are damaged."""
+        return _passing(self._read(path, index, groups, names), self._filters)
+
+    def _condition_columns(self, path: str) -> list[str]:
+        """The columns that the condition reads: those without which it cannot be asked."""
+        import pyarrow
+        import pyarrow.parquet as parquet
+
+        empty = parquet.read_schema(path).empty_table()
+        _passing(empty, self._filters)
+        needed = []
+        for name in empty.column_names:
+            try:
+                _passing(empty.drop_columns([name]), self._filters)
+            except (pyarrow.ArrowException, KeyError):
+                needed.append(name)
+        return needed
+
+    def _chosen(self, path: str, schema: Any) -> Any:
+        import pyarrow
+
+        if self._columns is None:
+            return schema
+        missing = [name for name in self._columns if name not in schema.names]
+        if missing:
+            raise self.fault(path, f"there is no column {missing[0]!r}; the columns are {schema.names}.")
+        return pyarrow.schema([schema.field(name) for name in self._columns])
+
+
+def _passing(table: Any, condition: Any) -> Any:
+    from pyarrow import acero
+
+    rows = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
+    passing = acero.Declaration("filter", acero.FilterNodeOptions(condition), [rows])
+    return passing.to_table(use_threads=False)
+
+
+def _together(sizes: list[int], least: int) -> list[list[int]]:
+    """Consecutive row groups, put together until they have `least` rows."""
+    blocks: list[list[int]] = []
+    count = 0
+    for group, size in enumerate(sizes):
+        if blocks and count < least:
+            blocks[-1].append(group)
+            count += size
+        else:
+            blocks.append([group])
+            count = size
+    return blocks

@@ -1,0 +1,438 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""CSV and JSON lines, block by block: pyarrow parses blocks of whole records, whose bounds are found beforehand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from torch_distinput import _C
+from torch_distinput.tables import _stored_index
+from torch_distinput.tables._block_files import BlockFiles
+from torch_distinput.tables._stored_index import Stamp
+from torch_distinput.tables._text_records import (
+    DelimitedLines,
+    Format,
+    Lines,
+    after_mark,
+    all_ends,
+    find_blocks,
+    first_end,
+    line_at,
+    too_long,
+)
+
+BLOCK_BYTES = 1 << 20
+# Types are inferred from the first of as many blocks that shows any; of one with bad records, from as many parts.
+_MOST_SHOWN = 16
+_MOST_SPANS = 64
+
+
+@dataclass(frozen=True)
+class Records:
+    """The blocks of a text file: bytes [bounds[i], bounds[i + 1]) hold counts[i] records. `names`: of its columns.
+    `is_open`: whether its last record has a quote that nothing closes."""
+
+    bounds: list[int]
+    counts: list[int]
+    names: list[str] | None
+    is_open: bool
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Records of a block, told apart: record i is `data[slice(*bounds[i])]`. The first is row `first_row` of the file;
+    `data` begins at its byte `place`."""
+
+    block: int
+    first_row: int
+    place: int
+    data: bytes
+    bounds: list[tuple[int, int]]
+
+    def __len__(self) -> int:
+        return len(self.bounds)
+
+    def records(self, begin: int, end: int) -> bytes:
+        """Records [begin, end), with blank lines between them."""
+        return self.data[self.bounds[begin][0] : self.bounds[end - 1][1]] if begin < end else b""
+
+
+class TextTables(BlockFiles[Records]):
+    """What both formats have in common. `types`: Arrow types that are declared; others come from the first block that
+    any file shows. `stores`: whether indexes of files are kept beside them."""
+
+    format: Format  # how its records are told apart
+    stored: _stored_index.Format  # and what is stored of that
+
+    def __init__(self, op: str, columns: list[str] | None, types: dict[str, Any], stores: bool):
+        super().__init__(op)
+        self._columns, self._declared, self._stores = columns, types, stores
+        self._schema: Any = None
+        self._shown_by: tuple[str, int] | None = None  # the block that told the types
+        self._last_cut: tuple[Records, Cut] | None = None
+
+    @abstractmethod
+    def parse(self, data: Any, index: Records, schema: Any) -> Any:
+        """The records in `data` as a table: of the fields of `schema`, or, where that is None, of types that are
+        inferred."""
+
+    @abstractmethod
+    def is_broken(self, record: bytes, index: Records) -> bool:
+        """Whether a record cannot be parsed, whatever the types of its columns."""
+
+    @abstractmethod
+    def first_record(self, path: str) -> int:
+        """The byte at which the records of a file begin."""
+
+    def names_of(self, path: str, begin: int) -> list[str] | None:
+        """The names of the columns that a file tells before its first record, which begins at byte `begin`."""
+        return None
+
+    def make_index(self, path: str, stamp: Stamp) -> Records:
+        found = None
+        begin = self.first_record(path)
+        stores = self._stores and stamp.size >= _stored_index.MIN_STORED
+        if stores:
+            found = _stored_index.load(path, self.stored, stamp)
+        if found is None or found[0][0] != begin:
+            found = find_blocks(path, begin, BLOCK_BYTES, self.format)
+            if stores:
+                _stored_index.store(path, self.stored, stamp, *found)
+        bounds, counts = found
+        return Records(bounds, counts, self.names_of(path, begin), self._is_open(path, bounds, counts))
+
+    def _is_open(self, path: str, bounds: list[int], counts: list[int]) -> bool:
+        if not counts or too_long(bounds[-1] - bounds[-2]):
+            return False
+        with open(path, "rb") as file:
+            file.seek(bounds[-2])
+            return self.format.is_open(file.read(bounds[-1] - bounds[-2]))
+
+    def rows(self, index: Records) -> list[int]:
+        return index.counts
+
+    def schema_of(self, path: str, index: Records) -> Any:
+        if self._schema is None:
+            if not index.counts:
+                raise self.fault(path, "it has no rows, so that the types of its columns are unknown.")
+            self._schema = self._inferred(path, index)
+        return self._schema
+
+    def _inferred(self, path: str, index: Records) -> Any:
+        import pyarrow
+
+        found: Any = None
+        failed: Exception | None = None
+        for block in range(min(len(index.counts), _MOST_SHOWN)):
+            try:
+                cut = self._cut(path, index, block)
+                found = self._schema_of_good(cut, index)
+            except _C.InvalidArgumentError as fault:
+                failed = failed or fault
+                continue
+            if found is not None:
+                self._shown_by = (path, block)
+                break
+            declared = pyarrow.schema(self._declared)
+            error = self._fails(cut.data, index, None)
+            failed = failed or self._located(path, index, cut, declared, error or ValueError("no row can be read"))
+        if found is None:
+            raise failed or self.fault(path, "it has no rows, so that the types of its columns are unknown.")
+        kinds = {field.name: field.type for field in found} | self._declared
+        names = list(kinds) if self._columns is None else self._columns
+        missing = [name for name in names if name not in kinds]
+        if missing:
+            raise self.fault(path, f"there is no column {missing[0]!r}; the columns are {found.names}.")
+        return pyarrow.schema({name: kinds[name] for name in names})
+
+    def _schema_of_good(self, cut: Cut, index: Records) -> Any:
+        """The schema of the records that can be parsed, None where there are none: a bad one does not decide about the
+        types of the others. Its error is raised where it is read. Where types differ, those of most records hold."""
+        passes = _passing(len(cut), lambda begin, end: self._fails(cut.records(begin, end), index, None) is None)
+        chosen: list[tuple[int, int]] = []
+        for span in sorted(passes, key=lambda span: span[0] - span[1])[:_MOST_SPANS]:
+            tried = sorted([*chosen, span])
+            if self._fails(b"".join(cut.records(*part) for part in tried), index, None) is None:
+                chosen = tried
+        return self.parse(b"".join(cut.records(*part) for part in chosen), index, None).schema if chosen else None
+
+    def read_block(self, path: str, index: Records, block: int) -> Any:
+        import pyarrow
+
+        schema = self.schema_of(path, index)
+        data = self._bytes(path, index, block)
+        if index.is_open and block == len(index.counts) - 1:
+            raise self._unclosed(path, self._cut(path, index, block))
+        try:
+            table = self.parse(data, index, schema).select(schema.names).combine_chunks()
+        except (pyarrow.ArrowException, KeyError) as error:
+            raise self._located(path, index, self._cut(path, index, block), schema, error) from None
+        if table.num_rows != index.counts[block]:
+            raise self._miscounted(path, index, self._cut(path, index, block), table.num_rows)
+        return table
+
+    def read_rows(self, file: bytes, block: int, begin: int, end: int) -> Any:
+        """Rows [begin, end) of a block as an Arrow table of one chunk. A bad one costs the others of the block
+        nothing."""
+        import pyarrow
+
+        index = self.index(file)
+        with self._errors(file):
+            path = os.fsdecode(file)
+            schema = self.schema_of(path, index)
+            cut = self._cut(path, index, block)
+            if len(cut) != index.counts[block]:
+                raise self._miscounted(path, index, cut, len(cut))
+            if index.is_open and cut.first_row + end == sum(index.counts):
+                raise self._unclosed(path, cut)
+            part = Cut(cut.block, cut.first_row + begin, cut.place, cut.data, cut.bounds[begin:end])
+            data = part.records(0, end - begin)
+            try:
+                table = self.parse(data, index, schema).select(schema.names).combine_chunks()
+            except (pyarrow.ArrowException, KeyError) as error:
+                if end - begin > 1:
+                    raise self.fault(path, f"{error}") from None
+                raise self._located(path, index, part, schema, error) from None
+            if table.num_rows != end - begin:
+                raise self._miscounted(path, index, part, table.num_rows)
+            return table
+
+    def _bytes(self, path: str, index: Records, block: int) -> bytes:
+        begin, end = index.bounds[block], index.bounds[block + 1]
+        if index.counts[block] == 1 and (most := too_long(end - begin)):
+            raise self.fault(
+                path,
+                f"the record that begins at byte {begin} has more than {most} bytes (row {sum(index.counts[:block])}, "
+                f"line {line_at(path, begin)}); is a quote not closed?",
+            )
+        before = 1 if block else 0  # the byte that must end the record before
+        with open(path, "rb") as file:
+            file.seek(begin - before)
+            data = file.read(end - begin + before)
+        if len(data) < end - begin + before:
+            raise self.fault(path, "it has become shorter while it was read.")
+        ended, data = not before or data[:1] in (b"\n", b"\r"), data[before:]
+        if not ended or (block + 1 < len(index.counts) and self.format.seems_open(data)):
+            raise self.fault(
+                path,
+                f"bytes {begin} to {end} are not whole records; is the index stored beside it that of another file?",
+            )
+        return data
+
+    def _cut(self, path: str, index: Records, block: int) -> Cut:
+        """The records of a block. The last ones are kept, because single rows of one are asked for one by one."""
+        known = self._last_cut
+        if known is not None and known[0] is index and known[1].block == block:
+            return known[1]
+        data = self._bytes(path, index, block)
+        view = np.frombuffer(data, np.uint8)
+        ends = all_ends(view, self.format)
+        starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+        there = ~self.format.blank(view, starts, ends)
+        bounds = list(zip(starts[there].tolist(), ends[there].tolist(), strict=True))
+        cut = Cut(block, sum(index.counts[:block]), index.bounds[block], data, bounds)
+        self._last_cut = (index, cut)
+        return cut
+
+    def _located(self, path: str, index: Records, cut: Cut, schema: Any, error: Exception) -> Exception:
+        """The error of records with the row and the column that it is about."""
+        low, high = 0, len(cut)  # the first `low` records are good, the first `high` are not
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._fails(cut.records(0, middle), index, schema) is None else (low, middle)
+        row, record = cut.first_row + low, cut.records(low, low + 1)
+        if self.is_broken(record, index):
+            return self.fault(path, f"row {row}: {_without_place(self._fails(record, index, schema) or error)}.")
+        fails = {name: self._fails(record, index, _only(schema, name)) for name in schema.names}
+        bad = [name for name, found in fails.items() if found is not None]
+        if not bad or len(bad) == len(fails) > 1:  # it is about the record, not about a column
+            return self.fault(path, f"row {row}: {_without_place(error)}.")
+        declares = "`types` declares the types of columns."
+        if self._shown_by == (path, cut.block) and bad[0] not in self._declared and "changed from" in str(error):
+            return self.fault(path, f"row {row}: {_without_place(error)}; {declares}")
+        return self.fault(path, f"column {bad[0]!r} in row {row}: {_without_place(fails[bad[0]])}; {declares}")
+
+    def _unclosed(self, path: str, cut: Cut) -> Exception:
+        """The error of the last record of a file, which `cut` has; pyarrow would close its quote at the end."""
+        row, line = cut.first_row + len(cut) - 1, line_at(path, cut.place + cut.bounds[-1][0])
+        return self.fault(path, f"row {row}: the record that begins in line {line} has a quote that nothing closes.")
+
+    def _miscounted(self, path: str, index: Records, cut: Cut, rows: int) -> Exception:
+        """The error of records that are parsed as another number of rows."""
+        for row in range(len(cut)):
+            record = cut.records(row, row + 1)
+            failed = self._fails(record, index, self._schema)
+            if failed is not None or self.parse(record, index, self._schema).num_rows != 1:
+                return self.fault(
+                    path, f"row {cut.first_row + row}: a line must hold one record, but this is {record[:60]!r}."
+                )
+        return self.fault(
+            path,
+            f"bytes {index.bounds[cut.block]} to {index.bounds[cut.block + 1]} hold {rows} rows, not "
+            f"{index.counts[cut.block]} as before; has the file changed, or is the index stored beside it another's?",
+        )
+
+    def _fails(self, data: bytes, index: Records, schema: Any) -> Exception | None:
+        import pyarrow
+
+        try:
+            self.parse(data, index, schema)
+        except (pyarrow.ArrowException, KeyError) as error:
+            return error
+        return None
+
+
+class CsvFiles(TextTables):
+    """Delimited text with a line of names at the beginning of each file."""
+
+    def __init__(self, op: str, columns: list[str] | None, types: dict[str, Any], stores: bool, delimiter: str):
+        super().__init__(op, columns, types, stores)
+        self._delimiter, self.format = delimiter, DelimitedLines(delimiter)
+        self.stored = _stored_index.Format("csv", delimiter, BLOCK_BYTES)
+
+    def first_record(self, path: str) -> int:
+        try:
+            begin = first_end(path, after_mark(path), self.format)
+        except ValueError as error:
+            raise self.fault(path, f"{error}") from None
+        if begin == 0:
+            raise self.fault(path, "it is empty, without a line of column names.")
+        return begin
+
+    def names_of(self, path: str, begin: int) -> list[str]:
+        with open(path, "rb") as file:
+            head = file.read(begin)
+        try:
+            text = io.StringIO(head.decode("utf-8-sig").lstrip("\r\n"), newline="")
+            names = next(csv.reader(text, delimiter=self._delimiter), [])
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise self.fault(path, f"its line of column names cannot be read: {error}.") from None
+        for name in names if self._columns is None else self._columns:
+            if names.count(name) > 1:
+                raise self.fault(path, f"its line of column names has {name!r} {names.count(name)} times.")
+        return names
+
+    def is_broken(self, record: bytes, index: Records) -> bool:
+        import pyarrow
+
+        return (
+            self._fails(record, index, pyarrow.schema({name: pyarrow.binary() for name in index.names or ()}))
+            is not None
+        )
+
+    def parse(self, data: Any, index: Records, schema: Any) -> Any:
+        import pyarrow
+        from pyarrow import csv as reader
+
+        names = self._columns if schema is None else schema.names
+        types = self._declared if schema is None else {field.name: field.type for field in schema}
+        missing = [name for name in names or () if name not in (index.names or ())]
+        if missing:
+            raise pyarrow.ArrowInvalid(f"there is no column {missing[0]!r}; the columns are {index.names}")
+        return reader.read_csv(
+            pyarrow.BufferReader(data),
+            reader.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=index.names),
+            reader.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+            reader.ConvertOptions(column_types=types, include_columns=names),
+        )
+
+
+class JsonLinesFiles(TextTables):
+    """One JSON object a line."""
+
+    format = Lines()
+    stored = _stored_index.Format("jsonl", "\n", BLOCK_BYTES)
+
+    def first_record(self, path: str) -> int:
+        return after_mark(path)
+
+    def is_broken(self, record: bytes, index: Records) -> bool:
+        import pyarrow
+
+        return self._fails(record, index, pyarrow.schema([])) is not None
+
+    def parse(self, data: Any, index: Records, schema: Any) -> Any:
+        import pyarrow
+        from pyarrow import json as reader
+
+        self._check_objects(data)
+        if schema is None:
+            schema, unexpected = pyarrow.schema(self._declared), "infer"
+        else:
+            unexpected = "ignore"
+        return reader.read_json(
+            pyarrow.BufferReader(data),
+            reader.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            reader.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected),
+        )
+
+    def _check_objects(self, data: bytes) -> None:
+        """Raises ArrowInvalid unless each line is one object: pyarrow's parser dies of a line `null`, and of objects
+        that are nested too deeply."""
+        import pyarrow
+
+        fault = _C.json_fault(data)
+        if fault is None:
+            return
+        begin, end, rule = fault
+        line = data[begin:end]
+        if rule == "too deep":
+            raise pyarrow.ArrowInvalid(
+                f"objects and arrays lie deeper within one another than {_C.MAX_JSON_DEPTH} levels"
+            )
+        if rule == "not UTF-8":
+            raise pyarrow.ArrowInvalid("the text is not UTF-8")
+        # pyarrow's message says more of a last line that is cut off.
+        if rule == "no object" or begin > 0 or line[-1:] == b"\n":
+            raise pyarrow.ArrowInvalid(
+                f"a line must hold one record, but this is {line[:60]!r}; a record is one JSON object"
+            )
+
+
+def _passing(count: int, passes: Callable[[int, int], bool]) -> list[tuple[int, int]]:
+    """The parts of [0, count) that pass, found by halving those that do not."""
+    good: list[tuple[int, int]] = []
+    left = [(0, count)] if count else []
+    while left:
+        begin, end = left.pop()
+        if passes(begin, end):
+            good.append((begin, end))
+        elif end - begin > 1:
+            middle = (begin + end) // 2
+            left += [(middle, end), (begin, middle)]
+    return good
+
+
+def arrow_type(op: str, name: str, kind: Any) -> Any:
+    """The Arrow type for a torch dtype, `str`, `bytes`, or itself."""
+    import pyarrow
+
+    if isinstance(kind, pyarrow.DataType):
+        return kind
+    known = {str: pyarrow.string(), bytes: pyarrow.binary(), torch.bool: pyarrow.bool_()}
+    for number in ("int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64"):
+        known[getattr(torch, number)] = getattr(pyarrow, number)()
+    if kind not in known:
+        raise TypeError(f"{op}: `types[{name!r}]` must be a torch dtype, str, bytes or an Arrow type, but is {kind!r}.")
+    return known[kind]
+
+
+def _without_place(error: Any) -> str:
+    """pyarrow's message without row and column, which it counts within a block."""
+    return re.sub(r"^(In CSV column #\d+: )?((CSV parse error: )?Row #\d+: )?|\.? in row \d+$", "", str(error))
+
+
+def _only(schema: Any, name: str) -> Any:
+    import pyarrow
+
+    return pyarrow.schema([schema.field(name)])
