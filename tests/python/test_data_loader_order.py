@@ -123,3 +123,56 @@ def test_what_has_no_order_of_torchs_is_refused():
         tdi.DataLoader(rows, shuffle=True, distributed=True, order="torch")
     with pytest.raises(ValueError, match='`order="torch"` excludes a dataset of this library'):
         tdi.DataLoader(tdi.Dataset.range(5), order="torch")
+
+
+PATHS = {
+    "native": {},
+    "native with threads": {"num_workers": 2},
+    "Python": {"collate_fn": lambda rows: [torch.stack([value for (value,) in rows])]},
+    "workers": {"collate_fn": lambda rows: [torch.stack([value for (value,) in rows])], "num_workers": 2},
+}
+
+
+@pytest.mark.parametrize("generator", [None, 5])
+@pytest.mark.parametrize("there", PATHS)
+@pytest.mark.parametrize("here", PATHS)
+def test_the_rest_of_an_epoch_keeps_the_order_that_it_began_with(here, there, generator):
+    """Native rows and rows that Python makes are drawn by different permutations; a state may go from one to the
+    other."""
+
+    def make(path):
+        own = None if generator is None else torch.Generator().manual_seed(generator)
+        return tdi.DataLoader(TensorDataset(torch.arange(SIZE)), 4, shuffle=True, generator=own, **PATHS[path])
+
+    for after in (1, 3):
+        torch.manual_seed(3)
+        expected = text(make(here))
+        torch.manual_seed(3)
+        loader = make(here)
+        iterator = iter(loader)
+        begun = text([next(iterator) for _ in range(after)])
+        restored = make(there)
+        restored.load_state_dict(loader.state_dict())
+        iterator = iter(restored)
+        begun += text([next(iterator)])
+        again = make(here)
+        again.load_state_dict(restored.state_dict())
+        assert begun + text(again) == expected
+        torch.manual_seed(4)
+        later = torch.cat([batch for (batch,) in again])
+        assert later.sort().values.tolist() == list(range(SIZE))
+
+
+def test_a_state_of_an_older_version_has_the_permutation_of_the_path_that_loads_it():
+    loader = tdi.DataLoader(TensorDataset(torch.arange(SIZE)), 4, shuffle=True)
+    iterator = iter(loader)
+    begun, state = text([next(iterator)]), loader.state_dict()
+    fields = state["torch_distinput.DataLoader"]
+    assert fields.pop("permutation") == "native"
+    fields["version"] = 2
+    rest = text(iterator)
+    loader.load_state_dict(state)
+    assert text(loader) == rest and len(begun + rest) == 6
+    fields |= {"permutation": "tf", "version": 3}
+    with pytest.raises(ValueError, match="load_state_dict: `permutation` must be "):
+        loader.load_state_dict(state)

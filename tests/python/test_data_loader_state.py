@@ -288,7 +288,7 @@ def test_states_of_newer_versions_and_other_data_are_refused():
     next(iter(loader))
     state = loader.state_dict()
     newer = {"torch_distinput.DataLoader": state["torch_distinput.DataLoader"] | {"version": 99}}
-    with pytest.raises(ValueError, match="version 99, but this library reads up to 2"):
+    with pytest.raises(ValueError, match="version 99, but this library reads up to 3"):
         loader.load_state_dict(newer)
     other = tdi.DataLoader(TensorDataset(torch.arange(9)), 4, shuffle=True)
     with pytest.raises(ValueError, match="saved over 23 rows, but the dataset has 9"):

@@ -22,8 +22,8 @@ from torch_distinput.loader.state._order import (
     StockOrder,
     burn_permutation,
     checked_batch_size,
+    draw_permutation,
     native_indices,
-    peek_seed,
     permuted,
     stock_order,
 )
@@ -200,20 +200,12 @@ class RowsIter(NativeIter):
         order = self._order
         if not order.shuffle or self._permutation is not None:
             return
-        self._draws.before_first(self._start)
         if self._seed is not None:
+            self._draws.before_first(self._start)
             self._permutation = self._seed
-        elif order.generator is None:
-            seed = self._draws.seed(self._start)
-            generator = torch.Generator().manual_seed(seed)
-            self._permutation = torch.randperm(order.size, generator=generator) if self._torchs else seed
-        else:
-            self._owes_permutation = True
-            if self._torchs:
-                self._permutation = torch.randperm(order.size, generator=order.generator)
-                return
-            self._permutation = peek_seed(order.generator)
-            burn_permutation(order.generator, order.size)
+            return
+        self._permutation = draw_permutation(order, self._start, self._draws, "torch" if self._torchs else "native")
+        self._owes_permutation = order.generator is not None
 
     def _draw_end(self) -> None:
         """Takes the draws of an epoch's end: torch's sampler draws another order to find that the first has ended."""

@@ -16,7 +16,7 @@ from torch_distinput.loader._checks import is_own_stream
 from torch_distinput.loader.ranks._sampler import group_size_and_rank
 from torch_distinput.loader.state._draws import draws_from_torch, sampler_generator
 from torch_distinput.loader.state._native_state import wrong_kind
-from torch_distinput.loader.state._order import stock_order
+from torch_distinput.loader.state._order import StockOrder, stock_order
 from torch_distinput.loader.state._position import order_of, size_of, stateful_sampler
 from torch_distinput.loader.state._stateful import has_state
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch_distinput.loader._data_loader import DataLoader
 
 STATE = "torch_distinput.DataLoader"
-VERSION = 2
+VERSION = 3
 
 _TORCHDATA = "_iterator_finished"  # a field of every state of torchdata's
 
@@ -51,6 +51,8 @@ def state_of(loader: DataLoader, state_dict: Any) -> dict[str, Any]:
     if state["version"] > VERSION:
         raise ValueError(f"{op}: the state is of version {state['version']}, but this library reads up to {VERSION}.")
     found = {name: value for name, value in state.items() if name != "version"}
+    if state["version"] < 3 and "distributed" not in found:
+        found["permutation"] = _permutation_of_older(loader, found)
     return _upgraded(loader, found) if state["version"] == 1 and "distributed" in found else found
 
 
@@ -63,6 +65,21 @@ def _upgraded(loader: DataLoader, state: dict[str, Any]) -> dict[str, Any]:
     elif isinstance(position, dict) and isinstance(position.get("pipeline"), list):
         position = position | {"pipeline": [op for op in position["pipeline"] if not str(op).startswith("zip({")]}
     return state | {"distributed": position} | order_of(loader)
+
+
+def _permutation_of_older(loader: DataLoader, state: dict[str, Any]) -> str | None:
+    """The permutation of a state before version 3, which does not name it: that of the loader's own path."""
+    order = stock_order(loader.batch_sampler)
+    if order is None or not _draws_permutation(order, state):
+        return None
+    torchs = loader._loader_config.order == "torch" or loader._path().pipeline is None
+    return "torch" if torchs else "native"
+
+
+def _draws_permutation(order: StockOrder, state: dict[str, Any]) -> bool:
+    """Whether an epoch in `order`, come as far as `state`, has drawn a permutation that its rest needs."""
+    begun = type(state.get("rows")) is int and state["rows"] > 0 and state.get("finished") is False
+    return order.shuffle and state.get("seed") is None and begun
 
 
 def check(loader: DataLoader, state: dict[str, Any]) -> dict[str, Any]:
@@ -96,7 +113,7 @@ def _check_plain(loader: DataLoader, state: dict[str, Any]) -> None:
             f"load_state_dict: `size` must be the same: saved over {state['size']} rows, but the dataset has "
             f"{size_of(loader)}."
         )
-    _check_fields(state, _plain_rules(loader))
+    _check_fields(state, _plain_rules(loader, state))
     _check_seed(loader, state["seed"])
     _check_parts(loader, state)
     if state["native"] is not None:
@@ -117,8 +134,9 @@ def _check_plain(loader: DataLoader, state: dict[str, Any]) -> None:
         )
 
 
-def _plain_rules(loader: DataLoader) -> dict[str, Rule]:
+def _plain_rules(loader: DataLoader, state: dict[str, Any]) -> dict[str, Rule]:
     order = stock_order(loader.batch_sampler)
+    drawn = order is not None and _draws_permutation(order, state)
     torchs = torch.default_generator if draws_from_torch(loader) else None
     generators = torchs, loader.generator, sampler_generator(loader)
     return {
@@ -141,8 +159,15 @@ def _plain_rules(loader: DataLoader) -> dict[str, Rule]:
         "sampler": _ANY,
         "workers": ("None or a dict of the states in workers", lambda value: value is None or isinstance(value, dict)),
         "native": ("None or a dict", lambda value: value is None or isinstance(value, dict)),
+        "permutation": _permutation_rule(drawn),
         "order": (f"the loader's, {loader._loader_config.order!r}", lambda value: value == loader._loader_config.order),
     }
+
+
+def _permutation_rule(drawn: bool) -> Rule:
+    if drawn:
+        return "'torch' or 'native', which has drawn the order", lambda value: value in ("torch", "native")
+    return "None, 'torch' or 'native'", lambda value: value in (None, "torch", "native")
 
 
 def _size_rule(loader: DataLoader) -> Rule:

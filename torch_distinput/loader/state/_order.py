@@ -33,7 +33,7 @@ class Start:
     then at their end and need one empty iteration first. `reuses`: the sampler is iterated as by an iterator that is
     used again: torch iterates it once then, without drawing a seed for workers before, and a sampler may draw at that
     moment. `resized`: for each change of the batch size: the batches of the iterator before it, the row after them, the
-    new size.
+    new size. `permutation`: of a shuffled epoch, once it is drawn: "torch" (`torch.randperm`) or "native" (computed).
     """
 
     epoch: int = 0
@@ -48,6 +48,7 @@ class Start:
     at_end: bool = False
     reuses: bool = False
     resized: list[tuple[int, int, int]] = field(default_factory=list)
+    permutation: str | None = None
 
     def row_after(self, batches: int, batch_size: int) -> int:
         """Rows of the epoch yielded after `batches` batches of the iterator, which began with `batch_size`."""
@@ -140,15 +141,32 @@ def permuted(rows: _C.Dataset, permutation: int | torch.Tensor | None) -> _C.Dat
     return rows.shuffle(None, permutation, True)
 
 
+def draw_permutation(order: StockOrder, start: Start, draws: Draws, own: str) -> int | torch.Tensor:
+    """Takes the draws of torch's RandomSampler. Returns torch's permutation, or the seed of the native one: the kind
+    that the epoch has begun with, where `start` is in its middle, else the caller's `own`."""
+    draws.before_first(start)
+    kind = start.permutation = start.permutation or own
+    generator = order.generator
+    if generator is None:
+        seed = draws.seed(start)
+        if kind == "native":
+            return seed
+        return torch.randperm(order.size, generator=torch.Generator().manual_seed(seed))
+    if kind == "torch":
+        return torch.randperm(order.size, generator=generator)
+    seed = peek_seed(generator)
+    burn_permutation(generator, order.size)
+    return seed
+
+
 def _shuffled(
     order: StockOrder, start: Start, draws: Draws, bounds: Iterator[tuple[int, int, int]]
 ) -> Iterator[list[int]]:
     """The batches of a RandomSampler, cut from one array."""
-    draws.before_first(start)
-    generator = order.generator
-    if generator is None:
-        generator = torch.Generator().manual_seed(draws.seed(start))
-    permutation = torch.randperm(order.size, generator=generator).numpy()  # slices of numpy arrays are faster
+    drawn = draw_permutation(order, start, draws, "torch")
+    if isinstance(drawn, int):
+        drawn = next(native_indices(order, drawn, 0).batch(max(order.size, 1)).iterate(), torch.empty(0))
+    permutation = drawn.numpy()  # slices of numpy arrays are faster
     whole = True
     for begin, end, size in bounds:
         if end - begin < size:

@@ -147,6 +147,7 @@ class Position:
             "sampler": self._sampler_state(),
             "workers": None if self.workers is None else self.workers.state(),
             "native": None if self.native is None else self.native(),
+            "permutation": start.permutation,
         } | ({} if self._drawn_by is None else {"order": self._drawn_by})
 
     def _drawn(self) -> tuple[Drawn, Drawn | None]:
@@ -177,7 +178,8 @@ def restore(loader: DataLoader, state: dict[str, Any], draws: Draws) -> Start:
         loader.dataset.load_state_dict(state["dataset"])
     if state["sampler"] is not None:
         stateful_sampler(loader).load_state_dict(state["sampler"])
-    start = Start(state["epoch"], state["batches"], state["rows"], state=state)
+    permutation = state.get("permutation")
+    start = Start(state["epoch"], state["batches"], state["rows"], state=state, permutation=permutation)
     if finished:
         start = Start(state["epoch"] + 1)
     start.at_end = finished or not state["batches"]
