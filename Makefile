@@ -111,6 +111,7 @@ test: test-cpp frameworks
 
 test-cpp: build tools
 	$(PY) tools/check_includes.py
+	$(PY) tools/check_imports.py
 	@cmake -S . -B $(BUILD) -DTDI_BUILD_TESTS=ON $(CMAKE_ARGS)
 	@cmake --build $(BUILD) --target tdi_tests --parallel $(JOBS)
 	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
@@ -167,6 +168,7 @@ docs: $(INSTALL_STAMP)
 # A tool that could not be installed is named, and what it checks is left out.
 lint: $(TOOLS_STAMP)
 	$(PY) tools/check_includes.py
+	$(PY) tools/check_imports.py
 	$(call with_tool,clang-format,find csrc tests/cpp tests/fake_* benchmarks/cpp examples \
 	  -name '*.h' -o -name '*.cpp' -o -name '*.cu' | xargs clang-format --dry-run -Werror)
 	$(call with_tool,ruff,ruff format --check . && ruff check .)

@@ -11,6 +11,8 @@ import re
 import sys
 from pathlib import Path
 
+from cycles import cycles
+
 BASICS = ("include", "base", "runtime", "core", "kernels", "execution")
 
 # A room is a folder of csrc/ without its subfolders. Each line says what a room may include besides itself, from the
@@ -162,35 +164,6 @@ def violated_rule(name: str, path: str, target: str | None) -> str | None:
         if re.match(pattern, path) and not any(room == r or room.startswith(f"{r}/") for r in rooms):
             return rule
     return None
-
-
-def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
-    """The groups of nodes that lie on a cycle (Tarjan's strongly connected components)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    found = []
-
-    def visit(node: str) -> None:
-        index[node] = low[node] = len(index)
-        stack.append(node)
-        for other in sorted(edges.get(node, ())):
-            if other not in index:
-                visit(other)
-                low[node] = min(low[node], low[other])
-            elif other in stack:
-                low[node] = min(low[node], index[other])
-        if low[node] == index[node]:
-            group = []
-            while not group or group[-1] != node:
-                group.append(stack.pop())
-            if len(group) > 1:
-                found.append(sorted(group))
-
-    for node in sorted(edges):
-        if node not in index:
-            visit(node)
-    return sorted(found)
 
 
 def violations(root: Path) -> tuple[int, list[str]]:

@@ -11,6 +11,7 @@ from torch_distinput import _library
 
 _library.load()
 
+import torch_distinput.frameworks  # noqa: E402, F401 - registers with the loader
 from torch_distinput import compat, preprocessing, testing  # noqa: E402
 from torch_distinput._build import version as __version__  # noqa: E402
 from torch_distinput._C import (  # noqa: E402

@@ -6,8 +6,9 @@ Each function raises TypeError for an argument of the wrong type and ValueError 
 
 from torch_distinput import _C
 from torch_distinput._C import AutoShardPolicy
-from torch_distinput.base._arguments import flag, instance, integer
+from torch_distinput.base._arguments import flag, integer
 from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.ops._base import checked_native
 
 __all__ = [
     "assert_paths_agree",
@@ -34,7 +35,7 @@ def assert_resumable(dataset: Dataset, ordered: bool = True, max_elements: int =
     """
     op = "assert_resumable"
     ordered, most = flag(op, "ordered", ordered), integer(op, "max_elements", max_elements)
-    _C.testing.assert_resumable(_native(op, dataset), ordered, most)
+    _C.testing.assert_resumable(checked_native(op, "dataset", dataset), ordered, most)
 
 
 def assert_paths_agree(dataset: Dataset, max_elements: int = 200) -> None:
@@ -45,7 +46,7 @@ def assert_paths_agree(dataset: Dataset, max_elements: int = 200) -> None:
     >>> tdi.testing.assert_paths_agree(tdi.Dataset.range(5).shuffle(seed=7).batch(2))
     """
     op = "assert_paths_agree"
-    _C.testing.assert_paths_agree(_native(op, dataset), integer(op, "max_elements", max_elements))
+    _C.testing.assert_paths_agree(checked_native(op, "dataset", dataset), integer(op, "max_elements", max_elements))
 
 
 def batch_sizes_for_worker(
@@ -75,7 +76,7 @@ def infer_batch_size(dataset: Dataset) -> int:
     >>> tdi.testing.infer_batch_size(tdi.Dataset.range(5).batch(2))
     2
     """
-    return _C.testing.infer_batch_size(_native("infer_batch_size", dataset))
+    return _C.testing.infer_batch_size(checked_native("infer_batch_size", "dataset", dataset))
 
 
 def legacy_rebatch(dataset: Dataset, num_replicas: int) -> Dataset:
@@ -85,7 +86,9 @@ def legacy_rebatch(dataset: Dataset, num_replicas: int) -> Dataset:
     [tensor([0, 1]), tensor([2])]
     """
     op = "legacy_rebatch"
-    return Dataset(_C.testing.legacy_rebatch(_native(op, dataset), integer(op, "num_replicas", num_replicas)))
+    return Dataset(
+        _C.testing.legacy_rebatch(checked_native(op, "dataset", dataset), integer(op, "num_replicas", num_replicas))
+    )
 
 
 def auto_shard(
@@ -98,7 +101,9 @@ def auto_shard(
     """
     op = "auto_shard"
     workers, worker = integer(op, "num_workers", num_workers), integer(op, "worker_index", worker_index)
-    return Dataset(_C.testing.auto_shard(_native(op, dataset), workers, worker, AutoShardPolicy(policy)))
+    return Dataset(
+        _C.testing.auto_shard(checked_native(op, "dataset", dataset), workers, worker, AutoShardPolicy(policy))
+    )
 
 
 def worker_stream(
@@ -115,14 +120,10 @@ def worker_stream(
     """
     op = "worker_stream"
     parts = _C.testing.worker_stream(
-        _native(op, dataset),
+        checked_native(op, "dataset", dataset),
         integer(op, "num_workers", num_workers),
         integer(op, "num_replicas_per_worker", num_replicas_per_worker),
         integer(op, "worker_index", worker_index),
         AutoShardPolicy(policy),
     )
     return Dataset(parts)
-
-
-def _native(op: str, dataset: Dataset) -> _C.Dataset:
-    return instance(op, "dataset", dataset, Dataset)._native

@@ -24,7 +24,7 @@ import _fake_accelerator as fake
 
 import torch_distinput as tdi
 from torch_distinput import _C
-from torch_distinput.loader import _native as native
+from torch_distinput.loader.paths import _native as native
 
 # The parts of a backend's module `torch.fake` that torch's own Python calls.
 torch._register_device_module(

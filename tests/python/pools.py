@@ -21,7 +21,7 @@ def running_over(pool):
     if pool == POOLS[0]:
         yield
         return
-    from torch_distinput.loader import _paths as paths
+    from torch_distinput.loader.paths import _choice as paths
 
     own, paths.why_torchs_pool = paths.why_torchs_pool, _refuse
     os.environ[_VARIABLE] = pool
@@ -40,6 +40,6 @@ def asked_pool():
 def take_asked_pool():
     """To be called in a process that a test has started."""
     if _VARIABLE in os.environ:
-        from torch_distinput.loader import _paths as paths
+        from torch_distinput.loader.paths import _choice as paths
 
         paths.why_torchs_pool = _refuse

@@ -12,6 +12,7 @@ from torch.utils.data import TensorDataset
 
 import torch_distinput as tdi
 from torch_distinput.loader import _advice as advice
+from torch_distinput.loader._data_loader import advise
 
 BATCHES, ROW = 16, 0.004
 
@@ -103,7 +104,7 @@ def test_a_loader_takes_what_it_is_advised_and_has_not_got_it_yet(kind, bound, m
     make, arguments = LOADERS[kind]
     loader = tdi.DataLoader(make(), batch_size=2, **arguments)
     for stats in (tdi.Stats(batches=9, bytes=90), tdi.Stats(batches=9, bytes=90, queue_room=4.0)):
-        text = advice.advice_for(loader, bound, stats)
+        text = advise(loader, bound, stats)
         changes = advised(text)
         assert all(arguments.get(name) != value for name, value in changes.items()), text
         rest = {name: value for name, value in arguments.items() if not (name == "sampler" and "Without it" in text)}
@@ -153,20 +154,20 @@ def test_the_advice_of_native_rows_lets_threads_copy_ahead(kind):
     make, arguments = LOADERS[kind]
     loader = drained(tdi.DataLoader(make(), 2, **arguments))
     assert not loader.stats().queue_room
-    changes = advised(advice.advice_for(loader, "decode", loader.stats()))
+    changes = advised(advise(loader, "decode", loader.stats()))
     rest = {name: value for name, value in arguments.items() if name != "sampler"}
     better = drained(tdi.DataLoader(make(), 2, **rest | changes))
     assert better.stats().queue_room > 0 and better.stats().rows == 4 * BATCHES
-    assert "ahead" not in advice.advice_for(better, "decode", better.stats())
+    assert "ahead" not in advise(better, "decode", better.stats())
 
 
 def test_the_advice_names_no_more_cpus_than_there_are():
     cpus = len(os.sched_getaffinity(0))
     loader = tdi.DataLoader(images(), 2, num_workers=cpus)
-    assert advised(advice.advice_for(loader, "decode", tdi.Stats(batches=9, queue_room=4.0))) == {}
+    assert advised(advise(loader, "decode", tdi.Stats(batches=9, queue_room=4.0))) == {}
 
 
 def test_a_pipeline_whose_workers_are_not_forked_is_not_sent_to_workers(monkeypatch):
     monkeypatch.setattr(advice, "start_method", lambda: "spawn")
     loader = tdi.DataLoader(native(), 2, collate_fn=as_list)
-    assert advised(advice.advice_for(loader, "python", tdi.Stats())) == {}
+    assert advised(advise(loader, "python", tdi.Stats())) == {}

@@ -12,8 +12,8 @@ from torch.utils import data
 from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
 
 import torch_distinput as tdi
-from torch_distinput.loader._batches import rows_of
-from torch_distinput.loader._native import OnDevice
+from torch_distinput.loader.paths._batches import rows_of
+from torch_distinput.loader.paths._native import OnDevice
 
 
 class Squares(data.Dataset):

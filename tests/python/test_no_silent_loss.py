@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import torch_distinput as tdi
-from torch_distinput.distribute._strategy import _NativeStrategy
+from torch_distinput.distribute._strategy import NativeStrategy
 
 OFF, AUTO, DATA = tdi.AutoShardPolicy.OFF, tdi.AutoShardPolicy.AUTO, tdi.AutoShardPolicy.DATA
 
@@ -219,7 +219,7 @@ def test_more_replicas_than_processors_do_not_hang():
 
 LOOP = """
 import torch_distinput as tdi
-from torch_distinput.distribute._strategy import _NativeStrategy
+from torch_distinput.distribute._strategy import NativeStrategy
 strategy = tdi.MirroredStrategy(["cpu", "cpu"])
 dataset = tdi.Dataset.range(64).map(lambda x: x).filter(lambda x: x >= 0).repeat().batch(8)
 for step in strategy.distribute_dataset(dataset):
@@ -329,7 +329,7 @@ def test_a_worker_reads_the_rows_of_its_own_replicas_only(split):
 
     def worker(number):
         native = tdi._C.MultiWorkerMirroredStrategy(store, number, 2, f"limits/{split}", ["cpu", "cpu"])
-        strategy = _NativeStrategy(native)
+        strategy = NativeStrategy(native)
         rows = CountedRows()
         dataset = tdi.Dataset.from_torch(rows).shuffle(seed=1).batch(8)
         iterator = iter(strategy.distribute_dataset(dataset, tdi.InputOptions(split=split)))

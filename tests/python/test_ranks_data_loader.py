@@ -364,7 +364,7 @@ def test_a_batch_that_cannot_be_cut_is_named():
         pass
 
     with pytest.raises(ValueError, match='a Odd in the batches cannot be cut to 0 rows; use tail="padded"'):
-        from torch_distinput.loader._batches import without_rows
+        from torch_distinput.loader.paths._batches import without_rows
 
         without_rows({"x": torch.zeros(2), "odd": Odd()})
 

@@ -17,8 +17,7 @@ import torch
 from torch_distinput.base._structure import map_leaves
 from torch_distinput.cli._target import add_target, load_target
 from torch_distinput.distribute._values import PerReplica
-from torch_distinput.loader._advice import advice_for
-from torch_distinput.loader._data_loader import DataLoader
+from torch_distinput.loader._data_loader import DataLoader, advise
 from torch_distinput.observe._stats import HIDDEN, Stats, Verdict, general_advice, stats_of, verdict_of
 
 _TURNS = 5
@@ -115,8 +114,8 @@ def _verdict(loader: Any, stats: Stats, batches: int, waited: float, worked: flo
     """The verdict on the turns: the loader's counters are of its last epoch."""
     peer = stats.peer_seconds * waited / stats.wait_seconds if stats.wait_seconds else 0.0
     measured = replace(stats, batches=batches, wait_seconds=waited, consumer_seconds=worked, peer_seconds=peer)
-    advise = functools.partial(advice_for, loader) if isinstance(loader, DataLoader) else general_advice
-    return verdict_of(measured, advise)
+    advice = functools.partial(advise, loader) if isinstance(loader, DataLoader) else general_advice
+    return verdict_of(measured, advice)
 
 
 def _train(batches: Iterator[Any], step: Callable[[Any], Any], seconds: float) -> Training:

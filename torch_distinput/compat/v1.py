@@ -8,7 +8,8 @@ from typing import Any
 
 from torch_distinput._C import InputContext, InputReplicationMode, OutOfRangeError
 from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.distribute import _strategy
+from torch_distinput.distribute._base_strategy import Strategy as BaseStrategy
+from torch_distinput.distribute._base_strategy import distribute_whole, input_context_of, local_replicas
 from torch_distinput.distribute._values import wrap
 
 __all__ = ["InputIterator", "InputReplicationMode", "Strategy"]
@@ -49,7 +50,7 @@ class InputIterator:
 class _CallableSteps:
     """Values of a callable as steps. If a call fails, the values taken before it are kept for the next try."""
 
-    def __init__(self, source: Callable[[], Any], strategy: _strategy.Strategy):
+    def __init__(self, source: Callable[[], Any], strategy: BaseStrategy):
         self._source = source
         self._strategy = strategy
         self._taken: list[Any] = []
@@ -58,10 +59,11 @@ class _CallableSteps:
         return self
 
     def __next__(self) -> Any:
-        while len(self._taken) < self._strategy._num_local_replicas:
+        count, wraps = local_replicas(self._strategy)
+        while len(self._taken) < count:
             self._taken.append(self._source())
         values, self._taken = self._taken, []
-        return wrap(values) if self._strategy._wraps else values[0]
+        return wrap(values) if wraps else values[0]
 
 
 class Strategy:
@@ -71,8 +73,8 @@ class Strategy:
         strategy: such as `MirroredStrategy(["cpu", "cpu"])`; TypeError for anything but a Strategy.
     """
 
-    def __init__(self, strategy: _strategy.Strategy):
-        if not isinstance(strategy, _strategy.Strategy):
+    def __init__(self, strategy: BaseStrategy):
+        if not isinstance(strategy, BaseStrategy):
             raise TypeError(f"compat.v1.Strategy: `strategy` must be a Strategy, but is a {type(strategy).__name__}.")
         object.__setattr__(self, "_wrapped", strategy)
 
@@ -111,9 +113,9 @@ class Strategy:
             raise ValueError(f"Input replication mode not supported: {replication_mode!r}")
         if not callable(input_fn):
             raise TypeError(f"make_input_fn_iterator: `input_fn` must be callable, but is a {type(input_fn).__name__}.")
-        source = input_fn(self._wrapped._input_context())
+        source = input_fn(input_context_of(self._wrapped))
         if isinstance(source, Dataset):
-            distributed = self._wrapped._distribute_whole(source)
+            distributed = distribute_whole(self._wrapped, source)
             return InputIterator(lambda: iter(distributed))
         if not callable(source):
             raise ValueError(

@@ -11,6 +11,7 @@ from torch_distinput import _C
 from torch_distinput.base._file_names import Path, file_names
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.datasets._files import _options
+from torch_distinput.ops._base import native_of
 from torch_distinput.typing import Compression, Index
 
 
@@ -57,7 +58,7 @@ class TarDataset(Dataset):
 
 def _files(files: Any, name: str) -> Any:
     if isinstance(files, Dataset):
-        return files._native
+        return native_of(files)
     names: list[bytes] = []
     for path in file_names(files, f"{name}: `files`"):
         pattern: Any = path  # shown as str in the stub, which also takes bytes

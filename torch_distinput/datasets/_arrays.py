@@ -9,6 +9,7 @@ from typing import Any
 from torch_distinput import _C
 from torch_distinput.base._file_names import Path, file_names
 from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.ops._base import native_of
 
 
 class NumpyDataset(Dataset):
@@ -62,4 +63,4 @@ class SafetensorsDataset(Dataset):
 
 
 def _files(files: Any, name: str) -> Any:
-    return files._native if isinstance(files, Dataset) else file_names(files, f"{name}: `files`")
+    return native_of(files) if isinstance(files, Dataset) else file_names(files, f"{name}: `files`")

@@ -11,6 +11,7 @@ from torch_distinput.base._arguments import count, sequence, text
 from torch_distinput.base._file_names import Path, file_names
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.datasets._files import index_flag
+from torch_distinput.ops._base import native_of
 from torch_distinput.tables._block_files import BlockFiles
 from torch_distinput.tables._column_options import Nulls, column_options, pyarrow_for
 from torch_distinput.tables._parquet import ParquetFiles
@@ -161,7 +162,7 @@ def _native(
     stack: Stack,
     index: Index,
 ) -> _C.Dataset:
-    names: Any = files._native if isinstance(files, Dataset) else file_names(files, f"{op}: `files`")
+    names: Any = native_of(files) if isinstance(files, Dataset) else file_names(files, f"{op}: `files`")
     arguments += [f"stack={dict(stack)}"] if stack else []
     arguments += [] if nulls == "error" else [f"nulls={nulls!r}"]
     options = column_options(op, nulls, stack)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from torch.utils.data import IterableDataset, get_worker_info
 
@@ -24,20 +24,23 @@ from torch_distinput.ops._records import RecordOps
 from torch_distinput.ops._tokens import TokenOps
 from torch_distinput.recognize import _torch_source as torch_source
 
-if TYPE_CHECKING:
-    from torch_distinput.distribute._base_strategy import Strategy
+
+class Strategy(Protocol):
+    """What assigns rows to replicas, as far as `explain` needs it."""
+
+    def distribute_dataset(self, dataset: Dataset) -> Any: ...
 
 
 class Dataset(
-    FunctionalOps,
-    BatchingOps,
-    OrderingOps,
-    CombiningOps,
-    BufferingOps,
-    ColumnOps,
-    TokenOps,
-    ImageOps,
-    RecordOps,
+    FunctionalOps["Dataset"],
+    BatchingOps["Dataset"],
+    OrderingOps["Dataset"],
+    CombiningOps["Dataset"],
+    BufferingOps["Dataset"],
+    ColumnOps["Dataset"],
+    TokenOps["Dataset"],
+    ImageOps["Dataset"],
+    RecordOps["Dataset"],
     IterableDataset,
 ):
     """An immutable description of a sequence of elements; every method returns a new one.
@@ -65,6 +68,10 @@ class Dataset(
         self._native = native
         self._share: _C.Dataset | None = None
         self._pinned_epoch: int | None = None
+
+    @classmethod
+    def _wrapped(cls, native: _C.Dataset) -> Dataset:
+        return Dataset(native)
 
     # Sources; `ColumnOps` has one more.
 
@@ -234,7 +241,7 @@ class Dataset(
             return self._native.iterate()
         if self._share is None:
             self._share = self._native.shard(worker.num_workers, worker.id)
-        epoch = self._pop_pinned_epoch()
+        epoch = pop_pinned_epoch(self)
         if epoch is not None:
             self._share.set_epoch(epoch)
         # All workers of a DataLoader must draw the same order to share it. torch seeds worker i with base + i.
@@ -247,17 +254,14 @@ class Dataset(
         self._native.set_epoch(epoch)
         self._pinned_epoch = epoch
 
-    def _pop_pinned_epoch(self) -> int | None:
-        """The epoch that was pinned since the last call, or None. For a DataLoader, which counts epochs itself."""
-        epoch, self._pinned_epoch = self._pinned_epoch, None
-        return epoch
-
-    def _batch_size(self) -> int | None:
-        """Rows of an element, where the ops that make batches tell; else None."""
-        return self._native.batch_size()
-
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             "pickle: a torch_distinput Dataset cannot be pickled, because it refers to this process's memory and "
             "functions. Make it in the process that uses it, or start worker processes by fork."
         )
+
+
+def pop_pinned_epoch(dataset: Dataset) -> int | None:
+    """The epoch that was pinned since the last call, or None. For a DataLoader, which counts epochs itself."""
+    epoch, dataset._pinned_epoch = dataset._pinned_epoch, None
+    return epoch

@@ -11,6 +11,7 @@ from torch_distinput import _C
 from torch_distinput.base._arguments import integer, is_flag, optional_integer, optional_text
 from torch_distinput.base._file_names import Path, file_names
 from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.ops._base import native_of
 from torch_distinput.typing import Compression, Index
 
 
@@ -106,7 +107,7 @@ class FixedLengthRecordDataset(Dataset):
 
 
 def _files(files: Any, name: str) -> Any:
-    return files._native if isinstance(files, Dataset) else file_names(files, f"{name}: `files`")
+    return native_of(files) if isinstance(files, Dataset) else file_names(files, f"{name}: `files`")
 
 
 def _options(

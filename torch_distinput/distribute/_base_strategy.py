@@ -184,6 +184,10 @@ class Strategy:
         """tf.distribute's name for `local_results`."""
         return self.local_results(value)
 
+    def _all_values(self, values: Sequence[Any]) -> list[Any]:
+        """The values of all replicas over all ranks, given those of this process."""
+        return list(values)
+
     def _input_context(self) -> InputContext:
         return InputContext()
 
@@ -193,3 +197,26 @@ class Strategy:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
+
+
+# What other modules of this library ask a strategy for.
+
+
+def local_replicas(strategy: Strategy) -> tuple[int, bool]:
+    """The number of replicas of this process, and whether their values are `PerReplica`."""
+    return strategy._num_local_replicas, strategy._wraps
+
+
+def input_context_of(strategy: Strategy) -> InputContext:
+    """What a function that makes a dataset is told."""
+    return strategy._input_context()
+
+
+def distribute_whole(strategy: Strategy, dataset: Dataset) -> Any:
+    """A distributed dataset in which each replica gets whole batches, and an incomplete last step is left out."""
+    return strategy._distribute_whole(dataset)
+
+
+def all_values(strategy: Strategy, values: Sequence[Any]) -> list[Any]:
+    """The values of all replicas over all ranks, given those of this process. A collective."""
+    return strategy._all_values(values)

@@ -4,21 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch_distinput import _C
 from torch_distinput.base._arguments import count, function
 from torch_distinput.base._spec import PerReplicaSpec
 from torch_distinput.base._structure import map_leaves
+from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.distribute._base_strategy import Strategy
 from torch_distinput.distribute._empty_parts import EmptyParts
 from torch_distinput.distribute._replica import current_frame
 from torch_distinput.distribute._values import PerReplica
 from torch_distinput.observe._explanation import Explanation, of_facts
 from torch_distinput.observe._stats import Stats
-
-if TYPE_CHECKING:
-    from torch_distinput.datasets._dataset import Dataset
-    from torch_distinput.distribute._strategy import _NativeStrategy
 
 
 class Optional:
@@ -169,20 +167,21 @@ class DistributedDataset:
     def __init__(
         self,
         native: _C.DistributedDataset,
-        strategy: _NativeStrategy,
+        strategy: Strategy,
         wraps: bool,
         num_local_replicas: int,
         empty_parts: EmptyParts,
+        pipeline: Dataset | None,
     ):
         self._native = native
         self._empty_parts = empty_parts
         self._num_local_replicas = num_local_replicas
         self._strategy = strategy
         self._wraps = wraps
-        self._pipeline: Dataset | None = None  # what is shown below the report
+        self._pipeline = pipeline  # what is shown below the report
 
     def __iter__(self) -> DistributedIterator:
-        self._empty_parts.at_start(self._native, self._strategy, stacklevel=2)
+        self._empty_parts.at_start(self._native, stacklevel=2)
         return DistributedIterator(self._native.iterate(), self)
 
     def __len__(self) -> int:
@@ -234,3 +233,13 @@ class DistributedDataset:
         tree, with the dataset's ops below."""
         below = [] if self._pipeline is None else [self._pipeline.explain()]
         return of_facts("distributed dataset", self._native.explain(), below)
+
+
+def native_of(dataset: DistributedDataset) -> _C.DistributedDataset:
+    """The handle in C++ of `dataset`."""
+    return dataset._native
+
+
+def empty_parts_of(dataset: DistributedDataset) -> EmptyParts:
+    """What warns of the parts without rows of `dataset`."""
+    return dataset._empty_parts

@@ -4,12 +4,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
 
 from torch_distinput import _C
-
-if TYPE_CHECKING:
-    from torch_distinput.distribute._strategy import _NativeStrategy
 
 
 class EmptyParts:
@@ -18,21 +14,24 @@ class EmptyParts:
     Args:
         tail: the tail that applies.
         given: whether the user chose it.
+        rank: of this process; only the first one warns before the steps.
+        replicas: over all processes.
     """
 
-    def __init__(self, tail: str, given: bool):
+    def __init__(self, tail: str, given: bool, rank: int = 0, replicas: int = 1):
         self._tail, self._given, self._told = tail, given, False
+        self._rank, self._replicas = rank, replicas
 
-    def at_start(self, native: _C.DistributedDataset, strategy: _NativeStrategy, stacklevel: int) -> None:
+    def at_start(self, native: _C.DistributedDataset, stacklevel: int) -> None:
         """Warns on rank 0 where the last step will leave a replica without rows only because nobody chose a tail."""
-        if self._given or self._told or strategy._native.input_pipeline_id != 0:
+        if self._given or self._told or self._rank != 0:
             return
         self._told = True
         rows = native.rows_to_merge
         if rows is None:
             return
         warnings.warn(
-            f"torch_distinput: the last step has {rows} rows for {strategy.num_replicas_in_sync} replicas, so that one "
+            f"torch_distinput: the last step has {rows} rows for {self._replicas} replicas, so that one "
             "of them gets a part without rows, which not every layer and metric takes. "
             'tail="merge" joins that step to the one before it; tail="zero_rows" keeps it without this warning. '
             "See docs/zero_rows.md.",

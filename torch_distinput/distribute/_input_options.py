@@ -173,3 +173,13 @@ _CHECKS = {
     "weights": _weights,
     "peer_timeout": _seconds,
 }
+
+
+def native_options(options: InputOptions) -> _C.InputOptions:
+    """The options as C++ has them."""
+    return options._native()
+
+
+def tail_given(options: InputOptions) -> bool:
+    """Whether the user chose the tail."""
+    return options._tail_given

@@ -9,7 +9,7 @@ from torch_distinput import _C
 from torch_distinput._C import StepInfo
 from torch_distinput.base._arguments import instance
 from torch_distinput.base._structure import map_leaves
-from torch_distinput.distribute._replica import current_frame
+from torch_distinput.distribute._replica import current_frame, local_replica_of
 
 
 def scaled_mean(loss: Tensor, info: StepInfo | None, anchor: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ def _info(op: str, info: StepInfo | None) -> StepInfo:
 def _replica(info: StepInfo, name: str) -> int:
     frame = current_frame()
     if frame is not None and frame.replica is not None:
-        return frame.replica._local_replica
+        return local_replica_of(frame.replica)
     if len(info.valid) == 1:
         return 0
     raise ValueError(

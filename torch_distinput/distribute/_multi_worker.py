@@ -27,7 +27,8 @@ from torch_distinput.distribute._elastic import warn_of_restarts
 from torch_distinput.distribute._empty_parts import EmptyParts
 from torch_distinput.distribute._input_options import InputOptions
 from torch_distinput.distribute._reduce import Axis, ReduceOp, combine
-from torch_distinput.distribute._strategy import _NativeStrategy
+from torch_distinput.distribute._strategy import NativeStrategy
+from torch_distinput.ops._base import native_of
 from torch_distinput.typing import Reduction, Rounds
 
 _logger = logging.getLogger("torch_distinput")
@@ -44,7 +45,7 @@ _OF_MESH = "mesh_"
 STORE_UP_TO = 32
 
 
-class MultiWorkerMirroredStrategy(_NativeStrategy):
+class MultiWorkerMirroredStrategy(NativeStrategy):
     """Several processes, each with the same number of replicas; global batches are assigned over all replicas.
 
     Every process must make the same strategies and datasets in the same order and take the same steps. Where all
@@ -99,23 +100,12 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
         super().__init__(native)
 
     def distribute_dataset(self, dataset: Dataset, options: InputOptions | None = None) -> DistributedDataset:
-        if isinstance(dataset, Dataset) and dataset._native.options().seed is None:
+        if isinstance(dataset, Dataset) and native_of(dataset).options().seed is None:
             if self._dimension is not None:
                 dataset = dataset.with_options(_C.Options(seed=self._agreed_seed()))
-            elif dataset._native.unseeded:
-                self._warn_of_peers("draws the order of rows, without a seed", "other orders", "Pass a seed")
+            elif native_of(dataset).unseeded:
+                warn_of_peers(self, "draws the order of rows, without a seed", "other orders", "Pass a seed")
         return super().distribute_dataset(dataset, options)
-
-    def _warn_of_peers(self, what: str, otherwise: str, advice: str) -> None:
-        """Warns that processes outside the group may work on the same rows, if the group is not all processes."""
-        if self._group is None or self._group.size() == dist.get_world_size():
-            return
-        warnings.warn(
-            f"torch_distinput: this group of {self._group.size()} of {dist.get_world_size()} processes {what}. Other "
-            f"groups get {otherwise}, which nothing compares. {advice}, where processes outside the group (peers of "
-            "tensor, context or pipeline parallelism) must get the same rows.",
-            stacklevel=3,
-        )
 
     def _agreed_seed(self) -> int:
         """The seed of whoever asked first, in all groups of this dimension of the mesh. Nobody waits: ranks of other
@@ -138,16 +128,12 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
             return combine(ReduceOp.of(op), self._all_values([value]), None)
         return super().reduce(op, value, axis)
 
-    def _distributed(self, native: _C.DistributedDataset, empty_parts: EmptyParts) -> DistributedDataset:
+    def _distributed(
+        self, native: _C.DistributedDataset, empty_parts: EmptyParts, pipeline: Dataset | None = None
+    ) -> DistributedDataset:
         if self._group is not None and self._group.rank() == 0:
             _logger.info("auto_shard_policy %s", native.sharding)
-        return super()._distributed(native, empty_parts)
-
-    def _example_board(self) -> dist.Store | None:
-        """The part of the group's store in which a rank posts an example batch for the others; None for one process."""
-        if self._group is None or self._group.size() == 1:
-            return None
-        return dist.PrefixStore(f"tdi/{self._name}", dist.distributed_c10d._get_process_group_store(self._group))
+        return super()._distributed(native, empty_parts, pipeline)
 
     def _all_values(self, values: Sequence[Any]) -> list[Any]:
         """A collective of the group: the user's thread calls it on every process. Gradients flow into the values of
@@ -171,6 +157,30 @@ class MultiWorkerMirroredStrategy(_NativeStrategy):
                 "same calls with the same number of replicas."
             )
         return values
+
+
+def group_of(strategy: MultiWorkerMirroredStrategy) -> dist.ProcessGroup | None:
+    """The process group of `strategy`; None for one process."""
+    return strategy._group
+
+
+def warn_of_peers(strategy: MultiWorkerMirroredStrategy, what: str, otherwise: str, advice: str) -> None:
+    """Warns that processes outside the group may work on the same rows, if the group is not all processes."""
+    if strategy._group is None or strategy._group.size() == dist.get_world_size():
+        return
+    warnings.warn(
+        f"torch_distinput: this group of {strategy._group.size()} of {dist.get_world_size()} processes {what}. Other "
+        f"groups get {otherwise}, which nothing compares. {advice}, where processes outside the group (peers of "
+        "tensor, context or pipeline parallelism) must get the same rows.",
+        stacklevel=3,
+    )
+
+
+def examples_of(strategy: MultiWorkerMirroredStrategy) -> dist.Store | None:
+    """The part of the group's store in which a rank posts an example batch for the others; None for one process."""
+    if strategy._group is None or strategy._group.size() == 1:
+        return None
+    return dist.PrefixStore(f"tdi/{strategy._name}", dist.distributed_c10d._get_process_group_store(strategy._group))
 
 
 def _make_gloo(store: dist.Store, rank: int, size: int, name: str, seconds: float) -> dist.ProcessGroup:

@@ -143,3 +143,8 @@ def get_replica_context() -> ReplicaContext | None:
     """
     frame = _frame.get()
     return _default_context if frame is None else frame.replica
+
+
+def local_replica_of(context: ReplicaContext) -> int:
+    """The number of the replica among those of its process."""
+    return context._local_replica

@@ -19,12 +19,13 @@ from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.distribute._base_strategy import Strategy
 from torch_distinput.distribute._distributed import DistributedDataset
 from torch_distinput.distribute._empty_parts import EmptyParts
-from torch_distinput.distribute._input_options import InputOptions
+from torch_distinput.distribute._input_options import InputOptions, native_options, tail_given
 from torch_distinput.distribute._reduce import Axis, ReduceOp, combine, concatenate
 from torch_distinput.distribute._replica import Frame, ReplicaContext, current_frame, enter_frame
 from torch_distinput.distribute._replica_exchange import ReplicaExchange
 from torch_distinput.distribute._replica_threads import ReplicaThreads
 from torch_distinput.distribute._values import PerReplica, local_results, regroup, select
+from torch_distinput.ops._base import native_of
 from torch_distinput.typing import Reduction
 
 if torch.backends.cuda.is_built():
@@ -71,7 +72,7 @@ class DefaultStrategy(Strategy):
         return concatenate([value], axis)
 
 
-class _NativeStrategy(Strategy):
+class NativeStrategy(Strategy):
     """A strategy with devices."""
 
     def __init__(self, native: _C.Strategy):
@@ -138,10 +139,8 @@ class _NativeStrategy(Strategy):
                 f"distribute_dataset: `dataset` must be a torch_distinput.Dataset, but is a {type(dataset).__name__}."
             )
         options = _input_options("distribute_dataset", options)
-        native = self._native.distribute_dataset(dataset._native, options._native())
-        distributed = self._distributed(native, EmptyParts(options.tail, options._tail_given))
-        distributed._pipeline = dataset
-        return distributed
+        native = self._native.distribute_dataset(native_of(dataset), native_options(options))
+        return self._distributed(native, self._empty_parts(options.tail, tail_given(options)), dataset)
 
     def distribute_datasets_from_function(
         self, dataset_fn: Callable[[InputContext], Dataset], options: InputOptions | None = None
@@ -153,11 +152,11 @@ class _NativeStrategy(Strategy):
         made = []  # lets the garbage collector see the functions of these datasets until the distributed dataset exists
 
         def make(context: InputContext) -> _C.Dataset:
-            made.append(_call_dataset_fn(dataset_fn, context)._native)
+            made.append(native_of(_call_dataset_fn(dataset_fn, context)))
             return made[-1]
 
-        native = self._native.distribute_datasets_from_function(make, options._native())
-        return self._distributed(native, EmptyParts(options.tail, options._tail_given))
+        native = self._native.distribute_datasets_from_function(make, native_options(options))
+        return self._distributed(native, self._empty_parts(options.tail, tail_given(options)))
 
     def distribute_values_from_function(self, value_fn: Callable[[ValueContext], Any]) -> Any:
         self._check_cross_replica("distribute_values_from_function")
@@ -193,12 +192,13 @@ class _NativeStrategy(Strategy):
         with enter_frame(Frame(self, context)):
             return fn(*[mine(arg) for arg in args], **{name: mine(arg) for name, arg in kwargs.items()})
 
-    def _distributed(self, native: _C.DistributedDataset, empty_parts: EmptyParts) -> DistributedDataset:
-        return DistributedDataset(native, self, self._wraps, self._num_local_replicas, empty_parts)
+    def _distributed(
+        self, native: _C.DistributedDataset, empty_parts: EmptyParts, pipeline: Dataset | None = None
+    ) -> DistributedDataset:
+        return DistributedDataset(native, self, self._wraps, self._num_local_replicas, empty_parts, pipeline)
 
-    def _all_values(self, values: Sequence[Any]) -> list[Any]:
-        """The values of all replicas over all processes, given those of this process."""
-        return list(values)
+    def _empty_parts(self, tail: str, given: bool) -> EmptyParts:
+        return EmptyParts(tail, given, self._native.input_pipeline_id, self.num_replicas_in_sync)
 
     def _input_context(self) -> InputContext:
         native = self._native
@@ -208,8 +208,8 @@ class _NativeStrategy(Strategy):
         native = copy.copy(self._native)
         native.enable_partial_batch_handling = False
         options = _C.InputOptions()
-        distributed = native.distribute_datasets_from_function(lambda context: dataset._native, options)
-        return self._distributed(distributed, EmptyParts(options.tail, given=True))
+        distributed = native.distribute_datasets_from_function(lambda context: native_of(dataset), options)
+        return self._distributed(distributed, self._empty_parts(options.tail, given=True))
 
     def _check_cross_replica(self, call: str, instead: str = "") -> None:
         _check_not_mixed(self)
@@ -218,7 +218,7 @@ class _NativeStrategy(Strategy):
             raise RuntimeError(f"{call}: must be called outside of the function that `run` runs{instead}.")
 
 
-class OneDeviceStrategy(_NativeStrategy):
+class OneDeviceStrategy(NativeStrategy):
     """One replica on `device`. Batches are not split, and values are plain instead of `PerReplica`.
 
     Raises ValueError for a device that does not exist.
@@ -241,7 +241,7 @@ class OneDeviceStrategy(_NativeStrategy):
         return _default_strategy.distribute_values_from_function(value_fn)
 
 
-class MirroredStrategy(_NativeStrategy):
+class MirroredStrategy(NativeStrategy):
     """Several replicas in this process, one for each device; global batches are split over them.
 
     Args:

@@ -4,42 +4,26 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
-if TYPE_CHECKING:
-    from torch_distinput._C import StepInfo
-    from torch_distinput.loader._data_loader import DataLoader
+from torch_distinput.loader._observers import Observer, register
 
 
-class Observer(Protocol):
-    """A framework that follows the epochs of a distributed DataLoader."""
+class _Accelerate:
+    """Accelerate, where the program has imported it."""
 
-    def step(self, info: StepInfo) -> None:
-        """A step is about to be handed out."""
+    def meet(self) -> None:
+        if "accelerate" in sys.modules:
+            from torch_distinput.frameworks._accelerate import install
 
-    def end(self) -> None:
-        """No further step follows; may be called several times."""
+            install()
 
+    def observer_of(self, loader: Any) -> Observer | None:
+        if "accelerate" not in sys.modules:
+            return None
+        from torch_distinput.frameworks import _accelerate
 
-def observer_of(loader: DataLoader) -> Observer | None:
-    """What wants to know the steps of a new iterator of `loader`: Accelerate, where the program uses it."""
-    if "accelerate" not in sys.modules:
-        return None
-    from torch_distinput.frameworks import _accelerate as accelerate
-
-    return accelerate.observer_of(loader)
+        return _accelerate.observer_of(loader)
 
 
-class AskedByAccelerate:
-    """The attribute `_is_accelerate_prepared` of a DataLoader that is not prepared yet.
-
-    Accelerate reads it from a loader that it is about to prepare, and sets it on one that it prepared. The read is the
-    moment to install the hooks: no earlier one is known in which Accelerate is there and a loader of ours meets it.
-    """
-
-    def __get__(self, loader: Any, owner: type) -> bool:
-        if loader is not None and "accelerate" in sys.modules:
-            from torch_distinput.frameworks import _accelerate as accelerate
-
-            accelerate.install()
-        return False
+register(_Accelerate())

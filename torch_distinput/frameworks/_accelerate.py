@@ -25,8 +25,9 @@ from accelerate.utils import broadcast, operations, recursively_apply
 from torch_distinput._C import StepInfo
 from torch_distinput.frameworks._distribute import distributed_copy, draws_order
 from torch_distinput.frameworks._gather import check_shapes, gather_rows, rows_that_count
-from torch_distinput.loader._data_loader import DataLoader
-from torch_distinput.loader.state._draws import draw_seed
+from torch_distinput.loader._config import own_arguments
+from torch_distinput.loader._data_loader import DataLoader, deliver_to, progress_of, skipping
+from torch_distinput.loader.orders._draws import draw_seed
 
 
 class _Reporter:
@@ -79,14 +80,14 @@ def prepared(
         mesh: the accelerator's, of which the dimensions of data parallelism count.
     """
     install()
-    if not isinstance(loader, DataLoader) or not loader._loader_config.distributed:
+    if not isinstance(loader, DataLoader) or not own_arguments(loader).distributed:
         if draws_order(loader):
             seed = _seed_of(loader, seed)
         result = distributed_copy(loader, _group_of(mesh), seed, device, whole_batches=split_batches)
     else:
         result = loader
-        if result._loader_config.device is None and device is not None:
-            result._deliver_to(device)
+        if own_arguments(result).device is None and device is not None:
+            deliver_to(result, device)
     if result.batch_sampler is not None:
         result.batch_sampler.even_batches = even_batches
     result.__dict__["use_stateful_dataloader"] = True  # save_state and load_state ask for the loader's state
@@ -95,7 +96,7 @@ def prepared(
 
 def _seed_of(loader: torch.utils.data.DataLoader, given: int | None) -> int:
     """The loader's own, the given one, or what the first process draws as torch's RandomSampler would."""
-    own = loader._loader_config.seed if isinstance(loader, DataLoader) else None
+    own = own_arguments(loader).seed if isinstance(loader, DataLoader) else None
     if own is not None:
         return own
     drawn = draw_seed(loader.generator) if given is None else given
@@ -118,11 +119,11 @@ def install() -> None:
         return
     accelerate.Accelerator.gather_for_metrics = _gathering(accelerate.Accelerator.gather_for_metrics)
     operations._gpu_gather = _checking(operations._gpu_gather)  # of all backends of torch.distributed
-    _wrappers["prepare"] = _preparing(_moved_out(accelerates.prepare_data_loader, _call_prepare))
-    _wrappers["skip"] = _skipping(_moved_out(accelerates.skip_first_batches, _call_skip))
+    wrappers["prepare"] = _preparing(_moved_out(accelerates.prepare_data_loader, _call_prepare))
+    wrappers["skip"] = _skipping(_moved_out(accelerates.skip_first_batches, _call_skip))
 
 
-_wrappers: dict[str, Callable] = {}
+wrappers: dict[str, Callable] = {}
 
 
 def _moved_out(function: Any, instead: Any) -> Callable:
@@ -135,15 +136,15 @@ def _moved_out(function: Any, instead: Any) -> Callable:
 
 
 def _call_prepare(*args: Any, **kwargs: Any) -> Any:  # runs among the globals of Accelerate's module
-    from torch_distinput.frameworks._accelerate import _wrappers
+    from torch_distinput.frameworks._accelerate import wrappers
 
-    return _wrappers["prepare"](*args, **kwargs)
+    return wrappers["prepare"](*args, **kwargs)
 
 
 def _call_skip(*args: Any, **kwargs: Any) -> Any:
-    from torch_distinput.frameworks._accelerate import _wrappers
+    from torch_distinput.frameworks._accelerate import wrappers
 
-    return _wrappers["skip"](*args, **kwargs)
+    return wrappers["skip"](*args, **kwargs)
 
 
 def _preparing(original: Callable) -> Callable:
@@ -166,8 +167,8 @@ def _preparing(original: Callable) -> Callable:
 
 def _skipping(original: Callable) -> Callable:
     def skip_first_batches(dataloader: Any, num_batches: int = 0) -> Any:
-        if isinstance(dataloader, DataLoader) and dataloader._loader_config.distributed:
-            return dataloader._skipping(num_batches)
+        if isinstance(dataloader, DataLoader) and own_arguments(dataloader).distributed:
+            return skipping(dataloader, num_batches)
         return original(dataloader, num_batches)
 
     return skip_first_batches
@@ -177,7 +178,7 @@ def _gathering(original: Callable) -> Callable:
     @functools.wraps(original)
     def gather_for_metrics(self: Any, input_data: Any, use_gather_object: bool = False) -> Any:
         loader = self.gradient_state.active_dataloader
-        if not isinstance(loader, DataLoader) or loader._memory.info is None:
+        if not isinstance(loader, DataLoader) or progress_of(loader).info is None:
             return original(self, input_data, use_gather_object)
         input_data = rows_that_count(input_data, loader)
         if use_gather_object or not _only_tensors(input_data):
@@ -191,7 +192,7 @@ def _gathering(original: Callable) -> Callable:
 def _checking(original: Callable) -> Callable:
     def _gpu_gather(tensor: Any) -> Any:
         loader = GradientState().active_dataloader
-        if isinstance(loader, DataLoader) and loader._memory.info is not None:
+        if isinstance(loader, DataLoader) and progress_of(loader).info is not None:
             shapes: list[tuple[int, ...]] = []
             recursively_apply(lambda leaf: shapes.append(tuple(leaf.shape)), tensor)
             check_shapes(shapes, loader, PartialState().device)

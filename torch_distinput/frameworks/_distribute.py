@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 from torch.utils import data
@@ -12,9 +13,10 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.frameworks._defaults import TAIL
 from torch_distinput.frameworks._shares import ElementShare, EveryNth, Share, SharedOrder, StreamShare
+from torch_distinput.loader._config import configure, own_arguments
 from torch_distinput.loader._data_loader import DataLoader
-from torch_distinput.loader.ranks._sampler import group_size_and_rank
-from torch_distinput.loader.state._order import stock_order
+from torch_distinput.loader.orders._exact_sampler import group_size_and_rank
+from torch_distinput.loader.orders._order import stock_order
 
 _TORCHS = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "generator", "pin_memory_device")
 _OF_WORKERS = ("multiprocessing_context", "prefetch_factor", "persistent_workers")
@@ -47,16 +49,16 @@ def distributed_copy(
     else:  # the seeds of workers of which there are none
         arguments["worker_init_fn"] = None
     if isinstance(loader, DataLoader):
-        arguments |= {name: getattr(loader._loader_config, name) for name in _OURS}
+        arguments |= {name: getattr(own_arguments(loader), name) for name in _OURS}
     arguments["device"] = device if arguments.get("device") is None else arguments["device"]
     arguments |= {"distributed": group, "tail": "drop" if loader.drop_last else TAIL}
     dataset, rows, order = _shared(loader, group, seed, whole_batches)
     result = copy.copy(loader) if isinstance(loader, DataLoader) else DataLoader.__new__(DataLoader)
     result.__dict__.pop("_DataLoader__initialized", None)
-    result.__dict__["_order"] = order
-    DataLoader.__init__(result, dataset, **arguments | rows)
     shares = (dataset, rows.get("sampler"), rows.get("batch_sampler"))
-    result.__dict__["_share"] = next((share for share in shares if isinstance(share, Share)), None)
+    share = next((share for share in shares if isinstance(share, Share)), None)
+    configure(result, replace(own_arguments(loader), shared_order=order, share=share))
+    DataLoader.__init__(result, dataset, **arguments | rows)
     return result
 
 

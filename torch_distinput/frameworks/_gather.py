@@ -10,16 +10,18 @@ import torch
 import torch.distributed as dist
 
 from torch_distinput.base._structure import map_leaves
-from torch_distinput.loader._checks import is_own_stream
-from torch_distinput.loader._data_loader import DataLoader
+from torch_distinput.loader._config import config_of, own_arguments
+from torch_distinput.loader._data_loader import DataLoader, group_of, progress_of
+from torch_distinput.loader.orders._exchanged import is_own_stream
 
 
 def rows_that_count(value: Any, loader: DataLoader) -> Any:
     """`value`, which holds one item for each row of the step, without the items of padding."""
-    if loader._loader_config.tail != "padded" or is_own_stream(loader):
+    if own_arguments(loader).tail != "padded" or is_own_stream(config_of(loader)):
         return value
-    assert loader._memory.info is not None, "`value` is of a step"
-    share, valid = loader.batch_size, loader._memory.info.valid[0]
+    info = progress_of(loader).info
+    assert info is not None, "`value` is of a step"
+    share, valid = loader.batch_size, info.valid[0]
     if isinstance(value, list) and len(value) == share and not any(isinstance(item, torch.Tensor) for item in value):
         return value[:valid]
     return map_leaves(lambda leaf: leaf[:valid] if _has_rows(leaf, share) else leaf, value)
@@ -30,7 +32,7 @@ def gather_rows(value: Any, loader: DataLoader) -> Any:
 
     A collective. Only dim 0 may differ between processes. A scalar counts as one row.
     """
-    group = loader._distributed_feed().strategy(loader)._group
+    group = group_of(loader)
     leaves: list[torch.Tensor] = []
     map_leaves(leaves.append, value)
     if group is None or not leaves:
@@ -47,7 +49,7 @@ def gather_rows(value: Any, loader: DataLoader) -> Any:
 def check_shapes(shapes: list[tuple[int, ...]], loader: DataLoader, device: torch.device) -> None:
     """Raises ValueError on all processes where they are about to gather tensors of different `shapes` in a step whose
     parts differ: gloo ends the process then, and others read what is not theirs. A collective in such steps only."""
-    group = loader._distributed_feed().strategy(loader)._group
+    group = group_of(loader)
     if group is None or group.size() != dist.get_world_size() or _parts_are_equal(loader):
         return
     rows = shapes[0][0] if shapes and shapes[0] else 1
@@ -64,11 +66,11 @@ def check_shapes(shapes: list[tuple[int, ...]], loader: DataLoader, device: torc
 
 def _parts_are_equal(loader: DataLoader) -> bool:
     """Whether all processes know that they all have the same number of rows in this step."""
-    if is_own_stream(loader) or loader._loader_config.tail == "padded":
+    if is_own_stream(config_of(loader)) or own_arguments(loader).tail == "padded":
         return False
-    info = loader._memory.info
+    info = progress_of(loader).info
     assert info is not None, "there is a step"
-    return loader._loader_config.split == "balanced" and info.global_valid % info.num_replicas == 0
+    return own_arguments(loader).split == "balanced" and info.global_valid % info.num_replicas == 0
 
 
 def _gather(leaf: torch.Tensor, sizes: list[int], group: dist.ProcessGroup) -> torch.Tensor:

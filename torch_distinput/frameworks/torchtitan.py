@@ -11,8 +11,9 @@ import torch
 
 from torch_distinput.frameworks._defaults import TAIL
 from torch_distinput.loader import _data_loader as data_loader
-from torch_distinput.loader._checks import is_own_stream
-from torch_distinput.loader.ranks._sampler import group_size_and_rank
+from torch_distinput.loader._config import config_of
+from torch_distinput.loader.orders._exact_sampler import group_size_and_rank
+from torch_distinput.loader.orders._exchanged import is_own_stream
 
 # Where torchtitan's main branch, and its releases up to 0.3, have it.
 _PLACES = ("torchtitan.components.data.loader", "torchtitan.components.dataloader")
@@ -81,4 +82,4 @@ class DataLoader(data_loader.DataLoader, BaseDataLoader):
         return super().load_state_dict(torch.load(io.BytesIO(state_dict[self._key()]), weights_only=True))
 
     def _key(self) -> str:
-        return f"dp_rank_{self._dp_rank}" if is_own_stream(self) else "all_dp_ranks"
+        return f"dp_rank_{self._dp_rank}" if is_own_stream(config_of(self)) else "all_dp_ranks"

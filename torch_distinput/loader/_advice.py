@@ -4,46 +4,37 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
-
-from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.loader.state._order import stock_order
+from torch_distinput.loader._config import LoaderConfig
+from torch_distinput.loader.orders._order import stock_order
 from torch_distinput.loader.workers._pool import start_method
 from torch_distinput.observe._stats import Stats, general_advice
-
-if TYPE_CHECKING:
-    from torch_distinput.loader._data_loader import DataLoader
+from torch_distinput.ops._base import native_of
 
 _LEAST_AHEAD = 1 << 24  # bytes
 _LESS = "do less per row: fewer bytes, smaller images, fewer operations"
 
 
-def advice_for(loader: DataLoader, bound: str, stats: Stats) -> str:
-    """One or two sentences on what would help where `bound` of `stats` limits the speed of the program that reads
-    `loader`. An argument with a value in backquotes can be passed to the loader as it stands there."""
+def advice_for(config: LoaderConfig, native: bool, bound: str, stats: Stats) -> str:
+    """One or two sentences on what would help where `bound` of `stats` limits the speed of the program that reads the
+    loader. An argument with a value in backquotes can be passed to the loader as it stands there. `native`: whether
+    native code makes the batches."""
     if bound not in ("read", "decode", "python", "copy"):
         return general_advice(bound, stats)
-    if isinstance(loader.dataset, Dataset) and _is_native(loader):
-        return _of_pipeline(loader, bound, stats)
-    return _of_native_rows(loader, bound, stats) if _is_native(loader) else _of_python(loader, bound)
+    if not native:
+        return _of_python(config, bound)
+    return (_of_pipeline if isinstance(config.dataset, Dataset) else _of_native_rows)(config, bound, stats)
 
 
-def _is_native(loader: DataLoader) -> bool:
-    if loader._loader_config.distributed:
-        return loader._distributed_feed().plan(loader).kind == "native"
-    return loader._path().name == "native"
-
-
-def _of_python(loader: DataLoader, bound: str) -> str:
+def _of_python(config: LoaderConfig, bound: str) -> str:
     own = "operations of this library instead of Python, where they exist, copy rows without it."
     if bound == "copy":
         return "Copy fewer bytes, such as uint8 that becomes numbers on the device."
-    workers = loader.num_workers
-    if isinstance(loader.dataset, Dataset) and start_method() != "fork":
+    workers = config.num_workers
+    if isinstance(config.dataset, Dataset) and start_method() != "fork":
         return f"Leave what Python does out of the loader: {own}"
-    if loader._dataset_kind == _DatasetKind.Iterable and not isinstance(loader.dataset, Dataset):
+    if config.is_stream and not isinstance(config.dataset, Dataset):
         if workers == 0:
             return f"`num_workers=1` lets a worker process make the rows meanwhile; {own}"
         return (
@@ -60,10 +51,10 @@ def _of_python(loader: DataLoader, bound: str) -> str:
     )
 
 
-def _of_native_rows(loader: DataLoader, bound: str, stats: Stats) -> str:
+def _of_native_rows(config: LoaderConfig, bound: str, stats: Stats) -> str:
     if bound == "copy":
-        return _of_copies(loader, stats)
-    if not loader._loader_config.distributed and stock_order(loader.batch_sampler) is None:
+        return _of_copies(config, stats)
+    if not config.distributed and stock_order(config.batch_sampler) is None:
         return (
             "Rows at the indices of a sampler of yours are copied in the caller's thread. Without it (`shuffle=True`, "
             f"or a `Subset` of the rows), `num_workers={max(2, _cpus())}` lets threads copy rows ahead."
@@ -73,33 +64,33 @@ def _of_native_rows(loader: DataLoader, bound: str, stats: Stats) -> str:
             f"`num_workers={max(2, _cpus())}` lets threads copy rows ahead, where nobody writes to the data meanwhile; "
             f"or {_LESS}."
         )
-    if 0 < loader.num_workers < _cpus():
+    if 0 < config.num_workers < _cpus():
         return f"More threads, `num_workers={_cpus()}`; or {_LESS}."
     return f"All {_cpus()} CPUs work on rows: {_LESS}."
 
 
-def _of_pipeline(loader: DataLoader, bound: str, stats: Stats) -> str:
+def _of_pipeline(config: LoaderConfig, bound: str, stats: Stats) -> str:
     if bound == "copy":
-        return _of_copies(loader, stats)
+        return _of_copies(config, stats)
     if bound == "python":
-        text = str(loader.dataset.explain())
+        text = str(config.dataset.explain())
         if "map(" in text and "num_parallel_calls" not in text:
             return (
                 "`map(..., num_parallel_calls=2)` lets calls overlap where the function waits or releases Python's "
                 "lock; or use this library's own operations instead of the function."
             )
         return "Use this library's own operations or sources instead of the Python function, or make that faster."
-    threads = loader.dataset._native.options().num_threads
-    few = [n for n in (threads, loader.num_workers) if n is not None and 0 < n < _cpus()]
+    threads = native_of(config.dataset).options().num_threads
+    few = [n for n in (threads, config.num_workers) if n is not None and 0 < n < _cpus()]
     told = f"more threads, `num_workers={_cpus()}`" if few else ""
     if bound == "read":
         return f"Give the reader larger or fewer files, a faster disk{', or ' + told if told else ''}."
     return f"{told.capitalize()}; or {_LESS}." if told else f"{_LESS.capitalize()}."
 
 
-def _of_copies(loader: DataLoader, stats: Stats) -> str:
+def _of_copies(config: LoaderConfig, stats: Stats) -> str:
     ahead = max(_LEAST_AHEAD, 4 * (stats.bytes or 0) // max(stats.batches, 1))
-    given = loader._loader_config.prefetch_bytes
+    given = config.prefetch_bytes
     more = "" if given is not None and given >= ahead else f", or let them be made earlier: `prefetch_bytes={ahead}`"
     return f"Copy fewer bytes (uint8 and `normalize_images` on the device){more}."
 

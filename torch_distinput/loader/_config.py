@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""This library's arguments of a DataLoader: where its code reads them, and where others see them.
+"""The arguments of a DataLoader: where its parts read them, and where others see them.
 
 Subclasses written for torch's class have attributes of their own, and some have the names of arguments of ours. So the
 library reads its arguments from one frozen object under a private name. The public names only show them: a subclass's
@@ -11,25 +11,44 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
+from torch.utils.data import IterableDataset
+from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput.typing import Order, Split, Tail
 
-if TYPE_CHECKING:
-    from torch_distinput.loader._data_loader import DataLoader
-
+_KEY = "_loader_config"  # of the attribute of a loader
 
 _Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True)
-class LoaderConfig:
-    """The arguments of a DataLoader that torch's has not, with the defaults of its constructor.
+@dataclass(frozen=True, eq=False)
+class TorchArguments:
+    """The arguments that torch's class keeps as attributes, which a program may set between two iterators."""
 
-    `tail_given`: whether the user passed `tail`, of which None means "zero_rows".
-    """
+    dataset: Any = None
+    batch_size: int | None = 1
+    sampler: Any = None
+    batch_sampler: Any = None
+    num_workers: int = 0
+    collate_fn: Any = None
+    pin_memory: bool = False
+    drop_last: bool = False
+    timeout: float = 0
+    worker_init_fn: Any = None
+    multiprocessing_context: Any = None
+    generator: torch.Generator | None = None
+    prefetch_factor: int | None = None
+    persistent_workers: bool = False
+    pin_memory_device: str = ""
+    in_order: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class OwnArguments:
+    """The arguments that torch's class does not have. `tail` is never None, which means "zero_rows"."""
 
     distributed: bool | Any = None
     global_batch_size: int | None = None
@@ -42,10 +61,98 @@ class LoaderConfig:
     peer_timeout: float = 300.0
     order: Order | None = None
     snapshot_every_n_steps: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LoaderConfig(OwnArguments, TorchArguments):
+    """All arguments of a DataLoader at one moment. Its parts take it, and torch's iterators take it for the loader.
+
+    `shuffle`, `given_sampler`, `given_batch_sampler`, `tail_given`: what the constructor got. `watched_batches`: a
+    batch sampler in which a framework has wrapped the shown one. `made_with`: the samplers at the end of the
+    constructor. `shared_order`: of a sampler that all ranks share. `share`: of a stream or sampler that all ranks read.
+    `skip`: steps that each iterator passes over. `copied_to`: the device to which the loader that reads this one copies
+    the batches. `len_called`: what `len` has said of a stream, for torch's warning.
+    """
+
+    shuffle: bool = False
+    given_sampler: Any = None
+    given_batch_sampler: Any = None
     tail_given: bool = False
+    watched_batches: Any = None
+    made_with: Any = None
+    shared_order: Any = None
+    share: Any = None
+    skip: int = 0
+    copied_to: Any = None
+    len_called: int | None = None
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the dataset is iterated, not indexed."""
+        return isinstance(self.dataset, IterableDataset)
+
+    @property
+    def auto_collation(self) -> bool:
+        """Whether samples are put together to batches."""
+        return self.batch_sampler is not None
+
+    @property
+    def index_sampler(self) -> Any:
+        """The sampler whose items are what one batch is made of."""
+        return self.batch_sampler if self.auto_collation else self.sampler
+
+    @property
+    def own_sampler(self) -> bool:
+        """Whether the user gave a sampler."""
+        return self.given_sampler is not None or self.given_batch_sampler is not None
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of an epoch of a map-style dataset."""
+        return len(self.dataset if self.shared_order is None else self.shared_order.rows)
+
+    @property
+    def steps_tail(self) -> Tail:
+        """What becomes of a last step that is short."""
+        return "drop" if self.drop_last else self.tail
+
+    def global_batch(self, world: int) -> int:
+        """Rows of a step over all of `world` ranks."""
+        if self.global_batch_size is not None:
+            return self.global_batch_size
+        assert self.batch_size is not None, "check_arguments has seen to it"
+        return self.batch_size * world
+
+    # What torch's iterators ask a loader for.
+
+    @property
+    def _dataset_kind(self) -> int:
+        return _DatasetKind.Iterable if self.is_stream else _DatasetKind.Map
+
+    _auto_collation, _index_sampler = auto_collation, index_sampler
+
+    @property
+    def _IterableDataset_len_called(self) -> int | None:
+        return self.len_called
 
 
-ARGUMENTS = tuple(field.name for field in fields(LoaderConfig) if field.name != "tail_given")
+_TORCHS = tuple(field.name for field in fields(TorchArguments))
+_OWN = tuple(field.name for field in fields(OwnArguments))
+_DEFAULTS = LoaderConfig()
+
+
+def own_arguments(loader: Any) -> LoaderConfig:
+    """What the constructor of `loader` got, without torch's arguments; the defaults where a subclass called torch's
+    constructor only."""
+    return vars(loader).get(_KEY, _DEFAULTS)
+
+
+def config_of(loader: Any) -> LoaderConfig:
+    """The arguments of `loader` now."""
+    config = object.__new__(LoaderConfig)  # `dataclasses.replace` takes ten times as long
+    vars(config).update(vars(own_arguments(loader)), len_called=loader._IterableDataset_len_called)
+    vars(config).update({name: getattr(loader, name) for name in _TORCHS})
+    return config
 
 
 class Shown(Generic[_Value]):
@@ -62,21 +169,21 @@ class Shown(Generic[_Value]):
 
 def argument(name: str) -> Any:
     """Shows an argument where the constructor was torch's only, which leaves the default."""
-    return Shown(lambda loader: getattr(loader._loader_config, name))
+    return Shown(lambda loader: getattr(own_arguments(loader), name))
 
 
-def configure(loader: DataLoader, config: LoaderConfig) -> None:
+def configure(loader: Any, config: LoaderConfig) -> None:
     """Gives `loader` its arguments. They are shown as attributes of the loader, from which frameworks copy it, unless
     the subclass has its own."""
-    before = loader._loader_config
-    for name in ARGUMENTS:
-        found = loader.__dict__.get(name, before)
+    before = own_arguments(loader)
+    for name in _OWN:
+        found = vars(loader).get(name, before)
         shows = found is before or found is getattr(before, name)
         if shows and isinstance(inspect.getattr_static(type(loader), name), Shown):
-            loader.__dict__[name] = getattr(config, name)
-    loader.__dict__["_loader_config"] = config
+            vars(loader)[name] = getattr(config, name)
+    vars(loader)[_KEY] = config
 
 
-def refuses(loader: DataLoader, name: str) -> bool:
+def refuses(loader: Any, name: str) -> bool:
     """Whether `name` is one of the arguments, and no subclass of the user's may have an attribute of that name."""
-    return name in ARGUMENTS and type(loader).__module__.partition(".")[0] == "torch_distinput"
+    return name in _OWN and type(loader).__module__.partition(".")[0] == "torch_distinput"

@@ -10,26 +10,28 @@ from typing import Any
 
 import numpy
 import torch
+import torch.distributed as dist
 from torch.utils import data
-from torch.utils.data.dataloader import _DatasetKind
 from typing_extensions import TypeVar  # torch brings it
 
 from torch_distinput import _C
 from torch_distinput.base._arguments import count, optional_integer
 from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.frameworks import AskedByAccelerate
+from torch_distinput.distribute._multi_worker import group_of as strategy_group
 from torch_distinput.loader._advice import advice_for
 from torch_distinput.loader._checks import check_arguments, check_ranks_arguments
-from torch_distinput.loader._config import LoaderConfig, Shown, argument, configure, refuses
+from torch_distinput.loader._config import LoaderConfig, Shown, argument, config_of, configure, own_arguments, refuses
 from torch_distinput.loader._explained import explained_loader, gather_stats, size_facts
-from torch_distinput.loader._iterators import LoaderIter
-from torch_distinput.loader._paths import LoaderPath, choose_path
-from torch_distinput.loader.ranks._exchanged import Samplers, samplers_now
-from torch_distinput.loader.ranks._feed import DistributedFeed
-from torch_distinput.loader.ranks._sampler import ExactBatches, ExactSampler, group_size_and_rank, step_rows
+from torch_distinput.loader._observers import AskedWhetherPrepared, observer_of
+from torch_distinput.loader.orders._exact_sampler import ExactBatches, ExactSampler, group_size_and_rank, step_rows
+from torch_distinput.loader.orders._exchanged import is_own_stream, samplers_now
+from torch_distinput.loader.paths._choice import choose_path
+from torch_distinput.loader.paths._iterators import LoaderIter
+from torch_distinput.loader.ranks._feed import Feed
+from torch_distinput.loader.ranks._open import open_steps
 from torch_distinput.loader.state._check import STATE, VERSION, check, state_of
 from torch_distinput.loader.state._position import stateful_sampler
-from torch_distinput.loader.state._progress import Memory
+from torch_distinput.loader.state._progress import Progress
 from torch_distinput.observe._explanation import Explanation
 from torch_distinput.observe._stats import Stats, Verdict, verdict_of, verdict_over_ranks
 from torch_distinput.typing import Order, Split, Tail
@@ -83,11 +85,7 @@ class DataLoader(data.DataLoader[_Item]):
     sampler: Any
     batch_sampler: Any
     _iterator: LoaderIter | None
-    _is_accelerate_prepared = AskedByAccelerate()
-    _order: Any = None  # of a sampler that all ranks share, set by an adapter
-    _share: Any = None  # of a stream or sampler that all ranks read, set by an adapter
-    _skip = 0  # steps that each iterator passes over
-    _copied_to: Any = None  # the device to which the loader that reads this one copies the batches
+    _is_accelerate_prepared = AskedWhetherPrepared()
     distributed: bool | Any = argument("distributed")
     global_batch_size: int | None = argument("global_batch_size")
     device: str | torch.device | None = argument("device")
@@ -99,14 +97,7 @@ class DataLoader(data.DataLoader[_Item]):
     peer_timeout: float = argument("peer_timeout")
     order: Order | None = argument("order")
     snapshot_every_n_steps: int | None = argument("snapshot_every_n_steps")
-    # What a subclass has whose `__init__` calls torch's only.
-    _loader_config = LoaderConfig()
-    _shuffle = False
-    _user_sampler: Any = None
-    _user_batch_sampler: Any = None
-    _watched_batches: Any = None
-    _made_with: Samplers | None = None
-    _feed: DistributedFeed | None = None
+    _loader_feed: Feed | None = None
 
     def __init__(
         self,
@@ -152,6 +143,7 @@ class DataLoader(data.DataLoader[_Item]):
         self.__dict__ = dict(self.__dict__)
         if snapshot_every_n_steps is not None:
             count("DataLoader", "snapshot_every_n_steps", snapshot_every_n_steps, least=1)
+        before = own_arguments(self)  # an adapter may have said how the ranks share the rows
         config = LoaderConfig(
             distributed=distributed,
             global_batch_size=global_batch_size,
@@ -164,10 +156,15 @@ class DataLoader(data.DataLoader[_Item]):
             peer_timeout=peer_timeout,
             order=order,
             snapshot_every_n_steps=snapshot_every_n_steps,
+            shuffle=bool(shuffle),
+            given_sampler=sampler,
+            given_batch_sampler=batch_sampler,
             tail_given=tail is not None,
+            watched_batches=watched,
+            shared_order=before.shared_order,
+            share=before.share,
         )
         configure(self, config)
-        self._made_with = None
         rows: Any = dataset
         super().__init__(
             rows,
@@ -188,117 +185,60 @@ class DataLoader(data.DataLoader[_Item]):
             pin_memory_device=pin_memory_device,
             in_order=in_order,
         )
-        self._shuffle = bool(shuffle)
-        self._user_sampler, self._user_batch_sampler = sampler, batch_sampler
-        self._watched_batches = watched
-        check_arguments(self)
+        check_arguments(config_of(self))
         if distributed:
-            self._distributed_feed()
-            self._show_sampler()
-            self._made_with = samplers_now(self)
+            self._share_rows()
 
     @cached_property
-    def _memory(self) -> Memory:
-        return Memory()
+    def _loader_progress(self) -> Progress:
+        return Progress()
 
-    @property
-    def _own_sampler(self) -> bool:
-        """Whether the user gave a sampler."""
-        return self._user_sampler is not None or self._user_batch_sampler is not None
+    def _share_rows(self) -> None:
+        """Makes the strategy, and replaces torch's sampler by one that frameworks take for a DistributedSampler."""
+        config = config_of(self)
+        self._feed(config)
+        if not config.is_stream and not config.own_sampler:
+            world, rank = group_size_and_rank(config.distributed)
+            batch = config.global_batch(world)
+            rows = step_rows(len(config.dataset), batch, world, config.split, config.steps_tail)
+            shuffle, seed = config.shuffle, config.seed
+            sampler = ExactSampler(config.dataset, world, rank, rows, shuffle, seed, self._loader_progress)
+            share = -(-batch // world)
+            batches = config.watched_batches or ExactBatches(sampler, share, config.drop_last)
+            self.__dict__.update(sampler=sampler, batch_sampler=batches, batch_size=share)
+        configure(self, replace(config, made_with=samplers_now(config_of(self))))
 
-    def _distributed_feed(self) -> DistributedFeed:
-        if self._feed is None:
-            self._feed = DistributedFeed(self)
-        return self._feed
-
-    def _global_batch(self) -> int:
-        """Rows of a step over all ranks."""
-        if self._loader_config.global_batch_size is not None:
-            return self._loader_config.global_batch_size
-        assert self.batch_size is not None, "check_arguments has seen to it"
-        return self.batch_size * self._distributed_feed().strategy(self).num_replicas_in_sync
-
-    def _num_rows(self) -> int:
-        """Rows of an epoch of a map-style dataset."""
-        return len(self.dataset if self._order is None else self._order.rows)
-
-    def _show_sampler(self) -> None:
-        """Replaces torch's sampler by one that frameworks take for a DistributedSampler."""
-        if self._dataset_kind != _DatasetKind.Map or self._own_sampler:
-            return
-        config = self._loader_config
-        world, rank = group_size_and_rank(config.distributed)
-        assert self.batch_size is not None, "check_arguments has seen to it"
-        batch = config.global_batch_size or self.batch_size * world
-        tail = "drop" if self.drop_last else config.tail
-        rows = step_rows(len(self.dataset), batch, world, config.split, tail)
-        sampler = ExactSampler(self.dataset, world, rank, rows, self._shuffle, config.seed, self._memory)
-        share = -(-batch // world)
-        batches = self._watched_batches or ExactBatches(sampler, share, self.drop_last)
-        self.__dict__.update(sampler=sampler, batch_sampler=batches, batch_size=share)
-
-    def _read_as_only_rank(self) -> None:
-        check_ranks_arguments(self)
-        configure(self, replace(self._loader_config, distributed=True))
-        self._distributed_feed()
-        self._show_sampler()
-        self._made_with = samplers_now(self)
-
-    def _plain(self, **changes: Any) -> DataLoader[Any]:
-        """A loader without `distributed` that makes batches of the same dataset in the same way."""
-        arguments = {
-            "num_workers": self.num_workers,
-            "collate_fn": self.collate_fn,
-            "pin_memory": self.pin_memory,
-            "timeout": self.timeout,
-            "worker_init_fn": self.worker_init_fn,
-            "multiprocessing_context": self.multiprocessing_context,
-            "generator": self.generator,
-            "prefetch_factor": self.prefetch_factor,
-            "persistent_workers": self.persistent_workers,
-            "pin_memory_device": self.pin_memory_device,
-        } | changes
-        if arguments["num_workers"] == 0:
-            arguments |= {"prefetch_factor": None, "persistent_workers": False, "multiprocessing_context": None}
-        plain: DataLoader[Any] = DataLoader(self.dataset, **arguments)
-        plain._copied_to = self._loader_config.device
-        return plain
-
-    def _deliver_to(self, device: torch.device) -> None:
-        """Sets the device of a distributed loader that has none yet, before its first iterator."""
-        configure(self, replace(self._loader_config, device=device))
-        self._feed = None
-        self._distributed_feed()
-
-    def _skipping(self, steps: int) -> DataLoader[_Item]:
-        """The same distributed loader, whose iterators begin after `steps` steps of their epoch. It shares position and
-        epoch with this one."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__, _skip=self._skip + count("skip_first_batches", "num_batches", steps))
-        return twin
+    def _feed(self, config: LoaderConfig) -> Feed:
+        if self._loader_feed is None:
+            self._loader_feed = Feed(config, plain_loader)
+        return self._loader_feed
 
     # Iterating.
 
     def _get_iterator(self) -> Any:
-        if self._loader_config.distributed:
-            return self._distributed_feed().iterate(self)
-        path = self._path()
-        with self._memory.opening(self):
+        config, progress = config_of(self), self._loader_progress
+        if config.distributed:
+            return open_steps(config, progress, self._feed(config), observer_of(self))
+        path = choose_path(config, progress)
+        with progress.opening(config):
             return path.open()
 
     def __iter__(self) -> Any:
-        pending, self._memory.pending = self._memory.pending, None
+        pending, self._loader_progress.pending = self._loader_progress.pending, None
         if pending is not None:
             return pending
-        return self._get_iterator() if self._loader_config.distributed else super().__iter__()
+        config = config_of(self)
+        if config.distributed or not (config.persistent_workers and config.num_workers > 0):
+            return self._get_iterator()
+        if self._iterator is None:
+            self._iterator = self._get_iterator()
+        else:
+            self._iterator._reset(config)
+        return self._iterator
 
     def __len__(self) -> int:
-        if self._loader_config.distributed:
-            return max(self._distributed_feed().length(self) - self._skip, 0)
-        return super().__len__()
-
-    def _path(self) -> LoaderPath:
-        return choose_path(self)
+        config = config_of(self)
+        return self._feed(config).length(config) if config.distributed else super().__len__()
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self.__dict__.get("_DataLoader__initialized") and refuses(self, name):
@@ -316,11 +256,12 @@ class DataLoader(data.DataLoader[_Item]):
             epoch: at least 0, else ValueError.
         """
         epoch = count("set_epoch", "epoch", epoch)
-        if stateful_sampler(self) is None:
+        progress = self._loader_progress
+        if stateful_sampler(config_of(self)) is None:
             self._drop_pending()
-        elif self._memory.pending is not None:  # it may have taken indices, which the sampler cannot take back
-            self._memory.pending._start.epoch = self._memory.epoch = epoch
-        self._memory.pinned = None if self._memory.pending is not None else epoch
+        elif progress.pending is not None:  # it may have taken indices, which the sampler cannot take back
+            progress.start.epoch = progress.epoch = epoch
+        progress.pinned = None if progress.pending is not None else epoch
         samplers: tuple[Any, ...] = (self.sampler, self.batch_sampler, getattr(self.batch_sampler, "sampler", None))
         for part in {id(part): part for part in (*samplers, self.dataset)}.values():
             if callable(getattr(part, "set_epoch", None)):
@@ -341,10 +282,10 @@ class DataLoader(data.DataLoader[_Item]):
         >>> list(loader)
         [tensor([2, 3]), tensor([4])]
         """
-        state = self._memory.state()
+        state = self._loader_progress.state()
         if state is None:
-            self._memory.pending = DataLoader.__iter__(self)  # a subclass's own may return anything
-            state = self._memory.state()
+            self._loader_progress.pending = DataLoader.__iter__(self)  # a subclass's own may return anything
+            state = self._loader_progress.state()
             assert state is not None, "there is an iterator now"
         return {STATE: {"version": VERSION} | state}
 
@@ -359,12 +300,22 @@ class DataLoader(data.DataLoader[_Item]):
         """
         self._drop_pending()
         if isinstance(state_dict, dict) and not state_dict:
-            return self._memory.load(None)
-        state = check(self, state_of(self, state_dict))
-        if "distributed" in state and not self._loader_config.distributed:
-            self._read_as_only_rank()
+            return self._loader_progress.load(None)
+        config = config_of(self)
+        state = check(config, state_of(config, state_dict, self._runs_pipeline), self._runs_pipeline)
+        if "distributed" in state:
+            shared = config if config.distributed else replace(config, distributed=True)
+            if not is_own_stream(config):
+                self._feed(shared).check_kind(shared, state["kind"])
+            if not config.distributed:
+                check_ranks_arguments(shared)
+                configure(self, shared)
+                self._share_rows()
         self._drop_persistent()
-        self._memory.load(state)
+        self._loader_progress.load(state)
+
+    def _runs_pipeline(self) -> bool:
+        return choose_path(config_of(self), self._loader_progress).pipeline is not None
 
     def _drop_persistent(self) -> None:
         """Ends persistent workers: they keep their dataset as it is, so a loaded state needs new ones."""
@@ -373,7 +324,7 @@ class DataLoader(data.DataLoader[_Item]):
             self._iterator = None
 
     def _drop_pending(self) -> None:
-        pending, self._memory.pending = self._memory.pending, None
+        pending, self._loader_progress.pending = self._loader_progress.pending, None
         if pending is not None:
             pending.close()
 
@@ -382,7 +333,7 @@ class DataLoader(data.DataLoader[_Item]):
     @Shown
     def last_info(self) -> _C.StepInfo | None:
         """With `distributed`: the `StepInfo` of the step last yielded; None before the first one."""
-        return self._memory.info
+        return self._loader_progress.info
 
     def global_valid(self, step: int, k: int = 1) -> int:
         """With `distributed`: the number of rows, over all ranks, in steps [step, step + k) of an epoch.
@@ -393,10 +344,11 @@ class DataLoader(data.DataLoader[_Item]):
         >>> tdi.DataLoader(torch.arange(5), batch_size=2, distributed=True).global_valid(1, k=2)
         3
         """
-        if not self._loader_config.distributed:
+        config = config_of(self)
+        if not config.distributed:
             raise ValueError("global_valid: the loader must have `distributed=True`.")
         step, k = count("global_valid", "step", step), count("global_valid", "k", k, least=1)
-        return self._distributed_feed().global_valid(self, step, k)
+        return self._feed(config).global_valid(config, step, k)
 
     def cardinality(self) -> int:
         """The number of batches of an epoch, `INFINITE` (-1) or `UNKNOWN` (-2).
@@ -404,7 +356,7 @@ class DataLoader(data.DataLoader[_Item]):
         >>> tdi.DataLoader(torch.arange(5), batch_size=2).cardinality()
         3
         """
-        if not self._loader_config.distributed and isinstance(self.dataset, Dataset) and self.dataset.cardinality() < 0:
+        if not own_arguments(self).distributed and isinstance(self.dataset, Dataset) and self.dataset.cardinality() < 0:
             return self.dataset.cardinality()
         try:
             return len(self)
@@ -422,13 +374,19 @@ class DataLoader(data.DataLoader[_Item]):
         rows of the first step: 2
         rows of the last step: 1
         """
-        if self._loader_config.distributed:
-            return self._distributed_feed().explain(self)
-        path = self._path()
+        config = config_of(self)
+        if config.distributed:
+            return explained_loader(type(self).__name__, config, self._feed(config).facts(config))
+        path = choose_path(config, self._loader_progress)
         facts = [f"path: {path.name}", f"why: {path.why}"]
         if path.threads:
             facts.append(f"threads: {path.threads}")
-        return explained_loader(self, "\n".join([*facts, *size_facts(self)]), path.pipeline)
+        try:
+            steps = len(self)
+        except TypeError:
+            steps = None
+        text = "\n".join([*facts, *size_facts(config, steps)])
+        return explained_loader(type(self).__name__, config, text, path.pipeline)
 
     def stats(self) -> Stats:
         """Counters of the iterator made last, also after its end; all 0 before the first one.
@@ -439,7 +397,7 @@ class DataLoader(data.DataLoader[_Item]):
         >>> loader.stats().batches
         3
         """
-        return self._memory.stats()
+        return self._loader_progress.stats()
 
     def verdict(self, all_ranks: bool = False) -> Verdict:
         """What limits the speed of the program that reads from the iterator made last, by its `stats`, and what would
@@ -455,10 +413,10 @@ class DataLoader(data.DataLoader[_Item]):
         'unknown'
         """
         if not all_ranks:
-            return verdict_of(self._memory.stats(), partial(advice_for, self))
-        distributed = self._loader_config.distributed
+            return verdict_of(self._loader_progress.stats(), partial(advise, self))
+        distributed = own_arguments(self).distributed
         group = None if distributed in (None, True, False) else distributed
-        return verdict_over_ranks(gather_stats(self._memory.stats(), group), partial(advice_for, self))
+        return verdict_over_ranks(gather_stats(self._loader_progress.stats(), group), partial(advise, self))
 
     _loader_stats, _loader_explain, _loader_verdict = stats, explain, verdict  # a subclass may have others
 
@@ -467,7 +425,7 @@ class DataLoader(data.DataLoader[_Item]):
     def close(self) -> None:
         """Ends all iterators and their workers. Not required: each ends with its last reference."""
         self._drop_pending()
-        for iterator in list(self._memory.live):
+        for iterator in list(self._loader_progress.live):
             iterator.close()
         self._iterator = None
 
@@ -479,4 +437,70 @@ class DataLoader(data.DataLoader[_Item]):
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy or pickle has the same arguments, continues with the same epoch, and has no iterators."""
-        return self.__dict__ | {"_iterator": None, "_feed": None, "_memory": self._memory.for_copy()}
+        own = {"_loader_feed": None, "_loader_progress": self._loader_progress.for_copy()}
+        return self.__dict__ | {"_iterator": None} | own
+
+
+# What other modules of this library ask a loader for.
+
+
+def progress_of(loader: DataLoader[Any]) -> Progress:
+    """Where the iterators of `loader` stand."""
+    return loader._loader_progress
+
+
+def advise(loader: DataLoader[Any], bound: str, stats: Stats) -> str:
+    """What would help where `bound` of `stats` limits the speed of the program that reads `loader`."""
+    config = config_of(loader)
+    if config.distributed:
+        native = loader._feed(config).plan(config).kind == "native"
+    else:
+        native = choose_path(config, loader._loader_progress).name == "native"
+    return advice_for(config, native, bound, stats)
+
+
+def group_of(loader: DataLoader[Any]) -> dist.ProcessGroup | None:
+    """The ranks that share the rows of a distributed loader; None for one process."""
+    config = config_of(loader)
+    return strategy_group(loader._feed(config).strategy(config))
+
+
+def deliver_to(loader: DataLoader[Any], device: torch.device) -> None:
+    """Sets the device of a distributed loader that has none yet, before its first iterator."""
+    configure(loader, replace(own_arguments(loader), device=device))
+    loader._loader_feed = None
+    loader._feed(config_of(loader))
+
+
+def skipping(loader: DataLoader[Any], steps: int) -> DataLoader[Any]:
+    """The same distributed loader, whose iterators begin after `steps` steps of their epoch. It shares position and
+    epoch with `loader`."""
+    twin = object.__new__(type(loader))
+    twin.__dict__.update(loader.__dict__)
+    skip = own_arguments(loader).skip + count("skip_first_batches", "num_batches", steps)
+    configure(twin, replace(own_arguments(loader), skip=skip))
+    return twin
+
+
+def plain_loader(config: LoaderConfig, **changes: Any) -> DataLoader[Any]:
+    """A loader without `distributed` that makes batches of the same dataset in the same way, but for `changes`."""
+    arguments = {name: getattr(config, name) for name in _OF_BATCHES} | changes
+    if arguments["num_workers"] == 0:
+        arguments |= {"prefetch_factor": None, "persistent_workers": False, "multiprocessing_context": None}
+    plain: DataLoader[Any] = DataLoader(config.dataset, **arguments)
+    configure(plain, replace(own_arguments(plain), copied_to=config.device))
+    return plain
+
+
+_OF_BATCHES = (
+    "num_workers",
+    "collate_fn",
+    "pin_memory",
+    "timeout",
+    "worker_init_fn",
+    "multiprocessing_context",
+    "generator",
+    "prefetch_factor",
+    "persistent_workers",
+    "pin_memory_device",
+)

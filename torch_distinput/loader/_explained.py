@@ -3,46 +3,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import distributed as dist
-from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput import _C
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.distribute import _peer_values
+from torch_distinput.loader._config import LoaderConfig
 from torch_distinput.observe._explanation import Explanation, of_facts, of_pipeline
 from torch_distinput.observe._stats import Stats
 
-if TYPE_CHECKING:
-    from torch_distinput.loader._data_loader import DataLoader
 
-
-def size_facts(loader: DataLoader) -> list[str]:
+def size_facts(config: LoaderConfig, steps: int | None) -> list[str]:
     """Lines on the steps of an epoch, and on the rows of the first and the last one, of a loader for one process."""
-    try:
-        steps = len(loader)
-    except TypeError:
+    if steps is None:
         return ["steps: not known"]
     facts = [f"steps: {steps}"]
-    size = loader.batch_size
-    if size is None or not loader._auto_collation or steps == 0:
+    size = config.batch_size
+    if size is None or not config.auto_collation or steps == 0:
         return facts
-    rows = len(loader.dataset) if loader._dataset_kind == _DatasetKind.Iterable else len(loader.sampler)
-    last = size if loader.drop_last else rows - (steps - 1) * size
+    rows = len(config.dataset if config.is_stream else config.sampler)
+    last = size if config.drop_last else rows - (steps - 1) * size
     return [*facts, f"rows of the first step: {min(size, rows)}", f"rows of the last step: {last}"]
 
 
-def explained_loader(loader: DataLoader, text: str, pipeline: _C.Dataset | None = None) -> Explanation:
-    """The report in `text`; its tree shows the loader, and below it `pipeline`, which it runs, or else its dataset
-    where that is one of this library."""
-    dataset = loader.dataset
+def explained_loader(name: str, config: LoaderConfig, text: str, pipeline: _C.Dataset | None = None) -> Explanation:
+    """The report in `text`; its tree shows the loader, of the class `name`, and below it `pipeline`, which it runs, or
+    else its dataset where that is one of this library."""
+    dataset = config.dataset
     if pipeline is not None:
         below = [of_pipeline(pipeline)]
     else:
         below = [dataset.explain()] if isinstance(dataset, Dataset) else []
-    title = f"{type(loader).__name__}({type(dataset).__name__}, batch_size={loader.batch_size})"
-    return of_facts(title, text, below)
+    return of_facts(f"{name}({type(dataset).__name__}, batch_size={config.batch_size})", text, below)
 
 
 def gather_stats(stats: Stats, group: Any) -> list[Stats]:

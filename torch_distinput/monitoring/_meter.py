@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from torch_distinput.loader._data_loader import DataLoader
+from torch_distinput.loader._data_loader import DataLoader, progress_of
 from torch_distinput.observe._stats import Stats, stats_of
 
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -118,10 +118,13 @@ def _between(before: Stats, stats: Stats, passed: float) -> Speed:
 
 def steps_left(source: Any) -> int | None:
     """Batches until the end of a loader's epoch; None where that is unknown, and for other sources."""
-    if not isinstance(source, DataLoader) or source._memory.position is None:
+    if not isinstance(source, DataLoader):
+        return None
+    progress = progress_of(source)
+    if progress.position is None:
         return None
     try:
         length = len(source)
     except TypeError:
         return None
-    return max(length - source._memory.start.batches - source._memory.position.yielded, 0)
+    return max(length - progress.start.batches - progress.position.yielded, 0)

@@ -4,23 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 
 from torch_distinput import _C
 from torch_distinput.base._arguments import flag, integer, sequence
 from torch_distinput.base._structure import children, map_leaves, rebuild
-from torch_distinput.ops._wrapping import wrapped
-
-if TYPE_CHECKING:
-    from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.ops._base import Dataset, Ops
 
 
-class BatchingOps:
+class BatchingOps(Ops[Dataset]):
     """What `Dataset` does to group elements."""
-
-    _native: _C.Dataset
 
     def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
         """Stacks consecutive elements along a new dim 0: leaves [...] become [B, ...].
@@ -34,7 +29,7 @@ class BatchingOps:
         >>> list(tdi.Dataset.range(5).batch(2))
         [tensor([0, 1]), tensor([2, 3]), tensor([4])]
         """
-        return wrapped(self._native.batch(*_batches("batch", batch_size, drop_remainder)))
+        return self._wrapped(self._native.batch(*_batches("batch", batch_size, drop_remainder)))
 
     def ragged_batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
         """As `batch`, for rows whose dim 0 varies: tensors [L_i, ...] become one jagged nested tensor [B, L_i, ...].
@@ -47,7 +42,7 @@ class BatchingOps:
         >>> [[row.tolist() for row in batch.unbind()] for batch in rows.ragged_batch(2)]
         [[[0], [0, 1]]]
         """
-        return wrapped(self._native.ragged_batch(*_batches("ragged_batch", batch_size, drop_remainder)))
+        return self._wrapped(self._native.ragged_batch(*_batches("ragged_batch", batch_size, drop_remainder)))
 
     def unbatch(self) -> Dataset:
         """The rows along dim 0 as elements: leaves [B, ...] become B elements of leaves [...].
@@ -55,7 +50,7 @@ class BatchingOps:
         >>> list(tdi.Dataset.range(3).batch(2).unbatch())
         [tensor(0), tensor(1), tensor(2)]
         """
-        return wrapped(self._native.unbatch())
+        return self._wrapped(self._native.unbatch())
 
     def rebatch(self, batch_sizes: int | Sequence[int], drop_remainder: bool = False) -> Dataset:
         """Regroups the rows of batches, across their borders, into batches of other sizes.
@@ -75,7 +70,7 @@ class BatchingOps:
             sizes = [integer(op, "batch_sizes", batch_sizes)]
         else:
             sizes = sequence(op, "batch_sizes", sizes, integer)
-        return wrapped(self._native.rebatch(sizes, flag(op, "drop_remainder", drop_remainder)))
+        return self._wrapped(self._native.rebatch(sizes, flag(op, "drop_remainder", drop_remainder)))
 
     def window(self, size: int) -> Dataset:
         """Elements whose leaves are datasets of `size` consecutive values of that leaf; the last one may hold fewer.
@@ -85,7 +80,7 @@ class BatchingOps:
         >>> [[int(number) for number in window] for window in tdi.Dataset.range(5).window(2)]
         [[0, 1], [2, 3], [4]]
         """
-        return wrapped(self._native.window(integer("window", "size", size)))
+        return self._wrapped(self._native.window(integer("window", "size", size)))
 
     def padded_batch(
         self, batch_size: int, padded_shapes: Any = None, padding_values: Any = 0, drop_remainder: bool = False
@@ -109,7 +104,7 @@ class BatchingOps:
         """
         op = "padded_batch"
         size, drop = _batches(op, batch_size, drop_remainder)
-        return wrapped(self._native.padded_batch(size, _shapes(op, padded_shapes), _values(padding_values), drop))
+        return self._wrapped(self._native.padded_batch(size, _shapes(op, padded_shapes), _values(padding_values), drop))
 
     def bucket_by_length(
         self,
@@ -142,7 +137,7 @@ class BatchingOps:
         [(2, 2), (2, 4)]
         """
         op = "bucket_by_length"
-        return wrapped(
+        return self._wrapped(
             self._native.bucket_by_length(
                 element_length_func,
                 sequence(op, "bucket_boundaries", bucket_boundaries, integer),

@@ -3,20 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch_distinput import _C
 from torch_distinput.base._arguments import instance, integer
-from torch_distinput.ops._wrapping import wrapped
-
-if TYPE_CHECKING:
-    from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.ops._base import Dataset, Ops
 
 
-class BufferingOps:
+class BufferingOps(Ops[Dataset]):
     """How the elements of a `Dataset` are read."""
-
-    _native: _C.Dataset
 
     def cache(self) -> Dataset:
         """Keeps elements in memory once they were read; later epochs take them from there.
@@ -26,11 +19,11 @@ class BufferingOps:
         >>> list(tdi.Dataset.range(2).map(lambda n: n * 10).cache())
         [tensor(0), tensor(10)]
         """
-        return wrapped(self._native.cache())
+        return self._wrapped(self._native.cache())
 
     def prefetch(self, buffer_size: int) -> Dataset:
         """Reads up to `buffer_size` elements ahead on another thread; -1: the library chooses the number."""
-        return wrapped(self._native.prefetch(integer("prefetch", "buffer_size", buffer_size)))
+        return self._wrapped(self._native.prefetch(integer("prefetch", "buffer_size", buffer_size)))
 
     def with_options(self, options: _C.Options) -> Dataset:
         """The dataset with `options`; of several calls, the later one wins field by field.
@@ -38,4 +31,4 @@ class BufferingOps:
         >>> tdi.Dataset.range(3).with_options(tdi.Options(seed=1)).options().seed
         1
         """
-        return wrapped(self._native.with_options(instance("with_options", "options", options, _C.Options)))
+        return self._wrapped(self._native.with_options(instance("with_options", "options", options, _C.Options)))

@@ -4,21 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from torch_distinput.ops._wrapping import wrapped
+from torch_distinput.ops._base import Dataset, Ops
 from torch_distinput.recognize._arrow_source import native_arrow
 from torch_distinput.tables._column_options import Nulls, column_options
 
-if TYPE_CHECKING:
-    from torch_distinput.datasets._dataset import Dataset
 
-
-class ColumnOps:
+class ColumnOps(Ops[Dataset]):
     """The sources that read columns."""
 
-    @staticmethod
-    def from_arrow(stream: Any, nulls: Nulls = "error", stack: Mapping[str, Sequence[str]] | None = None) -> Dataset:
+    @classmethod
+    def from_arrow(
+        cls, stream: Any, nulls: Nulls = "error", stack: Mapping[str, Sequence[str]] | None = None
+    ) -> Dataset:
         """The rows of a table, as dicts with one leaf for each column; through the Arrow C data interface.
 
         Args:
@@ -46,4 +45,4 @@ class ColumnOps:
         >>> list(tdi.Dataset.from_arrow(table))  # doctest: +SKIP
         [{'a': tensor(1), 'name': 'x'}, {'a': tensor(2), 'name': 'y'}]
         """
-        return wrapped(native_arrow(stream, column_options("from_arrow", nulls, stack)))
+        return cls._wrapped(native_arrow(stream, column_options("from_arrow", nulls, stack)))

@@ -4,24 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch_distinput import _C
-from torch_distinput.base._arguments import instance, number, optional_integer, sequence
+from torch_distinput.base._arguments import number, optional_integer, sequence
 from torch_distinput.base._structure import map_leaves
-from torch_distinput.ops._wrapping import wrapped
-
-if TYPE_CHECKING:
-    from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.ops._base import Dataset, Ops, checked_native, native_of
 
 
-class CombiningOps:
+class CombiningOps(Ops[Dataset]):
     """What `Dataset` does with several datasets."""
 
-    _native: _C.Dataset
-
-    @staticmethod
-    def zip(structure: Any) -> Dataset:
+    @classmethod
+    def zip(cls, structure: Any) -> Dataset:
         """Elements of several datasets side by side; ends with the shortest dataset.
 
         Args:
@@ -31,11 +26,11 @@ class CombiningOps:
         >>> [(int(a), int(b)) for a, b in tdi.Dataset.zip((tdi.Dataset.range(3), tdi.Dataset.range(5, 7)))]
         [(0, 5), (1, 6)]
         """
-        return wrapped(_C.Dataset.zip(map_leaves(_unwrapped, structure)))
+        return cls._wrapped(_C.Dataset.zip(map_leaves(_unwrapped, structure)))
 
-    @staticmethod
+    @classmethod
     def sample_from_datasets(
-        datasets: Sequence[Dataset], weights: Sequence[float] | None = None, seed: int | None = None
+        cls, datasets: Sequence[Dataset], weights: Sequence[float] | None = None, seed: int | None = None
     ) -> Dataset:
         """Each element comes from a dataset drawn at random; a dataset that has ended is not drawn again.
 
@@ -53,10 +48,12 @@ class CombiningOps:
         if weights is not None and not shares:
             raise ValueError(f"{op}: `weights` must have one entry for each dataset, but is empty.")
         seed = optional_integer(op, "seed", seed)
-        return wrapped(_C.Dataset.sample_from_datasets(sequence(op, "datasets", datasets, _native), shares, seed))
+        return cls._wrapped(
+            _C.Dataset.sample_from_datasets(sequence(op, "datasets", datasets, checked_native), shares, seed)
+        )
 
-    @staticmethod
-    def choose_from_datasets(datasets: Sequence[Dataset], choice: Dataset) -> Dataset:
+    @classmethod
+    def choose_from_datasets(cls, datasets: Sequence[Dataset], choice: Dataset) -> Dataset:
         """Element k comes from dataset number `choice[k]`.
 
         Args:
@@ -72,8 +69,8 @@ class CombiningOps:
         [0, 2, 1]
         """
         op = "choose_from_datasets"
-        natives = sequence(op, "datasets", datasets, _native)
-        return wrapped(_C.Dataset.choose_from_datasets(natives, _native(op, "choice", choice)))
+        natives = sequence(op, "datasets", datasets, checked_native)
+        return cls._wrapped(_C.Dataset.choose_from_datasets(natives, checked_native(op, "choice", choice)))
 
     def concatenate(self, other: Dataset) -> Dataset:
         """The elements of this dataset, then those of `other`, which must have elements of the same type.
@@ -81,16 +78,8 @@ class CombiningOps:
         >>> [int(number) for number in tdi.Dataset.range(2).concatenate(tdi.Dataset.range(7, 9))]
         [0, 1, 7, 8]
         """
-        return wrapped(self._native.concatenate(_native("concatenate", "other", other)))
-
-
-def _native(op: str, name: str, value: Any) -> _C.Dataset:
-    from torch_distinput.datasets._dataset import Dataset  # which has this module's class as a base
-
-    return instance(op, name, value, Dataset)._native
+        return self._wrapped(self._native.concatenate(checked_native("concatenate", "other", other)))
 
 
 def _unwrapped(value: Any) -> Any:
-    from torch_distinput.datasets._dataset import Dataset
-
-    return value._native if isinstance(value, Dataset) else value
+    return native_of(value) if isinstance(value, Ops) else value

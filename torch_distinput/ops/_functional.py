@@ -4,24 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from torch_distinput import _C
 from torch_distinput.base._arguments import flag, instance, integer, number, optional_integer, sequence, text
+from torch_distinput.ops._base import Dataset, Ops
 from torch_distinput.ops._preprocessing_layer import native_function
-from torch_distinput.ops._wrapping import wrapped
 from torch_distinput.typing import ImageLayout
 
-if TYPE_CHECKING:
-    from torch_distinput.datasets._dataset import Dataset
 
-
-class FunctionalOps:
+class FunctionalOps(Ops[Dataset]):
     """What `Dataset` does to change or choose elements by what they hold."""
-
-    _native: _C.Dataset
 
     def map(
         self,
@@ -53,7 +47,9 @@ class FunctionalOps:
         calls = optional_integer("map", "num_parallel_calls", num_parallel_calls)
         deterministic = flag("map", "deterministic", deterministic)
         fn = native_function(fn)
-        return wrapped(self._native.map(fn, calls, deterministic, element_spec, flag("map", "row_wise", row_wise)))
+        return self._wrapped(
+            self._native.map(fn, calls, deterministic, element_spec, flag("map", "row_wise", row_wise))
+        )
 
     def filter(self, fn: Callable[..., Any]) -> Dataset:
         """The elements for which `fn` returns True; the parts of a tuple are passed as several arguments.
@@ -64,7 +60,7 @@ class FunctionalOps:
         >>> list(tdi.Dataset.range(5).filter(lambda number: number % 2 == 1))
         [tensor(1), tensor(3)]
         """
-        return wrapped(self._native.filter(fn))
+        return self._wrapped(self._native.filter(fn))
 
     def flat_map(self, fn: Callable[..., Dataset]) -> Dataset:
         """The elements of the datasets that `fn` returns for the elements, one dataset after the other.
@@ -74,7 +70,7 @@ class FunctionalOps:
         >>> [int(number) for number in tdi.Dataset.range(4).flat_map(lambda n: tdi.Dataset.range(int(n)))]
         [0, 0, 1, 0, 1, 2]
         """
-        return wrapped(self._native.flat_map(fn))
+        return self._wrapped(self._native.flat_map(fn))
 
     def interleave(
         self,
@@ -100,7 +96,7 @@ class FunctionalOps:
         [0, 1, 0, 1]
         """
         op = "interleave"
-        return wrapped(
+        return self._wrapped(
             self._native.interleave(
                 fn,
                 optional_integer(op, "cycle_length", cycle_length),
@@ -136,4 +132,4 @@ class FunctionalOps:
         op = "normalize_images"
         means, stds = sequence(op, "mean", mean, number), sequence(op, "std", std, number)
         dtype = instance(op, "dtype", dtype, torch.dtype)
-        return wrapped(self._native.normalize_images(means, stds, dtype, text(op, "layout", layout)))
+        return self._wrapped(self._native.normalize_images(means, stds, dtype, text(op, "layout", layout)))

@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch_distinput import _C
 from torch_distinput.base._arguments import flag, integer, number, optional_integer, sequence, text
-from torch_distinput.ops._wrapping import wrapped
+from torch_distinput.ops._base import Dataset, Ops
 from torch_distinput.typing import BoxFormat, ImageLayout, Interpolation, PaddingMode
-
-if TYPE_CHECKING:
-    from torch_distinput.datasets._dataset import Dataset
 
 Key = str | int | None
 Keys = str | int | Sequence[str | int]
@@ -20,7 +17,7 @@ Sizes = int | Sequence[int]
 Factors = float | Sequence[float]
 
 
-class ImageOps:
+class ImageOps(Ops[Dataset]):
     """Ops on pictures: uint8 in and out, before `batch`; names and arguments of `torchvision.transforms.v2`.
 
     An image is [C, H, W] or [H, W, C] with 1, 3 or 4 channels, found by their number. `key` names the leaf of a dict or
@@ -28,8 +25,6 @@ class ImageOps:
     epoch, row, op): the same pixels on any number of threads and processes, and after a restore. Consecutive ops run as
     one: only the pixels that the last one needs are decoded and computed.
     """
-
-    _native: _C.Dataset
 
     def decode_image(
         self,
@@ -300,7 +295,7 @@ class ImageOps:
     def _image(self, step: _C.ImageStep, key: Any) -> Dataset:
         if key is not None and not _is_key(key):
             raise TypeError(f"`key` must be a str, an int or None, but is {key!r}.")
-        return wrapped(_C.apply_image_step(self._native, step, key))
+        return self._wrapped(_C.apply_image_step(self._native, step, key))
 
 
 def _is_key(value: Any) -> bool:

@@ -3,20 +3,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from torch_distinput import _C
 from torch_distinput.base._arguments import flag, integer, optional_integer
-from torch_distinput.ops._wrapping import wrapped
-
-if TYPE_CHECKING:
-    from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.ops._base import Dataset, Ops
 
 
-class OrderingOps:
+class OrderingOps(Ops[Dataset]):
     """Which elements a `Dataset` has, how often and in which order."""
-
-    _native: _C.Dataset
 
     def shuffle(
         self, buffer_size: int | None = None, seed: int | None = None, reshuffle_each_iteration: bool = True
@@ -35,7 +27,7 @@ class OrderingOps:
         op = "shuffle"
         buffer_size, seed = optional_integer(op, "buffer_size", buffer_size), optional_integer(op, "seed", seed)
         reshuffle = flag(op, "reshuffle_each_iteration", reshuffle_each_iteration)
-        return wrapped(self._native.shuffle(buffer_size, seed, reshuffle))
+        return self._wrapped(self._native.shuffle(buffer_size, seed, reshuffle))
 
     def repeat(self, count: int | None = None) -> Dataset:
         """The dataset `count` times; None or -1: without end.
@@ -43,7 +35,7 @@ class OrderingOps:
         >>> [int(number) for number in tdi.Dataset.range(2).repeat(2)]
         [0, 1, 0, 1]
         """
-        return wrapped(self._native.repeat(optional_integer("repeat", "count", count)))
+        return self._wrapped(self._native.repeat(optional_integer("repeat", "count", count)))
 
     def take(self, count: int) -> Dataset:
         """The first `count` elements; -1: all.
@@ -51,7 +43,7 @@ class OrderingOps:
         >>> [int(number) for number in tdi.Dataset.range(5).take(2)]
         [0, 1]
         """
-        return wrapped(self._native.take(integer("take", "count", count)))
+        return self._wrapped(self._native.take(integer("take", "count", count)))
 
     def skip(self, count: int) -> Dataset:
         """All but the first `count` elements; -1: no element.
@@ -59,7 +51,7 @@ class OrderingOps:
         >>> [int(number) for number in tdi.Dataset.range(5).skip(3)]
         [3, 4]
         """
-        return wrapped(self._native.skip(integer("skip", "count", count)))
+        return self._wrapped(self._native.skip(integer("skip", "count", count)))
 
     def shard(self, num_shards: int, index: int) -> Dataset:
         """Every `num_shards`-th element, beginning with element `index`; 0 <= index < num_shards.
@@ -71,7 +63,7 @@ class OrderingOps:
         [1, 4]
         """
         num_shards, index = integer("shard", "num_shards", num_shards), integer("shard", "index", index)
-        return wrapped(self._native.shard(num_shards, index))
+        return self._wrapped(self._native.shard(num_shards, index))
 
     def enumerate(self, start: int = 0) -> Dataset:
         """Pairs `(number, element)`; numbers are int64 scalars, counted from `start`.
@@ -79,7 +71,7 @@ class OrderingOps:
         >>> list(tdi.Dataset.from_tensor_slices(["a", "b"]).enumerate())
         [(tensor(0), 'a'), (tensor(1), 'b')]
         """
-        return wrapped(self._native.enumerate(integer("enumerate", "start", start)))
+        return self._wrapped(self._native.enumerate(integer("enumerate", "start", start)))
 
     def unique(self) -> Dataset:
         """Each distinct element once, where it comes first. Keeps the elements in memory; resuming reads them again.
@@ -87,7 +79,7 @@ class OrderingOps:
         >>> list(tdi.Dataset.from_tensor_slices(["a", "b", "a"]).unique())
         ['a', 'b']
         """
-        return wrapped(self._native.unique())
+        return self._wrapped(self._native.unique())
 
     def assert_cardinality(self, expected_cardinality: int) -> Dataset:
         """Declares how many elements there are, or `INFINITE`, so that `len` and `cardinality` know it.
@@ -98,4 +90,4 @@ class OrderingOps:
         3
         """
         size = integer("assert_cardinality", "expected_cardinality", expected_cardinality)
-        return wrapped(self._native.assert_cardinality(size))
+        return self._wrapped(self._native.assert_cardinality(size))

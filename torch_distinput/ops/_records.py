@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from torch_distinput import _C
 from torch_distinput.base._arguments import flag, instance, integer, sequence, text
-from torch_distinput.ops._wrapping import wrapped
-
-if TYPE_CHECKING:
-    from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.ops._base import Dataset, Ops
 
 _TYPES = {torch.float32: "float32", torch.int64: "int64", bytes: "bytes", str: "str"}
 
@@ -130,10 +127,8 @@ SequenceFeature = FixedLenSequenceFeature | VarLenFeature | RaggedFeature
 Feature = FixedLenFeature | VarLenFeature | RaggedFeature | SparseFeature
 
 
-class RecordOps:
+class RecordOps(Ops[Dataset]):
     """The ops on records, a base of `Dataset`. Each parses single records and whole batches, natively."""
-
-    _native: _C.Dataset
 
     def decode_raw(self, dtype: torch.dtype, shape: Sequence[int | None] = (), key: str | int | None = None) -> Dataset:
         """Strings of bytes as numbers in the machine's byte order; each string becomes a row of `shape`.
@@ -151,7 +146,7 @@ class RecordOps:
         """
         op = "decode_raw"
         dtype = instance(op, "dtype", dtype, torch.dtype)
-        return wrapped(_C.decode_raw(self._native, dtype, shape, _key(op, key)))
+        return self._wrapped(_C.decode_raw(self._native, dtype, shape, _key(op, key)))
 
     def to_number(self, dtype: torch.dtype = torch.float32, key: str | int | None = None) -> Dataset:
         """Strings as the decimal numbers that they spell out, as tf.strings.to_number; space around them is ignored.
@@ -167,7 +162,7 @@ class RecordOps:
         """
         op = "to_number"
         dtype = instance(op, "dtype", dtype, torch.dtype)
-        return wrapped(_C.to_number(self._native, dtype, _key(op, key)))
+        return self._wrapped(_C.to_number(self._native, dtype, _key(op, key)))
 
     def parse_example(self, features: Mapping[str, Feature], key: str | int | None = None) -> Dataset:
         """Serialized tf.train.Example messages as a dict of `features`, as tf.io.parse_example.
@@ -188,7 +183,9 @@ class RecordOps:
         [{'x': tensor([[1., 2.]]), 'y': tensor([3])}]
         """
         op = "parse_example"
-        return wrapped(_C.parse_example(self._native, _parts_of(op, "features", features, Feature), _key(op, key)))
+        return self._wrapped(
+            _C.parse_example(self._native, _parts_of(op, "features", features, Feature), _key(op, key))
+        )
 
     def parse_sequence_example(
         self,
@@ -214,7 +211,7 @@ class RecordOps:
         op = "parse_sequence_example"
         context = _parts_of(op, "context_features", context_features, Feature)
         steps = _parts_of(op, "sequence_features", sequence_features, SequenceFeature)
-        return wrapped(_C.parse_sequence_example(self._native, context, steps, _key(op, key)))
+        return self._wrapped(_C.parse_sequence_example(self._native, context, steps, _key(op, key)))
 
     def parse_tensor(
         self, dtype: torch.dtype, shape: Sequence[int | None] | None = None, key: str | int | None = None
@@ -236,7 +233,7 @@ class RecordOps:
         """
         op = "parse_tensor"
         dtype = instance(op, "dtype", dtype, torch.dtype)
-        return wrapped(_C.parse_tensor(self._native, dtype, shape, _key(op, key)))
+        return self._wrapped(_C.parse_tensor(self._native, dtype, shape, _key(op, key)))
 
     def decode_members(self) -> Dataset:
         """The members of dicts by suffix, as `TarDataset` yields them, decoded by the last part of the suffix.
@@ -250,7 +247,7 @@ class RecordOps:
         >>> list(rows.decode_members())
         [{'cls': tensor(3), 'txt': 'three', 'jpg': b'...'}]
         """
-        return wrapped(_C.decode_members(self._native))
+        return self._wrapped(_C.decode_members(self._native))
 
 
 def _key(op: str, key: Any) -> str | int | None:

@@ -3,21 +3,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch_distinput import _C
 from torch_distinput.base._arguments import integer, optional_integer, optional_text, text
-from torch_distinput.ops._wrapping import wrapped
+from torch_distinput.ops._base import Dataset, Ops
 from torch_distinput.typing import PackStrategy
 
-if TYPE_CHECKING:
-    from torch_distinput.datasets._dataset import Dataset
 
-
-class TokenOps:
+class TokenOps(Ops[Dataset]):
     """What `Dataset` does with documents of tokens."""
-
-    _native: _C.Dataset
 
     def pack(
         self,
@@ -58,7 +51,7 @@ class TokenOps:
         [5, 9, 9, 9] [0, 0, 0, 0] [0, 1, 4, 4, 4]
         """
         op = "pack"
-        return wrapped(
+        return self._wrapped(
             _C.pack(
                 self._native,
                 integer(op, "sequence_length", sequence_length),

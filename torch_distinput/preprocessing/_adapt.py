@@ -12,16 +12,28 @@ import itertools
 import sys
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from torch_distinput import _C
 from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.distribute._base_strategy import all_values, input_context_of
+from torch_distinput.distribute._strategy import get_strategy
 from torch_distinput.ops._preprocessing_layer import flatten_rows, is_ragged
 
 # Elements between two looks at the clock and, for numbers over several processes, between two exchanges.
 _ROUND = 256
+
+
+class Adapts(Protocol):
+    """What a layer gives to `adapt`: a learner, one batch of an array, and what it makes of what was learned."""
+
+    def _learner(self) -> Any: ...
+
+    def _whole(self, data: Any) -> Any: ...
+
+    def _finish_adapt(self, learner: Any) -> None: ...
 
 
 class TokenLearner:
@@ -142,14 +154,12 @@ class Adaptation:
     [-1, 5, 6]
     """
 
-    def __init__(self, layer: Any, data: Any, steps: int | None = None, strategy: Any = None):
+    def __init__(self, layer: Adapts, data: Any, steps: int | None = None, strategy: Any = None):
         if not isinstance(data, Dataset):
             raise TypeError(f"start_adapt: `data` must be a Dataset, but is a {type(data).__name__}.")
-        from torch_distinput.distribute._strategy import get_strategy
-
         self._layer = layer
         self._strategy: Any = strategy if strategy is not None else get_strategy()
-        context = self._strategy._input_context()
+        context = input_context_of(self._strategy)
         self._workers = context.num_input_pipelines
         if steps is not None:
             data = data.take(steps)
@@ -186,7 +196,7 @@ class Adaptation:
         self._layer._finish_adapt(self._learner)
 
     def _everyone(self, value: Any) -> list[Any]:
-        return [value] if self._workers == 1 else self._strategy._all_values([value])
+        return [value] if self._workers == 1 else all_values(self._strategy, [value])
 
     def state_dict(self) -> dict[str, Any]:
         """The position and what was learned so far, of this process: plain values and tensors."""
@@ -210,7 +220,7 @@ class Adaptation:
         self._elements, self._ended = state["elements"], state["ended"]
 
 
-def adapt(layer: Any, data: Any, steps: int | None, strategy: Any, progress: bool | None) -> None:
+def adapt(layer: Adapts, data: Any, steps: int | None, strategy: Any, progress: bool | None) -> None:
     """Runs a whole pass over a dataset, an iterable of batches, or an array."""
     if isinstance(data, Dataset):
         adaptation = Adaptation(layer, data, steps, strategy)

@@ -17,7 +17,7 @@ from torch_distinput.recognize._sources import source_of, tensor_of
 IN_CALLERS_THREAD = _C.Options(num_threads=0, prefetch=0)
 
 
-class CurrentRows:
+class LiveRows:
     """Batches at indices of a dataset, whose source is made again after the dataset was given other rows.
 
     `source` is None after a change by which native code can no longer copy the rows.

@@ -8,16 +8,16 @@ from typing import Any
 from torch.utils.data import IterableDataset
 
 from torch_distinput import _C
+from torch_distinput.recognize._contents import content_of
 from torch_distinput.recognize._hugging_face import is_plain_table
+from torch_distinput.recognize._native_source import NotNative
+from torch_distinput.recognize._sources import source_of
 
 
 def native_dataset(dataset: Any) -> _C.Dataset:
     """The samples of `dataset`; raises TypeError unless it is map-style or an `IterableDataset`."""
     name = type(dataset).__name__
     if is_plain_table(dataset) and dataset.format["type"] == "torch":
-        from torch_distinput.recognize._native_source import NotNative
-        from torch_distinput.recognize._sources import source_of
-
         with contextlib.suppress(NotNative):
             source = source_of(dataset)
             if source.spec == source.native.element_spec:
@@ -55,6 +55,4 @@ class _Rows:
 
     def content(self) -> str:
         """What tells these samples from others, for the ranks that compare it."""
-        from torch_distinput.recognize._contents import content_of
-
         return content_of(self._dataset)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from torch_distinput.loader._batches import DeviceMover, accelerator_of, repeated, without_rows
+from torch_distinput.loader._device import accelerator_of
+from torch_distinput.loader.paths._batches import DeviceMover, repeated, without_rows
 from torch_distinput.loader.ranks._steps import Steps
 
 
@@ -34,7 +35,7 @@ class PythonSteps(Steps):
 
     @functools.cached_property
     def _mover(self) -> DeviceMover | None:
-        device = accelerator_of(self._loader._loader_config.device)
+        device = accelerator_of(self._config.device)
         return None if device is None else DeviceMover(device)
 
     def close(self) -> None:

@@ -5,35 +5,36 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.autograd.profiler import record_function
 from torch.utils.data._utils.pin_memory import pin_memory
 
-from torch_distinput import _C, frameworks
-from torch_distinput.datasets._dataset import Dataset
+from torch_distinput import _C
+from torch_distinput.datasets._dataset import Dataset, pop_pinned_epoch
+from torch_distinput.distribute._distributed import empty_parts_of, native_of
 from torch_distinput.distribute._empty_parts import EmptyParts
-from torch_distinput.loader._iterators import profiler_enabled
-from torch_distinput.loader.state._order import Start
-from torch_distinput.loader.state._stateful import Taken
+from torch_distinput.loader._config import LoaderConfig
+from torch_distinput.loader._observers import Observer
+from torch_distinput.loader.orders._order import Start
+from torch_distinput.loader.paths._iterators import profiler_enabled
+from torch_distinput.loader.ranks._feed import Feed
+from torch_distinput.loader.state._progress import Progress
 from torch_distinput.observe._stats import Stats
-
-if TYPE_CHECKING:
-    from torch_distinput.loader._data_loader import DataLoader
-    from torch_distinput.loader.ranks._feed import Plan
+from torch_distinput.recognize._stateful import Taken
 
 _TWO_DATASETS = ("dataset", "pipeline", "length", "content", "type of the elements")
 
 
 class StepPosition:
     """The position of an iterator of steps, which it outlives. `native`: returns that of the native iterator. `order`:
-    see `order_of`."""
+    see `order_of`. `start`: where the iterator began."""
 
     native: Callable[[], Any]
 
     def __init__(self, start: Start, kind: str, order: dict[str, Any]):
-        self._start, self._kind, self._order = start, kind, order
+        self.start, self._kind, self._order = start, kind, order
         self.finished = False
         self.yielded = 0
 
@@ -42,9 +43,9 @@ class StepPosition:
         native = self.native()
         seed = native.get("seed")
         return {
-            "epoch": self._start.epoch,
+            "epoch": self.start.epoch,
             "finished": self.finished,
-            "batches": self._start.batches + self.yielded,
+            "batches": self.start.batches + self.yielded,
             "seed": None if seed is None else seed % 2**64,
             "kind": self._kind,
             "distributed": native,
@@ -57,39 +58,39 @@ class Steps:
 
     _workers: Any = ()
 
-    def __init__(self, loader: DataLoader, plan: Plan):
-        self._memory, self._plan, self._loader = loader._memory, plan, loader
-        self._with_info = loader._loader_config.with_info
-        self._pin = loader.pin_memory and torch.accelerator.is_available()
+    def __init__(self, config: LoaderConfig, progress: Progress, feed: Feed, observer: Observer | None):
+        self._config, self._progress, self._feed, self._observer = config, progress, feed, observer
+        plan = self._plan = feed.plan(config)
+        if plan.dataset is not None:
+            empty_parts_of(plan.dataset).at_start(native_of(plan.dataset), stacklevel=5)
+        self._with_info = config.with_info
+        self._pin = config.pin_memory and torch.accelerator.is_available()
         self._profile_name = f"enumerate(DataLoader)#{type(self).__name__}.__next__"
-        self._observer = frameworks.observer_of(loader)
-        with self._memory.opening(loader):
-            self._start: Start = self._memory.start
-            self._take_pinned_epoch(loader)
+        with self._progress.opening(config):
+            self._start: Start = self._progress.start
+            self._take_pinned_epoch(config)
             self._position = StepPosition(self._start, plan.kind, plan.order)
             if self._start.state is not None:
-                loader._distributed_feed().check_kind(loader, self._start.state["kind"])
+                feed.check_kind(config, self._start.state["kind"])
             self._native = self._open()
             self._empty_parts = (
-                EmptyParts(loader._loader_config.tail, given=True)
-                if plan.dataset is None
-                else plan.dataset._empty_parts
+                EmptyParts(config.tail, given=True) if plan.dataset is None else empty_parts_of(plan.dataset)
             )
-            if loader._skip:
-                self._pass_over(loader._skip)
-            self._memory.attach(self, self._position)
+            if config.skip:
+                self._pass_over(config.skip)
+            self._progress.attach(self, self._position)
 
-    def _take_pinned_epoch(self, loader: DataLoader) -> None:
+    def _take_pinned_epoch(self, config: LoaderConfig) -> None:
         """Takes an epoch that `set_epoch` of a dataset of this library has pinned."""
-        epoch = loader.dataset._pop_pinned_epoch() if isinstance(loader.dataset, Dataset) else None
+        epoch = pop_pinned_epoch(config.dataset) if isinstance(config.dataset, Dataset) else None
         if epoch is not None:
-            self._start.epoch = self._memory.epoch = epoch
+            self._start.epoch = self._progress.epoch = epoch
 
     def __iter__(self) -> Steps:
         return self
 
     def __len__(self) -> int:
-        return len(self._loader)
+        return self._feed.length(self._config)
 
     def __getstate__(self) -> Any:
         raise NotImplementedError(f"{type(self).__name__} cannot be pickled")
@@ -101,7 +102,7 @@ class Steps:
         return self._next_step()
 
     def _next_step(self) -> Any:
-        if self._memory.pinned is not None and not self._position.yielded:
+        if self._progress.pinned is not None and not self._position.yielded:
             self._follow_pinned_epoch()
         try:
             step = self._take()
@@ -111,7 +112,7 @@ class Steps:
             self._finish()
             raise StopIteration
         batch, info = step
-        self._memory.used, self._memory.info = True, info
+        self._progress.used, self._progress.info = True, info
         self._position.yielded += 1
         self._empty_parts.after_step(info, stacklevel=3)
         if self._observer is not None:
@@ -120,18 +121,18 @@ class Steps:
 
     def _follow_pinned_epoch(self) -> None:
         """`set_epoch` came after this iterator was made and before its first step."""
-        memory = self._memory
-        if memory.position is not self._position:
+        progress = self._progress
+        if progress.position is not self._position:
             return
-        epoch, memory.pinned = memory.pinned, None
+        epoch, progress.pinned = progress.pinned, None
         assert epoch is not None, "the caller has seen to it"
         if epoch == self._start.epoch:
             return
         seed = self._position.native().get("seed")
         self._native.close()
-        memory.seed = memory.seed if seed is None else seed % 2**64
-        memory.epoch, memory.start = epoch, Start(epoch)
-        self._start = self._position._start = memory.start
+        progress.seed = progress.seed if seed is None else seed % 2**64
+        progress.epoch, progress.start = epoch, Start(epoch)
+        self._start = self._position.start = progress.start
         self._native = self._open()
 
     def _finish(self) -> None:
@@ -141,26 +142,26 @@ class Steps:
 
     def _open(self) -> _C.DistributedIterator:
         # Where the user gave no seed, the seed of a loaded state decides the order of all later epochs.
-        seed = self._memory.seed if self._loader._loader_config.seed is None else None
+        seed = self._progress.seed if self._config.seed is None else None
         assert self._plan.dataset is not None, "only a stream has none"
         by_number = self._skip_is_arithmetic()
-        if by_number and seed is None and self._loader._loader_config.seed is None:
+        if by_number and seed is None and self._config.seed is None:
             seed = 0  # nothing is random, but positions hold a seed that ranks have agreed on
-        native = self._plan.dataset._native.iterate(epoch=self._start.epoch, seed=seed, facts=self._plan.facts)
+        native = native_of(self._plan.dataset).iterate(epoch=self._start.epoch, seed=seed, facts=self._plan.facts)
         if self._start.state is not None:
             native.load_state_dict(self._start.state["distributed"])
         if by_number:
-            native.load_state_dict(self._plan.state_after(self._loader, self._loader._skip, native.state_dict()))
+            native.load_state_dict(self._feed.state_after(self._config, native.state_dict()))
         self._position.native = native.state_dict
         return native
 
     def _skip_is_arithmetic(self) -> bool:
         """Whether the position after skipped steps follows from their number; an order without a seed begins with the
         first step."""
-        loader = self._loader
-        if not loader._skip or self._plan.dataset is None or isinstance(loader.dataset, Dataset):
+        config = self._config
+        if not config.skip or self._plan.dataset is None or isinstance(config.dataset, Dataset):
             return False
-        return not loader._shuffle or loader._loader_config.seed is not None or self._memory.seed is not None
+        return not config.shuffle or config.seed is not None or self._progress.seed is not None
 
     def _pass_over(self, steps: int) -> None:
         """Goes to the position after the first `steps` steps of the epoch, also where a state was loaded."""
@@ -173,7 +174,7 @@ class Steps:
             for _ in range(steps - self._start.batches):
                 if self._take() is None:
                     break
-        self._start.batches, self._memory.used = steps, True
+        self._start.batches, self._progress.used = steps, True
 
     def _take(self) -> tuple[Any, _C.StepInfo] | None:
         step = self._native.next(None)
@@ -197,7 +198,7 @@ class Steps:
             self._observer.end()
         self._position.native = Taken(self._position.native())
         self._native.close()
-        self._memory.keep_stats(self._position, self.stats())
+        self._progress.keep_stats(self._position, self.stats())
 
     def __del__(self) -> None:
         # The iterator may be half made or a forked child's copy, or the interpreter may be exiting.

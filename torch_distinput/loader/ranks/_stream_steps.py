@@ -13,11 +13,12 @@ import torch
 
 from torch_distinput import _C
 from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.distribute._distributed import native_of
 from torch_distinput.distribute._input_options import InputOptions
-from torch_distinput.loader._batches import joined, padded, rows_of
+from torch_distinput.loader.orders._exact_sampler import group_size_and_rank
+from torch_distinput.loader.paths._batches import joined, padded, rows_of
 from torch_distinput.loader.ranks._python_steps import PythonSteps
-from torch_distinput.loader.ranks._sampler import group_size_and_rank
-from torch_distinput.loader.state._stateful import Failed, Taken, attempt
+from torch_distinput.recognize._stateful import Failed, Taken, attempt
 
 _TOKENS = _C.TensorSpec([None], torch.int8)
 
@@ -49,35 +50,34 @@ class StreamSteps(PythonSteps):
     """
 
     def _open(self) -> _C.DistributedIterator:
-        self._feed = self._loader._distributed_feed()
-        strategy = self._feed.strategy(self._loader)
-        self._pads = self._loader._loader_config.tail == "padded"
-        self._merges = self._loader._loader_config.tail == "merge"
-        self._full = self._loader.batch_size or 0  # rows of a full batch; without a batch size, the most seen
+        strategy = self._feed.strategy(self._config)
+        self._pads = self._config.tail == "padded"
+        self._merges = self._config.tail == "merge"
+        self._full = self._config.batch_size or 0  # rows of a full batch; without a batch size, the most seen
         self._first_step, self._first_row = self._restore(strategy.num_replicas_in_sync)
         self._inner = iter(self._plan.inner)
         self._workers = self._inner._workers
         self._batches: queue.SimpleQueue[tuple[Any, Taken | Failed]] = queue.SimpleQueue()
         after = attempt(self._plan.inner.state_dict)
-        world, rank = group_size_and_rank(self._loader._loader_config.distributed)
+        world, rank = group_size_and_rank(self._config.distributed)
         self._place = _Place(self._first_step, self._first_row, world, rank, after)
         self._position.native = self._place
         open_tokens = functools.partial(_tokens_of, self._inner, self._plan.inner, self._batches)
         tokens = Dataset(_C.Dataset.from_generator(open_tokens, _TOKENS, "DataLoader", lists_are_structure=False))
         options = InputOptions(
-            per_replica_buffer_size=1 if self._loader.num_workers else 0,  # 0 reads in the caller's thread
+            per_replica_buffer_size=1 if self._config.num_workers else 0,  # 0 reads in the caller's thread
             # Padding is done here, because the strategy does not know how many rows a full batch has.
-            tail="zero_rows" if self._pads or self._loader.drop_last else self._loader._loader_config.tail,
-            peer_timeout=self._loader._loader_config.peer_timeout,
+            tail="zero_rows" if self._pads or self._config.drop_last else self._config.tail,
+            peer_timeout=self._config.peer_timeout,
         )
         assigned = strategy.distribute_datasets_from_function(lambda context: tokens, options)
-        return assigned._native.iterate(epoch=self._start.epoch, facts=self._facts(rank))
+        return native_of(assigned).iterate(epoch=self._start.epoch, facts=self._facts(rank))
 
     def _facts(self, rank: int) -> list[tuple[str, str]]:
         """What shows that each rank goes on with its own stream, and all of them at the same step. In a stream that all
         ranks share, the position of one is that of all."""
         saved = self._start.saved
-        own = saved is not None and (self._loader._share is not None or saved["distributed"]["rank"] == rank)
+        own = saved is not None and (self._config.share is not None or saved["distributed"]["rank"] == rank)
         loaded = "none" if saved is None else "its own" if own else f"that of rank {saved['distributed']['rank']}"
         return [("state of a stream", loaded), ("first step", f"step {self._first_step}, row {self._first_row}")]
 
@@ -100,7 +100,7 @@ class StreamSteps(PythonSteps):
 
     def _finish(self) -> None:
         # The epoch may end before this rank's stream does, as with tail="until_first".
-        self._inner._position.finished = True
+        self._inner.finish()
         self._place.after = attempt(self._plan.inner.state_dict)
         super()._finish()
 
@@ -112,7 +112,7 @@ class StreamSteps(PythonSteps):
         if info.has_value[0]:
             batch, self._place.after = self._next_batch(info)
             self._full = max(self._full, len(token))
-            self._feed.post_example(self._loader, batch)
+            self._feed.post_example(self._config, batch)
             batch = self._kept(padded(batch, self._full) if self._pads and len(token) < self._full else batch)
         else:
             batch = self._dummy(self._full if self._pads else 0)
@@ -130,7 +130,7 @@ class StreamSteps(PythonSteps):
         return joined(batches), after
 
     def _example(self) -> Any:
-        return self._feed.example(self._loader)
+        return self._feed.example(self._config)
 
     def _placed(self, info: _C.StepInfo) -> _C.StepInfo:
         """`info` with step and row counted from the beginning of the epoch, not from the restored position."""

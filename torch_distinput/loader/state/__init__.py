@@ -1,2 +1,2 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What a DataLoader's state holds: orders, draws, positions, and the check of a loaded state."""
+"""Positions of a DataLoader as plain values, and the check of a loaded one."""

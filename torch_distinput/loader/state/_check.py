@@ -5,23 +5,20 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.loader._checks import is_own_stream
-from torch_distinput.loader.ranks._sampler import group_size_and_rank
-from torch_distinput.loader.state._draws import draws_from_torch, sampler_generator
+from torch_distinput.loader._config import LoaderConfig
+from torch_distinput.loader.orders._draws import draws_from_torch, sampler_generator
+from torch_distinput.loader.orders._exact_sampler import group_size_and_rank
+from torch_distinput.loader.orders._exchanged import is_own_stream
+from torch_distinput.loader.orders._order import StockOrder, stock_order
 from torch_distinput.loader.state._native_state import wrong_kind
-from torch_distinput.loader.state._order import StockOrder, stock_order
 from torch_distinput.loader.state._position import order_of, size_of, stateful_sampler
-from torch_distinput.loader.state._stateful import has_state
-
-if TYPE_CHECKING:
-    from torch_distinput.loader._data_loader import DataLoader
+from torch_distinput.recognize._stateful import has_state
 
 STATE = "torch_distinput.DataLoader"
 VERSION = 3
@@ -31,9 +28,9 @@ _TORCHDATA = "_iterator_finished"  # a field of every state of torchdata's
 Rule = tuple[str, Callable[[Any], bool]]
 
 
-def state_of(loader: DataLoader, state_dict: Any) -> dict[str, Any]:
-    """The state inside a `state_dict` of this class, as this version writes it for `loader`; ValueError for another one
-    or a newer one."""
+def state_of(config: LoaderConfig, state_dict: Any, runs_pipeline: Callable[[], bool]) -> dict[str, Any]:
+    """The state inside a `state_dict` of this class, as this version writes it; ValueError for another one or a newer
+    one. `runs_pipeline`: whether the next iterator of the loader runs a native pipeline."""
     op = "load_state_dict"
     state = state_dict.get(STATE) if isinstance(state_dict, dict) else None
     if state is None and isinstance(state_dict, dict) and _TORCHDATA in state_dict:
@@ -52,27 +49,27 @@ def state_of(loader: DataLoader, state_dict: Any) -> dict[str, Any]:
         raise ValueError(f"{op}: the state is of version {state['version']}, but this library reads up to {VERSION}.")
     found = {name: value for name, value in state.items() if name != "version"}
     if state["version"] < 3 and "distributed" not in found:
-        found["permutation"] = _permutation_of_older(loader, found)
-    return _upgraded(loader, found) if state["version"] == 1 and "distributed" in found else found
+        found["permutation"] = _permutation_of_older(config, found, runs_pipeline)
+    return _upgraded(config, found) if state["version"] == 1 and "distributed" in found else found
 
 
-def _upgraded(loader: DataLoader, state: dict[str, Any]) -> dict[str, Any]:
+def _upgraded(config: LoaderConfig, state: dict[str, Any]) -> dict[str, Any]:
     """A state of version 1 of several processes, which does not know what its order was made with or whose stream it
     is of; in its pipeline, an op of the library's own had the dataset's class as its name."""
     position = state["distributed"]
     if isinstance(position, dict) and state.get("kind") == "stream":
-        position = position | {"rank": group_size_and_rank(loader._loader_config.distributed or True)[1]}
+        position = position | {"rank": group_size_and_rank(config.distributed or True)[1]}
     elif isinstance(position, dict) and isinstance(position.get("pipeline"), list):
         position = position | {"pipeline": [op for op in position["pipeline"] if not str(op).startswith("zip({")]}
-    return state | {"distributed": position} | order_of(loader)
+    return state | {"distributed": position} | order_of(config)
 
 
-def _permutation_of_older(loader: DataLoader, state: dict[str, Any]) -> str | None:
+def _permutation_of_older(config: LoaderConfig, state: dict[str, Any], runs_pipeline: Callable[[], bool]) -> str | None:
     """The permutation of a state before version 3, which does not name it: that of the loader's own path."""
-    order = stock_order(loader.batch_sampler)
+    order = stock_order(config.batch_sampler)
     if order is None or not _draws_permutation(order, state):
         return None
-    torchs = loader._loader_config.order == "torch" or loader._path().pipeline is None
+    torchs = config.order == "torch" or not runs_pipeline()
     return "torch" if torchs else "native"
 
 
@@ -82,16 +79,16 @@ def _draws_permutation(order: StockOrder, state: dict[str, Any]) -> bool:
     return order.shuffle and state.get("seed") is None and begun
 
 
-def check(loader: DataLoader, state: dict[str, Any]) -> dict[str, Any]:
+def check(config: LoaderConfig, state: dict[str, Any], runs_pipeline: Callable[[], bool]) -> dict[str, Any]:
     """A copy of `state`, which must fit this loader; raises ValueError that names the field, the rule and the value."""
-    if "distributed" not in state and loader._loader_config.distributed:
+    if "distributed" not in state and config.distributed:
         raise ValueError("load_state_dict: a loader with `distributed` cannot load the state of one without it.")
-    if "distributed" in state and not loader._loader_config.distributed:
+    if "distributed" in state and not config.distributed:
         _check_one_process()
     if "distributed" in state:
-        _check_distributed(loader, state)
+        _check_distributed(config, state, runs_pipeline)
     else:
-        _check_plain(loader, state)
+        _check_plain(config, state, runs_pipeline)
     return dict(state)
 
 
@@ -105,40 +102,40 @@ def _check_one_process() -> None:
         )
 
 
-def _check_plain(loader: DataLoader, state: dict[str, Any]) -> None:
+def _check_plain(config: LoaderConfig, state: dict[str, Any], runs_pipeline: Callable[[], bool]) -> None:
     state = {"order": None} | state  # only a state in an order of its own names it
-    _check_fields(state, {"size": _size_rule(loader)}, others=True)
-    if state["size"] != size_of(loader):
+    _check_fields(state, {"size": _size_rule(config)}, others=True)
+    if state["size"] != size_of(config):
         raise ValueError(
             f"load_state_dict: `size` must be the same: saved over {state['size']} rows, but the dataset has "
-            f"{size_of(loader)}."
+            f"{size_of(config)}."
         )
-    _check_fields(state, _plain_rules(loader, state))
-    _check_seed(loader, state["seed"])
-    _check_parts(loader, state)
+    _check_fields(state, _plain_rules(config, state))
+    _check_seed(config, state["seed"])
+    _check_parts(config, state, runs_pipeline)
     if state["native"] is not None:
         _check_native("native", state["native"])
     if state["finished"]:
         return
     workers = state["num_workers"]
-    if loader._dataset_kind == _DatasetKind.Iterable and state["native"] is None and workers != loader.num_workers:
+    if config.is_stream and state["native"] is None and workers != config.num_workers:
         raise ValueError(
             f"load_state_dict: the state is of a stream in {workers} worker processes, but the loader has "
-            f"num_workers={loader.num_workers}, with which each worker reads another share of the stream; use "
+            f"num_workers={config.num_workers}, with which each worker reads another share of the stream; use "
             f"num_workers={workers}."
         )
-    if state["workers"] is not None and workers != loader.num_workers:
+    if state["workers"] is not None and workers != config.num_workers:
         raise ValueError(
             f"load_state_dict: the state holds states of the dataset in {workers} worker processes, but the loader has "
-            f"num_workers={loader.num_workers}."
+            f"num_workers={config.num_workers}."
         )
 
 
-def _plain_rules(loader: DataLoader, state: dict[str, Any]) -> dict[str, Rule]:
-    order = stock_order(loader.batch_sampler)
+def _plain_rules(config: LoaderConfig, state: dict[str, Any]) -> dict[str, Rule]:
+    order = stock_order(config.batch_sampler)
     drawn = order is not None and _draws_permutation(order, state)
-    torchs = torch.default_generator if draws_from_torch(loader) else None
-    generators = torchs, loader.generator, sampler_generator(loader)
+    torchs = torch.default_generator if draws_from_torch(config) else None
+    generators = torchs, config.generator, sampler_generator(config)
     return {
         "epoch": _whole(0),
         "finished": _FLAG,
@@ -160,7 +157,7 @@ def _plain_rules(loader: DataLoader, state: dict[str, Any]) -> dict[str, Rule]:
         "workers": ("None or a dict of the states in workers", lambda value: value is None or isinstance(value, dict)),
         "native": ("None or a dict", lambda value: value is None or isinstance(value, dict)),
         "permutation": _permutation_rule(drawn),
-        "order": (f"the loader's, {loader._loader_config.order!r}", lambda value: value == loader._loader_config.order),
+        "order": (f"the loader's, {config.order!r}", lambda value: value == config.order),
     }
 
 
@@ -170,29 +167,29 @@ def _permutation_rule(drawn: bool) -> Rule:
     return "None, 'torch' or 'native'", lambda value: value in (None, "torch", "native")
 
 
-def _size_rule(loader: DataLoader) -> Rule:
-    size = size_of(loader)
+def _size_rule(config: LoaderConfig) -> Rule:
+    size = size_of(config)
     return f"the dataset's number of rows, {size}", lambda value: type(value) is type(size)
 
 
-def _check_parts(loader: DataLoader, state: dict[str, Any]) -> None:
+def _check_parts(config: LoaderConfig, state: dict[str, Any], runs_pipeline: Callable[[], bool]) -> None:
     """Checks that of the states of dataset, stream, sampler, workers and pipeline there are those that the loader
     needs."""
     if state["workers"] is not None:
         count = state["num_workers"]
         _check_fields(state["workers"], _workers_rules(count), "workers.")
-    if (state["native"] is None) == (isinstance(loader.dataset, Dataset) and loader._path().name == "native"):
+    if (state["native"] is None) == (isinstance(config.dataset, Dataset) and runs_pipeline()):
         raise ValueError(
             "load_state_dict: a loader over a pipeline of torch_distinput cannot load the state of one over other "
             "data, and vice versa."
         )
-    reads_stream = loader._dataset_kind == _DatasetKind.Iterable and state["native"] is None
+    reads_stream = config.is_stream and state["native"] is None
     if state["stream"] is not None and (not reads_stream or state["num_workers"] > 0):
         raise _unfit("stream", "", False, state["stream"])
-    stateful = has_state(loader.dataset)
+    stateful = has_state(config.dataset)
     if stateful != (state["dataset"] is not None or state["workers"] is not None):
         raise _unfit("dataset", "a state of the dataset", stateful, state["dataset"])
-    sampler = stateful_sampler(loader) is not None
+    sampler = stateful_sampler(config) is not None
     if sampler != (state["sampler"] is not None):
         raise _unfit("sampler", "a state of the sampler", sampler, state["sampler"])
 
@@ -219,16 +216,16 @@ def _workers_rules(count: int) -> dict[str, Rule]:
     }
 
 
-def _check_seed(loader: DataLoader, seed: int | None) -> None:
-    given = None if loader._loader_config.seed is None else loader._loader_config.seed % 2**64
-    ours = isinstance(loader.dataset, Dataset)
+def _check_seed(config: LoaderConfig, seed: int | None) -> None:
+    given = None if config.seed is None else config.seed % 2**64
+    ours = isinstance(config.dataset, Dataset)
     if seed == given or (ours and given is None) or (ours and seed is None):
         return
     raise ValueError(f"load_state_dict: `seed` must be the loader's, {given}, but is {seed}: it decides the order.")
 
 
-def _check_distributed(loader: DataLoader, state: dict[str, Any]) -> None:
-    own_stream = is_own_stream(loader)
+def _check_distributed(config: LoaderConfig, state: dict[str, Any], runs_pipeline: Callable[[], bool]) -> None:
+    own_stream = is_own_stream(config)
     kinds = ("stream",) if own_stream else ("native", "indices")
     _check_fields(
         state,
@@ -245,20 +242,19 @@ def _check_distributed(loader: DataLoader, state: dict[str, Any]) -> None:
             "given_seed": _optional(_whole(-(2**63))),
         },
     )
-    _check_order(loader, state)
+    _check_order(config, state)
     if not own_stream:
         _check_native("distributed", state["distributed"])
-        loader._distributed_feed().check_kind(loader, state["kind"])
         return
     position = state["distributed"]
     is_dict = ("a dict", lambda value: isinstance(value, dict))
     rules = {"step": _whole(0), "row": _whole(0), "world": _whole(1), "rank": _whole(0), "inner": is_dict}
     _check_fields(position, rules, "distributed.")
-    _check_plain(loader, state_of(loader, position["inner"]))
+    _check_plain(config, state_of(config, position["inner"], runs_pipeline), runs_pipeline)
 
 
-def _check_order(loader: DataLoader, state: dict[str, Any]) -> None:
-    here = order_of(loader)
+def _check_order(config: LoaderConfig, state: dict[str, Any]) -> None:
+    here = order_of(config)
     if state["size"] != here["size"]:
         raise ValueError(
             f"load_state_dict: `size` must be the same: saved over {state['size']} rows, but the dataset has "

@@ -7,22 +7,24 @@ import itertools
 from collections import deque
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from torch.utils.data import BatchSampler
-from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput import _C
 from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.loader._checks import is_own_stream
-from torch_distinput.loader.state._draws import Drawn, Draws, samplers_of
-from torch_distinput.loader.state._order import Start, stock_order
-from torch_distinput.loader.state._stateful import Failed, Taken, has_state, take_state
+from torch_distinput.loader._config import LoaderConfig
+from torch_distinput.loader.orders._draws import Drawn, Draws, samplers_of
+from torch_distinput.loader.orders._exchanged import is_own_stream
+from torch_distinput.loader.orders._order import Start, stock_order
 from torch_distinput.recognize._contents import rows_of
+from torch_distinput.recognize._stateful import Failed, Taken, has_state, take_state
 
-if TYPE_CHECKING:
-    from torch_distinput.loader._data_loader import DataLoader
-    from torch_distinput.loader.workers._states import WorkerStates
+
+class WorkersState(Protocol):
+    """The states of a dataset in worker processes."""
+
+    def state(self) -> dict[str, Any]: ...
 
 
 class Position:
@@ -35,32 +37,32 @@ class Position:
     where there are any. `reused`: the iterator had an epoch before. `workers`: the states of the dataset in workers.
     """
 
-    def __init__(self, loader: DataLoader, start: Start, draws: Draws, reads_ahead: bool):
+    def __init__(self, config: LoaderConfig, start: Start, draws: Draws, reads_ahead: bool):
         self.yielded = 0
         self.finished = self.ended = self.reused = False
         self.native: Callable[[], Any] | None = None
         self.seed: int | None = None
         self.base_seed: int | None = None
-        self.workers: WorkerStates | None = None
+        self.workers: WorkersState | None = None
         self._start, self._draws = start, draws
-        self._dataset = loader.dataset if has_state(loader.dataset) else None
+        self._dataset = config.dataset if has_state(config.dataset) else None
         self._stream: Any = None
-        self._sampler = stateful_sampler(loader)
+        self._sampler = stateful_sampler(config)
         # The sampler's state, and whether it ended, after the batch last yielded and after each one pulled ahead.
         self._sampler_states: deque[tuple[Taken | Failed, bool]] = deque()
         self._reads_ahead = reads_ahead
         if self._sampler is not None and reads_ahead:
             self._sampler_states.append((take_state(self._sampler), False))
-        self._batch_size = loader.batch_size
-        self._cutter = loader.batch_sampler if type(loader.batch_sampler) is BatchSampler else None
+        self._batch_size = config.batch_size
+        self._cutter = config.batch_sampler if type(config.batch_sampler) is BatchSampler else None
         if self._cutter is not None:
             self._batch_size = self._cutter.batch_size
-        order = stock_order(loader.batch_sampler)
+        order = stock_order(config.batch_sampler)
         self._most_rows = None if order is None else order.size
-        self._persistent = loader.persistent_workers
-        self._num_workers = loader.num_workers
-        self._drawn_by = loader._loader_config.order
-        self._size = size_of(loader)
+        self._persistent = config.persistent_workers
+        self._num_workers = config.num_workers
+        self._drawn_by = config.order
+        self._size = size_of(config)
 
     def follow(self, stream: Any) -> None:
         """Brings `stream`, which the caller's thread reads, to the start: by the saved state, else by reading it again.
@@ -170,14 +172,14 @@ class Position:
         return take_state(self._sampler)()
 
 
-def restore(loader: DataLoader, state: dict[str, Any], draws: Draws) -> Start:
-    """Loads the states in `state` into generators, dataset and sampler of `loader`; returns where to begin."""
+def restore(config: LoaderConfig, state: dict[str, Any], draws: Draws) -> Start:
+    """Loads the states in `state` into generators, dataset and sampler; returns where to begin."""
     finished, first = state["finished"], state["first"]
     draws.restore(Drawn(state["rng"], state["generator"], state["sampler_generator"]))
     if state["dataset"] is not None:
-        loader.dataset.load_state_dict(state["dataset"])
+        config.dataset.load_state_dict(state["dataset"])
     if state["sampler"] is not None:
-        stateful_sampler(loader).load_state_dict(state["sampler"])
+        stateful_sampler(config).load_state_dict(state["sampler"])
     permutation = state.get("permutation")
     start = Start(state["epoch"], state["batches"], state["rows"], state=state, permutation=permutation)
     if finished:
@@ -185,30 +187,30 @@ def restore(loader: DataLoader, state: dict[str, Any], draws: Draws) -> Start:
     start.at_end = finished or not state["batches"]
     start.saved, start.reuses = state, state["reused"]
     # The workers of a loader are made again for each epoch, unless they are persistent.
-    start.base_seed = None if finished and not loader.persistent_workers else state["base_seed"]
+    start.base_seed = None if finished and not config.persistent_workers else state["base_seed"]
     start.first = None if first is None else Drawn(*first)
     return start
 
 
-def order_of(loader: DataLoader) -> dict[str, Any]:
+def order_of(config: LoaderConfig) -> dict[str, Any]:
     """What decides the order in which ranks read a map-style dataset; Nones for other data."""
-    if isinstance(loader.dataset, Dataset) or is_own_stream(loader):
+    if isinstance(config.dataset, Dataset) or is_own_stream(config):
         return {"size": None, "rows": None, "shuffle": None, "given_seed": None}
     return {
-        "size": loader._num_rows(),
-        "rows": rows_of(loader.dataset),
-        "shuffle": loader._shuffle,
-        "given_seed": loader._loader_config.seed,
+        "size": config.num_rows,
+        "rows": rows_of(config.dataset),
+        "shuffle": config.shuffle,
+        "given_seed": config.seed,
     }
 
 
-def size_of(loader: DataLoader) -> int | None:
+def size_of(config: LoaderConfig) -> int | None:
     """The number of samples of a map-style dataset; None where it has no `len`, and for a stream."""
-    if loader._dataset_kind == _DatasetKind.Map and hasattr(loader.dataset, "__len__"):
-        return len(loader.dataset)
+    if not config.is_stream and hasattr(config.dataset, "__len__"):
+        return len(config.dataset)
     return None
 
 
-def stateful_sampler(loader: DataLoader) -> Any:
+def stateful_sampler(config: LoaderConfig) -> Any:
     """The batch sampler or sampler that has a state; None where none has."""
-    return next(filter(has_state, samplers_of(loader)), None)
+    return next(filter(has_state, samplers_of(config)), None)

@@ -1,27 +1,40 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What a DataLoader keeps between its iterators."""
+"""Where the iterators of a DataLoader stand: what it keeps between them."""
 
 from __future__ import annotations
 
 import contextlib
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from torch_distinput.loader.state._draws import Draws
-from torch_distinput.loader.state._order import Start
-from torch_distinput.loader.state._position import Position, restore
+from torch_distinput._C import StepInfo
+from torch_distinput.loader._config import LoaderConfig
+from torch_distinput.loader.orders._draws import Draws
+from torch_distinput.loader.orders._order import Start
+from torch_distinput.loader.state._position import restore
 from torch_distinput.observe._stats import Stats
 from torch_distinput.recognize import _hugging_face as hugging_face
 
-if TYPE_CHECKING:
-    from torch_distinput._C import StepInfo
-    from torch_distinput.loader._data_loader import DataLoader
-    from torch_distinput.loader._iterators import LoaderIter
-    from torch_distinput.loader.ranks._steps import StepPosition, Steps
+
+class Place(Protocol):
+    """Where an iterator stands; it outlives the iterator."""
+
+    yielded: int
+    finished: bool
+
+    def state(self) -> dict[str, Any]: ...
 
 
-class Memory:
+class LiveIterator(Protocol):
+    """An iterator of a loader, of one process or of ranks."""
+
+    def stats(self) -> Stats: ...
+
+    def close(self) -> None: ...
+
+
+class Progress:
     """Counts epochs, and knows the position of the iterator made last, also when that iterator is gone.
 
     `epoch`: of the iterator made last. `used`: whether that yielded a batch; then the next iterator has the next epoch.
@@ -40,21 +53,21 @@ class Memory:
         self.draws = Draws()
         self.info: StepInfo | None = None
         self.loaded: dict[str, Any] | None = None
-        self.pending: LoaderIter | Steps | None = None
+        self.pending: LiveIterator | None = None
         self.start = Start()
-        self.position: Position | StepPosition | None = None
-        self.live: weakref.WeakSet[LoaderIter | Steps] = weakref.WeakSet()
-        self._latest: weakref.ref[LoaderIter | Steps] | None = None
+        self.position: Place | None = None
+        self.live: weakref.WeakSet[LiveIterator] = weakref.WeakSet()
+        self._latest: weakref.ref[LiveIterator] | None = None
         self._kept = Stats()
         self._ended = False  # whether the epoch had ended when its state was saved
         self._moved = False  # the dataset was given a state
 
     @contextlib.contextmanager
-    def opening(self, loader: DataLoader) -> Iterator[None]:
-        """The block makes an iterator of `loader`. If it raises, all fields are restored, also a loaded state."""
+    def opening(self, config: LoaderConfig) -> Iterator[None]:
+        """The block makes an iterator with `config`. If it raises, all fields are restored, also a loaded state."""
         loaded, before = self.loaded, (self.epoch, self.used, self.pinned, self.start, self.position, self._ended)
         try:
-            self._begin(loader)
+            self._begin(config)
             self.loaded = None
             with self.draws.lent():
                 yield
@@ -63,10 +76,10 @@ class Memory:
             self.epoch, self.used, self.pinned, self.start, self.position, self._ended = before
             raise
 
-    def _begin(self, loader: DataLoader) -> None:
-        self.draws.begin(loader)
+    def _begin(self, config: LoaderConfig) -> None:
+        self.draws.begin(config)
         if self.loaded is not None:
-            start = self._restored(loader, self.loaded)
+            start = self._restored(config, self.loaded)
             self._moved = self._moved or self.loaded.get("dataset") is not None
         else:
             start = Start(self.epoch + self.used, at_end=self._ended)
@@ -74,22 +87,22 @@ class Memory:
             start.epoch = self.pinned
             self.pinned = None
         if self._moved and start.state is None:
-            hugging_face.rewind(loader.dataset)
+            hugging_face.rewind(config.dataset)
             self._moved = False
         self._ended = start.state is not None and start.state.get("ended", False)
         start.begin = self.draws.snapshot()
         self.epoch, self.used = start.epoch, start.batches > 0
         self.start, self.position = start, None
 
-    def _restored(self, loader: DataLoader, state: dict[str, Any]) -> Start:
+    def _restored(self, config: LoaderConfig, state: dict[str, Any]) -> Start:
         self.seed = state["seed"]
         if "distributed" not in state:
-            return restore(loader, state, self.draws)
+            return restore(config, state, self.draws)
         if state["finished"]:
             return Start(state["epoch"] + 1, saved=state)
         return Start(state["epoch"], state["batches"], saved=state, state=state)
 
-    def attach(self, iterator: LoaderIter | Steps, position: Position | StepPosition) -> None:
+    def attach(self, iterator: LiveIterator, position: Place) -> None:
         """Notes `iterator` as the one made last, with its position."""
         self.position, self._latest = position, weakref.ref(iterator)
         self.live.add(iterator)
@@ -101,19 +114,19 @@ class Memory:
             self.seed = (drawn if given is None else given) % 2**64
         return self.seed
 
-    def for_copy(self) -> Memory:
-        """The memory of a copy of the loader: epoch, pinned epoch and seed only."""
-        return _memory_of(self.epoch + self.used, self.pinned, self.seed)
+    def for_copy(self) -> Progress:
+        """What a copy of the loader begins with: epoch, pinned epoch and seed only."""
+        return _progress_of(self.epoch + self.used, self.pinned, self.seed)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _memory_of, (self.epoch + self.used, self.pinned, self.seed)
+        return _progress_of, (self.epoch + self.used, self.pinned, self.seed)
 
     def stats(self) -> Stats:
         """What the iterator made last has counted, also when it is gone; all 0 before the first one."""
         latest = None if self._latest is None else self._latest()
         return self._kept if latest is None else latest.stats()
 
-    def keep_stats(self, position: Position | StepPosition, stats: Stats) -> None:
+    def keep_stats(self, position: Place, stats: Stats) -> None:
         """Keeps what an iterator that ends has counted, if it is the one made last, which `position` tells."""
         if position is self.position:
             self._kept = stats
@@ -126,13 +139,13 @@ class Memory:
 
     def load(self, state: dict[str, Any] | None) -> None:
         """Lets the next iterator begin with `state`; None: with epoch 0. Forgets everything else."""
-        fresh = Memory()
+        fresh = Progress()
         fresh.live, fresh._moved = self.live, self._moved
         self.__dict__.update(fresh.__dict__)
         self.loaded = state
 
 
-def _memory_of(epoch: int, pinned: int | None, seed: int | None) -> Memory:
-    memory = Memory()
-    memory.epoch, memory.pinned, memory.seed = epoch, pinned, seed
-    return memory
+def _progress_of(epoch: int, pinned: int | None, seed: int | None) -> Progress:
+    progress = Progress()
+    progress.epoch, progress.pinned, progress.seed = epoch, pinned, seed
+    return progress

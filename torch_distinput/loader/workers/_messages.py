@@ -1,7 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """How the values of a message between a DataLoader and its workers are pickled where native code does not take them.
 
-Memory travels beside the pickle: of tensors, numpy arrays and whatever else has buffers in pickle's protocol 5.
+Progress travels beside the pickle: of tensors, numpy arrays and whatever else has buffers in pickle's protocol 5.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INLINE = 256  # bytes; a buffer of less is not worth a place of its own
 
 
 def pickle_value(value: Any, buffers: list[Any] | None) -> bytes:
-    """`value` as bytes. Memory of `_INLINE` bytes and more is appended to `buffers`; None: the bytes hold it too."""
+    """`value` as bytes. Progress of `_INLINE` bytes and more is appended to `buffers`; None: the bytes hold it too."""
     target = io.BytesIO()
     callback = None if buffers is None else lambda buffer: _put_beside(buffer, buffers)
     _Pickler(target, pickle.HIGHEST_PROTOCOL, True, callback).dump(value)

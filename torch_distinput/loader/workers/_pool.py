@@ -18,20 +18,18 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch.multiprocessing
 from torch.utils.data import _utils
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from torch_distinput import _C
-from torch_distinput.loader._batches import accelerator_of
+from torch_distinput.loader._config import LoaderConfig
+from torch_distinput.loader._device import accelerator_of
 from torch_distinput.loader.workers import _page_locks as page_locks
 from torch_distinput.loader.workers._messages import pickle_value, unpickle_value, unreadable
 from torch_distinput.loader.workers._process import Place, SharedMemory, run_worker
-
-if TYPE_CHECKING:
-    from torch_distinput.loader._data_loader import DataLoader
 
 # What a worker may take to end by itself, and after SIGTERM, in seconds.
 _GRACE = 0.5
@@ -46,14 +44,14 @@ _CONTEXTS = (
 )
 
 
-def why_torchs_pool(loader: DataLoader) -> str | None:
-    """Why torch's pool must run the workers of `loader`; None where this library's can."""
-    context = loader.multiprocessing_context
+def why_torchs_pool(config: LoaderConfig) -> str | None:
+    """Why torch's pool must run the workers; None where this library's can."""
+    context = config.multiprocessing_context
     if context is not None and type(context) not in _CONTEXTS:
         return f"`multiprocessing_context` is a {type(context).__name__}"
     if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
         return "RLIMIT_AS limits the address space, of which this library's would reserve much"
-    return _missing_memory(loader.num_workers)
+    return _missing_memory(config.num_workers)
 
 
 def start_method() -> str:
@@ -70,11 +68,11 @@ def _missing_memory(workers: int) -> str | None:
     return None
 
 
-def open_pool(loader: DataLoader) -> WorkerPool | None:
-    """The pool of a new iterator of `loader`. None, with a warning, where the system had memory for it when that was
+def open_pool(config: LoaderConfig) -> WorkerPool | None:
+    """The pool of a new iterator. None, with a warning, where the system had memory for it when that was
     asked for the first time, and has none now: torch's pool serves the loader then."""
     try:
-        return WorkerPool(loader)
+        return WorkerPool(config)
     except (OSError, MemoryError) as error:
         _missing_memory.cache_clear()
         warnings.warn(
@@ -86,15 +84,15 @@ def open_pool(loader: DataLoader) -> WorkerPool | None:
         return None
 
 
-def devices_read(loader: DataLoader) -> bool:
-    """Whether devices will copy from batches of `loader`."""
-    to_device = any(accelerator_of(device) is not None for device in (loader._loader_config.device, loader._copied_to))
-    return (to_device or loader.pin_memory) and torch.accelerator.is_available()
+def devices_read(config: LoaderConfig) -> bool:
+    """Whether devices will copy from the batches."""
+    to_device = any(accelerator_of(device) is not None for device in (config.device, config.copied_to))
+    return (to_device or config.pin_memory) and torch.accelerator.is_available()
 
 
-def why_not_page_locked(loader: DataLoader) -> str | None:
-    """Why batches of `loader`, from which devices will copy, are not received in page-locked memory; None: they are."""
-    if loader.pin_memory and loader.pin_memory_device:
+def why_not_page_locked(config: LoaderConfig) -> str | None:
+    """Why batches, from which devices will copy, are not received in page-locked memory; None: they are."""
+    if config.pin_memory and config.pin_memory_device:
         return "`pin_memory_device` is given"
     return page_locks.obstacle()
 
@@ -103,11 +101,11 @@ class WorkerPool:
     """The workers of one iterator. `expects(worker)`: whether results of that worker are still to come. `page_locked`:
     whether devices copy directly from the memory that the workers share with this process."""
 
-    def __init__(self, loader: DataLoader):
-        self._context = loader.multiprocessing_context or torch.multiprocessing
-        self.page_locked = devices_read(loader) and why_not_page_locked(loader) is None
+    def __init__(self, config: LoaderConfig):
+        self._context = config.multiprocessing_context or torch.multiprocessing
+        self.page_locked = devices_read(config) and why_not_page_locked(config) is None
         locks = page_locks if self.page_locked else None
-        self.end = _C.ConsumerEnd(loader.num_workers, pickle_value, unpickle_value, unreadable, locks)
+        self.end = _C.ConsumerEnd(config.num_workers, pickle_value, unpickle_value, unreadable, locks)
         self.processes: list[Any] = []
         self.expects: Callable[[int], bool] = lambda worker: True
         self._queues = 0

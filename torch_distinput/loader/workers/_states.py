@@ -4,20 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from torch._utils import ExceptionWrapper
 from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils.pin_memory import pin_memory
 from torch.utils.data._utils.worker import WorkerInfo
-from torch.utils.data.dataloader import _DatasetKind
 
-from torch_distinput.loader.state._stateful import Failed, Taken, take_state
+from torch_distinput.loader._config import LoaderConfig
+from torch_distinput.loader.orders._order import Start
 from torch_distinput.recognize import _hugging_face as hugging_face
-
-if TYPE_CHECKING:
-    from torch_distinput.loader._data_loader import DataLoader
-    from torch_distinput.loader.state._order import Start
+from torch_distinput.recognize._stateful import Failed, Taken, take_state
 
 
 class WorkerStates:
@@ -27,15 +25,15 @@ class WorkerStates:
     state of another one is of the epoch before. `ended`: for each worker, whether it had no more samples then.
     """
 
-    def __init__(self, loader: DataLoader, start: Start):
-        workers = loader.num_workers
-        self._is_stream = loader._dataset_kind == _DatasetKind.Iterable
+    def __init__(self, config: LoaderConfig, start: Start):
+        workers = config.num_workers
+        self._is_stream = config.is_stream
         self._states: list[Taken | Failed] = [Taken(None)] * workers
         self.ended = [False] * workers
         self.next_epoch()
         saved = None if start.saved is None else start.saved["workers"]
         # The workers of a loader are made again for each epoch, unless they are persistent.
-        if saved is None or (start.state is None and not loader.persistent_workers):
+        if saved is None or (start.state is None and not config.persistent_workers):
             return
         self._states, self.ended = [Taken(state) for state in saved["states"]], list(saved["ended"])
         if start.state is not None:
@@ -50,17 +48,17 @@ class WorkerStates:
         states = [state() for state in self._states]
         return {"states": states, "begun": list(self.begun), "ended": list(self.ended), "last": self.last}
 
-    def view(self, loader: Any) -> View:
-        """`loader`, or a view of it, with functions that send the states to workers and back."""
+    def seen_by_workers(self, config: LoaderConfig) -> LoaderConfig:
+        """`config` with functions that send the states to workers and back."""
         states = [state() for state in self._states]
         changes: dict[str, Any] = {
-            "collate_fn": _Tagging(loader.collate_fn, loader.batch_size if self._is_stream else None),
-            "worker_init_fn": _Restoring(loader.worker_init_fn, states),
+            "collate_fn": _Tagging(config.collate_fn, config.batch_size if self._is_stream else None),
+            "worker_init_fn": _Restoring(config.worker_init_fn, states),
         }
         if self._is_stream and any(state is not None for state in states):
             fresh = [state is None for state in states]
-            changes["dataset"] = _RestoredStream(loader.dataset, fresh, list(self.begun), list(self.ended))
-        return View(loader, **changes)
+            changes["dataset"] = _RestoredStream(config.dataset, fresh, list(self.begun), list(self.ended))
+        return replace(config, **changes)
 
     def unwrap(self, tagged: _Tagged) -> Any:
         """The batch that a worker made; notes the state that came with it."""
@@ -116,16 +114,6 @@ class _RestoredStream(IterableDataset):
         setattr(self._stream, name, value)
 
 
-class View:
-    """Another object, with some of its attributes replaced."""
-
-    def __init__(self, other: Any, **changed: Any):
-        self.__dict__.update(changed, _other=other)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._other, name)
-
-
 class _Tagged(NamedTuple):
     """A batch with the state of the dataset that made it."""
 
@@ -139,7 +127,7 @@ class _Tagged(NamedTuple):
         return self._replace(batch=pin_memory(self.batch, device))
 
 
-_Tagged._fields_are_values = True  # type: ignore[attr-defined]  # for messages: they have no objects in common
+_Tagged.fields_are_values = True  # type: ignore[attr-defined]  # for messages: they have no objects in common
 
 
 class _Tagging:

@@ -12,7 +12,8 @@ import copy
 import functools
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any, cast
 
 import torch
 from torch.autograd.profiler import record_function
@@ -26,19 +27,20 @@ from torch.utils.data.dataloader import (
 
 from torch_distinput import _C
 from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.loader._batches import DeviceMover, accelerator_of
-from torch_distinput.loader._clock import CallTimes
-from torch_distinput.loader.state._order import Start, open_indices, peek_seed
+from torch_distinput.loader._config import LoaderConfig
+from torch_distinput.loader._device import accelerator_of
+from torch_distinput.loader.orders._order import Start, open_indices, peek_seed
+from torch_distinput.loader.paths._batches import DeviceMover
+from torch_distinput.loader.paths._clock import CallTimes
 from torch_distinput.loader.state._position import Position
-from torch_distinput.loader.state._stateful import has_state
+from torch_distinput.loader.state._progress import Progress
 from torch_distinput.loader.workers._pool import WorkerPool
 from torch_distinput.loader.workers._process import collate_into_message
-from torch_distinput.loader.workers._states import View, WorkerStates
+from torch_distinput.loader.workers._states import WorkerStates
 from torch_distinput.observe._stats import Stats
+from torch_distinput.ops._base import native_of
 from torch_distinput.recognize._collation import is_stock_collate
-
-if TYPE_CHECKING:
-    from torch_distinput.loader._data_loader import DataLoader
+from torch_distinput.recognize._stateful import has_state
 
 profiler_enabled = torch.autograd._profiler_enabled
 
@@ -48,17 +50,18 @@ class LoaderIter(_BaseDataLoaderIter):
 
     _workers: Any = ()
     _base_seed: int
+    _progress: Progress  # set before `__init__`, which torch's classes call with the loader alone
 
-    def __init__(self, loader: DataLoader):
-        self._seed = loader._loader_config.seed
-        self._device = accelerator_of(loader._loader_config.device)
-        self._begin(loader)
-        super().__init__(loader)
+    def __init__(self, config: LoaderConfig):
+        self._seed = config.seed
+        self._device = accelerator_of(config.device)
+        self._begin(config)
+        super().__init__(cast(Any, config))
         if self._start.base_seed is not None:
             self._base_seed = self._start.base_seed
         if self._num_workers > 0:
             self._position.base_seed = self._base_seed
-        self._draws.opened(loader)
+        self._draws.opened(config)
         self._draws.note(self._start)
         self._open_order()
 
@@ -80,7 +83,7 @@ class LoaderIter(_BaseDataLoaderIter):
         except Exception:
             self._position.passed()
             raise
-        self._memory.used = True
+        self._progress.used = True
         self._position.handed_out()
         if self._device is not None:
             data = self._moved(data)
@@ -100,27 +103,26 @@ class LoaderIter(_BaseDataLoaderIter):
         self._position.pulled(index)
         return index
 
-    def _reset(self, loader: DataLoader, first_iter: bool = False) -> None:
+    def _reset(self, config: Any, first_iter: bool = False) -> None:
         if first_iter:
-            super()._reset(loader, first_iter)
+            super()._reset(config, first_iter)
             self._open_order()
             return
-        with loader._memory.opening(loader):
-            self._begin(loader)
+        with self._progress.opening(config):
+            self._begin(config)
             self._position.reused = True
-            super()._reset(loader, first_iter)
+            super()._reset(config, first_iter)
             self._draws.note(self._start)
             self._open_order()
 
-    def _begin(self, loader: DataLoader) -> None:
-        memory = self._memory = loader._memory
+    def _begin(self, config: LoaderConfig) -> None:
         self._num_yielded = 0
         self._times = CallTimes()
-        self._start: Start = memory.start
-        self._draws = memory.draws
-        self._position = Position(loader, self._start, self._draws, reads_ahead=loader.num_workers > 0)
+        self._start: Start = self._progress.start
+        self._draws = self._progress.draws
+        self._position = Position(config, self._start, self._draws, reads_ahead=config.num_workers > 0)
         self._position.seed = None if self._seed is None else self._seed % 2**64
-        memory.attach(self, self._position)
+        self._progress.attach(self, self._position)
 
     def _open_order(self) -> None:
         if self._dataset_kind == _DatasetKind.Map:
@@ -136,6 +138,10 @@ class LoaderIter(_BaseDataLoaderIter):
         times = self._times.fields()
         return Stats(batches=self._num_yielded, rows=None, bytes=None, python_seconds=times["wait_seconds"], **times)
 
+    def finish(self) -> None:
+        """The epoch ends here, whether or not there is more."""
+        self._position.finished = True
+
     def close(self) -> None:
         """Ends the iteration; the loader keeps its position."""
         self._let_go()
@@ -144,7 +150,7 @@ class LoaderIter(_BaseDataLoaderIter):
 
     def _let_go(self) -> None:
         with contextlib.suppress(Exception):  # the iterator may be half made, or the interpreter may be exiting
-            self._memory.keep_stats(self._position, self.stats())
+            self._progress.keep_stats(self._position, self.stats())
             self._position.let_go()
 
     def __del__(self) -> None:
@@ -154,22 +160,23 @@ class LoaderIter(_BaseDataLoaderIter):
 class CallerIter(_SingleProcessDataLoaderIter, LoaderIter):
     """Python makes the rows, in the caller's thread, at the time of the request."""
 
-    def __init__(self, loader: DataLoader):
-        super().__init__(loader)
+    def __init__(self, config: LoaderConfig, progress: Progress):
+        self._progress = progress
+        super().__init__(cast(Any, config))
         if self._dataset_kind == _DatasetKind.Iterable:
-            self._open_stream(loader)
+            self._open_stream(config)
         elif not self._pin_memory and not self._position.follows_sampler:
             self._fetch_by(self._shorter(self._sampler_iter))
 
-    def _open_stream(self, loader: DataLoader) -> None:
+    def _open_stream(self, config: LoaderConfig) -> None:
         fetcher = self._dataset_fetcher
         self._draws.before_first(self._start)
-        if isinstance(loader.dataset, Dataset):
-            self._position.seed = self._memory.seed_of(given_seed(loader), self._base_seed)
-            fetcher.dataset_iter = loader.dataset._native.iterate(self._start.epoch, self._position.seed)
+        if isinstance(config.dataset, Dataset):
+            self._position.seed = self._progress.seed_of(given_seed(config), self._base_seed)
+            fetcher.dataset_iter = native_of(config.dataset).iterate(self._start.epoch, self._position.seed)
         self._position.follow(fetcher.dataset_iter)
         fetcher.ended = self._position.ended
-        self._start.at_end = self._start.at_end and has_state(loader.dataset)
+        self._start.at_end = self._start.at_end and has_state(config.dataset)
 
     def _next_data(self) -> Any:
         if self._dataset_kind == _DatasetKind.Map:
@@ -214,41 +221,41 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
     _pool: WorkerPool | None = None
     _pins_here = False  # batches lie in page-locked memory, except for what torch must put there
 
-    def __init__(self, loader: DataLoader, pool: WorkerPool | None):
-        start = loader._memory.start
+    def __init__(self, config: LoaderConfig, progress: Progress, pool: WorkerPool | None):
+        start, seen = progress.start, config  # `seen`: by torch's iterator
         self._pool = pool
-        view: Any = loader
         if pool is not None:
-            view = View(view, multiprocessing_context=pool)
+            seen = replace(seen, multiprocessing_context=pool)
             if pool.page_locked:
-                self._pins_here = loader.pin_memory
-                view = View(view, pin_memory=False)
-            if is_stock_collate(loader.collate_fn):
-                view = View(view, collate_fn=collate_into_message)
+                self._pins_here = config.pin_memory
+                seen = replace(seen, pin_memory=False)
+            if is_stock_collate(config.collate_fn):
+                seen = replace(seen, collate_fn=collate_into_message)
             this = weakref.ref(self)
             pool.expects = lambda worker: (iterator := this()) is not None and iterator._workers_status[worker]
-        self._states = WorkerStates(loader, start) if has_state(loader.dataset) else None
+        self._states = WorkerStates(config, start) if has_state(config.dataset) else None
         self._passed_over = 0 if self._states is None else self._states.last + 1
         if self._states is not None:
-            view = self._states.view(view)
-        if isinstance(loader.dataset, Dataset):
-            view = View(view, dataset=_for_workers(loader, start.epoch))
-        super().__init__(view)
+            seen = self._states.seen_by_workers(seen)
+        if isinstance(config.dataset, Dataset):
+            seen = replace(seen, dataset=_for_workers(config, progress, start.epoch))
+        self._progress = progress
+        super().__init__(cast(Any, seen))
         if pool is not None:
             pool.started(self)
         self._skip_batches()
 
-    def _begin(self, loader: DataLoader) -> None:
-        super()._begin(loader)
+    def _begin(self, config: LoaderConfig) -> None:
+        super()._begin(config)
         self._position.workers = self._states
         self._position.base_seed = getattr(self, "_base_seed", None)
-        if isinstance(loader.dataset, Dataset):
-            self._position.seed = self._memory.seed
+        if isinstance(config.dataset, Dataset):
+            self._position.seed = self._progress.seed
 
-    def _reset(self, loader: DataLoader, first_iter: bool = False) -> None:
+    def _reset(self, config: Any, first_iter: bool = False) -> None:
         if not first_iter and self._states is not None:
             self._states.next_epoch()
-        super()._reset(loader, first_iter)
+        super()._reset(config, first_iter)
         if not first_iter:
             self._skip_batches()
 
@@ -288,16 +295,16 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
         super().__del__()
 
 
-def given_seed(loader: DataLoader) -> int | None:
+def given_seed(config: LoaderConfig) -> int | None:
     """The seed that the user gave for those random ops of a dataset of this library that have none of their own."""
-    return loader.dataset._native.options().seed if loader._loader_config.seed is None else loader._loader_config.seed
+    return native_of(config.dataset).options().seed if config.seed is None else config.seed
 
 
-def _for_workers(loader: DataLoader, epoch: int) -> Dataset:
+def _for_workers(config: LoaderConfig, progress: Progress, epoch: int) -> Dataset:
     """The dataset for workers, each of which reads its share: one seed for all, epochs counted from `epoch` on."""
-    drawn = peek_seed(torch.default_generator if loader.generator is None else loader.generator)
-    seed = loader._memory.seed_of(given_seed(loader), drawn)
+    drawn = peek_seed(torch.default_generator if config.generator is None else config.generator)
+    seed = progress.seed_of(given_seed(config), drawn)
     signed = seed if seed < 2**63 else seed - 2**64
-    dataset = loader.dataset.with_options(_C.Options(seed=signed))
+    dataset = config.dataset.with_options(_C.Options(seed=signed))
     dataset.set_epoch(epoch)
     return dataset

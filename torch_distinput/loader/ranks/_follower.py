@@ -1,91 +1,15 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Samplers that a subclass puts in the place of the constructor's, in a loader with `distributed`.
-
-torch's loader reads what it finds when it makes an iterator. Classes that keep their workers over epochs wrap the batch
-sampler in one that begins it again and again, and keep one iterator for ever.
-"""
+"""A batch sampler of a framework's that reads the shown one, in step with the rows that the strategy assigns."""
 
 from __future__ import annotations
 
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from torch.utils.data import DataLoader as TorchLoader
-from torch.utils.data import Dataset as TorchDataset
-from torch.utils.data import DistributedSampler
-from torch.utils.data.dataloader import _DatasetKind
-
-from torch_distinput.loader.ranks._sampler import ExactBatches, ExactSampler
-
-if TYPE_CHECKING:
-    from torch_distinput.loader._data_loader import DataLoader
-    from torch_distinput.loader.ranks._index_steps import IndexQueue
-
-_DEPTH = 4  # wrappers around wrappers
-
-
-@dataclass(frozen=True)
-class Samplers:
-    """The samplers of a loader at one moment. `below`: the one that the batch sampler reads."""
-
-    sampler: Any
-    batches: Any
-    below: Any
-
-    def same(self, other: Samplers) -> bool:
-        """Whether they are the same objects."""
-        return self.sampler is other.sampler and self.batches is other.batches and self.below is other.below
-
-
-def samplers_now(loader: DataLoader) -> Samplers:
-    """The samplers that `loader` has now."""
-    return Samplers(loader.sampler, loader.batch_sampler, getattr(loader.batch_sampler, "sampler", None))
-
-
-def exchanged(loader: DataLoader) -> Any:
-    """What a subclass has put in the place of the batch sampler (without batches: of the sampler) after the
-    constructor; None where it has not. ValueError that names it where it would have no effect."""
-    made, now = loader._made_with, samplers_now(loader)
-    if made is None or now.same(made):
-        return None
-    batched = loader.batch_sampler is not None
-    found = now.sampler if not batched or now.sampler is not made.sampler else now.batches
-    name = "sampler" if found is now.sampler else "batch_sampler"
-    told = (
-        f"DataLoader: `{name}` was exchanged for a {type(found).__name__} after the constructor, but with `distributed`"
-    )
-    if loader._dataset_kind != _DatasetKind.Map:
-        raise ValueError(f"{told} this data is read in its own order, in which samplers have no say.")
-    if batched and now.batches is made.batches and now.below is made.below:
-        raise ValueError(f"{told} as in torch the batch sampler is read, which has its own; pass `sampler` instead.")
-    if any(isinstance(part, DistributedSampler) and type(part) is not ExactSampler for part in (found, now.below)):
-        raise ValueError(f"{told} the loader itself assigns the rows to ranks; leave the DistributedSampler out.")
-    return now.batches if batched else now.sampler
-
-
-def followed(loader: DataLoader) -> tuple[Any, ExactSampler] | None:
-    """A batch sampler that reads the one which the loader shows, with the shown one's sampler; None where there is
-    none: a framework has given it to the constructor, or a subclass has put it there later."""
-    if loader._watched_batches is not None:
-        return loader._watched_batches, loader._watched_batches.sampler
-    found = exchanged(loader)
-    shown: Any = None if loader._made_with is None else loader._made_with.batches
-    if found is None or found is shown or not isinstance(shown, ExactBatches) or not _reads(found, shown, _DEPTH):
-        return None
-    sampler: Any = shown.sampler
-    return found, sampler
-
-
-def _reads(value: Any, batches: ExactBatches, depth: int) -> bool:
-    if value is batches:
-        return True
-    if depth == 0 or isinstance(value, (TorchLoader, TorchDataset)):
-        return False
-    parts = value if isinstance(value, (list, tuple)) else getattr(value, "__dict__", {}).values()
-    return any(_reads(part, batches, depth - 1) for part in list(parts))
+from torch_distinput.loader.orders._exact_sampler import ExactSampler
+from torch_distinput.loader.ranks._index_queue import IndexQueue
 
 
 class Follower:

@@ -5,23 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.utils.data import get_worker_info
-from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput import _C
 from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.loader._iterators import CallerIter, LoaderIter, WorkersIter
-from torch_distinput.loader._native import (
+from torch_distinput.loader._config import LoaderConfig
+from torch_distinput.loader.orders._order import stock_order
+from torch_distinput.loader.paths._iterators import CallerIter, LoaderIter, WorkersIter
+from torch_distinput.loader.paths._native import (
     PipelineIter,
     RowsIter,
     SampledRowsIter,
+    native_rows,
     options_of,
     reads_ahead,
-    row_options,
 )
-from torch_distinput.loader.state._order import StockOrder, stock_order
+from torch_distinput.loader.state._progress import Progress
 from torch_distinput.loader.workers._pool import (
     devices_read,
     open_pool,
@@ -29,13 +30,10 @@ from torch_distinput.loader.workers._pool import (
     why_not_page_locked,
     why_torchs_pool,
 )
+from torch_distinput.ops._base import native_of
 from torch_distinput.recognize._collation import can_collate, collated, converted, is_stock_collate, is_stock_convert
-from torch_distinput.recognize._native_source import NotNative, Source
+from torch_distinput.recognize._native_source import NotNative
 from torch_distinput.recognize._sources import source_of
-
-if TYPE_CHECKING:
-    from torch_distinput.loader._data_loader import DataLoader
-
 
 _CALLER = "caller"
 
@@ -52,123 +50,116 @@ class LoaderPath:
     threads: str = ""
 
 
-def choose_path(loader: DataLoader) -> LoaderPath:
-    """The native path where dataset and arguments of the loader allow it, else a path of torch's own iterators.
+def choose_path(config: LoaderConfig, progress: Progress) -> LoaderPath:
+    """The native path where dataset and arguments allow it, else a path of torch's own iterators.
 
     Raises ValueError where an argument needs the native path and it cannot be taken.
     """
     try:
-        _check_options(loader)
-        if isinstance(loader.dataset, Dataset):
-            return _pipeline_path(loader)
-        return _rows_path(loader)
+        _check_options(config)
+        if isinstance(config.dataset, Dataset):
+            return _pipeline_path(config, progress)
+        return _rows_path(config, progress)
     except NotNative as reason:
-        return _python_path(loader, str(reason))
+        return _python_path(config, progress, str(reason))
 
 
-def _check_options(loader: DataLoader) -> None:
-    if loader.timeout:
+def _check_options(config: LoaderConfig) -> None:
+    if config.timeout:
         raise NotNative("`timeout` is about worker processes")
-    if loader.num_workers > 0:
-        if loader.worker_init_fn is not None:
+    if config.num_workers > 0:
+        if config.worker_init_fn is not None:
             raise NotNative("`worker_init_fn` runs in worker processes")
-        if loader.multiprocessing_context is not None:
+        if config.multiprocessing_context is not None:
             raise NotNative("`multiprocessing_context` is about worker processes")
-        if not loader.prefetch_factor:
+        if not config.prefetch_factor:
             raise NotNative("`prefetch_factor` is 0")
 
 
-def _rows_path(loader: DataLoader) -> LoaderPath:
-    if loader._dataset_kind != _DatasetKind.Map:
+def _rows_path(config: LoaderConfig, progress: Progress) -> LoaderPath:
+    if config.is_stream:
         raise NotNative("the dataset is a Python IterableDataset")
-    if not loader._auto_collation:
+    if not config.auto_collation:
         raise NotNative("samples are not batched")
-    if not is_stock_collate(loader.collate_fn):
+    if not is_stock_collate(config.collate_fn):
         raise NotNative("`collate_fn` is not torch's default, or types were added to it")
-    source = source_of(loader.dataset)
-    order = stock_order(loader.batch_sampler)
-    rows = f"rows of a {type(loader.dataset).__name__} are copied"
+    source = source_of(config.dataset)
+    order = stock_order(config.batch_sampler)
+    rows = f"rows of a {type(config.dataset).__name__} are copied"
     note = f"; random numbers of {', '.join(source.draws)} belong to rows, and are not torch's" if source.draws else ""
-    if order is not None and order.shuffle and loader._loader_config.order == "torch":
+    if order is not None and order.shuffle and config.order == "torch":
         note += "; in torch's order, which is held in memory"
     if order is None or order.size != source.native.cardinality():
         why = f"{rows} at the sampler's indices{note}"
-        return LoaderPath("native", why, lambda: SampledRowsIter(loader, source), threads=_CALLER)
-    if source.steady or reads_ahead(loader):
+        return LoaderPath("native", why, lambda: SampledRowsIter(config, progress, source), threads=_CALLER)
+    if source.steady or reads_ahead(config):
         why = f"{rows} ahead by threads"
     else:
         why = (
             f"{rows} at the time of the request, because a write to them leaves no trace; "
             "with `num_workers` or `prefetch_bytes` threads copy them ahead"
         )
-    pipeline = _rows_pipeline(loader, source, order)
-    return LoaderPath("native", why + note, lambda: RowsIter(loader, source, order), pipeline)
-
-
-def _rows_pipeline(loader: DataLoader, source: Source, order: StockOrder) -> _C.Dataset:
-    """What RowsIter opens, without its seed and position."""
     # torch's permutation is drawn when the first batch is made, and is as large as the dataset.
-    shuffles = order.shuffle and loader._loader_config.order != "torch"
-    rows: Any = source.native.shuffle(None, None, True) if shuffles else source.native
-    options = row_options(source, options_of(loader), reads_ahead(loader))
-    return rows.batch(order.batch_size, order.drop_last).with_options(options)
+    shuffles = order.shuffle and config.order != "torch"
+    pipeline = native_rows(config, source, order.batch_size, order.drop_last, shuffles=shuffles)
+    return LoaderPath("native", why + note, lambda: RowsIter(config, progress, source, order), pipeline)
 
 
-def _pipeline_path(loader: DataLoader) -> LoaderPath:
+def _pipeline_path(config: LoaderConfig, progress: Progress) -> LoaderPath:
     if get_worker_info() is not None:
         raise NotNative("a worker process reads its share of the dataset")
-    pipeline: Any = loader.dataset._native
+    pipeline: Any = native_of(config.dataset)
     spec = pipeline.element_spec
-    if loader._auto_collation:
-        if not is_stock_collate(loader.collate_fn):
+    if config.auto_collation:
+        if not is_stock_collate(config.collate_fn):
             raise NotNative("`collate_fn` is not torch's default, or types were added to it")
         if spec is None or not can_collate(spec):
             raise NotNative(f"torch's default collate_fn may return something else for {spec}")
-        pipeline, convert = pipeline.batch(loader.batch_size, loader.drop_last), collated(spec)
+        pipeline, convert = pipeline.batch(config.batch_size, config.drop_last), collated(spec)
     else:
-        if not is_stock_convert(loader.collate_fn):
+        if not is_stock_convert(config.collate_fn):
             raise NotNative("`collate_fn` is not torch's default")
-        convert = converted(spec) if spec is not None else loader.collate_fn
-    if loader.num_workers > 0:
-        pipeline = pipeline.prefetch(loader.num_workers * (loader.prefetch_factor or 0))
-    pipeline = pipeline.with_options(options_of(loader))
+        convert = converted(spec) if spec is not None else config.collate_fn
+    if config.num_workers > 0:
+        pipeline = pipeline.prefetch(config.num_workers * (config.prefetch_factor or 0))
+    pipeline = pipeline.with_options(options_of(config))
     why = "the dataset is a pipeline of this library"
-    return LoaderPath("native", why, lambda: PipelineIter(loader, pipeline, convert), pipeline)
+    return LoaderPath("native", why, lambda: PipelineIter(config, progress, pipeline, convert), pipeline)
 
 
-def _python_path(loader: DataLoader, why: str) -> LoaderPath:
-    if loader._loader_config.prefetch_bytes is not None:
+def _python_path(config: LoaderConfig, progress: Progress, why: str) -> LoaderPath:
+    if config.prefetch_bytes is not None:
         raise ValueError(f"DataLoader: `prefetch_bytes` is for native data, but here Python makes the rows: {why}.")
     kind = "per-sample Python"
-    if loader._dataset_kind == _DatasetKind.Map and getattr(loader.dataset, "__getitems__", None):
+    if not config.is_stream and getattr(config.dataset, "__getitems__", None):
         kind = "batched Python"
-    if loader.num_workers > 0:
-        return _workers_path(loader, kind, f"{why}; in {loader.num_workers} worker processes")
+    if config.num_workers > 0:
+        return _workers_path(config, progress, kind, f"{why}; in {config.num_workers} worker processes")
     why = f"{why}; in the caller's thread, without read-ahead"
-    return LoaderPath(kind, why, lambda: CallerIter(loader), threads=_CALLER)
+    return LoaderPath(kind, why, lambda: CallerIter(config, progress), threads=_CALLER)
 
 
-def _workers_path(loader: DataLoader, kind: str, why: str) -> LoaderPath:
-    _check_start(loader)
-    obstacle = why_torchs_pool(loader)
-    threads = f"{loader.num_workers} processes"
+def _workers_path(config: LoaderConfig, progress: Progress, kind: str, why: str) -> LoaderPath:
+    _check_start(config)
+    obstacle = why_torchs_pool(config)
+    threads = f"{config.num_workers} processes"
     if obstacle is not None:
         why = f"{why} of torch's pool, because {obstacle}"
-        return LoaderPath(kind, why, lambda: WorkersIter(loader, None), threads=threads)
-    if devices_read(loader):
-        refusal = why_not_page_locked(loader)
+        return LoaderPath(kind, why, lambda: WorkersIter(config, progress, None), threads=threads)
+    if devices_read(config):
+        refusal = why_not_page_locked(config)
         if refusal is None:
             why += "; devices copy from the workers' memory, which is page-locked once"
         else:
             why += f"; batches are copied to page-locked memory, because {refusal}"
-    return LoaderPath(kind, why, lambda: WorkersIter(loader, open_pool(loader)), threads=threads)
+    return LoaderPath(kind, why, lambda: WorkersIter(config, progress, open_pool(config)), threads=threads)
 
 
-def _check_start(loader: DataLoader) -> None:
+def _check_start(config: LoaderConfig) -> None:
     """Raises ValueError where workers would have to be sent a dataset of this library, which cannot be pickled."""
-    context = loader.multiprocessing_context
+    context = config.multiprocessing_context
     method = start_method() if context is None else context.get_start_method()
-    if method != "fork" and isinstance(loader.dataset, Dataset):
+    if method != "fork" and isinstance(config.dataset, Dataset):
         raise ValueError(
             "DataLoader: a dataset of this library cannot be pickled, and so not be sent to the worker processes of "
             f'`multiprocessing_context="{method}"`. Use `multiprocessing_context="fork"`, or leave `num_workers` and '

@@ -8,17 +8,18 @@ import os
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.autograd.profiler import record_function
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from torch_distinput import _C
-from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.datasets._dataset import Dataset, pop_pinned_epoch
+from torch_distinput.distribute._distributed import native_of
 from torch_distinput.distribute._strategy import OneDeviceStrategy
-from torch_distinput.loader._iterators import LoaderIter, given_seed, profiler_enabled
-from torch_distinput.loader.state._order import (
+from torch_distinput.loader._config import LoaderConfig
+from torch_distinput.loader.orders._order import (
     StockOrder,
     burn_permutation,
     checked_batch_size,
@@ -27,36 +28,53 @@ from torch_distinput.loader.state._order import (
     permuted,
     stock_order,
 )
+from torch_distinput.loader.paths._iterators import LoaderIter, given_seed, profiler_enabled
+from torch_distinput.loader.state._progress import Progress
 from torch_distinput.observe._stats import Stats
 from torch_distinput.recognize._collation import Convert, collated
-from torch_distinput.recognize._live_rows import IN_CALLERS_THREAD, CurrentRows
+from torch_distinput.recognize._live_rows import IN_CALLERS_THREAD, LiveRows
 from torch_distinput.recognize._native_source import Source
 
-if TYPE_CHECKING:
-    from torch_distinput.loader._data_loader import DataLoader
 
-
-def reads_ahead(loader: DataLoader) -> bool:
+def reads_ahead(config: LoaderConfig) -> bool:
     """Whether the user allowed read-ahead of data that can be written to."""
-    return loader.num_workers > 0 or loader._loader_config.prefetch_bytes is not None
+    return config.num_workers > 0 or config.prefetch_bytes is not None
 
 
-def options_of(loader: DataLoader) -> _C.Options:
+def options_of(config: LoaderConfig) -> _C.Options:
     """Threads and read-ahead of a native pipeline: with workers, as many threads as workers (at most one a CPU), and as
     many batches ahead as torch's workers would have."""
-    if loader.num_workers == 0:
-        return _C.Options(prefetch_bytes=loader._loader_config.prefetch_bytes)
+    if config.num_workers == 0:
+        return _C.Options(prefetch_bytes=config.prefetch_bytes)
     return _C.Options(
-        num_threads=min(loader.num_workers, len(os.sched_getaffinity(0))),
-        prefetch=loader.num_workers * (loader.prefetch_factor or 0),
-        prefetch_bytes=loader._loader_config.prefetch_bytes,
+        num_threads=min(config.num_workers, len(os.sched_getaffinity(0))),
+        prefetch=config.num_workers * (config.prefetch_factor or 0),
+        prefetch_bytes=config.prefetch_bytes,
     )
 
 
-def row_options(source: Source, options: _C.Options, ahead: bool) -> _C.Options:
-    """`options` where rows may be copied ahead: nobody can write to them, or the user allowed it. Else options to copy
-    them in the caller's thread, at the time of the request."""
-    return options if source.steady or ahead else IN_CALLERS_THREAD
+def native_rows(
+    config: LoaderConfig,
+    source: Source,
+    batch_size: int,
+    drop_last: bool = False,
+    *,
+    shuffles: bool,
+    permutation: int | torch.Tensor | None = None,
+    begin: int | None = None,
+) -> _C.Dataset:
+    """Batches of the rows of `source`, which are copied ahead where nobody can write to them or the user allowed it,
+    else in the caller's thread, at the time of the request.
+
+    Args:
+        permutation: where it `shuffles`: torch's, the seed of the native one, or None for a seed of the pipeline's.
+        begin: the first row; None: all rows.
+    """
+    rows = permuted(source.native, permutation) if shuffles else source.native
+    if begin is not None:
+        rows = rows.skip(begin)
+    options = options_of(config) if source.steady or reads_ahead(config) else IN_CALLERS_THREAD
+    return rows.batch(batch_size, drop_last).with_options(options)
 
 
 class OnDevice:
@@ -64,7 +82,7 @@ class OnDevice:
 
     def __init__(self, batches: _C.Dataset, device: torch.device, epoch: int, seed: int | None):
         assigned = OneDeviceStrategy(device).distribute_dataset(Dataset(batches))
-        self._native = assigned._native.iterate(epoch=epoch, seed=seed)
+        self._native = native_of(assigned).iterate(epoch=epoch, seed=seed)
         self.state_dict, self.load_state_dict = self._native.state_dict, self._native.load_state_dict
         self.stats, self.close = self._native.stats, self._native.close
 
@@ -94,6 +112,10 @@ class NativeIter(LoaderIter):
 
     _convert: Convert = None
     _native: _C.DatasetIterator | OnDevice | None = None
+
+    def __init__(self, config: LoaderConfig, progress: Progress):
+        self._progress = progress
+        super().__init__(config)
 
     def __next__(self) -> Any:
         if self._native is None:
@@ -178,13 +200,10 @@ class RowsIter(NativeIter):
     A new batch size, and new tensors or indices in the dataset, take effect at the next batch, as in torch.
     """
 
-    def __init__(self, loader: DataLoader, source: Source, order: StockOrder):
-        self._rows = CurrentRows(loader.dataset, loader.collate_fn, source)
-        self._order = order
-        self._ahead = reads_ahead(loader)
-        self._options = options_of(loader)
-        self._torchs = loader._loader_config.order == "torch"
-        super().__init__(loader)
+    def __init__(self, config: LoaderConfig, progress: Progress, source: Source, order: StockOrder):
+        self._rows = LiveRows(config.dataset, config.collate_fn, source)
+        self._order, self._config = order, config
+        super().__init__(config, progress)
 
     def _open_order(self) -> None:
         super()._open_order()
@@ -204,7 +223,7 @@ class RowsIter(NativeIter):
             self._draws.before_first(self._start)
             self._permutation = self._seed
             return
-        self._permutation = draw_permutation(order, self._start, self._draws, "torch" if self._torchs else "native")
+        self._permutation = draw_permutation(order, self._start, self._draws, self._config.order or "native")
         self._owes_permutation = order.generator is not None
 
     def _draw_end(self) -> None:
@@ -219,7 +238,7 @@ class RowsIter(NativeIter):
         self._draw()
         self._open_rows()
         batch = self._take()
-        self._memory.used = True
+        self._progress.used = True
         return batch
 
     def _take(self) -> Any:
@@ -230,19 +249,21 @@ class RowsIter(NativeIter):
         source, order = self._rows.source, self._order
         epoch = self._start.epoch if self._seed is not None else 0
         changed = source is None or source.native.cardinality() != order.size
-        if source is None or changed or not (self._ahead or source.choose is None):
+        if source is None or changed or not (source.choose is None or reads_ahead(self._config)):
             indices = native_indices(order, self._permutation, self._row).batch(order.batch_size, order.drop_last)
             self._indices = indices.with_options(IN_CALLERS_THREAD).iterate(epoch=epoch)
             self._convert = None
             self.__dict__.pop("_take", None)
         else:
-            rows = source.native
-            if order.shuffle:
-                rows = permuted(rows, self._permutation)
-            if self._row or source.draws:  # random numbers depend on the ops that follow
-                rows = rows.skip(self._row)
-            options = row_options(source, self._options, self._ahead)
-            batches = rows.batch(order.batch_size, order.drop_last).with_options(options)
+            batches = native_rows(
+                self._config,
+                source,
+                order.batch_size,
+                order.drop_last,
+                shuffles=order.shuffle,
+                permutation=self._permutation,
+                begin=self._row if self._row or source.draws else None,  # random numbers depend on the ops that follow
+            )
             self._native = self._opened(batches, source, epoch)
             self._convert = collated(source.spec)
             self._take_by(self._native.__next__)
@@ -286,11 +307,11 @@ class RowsIter(NativeIter):
 class SampledRowsIter(NativeIter):
     """Rows of a map-style dataset at the indices of any sampler, copied in the caller's thread."""
 
-    def __init__(self, loader: DataLoader, source: Source):
-        self._rows = CurrentRows(loader.dataset, loader.collate_fn, source)
+    def __init__(self, config: LoaderConfig, progress: Progress, source: Source):
+        self._rows = LiveRows(config.dataset, config.collate_fn, source)
         # As many batches of indices as torch sends to its workers at once.
-        self._lead = loader.num_workers * (loader.prefetch_factor or 0)
-        super().__init__(loader)
+        self._lead = config.num_workers * (config.prefetch_factor or 0)
+        super().__init__(config, progress)
 
     def _open_order(self) -> None:
         LoaderIter._open_order(self)
@@ -312,28 +333,28 @@ class SampledRowsIter(NativeIter):
                 batch = self._moved(self._rows.batch_of_torch(indices))
         finally:  # the position moves past a batch that fails, as in torch
             self._position.passed()
-        self._memory.used = True
+        self._progress.used = True
         return batch
 
 
 class PipelineIter(NativeIter):
     """Batches of a dataset of this library."""
 
-    def __init__(self, loader: DataLoader, batches: _C.Dataset, convert: Convert):
+    def __init__(self, config: LoaderConfig, progress: Progress, batches: _C.Dataset, convert: Convert):
         self._batches = batches
         self._convert = convert
-        super().__init__(loader)
+        super().__init__(config, progress)
 
-    def _begin(self, loader: DataLoader) -> None:
-        epoch = loader.dataset._pop_pinned_epoch()
+    def _begin(self, config: LoaderConfig) -> None:
+        epoch = pop_pinned_epoch(config.dataset)
         if epoch is not None:
-            loader._memory.start.epoch = loader._memory.epoch = epoch
-        super()._begin(loader)
-        self._given_seed = given_seed(loader)
+            self._progress.start.epoch = self._progress.epoch = epoch
+        super()._begin(config)
+        self._given_seed = given_seed(config)
 
     def _open_order(self) -> None:
         super()._open_order()
-        seed = self._position.seed = self._memory.seed_of(self._given_seed, self._base_seed)
+        seed = self._position.seed = self._progress.seed_of(self._given_seed, self._base_seed)
         self._native = open_batches(self._batches, self._device, self._start.epoch, seed)
         if self._start.state is not None:
             self._native.load_state_dict(self._start.state["native"])
@@ -343,5 +364,5 @@ class PipelineIter(NativeIter):
         assert self._native is not None, "opened with the order"
         self._take_by(self._native.__next__)
         batch = self._take()
-        self._memory.used = True
+        self._progress.used = True
         return batch

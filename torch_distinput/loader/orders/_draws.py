@@ -6,18 +6,21 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
-from torch.utils.data.dataloader import _DatasetKind
 
 from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.loader._config import LoaderConfig
 from torch_distinput.recognize._images import random_transforms
 
-if TYPE_CHECKING:
-    from torch_distinput.loader._data_loader import DataLoader
-    from torch_distinput.loader.state._order import Start
+
+class Start(Protocol):
+    """Where an iterator begins: what of it is drawn from generators."""
+
+    first: Drawn | None
+    after: torch.Tensor | None
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,10 @@ class Draws:
         self._generator: torch.Generator | None = None
         self._sampler_generator: torch.Generator | None = None
 
-    def begin(self, loader: DataLoader) -> None:
-        """Notes the generators of `loader`, of which an iterator is about to be made."""
-        self._from_torch = draws_from_torch(loader)
-        self._generator, self._sampler_generator = loader.generator, sampler_generator(loader)
+    def begin(self, config: LoaderConfig) -> None:
+        """Notes the generators of a loader, of which an iterator is about to be made."""
+        self._from_torch = draws_from_torch(config)
+        self._generator, self._sampler_generator = config.generator, sampler_generator(config)
 
     def snapshot(self) -> Drawn:
         """The current states of the generators."""
@@ -140,9 +143,9 @@ class Draws:
             for _ in range(self._seeds_given):
                 draw_seed()
 
-    def opened(self, loader: DataLoader) -> None:
+    def opened(self, config: LoaderConfig) -> None:
         """Called after torch's iterator was made, which drew a seed for workers."""
-        if self._lent and loader.generator is None:
+        if self._lent and config.generator is None:
             self._seeds_given += 1
 
     def _source(self) -> torch.Generator:
@@ -154,33 +157,33 @@ def draw_seed(generator: torch.Generator | None = None) -> int:
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
 
 
-def draws_from_torch(loader: DataLoader) -> bool:
-    """Whether the batches of `loader` may depend on torch's own generator: True unless the types of dataset and sampler
+def draws_from_torch(config: LoaderConfig) -> bool:
+    """Whether batches may depend on torch's own generator: True unless the types of dataset and sampler
     rule it out."""
-    if isinstance(loader.dataset, Dataset):
+    if isinstance(config.dataset, Dataset):
         return False
-    if loader._dataset_kind == _DatasetKind.Iterable:
+    if config.is_stream:
         return True
-    if loader._loader_config.seed is None and loader.generator is None and random_transforms(loader.dataset):
+    if config.seed is None and config.generator is None and random_transforms(config.dataset):
         return True
-    sampler = samplers_of(loader)[-1]
+    sampler = samplers_of(config)[-1]
     if type(sampler) is RandomSampler:
-        return sampler.generator is None and loader._loader_config.seed is None
+        return sampler.generator is None and config.seed is None
     return type(sampler) not in (SequentialSampler, range, list, tuple)
 
 
-def samplers_of(loader: DataLoader) -> tuple[Any, ...]:
+def samplers_of(config: LoaderConfig) -> tuple[Any, ...]:
     """The objects that make the indices: the sampler; or the batch sampler, and its sampler where it is torch's own."""
-    sampler = loader._index_sampler
+    sampler = config.index_sampler
     return (sampler, sampler.sampler) if type(sampler) is BatchSampler else (sampler,)
 
 
-def sampler_generator(loader: DataLoader) -> torch.Generator | None:
+def sampler_generator(config: LoaderConfig) -> torch.Generator | None:
     """The generator of the samplers, where it is not the loader's."""
-    for sampler in samplers_of(loader):
+    for sampler in samplers_of(config):
         generator = getattr(sampler, "generator", None)
         if isinstance(generator, torch.Generator):
-            return None if generator is loader.generator else generator
+            return None if generator is config.generator else generator
     return None
 
 

@@ -14,8 +14,8 @@ import torch
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 
 from torch_distinput import _C
-from torch_distinput.loader.state._draws import Drawn, Draws, draw_seed
-from torch_distinput.loader.state._stateful import has_state
+from torch_distinput.loader.orders._draws import Drawn, Draws, draw_seed
+from torch_distinput.recognize._stateful import has_state
 
 # Below this size torch.randperm takes 32 random bits for each element, from it on 64.
 _SMALL_PERMUTATION = (2**32 - 1) // 20

@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
 from torch.utils.data import BatchSampler, DistributedSampler
 
 from torch_distinput import _C
-from torch_distinput.loader.state._order import StockOrder, native_indices
+from torch_distinput.loader.orders._order import StockOrder, native_indices
 
-if TYPE_CHECKING:
-    from torch_distinput.loader.state._progress import Memory
+
+class Epochs(Protocol):
+    """Of a loader: the state that the next iterator begins with, and the epoch that is pinned for it."""
+
+    loaded: dict[str, Any] | None
+    pinned: int | None
 
 
 class ExactSampler(DistributedSampler):
@@ -38,10 +42,10 @@ class ExactSampler(DistributedSampler):
         step_rows: _C.StepRows,
         shuffle: bool,
         seed: int | None,
-        memory: Memory,
+        epochs: Epochs,
     ):
         super().__init__(dataset, world, rank, shuffle, seed or 0, drop_last=False)
-        self._step_rows, self._memory = step_rows, memory
+        self._step_rows, self._epochs = step_rows, epochs
         steps = step_rows.num_steps
         alike = max(steps - 2, 0)  # a tail changes the last two only
         times = {step: alike if step < alike else 1 for step in (0, *range(alike, steps)) if step < steps}
@@ -71,11 +75,11 @@ class ExactSampler(DistributedSampler):
         Fabric counts the epochs of a process, not of a training: a number below that of the state that the next
         iterator begins with is the first of such a count.
         """
-        loaded = self._memory.loaded
+        loaded = self._epochs.loaded
         if loaded is not None and epoch < loaded["epoch"] + loaded["finished"]:
             self._ahead = loaded["epoch"] + loaded["finished"] - epoch
         super().set_epoch(epoch + self._ahead)
-        self._memory.pinned = self.epoch
+        self._epochs.pinned = self.epoch
 
 
 class ExactBatches(BatchSampler):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -90,30 +89,6 @@ def _map_rows(value: Any, tensor: Any, rows: Any) -> Any:
             'cannot be cut to 0 rows; use tail="padded", or a collate_fn that makes tensors and lists.'
         )
     return rebuild(value, [_map_rows(part, tensor, rows) for part in parts])
-
-
-def device_of(device: Any) -> torch.device:
-    """The device that the argument `device` means; raises ValueError for a name that torch does not know, TypeError for
-    what is no device.
-
-    An accelerator without an index is the one of LOCAL_RANK, or the only one that this process sees.
-    """
-    try:
-        device = torch.device("cpu" if device is None else device)
-    except RuntimeError as error:
-        raise ValueError(f"DataLoader: `device` is {device!r}: {error}") from None
-    except TypeError:
-        raise TypeError(f"DataLoader: `device` must be a torch.device or its name, but is {device!r}.") from None
-    if device.type != "cpu" and device.index is None:
-        rank = int(os.environ.get("LOCAL_RANK", "0"))
-        device = torch.device(device.type, 0 if rank > 0 and _C.device_count() == 1 else rank)
-    return device
-
-
-def accelerator_of(device: Any) -> torch.device | None:
-    """The accelerator that the argument `device` means; None where batches stay on the CPU."""
-    found = device_of(device)
-    return None if found.type == "cpu" else found
 
 
 class DeviceMover:

@@ -1,0 +1,149 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""How the data of a loader with `distributed` is assigned to ranks.
+
+There are three kinds of data. Native rows and datasets of this library are pipelines, whose batches the strategy
+assigns. Of a map-style dataset that Python reads, the strategy assigns indices, and each rank loads its rows through a
+plain DataLoader. A stream or a sampler of the user's belongs to one rank: a plain DataLoader reads it, and the ranks
+agree on steps only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch_distinput import _C
+from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.distribute._distributed import DistributedDataset
+from torch_distinput.distribute._input_options import InputOptions
+from torch_distinput.distribute._multi_worker import MultiWorkerMirroredStrategy, warn_of_peers
+from torch_distinput.loader._config import LoaderConfig
+from torch_distinput.loader.orders._exact_sampler import ExactSampler, group_size_and_rank
+from torch_distinput.loader.orders._exchanged import exchanged, followed, is_own_stream
+from torch_distinput.loader.paths._native import native_rows, options_of
+from torch_distinput.loader.ranks._index_queue import AssignedIndices
+from torch_distinput.ops._base import native_of
+from torch_distinput.recognize import _hugging_face as hugging_face
+from torch_distinput.recognize._collation import Convert, can_collate, collated, converted, is_stock_collate
+from torch_distinput.recognize._contents import content_of
+from torch_distinput.recognize._live_rows import IN_CALLERS_THREAD
+from torch_distinput.recognize._native_source import NotNative
+from torch_distinput.recognize._sources import source_of
+
+MakeLoader = Callable[..., Any]  # (config, **changes) -> a loader of this rank's own, without `distributed`
+
+
+@dataclass
+class Plan:
+    """How a loader's data is assigned. Made at the first iterator and kept: all iterators share seed and epochs.
+
+    `kind`: "native", "indices" or "stream". `why`: the reason, for `explain`. `dataset`: the distributed pipeline of
+    batches or indices; None for a stream. `convert`: turns a native batch into torch's. `inner`: the plain loader that
+    makes the batches of indices and streams. `indices`: the batch sampler of `inner` for indices. `follows`: what
+    `followed` has found. `facts`: what the ranks must agree on, in the user's words, besides what the library compares.
+    `order`: see `order_of`.
+    """
+
+    kind: str
+    why: str
+    dataset: DistributedDataset | None = None
+    convert: Convert = None
+    inner: Any = None
+    indices: AssignedIndices | None = None
+    follows: tuple[Any, ExactSampler] | None = None
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    order: dict[str, Any] = field(default_factory=dict)
+
+
+def plan_of(config: LoaderConfig, strategy: MultiWorkerMirroredStrategy, plain: MakeLoader) -> Plan:
+    """Decides how the data of a loader is assigned over the ranks of `strategy`."""
+    if is_own_stream(config):
+        hugging_face.check_split(config.dataset, *group_size_and_rank(config.distributed))
+        if config.share is None and not hugging_face.is_stream(config.dataset):  # the split of those was checked
+            warn_of_peers(strategy, "reads streams of its own", "rows of their own", "Read the same stream")
+        return _stream_plan(config, plain)
+    if isinstance(config.dataset, Dataset):
+        return _pipeline_plan(config, strategy)
+    if config.shared_order is not None:
+        return _index_plan(config, strategy, plain, "a sampler that all ranks share orders the rows")
+    try:
+        return _rows_plan(config, strategy)
+    except NotNative as reason:
+        return _index_plan(config, strategy, plain, str(reason))
+
+
+def _assign(config: LoaderConfig, strategy: Any, native: _C.Dataset) -> DistributedDataset:
+    policy = _C.Options(auto_shard_policy=_C.AutoShardPolicy.DATA, seed=config.seed)
+    given = config.tail if config.tail_given else None
+    tail = "drop" if config.drop_last else given
+    options = InputOptions(split=config.split, tail=tail, peer_timeout=config.peer_timeout)
+    return strategy.distribute_dataset(Dataset(native.with_options(policy)), options)
+
+
+def _pipeline_plan(config: LoaderConfig, strategy: Any) -> Plan:
+    native, spec = native_of(config.dataset), config.dataset.element_spec
+    if not config.auto_collation:
+        convert = converted(spec) if spec is not None else config.collate_fn
+    elif is_stock_collate(config.collate_fn) and spec is not None and can_collate(spec):
+        native, convert = native.batch(config.global_batch(strategy.num_replicas_in_sync)), collated(spec)
+    else:
+        raise ValueError(
+            "DataLoader: with `distributed`, a dataset of torch_distinput is batched natively: use `.map` and `.batch` "
+            "instead of a `collate_fn`, and `batch_size=None`."
+        )
+    assigned = _assign(config, strategy, native.with_options(options_of(config)))
+    return Plan("native", "a pipeline of this library is assigned by rows", assigned, convert)
+
+
+def _rows_plan(config: LoaderConfig, strategy: Any) -> Plan:
+    if (follows := followed(config)) is not None:
+        raise NotNative(f"a {type(follows[0]).__name__} around the loader's batch sampler reads them")
+    if not is_stock_collate(config.collate_fn):
+        raise NotNative("`collate_fn` is not torch's default, or types were added to it")
+    if config.timeout or config.worker_init_fn is not None or config.multiprocessing_context is not None:
+        raise NotNative("`timeout`, `worker_init_fn` or `multiprocessing_context` needs worker processes")
+    source = source_of(config.dataset)
+    batch = config.global_batch(strategy.num_replicas_in_sync)
+    rows = native_rows(config, source, batch, shuffles=config.shuffle, permutation=config.seed)
+    why = f"rows of a {type(config.dataset).__name__} are copied natively"
+    return Plan("native", why, _assign(config, strategy, rows), collated(source.spec), facts=_facts_of(config))
+
+
+def _index_plan(config: LoaderConfig, strategy: Any, plain: MakeLoader, why: str) -> Plan:
+    rows, options = _C.Dataset.range(0, len(config.dataset), 1), _C.Options()
+    if config.shared_order is not None:
+        rows, options = _C.Dataset.from_tensor_slices(config.shared_order.rows), IN_CALLERS_THREAD
+    elif config.shuffle:
+        rows = rows.shuffle(None, config.seed, True)
+    batches = rows.batch(config.global_batch(strategy.num_replicas_in_sync)).with_options(options)
+    indices, follows = AssignedIndices(), followed(config)
+    # An iterator that does not end with an epoch keeps its workers.
+    keeps = config.persistent_workers or (follows is not None and config.num_workers > 0)
+    return Plan(
+        "indices",
+        f"indices are assigned, because {why}",
+        _assign(config, strategy, batches),
+        inner=plain(config, batch_sampler=indices, persistent_workers=keeps),
+        indices=indices,
+        follows=follows,
+        facts=_facts_of(config),
+    )
+
+
+def _facts_of(config: LoaderConfig) -> list[tuple[str, str]]:
+    collate = config.collate_fn
+    name = f"{getattr(collate, '__module__', '')}.{getattr(collate, '__qualname__', type(collate).__qualname__)}"
+    return [("dataset", content_of(config.dataset)), ("shuffle", str(config.shuffle)), ("collate_fn", name)]
+
+
+def _stream_plan(config: LoaderConfig, plain: MakeLoader) -> Plan:
+    later, why = exchanged(config), "each rank reads a stream of its own, and the ranks agree on the end"
+    if later is not None:
+        why += f"; the {type(later).__name__} that was set after the constructor orders its rows"
+    batches = config.given_batch_sampler if later is None else later
+    if batches is not None and config.batch_sampler is not None:
+        return Plan("stream", why, inner=plain(config, batch_sampler=batches))
+    sampler = config.given_sampler if later is None else later
+    inner = plain(config, batch_size=config.batch_size, drop_last=config.drop_last, sampler=sampler)
+    return Plan("stream", why, inner=inner)
