@@ -1,14 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Settings of the tests against real frameworks: they take the processes of tests/python."""
-
-import sys
-from pathlib import Path
-
-import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+"""Settings of the tests against real frameworks: they take the processes of tests/python/support."""
 
 import ranks
+import torch
 
 # Their imports take seconds; processes are forked from one that has made them, where they are there.
 FRAMEWORKS = ["accelerate", "datasets", "lightning", "torchmetrics.classification", "transformers.trainer"]

@@ -7,8 +7,8 @@ import sys
 import pytest
 import torch
 from launched import launch, launched
+from processes import run_example
 from ranks import run_ranks
-from test_examples import run
 from torch.utils import data
 from torch.utils.data import TensorDataset
 
@@ -441,6 +441,6 @@ def test_the_library_imports_no_framework():
 
 def test_the_example_counts_every_row():
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-    output = run("07_accelerate.py", launcher=launcher)
+    output = run_example("07_accelerate.py", launcher=launcher)
     assert output.count("1001 of 1001 rows, each once, in 16 steps") == 6
     assert "evaluated 203 of 203 test rows" in output

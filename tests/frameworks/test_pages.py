@@ -7,7 +7,8 @@ import sys
 from importlib.util import find_spec
 
 import pytest
-from pages import DOCS, ROOT, blocks
+from pages import blocks
+from places import DOCS, ROOT
 
 PAGE = DOCS / "frameworks.md"
 

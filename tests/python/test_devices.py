@@ -5,13 +5,12 @@ import ast
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from places import ROOT, SUPPORT
 
-HERE = Path(__file__).parent
-BUILD = HERE.parents[1] / "build" / "release"
-PROGRAMS = HERE / "accelerator_programs.py"
+BUILD = ROOT / "build" / "release"
+PROGRAMS = SUPPORT / "accelerator_programs.py"
 HELPERS = ("many_fields", "raw", "check_rows", "with_workers", "page_locked", "outcome")
 NAMES = [
     node.name

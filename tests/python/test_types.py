@@ -10,7 +10,8 @@ from typing import get_args
 
 import pytest
 import torch
-from pages import ROOT, blocks
+from pages import blocks
+from places import ROOT
 
 import torch_distinput as tdi
 from torch_distinput import typing as words

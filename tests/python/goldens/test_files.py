@@ -4,9 +4,9 @@
 import itertools
 
 import pytest
+from goldens import cases_of, check_all, compare, differences, recipes, runnable
 
 import torch_distinput as tdi
-from goldens import cases_of, check_all, compare, differences, recipes, runnable
 
 _TOO_FEW = "Could not apply FILE based sharding"
 

@@ -1,8 +1,9 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`distribute_datasets_from_function` against the recordings."""
 
-import torch_distinput as tdi
 from goldens import check_all, compare, differences, drivers, recipes, runnable
+
+import torch_distinput as tdi
 
 
 def options_of(given: dict) -> tdi.InputOptions | None:

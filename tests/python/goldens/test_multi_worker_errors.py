@@ -5,10 +5,9 @@ Here each ends with the wanted error on every rank, or with the wanted rows."""
 
 import fnmatch
 
-from ranks import returned, run_ranks
-
 from goldens import cases_of, check_all
-from goldens.test_multi_worker import play
+from goldens.rank_drivers import play
+from ranks import returned, run_ranks
 
 
 def refused(*says):

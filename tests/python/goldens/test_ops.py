@@ -4,9 +4,9 @@
 import itertools
 
 import pytest
+from goldens import check_all, compare, differences, recipes, runnable
 
 import torch_distinput as tdi
-from goldens import check_all, compare, differences, recipes, runnable
 
 
 def check_sizes(case: dict) -> None:

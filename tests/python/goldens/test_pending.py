@@ -4,10 +4,10 @@
 import json
 
 import pytest
+from goldens import cases_of, check_all, differences, pending, recipes
+from places import GOLDENS
 
-from goldens import FOLDER, cases_of, check_all, differences, pending, recipes
-
-TOPICS = sorted(path.stem for path in FOLDER.glob("*.json") if path.stem != "deliberate_differences")
+TOPICS = sorted(path.stem for path in GOLDENS.glob("*.json") if path.stem != "deliberate_differences")
 
 
 def all_cases() -> dict[str, dict]:
@@ -16,7 +16,7 @@ def all_cases() -> dict[str, dict]:
 
 def test_every_golden_file_is_whole():
     for topic in TOPICS:
-        assert len(cases_of(topic)) == json.loads((FOLDER / f"{topic}.json").read_text())["count"]
+        assert len(cases_of(topic)) == json.loads((GOLDENS / f"{topic}.json").read_text())["count"]
 
 
 def test_pending_names_only_cases_that_exist():

@@ -4,7 +4,6 @@
 import fnmatch
 
 import pytest
-
 from goldens import Mismatch, cases_of, check_all, layers
 from goldens.layer_differences import DIFFERENCES, Difference
 

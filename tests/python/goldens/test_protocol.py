@@ -3,9 +3,9 @@
 
 import pytest
 import torch
+from goldens import cases_of, check_all, compare, differences, drivers, runnable
 
 import torch_distinput as tdi
-from goldens import cases_of, check_all, compare, differences, drivers, runnable
 
 
 def protocol(name: str) -> dict:

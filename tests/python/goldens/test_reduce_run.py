@@ -3,9 +3,9 @@
 
 import pytest
 import torch
+from goldens import check_all, compare, differences, drivers, runnable
 
 import torch_distinput as tdi
-from goldens import check_all, compare, differences, drivers, runnable
 
 
 def value_of(case_in: dict, values: list) -> torch.Tensor:

@@ -2,9 +2,9 @@
 """Each worker's stream of parts, and whole steps of one process, against the recordings."""
 
 import pytest
+from goldens import check_all, compare, differences, drivers, recipes, runnable
 
 import torch_distinput as tdi
-from goldens import check_all, compare, differences, drivers, recipes, runnable
 
 
 def check_worker_streams(case: dict) -> None:

@@ -5,9 +5,9 @@ import functools
 import itertools
 
 import pytest
+from goldens import cases_of, check_all, compare, drivers, recipes
 
 import torch_distinput as tdi
-from goldens import cases_of, check_all, compare, drivers, recipes
 from torch_distinput.compat import v1
 
 # Recorded in graph mode with sessions, which is out of scope. Their eager twins are run below. Not run: that an

@@ -3,9 +3,9 @@
 
 import pytest
 import torch
+from goldens import cases_of, check_all, compare, drivers
 
 import torch_distinput as tdi
-from goldens import cases_of, check_all, compare, drivers
 
 VALUES = {
     "replica_id": lambda context: torch.tensor(context.replica_id_in_sync_group),

@@ -1,0 +1,81 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Programs in a process of their own, and what processes hold: threads, descriptors, memory."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+from places import EXAMPLES
+
+import torch_distinput as tdi
+
+# Twice what is promised, and some for a machine that has other work to do.
+SOON = 4.0
+
+
+def run_script(body, timeout=60):
+    script = "import pools, torch_distinput as tdi\npools.take_asked_pool()\n" + textwrap.dedent(body)
+    path = f"{Path(tdi.__file__).parents[1]}:{Path(__file__).parent}"
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=os.environ | {"PYTHONPATH": path},
+    )
+
+
+def library_threads():
+    """The library's threads that run Python; those of the arena stay for the life of the process.
+
+    The system lists a thread for a moment after it was joined, while it exits (the kernel's PF_EXITING).
+    """
+    names = []
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{task}/stat") as file:
+                head, _, fields = file.read().rpartition(") ")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        exiting = int(fields.split()[6]) & 0x4
+        names += [] if exiting else [head.partition("(")[2]]
+    return [name for name in names if name in ("tdi-interleave", "tdi-pool", "tdi-map", "tdi-prefetch")]
+
+
+def is_alive(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_until(condition, limit=SOON):
+    end = time.monotonic() + limit
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.005)
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def mappings():
+    return sum("memfd:torch_distinput" in line for line in Path("/proc/self/maps").read_text().splitlines())
+
+
+def run_example(name: str, *arguments: str, launcher: tuple[str, ...] = ()) -> str:
+    # The package under test, also where it is not installed.
+    path = [str(Path(tdi.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    result = subprocess.run(
+        [sys.executable, *launcher, str(EXAMPLES / name), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(path)},
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout

@@ -1,0 +1,114 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""The include rules between the rooms of csrc/ hold, and the script that checks them can fail."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+SCRIPT = ROOT / "tools" / "check_includes.py"
+
+
+def check(root: Path) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, SCRIPT, root], capture_output=True, text=True, timeout=60)
+
+
+def test_the_source_tree_keeps_the_rules():
+    result = check(ROOT)
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "include", "rule"),
+    [
+        ("core/a.cpp", '"runtime/pool.h"', "core may include only core, include"),
+        ("runtime/a.cpp", '"core/element.h"', "runtime may include only"),
+        ("runtime/a.cpp", '"torch_distinput/element.h"', "runtime may include only"),
+        ("runtime/a.cpp", "<c10/util/Exception.h>", "base, runtime, workers and io do not know torch"),
+        ("ops/a.cpp", '"sources/files.h"', "ops may include only"),
+        ("ops/a.cpp", '"../sources/files.h"', "ops may include only"),
+        ("distribute/steps/a.cpp", '"comm/waiting.h"', "distribute/steps may include only"),
+        ("distribute/steps/a.cpp", "<torch/csrc/distributed/c10d/Store.hpp>", "only comm and the bindings see c10d"),
+        ("bindings/a.cpp", '"core/element.h"', "bindings may include only"),
+        ("kernels/a.cpp", "<pybind11/pybind11.h>", "only the bindings see pybind11"),
+        ("device/a.cpp", "<cuda_runtime.h>", "CUDA lives in device/cuda"),
+        ("include/torch_distinput/a.h", '"core/element.h"', "include may include only include"),
+        ("include/torch_distinput/a.h", "<tbb/task_arena.h>", "only runtime and kernels know oneTBB"),
+        (
+            "include/torch_distinput/a.h",
+            "<torch/csrc/distributed/c10d/Store.hpp>",
+            "only comm and the bindings see c10d",
+        ),
+        ("include/torch_distinput/a.h", "<Python.h>", "only the bindings see pybind11 and CPython"),
+        ("comm/a.cpp", "<torch/torch.h>", "too slow to compile"),
+        ("attic/a.cpp", "<vector>", "attic is not a room"),
+    ],
+)
+def test_a_violation_is_reported_with_its_place(tmp_path: Path, file: str, include: str, rule: str):
+    for header in ("sources/files.h", "core/element.h", "include/torch_distinput/element.h"):
+        (tmp_path / "csrc" / header).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "csrc" / header).touch()
+    planted = tmp_path / "csrc" / file
+    planted.parent.mkdir(parents=True, exist_ok=True)
+    planted.write_text(f"#include {include}\n")
+
+    result = check(tmp_path)
+
+    assert result.returncode == 1
+    assert f"csrc/{file}:1:" in result.stdout
+    assert rule in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "include"),
+    [
+        ("core/a.cpp", '"torch_distinput/element.h"'),
+        ("core/a.cpp", "<ATen/core/Tensor.h>"),
+        ("runtime/a.cpp", "<tbb/task_arena.h>"),
+        ("comm/a.cpp", "<torch/csrc/distributed/c10d/Store.hpp>"),
+        ("distribute/coordination/a.cpp", '"comm/key_value_store.h"'),
+        ("bindings/bind_multi_worker.cpp", '"comm/tensor_text.h"'),
+        ("device/cuda/a.cu", "<cuda_runtime.h>"),
+    ],
+)
+def test_an_allowed_include_passes(tmp_path: Path, file: str, include: str):
+    allowed = tmp_path / "csrc" / file
+    allowed.parent.mkdir(parents=True)
+    allowed.write_text(f"#include {include}\n")
+
+    result = check(tmp_path)
+
+    assert result.returncode == 0, result.stdout
+
+
+def test_a_sub_room_has_its_own_line(tmp_path: Path):
+    planted = tmp_path / "csrc" / "distribute" / "splitting" / "a.cpp"
+    planted.parent.mkdir(parents=True)
+    planted.write_text('#include "distribute/steps/b.h"\n')
+
+    result = check(tmp_path)
+
+    assert result.returncode == 1
+    assert "distribute/splitting may include only" in result.stdout
+
+
+def test_a_cycle_of_headers_and_sources_is_reported(tmp_path: Path):
+    folder = tmp_path / "csrc" / "core"
+    folder.mkdir(parents=True)
+    (folder / "a.h").write_text("")
+    (folder / "a.cpp").write_text('#include "core/b.h"\n')
+    (folder / "b.h").write_text('#include "core/a.h"\n')
+
+    result = check(tmp_path)
+
+    assert result.returncode == 1
+    assert "csrc/core/a.h:1: includes itself by way of core/b" in result.stdout
+
+
+def test_the_umbrella_header_has_every_public_header():
+    folder = ROOT / "csrc" / "include" / "torch_distinput"
+    included = set(re.findall(r'#include "torch_distinput/(.+?)"', (folder / "torch_distinput.h").read_text()))
+    assert included == {path.name for path in folder.glob("*.h")} - {"torch_distinput.h", "api.h"}
