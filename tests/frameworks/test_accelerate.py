@@ -11,32 +11,11 @@ from processes import run_example
 from ranks import run_ranks
 from torch.utils import data
 from torch.utils.data import TensorDataset
+from torch_datasets import Indices, SizedIndexStream
 
 import torch_distinput as tdi
 
 accelerate = pytest.importorskip("accelerate")
-
-
-class Numbers(data.Dataset):
-    def __init__(self, size):
-        self.size = size
-
-    def __len__(self):
-        return self.size
-
-    def __getitem__(self, index):
-        return index
-
-
-class Stream(data.IterableDataset):
-    def __init__(self, size):
-        self.size = size
-
-    def __iter__(self):
-        return iter(range(self.size))
-
-    def __len__(self):
-        return self.size
 
 
 def rows(size):
@@ -115,24 +94,24 @@ def plain_shuffled(size):
 
 
 def of_python(size):
-    return tdi.DataLoader(Numbers(size), batch_size=8, shuffle=True)
+    return tdi.DataLoader(Indices(size), batch_size=8, shuffle=True)
 
 
 def with_workers(size):
-    return tdi.DataLoader(Numbers(size), batch_size=8, shuffle=True, num_workers=1)
+    return tdi.DataLoader(Indices(size), batch_size=8, shuffle=True, num_workers=1)
 
 
 def sampled(size):
-    return tdi.DataLoader(Numbers(size), batch_size=8, sampler=data.SubsetRandomSampler(range(size)))
+    return tdi.DataLoader(Indices(size), batch_size=8, sampler=data.SubsetRandomSampler(range(size)))
 
 
 def batch_sampled(size):
     batches = data.BatchSampler(range(size), 5, False)
-    return tdi.DataLoader(Numbers(size), batch_sampler=list(batches))
+    return tdi.DataLoader(Indices(size), batch_sampler=list(batches))
 
 
 def streamed(size):
-    return tdi.DataLoader(Stream(size), batch_size=8)
+    return tdi.DataLoader(SizedIndexStream(size), batch_size=8)
 
 
 def pipeline(size):
@@ -185,7 +164,7 @@ def test_split_batches_makes_the_batch_size_that_of_all_processes():
 def differing(rank):
     accelerator = accelerator_of(rank)
     order = list(range(50)) if rank == 0 else list(range(49, -1, -1))
-    loader = accelerator.prepare(tdi.DataLoader(Numbers(50), batch_size=8, sampler=order))
+    loader = accelerator.prepare(tdi.DataLoader(Indices(50), batch_size=8, sampler=order))
     with pytest.raises(tdi.DistributedDatasetError, match="agree on content"):
         next(iter(loader))
     return True
@@ -345,7 +324,7 @@ def without_rows():
 
 
 def of_streams():
-    return tdi.DataLoader(Stream(11), batch_size=4)
+    return tdi.DataLoader(SizedIndexStream(11), batch_size=4)
 
 
 def even():

@@ -7,19 +7,12 @@ import pytest
 import torch
 import torch.distributed as dist
 from ranks import returned, run_ranks
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import TensorDataset
+from torch_datasets import IndexTensors
 
 import torch_distinput as tdi
 
 ROWS = 29
-
-
-class Rows(Dataset):
-    def __len__(self):
-        return ROWS
-
-    def __getitem__(self, index):
-        return torch.tensor(index)
 
 
 def loader_of(kind, mesh, **arguments):
@@ -27,7 +20,9 @@ def loader_of(kind, mesh, **arguments):
     if kind == "pipeline":
         arguments.pop("shuffle")
         return tdi.DataLoader(tdi.Dataset.range(ROWS).shuffle(), 4, distributed=mesh, **arguments)
-    return tdi.DataLoader(Rows() if kind == "python" else torch.arange(ROWS), 4, distributed=mesh, **arguments)
+    return tdi.DataLoader(
+        IndexTensors(ROWS) if kind == "python" else torch.arange(ROWS), 4, distributed=mesh, **arguments
+    )
 
 
 def mesh_of(shape):

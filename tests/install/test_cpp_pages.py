@@ -6,13 +6,10 @@ from pathlib import Path
 
 import pytest
 from installed import HERE, ROOT, WORK, build, run
+from pages import blocks
 
 CPP, PREPROCESSING = ROOT / "docs/cpp.md", ROOT / "docs/preprocessing.md"
 NAMES = ["checkpoint", "replicas", "errors", "structs", "loaders"]  # in the order of docs/cpp.md
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
 
 
 def program() -> str:

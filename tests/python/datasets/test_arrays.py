@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pipelines import check_laws
 
 import torch_distinput as tdi
 
@@ -20,11 +21,6 @@ TYPES = ["?", "u1", "i1", "<u2", "<i2", "<u4", "<i4", "<u8", "<i8", "<f2", "<f4"
 def rows_of(rows: int, shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
     bits = np.random.default_rng(seed).integers(0, 2 if dtype == "?" else 100, (rows, *shape))
     return bits.astype(dtype)
-
-
-def laws(dataset: tdi.Dataset) -> None:
-    tdi.testing.assert_resumable(dataset)
-    tdi.testing.assert_paths_agree(dataset)
 
 
 @settings(max_examples=30, deadline=None)
@@ -52,7 +48,7 @@ def test_rows_are_those_of_numpy(counts, shape, dtype, kind):
         assert all(row.dtype == expected.dtype and torch.equal(row, x) for row, x in zip(found, expected, strict=True))
         batches = [batch if kind == "npy" else batch["x"] for batch in dataset.batch(3)]
         assert torch.equal(torch.cat([*batches, expected[:0]]), expected)
-        laws(dataset.shuffle(seed=2).batch(2))
+        check_laws(dataset.shuffle(seed=2).batch(2))
 
 
 def test_rows_are_those_of_safetensors(tmp_path):
@@ -74,7 +70,7 @@ def test_rows_are_those_of_safetensors(tmp_path):
         whole = torch.cat([tensor, tensor[:2]])
         assert batch[name].dtype == whole.dtype
         assert torch.equal(batch[name].view(torch.uint8), whole.view(torch.uint8))
-    laws(dataset.map(lambda row: row["x"]).shuffle(seed=1).batch(3))
+    check_laws(dataset.map(lambda row: row["x"]).shuffle(seed=1).batch(3))
 
 
 def npy(header: str, data: bytes = b"", version: int = 1) -> bytes:

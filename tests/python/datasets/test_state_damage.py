@@ -6,6 +6,7 @@ import random
 import pytest
 import torch
 from damaged_states import check
+from format_datasets import skipping
 from sample_files import number_files
 
 import torch_distinput as tdi
@@ -26,10 +27,6 @@ def failing(x):
     if int(x) == 3:
         raise ValueError("bad row")
     return x
-
-
-def skipping(dataset):
-    return dataset.with_options(tdi.Options(on_error="skip"))
 
 
 def generated():

@@ -84,6 +84,18 @@ def take(iterator: tdi.DistributedIterator, dataset: tdi.DistributedDataset, cou
     return ids, infos
 
 
+def ids_over_restarts(legs: list[tuple[tdi.DistributedDataset, int | None]]) -> list[int]:
+    """The ids of `take` over datasets that each continue where the one before stopped."""
+    state, ids = None, []
+    for dataset, steps in legs:
+        iterator = iter(dataset)
+        if state is not None:
+            iterator.load_state_dict(state)
+        ids += take(iterator, dataset, steps)[0]
+        state = iterator.state_dict()
+    return ids
+
+
 @given(settings(["zero_rows", "padded", "merge"]), REPLICAS)
 def test_every_row_reaches_one_replica_once(setting, replicas):
     dataset = setting.distributed(replicas)
@@ -99,15 +111,8 @@ def test_every_row_reaches_one_replica_once(setting, replicas):
     REPLICAS,
 )
 def test_every_row_once_also_over_restarts_with_other_numbers_of_replicas(setting, legs, last):
-    state, ids = None, []
-    for replicas, steps in [*legs, (last, None)]:
-        dataset = setting.distributed(replicas)
-        iterator = iter(dataset)
-        if state is not None:
-            iterator.load_state_dict(state)
-        ids += take(iterator, dataset, steps)[0]
-        state = iterator.state_dict()
-    assert ids == setting.ids()
+    datasets = [(setting.distributed(replicas), steps) for replicas, steps in [*legs, (last, None)]]
+    assert ids_over_restarts(datasets) == setting.ids()
 
 
 @given(
@@ -115,15 +120,11 @@ def test_every_row_once_also_over_restarts_with_other_numbers_of_replicas(settin
     st.lists(st.tuples(REPLICAS, st.integers(1, 8), st.integers(0, 4)), max_size=4),
 )
 def test_every_row_once_also_over_restarts_with_other_batch_sizes(setting, legs):
-    state, ids = None, []
-    for replicas, batch, steps in [*legs, (2, 3, None)]:
-        dataset = dataclasses.replace(setting, batch=batch).distributed(replicas)
-        iterator = iter(dataset)
-        if state is not None:
-            iterator.load_state_dict(state)
-        ids += take(iterator, dataset, steps)[0]
-        state = iterator.state_dict()
-    assert ids == setting.ids()
+    datasets = [
+        (dataclasses.replace(setting, batch=batch).distributed(replicas), steps)
+        for replicas, batch, steps in [*legs, (2, 3, None)]
+    ]
+    assert ids_over_restarts(datasets) == setting.ids()
 
 
 @given(settings(["zero_rows", "padded", "repeat", "drop", "until_first", "merge"], stream=True), REPLICAS)

@@ -4,27 +4,10 @@
 import collections
 import threading
 
+import format_datasets as formats
 import pytest
 import torch
 import torch.distributed as dist
-from format_datasets import (
-    ROWS,
-    csv,
-    documents,
-    json_lines,
-    npy,
-    npz,
-    number,
-    packed,
-    parquet,
-    parsed,
-    records,
-    safetensors,
-    sequences,
-    spelled,
-    tar,
-    tokens,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,22 +16,22 @@ from torch_distinput import _C
 
 # Rows of one number each; those that come as sequences of one token become scalars.
 SOURCES = {
-    "parquet": parquet,
-    "parquet one after the other": lambda: parquet(index=False),
-    "csv": csv,
-    "csv one after the other": lambda: csv(index=False),
-    "json lines": json_lines,
-    "npy": npy,
-    "npz": npz,
-    "safetensors": safetensors,
-    "tar": lambda: tar().decode_members().map(lambda row: row["cls"]),
-    "compressed tar": lambda: tar("GZIP").decode_members().map(lambda row: row["cls"]),
-    "decode_raw": lambda: records(number).decode_raw(torch.int64),
-    "parse_example": parsed,
-    "parse_sequence_example": sequences,
-    "to_number": spelled,
-    "tokens": lambda: tokens().map(lambda row: row.reshape(())),
-    "packed": lambda: packed(documents(), length=1).map(lambda row: row.reshape(())),
+    "parquet": formats.parquet,
+    "parquet one after the other": lambda: formats.parquet(index=False),
+    "csv": formats.csv,
+    "csv one after the other": lambda: formats.csv(index=False),
+    "json lines": formats.json_lines,
+    "npy": formats.npy,
+    "npz": formats.npz,
+    "safetensors": formats.safetensors,
+    "tar": lambda: formats.tar().decode_members().map(lambda row: row["cls"]),
+    "compressed tar": lambda: formats.tar("GZIP").decode_members().map(lambda row: row["cls"]),
+    "decode_raw": lambda: formats.records(formats.number).decode_raw(torch.int64),
+    "parse_example": formats.parsed,
+    "parse_sequence_example": formats.sequences,
+    "to_number": formats.spelled,
+    "tokens": lambda: formats.tokens().map(lambda row: row.reshape(())),
+    "packed": lambda: formats.packed(formats.documents(), length=1).map(lambda row: row.reshape(())),
 }
 OPS = {
     "none": lambda dataset: dataset,
@@ -99,13 +82,13 @@ def test_each_row_once_after_a_last_step_that_one_rank_has_joined_from_two(split
     options = tdi.InputOptions(split=split, tail=tail, peer_timeout=20)
 
     def make():
-        return npy().batch(4).map(lambda x: x + 0)
+        return formats.npy().batch(4).map(lambda x: x + 0)
 
     for most in range(5):
         for world in (1, 3):
             first, states = run(2, 1, make, options, None, most)
             rest, _ = run(world, 1, make, options, states, 10_000)
-            assert sorted(first + rest) == list(range(ROWS)), (most, world)
+            assert sorted(first + rest) == list(range(formats.ROWS)), (most, world)
 
 
 @pytest.mark.parametrize("source", SOURCES)

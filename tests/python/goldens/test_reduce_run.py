@@ -12,13 +12,7 @@ def value_of(case_in: dict, values: list) -> torch.Tensor:
     dtype = getattr(torch, case_in.get("dtype", "float32" if isinstance(values, float) else "int64"))
     if isinstance(values, dict):
         return torch.empty(values["shape"], dtype=dtype)
-    return torch.tensor(_numbers(values), dtype=dtype)
-
-
-def _numbers(values):
-    if isinstance(values, list):
-        return [_numbers(value) for value in values]
-    return float("nan") if values == "NaN" else values
+    return torch.tensor(differences.numbers_of(values), dtype=dtype)
 
 
 def axis_of(axis):

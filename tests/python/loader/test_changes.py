@@ -12,18 +12,11 @@ from hypothesis import strategies as st
 from torch import multiprocessing
 from torch.utils import data
 from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
+from torch_datasets import IndexTensors
 
 import torch_distinput as tdi
 
 ROWS, BATCH = 60, 4
-
-
-class Numbers(data.Dataset):
-    def __len__(self):
-        return ROWS
-
-    def __getitem__(self, index):
-        return torch.tensor(index)
 
 
 class World:
@@ -47,7 +40,7 @@ class World:
             "Subset of a range": Subset(range(ROWS), self.subset.indices),
             "ConcatDataset": self.concat,
             "StackDataset": self.stack,
-            "Python": Numbers(),
+            "Python": IndexTensors(ROWS),
         }[kind]
 
 
@@ -216,7 +209,7 @@ def test_a_state_knows_the_rows_before_and_after_a_change_of_the_batch_size(kind
         shuffle = {"shuffle": True, "generator": torch.Generator().manual_seed(2)}
     elif shuffle == "sampler":
         shuffle = {"sampler": data.RandomSampler(range(ROWS), generator=torch.Generator().manual_seed(2))}
-    dataset = Numbers() if kind == "Python" else TensorDataset(torch.arange(ROWS))
+    dataset = IndexTensors(ROWS) if kind == "Python" else TensorDataset(torch.arange(ROWS))
     if kind == "Subset":
         dataset = Subset(dataset, list(range(ROWS)))
 
@@ -263,7 +256,7 @@ class Counting(data.Sampler):
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", ["TensorDataset", "Python"])
 def test_a_batch_size_that_was_set_does_not_end_a_sampler_with_a_state(kind, workers):
-    dataset = Numbers() if kind == "Python" else TensorDataset(torch.arange(ROWS))
+    dataset = IndexTensors(ROWS) if kind == "Python" else TensorDataset(torch.arange(ROWS))
 
     def make():
         return tdi.DataLoader(dataset, BATCH, sampler=Counting(), num_workers=workers)
@@ -308,7 +301,7 @@ def test_a_batch_size_may_be_set_before_the_first_batch(kind, sampler, drop_last
 def test_a_generator_is_drawn_from_as_by_torch(kind, sizes, drop_last):
     def draws(cls):
         generator = torch.Generator().manual_seed(5)
-        dataset = Numbers() if kind == "Python" else TensorDataset(torch.arange(ROWS))
+        dataset = IndexTensors(ROWS) if kind == "Python" else TensorDataset(torch.arange(ROWS))
         loader = cls(dataset, BATCH, shuffle=True, generator=generator, drop_last=drop_last)
         found, sizes_left = [], list(sizes)
         for _ in loader:

@@ -13,19 +13,12 @@ import torch
 from processes import run_script
 from torch.utils import data
 from torch.utils.data import TensorDataset
+from torch_datasets import IndexStream, IndexTensors
 
 import torch_distinput as tdi
 
 
-class Rows(data.Dataset):
-    def __len__(self):
-        return 50
-
-    def __getitem__(self, index):
-        return torch.tensor(index)
-
-
-class Fails(Rows):
+class Fails(IndexTensors):
     def __getitem__(self, index):
         if index == 25:
             raise ValueError("bad row")
@@ -36,16 +29,11 @@ LOADERS = {
     "native": lambda **kw: tdi.DataLoader(TensorDataset(torch.arange(50)), 5, shuffle=True, **kw),
     "at indices": lambda **kw: tdi.DataLoader(torch.arange(50), 5, sampler=data.SubsetRandomSampler(range(50)), **kw),
     "pipeline": lambda **kw: tdi.DataLoader(tdi.Dataset.range(50).shuffle(), 5, **kw),
-    "python": lambda **kw: tdi.DataLoader(Rows(), 5, shuffle=True, **kw),
-    "distributed": lambda **kw: tdi.DataLoader(Rows(), 5, shuffle=True, distributed=True, **kw),
+    "python": lambda **kw: tdi.DataLoader(IndexTensors(50), 5, shuffle=True, **kw),
+    "distributed": lambda **kw: tdi.DataLoader(IndexTensors(50), 5, shuffle=True, distributed=True, **kw),
     "distributed native": lambda **kw: tdi.DataLoader(torch.arange(50), 5, shuffle=True, distributed=True, **kw),
-    "stream": lambda **kw: tdi.DataLoader(Stream(), 5, distributed=True, **kw),
+    "stream": lambda **kw: tdi.DataLoader(IndexStream(50), 5, distributed=True, **kw),
 }
-
-
-class Stream(data.IterableDataset):
-    def __iter__(self):
-        return iter(range(50))
 
 
 def values(batch):
@@ -77,7 +65,7 @@ def test_nested_loops(make):
 @pytest.mark.both_pools
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_exception_does_not_end_the_loader(workers):
-    loader = tdi.DataLoader(Fails(), 5, num_workers=workers, persistent_workers=workers > 0)
+    loader = tdi.DataLoader(Fails(50), 5, num_workers=workers, persistent_workers=workers > 0)
     for _ in range(2):
         with pytest.raises(ValueError, match="bad row"):
             list(loader)
@@ -164,7 +152,7 @@ def test_forked_workers_may_start_at_any_time():
     assert next(native).tolist() == [55, 56, 57, 58, 59]
 
 
-class Nested(Rows):
+class Nested(IndexTensors):
     """A dataset that reads its rows, in a worker, through a loader that the parent made."""
 
     loader = tdi.DataLoader(torch.arange(50), 5)
@@ -177,7 +165,7 @@ class Nested(Rows):
 @pytest.mark.both_pools
 def test_a_loader_works_inside_a_worker():
     list(Nested.loader)
-    totals = [batch.tolist() for batch in tdi.DataLoader(Nested(), 10, num_workers=1)]
+    totals = [batch.tolist() for batch in tdi.DataLoader(Nested(50), 10, num_workers=1)]
     assert totals[0] == [1225 + index for index in range(10)]
 
 
@@ -189,19 +177,15 @@ KINDS = [("native", "pipeline", "python"), ("workers", "persistent"), ("distribu
 def test_the_interpreter_ends_with_full_queues(kinds):
     result = run_script(f"""
         import torch, sys
-        class Rows(torch.utils.data.Dataset):
-            def __len__(self): return 10**6
-            def __getitem__(self, index): return index
-        class Stream(torch.utils.data.IterableDataset):
-            def __iter__(self): return iter(range(10**6))
+        from torch_datasets import Indices, IndexStream
         loaders = dict(
             native=lambda: tdi.DataLoader(torch.arange(10**6), 8),
             pipeline=lambda: tdi.DataLoader(tdi.Dataset.range(10**6), 8),
-            python=lambda: tdi.DataLoader(Rows(), 8),
-            workers=lambda: tdi.DataLoader(Rows(), 8, num_workers=2),
-            persistent=lambda: tdi.DataLoader(Rows(), 8, num_workers=2, persistent_workers=True),
-            distributed=lambda: tdi.DataLoader(Rows(), 8, num_workers=2, distributed=True),
-            stream=lambda: tdi.DataLoader(Stream(), 8, num_workers=2, distributed=True),
+            python=lambda: tdi.DataLoader(Indices(10**6), 8),
+            workers=lambda: tdi.DataLoader(Indices(10**6), 8, num_workers=2),
+            persistent=lambda: tdi.DataLoader(Indices(10**6), 8, num_workers=2, persistent_workers=True),
+            distributed=lambda: tdi.DataLoader(Indices(10**6), 8, num_workers=2, distributed=True),
+            stream=lambda: tdi.DataLoader(IndexStream(10**6), 8, num_workers=2, distributed=True),
         )
         for kind in {kinds!r}:
             iterator = iter(loaders[kind]())
@@ -245,10 +229,10 @@ def test_ctrl_c_ends_every_kind_of_loop():
 KEPT = LOADERS | {
     "in turn": lambda: tdi.DataLoader(torch.arange(50), 5),
     "array": lambda: tdi.DataLoader(torch.arange(50).numpy(), 5, shuffle=True),
-    "python at indices": lambda: tdi.DataLoader(Rows(), 5, sampler=data.SubsetRandomSampler(range(50))),
-    "python stream": lambda: tdi.DataLoader(Stream(), 5),
+    "python at indices": lambda: tdi.DataLoader(IndexTensors(50), 5, sampler=data.SubsetRandomSampler(range(50))),
+    "python stream": lambda: tdi.DataLoader(IndexStream(50), 5),
     "python pipeline": lambda: tdi.DataLoader(tdi.Dataset.range(50), 5, collate_fn=torch.stack),
-    "workers": lambda: tdi.DataLoader(Rows(), 5, shuffle=True, num_workers=1),
+    "workers": lambda: tdi.DataLoader(IndexTensors(50), 5, shuffle=True, num_workers=1),
 }
 
 
@@ -282,12 +266,8 @@ def test_a_finalizer_leaves_torchs_generators_alone():
         from torch.utils import data
         faulthandler.dump_traceback_later(60, exit=True)
         gc.freeze()  # what torch itself has made need not be looked through each time
-        class Rows(data.Dataset):
-            def __len__(self): return 50
-            def __getitem__(self, index): return index
-        class Stream(data.IterableDataset):
-            def __iter__(self): return iter(range(50))
-        class Stateful(Stream):
+        from torch_datasets import Indices, IndexStream
+        class Stateful(IndexStream):
             def state_dict(self): return {"rng": torch.get_rng_state()}
             def load_state_dict(self, state): pass
         generator = torch.Generator()
@@ -296,12 +276,12 @@ def test_a_finalizer_leaves_torchs_generators_alone():
             native=lambda: tdi.DataLoader(tensors, 5, shuffle=True, generator=generator),
             turn=lambda: tdi.DataLoader(torch.arange(50).numpy(), 5),
             sampled=lambda: tdi.DataLoader(tensors, 5, sampler=data.SubsetRandomSampler(range(50), generator)),
-            python=lambda: tdi.DataLoader(Rows(), 5, shuffle=True),
-            stream=lambda: tdi.DataLoader(Stream(), 5),
-            stateful=lambda: tdi.DataLoader(Stateful(), 5),
+            python=lambda: tdi.DataLoader(Indices(50), 5, shuffle=True),
+            stream=lambda: tdi.DataLoader(IndexStream(50), 5),
+            stateful=lambda: tdi.DataLoader(Stateful(50), 5),
             pipeline=lambda: tdi.DataLoader(tdi.Dataset.range(50).shuffle(), 5),
-            distributed=lambda: tdi.DataLoader(Rows(), 5, shuffle=True, distributed=True),
-            own=lambda: tdi.DataLoader(Stateful(), 5, distributed=True),
+            distributed=lambda: tdi.DataLoader(Indices(50), 5, shuffle=True, distributed=True),
+            own=lambda: tdi.DataLoader(Stateful(50), 5, distributed=True),
         )
         for name, make in makers.items():
             for ask in (torch.get_rng_state, generator.get_state):

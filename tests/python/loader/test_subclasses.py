@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.utils import data
 from torch.utils.data import TensorDataset
+from torch_datasets import IndexStream, IndexTensors
 
 import torch_distinput as tdi
 from torch_distinput.frameworks._distribute import distributed_copy
@@ -32,30 +33,17 @@ TORCHS = set(vars(data.DataLoader)) | set(vars(data.DataLoader(range(2))))
 NEW = [name for name in OURS if name not in TORCHS]
 
 
-class Rows(data.Dataset):
-    def __len__(self):
-        return SIZE
-
-    def __getitem__(self, index):
-        return torch.tensor(index)
-
-
-class Stream(data.IterableDataset):
-    def __iter__(self):
-        return iter(range(SIZE))
-
-
 LOADERS = {
     "native": lambda: (torch.arange(SIZE), {"shuffle": True}),
     "native ahead": lambda: (TensorDataset(torch.arange(SIZE)), {"prefetch_bytes": 1000}),
     "at indices": lambda: (torch.arange(SIZE), {"sampler": data.SubsetRandomSampler(range(SIZE))}),
-    "python": lambda: (Rows(), {"shuffle": True, "seed": 3}),
-    "workers": lambda: (Rows(), {"num_workers": 1}),
-    "stream": lambda: (Stream(), {}),
+    "python": lambda: (IndexTensors(SIZE), {"shuffle": True, "seed": 3}),
+    "workers": lambda: (IndexTensors(SIZE), {"num_workers": 1}),
+    "stream": lambda: (IndexStream(SIZE), {}),
     "pipeline": lambda: (tdi.Dataset.range(SIZE).shuffle(), {"seed": 4}),
     "distributed": lambda: (torch.arange(SIZE), {"shuffle": True, "distributed": True}),
-    "distributed rows": lambda: (Rows(), {"shuffle": True, "distributed": True, "tail": "merge"}),
-    "distributed stream": lambda: (Stream(), {"distributed": True}),
+    "distributed rows": lambda: (IndexTensors(SIZE), {"shuffle": True, "distributed": True, "tail": "merge"}),
+    "distributed stream": lambda: (IndexStream(SIZE), {"distributed": True}),
     "distributed pipeline": lambda: (tdi.Dataset.range(SIZE), {"distributed": True}),
 }
 
@@ -133,7 +121,7 @@ def test_an_attribute_set_after_the_constructor_stays(kind, name):
 def test_a_property_or_a_class_attribute_of_a_subclass_stays(name):
     for value in (property(lambda self: "theirs"), "theirs"):
         kind = type("Theirs", (tdi.DataLoader,), {name: value})
-        loader = kind(Rows(), batch_size=4, shuffle=True, seed=3)
+        loader = kind(IndexTensors(SIZE), batch_size=4, shuffle=True, seed=3)
         assert getattr(loader, name) == "theirs"
         assert rows_of(loader) == list(range(SIZE))
 

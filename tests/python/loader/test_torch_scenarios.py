@@ -21,32 +21,11 @@ from distributed_loaders import Squares
 from processes import run_script
 from torch.utils import data
 from torch.utils.data import ChainDataset, TensorDataset, get_worker_info
+from torch_datasets import IndexStream, Indices, SizedIndexStream
 
 import torch_distinput as tdi
 
 Named = collections.namedtuple("Named", ["data", "label"])
-
-
-class Counting(data.Dataset):
-    def __init__(self, size):
-        self.size = size
-
-    def __len__(self):
-        return self.size
-
-    def __getitem__(self, index):
-        return index
-
-
-class CountingStream(data.IterableDataset):
-    def __init__(self, size):
-        self.size = size
-
-    def __len__(self):
-        return self.size
-
-    def __iter__(self):
-        return iter(range(self.size))
 
 
 class SizePerWorker(data.IterableDataset):
@@ -60,7 +39,7 @@ class SizePerWorker(data.IterableDataset):
         return sum(self.sizes)
 
 
-class Failing(Counting):
+class Failing(Indices):
     def __init__(self, size, error):
         super().__init__(size)
         self.error = error
@@ -76,7 +55,7 @@ class TwoArguments(Exception):
         super().__init__(f"{first} {second}")
 
 
-class Seeds(Counting):
+class Seeds(Indices):
     def __getitem__(self, index):
         info = get_worker_info()
         numbers = (torch.initial_seed(), random.getrandbits(31), int(np.random.randint(2**31)))
@@ -88,7 +67,7 @@ class Missing(data.Dataset):
         return 3
 
 
-class Initialised(Counting):
+class Initialised(Indices):
     def __init__(self, size):
         super().__init__(size)
         self.worker = None
@@ -100,19 +79,19 @@ class Initialised(Counting):
         return self.worker, index
 
 
-class Started(Counting):
+class Started(Indices):
     start = 0
 
     def __getitem__(self, index):
         return self.start
 
 
-class NamedSamples(Counting):
+class NamedSamples(Indices):
     def __getitem__(self, index):
         return Named(torch.tensor(index), str(index))
 
 
-class Bulk(Counting):
+class Bulk(Indices):
     def __getitem__(self, indices):
         return torch.as_tensor(indices)
 
@@ -160,7 +139,7 @@ def streams(cls, workers, **arguments):
 
 
 def length_warnings(cls, workers):
-    loader = cls(CountingStream(5), num_workers=workers)
+    loader = cls(SizedIndexStream(5), num_workers=workers)
     counts = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -201,7 +180,7 @@ def datapipe(cls, workers):
 
 def lengths(cls):
     seen = []
-    for dataset in (Counting(10), CountingStream(10)):
+    for dataset in (Indices(10), SizedIndexStream(10)):
         for size, drop in ((1, False), (3, False), (3, True), (None, False)):
             loader = cls(dataset, size, drop_last=drop)
             seen.append((len(loader), len(list(loader))))
@@ -212,17 +191,13 @@ def lengths(cls):
 
 
 def unsized(cls):
-    class Unsized(data.IterableDataset):
-        def __iter__(self):
-            return iter(range(3))
-
     with pytest.raises(TypeError) as caught:
-        len(cls(Unsized()))
+        len(cls(IndexStream(3)))
     return str(caught.value)
 
 
 def contexts(cls):
-    loader = cls(Counting(11), 3, num_workers=1, multiprocessing_context="fork")
+    loader = cls(Indices(11), 3, num_workers=1, multiprocessing_context="fork")
     first = [plain(batch) for batch in loader]
     loader.multiprocessing_context = torch.multiprocessing.get_context("fork")
     with pytest.raises(ValueError, match="should specify a valid start method"):
@@ -231,7 +206,7 @@ def contexts(cls):
 
 
 def collected(cls):
-    kinds = [(kind, dataset) for kind in (list, tuple) for dataset in (Counting(6), CountingStream(6))]
+    kinds = [(kind, dataset) for kind in (list, tuple) for dataset in (Indices(6), SizedIndexStream(6))]
     return [[plain(batch) for batch in kind(cls(dataset, size))] for kind, dataset in kinds for size in (2, None)]
 
 
@@ -252,8 +227,8 @@ SCENARIOS = {
     "samples of workers": functools.partial(streams, workers=3, batch_size=None),
     "length warnings": functools.partial(length_warnings, workers=0),
     "length warnings of workers": functools.partial(length_warnings, workers=2),
-    "chains": lambda cls: [plain(b) for b in cls(CountingStream(5) + CountingStream(4), 2)],
-    "chain datasets": lambda cls: [plain(b) for b in cls(ChainDataset([CountingStream(5), CountingStream(4)]), 2)],
+    "chains": lambda cls: [plain(b) for b in cls(SizedIndexStream(5) + SizedIndexStream(4), 2)],
+    "chain datasets": lambda cls: [plain(b) for b in cls(ChainDataset([SizedIndexStream(5), SizedIndexStream(4)]), 2)],
     "seeds": seeds,
     "seeds from a generator": lambda cls: seeds(cls, generator=torch.Generator().manual_seed(42)),
     "worker_init_fn": lambda cls: [
@@ -291,7 +266,7 @@ class OwnContext(type(torch.multiprocessing.get_context("fork"))):
 
 
 def test_torchs_pool_runs_in_a_context_of_the_users():
-    loader = tdi.DataLoader(Counting(4), 2, num_workers=1, multiprocessing_context=OwnContext())
+    loader = tdi.DataLoader(Indices(4), 2, num_workers=1, multiprocessing_context=OwnContext())
     assert (
         "in 1 worker processes of torch's pool, because `multiprocessing_context` is a OwnContext" in loader.explain()
     )
@@ -346,12 +321,10 @@ def test_batches_of_workers_need_no_descriptors():
 def test_torchs_pool_serves_where_the_address_space_is_limited(workers):
     result = run_script(f"""
         import resource, torch
-        class Rows(torch.utils.data.Dataset):
-            def __len__(self): return 8
-            def __getitem__(self, index): return torch.tensor(index)
+        from torch_datasets import IndexTensors
         size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (size + (700 << 20),) * 2)
-        loader = tdi.DataLoader(Rows(), 2, num_workers={workers})
+        loader = tdi.DataLoader(IndexTensors(8), 2, num_workers={workers})
         print(loader.explain().splitlines()[1])
         print([batch.tolist() for batch in loader])
         """)
@@ -362,10 +335,8 @@ def test_torchs_pool_serves_where_the_address_space_is_limited(workers):
 def test_torchs_pool_serves_where_memory_ends_after_explain():
     result = run_script("""
         import resource, torch, warnings
-        class Rows(torch.utils.data.Dataset):
-            def __len__(self): return 8
-            def __getitem__(self, index): return torch.tensor(index)
-        loader = tdi.DataLoader(Rows(), 2, num_workers=2)
+        from torch_datasets import IndexTensors
+        loader = tdi.DataLoader(IndexTensors(8), 2, num_workers=2)
         print("pool" in loader.explain())
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))  # shared memory is a file, which must be smaller
         with warnings.catch_warnings(record=True) as caught:

@@ -8,22 +8,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch_datasets import Indices
 
 import torch_distinput as tdi
 from torch_distinput.monitoring import Meter, Speed
 
 ROWS = torch.arange(40)
-
-
-class Slow(torch.utils.data.Dataset):
-    """Rows of which each takes two milliseconds."""
-
-    def __len__(self):
-        return 16
-
-    def __getitem__(self, index):
-        time.sleep(0.002)
-        return index
 
 
 class Counted:
@@ -89,7 +79,7 @@ def test_a_second_epoch_and_a_restored_one_count_from_their_own_begin():
 
 
 def test_rows_that_python_makes_are_told_in_batches_and_waits_are_seen():
-    loader = tdi.DataLoader(Slow(), batch_size=4)
+    loader = tdi.DataLoader(Indices(16, seconds=0.002), batch_size=4)
     meter = Meter(loader, interval=0.001)
     for _ in loader:
         speed = meter.look()
@@ -140,7 +130,7 @@ def test_tensorboard_reads_what_was_written(tmp_path):
 
     from torch_distinput.monitoring.tensorboard import Scalars
 
-    loader = tdi.DataLoader(Slow(), batch_size=4)
+    loader = tdi.DataLoader(Indices(16, seconds=0.002), batch_size=4)
     with SummaryWriter(tmp_path) as writer:
         scalars = Scalars(writer, loader)
         for step, _ in enumerate(loader):
@@ -161,7 +151,7 @@ def test_prometheus_scrapes_the_counters_of_each_loader():
     from torch_distinput.monitoring.prometheus import StatsCollector
 
     registry = client.CollectorRegistry()
-    train, test = tdi.DataLoader(ROWS, batch_size=4), tdi.DataLoader(Slow(), batch_size=4)
+    train, test = tdi.DataLoader(ROWS, batch_size=4), tdi.DataLoader(Indices(16, seconds=0.002), batch_size=4)
     collector = StatsCollector({"train": train, "test": test}, registry)
     server, thread = client.start_http_server(0, "127.0.0.1", registry)
     try:

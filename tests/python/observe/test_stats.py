@@ -8,22 +8,12 @@ import time
 
 import pytest
 import torch
+from torch_datasets import Indices
 
 import torch_distinput as tdi
 from torch_distinput.observe._stats import Stats, verdict_over_ranks
 
 ROWS = torch.arange(40)
-
-
-class Lazy(torch.utils.data.Dataset):
-    """Rows that Python makes, each in about a millisecond."""
-
-    def __len__(self):
-        return 12
-
-    def __getitem__(self, index):
-        time.sleep(0.001)
-        return index
 
 
 def drained(loader, work=0.0):
@@ -45,7 +35,7 @@ def test_stats_are_a_mapping_and_a_dataclass():
 
 @pytest.mark.parametrize("ahead", [False, True])
 def test_the_times_of_an_iterator_add_up_to_the_time_that_passed(ahead):
-    dataset = tdi.Dataset.from_torch(Lazy()).batch(4)
+    dataset = tdi.Dataset.from_torch(Indices(12, seconds=0.001)).batch(4)
     iterator = iter(dataset.prefetch(2) if ahead else dataset)
     began = time.perf_counter()
     for _ in iterator:
@@ -60,7 +50,7 @@ def test_the_times_of_an_iterator_add_up_to_the_time_that_passed(ahead):
 
 def test_busy_times_count_no_work_twice():
     """One thread works: its busy times together are at most the time of the calls."""
-    stats = drained(tdi.DataLoader(tdi.Dataset.from_torch(Lazy()).batch(4), batch_size=None))
+    stats = drained(tdi.DataLoader(tdi.Dataset.from_torch(Indices(12, seconds=0.001)).batch(4), batch_size=None))
     seconds = (stats.read_seconds, stats.build_seconds, stats.python_seconds, stats.copy_seconds)
     busy = sum(round(each * 1e9) for each in seconds)  # nanoseconds: floats would be rounded when added
     assert 0 < round(stats.python_seconds * 1e9) <= busy <= round(stats.wait_seconds * 1e9)
@@ -152,7 +142,7 @@ def test_counts_outlive_the_iterator(path):
 
 def test_a_slow_program_is_consumer_bound_and_slow_rows_are_python_bound():
     assert drained(tdi.DataLoader(ROWS, batch_size=4), work=0.02).verdict().bound == "consumer"
-    loader = tdi.DataLoader(Lazy(), batch_size=4)
+    loader = tdi.DataLoader(Indices(12, seconds=0.001), batch_size=4)
     verdict = drained(loader).verdict()
     assert verdict.bound == "python" and "num_workers" in verdict.advice and "spent waiting" in verdict.evidence
 

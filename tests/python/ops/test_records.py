@@ -11,15 +11,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pipelines import check_laws
 from sample_files import tf_records
 
 import torch_distinput as tdi
 from torch_distinput.ops._records import Feature
-
-
-def laws(dataset):
-    tdi.testing.assert_resumable(dataset)
-    tdi.testing.assert_paths_agree(dataset)
 
 
 def strings(records):
@@ -45,8 +41,8 @@ def test_records_of_files_become_rows_of_numbers(numbers, decode_first):
         dataset = files.batch(8).decode_raw(torch.int16, (3,))
     assert dataset.element_spec == tdi.TensorSpec([None, 3], torch.int16)
     assert torch.equal(torch.cat(list(dataset)), rows)
-    laws(dataset)
-    laws(files.shuffle(seed=3).decode_raw(torch.int16, (3,)).batch(4))
+    check_laws(dataset)
+    check_laws(files.shuffle(seed=3).decode_raw(torch.int16, (3,)).batch(4))
     parts = tdi.MirroredStrategy(["cpu", "cpu"]).distribute_dataset(dataset)
     assert torch.equal(torch.cat([part for step in parts for part in step.values]).sort(0)[0], rows.sort(0)[0])
 
@@ -204,9 +200,9 @@ def test_examples_of_files_obey_the_laws(examples):
     dense = {"x": tdi.FixedLenFeature([2], torch.float32), "name": tdi.FixedLenFeature([], str)}
     ragged = dense | {"tags": tdi.RaggedFeature(torch.int64)}
     sparse = {"tags": tdi.VarLenFeature(torch.int64), "x": tdi.FixedLenFeature([2, 1], torch.float32)}
-    laws(files.shuffle(seed=1).parse_example(dense).batch(7))
+    check_laws(files.shuffle(seed=1).parse_example(dense).batch(7))
     for dataset in (files.batch(7).parse_example(ragged), files.batch(7).parse_example(sparse)):
-        laws(dataset)
+        check_laws(dataset)
         spec = dataset.element_spec
         for rows in dataset:
             assert list(rows) == list(spec)
@@ -326,7 +322,7 @@ def test_sequences_become_leaves_with_steps():
     assert [row.tolist() for row in steps["n"].unbind()] == data["n"]
     assert none["x"].shape == (0, 2) and none["w"] == [] and none["n"].shape[0] == 0
     assert dataset.element_spec[1]["x"] == tdi.TensorSpec([None, 2], torch.float32)
-    laws(dataset)
+    check_laws(dataset)
     ((_, sparse), _) = records.parse_sequence_example({}, {"n": tdi.VarLenFeature(torch.int64)})
     assert sparse["n"].to_dense().tolist() == [[1, 0], [0, 0], [2, 3]]
     with pytest.raises(tdi.InvalidArgumentError, match="element 1: the list of features 'x' is required"):
@@ -361,7 +357,7 @@ def test_tensor_messages_become_tensors(number, dtype, field, pack):
     assert dataset.element_spec == tdi.TensorSpec([2, None], torch_dtype)
     for found in (*dataset, *next(iter(strings(messages).batch(2).parse_tensor(torch_dtype)))):
         np.testing.assert_array_equal(found.numpy(), array)
-    laws(dataset.batch(2))
+    check_laws(dataset.batch(2))
     (repeated,) = strings(
         [example_wire.tensor(number, (4,), values=example_wire.field(field, values[1]))]
     ).parse_tensor(torch_dtype)

@@ -159,3 +159,8 @@ def plain(value: Any) -> Any:
 def elements(dataset: tdi.Dataset, **options) -> list:
     """One epoch of a dataset as plain data; options as in `_C.Dataset.iterate`."""
     return [plain(element) for element in dataset._native.iterate(**options)]
+
+
+def check_laws(dataset: tdi.Dataset) -> None:
+    tdi.testing.assert_resumable(dataset)
+    tdi.testing.assert_paths_agree(dataset)

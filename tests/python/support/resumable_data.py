@@ -43,34 +43,39 @@ class StatefulRows(Rows):
 
 
 class Stream(data.IterableDataset):
-    def __iter__(self):
+    def __init__(self, size=SIZE):
+        self.size = size
+
+    def rows(self):
+        """Those of this worker."""
         info = data.get_worker_info()
         first, step = (0, 1) if info is None else (info.id, info.num_workers)
-        return iter(range(first, SIZE, step))
+        return range(first, self.size, step)
+
+    def __iter__(self):
+        return iter(self.rows())
 
 
-class ShuffledStream(data.IterableDataset):
+class ShuffledStream(Stream):
     """A stream in another order each time; all workers have the same one."""
 
     def __iter__(self):
         info = data.get_worker_info()
         generator = None if info is None else seeded(info.seed - info.id)
-        first, step = (0, 1) if info is None else (info.id, info.num_workers)
-        yield from torch.randperm(SIZE, generator=generator)[first::step].tolist()
+        yield from torch.randperm(self.size, generator=generator)[list(self.rows())].tolist()
 
 
-class ResumingStream(data.IterableDataset):
+class ResumingStream(Stream):
     """A stream that continues from its state at the next `__iter__`, and begins at the start at later ones."""
 
     at, resume = 0, None
 
     def __iter__(self):
-        info = data.get_worker_info()
-        first, step = (0, 1) if info is None else (info.id, info.num_workers)
         self.at, self.resume = self.resume or 0, None
-        while first + step * self.at < SIZE:
+        rows = self.rows()
+        while self.at < len(rows):
             self.at += 1
-            yield first + step * (self.at - 1)
+            yield rows[self.at - 1]
 
     def state_dict(self):
         return {"at": self.at}
@@ -79,17 +84,16 @@ class ResumingStream(data.IterableDataset):
         self.resume = state["at"]
 
 
-class CountingStream(data.IterableDataset):
+class CountingStream(Stream):
     """A stream that continues from where it is; its numbers differ between epochs."""
 
     at = epoch = 0
 
     def __iter__(self):
-        info = data.get_worker_info()
-        first, step = (0, 1) if info is None else (info.id, info.num_workers)
-        while first + step * self.at < SIZE:
+        rows = self.rows()
+        while self.at < len(rows):
             self.at += 1
-            yield 100 * self.epoch + first + step * (self.at - 1)
+            yield 100 * self.epoch + rows[self.at - 1]
         self.at = 0
         self.epoch += 1
 

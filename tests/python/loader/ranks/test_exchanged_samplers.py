@@ -9,19 +9,9 @@ import pytest
 import torch
 from ranks import returned, run_ranks
 from torch.utils import data
+from torch_datasets import IndexStream, IndexTensors
 
 import torch_distinput as tdi
-
-
-class Rows(data.Dataset):
-    def __init__(self, size):
-        self.size = size
-
-    def __len__(self):
-        return self.size
-
-    def __getitem__(self, index):
-        return torch.tensor(index)
 
 
 class Repeat:
@@ -91,7 +81,7 @@ def repeated(rank, kind, dataset, arguments, epochs=3):
 @pytest.mark.parametrize("arguments", [{}, {"num_workers": 2}, {"shuffle": True}, {"shuffle": True, "num_workers": 1}])
 @pytest.mark.parametrize("size", [33, 40])
 def test_an_iterator_over_epochs_delivers_each_row_once_an_epoch(kind, arguments, size):
-    dataset = Rows(size) if arguments.get("num_workers") else torch.arange(size)
+    dataset = IndexTensors(size) if arguments.get("num_workers") else torch.arange(size)
     results = returned(run_ranks(repeated, 2, kind, dataset, arguments, may_fork=True))
     orders = []
     for epoch, parts in enumerate(zip(*(seen for seen, _ in results))):
@@ -106,7 +96,7 @@ def test_an_iterator_over_epochs_delivers_each_row_once_an_epoch(kind, arguments
 
 
 def with_a_last_step_for_one(rank, kind):
-    return repeated(rank, kind, Rows(9), {"num_workers": 2, "tail": "zero_rows", "shuffle": True, "seed": 3})[0]
+    return repeated(rank, kind, IndexTensors(9), {"num_workers": 2, "tail": "zero_rows", "shuffle": True, "seed": 3})[0]
 
 
 def test_no_rank_runs_into_the_next_epoch_while_others_are_in_this_one():
@@ -119,7 +109,9 @@ def test_no_rank_runs_into_the_next_epoch_while_others_are_in_this_one():
 @pytest.mark.parametrize("tail", ["merge", "padded", "repeat", "drop", "until_first"])
 def test_every_tail_is_that_of_a_loader_without_the_exchange(split, tail):
     arguments = {"shuffle": True, "seed": 5, "tail": tail, "split": split}
-    loaders = [kind(Rows(11), 4, distributed=True, **arguments) for kind in (tdi.DataLoader, MultiEpochsDataLoader)]
+    loaders = [
+        kind(IndexTensors(11), 4, distributed=True, **arguments) for kind in (tdi.DataLoader, MultiEpochsDataLoader)
+    ]
     expected, seen = ([steps_of(loader) for _ in range(2)] for loader in loaders)
     assert seen == expected
 
@@ -134,12 +126,12 @@ def test_set_epoch_decides_about_the_next_epoch_of_an_endless_iterator():
 
 
 def test_a_position_in_a_later_epoch_is_one_of_that_epoch():
-    loader = InfiniteDataLoader(Rows(10), 4, shuffle=True, seed=3, distributed=True)
+    loader = InfiniteDataLoader(IndexTensors(10), 4, shuffle=True, seed=3, distributed=True)
     rows = [batch.tolist() for _ in range(3) for batch in loader]
-    again = InfiniteDataLoader(Rows(10), 4, shuffle=True, seed=3, distributed=True)
+    again = InfiniteDataLoader(IndexTensors(10), 4, shuffle=True, seed=3, distributed=True)
     list(again), next(iter(again))
     assert again.stats().batches == 4
-    plain = tdi.DataLoader(Rows(10), 4, shuffle=True, seed=3, distributed=True)
+    plain = tdi.DataLoader(IndexTensors(10), 4, shuffle=True, seed=3, distributed=True)
     plain.load_state_dict(again.state_dict())
     assert steps_of(plain) == rows[4:6] and steps_of(plain) == rows[6:]
 
@@ -152,7 +144,7 @@ class Resetting(InfiniteDataLoader):
 
 
 def resetting(rank):
-    loader = Resetting(Rows(10), 4, shuffle=True, seed=1, distributed=True, num_workers=rank)
+    loader = Resetting(IndexTensors(10), 4, shuffle=True, seed=1, distributed=True, num_workers=rank)
     before = steps_of(loader)
     loader.reset()
     return before, steps_of(loader)
@@ -165,7 +157,7 @@ def test_an_iterator_that_a_subclass_makes_anew_is_distributed():
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_endless_iterator_ends_with_its_last_reference(workers):
-    loader = tdi.DataLoader(Rows(10), 4, distributed=True, num_workers=workers)
+    loader = tdi.DataLoader(IndexTensors(10), 4, distributed=True, num_workers=workers)
     object.__setattr__(loader, "batch_sampler", Repeat(loader.batch_sampler))
     iterator = iter(loader)
     assert steps_of(next(iterator) for _ in range(4))[-1] == [0, 1, 2, 3]
@@ -189,7 +181,7 @@ class Own:
 
 
 def with_its_own(rank, exchange):
-    loader = tdi.DataLoader(Rows(20), batch_size=4, distributed=True)
+    loader = tdi.DataLoader(IndexTensors(20), batch_size=4, distributed=True)
     exchange(loader, rank)
     return steps_of(loader), str(loader.explain())
 
@@ -214,31 +206,31 @@ def test_a_sampler_of_a_ranks_own_that_was_set_later_is_read(exchange, expected)
 
 
 def test_a_sampler_that_is_exchanged_after_explain_is_read():
-    loader = tdi.DataLoader(Rows(6), batch_size=4, distributed=True)
+    loader = tdi.DataLoader(IndexTensors(6), batch_size=4, distributed=True)
     assert "set after" not in loader.explain() and len(loader) == 2
     loader.__dict__["batch_sampler"] = Own([[1], [2, 3]])
     assert steps_of(loader) == [[1], [2, 3]]
 
 
 def test_a_sampler_without_batches_that_is_exchanged_is_read():
-    loader = tdi.DataLoader(Rows(6), batch_size=None, sampler=range(6), distributed=True)
+    loader = tdi.DataLoader(IndexTensors(6), batch_size=None, sampler=range(6), distributed=True)
     loader.__dict__["sampler"] = range(2, 4)
     assert [int(row) for row in loader] == [2, 3]
-
-
-class Stream(data.IterableDataset):
-    def __iter__(self):
-        return iter(range(6))
 
 
 @pytest.mark.parametrize(
     ("dataset", "name", "value", "message"),
     [
-        (Rows(6), "sampler", Own([0, 1]), "`sampler` was exchanged for a Own .* the batch sampler is read"),
-        (Stream(), "batch_sampler", Own([[0]]), "`batch_sampler` was exchanged for a Own .* read in its own order"),
+        (IndexTensors(6), "sampler", Own([0, 1]), "`sampler` was exchanged for a Own .* the batch sampler is read"),
+        (
+            IndexStream(6),
+            "batch_sampler",
+            Own([[0]]),
+            "`batch_sampler` was exchanged for a Own .* read in its own order",
+        ),
         (tdi.Dataset.range(6), "batch_sampler", Own([[0]]), "`batch_sampler` was exchanged for a Own"),
         (
-            Rows(6),
+            IndexTensors(6),
             "batch_sampler",
             data.BatchSampler(data.DistributedSampler(range(6), 2, 0), 2, False),
             "`batch_sampler` was exchanged for a BatchSampler .* leave the DistributedSampler out",
@@ -277,14 +269,14 @@ class Greedy(Repeat):
     ],
 )
 def test_a_wrapper_that_changes_what_it_reads_is_refused_by_name(kind, message):
-    loader = tdi.DataLoader(Rows(6), batch_size=2, distributed=True)
+    loader = tdi.DataLoader(IndexTensors(6), batch_size=2, distributed=True)
     object.__setattr__(loader, "batch_sampler", kind(loader.batch_sampler))
     with pytest.raises(ValueError, match=message):
         list(loader)
 
 
 def without_rows(rank):
-    loader = InfiniteDataLoader(Rows(1), batch_size=2, distributed=True, peer_timeout=20)
+    loader = InfiniteDataLoader(IndexTensors(1), batch_size=2, distributed=True, peer_timeout=20)
     return [steps_of(loader) for _ in range(2)]
 
 

@@ -4,23 +4,14 @@
 import pytest
 import torch
 from ranks import returned, run_ranks
-from torch.utils import data
 from torch.utils.data import TensorDataset
+from torch_datasets import Indices
 
 import torch_distinput as tdi
 
-
-class Numbers(data.Dataset):
-    def __len__(self):
-        return 23
-
-    def __getitem__(self, index):
-        return index
-
-
 KINDS = {
     "rows": lambda: TensorDataset(torch.arange(23)),
-    "python": Numbers,
+    "python": lambda: Indices(23),
     "pipeline": lambda: tdi.Dataset.range(23).shuffle(),
 }
 

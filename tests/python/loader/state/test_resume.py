@@ -152,27 +152,24 @@ def check_case(case, rng):
         assert [*seen, taken + rest, *later] == whole
 
 
-@pytest.mark.parametrize("part", range(10))
-def test_a_resumed_run_is_the_run_that_was_not_interrupted(part):
-    rng = random.Random(part)
-    for _ in range(40):
-        case, seed = random_case(rng, workers=0), rng.randrange(10**6)
+def check_random_cases(rng, count, workers):
+    for _ in range(count):
+        case, seed = random_case(rng, workers), rng.randrange(10**6)
         try:
             check_case(case, random.Random(seed))
         except Exception as error:
             raise AssertionError(f"{case}, {seed}") from error
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_a_resumed_run_is_the_run_that_was_not_interrupted(part):
+    check_random_cases(random.Random(part), 40, workers=0)
 
 
 @pytest.mark.both_pools(slow=True)
 @pytest.mark.parametrize("part", range(4))
 def test_a_resumed_run_with_workers_is_the_run_that_was_not_interrupted(part):
-    rng = random.Random(100 + part)
-    for _ in range(3):
-        case, seed = random_case(rng, workers=2), rng.randrange(10**6)
-        try:
-            check_case(case, random.Random(seed))
-        except Exception as error:
-            raise AssertionError(f"{case}, {seed}") from error
+    check_random_cases(random.Random(100 + part), 3, workers=2)
 
 
 @pytest.mark.both_pools

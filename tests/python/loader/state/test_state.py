@@ -7,6 +7,7 @@ import itertools
 import pytest
 import torch
 import torch.distributed.checkpoint as checkpoint
+from resumable_data import CountingStream, Stream, values
 from torch.distributed.checkpoint.stateful import Stateful
 from torch.utils import data
 from torch.utils.data import BatchSampler, TensorDataset
@@ -24,38 +25,6 @@ class Squares(data.Dataset):
     def __getitem__(self, index):
         self.read.append(index)
         return index
-
-
-class Stream(data.IterableDataset):
-    def __init__(self, size=23):
-        self.size = size
-
-    def __iter__(self):
-        info = data.get_worker_info()
-        first, step = (0, 1) if info is None else (info.id, info.num_workers)
-        return iter(range(first, self.size, step))
-
-
-class StatefulStream(data.IterableDataset):
-    """A stream with a state; each epoch begins with another number."""
-
-    def __init__(self, size=23):
-        self.size, self.at, self.epoch = size, 0, 0
-
-    def __iter__(self):
-        info = data.get_worker_info()
-        share = self.size if info is None else (self.size + info.num_workers - 1 - info.id) // info.num_workers
-        while self.at < share:
-            self.at += 1
-            yield 1000 * self.epoch + self.at
-        self.at = 0
-        self.epoch += 1
-
-    def state_dict(self):
-        return {"at": self.at, "epoch": self.epoch}
-
-    def load_state_dict(self, state):
-        self.at, self.epoch = state["at"], state["epoch"]
 
 
 class StatefulSampler(data.Sampler):
@@ -113,13 +82,9 @@ LOADERS = {
     "stateful batch sampler": lambda **kw: tdi.DataLoader(
         rows(), batch_sampler=BatchSampler(StatefulSampler(), 4, False), **kw
     ),
-    "stream": lambda **kw: tdi.DataLoader(Stream(), 4, **kw),
-    "stateful stream": lambda **kw: tdi.DataLoader(StatefulStream(), 4, **kw),
+    "stream": lambda **kw: tdi.DataLoader(Stream(23), 4, **kw),
+    "stateful stream": lambda **kw: tdi.DataLoader(CountingStream(23), 4, **kw),
 }
-
-
-def values(batch):
-    return (batch[0] if isinstance(batch, list) else torch.as_tensor(batch)).tolist()
 
 
 def through_a_file(state):

@@ -189,7 +189,7 @@ def _poisoned(case: dict, out: dict) -> dict:
 
 def _concatenated(case: dict) -> dict:
     """The result of gathering the case's values in a process of its own."""
-    given, dtype = _numbers(case["in"]["values"]), getattr(torch, case["in"]["dtype"])
+    given, dtype = numbers_of(case["in"]["values"]), getattr(torch, case["in"]["dtype"])
     values = [torch.tensor(one) if isinstance(one, list) else torch.zeros(one["shape"]) for one in given]
     try:
         value = torch.cat([one.to(dtype) for one in values], case["in"]["axis"])
@@ -201,9 +201,9 @@ def _concatenated(case: dict) -> dict:
     }
 
 
-def _numbers(values: Any) -> Any:
+def numbers_of(values: Any) -> Any:
     if isinstance(values, list):
-        return [_numbers(value) for value in values]
+        return [numbers_of(value) for value in values]
     return float("nan") if values == "NaN" else values
 
 

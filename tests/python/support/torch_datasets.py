@@ -1,0 +1,42 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""Datasets of torch's kinds whose rows are the numbers 0 to size - 1."""
+
+import time
+
+import torch
+from torch.utils import data
+
+
+class Indices(data.Dataset):
+    """Row i is i. `seconds`: how long Python takes for a row."""
+
+    def __init__(self, size, seconds=0.0):
+        self.size, self.seconds = size, seconds
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, index):
+        if self.seconds:
+            time.sleep(self.seconds)
+        return index
+
+
+class IndexTensors(Indices):
+    def __getitem__(self, index):
+        return torch.tensor(super().__getitem__(index))
+
+
+class IndexStream(data.IterableDataset):
+    """A stream without a length; each worker reads all of it."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def __iter__(self):
+        return iter(range(self.size))
+
+
+class SizedIndexStream(IndexStream):
+    def __len__(self):
+        return self.size
