@@ -144,7 +144,7 @@ bench: build tools
 	@cmake --build $(BUILD) --target tdi_benchmarks --parallel $(JOBS)
 	set -e; for program in $(BUILD)/bench_*; do "$$program"; done
 
-bench-peers: build
+bench-peers: build tools
 	$(PY) benchmarks/peers/install.py $(PEERS_FOLDER)
 	$(PEERS_FOLDER)/bin/python benchmarks/peers/run.py --json benchmarks/results/peers.json
 	$(PY) benchmarks/peers/chart.py benchmarks/results/peers.json benchmarks/results/peers.svg benchmarks/README.md

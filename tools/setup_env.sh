@@ -112,7 +112,7 @@ pip_install numpy wheel cmake ninja
 if [ "$what" = tools ]; then
   pip_install pytest
   # Those of `make lint` are pinned: another version formats, and finds, something else.
-  optional=(hypothesis pillow pytest-xdist clang-format==23.1.5 clang-tidy==23.1.4 mypy==2.4.1 ruff==0.17.6)
+  optional=(hypothesis matplotlib pillow pytest-xdist clang-format==23.1.5 clang-tidy==23.1.4 mypy==2.4.1 ruff==0.17.6)
 else
   optional=(scikit-learn tqdm)  # the first example shows digits, and progress
 fi

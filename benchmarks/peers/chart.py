@@ -1,38 +1,22 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Draws results of run.py for README.md, and writes them as tables into benchmarks/README.md:
 
-chart.py RESULTS.json PICTURE.svg PAGE.md
+chart.py RESULTS.json CHART.svg PAGE.md
 """
 
 import json
-import math
 import sys
-from html import escape
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))
+from bars import FASTER, OTHERS, OURS, Bar, caption_of, shown
+from bars import draw as draw_bars
+
 OWN = "torch_distinput"
-# Whose series the picture shows; the tables have all.
+# Whose series the chart shows; the tables have all.
 SHOWN = ("DataLoader", "tf.data", "Grain", "SPDL", "MosaicML streaming", "Accelerate", OWN)
-LABELS, CHART, VALUES = 330, 400, 120  # widths in pixels
-BAR, GAP, HEAD, TOP = 12, 4, 30, 58
-LEAST, MOST = 0.25, 512.0  # the ends of the axis, which is logarithmic
-TICKS = (0.5, 1, 2, 4, 16, 64, 256)
-SLOWER, FASTER, OURS = "#9aa4af", "#d1242f", "#1f6feb"
 BEGIN, END = "<!-- peers: begin, written by peers/chart.py -->\n", "<!-- peers: end -->\n"
-
-
-def place(times: float) -> float:
-    """Where a ratio is on the axis."""
-    share = math.log(min(max(times, LEAST), MOST) / LEAST) / math.log(MOST / LEAST)
-    return LABELS + CHART * share
-
-
-def shown(times: float) -> str:
-    """Two digits, because the spread of repeats allows no more."""
-    if times >= 100:
-        return f"{round(times, -1):.0f}"
-    return f"{times:.0f}" if times >= 10 else f"{times:.1f}" if times >= 0.995 else f"{times:.2f}"
 
 
 def errors(one: dict[str, Any]) -> str:
@@ -41,69 +25,30 @@ def errors(one: dict[str, Any]) -> str:
     return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
 
 
-def bars(task: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def bars(task: dict[str, Any]) -> list[Bar]:
     """The series of a task that are drawn, beside this library's first."""
-    return {
-        name: one
-        for name, one in task["series"].items()
-        if name != OWN and name.startswith(SHOWN) and "times_ours" in one
-    }
 
+    def bar(name: str, one: dict[str, Any]) -> Bar:
+        times, wrong = one["times_ours"], errors(one)
+        colour = OURS if name.startswith(OWN) else FASTER if times < 1 else OTHERS
+        return Bar(name, times, shown(times) + (f" ({wrong})" if wrong else ""), colour, one["times_ours_range"])
 
-def text(x: float, y: float, words: str, style: str = "") -> str:
-    return f'<text x="{x:.0f}" y="{y:.0f}" {style}>{escape(words)}</text>'
-
-
-def bar(name: str, one: dict[str, Any], y: float) -> list[str]:
-    """A bar that begins at 1, the line of its spread, and its value."""
-    times, (least, most) = one["times_ours"], one["times_ours_range"]
-    begin, end = sorted((place(1), place(times)))
-    colour = OURS if name.startswith(OWN) else FASTER if times < 1 else SLOWER
-    line = f'x1="{place(least):.1f}" x2="{place(most):.1f}" y1="{y + BAR / 2}" y2="{y + BAR / 2}" stroke="#24292f"'
-    wrong = errors(one)
-    after = max(end, place(most)) + 6
-    return [
-        text(LABELS - 8, y + 10, name, 'text-anchor="end"'),
-        f'<rect x="{begin:.1f}" y="{y}" width="{max(end - begin, 1):.1f}" height="{BAR}" fill="{colour}"/>',
-        f"<line {line}/>",
-        text(after, y + 10, shown(times) + (f" ({wrong})" if wrong else "")),
-    ]
+    drawn = {name: one for name, one in task["series"].items() if name != OWN and name.startswith(SHOWN)}
+    return [bar(name, one) for name, one in drawn.items() if "times_ours" in one]
 
 
 def draw(results: dict[str, Any]) -> str:
-    """The picture as SVG."""
-    parts, y = [], TOP
-    for task in results["tasks"]:
-        own = task["series"][OWN]["us_per_batch"]
-        y += HEAD
-        parts.append(text(8, y - 8, f"{task['title']}: {own:,.0f} µs", 'font-weight="bold"'))
-        for name, one in bars(task).items():
-            parts += bar(name, one, y)
-            y += BAR + GAP
-    axis = []
-    for tick in TICKS:
-        x, stroke = place(tick), "#24292f" if tick == 1 else "#d0d7de"
-        axis.append(f'<line x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{y}" stroke="{stroke}"/>')
-        axis.append(text(x, TOP - 6, f"{tick:g}", 'text-anchor="middle" fill="#57606a"'))
-    machine = results["machine"]
+    """The chart as SVG."""
+    groups = {
+        f"{task['title']}: {task['series'][OWN]['us_per_batch']:,.0f} µs": bars(task) for task in results["tasks"]
+    }
     others = max((task["others_cores"] for task in results["tasks"]), default=0.0)
-    caption = (
-        f"{machine['cpus']} CPUs, {machine['cpu']}; torch {results['versions']['torch']}; {results['date'][:10]}; "
-        f"other programs used up to {others:.2f} cores"
-    )
-    words = "Time a batch beside torch_distinput's (1; logarithmic): grey is slower, red is faster"
-    size = f'width="{LABELS + CHART + VALUES}" height="{y + 28}"'
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11">',
-            f'<rect {size} fill="white"/>',
-            text(8, 22, words, 'font-size="14" font-weight="bold"'),
-            *axis,
-            *parts,
-            text(8, y + 18, caption, 'fill="#57606a"'),
-            "</svg>",
-            "",
-        ]
+    return draw_bars(
+        "Time a batch beside torch_distinput's (1; logarithmic): grey is slower, red is faster",
+        groups,
+        limits=(0.25, 512),
+        ticks=(0.5, 1, 2, 4, 16, 64, 256),
+        caption=f"{caption_of(results)}; other programs used up to {others:.2f} cores",
     )
 
 
@@ -146,9 +91,9 @@ def with_tables(page: str, results: dict[str, Any]) -> str:
 
 def main() -> None:
     """Reads the command line."""
-    source, picture, page = map(Path, sys.argv[1:])
+    source, chart, page = map(Path, sys.argv[1:])
     results = json.loads(source.read_text())
-    picture.write_text(draw(results))
+    chart.write_text(draw(results))
     page.write_text(with_tables(page.read_text(), results))
 
 

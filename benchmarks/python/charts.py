@@ -1,20 +1,13 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Draws how many times as fast as others the committed results say this library is:
-
-overview.py RESULTS_FOLDER PICTURE.svg
-"""
+"""Draws the committed results: `charts.py RESULTS_FOLDER` writes in_memory_rows.svg and overview.svg there."""
 
 import json
-import math
 import sys
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
-LABELS, CHART, VALUES = 400, 330, 190  # widths in pixels
-BAR, GAP, TOP = 18, 8, 44
-MOST = 1000  # where the axis, which is logarithmic, ends
+from bars import OTHERS, OURS, Bar, caption_of, draw, shown
 
 
 @dataclass(frozen=True)
@@ -68,46 +61,38 @@ def comparisons(folder: Path) -> list[Comparison]:
     ]
 
 
-def draw(found: list[Comparison]) -> str:
-    """The picture as SVG."""
-
-    def place(times: float) -> float:
-        return LABELS + CHART * min(max(math.log(max(times, 1e-9)) / math.log(MOST), 0.0), 1.0)
-
-    width, height = LABELS + CHART + VALUES, TOP + len(found) * (BAR + GAP) + 30
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
-        'font-size="12">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        '<text x="8" y="22" font-size="14" font-weight="bold">How many times as fast as others (logarithmic; left: as '
-        "fast)</text>",
+def overview(found: list[Comparison]) -> str:
+    """How many times as fast as others this library is."""
+    bars = [
+        Bar(f"{one.task}, beside {one.peer}", one.times, shown(one.times), OURS if one.times >= 1.1 else OTHERS)
+        for one in found
     ]
-    for tick in (1, 10, 100, 1000):
-        x = place(tick)
-        parts.append(f'<line x1="{x:.0f}" y1="{TOP - 4}" x2="{x:.0f}" y2="{height - 26}" stroke="#d0d7de"/>')
-        parts.append(f'<text x="{x:.0f}" y="{height - 12}" text-anchor="middle" fill="#57606a">{tick}</text>')
-    for row, one in enumerate(found):
-        y = TOP + row * (BAR + GAP)
-        words = escape(f"{one.task}, beside {one.peer}")
-        parts.append(f'<text x="{LABELS - 8}" y="{y + 13}" text-anchor="end">{words}</text>')
-        bar = max(place(one.times) - LABELS, 2)
-        colour = "#1f6feb" if one.times >= 1.1 else "#9aa4af"
-        parts.append(f'<rect x="{LABELS}" y="{y}" width="{bar:.1f}" height="{BAR}" fill="{colour}"/>')
-        parts.append(f'<text x="{LABELS + bar + 6:.0f}" y="{y + 13}">{shown(one.times)}</text>')
-    return "\n".join([*parts, "</svg>", ""])
+    title = "How many times as fast as others (logarithmic; left: as fast)"
+    return draw(title, {"": bars}, limits=(1, 1000), ticks=(1, 10, 100, 1000))
 
 
-def shown(times: float) -> str:
-    """Two digits, because the spread of repeats allows no more."""
-    if times >= 100:
-        return f"{round(times, -1):.0f}"
-    return f"{times:.0f}" if times >= 10 else f"{times:.1f}"
+def memory(results: dict[str, Any]) -> str:
+    """How close to the limit of memory the loaders of in_memory_rows.py are. Limits have no start-up time."""
+
+    def bar(name: str, one: dict[str, Any]) -> Bar:
+        share = f"{one['of_limit']:.{0 if one['of_limit'] >= 0.1 else 1}%}"
+        words = f"{share}, {one['us_per_batch']:,.0f} µs a batch"
+        return Bar(name, one["of_limit"], words, OURS if name == "torch_distinput" else OTHERS)
+
+    groups = {
+        work["title"]: [bar(name, one) for name, one in work["series"].items() if "first_batch_ms" in one]
+        for work in results["works"]
+    }
+    title = "Shuffled batches from memory: share of the memory limit (line: a bare gather loop)"
+    longest = max(1.0, *(bar.value for bars in groups.values() for bar in bars))
+    return draw(title, groups, limits=(0, longest), begin=0, caption=caption_of(results))
 
 
 def main() -> None:
     """Reads the command line."""
-    folder, target = map(Path, sys.argv[1:])
-    target.write_text(draw(comparisons(folder)))
+    (folder,) = map(Path, sys.argv[1:])
+    (folder / "overview.svg").write_text(overview(comparisons(folder)))
+    (folder / "in_memory_rows.svg").write_text(memory(json.loads((folder / "in_memory_rows.json").read_text())))
 
 
 if __name__ == "__main__":
