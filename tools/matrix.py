@@ -7,6 +7,9 @@
 A combination is PYTHON:TORCH:BUILD, as in 3.12:2.13.0:cuda. `cuda` is the registry's plain build of torch, `cpu` the
 one of PyTorch's CPU index (TORCH_INDEX_URL, else the indexes in pip's configuration). The results replace the rows of
 docs/versions.md. An environment with a CUDA build takes 5 GB; it is removed again if all tests passed.
+
+nox would make the environments, 40 lines of this, but a session of it has neither a time limit for a command nor a
+second environment, in which the wheel is built.
 """
 
 import argparse
