@@ -149,7 +149,7 @@ bench-peers: build tools
 	$(PEERS_FOLDER)/bin/python benchmarks/peers/run.py --json benchmarks/results/peers.json
 	$(PY) benchmarks/peers/chart.py benchmarks/results/peers.json benchmarks/results/peers.svg benchmarks/README.md
 
-# Of the peers only what .venv has; a picture takes longer than the rest.
+# Of the peers only what .venv has; an image takes longer than the rest.
 CHECKED := in_memory_rows drop_in
 CHECKED_PEERS := --task rows --task python_rows --task records --task tokens --system torch_distinput \
   --system DataLoader --system "DataLoader, __getitems__" --system "DataLoader, 2 workers" \

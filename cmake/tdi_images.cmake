@@ -1,7 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #
-# The libraries that decode pictures, each of which may be missing: the library then builds, and says what to install
-# when pictures are to be decoded. They are looked for in each run of CMake until they are found.
+# The libraries that decode images, each of which may be missing: the library then builds, and says what to install
+# when images are to be decoded. They are looked for in each run of CMake until they are found.
 
 set(TDI_IMAGE_LIBRARIES)
 # TDI_HAS_<name> is defined for csrc/kernels/images/<source> where header and library (ARGN: its names) are there.
@@ -14,14 +14,14 @@ function(tdi_find_decoder name source header package)
     set(found TRUE)
   endif()
   if(found AND name STREQUAL "JPEG")
-    # Only libjpeg-turbo decodes parts of pictures.
+    # Only libjpeg-turbo decodes parts of images.
     file(STRINGS "${TDI_JPEG_INCLUDE}/jpeglib.h" parts REGEX "jpeg_crop_scanline")
     if(NOT parts)
       set(found FALSE)
     endif()
   endif()
   if(NOT found)
-    message(STATUS "torch_distinput: ${header} was not found; pictures cannot be decoded without ${package}")
+    message(STATUS "torch_distinput: ${header} was not found; images cannot be decoded without ${package}")
     return()
   endif()
   set_source_files_properties("${PROJECT_SOURCE_DIR}/csrc/kernels/images/${source}" PROPERTIES

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Copies the decoders of pictures that a library was linked with next to it: `tools/bundle_decoders.py LIBRARY`.
+"""Copies the decoders of images that a library was linked with next to it: `tools/bundle_decoders.py LIBRARY`.
 
 A wheel must run where they are not installed. The library finds them by its RUNPATH, which begins with $ORIGIN.
 DECODERS.txt beside them names their licences, with the texts that the system has.
@@ -38,7 +38,7 @@ def bundle(library: Path) -> list[str]:
     Raises SystemExit where one of them needs another one and there is no `patchelf` to tell it where that is.
     """
     decoders = decoders_of(library)
-    notices = ["torch_distinput comes with these libraries, which decode pictures."]
+    notices = ["torch_distinput comes with these libraries, which decode images."]
     for name, path in decoders.items():
         copy = library.with_name(name)
         if path.resolve() == copy.resolve():

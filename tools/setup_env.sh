@@ -84,11 +84,11 @@ if [ -n "$LOCK" ]; then
     -r "$LOCK"
 fi
 
-# Pictures are decoded where the libraries are there; without them the ops say what to install.
+# Images are decoded where the libraries are there; without them the ops say what to install.
 install_decoders() {
   { have_header jpeglib.h && have_header png.h && have_header webp/decode.h; } ||
     apt_install libturbojpeg0-dev libpng-dev libwebp-dev ||
-    echo "setup: libturbojpeg0-dev, libpng-dev and libwebp-dev are missing; pictures cannot be decoded" >&2
+    echo "setup: libturbojpeg0-dev, libpng-dev and libwebp-dev are missing; images cannot be decoded" >&2
 }
 
 install_torch() {

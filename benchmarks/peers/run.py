@@ -29,7 +29,7 @@ import side  # noqa: E402
 from install import PACKAGES  # noqa: E402
 from task import Task  # noqa: E402
 
-TASKS = ("rows", "python_rows", "records", "pictures", "tables", "tokens", "uneven_ranks")
+TASKS = ("rows", "python_rows", "records", "images", "tables", "tokens", "uneven_ranks")
 OWN = "torch_distinput"
 CHECK_SECONDS, MEASURE_SECONDS = 120.0, 60.0
 

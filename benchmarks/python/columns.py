@@ -30,7 +30,7 @@ import torch_distinput as tdi
 FEATURES, BATCH, FILES, GROUP_ROWS = 20, 256, 4, 50_000
 NAMES = [f"f{i}" for i in range(FEATURES)]
 HF_ROWS, HF_LENGTH = 20_000, 32
-PICTURES, PICTURE_SIDE = 2000, 64
+IMAGES, IMAGE_SIDE = 2000, 64
 LISTS, LONGEST_LIST = 100_000, 64
 
 
@@ -92,19 +92,19 @@ def hf_series() -> dict[str, Callable[[], Iterable]]:
     return {name: lambda loader=loader: loader for name, loader in loaders.items()}
 
 
-def picture_series() -> dict[str, Callable[[], Iterable]]:
-    """JPEG pictures of one size."""
+def image_series() -> dict[str, Callable[[], Iterable]]:
+    """JPEG images of one size."""
     generator = np.random.default_rng(0)
     rows = []
-    for _ in range(PICTURES):
-        coarse = generator.integers(0, 256, (PICTURE_SIDE // 8, PICTURE_SIDE // 8, 3)).astype(np.uint8)
+    for _ in range(IMAGES):
+        coarse = generator.integers(0, 256, (IMAGE_SIDE // 8, IMAGE_SIDE // 8, 3)).astype(np.uint8)
         buffer = io.BytesIO()
-        PIL.Image.fromarray(coarse).resize((PICTURE_SIDE, PICTURE_SIDE)).save(buffer, "JPEG", quality=90)
+        PIL.Image.fromarray(coarse).resize((IMAGE_SIDE, IMAGE_SIDE)).save(buffer, "JPEG", quality=90)
         rows.append({"bytes": buffer.getvalue(), "path": None})
     features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("int64")})
-    columns = {"image": rows, "label": list(range(PICTURES))}
-    pictures = datasets.Dataset.from_dict(columns, features=features).with_format("torch")
-    loaders = {"torch_distinput": tdi.DataLoader(pictures, 64), "torch": torch.utils.data.DataLoader(pictures, 64)}
+    columns = {"image": rows, "label": list(range(IMAGES))}
+    images = datasets.Dataset.from_dict(columns, features=features).with_format("torch")
+    loaders = {"torch_distinput": tdi.DataLoader(images, 64), "torch": torch.utils.data.DataLoader(images, 64)}
     return {name: lambda loader=loader: loader for name, loader in loaders.items()}
 
 
@@ -185,7 +185,7 @@ def main() -> None:
         tables = summary(measure(parquet_series(write_files(Path(folder), rows)), repeats))
         first = first_batch(Path(folder))
     hf = summary(measure(hf_series(), repeats))
-    pictures = summary(measure(picture_series(), repeats))
+    images = summary(measure(image_series(), repeats))
     lists = summary(measure(list_series(), repeats))
     ours, limit = tables["torch_distinput"]["ms_per_epoch"], tables["limit"]["ms_per_epoch"]
     times = hf["torch"]["ms_per_epoch"] / hf["torch_distinput"]["ms_per_epoch"]
@@ -200,14 +200,14 @@ def main() -> None:
             "first_batch_100_files": first,
         },
         "hugging_face": {"rows": HF_ROWS, "batch": BATCH, "series": hf},
-        "pictures": {"rows": PICTURES, "side": PICTURE_SIDE, "batch": 64, "series": pictures},
+        "images": {"rows": IMAGES, "side": IMAGE_SIDE, "batch": 64, "series": images},
         "lists": {"rows": LISTS, "longest": LONGEST_LIST - 1, "batch": BATCH, "series": lists},
         "goals": [
             goal("parquet: times the bare column reader", ours / limit, most=3),
             goal("hugging face: times as fast as torch's DataLoader", times, least=20),
         ],
     }
-    for part in ("parquet", "hugging_face", "pictures", "lists"):
+    for part in ("parquet", "hugging_face", "images", "lists"):
         print(f"\n{part}, ms an epoch")
         for name, one in report[part]["series"].items():
             print(f"  {name:32}{one['ms_per_epoch']:10.1f}  spread {one['spread']:.0%}")

@@ -7,7 +7,7 @@ The limit is a bare loop of libjpeg-turbo's full decode in two threads, without 
 ctypes, which releases the GIL). The rival is torch's DataLoader with Pillow in two worker processes. "script" is one
 with an ImageFolder and normalized floats, with `from torch.utils.data import DataLoader` and with the line changed,
 both with two workers. All sides run in turn and then in the opposite order; figures are medians. A quick look:
-`--pictures 256 --turns 1`.
+`--images 256 --turns 1`.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import folder_of_pictures
+import folder_of_images
 import machine
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ import torch_distinput as tdi
 BATCH, WIDTH, HEIGHT, SIDE, THREADS = 64, 500, 375, 224, 2
 
 
-def write_pictures(root: Path, count: int) -> None:
+def write_images(root: Path, count: int) -> None:
     """Smooth colours with noise, about 60 kB each."""
     generator = np.random.default_rng(0)
     for number in range(count):
@@ -46,7 +46,7 @@ def write_pictures(root: Path, count: int) -> None:
 
 
 def bare_decode(root: Path) -> Callable[[], None]:
-    """Decodes all pictures with libjpeg-turbo into warm memory."""
+    """Decodes all images with libjpeg-turbo into warm memory."""
     turbo = ctypes.CDLL("libturbojpeg.so.0")
     turbo.tjInitDecompress.restype = ctypes.c_void_p
     rgb = 0
@@ -94,7 +94,7 @@ def from_tar(archive: Path, op: Callable[[tdi.Dataset], tdi.Dataset]) -> Callabl
 
 
 def write_tar(root: Path, archive: Path) -> None:
-    """The pictures in WebDataset's layout."""
+    """The images in WebDataset's layout."""
     with tarfile.open(archive, "w") as tar:
         for path in sorted(root.rglob("*.jpg")):
             tar.add(path, path.name)
@@ -105,7 +105,7 @@ def write_tar(root: Path, archive: Path) -> None:
 
 def script(loader: type, root: Path, random: bool) -> Callable[[], None]:
     """A pass of a script over an ImageFolder, its batches as floats."""
-    vision = folder_of_pictures.vision()
+    vision = folder_of_images.vision()
     names = vision.transforms
     numbers = [names.ToTensor(), names.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])]
     shapes = [names.RandomResizedCrop(SIDE), names.RandomHorizontalFlip()]
@@ -157,7 +157,7 @@ def main() -> None:
     """Prints milliseconds a batch and shares of the limit."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--pictures", type=int, default=1024)
+    parser.add_argument("--images", type=int, default=1024)
     parser.add_argument("--json", type=Path, help="write the results to this file")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -165,9 +165,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         root, archive = Path(folder, "train"), Path(folder, "train.tar")
         root.mkdir()
-        write_pictures(root, arguments.pictures)
+        write_images(root, arguments.images)
         write_tar(root, archive)
-        kilobytes = sum(path.stat().st_size for path in root.rglob("*.jpg")) / arguments.pictures / 1000
+        kilobytes = sum(path.stat().st_size for path in root.rglob("*.jpg")) / arguments.images / 1000
         chains: dict[str, Callable[[tdi.Dataset], tdi.Dataset]] = {
             "resize": lambda rows: rows.resize((SIDE, SIDE)),
             "resize 256, center crop": lambda rows: rows.resize(256).center_crop(SIDE),
@@ -191,7 +191,7 @@ def main() -> None:
                 start = time.perf_counter()
                 sides[name]()
                 if turn > 0:  # the first one warms up
-                    times[name].append((time.perf_counter() - start) * 1e3 * BATCH / arguments.pictures)
+                    times[name].append((time.perf_counter() - start) * 1e3 * BATCH / arguments.images)
         del sides
     limit = times["limit: bare full decode"]
     results: dict[str, dict[str, float]] = {
@@ -208,13 +208,13 @@ def main() -> None:
         results[f"{name}: the line changed"]["times_torchs"] = round(statistics.median(a / b for a, b in pairs), 2)
         print(f"{name}: {results[f'{name}: the line changed']['times_torchs']} times as fast with the line changed")
     others = round(neighbours.cores(), 2)
-    print(f"pictures of {kilobytes:.0f} kB; others used {others} cores")
+    print(f"images of {kilobytes:.0f} kB; others used {others} cores")
     if arguments.json:
         content = {
             **machine.describe(("torch", "pillow")),
             "others_used_cores": others,
-            "picture_kb": round(kilobytes, 1),
-            "transforms": folder_of_pictures.vision().kind,
+            "image_kb": round(kilobytes, 1),
+            "transforms": folder_of_images.vision().kind,
             "results": results,
         }
         arguments.json.write_text(json.dumps(content, indent=2) + "\n")

@@ -4,7 +4,7 @@
     python benchmarks/python/workers.py [--quick] [--json FILE]
 
 Each figure is the median over repeats, in microseconds a batch, of one epoch without its first batches. `calls` is the
-work itself, in as many processes as there are workers: the calls of `__getitem__`, or for pictures the copies of rows
+work itself, in as many processes as there are workers: the calls of `__getitem__`, or for images the copies of rows
 to a batch. `first` is the time from `iter` to the first batch, `next epoch` the same right after an epoch of the same
 loader, whose workers are persistent.
 """
@@ -56,12 +56,12 @@ class Busy(Numbers):
         return row
 
 
-class Pictures(Numbers):
-    """Rows of a memory map of 256 pictures of 150 kB."""
+class Images(Numbers):
+    """Rows of a memory map of 256 images of 150 kB."""
 
     def __init__(self, size: int, folder: str) -> None:
         super().__init__(size)
-        self.path = Path(folder) / "pictures.npy"
+        self.path = Path(folder) / "images.npy"
         if not self.path.exists():
             np.save(self.path, np.random.default_rng(1).integers(0, 256, (256, 150_000), np.uint8))
         self.rows = np.load(self.path, mmap_mode="r")
@@ -107,8 +107,8 @@ class Jpegs(Numbers):
         from PIL import Image
 
         left, top = row % 276, row % 151
-        with Image.open(io.BytesIO(self.bytes)) as picture:
-            cut = picture.convert("RGB").crop((left, top, left + 224, top + 224))
+        with Image.open(io.BytesIO(self.bytes)) as image:
+            cut = image.convert("RGB").crop((left, top, left + 224, top + 224))
         if row % 2:
             cut = cut.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
         return torch.from_numpy(np.array(cut)).permute(2, 0, 1).float().div(255), row % 1000
@@ -148,7 +148,7 @@ def us_to_next_epoch(loader: data.DataLoader) -> float:
 
 def call_rows(dataset: data.Dataset, begin: int, end: int, batch: int, results: Any) -> None:
     """One process of `calls`: sends its seconds."""
-    copied = isinstance(dataset, Pictures)
+    copied = isinstance(dataset, Images)
     target = np.empty((batch, 150_000), np.uint8) if copied else None
     started = time.perf_counter()
     for row in range(begin, end):
@@ -180,7 +180,7 @@ def cases(scale: int, folder: str) -> dict[str, tuple[Any, dict[str, Any]]]:
     found: dict[str, tuple[Any, dict[str, Any]]] = {
         "range, 256 rows": (Numbers(256 * 2000 // scale), {"batch_size": 256}),
         "50 us of Python, 32 rows": (Busy(32 * 600 // scale), {"batch_size": 32}),
-        "pictures of 150 kB, 64 rows": (Pictures(64 * 300 // scale, folder), {"batch_size": 64}),
+        "images of 150 kB, 64 rows": (Images(64 * 300 // scale, folder), {"batch_size": 64}),
         "64 fields, 32 rows": (Fields(32 * 600 // scale), {"batch_size": 32}),
         "strings, 256 rows": (Strings(256 * 600 // scale), {"batch_size": 256}),
         "ragged tuples, 32 rows": (Ragged(32 * 600 // scale), {"batch_size": 32, "collate_fn": as_they_are}),

@@ -1,11 +1,11 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Trains a small net on a folder of pictures, stops in mid-epoch, resumes, and shows what the net sees.
+"""Trains a small net on a folder of images, stops in mid-epoch, resumes, and shows what the net sees.
 
     python examples/python/11_images.py [--sheet sheet.png]
     torchrun --nproc-per-node=2 examples/python/11_images.py
 
-The pictures are scikit-learn's digits, written as PNG files with Pillow. `--sheet` writes one augmented batch as a
-picture, with the number and class of each row above it.
+The images are scikit-learn's digits, written as PNG files with Pillow. `--sheet` writes one augmented batch as an
+image, with the number and class of each row above it.
 """
 
 import argparse
@@ -23,8 +23,8 @@ import torch_distinput as tdi
 BATCH, SIDE = 64, 24
 
 
-def write_pictures(root: Path) -> None:
-    """A folder for each digit, with pictures of 32 x 32 pixels."""
+def write_images(root: Path) -> None:
+    """A folder for each digit, with images of 32 x 32 pixels."""
     digits = load_digits()
     for number, (values, digit) in enumerate(zip(digits.images, digits.target)):
         folder = root / str(digit)
@@ -49,8 +49,8 @@ def write_sheet(batch: tuple, path: Path, across: int = 8, scale: int = 3) -> No
     for row, (image, label) in enumerate(zip(images, labels)):
         left, top = row % across * cell, row // across * (cell + head)
         draw.text((left + 2, top), f"{row}: {int(label)}", fill="white")
-        picture = Image.fromarray(image.permute(1, 2, 0).numpy())
-        sheet.paste(picture.resize((cell, cell), Image.Resampling.NEAREST), (left, top + head))
+        tile = Image.fromarray(image.permute(1, 2, 0).numpy())
+        sheet.paste(tile.resize((cell, cell), Image.Resampling.NEAREST), (left, top + head))
     sheet.save(path)
 
 
@@ -91,7 +91,7 @@ def main() -> None:
     if "RANK" in os.environ:
         torch.distributed.init_process_group("gloo")
     with tempfile.TemporaryDirectory() as folder:
-        write_pictures(Path(folder))
+        write_images(Path(folder))
         batches = augmented(Path(folder))
         if arguments.sheet:
             write_sheet(next(iter(batches)), arguments.sheet)

@@ -154,8 +154,8 @@ def test_the_library_links_torch_tbb_decoders_and_what_every_linux_has(prefix: P
     dynamic = run("readelf", "-d", library_of(prefix), timeout=60)
     needed = set(re.findall(r"NEEDED.*\[(.+)\]", dynamic))
     system = {name for name in needed if re.match(r"(libstdc\+\+|libgcc_s|libc|libm|libz|ld-linux.*)\.so", name)}
-    pictures = {name for name in needed if re.match(r"lib(jpeg|png16|webp)\.so", name)}  # where they were found
-    assert needed - system - pictures == {"libtorch_cpu.so", "libc10.so", "libtbb.so.12"}
+    images = {name for name in needed if re.match(r"lib(jpeg|png16|webp)\.so", name)}  # where they were found
+    assert needed - system - images == {"libtorch_cpu.so", "libc10.so", "libtbb.so.12"}
 
 
 def test_another_torch_is_refused_by_name(prefix: Path):

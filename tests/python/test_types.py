@@ -205,10 +205,10 @@ def test_the_words_of_the_types_are_those_that_arguments_take():
     tokens = tdi.Dataset.from_tensors(torch.arange(3))
     for strategy in get_args(words.PackStrategy):
         tokens.pack(4, strategy=strategy)
-    pictures = tdi.Dataset.from_tensors(b"")
+    images = tdi.Dataset.from_tensors(b"")
     for layout in get_args(words.ImageLayout):
-        pictures.decode_image(layout=layout)
-    decoded = pictures.decode_image()
+        images.decode_image(layout=layout)
+    decoded = images.decode_image()
     for interpolation in get_args(words.Interpolation):
         decoded.resize(4, interpolation)
     for padding_mode in get_args(words.PaddingMode):

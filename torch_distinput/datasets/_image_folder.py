@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""A dataset of pictures in a folder for each class."""
+"""A dataset of images in a folder for each class."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torch_distinput.datasets._dataset import Dataset
 
 
 class ImageFolder(Dataset):
-    """Pictures in a folder for each class, as tuples (encoded `bytes`, class number), in torchvision's order.
+    """Images in a folder for each class, as tuples (encoded `bytes`, class number), in torchvision's order.
 
     Args:
         root: the folder that holds the folders of the classes.
 
-    Classes are sorted by name, and pictures by path within a class; folders inside of it count too. Random access and
+    Classes are sorted by name, and images by path within a class; folders inside of it count too. Random access and
     exact length. Files are read when rows are: NotFoundError for a missing one, OSError for one that cannot be read;
     `on_error="skip"` skips and counts them. The call itself raises NotFoundError for a missing folder, one without
-    classes and a class without pictures, and InvalidArgumentError for a link to a folder that holds it.
+    classes and a class without images, and InvalidArgumentError for a link to a folder that holds it.
 
     Other links to files and folders are followed, also out of `root`, as in torchvision: folders of links are how
     subsets and mounts are made. Look through folders that strangers have made, such as an unpacked archive, for links

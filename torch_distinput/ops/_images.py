@@ -18,7 +18,7 @@ Factors = float | Sequence[float]
 
 
 class ImageOps(Ops[Dataset]):
-    """Ops on pictures: uint8 in and out, before `batch`; names and arguments of `torchvision.transforms.v2`.
+    """Ops on images: uint8 in and out, before `batch`; names and arguments of `torchvision.transforms.v2`.
 
     An image is [C, H, W] or [H, W, C] with 1, 3 or 4 channels, found by their number. `key` names the leaf of a dict or
     named tuple, or the place in a tuple; it is needed where several leaves could be meant. Random ops draw from (seed,
@@ -39,15 +39,15 @@ class ImageOps(Ops[Dataset]):
         byte (grey: at most 255). The EXIF orientation is not applied, as in Pillow and torchvision.
 
         Args:
-            key: the leaf of encoded pictures (`bytes`).
+            key: the leaf of encoded images (`bytes`).
             layout: "NCHW" for images [3, H, W], "NHWC" for [H, W, 3].
-            max_pixels: a picture with more pixels is refused before it is decoded; the default is Pillow's limit.
+            max_pixels: an image with more pixels is refused before it is decoded; the default is Pillow's limit.
             reducing_gap: as in Pillow: a JPEG whose next op resizes it is decoded at 1/2, 1/4 or 1/8 of its size where
                 that leaves at least so many times the wanted size in both dims. None: always as a whole, which gives
                 the pixels of an exact resize. At least 1.
 
         Raises ValueError at the call where this build lacks a decoder, and InvalidArgumentError when a row is read
-        whose picture is damaged, truncated or too large; `on_error="skip"` skips and counts it.
+        whose image is damaged, truncated or too large; `on_error="skip"` skips and counts it.
 
         >>> import base64
         >>> png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
@@ -246,7 +246,7 @@ class ImageOps(Ops[Dataset]):
 
         The changes are none, shears, shifts, rotation, brightness, saturation, contrast, sharpness, posterize,
         solarize, autocontrast and equalize, each as torchvision's RandAugment makes it of Pillow's images: the nearest
-        pixels, and 0 outside of the image. Masks and boxes cannot follow the picture.
+        pixels, and 0 outside of the image. Masks and boxes cannot follow the image.
 
         >>> images = tdi.Dataset.from_tensor_slices(torch.full((2, 3, 4, 5), 100, dtype=torch.uint8))
         >>> [list(image.shape) for image in images.rand_augment()]
@@ -260,10 +260,10 @@ class ImageOps(Ops[Dataset]):
     def with_image_targets(
         self, masks: Keys = (), boxes: Keys = (), box_format: BoxFormat = "XYXY", *, key: Key = None
     ) -> Dataset:
-        """Declares masks and bounding boxes of the picture: the ops after it change them together with the picture.
+        """Declares masks and bounding boxes of the image: the ops after it change them together with the image.
 
         Args:
-            masks: the leaves of masks: uint8 or bool, [H, W] or [N, H, W], as large as the picture; or `bytes` of a
+            masks: the leaves of masks: uint8 or bool, [H, W] or [N, H, W], as large as the image; or `bytes` of a
                 grey or palette PNG, which become uint8 [1, H, W] with the grey values or the palette's indices.
             boxes: the leaves of boxes: float32, float64, int32 or int64, [N, 4], in pixels; N may differ between rows.
             box_format: "XYXY" (left, top, right, bottom), "XYWH" (left, top, width, height) or "CXCYWH" (center first).
@@ -272,14 +272,14 @@ class ImageOps(Ops[Dataset]):
         What they become is what `torchvision.transforms.v2` makes of `tv_tensors.Mask` and `BoundingBoxes`. A mask is
         resized to the nearest pixel (as Pillow's "nearest") and padded with 0. Boxes are clamped to the image by crops
         and padding; one outside of it stays, with zero area, so that its label keeps its place. Integers lose their
-        fractions when resized. Random numbers are those of the picture.
+        fractions when resized. Random numbers are those of the image.
 
-        The declaration holds for all later ops on this picture, also after `shuffle`, `filter` and other ops that keep
+        The declaration holds for all later ops on this image, also after `shuffle`, `filter` and other ops that keep
         the structure of elements; an op that changes it ends the declaration, and the next geometric op says so. A
         second declaration replaces the first one; without masks and boxes, nothing follows any more.
 
         Raises ValueError at the call for leaves of other types, and InvalidArgumentError when a row is read whose mask
-        is not as large as its picture.
+        is not as large as its image.
 
         >>> row = {"image": torch.zeros(1, 3, 4, 8, dtype=torch.uint8), "boxes": torch.tensor([[[0, 1, 2, 3]]])}
         >>> rows = tdi.Dataset.from_tensor_slices(row).with_image_targets(boxes="boxes")

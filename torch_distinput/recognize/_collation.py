@@ -22,10 +22,10 @@ Convert = Callable[[Any], Any] | None
 
 
 @dataclass(frozen=True)
-class Pictures:
-    """The spec of decoded pictures whose native batches are not quite those of torch.
+class Images:
+    """The spec of decoded images whose native batches are not quite those of torch.
 
-    `numbered`: they are tuples of pictures [B, 3, H, W] and numbers, which are left out. `grey`: the three channels are
+    `numbered`: they are tuples of images [B, 3, H, W] and numbers, which are left out. `grey`: the three channels are
     equal, and one is wanted: [B, 1, H, W], or [B, H, W] where `flat`.
     """
 
@@ -34,10 +34,10 @@ class Pictures:
     numbered: bool = False
 
     def of_batch(self, batch: Any) -> Any:
-        pictures = batch[0] if self.numbered else batch
+        images = batch[0] if self.numbered else batch
         if not self.grey:
-            return pictures
-        return (pictures[:, 0] if self.flat else pictures[:, :1]).contiguous()
+            return images
+        return (images[:, 0] if self.flat else images[:, :1]).contiguous()
 
 
 def is_stock_collate(collate_fn: Any) -> bool:
@@ -63,7 +63,7 @@ def collated(spec: Any, in_sequence: bool = False) -> Convert:
 
     A leaf that is no StringSpec counts as dense.
     """
-    if isinstance(spec, Pictures):
+    if isinstance(spec, Images):
         return spec.of_batch
     if isinstance(spec, StringSpec):
         return tuple if in_sequence else None  # torch transposes sequences by `zip` and returns its tuples of strings

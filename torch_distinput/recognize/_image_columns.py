@@ -1,8 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Image columns of Hugging Face datasets that native code decodes: pictures of one size, all RGB or all grey.
+"""Image columns of Hugging Face datasets that native code decodes: images of one size, all RGB or all grey.
 
-Such a column holds structs of bytes and a path, one of which is set. What the package makes of a picture depends on its
-head, so the heads of all pictures are looked at before the first row is read.
+Such a column holds structs of bytes and a path, one of which is set. What the package makes of an image depends on its
+head, so the heads of all images are looked at before the first row is read.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from typing import Any, BinaryIO
 import torch
 
 from torch_distinput import _C
-from torch_distinput.recognize._collation import Pictures
+from torch_distinput.recognize._collation import Images
 from torch_distinput.recognize._native_source import NotNative
 
 _MAX_PIXELS = 178_956_970
 _ORIENTATION, _UPRIGHT = 0x0112, 1
 _FORMATS = ("JPEG", "PNG", "WEBP")
-# Pillow's modes that native code turns into the mode of a column as Pillow does; None: that of the picture.
+# Pillow's modes that native code turns into the mode of a column as Pillow does; None: that of the image.
 _NATIVE = {None: ("L", "RGB"), "L": ("L",), "RGB": ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK")}
 # Chunks of a PNG in which it could say that it must be turned.
 _METADATA = (b"eXIf", b"tEXt", b"zTXt", b"iTXt")
 
 
 @dataclass(frozen=True)
-class PictureColumn:
-    """The pictures of a column: encoded in an Arrow array, or in files (`paths`). `steps`: what decodes them; `spec`:
+class ImageColumn:
+    """The images of a column: encoded in an Arrow array, or in files (`paths`). `steps`: what decodes them; `spec`:
     what then remains to be done."""
 
     name: str
     column: Any
     paths: list[bytes] | None
     steps: list[_C.ImageStep]
-    spec: Pictures | None
+    spec: Images | None
 
     def decoded(self, rows: _C.Dataset) -> _C.Dataset:
-        """`rows`, whose leaf `name` is one encoded picture, with the pixels in its place."""
+        """`rows`, whose leaf `name` is one encoded image, with the pixels in its place."""
         for step in self.steps:
             rows = _C.apply_image_step(rows, step, self.name)
         return rows
@@ -48,25 +48,25 @@ class PictureColumn:
 
 @dataclass(frozen=True)
 class _Head:
-    """What Pillow knows of a picture that it did not decode."""
+    """What Pillow knows of an image that it did not decode."""
 
     mode: str
     size: tuple[int, int]
 
 
-def is_picture(feature: Any) -> bool:
+def is_image(feature: Any) -> bool:
     """Whether a feature is the package's own `Image`, which decodes."""
     kind = type(feature)
     return kind.__name__ == "Image" and kind.__module__ == "datasets.features.image" and feature.decode
 
 
-def picture_column(name: str, column: Any, feature: Any, kind: str | None, rows: torch.Tensor | None) -> PictureColumn:
-    """The pictures of `column`, of which the dataset has `rows` (None: all), in a format of type `kind`. Raises
+def image_column(name: str, column: Any, feature: Any, kind: str | None, rows: torch.Tensor | None) -> ImageColumn:
+    """The images of `column`, of which the dataset has `rows` (None: all), in a format of type `kind`. Raises
     NotNative naming the column where native code would not give what the package does."""
     import pyarrow.compute as compute
 
     if kind is None:
-        raise NotNative(f"column {name!r} has pictures that torch cannot stack; give it `set_format('torch')`")
+        raise NotNative(f"column {name!r} has images that torch cannot stack; give it `set_format('torch')`")
     encoded, places = compute.struct_field(column, "bytes"), compute.struct_field(column, "path")
     wanted = range(len(column)) if rows is None else rows.unique().tolist()
     paths = None
@@ -75,11 +75,11 @@ def picture_column(name: str, column: Any, feature: Any, kind: str | None, rows:
     elif encoded.null_count == len(encoded) and places.null_count == 0:
         names = places.to_pylist()
         if any("://" in path or "::" in path for path in names):
-            raise NotNative(f"column {name!r} has pictures that are no files of this machine")
+            raise NotNative(f"column {name!r} has images that are no files of this machine")
         paths = [os.fsencode(path) for path in names]
         head = _same_head(name, feature.mode, wanted, lambda row: io.FileIO(paths[row]))
     else:
-        raise NotNative(f"column {name!r} has pictures in it and others in files, or none in some rows")
+        raise NotNative(f"column {name!r} has images in it and others in files, or none in some rows")
     grey = head.mode == "L" and feature.mode != "RGB"
     layout = "NHWC" if kind == "numpy" and not grey else "NCHW"
     width, height = head.size
@@ -88,16 +88,16 @@ def picture_column(name: str, column: Any, feature: Any, kind: str | None, rows:
         # A crop to what they are already tells the size beforehand, so that batches are decoded in place. Files may be
         # replaced by others.
         steps.append(_C.ImageStep.center_crop([height, width]))
-    rest = Pictures(grey, flat=kind == "numpy", numbered=paths is not None)
-    return PictureColumn(name, encoded, paths, steps, rest if grey or paths is not None else None)
+    rest = Images(grey, flat=kind == "numpy", numbered=paths is not None)
+    return ImageColumn(name, encoded, paths, steps, rest if grey or paths is not None else None)
 
 
 def _same_head(name: str, mode: str | None, rows: Iterable[int], opened: Callable[[int], BinaryIO]) -> _Head:
-    """The head that all pictures have, for which native code does what Pillow does for a column of `mode`. Raises
-    NotNative for a picture that differs."""
+    """The head that all images have, for which native code does what Pillow does for a column of `mode`. Raises
+    NotNative for an image that differs."""
     first: _Head | None = None
     for row in rows:
-        place = f"column {name!r} has a picture in row {row}"
+        place = f"column {name!r} has an image in row {row}"
         try:
             with opened(row) as file:
                 head = _head_of(file)
@@ -122,17 +122,17 @@ def _shown(size: tuple[int, int]) -> str:
 
 
 def _head_of(file: BinaryIO) -> _Head | None:
-    """None for a picture that native code would not show as Pillow does."""
+    """None for an image that native code would not show as Pillow does."""
     from PIL import Image
 
-    with Image.open(file) as picture:
-        if picture.format not in _FORMATS or getattr(picture, "is_animated", False):
+    with Image.open(file) as image:
+        if image.format not in _FORMATS or getattr(image, "is_animated", False):
             return None
         # To look for metadata, Pillow decodes a PNG.
-        looks = picture.format != "PNG" or _has_metadata(file)
-        if looks and picture.getexif().get(_ORIENTATION, _UPRIGHT) != _UPRIGHT:
+        looks = image.format != "PNG" or _has_metadata(file)
+        if looks and image.getexif().get(_ORIENTATION, _UPRIGHT) != _UPRIGHT:
             return None
-        return _Head(picture.mode, picture.size)
+        return _Head(image.mode, image.size)
 
 
 def _has_metadata(png: BinaryIO) -> bool:

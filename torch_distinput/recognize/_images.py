@@ -39,7 +39,7 @@ def random_transforms(dataset: Any) -> list[str]:
         return []
 
 
-def picture_source(dataset: Any) -> Source:
+def image_source(dataset: Any) -> Source:
     """The rows of an ImageFolder. Raises NotNative naming the transform that native code does not know."""
     transform, samples, count = dataset.transform, dataset.samples, len(dataset.samples)
     if dataset.target_transform is not None:

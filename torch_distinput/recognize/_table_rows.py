@@ -17,7 +17,7 @@ from torch.utils.data import default_collate
 from torch_distinput import _C
 from torch_distinput.recognize._collation import collated
 from torch_distinput.recognize._hugging_face import table_of
-from torch_distinput.recognize._image_columns import PictureColumn, is_picture, picture_column
+from torch_distinput.recognize._image_columns import ImageColumn, image_column, is_image
 from torch_distinput.recognize._native_source import NotNative, Source
 from torch_distinput.tables._column_options import column_options
 
@@ -49,7 +49,7 @@ def table_source(dataset: Any) -> Source:
 
 
 def _source(dataset: Any, state: tuple[Any, ...]) -> Source:
-    rows, pictures = _natives(dataset)
+    rows, images = _natives(dataset)
     reference = weakref.ref(dataset)
 
     def is_current() -> bool:
@@ -58,9 +58,9 @@ def _source(dataset: Any, state: tuple[Any, ...]) -> Source:
 
     # The package never writes to a table or to indices; a change makes another dataset, or another state of this one.
     # Files may change.
-    spec = rows.element_spec | {column.name: column.spec for column in pictures if column.spec is not None}
-    source = Source(rows, spec, is_current, steady=not any(column.paths for column in pictures))
-    _check_rows(dataset, source, {column.name for column in pictures})
+    spec = rows.element_spec | {column.name: column.spec for column in images if column.spec is not None}
+    source = Source(rows, spec, is_current, steady=not any(column.paths for column in images))
+    _check_rows(dataset, source, {column.name for column in images})
     return source
 
 
@@ -74,7 +74,7 @@ def _same(before: tuple[Any, ...], now: tuple[Any, ...]) -> bool:
     return before[0] is now[0] and before[1] is now[1] and before[2:] == now[2:]
 
 
-def _natives(dataset: Any) -> tuple[_C.Dataset, list[PictureColumn]]:
+def _natives(dataset: Any) -> tuple[_C.Dataset, list[ImageColumn]]:
     table, indices = table_of(dataset, "DataLoader")
     format_ = dataset.format
     if format_["type"] not in _FLOATS:
@@ -87,12 +87,12 @@ def _natives(dataset: Any) -> tuple[_C.Dataset, list[PictureColumn]]:
     if table.num_columns == 0 or len(dataset) == 0:
         raise NotNative("the dataset has no rows or no columns")
     decoded = getattr(dataset.features, "_column_requires_decoding", {})
-    dtypes, columns, pictures = {}, {}, []
+    dtypes, columns, images = {}, {}, []
     for name in table.column_names:
         feature = dataset.features[name]
-        if is_picture(feature):
-            pictures.append(picture_column(name, table.column(name), feature, format_["type"], indices))
-            columns[name] = pictures[-1].column
+        if is_image(feature):
+            images.append(image_column(name, table.column(name), feature, format_["type"], indices))
+            columns[name] = images[-1].column
             continue
         if decoded.get(name, False):
             raise NotNative(f"column {name!r} is decoded by the package `datasets`")
@@ -100,12 +100,12 @@ def _natives(dataset: Any) -> tuple[_C.Dataset, list[PictureColumn]]:
         dtype = _dtype(name, columns[name].type, format_["type"])
         if dtype is not None:
             dtypes[name] = dtype
-    rows = _rows(columns, dtypes, {column.name: column.paths for column in pictures if column.paths})
+    rows = _rows(columns, dtypes, {column.name: column.paths for column in images if column.paths})
     if indices is not None:
         rows = rows.select(indices)
-    for column in pictures:
+    for column in images:
         rows = column.decoded(rows)
-    return rows, pictures
+    return rows, images
 
 
 def _rows(columns: dict[str, Any], dtypes: dict[str, torch.dtype], files: dict[str, list[bytes]]) -> _C.Dataset:
@@ -164,7 +164,7 @@ def _dtype(name: str, kind: Any, format_: str | None) -> torch.dtype | None:
     raise NotNative(f"column {name!r} is of type {kind}")
 
 
-def _check_rows(dataset: Any, source: Source, pictures: set[str]) -> None:
+def _check_rows(dataset: Any, source: Source, images: set[str]) -> None:
     """Compares the first and the last row with what torch makes of them. The decoder of a JPEG may be another version
     than Pillow's, which is a grey level more or less."""
     wanted = [0, len(dataset) - 1]
@@ -178,7 +178,7 @@ def _check_rows(dataset: Any, source: Source, pictures: set[str]) -> None:
     if list(ours) != list(theirs):
         raise NotNative("the columns come in another order")
     for name, value in ours.items():
-        if not (_near if name in pictures else _alike)(value, theirs[name]):
+        if not (_near if name in images else _alike)(value, theirs[name]):
             raise NotNative(f"column {name!r} becomes something else in the package `datasets`")
 
 

@@ -47,9 +47,9 @@ PIPELINES = {
     "packed batches": lambda: formats.packed(formats.documents()).batch(2),
     "lookup": formats.looked_up,
     "stream of a lookup": lambda: formats.stream(formats.looked_up()),
-    "pictures": lambda: formats.pictures().map(lambda data, label: label).batch(5),
-    "decoded pictures": lambda: formats.decoded(formats.pictures()),
-    "stream of decoded pictures": lambda: formats.decoded(formats.stream(formats.pictures())).batch(5),
+    "images": lambda: formats.images().map(lambda data, label: label).batch(5),
+    "decoded images": lambda: formats.decoded(formats.images()),
+    "stream of decoded images": lambda: formats.decoded(formats.stream(formats.images())).batch(5),
     "mixture": formats.mixed,
 }
 # The last row of a packing may be padded, and `best_fit` pads one in each window.

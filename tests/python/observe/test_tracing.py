@@ -89,11 +89,11 @@ def test_a_browser_draws_the_report(tmp_path):
         pytest.skip("no Chromium is installed (Debian's package is `chromium`)")
     traced(tmp_path)
     main(["report", str(tmp_path / "run.json")])
-    page, picture = (tmp_path / "run.html").as_uri(), tmp_path / "run.png"
+    page, image = (tmp_path / "run.html").as_uri(), tmp_path / "run.png"
     flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    shot = [browser, *flags, "--window-size=1100,1200", f"--screenshot={picture}", page]
+    shot = [browser, *flags, "--window-size=1100,1200", f"--screenshot={image}", page]
     subprocess.run(shot, check=True, capture_output=True, timeout=120)
-    drawn = pytest.importorskip("PIL.Image").open(picture).convert("RGB")
+    drawn = pytest.importorskip("PIL.Image").open(image).convert("RGB")
     assert drawn.size == (1100, 1200)
     seen = {color: count for count, color in drawn.getcolors(maxcolors=1 << 24)}
     for stage, least in (("python", 2000), ("wait", 200), ("next", 50)):  # of the timeline, and of the waits' bars

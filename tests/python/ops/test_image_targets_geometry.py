@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Masks and boxes follow their picture: against Pillow, a model of the coordinates, and the picture itself."""
+"""Masks and boxes follow their image: against Pillow, a model of the coordinates, and the image itself."""
 
 import io
 
@@ -147,9 +147,9 @@ def test_chains_are_those_of_the_reference(width, height, chain, box_format, dty
     torch.testing.assert_close(row["boxes"], references[0].boxes, rtol=1e-5, atol=1e-4)
 
 
-def from_coordinates(picture: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """The mask where the pixels of the changed picture say that they come from."""
-    x, y, inside = picture.long()
+def from_coordinates(image: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """The mask where the pixels of the changed image say that they come from."""
+    x, y, inside = image.long()
     return torch.where(inside == 255, mask[y * (inside == 255), x * (inside == 255)], 0)
 
 
@@ -168,13 +168,13 @@ def test_random_ops_draw_the_same_numbers_for_all(chain, seed):
         rows = rows.random_crop(crop) if step == "random_crop" else getattr(rows, step)()
         crop -= 4
     row = one(rows.with_options(tdi.Options(seed=seed)))
-    picture = row["image"]
-    assert torch.equal(row["mask"], from_coordinates(picture, mask))
+    image = row["image"]
+    assert torch.equal(row["mask"], from_coordinates(image, mask))
     # Where the first pixel comes from, and one step to the right and down, tell where a corner goes.
-    places = picture[:2].long()
+    places = image[:2].long()
     across, down, first = places[:, 0, 1] - places[:, 0, 0], places[:, 1, 0] - places[:, 0, 0], places[:, 0, 0]
     to = torch.stack([across, down]).double()
-    height, width = picture.shape[1:]
+    height, width = image.shape[1:]
     corners = (boxes.reshape(-1, 2, 2).double() - 0.5 - first) @ to.T + 0.5
     if "random_crop" in chain:
         corners = corners.clamp(torch.zeros(2), torch.tensor([width, height]).double())

@@ -12,7 +12,7 @@ from torch_distinput.testing import assert_paths_agree, assert_resumable
 
 
 def segmented(count: int = 7) -> tdi.Dataset:
-    """Rows with other sizes, other numbers of boxes, and encoded pictures and masks."""
+    """Rows with other sizes, other numbers of boxes, and encoded images and masks."""
     generator = np.random.default_rng(2)
     images, masks, boxes = [], [], []
     for i in range(count):
@@ -102,7 +102,7 @@ def test_batches_of_static_shape():
     assert_paths_agree(rows)
 
 
-def test_a_picture_whose_masks_are_declared_needs_no_key():
+def test_an_image_whose_masks_are_declared_needs_no_key():
     rows = plain(mask=torch.zeros(2, 1, 6, 8, dtype=torch.uint8))
     with pytest.raises(ValueError, match="center_crop: `key` must name one leaf, because 2 leaves could be meant"):
         rows.center_crop(3)
@@ -149,7 +149,7 @@ def test_a_second_declaration_replaces_the_first():
     assert row["more"].tolist() == [[5, 2, 7, 4]]
 
 
-def test_ops_before_the_declaration_change_the_picture_only():
+def test_ops_before_the_declaration_change_the_image_only():
     rows = plain(boxes=torch.tensor([[[0, 1, 2, 3]]] * 2), mask=torch.ones(2, 4, 6, dtype=torch.bool))
     rows = rows.center_crop((4, 6), key="image").with_image_targets("mask", "boxes", key="image").horizontal_flip(1.0)
     row = next(iter(rows))
@@ -233,7 +233,7 @@ def test_what_follows_is_a_copy():
     assert mask[0].tolist() == list(range(8))
 
 
-def test_ops_on_pictures_without_targets_run_no_function_to_look_for_some():
+def test_ops_on_images_without_targets_run_no_function_to_look_for_some():
     calls = []
 
     def counting(image):

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Decoding of pictures and ops on images, against Pillow."""
+"""Decoding of images and ops on images, against Pillow."""
 
 import io
 
@@ -18,7 +18,7 @@ ImageEnhance = pytest.importorskip("PIL.ImageEnhance")
 pytestmark = needs_decoders
 
 
-def picture(width: int, height: int, seed: int = 0, mode: str = "RGB"):
+def sample_image(width: int, height: int, seed: int = 0, mode: str = "RGB"):
     """Smooth colours with some noise, as photographs have."""
     generator = np.random.default_rng(seed)
     channels = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4, "CMYK": 4}[mode]
@@ -43,8 +43,8 @@ def opened(data: bytes):
     return Image.open(io.BytesIO(data)).convert("RGB")
 
 
-def dataset_of(*pictures: bytes) -> tdi.Dataset:
-    return tdi.Dataset.from_tensor_slices(list(pictures))
+def dataset_of(*images: bytes) -> tdi.Dataset:
+    return tdi.Dataset.from_tensor_slices(list(images))
 
 
 def one(dataset: tdi.Dataset) -> torch.Tensor:
@@ -77,40 +77,40 @@ def png_of_16_bits(mode: str) -> bytes:
 
 grey_16 = Image.fromarray((np.arange(20 * 13, dtype=np.uint16) * 3).reshape(13, 20))
 LOSSLESS = {
-    "png": encoded(picture(31, 17), "PNG"),
-    "png grey": encoded(picture(31, 17, mode="L"), "PNG"),
-    "png grey alpha": encoded(picture(31, 17, mode="LA"), "PNG"),
-    "png alpha": encoded(picture(31, 17, mode="RGBA"), "PNG"),
-    "png palette": encoded(picture(31, 17).quantize(17), "PNG"),
-    "png 1 bit": encoded(picture(31, 17, mode="L").convert("1"), "PNG"),
+    "png": encoded(sample_image(31, 17), "PNG"),
+    "png grey": encoded(sample_image(31, 17, mode="L"), "PNG"),
+    "png grey alpha": encoded(sample_image(31, 17, mode="LA"), "PNG"),
+    "png alpha": encoded(sample_image(31, 17, mode="RGBA"), "PNG"),
+    "png palette": encoded(sample_image(31, 17).quantize(17), "PNG"),
+    "png 1 bit": encoded(sample_image(31, 17, mode="L").convert("1"), "PNG"),
     "png 16 bits": encoded(grey_16, "PNG"),
     "png rgb 16 bits": png_of_16_bits("RGB"),
     "png grey alpha 16 bits": png_of_16_bits("LA"),
     "png alpha 16 bits": png_of_16_bits("RGBA"),
-    "webp": encoded(picture(31, 17), "WEBP", lossless=True),
-    "webp alpha": encoded(picture(31, 17, mode="RGBA"), "WEBP", lossless=True, exact=True),
+    "webp": encoded(sample_image(31, 17), "WEBP", lossless=True),
+    "webp alpha": encoded(sample_image(31, 17, mode="RGBA"), "WEBP", lossless=True, exact=True),
 }
 LOSSY = {
     f"jpeg {subsampling} {progressive}": encoded(
-        picture(61, 47), "JPEG", quality=90, subsampling=subsampling, progressive=progressive
+        sample_image(61, 47), "JPEG", quality=90, subsampling=subsampling, progressive=progressive
     )
     for subsampling in ("4:4:4", "4:2:2", "4:2:0")
     for progressive in (False, True)
 } | {
-    "jpeg grey": encoded(picture(61, 47, mode="L"), "JPEG"),
-    "jpeg cmyk": encoded(picture(61, 47, mode="CMYK"), "JPEG", quality=95),
-    "webp lossy": encoded(picture(61, 47), "WEBP", quality=80),
+    "jpeg grey": encoded(sample_image(61, 47, mode="L"), "JPEG"),
+    "jpeg cmyk": encoded(sample_image(61, 47, mode="CMYK"), "JPEG", quality=95),
+    "webp lossy": encoded(sample_image(61, 47), "WEBP", quality=80),
 }
 
 
 @pytest.mark.parametrize("name", LOSSLESS)
-def test_lossless_pictures_are_pillows(name):
+def test_lossless_images_are_pillows(name):
     data = LOSSLESS[name]
     assert torch.equal(one(dataset_of(data).decode_image()), as_tensor(opened(data)))
 
 
 @pytest.mark.parametrize("name", LOSSY)
-def test_lossy_pictures_are_pillows_up_to_one_level(name):
+def test_lossy_images_are_pillows_up_to_one_level(name):
     data = LOSSY[name]
     assert difference(one(dataset_of(data).decode_image()), as_tensor(opened(data))) <= 1
 
@@ -118,7 +118,7 @@ def test_lossy_pictures_are_pillows_up_to_one_level(name):
 def test_the_orientation_is_not_applied_as_in_pillow():
     exif = Image.Exif()
     exif[0x0112] = 6
-    data = encoded(picture(20, 10), "JPEG", exif=exif)
+    data = encoded(sample_image(20, 10), "JPEG", exif=exif)
     assert one(dataset_of(data).decode_image()).shape == (3, 10, 20)
 
 
@@ -138,7 +138,7 @@ sizes = st.integers(1, 40)
 @settings(max_examples=25)
 @given(sizes, sizes, sizes, sizes, st.sampled_from(["bilinear", "bicubic", "nearest"]), st.integers(0, 9))
 def test_resize_is_pillows_up_to_one_level(width, height, to_width, to_height, interpolation, seed):
-    image = picture(width, height, seed)
+    image = sample_image(width, height, seed)
     resized = one(dataset_of(encoded(image, "PNG")).decode_image().resize((to_height, to_width), interpolation))
     expected = as_tensor(image.resize((to_width, to_height), getattr(Image.Resampling, interpolation.upper())))
     assert difference(resized, expected) <= 1
@@ -157,10 +157,10 @@ THIN = [(1, 1), (1, 200), (200, 1), (2, 5000), (5000, 2), (1, 65500), (65500, 1)
 
 @pytest.mark.parametrize("extent", THIN)
 @pytest.mark.parametrize("form", ["PNG", "JPEG"])
-def test_thin_pictures(extent, form):
+def test_thin_images(extent, form):
     """Decoded, cropped, and resized by large factors both ways."""
     width, height = extent
-    data = encoded(picture(width, height, mode="L" if height == 3 else "RGB"), form)
+    data = encoded(sample_image(width, height, mode="L" if height == 3 else "RGB"), form)
     rows, image = dataset_of(data).decode_image(), opened(data)
     whole = one(rows)
     assert difference(whole, as_tensor(image)) <= 1
@@ -175,9 +175,9 @@ def test_thin_pictures(extent, form):
             assert difference(one(decoded.resize(size, interpolation)), as_tensor(expected)) <= 1
 
 
-def test_high_pictures_become_wide():
+def test_high_images_become_wide():
     """Sums along lines first would need 65,500 x 65,500 pixels in between."""
-    image = picture(1, 65500)
+    image = sample_image(1, 65500)
     rows = dataset_of(encoded(image, "PNG")).decode_image()
     for interpolation in ("nearest", "bilinear", "bicubic"):
         wide = one(rows.resize((2, 65500), interpolation))
@@ -186,7 +186,7 @@ def test_high_pictures_become_wide():
 
 
 def test_one_size_is_the_shorter_edge():
-    shape = lambda w, h, size: one(dataset_of(encoded(picture(w, h), "PNG")).decode_image().resize(size)).shape  # noqa: E731
+    shape = lambda w, h, size: one(dataset_of(encoded(sample_image(w, h), "PNG")).decode_image().resize(size)).shape  # noqa: E731
     assert shape(30, 20, 10) == (3, 10, 15)
     assert shape(20, 33, 10) == (3, 16, 10)
 
@@ -195,7 +195,7 @@ def test_one_size_is_the_shorter_edge():
 @given(st.sampled_from(sorted(LOSSY)), st.integers(0, 99), st.sampled_from([8, 15, 31]))
 def test_what_is_cropped_while_decoding_is_what_is_cropped_after(name, seed, side):
     data = LOSSY[name]
-    # A picture that becomes less than a quarter as large would be decoded smaller, which is another result.
+    # An image that becomes less than a quarter as large would be decoded smaller, which is another result.
     ops = (lambda ds: ds.random_crop((side, side - 3)), lambda ds: ds.random_resized_crop(side + 8, scale=(0.3, 1)))
     for op in ops:
         options = tdi.Options(seed=seed)
@@ -206,7 +206,7 @@ def test_what_is_cropped_while_decoding_is_what_is_cropped_after(name, seed, sid
 
 
 def test_resize_and_center_crop_together_are_as_apart():
-    image = picture(100, 75)
+    image = sample_image(100, 75)
     together = one(dataset_of(encoded(image, "PNG")).decode_image().resize(64).center_crop(56))
     whole = as_tensor(image.resize((85, 64), Image.Resampling.BILINEAR))
     left = round((85 - 56) / 2)
@@ -215,7 +215,7 @@ def test_resize_and_center_crop_together_are_as_apart():
 
 def test_large_jpegs_are_decoded_at_a_fraction_of_their_size():
     """The result differs from the exact one, which docs/images.md puts into numbers."""
-    image = picture(640, 480)
+    image = sample_image(640, 480)
     data = encoded(image, "JPEG", quality=90)
     small = one(dataset_of(data).decode_image().resize((60, 80)))
     exact = as_tensor(opened(data).resize((80, 60), Image.Resampling.BILINEAR))
@@ -224,9 +224,9 @@ def test_large_jpegs_are_decoded_at_a_fraction_of_their_size():
 
 
 def shot(width: int, height: int, kind: str, seed: int):
-    """A picture of waves, or of noise that no decoder at a fraction of the size can know."""
+    """An image of waves, or of noise that no decoder at a fraction of the size can know."""
     if kind == "waves":
-        return picture(width, height, seed)
+        return sample_image(width, height, seed)
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8))
 
 
@@ -283,7 +283,7 @@ def test_crops_flips_turns_and_padding():
 @pytest.mark.parametrize("name", ["brightness", "contrast", "saturation", "hue"])
 @pytest.mark.parametrize("factor", [0.0, 0.3, 1.4])
 def test_colours_change_as_in_pillow(name, factor):
-    image = picture(20, 14)
+    image = sample_image(20, 14)
     if name == "hue":
         factor = factor / 1.4 - 0.5
         hue, saturation, value = image.convert("HSV").split()
@@ -296,7 +296,7 @@ def test_colours_change_as_in_pillow(name, factor):
     assert difference(changed, as_tensor(expected)) <= 1
 
 
-PICTURES = [encoded(picture(40 + 3 * i, 50 - 2 * i, seed=i), "JPEG" if i % 2 else "PNG") for i in range(7)]
+IMAGES = [encoded(sample_image(40 + 3 * i, 50 - 2 * i, seed=i), "JPEG" if i % 2 else "PNG") for i in range(7)]
 
 
 def augmented(rows: tdi.Dataset) -> tdi.Dataset:
@@ -305,7 +305,7 @@ def augmented(rows: tdi.Dataset) -> tdi.Dataset:
 
 
 def test_laws():
-    rows = dataset_of(*PICTURES)
+    rows = dataset_of(*IMAGES)
     for dataset in (
         augmented(rows).batch(3),
         augmented(rows.shuffle(seed=3)).batch(2),
@@ -317,14 +317,14 @@ def test_laws():
     assert_paths_agree(rows.enumerate().decode_image().random_crop(20).with_options(tdi.Options(seed=5)))
 
 
-def test_batches_of_pictures_beside_other_leaves_are_their_rows():
-    numbers = torch.arange(len(PICTURES)).to_sparse()
+def test_batches_of_images_beside_other_leaves_are_their_rows():
+    numbers = torch.arange(len(IMAGES)).to_sparse()
     rows = tdi.Dataset.zip(
         {
-            "name": tdi.Dataset.from_tensor_slices([f"row {i}" for i in range(len(PICTURES))]),
-            "image": dataset_of(*PICTURES),
+            "name": tdi.Dataset.from_tensor_slices([f"row {i}" for i in range(len(IMAGES))]),
+            "image": dataset_of(*IMAGES),
             "number": tdi.Dataset.from_tensor_slices(numbers),
-            "label": tdi.Dataset.range(len(PICTURES)),
+            "label": tdi.Dataset.range(len(IMAGES)),
         }
     )
     images = rows.decode_image("image").center_crop((30, 42)).resize((16, 12))
@@ -338,19 +338,19 @@ def test_batches_of_pictures_beside_other_leaves_are_their_rows():
     plain = random.map(lambda row: {**row, "number": row["number"].to_dense()})
     assert_paths_agree(plain.batch(3))
     assert_resumable(plain.shuffle(seed=1).batch(2))
-    strings_and_pictures = tdi.Dataset.zip((rows.map(lambda row: row["name"]), dataset_of(*PICTURES)))
-    assert_paths_agree(strings_and_pictures.decode_image(1).random_crop(20).batch(3))
-    assert_resumable(strings_and_pictures.decode_image(1).random_crop(20).batch(3))
+    strings_and_images = tdi.Dataset.zip((rows.map(lambda row: row["name"]), dataset_of(*IMAGES)))
+    assert_paths_agree(strings_and_images.decode_image(1).random_crop(20).batch(3))
+    assert_resumable(strings_and_images.decode_image(1).random_crop(20).batch(3))
 
 
-def test_pictures_of_several_sizes_beside_strings_are_refused_by_batch():
-    rows = tdi.Dataset.zip((dataset_of(*PICTURES), tdi.Dataset.from_tensor_slices(["a"] * len(PICTURES))))
+def test_images_of_several_sizes_beside_strings_are_refused_by_batch():
+    rows = tdi.Dataset.zip((dataset_of(*IMAGES), tdi.Dataset.from_tensor_slices(["a"] * len(IMAGES))))
     with pytest.raises(ValueError, match=r"batch: leaf \[0\] must have one shape, but is \(3, 50, 40\) in element 0"):
         list(rows.decode_image().batch(3))
 
 
 def test_a_row_gets_the_same_pixels_on_any_threads_and_replicas():
-    dataset = augmented(dataset_of(*PICTURES)).batch(4).with_options(tdi.Options(seed=5))
+    dataset = augmented(dataset_of(*IMAGES)).batch(4).with_options(tdi.Options(seed=5))
     expected = torch.cat(list(dataset._native.iterate(epoch=1)))
     for threads in (0, 1, 3):
         found = dataset.with_options(tdi.Options(num_threads=threads))._native.iterate(epoch=1)
@@ -363,7 +363,7 @@ def test_a_row_gets_the_same_pixels_on_any_threads_and_replicas():
 
 
 def test_damaged_rows_are_errors_that_name_them_or_are_skipped():
-    rows = dataset_of(PICTURES[0], PICTURES[1][:-100], b"GIF89a", PICTURES[2][:300], PICTURES[3]).decode_image()
+    rows = dataset_of(IMAGES[0], IMAGES[1][:-100], b"GIF89a", IMAGES[2][:300], IMAGES[3]).decode_image()
     iterator = iter(rows)
     next(iterator)
     with pytest.raises(tdi.InvalidArgumentError, match="decode_image: row 1, the element: JPEG: the data is truncated"):
@@ -432,12 +432,12 @@ def test_image_folder_is_read_in_torchvisions_order(tmp_path):
     for number, name in enumerate(names):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(PICTURES[number])
+        path.write_bytes(IMAGES[number])
     folder = tdi.ImageFolder(tmp_path)
     assert folder.classes == ["a b", "b"]
     order = [names.index(name) for name in ("a b/x.webp", "b/10.PNG", "b/2.png", "b/inner/0.jpg", "b/inner-a/0.jpg")]
     assert [(data, int(label)) for data, label in folder] == [
-        (PICTURES[number], int(names[number].startswith("b"))) for number in order
+        (IMAGES[number], int(names[number].startswith("b"))) for number in order
     ]
     assert len(folder) == 5
     assert_resumable(folder.shuffle(seed=2).decode_image().center_crop(9).batch(2))

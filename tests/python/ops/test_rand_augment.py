@@ -18,7 +18,7 @@ ImageEnhance = pytest.importorskip("PIL.ImageEnhance")
 ImageOps = pytest.importorskip("PIL.ImageOps")
 
 
-def picture(width: int, height: int, seed: int = 0):
+def sample_image(width: int, height: int, seed: int = 0):
     values = np.random.default_rng(seed).integers(0, 200, (3, 4, 3), dtype=np.uint8)
     smooth = Image.fromarray(values).resize((width, height), Image.Resampling.BICUBIC)
     noise = np.random.default_rng(seed + 1).integers(0, 30, (height, width, 3), dtype=np.uint8)
@@ -72,13 +72,13 @@ def augmented(image, count: int, **arguments: int) -> list:
 @pytest.mark.parametrize("magnitude, bins", [(0, 31), (1, 31), (9, 31), (14, 31), (20, 31), (30, 31), (1, 2), (7, 10)])
 @pytest.mark.parametrize("size", [(23, 17), (40, 64)])
 def test_every_change_is_that_of_pillow(magnitude, bins, size):
-    image = picture(*size, seed=magnitude)
+    image = sample_image(*size, seed=magnitude)
     found = contents(augmented(image, 400, num_ops=1, magnitude=magnitude, num_magnitude_bins=bins))
     assert found == contents(changes(image, magnitude, bins))
 
 
 def test_changes_follow_each_other():
-    image = picture(20, 16)
+    image = sample_image(20, 16)
     pairs = contents(itertools.chain.from_iterable(changes(first, 12, 31) for first in changes(image, 12, 31)))
     found = contents(augmented(image, 300, num_ops=2, magnitude=12))
     assert found <= pairs and len(found) > 100
@@ -104,7 +104,7 @@ def test_few_values_are_as_in_pillow(values):
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 5), (2, 3)])
 def test_images_of_few_pixels_are_as_in_pillow(size):
-    image = picture(*size)
+    image = sample_image(*size)
     assert contents(augmented(image, 300, num_ops=1)) == contents(changes(image, 9, 31))
 
 
@@ -112,7 +112,7 @@ def test_images_of_few_pixels_are_as_in_pillow(size):
 def test_laws():
     def encoded(seed: int) -> bytes:
         file = io.BytesIO()
-        picture(40 + seed, 50 - seed, seed).save(file, "JPEG" if seed % 2 else "PNG")
+        sample_image(40 + seed, 50 - seed, seed).save(file, "JPEG" if seed % 2 else "PNG")
         return file.getvalue()
 
     rows = tdi.Dataset.from_tensor_slices([encoded(seed) for seed in range(7)]).decode_image()
@@ -122,8 +122,8 @@ def test_laws():
 
 
 def test_masks_and_boxes_cannot_follow():
-    pictures = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
-    rows = tdi.Dataset.from_tensor_slices({"image": pictures, "mask": pictures[:, 0], "boxes": torch.zeros(2, 1, 4)})
+    images = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
+    rows = tdi.Dataset.from_tensor_slices({"image": images, "mask": images[:, 0], "boxes": torch.zeros(2, 1, 4)})
     for targets in ({"masks": "mask"}, {"boxes": "boxes"}):
         declared = rows.with_image_targets(**targets, key="image")
         with pytest.raises(ValueError, match="rand_augment: masks and boxes cannot follow the picture"):

@@ -93,7 +93,7 @@ WAYS = [{}, {"num_workers": 1}, {"sampler": [0]}, {"distributed": True}]
 
 @pytest.mark.parametrize("options", WAYS, ids=str)
 @pytest.mark.parametrize("cut", CUTS)
-def test_a_truncated_picture_is_an_os_error_as_in_torch(vision, tmp_path, cut, options):
+def test_a_truncated_image_is_an_os_error_as_in_torch(vision, tmp_path, cut, options):
     (tmp_path / "class").mkdir()
     (tmp_path / "class" / "x.jpg").write_bytes(jpeg(50, 40)[: CUTS[cut]])
     dataset = vision.ImageFolder(tmp_path, vision.transforms.ToTensor())
@@ -109,7 +109,7 @@ def test_a_truncated_picture_is_an_os_error_as_in_torch(vision, tmp_path, cut, o
 
 
 @pytest.mark.parametrize("options", [{}, {"num_workers": 1}, {"sampler": [0, 1]}, {"distributed": True}], ids=str)
-def test_pictures_of_different_size_are_a_runtime_error_as_in_torch(vision, tmp_path, options):
+def test_images_of_different_size_are_a_runtime_error_as_in_torch(vision, tmp_path, options):
     (tmp_path / "class").mkdir()
     for number, width in enumerate((50, 51)):
         (tmp_path / "class" / f"{number}.jpg").write_bytes(jpeg(width, 40))

@@ -205,8 +205,8 @@ def images_are_normalized_after_the_copy():
         assert torch.equal(batch.cpu(), reference)
 
 
-def pictures_of_a_folder_are_normalized_after_the_copy():
-    """Pillow's pictures, prepared by transforms of torchvision's shape."""
+def images_of_a_folder_are_normalized_after_the_copy():
+    """Pillow's images, prepared by transforms of torchvision's shape."""
     from decoders import MISSING
 
     if MISSING:

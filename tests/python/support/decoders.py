@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`needs_decoders`: a mark for tests of pictures, which a build without the decoders' libraries cannot run."""
+"""`needs_decoders`: a mark for tests of images, which a build without the decoders' libraries cannot run."""
 
 import pytest
 

@@ -169,11 +169,11 @@ def looked_up(rows=tuple("abcbca" * 2)):
     return tdi.Dataset.from_tensor_slices(list(rows)).batch(5).map(lookup)
 
 
-def pictures():
+def images():
     if MISSING:
         pytest.skip(MISSING)
     image = pytest.importorskip("PIL.Image")
-    root = folder() / "pictures"
+    root = folder() / "images"
     for row in range(ROWS):
         path = root / "ab"[row % 2] / f"{row:02}.png"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Pictures with masks and boxes, for tests of what follows a picture."""
+"""Images with masks and boxes, for tests of what follows an image."""
 
 import io
 
@@ -28,7 +28,7 @@ def png(array: np.ndarray, mode: str = "L", **options) -> bytes:
 
 
 def coordinates(width: int, height: int) -> torch.Tensor:
-    """A picture whose pixels tell where they were: (x, y, 255). What is padded has 0 in the last channel."""
+    """An image whose pixels tell where they were: (x, y, 255). What is padded has 0 in the last channel."""
     y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
     return torch.stack([x, y, torch.full_like(x, 255)]).to(torch.uint8)
 
@@ -44,7 +44,7 @@ def one(rows: tdi.Dataset):
 
 
 def random_boxes(generator, count, box_format, dtype) -> torch.Tensor:
-    """Some of them reach out of the picture, or lie outside."""
+    """Some of them reach out of the image, or lie outside."""
     low, high = (torch.tensor(generator.uniform(-10, 45, (count, 2))) for _ in range(2))
     if box_format == "XYXY":
         return torch.cat([torch.minimum(low, high), torch.maximum(low, high)], 1).to(dtype)

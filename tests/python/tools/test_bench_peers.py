@@ -16,7 +16,7 @@ from places import BENCHMARKS
 
 RESULTS = json.loads((BENCHMARKS / "results/peers.json").read_text())
 # Fewer rows than the tasks have, and not a multiple of a batch.
-SMALL = {"rows": 1300, "python_rows": 100, "records": 1300, "pictures": 70, "tables": 1300, "tokens": 130}
+SMALL = {"rows": 1300, "python_rows": 100, "records": 1300, "images": 70, "tables": 1300, "tokens": 130}
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def chart(peers):
 @pytest.fixture
 def small(peers, monkeypatch, tmp_path, request):
     """A task with few rows, and what this library delivers for it."""
-    if request.param in ("tables", "pictures"):
-        pytest.importorskip({"tables": "pyarrow", "pictures": "PIL"}[request.param])
+    if request.param in ("tables", "images"):
+        pytest.importorskip({"tables": "pyarrow", "images": "PIL"}[request.param])
     module = getattr(peers, request.param)
     monkeypatch.setattr(module, "ROWS", SMALL[request.param])
     task = dataclasses.replace(module.TASK, rows=SMALL[request.param])
@@ -95,7 +95,7 @@ def test_other_types_shapes_and_contents_do_not_pass(peers, small, tmp_path):
     assert "tensors in a batch" in wrong(peers, task, [first[:-1], *rest], tmp_path)
     changed = first[0].clone()
     changed.view(-1)[-1] += 1
-    if task.name != "pictures":  # one grey level is no other picture
+    if task.name != "images":  # one grey level is no other image
         wrong(peers, task, [[changed, *first[1:]], *rest], tmp_path)
     wrong(peers, task, [[torch.zeros_like(first[0]), *first[1:]], *rest], tmp_path)
 
@@ -236,7 +236,7 @@ def test_the_results_are_of_the_tasks_as_they_are(peers):
         assert list(result["series"]) == list(task.systems)
 
 
-def test_picture_and_tables_are_made_from_the_committed_results(chart):
+def test_image_and_tables_are_made_from_the_committed_results(chart):
     again = "run benchmarks/peers/chart.py again"
     assert as_drawn("peers.svg", chart.draw(RESULTS)), again
     page = (BENCHMARKS / "README.md").read_text()

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""A wheel brings the decoders of pictures along."""
+"""A wheel brings the decoders of images along."""
 
 import re
 import shutil

@@ -43,7 +43,7 @@ SHARES = {
     "ConcatDataset": lambda rank: data.ConcatDataset([half(rank), Squares(4)]),
     "StackDataset": lambda rank: data.StackDataset(a=half(rank), b=half(0)),
     "a wrapper of a Subset": lambda rank: Doubled(half(rank)),
-    "a list of names": lambda rank: [f"picture{number}.jpg" for number in range(rank, 20, 2)],
+    "a list of names": lambda rank: [f"image{number}.jpg" for number in range(rank, 20, 2)],
     "a list of tensors": lambda rank: [torch.tensor([number]) for number in range(rank, 20, 2)],
     "an array of texts": lambda rank: np.array([f"{number}" for number in range(10 + rank, 30, 2)]),
     "a TensorDataset": lambda rank: data.TensorDataset(torch.arange(rank, 20, 2)),

@@ -1,6 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """JPEGs of 500 x 375 pixels and their numbers in a tar archive (WebDataset's layout), resized to 224 x 224, batch 64,
-in any order. Everything that a system does to a picture runs on two threads or two workers."""
+in any order. Everything that a system does to an image runs on two threads or two workers."""
 
 import io
 import tarfile
@@ -13,11 +13,11 @@ from task import Batch, Epoch, Task, WrongOutput, each, mosaic, tensors
 from torch.utils.data import DataLoader, Dataset
 
 ROWS, BATCH, WIDTH, HEIGHT, SIDE = 768, 64, 500, 375, 224
-POOLED = 14  # side of the squares in which pictures are compared
-MOST_DIFFERENCE = 2.0  # grey levels, in the mean: decoders and resizers differ by less, other pictures by much more
+POOLED = 14  # side of the squares in which images are compared
+MOST_DIFFERENCE = 2.0  # grey levels, in the mean: decoders and resizers differ by less, other images by much more
 
 
-def picture(row: int) -> bytes:
+def image(row: int) -> bytes:
     """Smooth colours with noise, about 52 kB."""
     from PIL import Image
 
@@ -46,9 +46,9 @@ def pooled(images: torch.Tensor) -> torch.Tensor:
 
 def write(folder: Path) -> None:
     reference = []
-    with tarfile.open(folder / "pictures.tar", "w") as archive:
+    with tarfile.open(folder / "images.tar", "w") as archive:
         for row in range(ROWS):
-            data = picture(row)
+            data = image(row)
             reference.append(resized(data))
             for suffix, content in (("jpg", data), ("cls", str(row).encode())):
                 member = tarfile.TarInfo(f"{row:06}.{suffix}")
@@ -60,25 +60,25 @@ def write(folder: Path) -> None:
 def ids(batch: Batch, folder: Path) -> torch.Tensor:
     images, rows = batch
     if len(rows) and not (rows.min() >= 0 and rows.max() < ROWS):
-        raise WrongOutput("a picture that does not exist")
+        raise WrongOutput("an image that does not exist")
     wanted = torch.from_numpy(np.load(folder / "reference.npy"))[rows]
     difference = (pooled(images) - wanted).abs().mean((1, 2, 3)).max().item()
     if difference > MOST_DIFFERENCE:
-        raise WrongOutput(f"a picture differs from Pillow's by {difference:.1f} grey levels in the mean")
+        raise WrongOutput(f"an image differs from Pillow's by {difference:.1f} grey levels in the mean")
     return rows
 
 
 def members(folder: Path) -> list[tuple[bytes, int]]:
-    """Encoded pictures and their numbers, for systems that read no tar archives."""
+    """Encoded images and their numbers, for systems that read no tar archives."""
     found: dict[str, dict[str, bytes]] = {}
-    with tarfile.open(folder / "pictures.tar") as archive:
+    with tarfile.open(folder / "images.tar") as archive:
         for member in archive:
             name, suffix = member.name.split(".")
             found.setdefault(name, {})[suffix] = archive.extractfile(member).read()
     return [(one["jpg"], int(one["cls"])) for one in found.values()]
 
 
-class Pictures(Dataset):
+class Images(Dataset):
     """What people write: offsets of the members, and Pillow."""
 
     def __init__(self, path: Path) -> None:
@@ -105,20 +105,20 @@ def stacked(samples: list) -> list[torch.Tensor]:
 def torch_distinput(folder: Path) -> Epoch:
     import torch_distinput as tdi
 
-    rows = tdi.TarDataset(folder / "pictures.tar").decode_members().decode_image(layout="NHWC", key="jpg")
+    rows = tdi.TarDataset(folder / "images.tar").decode_members().decode_image(layout="NHWC", key="jpg")
     rows = rows.resize((SIDE, SIDE), key="jpg").batch(BATCH).with_options(tdi.Options(num_threads=2))
     return each(lambda batch: (batch["jpg"], batch["cls"]), lambda: rows)
 
 
 def dataloader(folder: Path) -> Epoch:
-    loader = DataLoader(Pictures(folder / "pictures.tar"), BATCH, num_workers=2)
+    loader = DataLoader(Images(folder / "images.tar"), BATCH, num_workers=2)
     return lambda: loader
 
 
 def accelerate(folder: Path) -> Epoch:
     from accelerate import Accelerator
 
-    loader = Accelerator(cpu=True).prepare(DataLoader(Pictures(folder / "pictures.tar"), BATCH, num_workers=2))
+    loader = Accelerator(cpu=True).prepare(DataLoader(Images(folder / "images.tar"), BATCH, num_workers=2))
     return lambda: loader
 
 
@@ -146,7 +146,7 @@ def tf_data(folder: Path) -> Epoch:
 
     import torch_distinput as tdi
 
-    with tdi.TFRecordWriter(folder / "pictures.tfrecord") as writer:
+    with tdi.TFRecordWriter(folder / "images.tfrecord") as writer:
         for data, number in members(folder):
             writer.write(number.to_bytes(8, "little") + data)
 
@@ -156,7 +156,7 @@ def tf_data(folder: Path) -> Epoch:
         image = tf.image.resize(image, (SIDE, SIDE), antialias=True)
         return tf.cast(tf.clip_by_value(tf.round(image), 0, 255), tf.uint8), number
 
-    rows = tf.data.TFRecordDataset(str(folder / "pictures.tfrecord")).map(decoded, 2).batch(BATCH).prefetch(2)
+    rows = tf.data.TFRecordDataset(str(folder / "images.tfrecord")).map(decoded, 2).batch(BATCH).prefetch(2)
     return each(tensors, lambda: rows)
 
 
@@ -189,7 +189,7 @@ def mlx_data(folder: Path) -> Epoch:
     import mlx.data as dx
 
     rows = dx.buffer_from_vector([{"jpg": f"{row:06}.jpg".encode(), "cls": row} for row in range(ROWS)])
-    rows = rows.read_from_tar(str(folder / "pictures.tar"), "jpg", "jpg").load_image("jpg", from_memory=True)
+    rows = rows.read_from_tar(str(folder / "images.tar"), "jpg", "jpg").load_image("jpg", from_memory=True)
     rows = rows.image_resize("jpg", SIDE, SIDE).batch(BATCH)
     return each(lambda batch: tensors([batch["jpg"], batch["cls"].reshape(-1)]), lambda: rows.ordered_prefetch(4, 2))
 
@@ -226,7 +226,7 @@ def litdata(folder: Path) -> Epoch:
 
 
 TASK = Task(
-    name="pictures",
+    name="images",
     title="JPEGs of 500 x 375 in a tar archive to 224 x 224, batch 64",
     rows=ROWS,
     batch=BATCH,

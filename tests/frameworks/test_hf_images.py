@@ -22,17 +22,15 @@ def pixels(row, channels=3, width=WIDTH, height=HEIGHT):
     return values[:, :, 0] if channels == 1 else values
 
 
-def encoded(picture, kind="PNG", **options):
+def encoded(image, kind="PNG", **options):
     buffer = io.BytesIO()
-    Image.fromarray(picture).save(buffer, kind, **options)
+    Image.fromarray(image).save(buffer, kind, **options)
     return buffer.getvalue()
 
 
-def make(pictures, mode=None, **more):
-    """A dataset of encoded pictures, or of the paths of pictures, in several chunks."""
-    rows = [
-        {"bytes": one, "path": None} if isinstance(one, bytes) else {"bytes": None, "path": one} for one in pictures
-    ]
+def make(images, mode=None, **more):
+    """A dataset of encoded images, or of the paths of images, in several chunks."""
+    rows = [{"bytes": one, "path": None} if isinstance(one, bytes) else {"bytes": None, "path": one} for one in images]
     kinds = {"image": datasets.Image(mode=mode), "label": datasets.Value("int64")}
     columns = {"image": rows, "label": list(range(len(rows)))}
     for name, (values, kind) in more.items():
@@ -58,7 +56,7 @@ def assert_same(ours, theirs, most=0):
             assert (here[name].double() - value.double()).abs().max() <= most
 
 
-PICTURES = {
+IMAGES = {
     "png": ([encoded(pixels(row)) for row in range(ROWS)], None, 0),
     "grey png": ([encoded(pixels(row, 1)) for row in range(ROWS)], None, 0),
     "grey of mode L": ([encoded(pixels(row, 1)) for row in range(ROWS)], "L", 0),
@@ -78,19 +76,19 @@ VIEWS = {
 
 @pytest.mark.parametrize(
     ("kind", "name", "view"),
-    [(kind, name, "shuffled") for kind in ("torch", "numpy") for name in PICTURES]
+    [(kind, name, "shuffled") for kind in ("torch", "numpy") for name in IMAGES]
     + [("torch", "png", view) for view in VIEWS if view != "shuffled"],
 )
-def test_pictures_are_those_of_the_package(kind, name, view):
-    pictures, mode, most = PICTURES[name]
-    dataset = VIEWS[view](make(pictures, mode).with_format(kind))
+def test_images_are_those_of_the_package(kind, name, view):
+    images, mode, most = IMAGES[name]
+    dataset = VIEWS[view](make(images, mode).with_format(kind))
     loader = tdi.DataLoader(dataset, 4)
     assert loader.explain().startswith("path: native")
     assert_same(loader, torch.utils.data.DataLoader(dataset, 4), most)
 
 
 @pytest.mark.parametrize("kind", ["torch", "numpy"])
-def test_pictures_in_files_are_read_when_rows_are(tmp_path, kind):
+def test_images_in_files_are_read_when_rows_are(tmp_path, kind):
     paths = [str(tmp_path / f"{row}.png") for row in range(ROWS)]
     for row, path in enumerate(paths):
         Image.fromarray(pixels(row)).save(path)
@@ -110,7 +108,7 @@ def test_pictures_in_files_are_read_when_rows_are(tmp_path, kind):
     Image.fromarray(pixels(0, width=8)).save(tmp_path / "0.png")
     with pytest.raises(ValueError, match="shape"):
         list(loader)
-    (tmp_path / "0.png").write_bytes(b"no picture")
+    (tmp_path / "0.png").write_bytes(b"no image")
     with pytest.raises(tdi.InvalidArgumentError, match="decode_image: row .*the picture is not JPEG, PNG or WebP"):
         list(loader)
 
@@ -125,36 +123,36 @@ GOOD = encoded(pixels(0))
 
 
 @pytest.mark.parametrize(
-    ("pictures", "mode", "reason"),
+    ("images", "mode", "reason"),
     [
         (
             [GOOD, encoded(pixels(0, width=8))],
             None,
-            "has a picture in row 1 of 8 x 16 pixels, while others have 24 x 16",
+            "has an image in row 1 of 8 x 16 pixels, while others have 24 x 16",
         ),
-        ([GOOD, encoded(pixels(0, 1))], None, "has a picture in row 1 of mode L, while others are of RGB"),
+        ([GOOD, encoded(pixels(0, 1))], None, "has an image in row 1 of mode L, while others are of RGB"),
         (
             [GOOD, encoded(pixels(0, 4))],
             None,
-            "has a picture in row 1 of mode RGBA, while the mode of the column is None",
+            "has an image in row 1 of mode RGBA, while the mode of the column is None",
         ),
-        ([GOOD, GOOD], "CMYK", "has a picture in row 0 of mode RGB, while the mode of the column is CMYK"),
+        ([GOOD, GOOD], "CMYK", "has an image in row 0 of mode RGB, while the mode of the column is CMYK"),
         ([GOOD, GOOD], "L", "in row 0 of mode RGB, while the mode of the column is L"),
-        ([encoded(pixels(0, 1) > 99)], None, "has a picture in row 0 of mode 1"),
-        ([encoded(pixels(0), "BMP")], None, "has a picture in row 0 that is no JPEG, PNG or WebP"),
-        ([GOOD, GOOD[:20]], None, "has a picture in row 1 that cannot be read"),
+        ([encoded(pixels(0, 1) > 99)], None, "has an image in row 0 of mode 1"),
+        ([encoded(pixels(0), "BMP")], None, "has an image in row 0 that is no JPEG, PNG or WebP"),
+        ([GOOD, GOOD[:20]], None, "has an image in row 1 that cannot be read"),
         (
             [turned(1), turned(3)],
             None,
             "in row 1 that is no JPEG, PNG or WebP, is animated, or is to be turned",
         ),
-        ([GOOD, "https://example.org/a.png"], None, "has pictures in it and others in files"),
-        (["https://example.org/a.png"], None, "has pictures that are no files of this machine"),
+        ([GOOD, "https://example.org/a.png"], None, "has images in it and others in files"),
+        (["https://example.org/a.png"], None, "has images that are no files of this machine"),
         (["/none/a.png"], None, "in row 0 that cannot be read: [Errno 2] No such file or directory"),
     ],
 )
-def test_explain_names_the_column_that_stays_in_python(pictures, mode, reason):
-    dataset = make(pictures, mode).with_format("torch")
+def test_explain_names_the_column_that_stays_in_python(images, mode, reason):
+    dataset = make(images, mode).with_format("torch")
     report = tdi.DataLoader(dataset, 1).explain()
     assert not report.startswith("path: native")
     assert "column 'image' has" in report
@@ -162,13 +160,13 @@ def test_explain_names_the_column_that_stays_in_python(pictures, mode, reason):
 
 
 def test_rows_that_are_not_chosen_do_not_matter():
-    pictures = [GOOD, encoded(pixels(0, width=8)), GOOD, b"", GOOD]
-    dataset = make(pictures).with_format("torch").select([0, 2, 4])
+    images = [GOOD, encoded(pixels(0, width=8)), GOOD, b"", GOOD]
+    dataset = make(images).with_format("torch").select([0, 2, 4])
     assert tdi.DataLoader(dataset, 2).explain().startswith("path: native")
     assert_same(tdi.DataLoader(dataset, 2), torch.utils.data.DataLoader(dataset, 2))
 
 
-def test_an_upright_picture_with_metadata_is_native_and_a_turned_one_right():
+def test_an_upright_image_with_metadata_is_native_and_a_turned_one_right():
     upright = make([turned(1), turned(1)]).with_format("torch")
     assert tdi.DataLoader(upright, 2).explain().startswith("path: native")
     half = make([turned(3), turned(3)]).with_format("torch")
@@ -179,13 +177,13 @@ def test_an_upright_picture_with_metadata_is_native_and_a_turned_one_right():
 
 def test_without_a_format_torch_says_what_it_cannot_collate():
     loader = tdi.DataLoader(make([GOOD]), 1)
-    assert "column 'image' has pictures that torch cannot stack" in loader.explain()
+    assert "column 'image' has images that torch cannot stack" in loader.explain()
     with pytest.raises(TypeError, match="default_collate"):
         next(iter(loader))
 
 
-def test_states_and_seeds_hold_for_pictures():
-    dataset = make(PICTURES["png"][0]).with_format("torch")
+def test_states_and_seeds_hold_for_images():
+    dataset = make(IMAGES["png"][0]).with_format("torch")
     loader, again = (tdi.DataLoader(dataset, 3, shuffle=True, seed=5) for _ in range(2))
     whole = [batch["label"].tolist() for batch in loader]
     loader.set_epoch(0)
@@ -200,13 +198,13 @@ def test_states_and_seeds_hold_for_pictures():
 
 
 @pytest.mark.parametrize("in_files", [True, False])
-def test_grey_pictures_keep_their_shape_in_wrappers_of_torch_and_at_a_sampler(tmp_path, in_files):
-    pictures = [encoded(pixels(row, 1)) for row in range(ROWS)]
+def test_grey_images_keep_their_shape_in_wrappers_of_torch_and_at_a_sampler(tmp_path, in_files):
+    images = [encoded(pixels(row, 1)) for row in range(ROWS)]
     if in_files:
-        for row, picture in enumerate(pictures):
-            (tmp_path / f"{row}.png").write_bytes(picture)
-        pictures = [str(tmp_path / f"{row}.png") for row in range(ROWS)]
-    dataset = make(pictures).with_format("torch")
+        for row, image in enumerate(images):
+            (tmp_path / f"{row}.png").write_bytes(image)
+        images = [str(tmp_path / f"{row}.png") for row in range(ROWS)]
+    dataset = make(images).with_format("torch")
     sampler = [3, 1, 3, 0, 9]
     assert_same(tdi.DataLoader(dataset, 2, sampler=sampler), torch.utils.data.DataLoader(dataset, 2, sampler=sampler))
     assert_same(tdi.DataLoader(dataset, 4, num_workers=2), torch.utils.data.DataLoader(dataset, 4))
