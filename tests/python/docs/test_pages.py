@@ -20,7 +20,7 @@ METRIC = r"`((?:torch_distinput_)?\w+_(?:total|seconds|ready|room|left))`"
 
 
 @needs_decoders
-def test_pictures(tmp_path, monkeypatch):
+def test_images(tmp_path, monkeypatch):
     pytest.importorskip("PIL")
     monkeypatch.chdir(tmp_path)
     names = run_blocks(DOCS / "images.md", {})
@@ -91,18 +91,18 @@ def test_the_page_of_the_api_has_every_public_name_once():
     assert len(listed) == len(set(listed))
 
 
-def test_the_text_of_the_first_picture_stays_in_its_boxes():
+def test_the_text_of_the_first_image_stays_in_its_boxes():
     fonts = pytest.importorskip("PIL.ImageFont")
     try:
         plain, bold = (fonts.truetype(name, 130) for name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf"))
     except OSError:
         pytest.skip("DejaVu Sans is not installed")
-    picture = (DOCS / "how_it_works.svg").read_text()
+    drawing = (DOCS / "how_it_works.svg").read_text()
     boxes = [
         [float(x) for x in box]
-        for box in re.findall(r'<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"', picture)
+        for box in re.findall(r'<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"', drawing)
     ]
-    texts = re.findall(r'<text x="(\d+)" y="(\d+)"( font-weight="bold")?>(.*?)</text>', picture)
+    texts = re.findall(r'<text x="(\d+)" y="(\d+)"( font-weight="bold")?>(.*?)</text>', drawing)
     inside = 0
     for x, y, is_bold, text in texts:
         left, base = float(x), float(y)
