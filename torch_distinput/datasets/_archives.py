@@ -8,10 +8,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from torch_distinput import _C
-from torch_distinput.base._file_names import Path, file_names
+from torch_distinput.base._file_names import Path
 from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.datasets._files import _options
-from torch_distinput.ops._base import native_of
+from torch_distinput.datasets._files import files_of, record_options
 from torch_distinput.typing import Compression, Index
 
 
@@ -52,15 +51,15 @@ class TarDataset(Dataset):
         max_record_bytes: int | None = None,
     ):
         name = "TarDataset"
-        options = _options(compression_type, index, max_record_bytes, name)
-        super().__init__(_C.tar_members(_files(files, name), *options))
+        options = record_options(compression_type, index, max_record_bytes, name)
+        super().__init__(_C.tar_members(_archives(name, files), *options))
 
 
-def _files(files: Any, name: str) -> Any:
+def _archives(op: str, files: Any) -> Any:
+    given = files_of(op, files)
     if isinstance(files, Dataset):
-        return native_of(files)
+        return given
     names: list[bytes] = []
-    for path in file_names(files, f"{name}: `files`"):
-        pattern: Any = path  # shown as str in the stub, which also takes bytes
-        names += [path] if b"{" not in path or os.path.exists(path) else _C.expand_braces(pattern)
+    for path in given:
+        names += [path] if b"{" not in path or os.path.exists(path) else _C.expand_braces(path)
     return names

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from torch_distinput import _C
-from torch_distinput.base._file_names import Path, file_names
+from torch_distinput.base._file_names import Path
 from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.ops._base import native_of
+from torch_distinput.datasets._files import files_of
 
 
 class NumpyDataset(Dataset):
@@ -39,7 +38,7 @@ class NumpyDataset(Dataset):
     """
 
     def __init__(self, files: Path | Iterable[Path] | Dataset):
-        super().__init__(_C.numpy_files(_files(files, "NumpyDataset")))
+        super().__init__(_C.numpy_files(files_of("NumpyDataset", files)))
 
 
 class SafetensorsDataset(Dataset):
@@ -59,8 +58,4 @@ class SafetensorsDataset(Dataset):
     """
 
     def __init__(self, files: Path | Iterable[Path] | Dataset):
-        super().__init__(_C.safetensors_files(_files(files, "SafetensorsDataset")))
-
-
-def _files(files: Any, name: str) -> Any:
-    return native_of(files) if isinstance(files, Dataset) else file_names(files, f"{name}: `files`")
+        super().__init__(_C.safetensors_files(files_of("SafetensorsDataset", files)))

@@ -8,10 +8,9 @@ from typing import Any
 
 from torch_distinput import _C
 from torch_distinput.base._arguments import count, sequence, text
-from torch_distinput.base._file_names import Path, file_names
+from torch_distinput.base._file_names import Path
 from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.datasets._files import index_flag
-from torch_distinput.ops._base import native_of
+from torch_distinput.datasets._files import files_of, index_flag
 from torch_distinput.tables._block_files import BlockFiles
 from torch_distinput.tables._column_options import Nulls, column_options, pyarrow_for
 from torch_distinput.tables._parquet import ParquetFiles
@@ -162,11 +161,10 @@ def _native(
     stack: Stack,
     index: Index,
 ) -> _C.Dataset:
-    names: Any = native_of(files) if isinstance(files, Dataset) else file_names(files, f"{op}: `files`")
     arguments += [f"stack={dict(stack)}"] if stack else []
     arguments += [] if nulls == "error" else [f"nulls={nulls!r}"]
     options = column_options(op, nulls, stack)
-    return _C.blocks(names, reader, op, ", ".join(arguments), options, _is_indexed(op, index))
+    return _C.blocks(files_of(op, files), reader, op, ", ".join(arguments), options, _is_indexed(op, index))
 
 
 def _is_indexed(op: str, index: Index) -> bool:

@@ -12,6 +12,7 @@ from torch_distinput.base._arguments import integer, is_flag, optional_integer, 
 from torch_distinput.base._file_names import Path, file_names
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.ops._base import native_of
+from torch_distinput.ops._base import native_of
 from torch_distinput.typing import Compression, Index
 
 
@@ -50,8 +51,8 @@ class TextLineDataset(Dataset):
         max_record_bytes: int | None = None,
     ):
         name = "TextLineDataset"
-        options = _options(compression_type, index, max_record_bytes, name)
-        super().__init__(_C.text_lines(_files(files, name), *options))
+        options = record_options(compression_type, index, max_record_bytes, name)
+        super().__init__(_C.text_lines(files_of(name, files), *options))
 
 
 class TFRecordDataset(Dataset):
@@ -69,8 +70,8 @@ class TFRecordDataset(Dataset):
         max_record_bytes: int | None = None,
     ):
         name = "TFRecordDataset"
-        options = _options(compression_type, index, max_record_bytes, name)
-        super().__init__(_C.tf_records(_files(files, name), *options))
+        options = record_options(compression_type, index, max_record_bytes, name)
+        super().__init__(_C.tf_records(files_of(name, files), *options))
 
 
 class FixedLengthRecordDataset(Dataset):
@@ -102,17 +103,19 @@ class FixedLengthRecordDataset(Dataset):
             integer(name, "header_bytes", header_bytes),
             integer(name, "footer_bytes", footer_bytes),
         )
-        options = _options(compression_type, index, max_record_bytes, name)
-        super().__init__(_C.fixed_records(_files(files, name), *sizes, *options))
+        options = record_options(compression_type, index, max_record_bytes, name)
+        super().__init__(_C.fixed_records(files_of(name, files), *sizes, *options))
 
 
-def _files(files: Any, name: str) -> Any:
-    return native_of(files) if isinstance(files, Dataset) else file_names(files, f"{name}: `files`")
+def files_of(op: str, files: Any) -> Any:
+    """The argument `files` of a dataset of files as native code takes it: names, or a dataset of names."""
+    return native_of(files) if isinstance(files, Dataset) else file_names(files, f"{op}: `files`")
 
 
-def _options(
+def record_options(
     compression_type: Any, index: Any, max_record_bytes: Any, name: str
 ) -> tuple[str | None, bool | None, int | None]:
+    """The arguments that all datasets of records have, as native code takes them."""
     compression = optional_text(name, "compression_type", compression_type)
     return compression, index_flag(index, name), optional_integer(name, "max_record_bytes", max_record_bytes)
 

@@ -11,9 +11,9 @@ import torch
 
 from torch_distinput import _C
 from torch_distinput.base._arguments import integer, optional_integer
-from torch_distinput.base._file_names import Path, file_names
+from torch_distinput.base._file_names import Path
 from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.ops._base import native_of
+from torch_distinput.datasets._files import files_of
 from torch_distinput.recognize._token_columns import arrays_of, is_column
 
 _NAME = "TokenDataset"
@@ -71,9 +71,8 @@ class TokenDataset(Dataset):
         vocab_size: int | None = None,
         output_dtype: torch.dtype = torch.int64,
     ):
-        names = native_of(files) if isinstance(files, Dataset) else file_names(files, f"{_NAME}: `files`")
         cuts = _cuts(sequence_length, stride, document_boundary, vocab_size, output_dtype)
-        super().__init__(_C.token_files(names, _stored_type(dtype), *cuts))
+        super().__init__(_C.token_files(files_of(_NAME, files), _stored_type(dtype), *cuts))
 
     @staticmethod
     def from_tokens(

@@ -12,6 +12,7 @@ import torch
 
 from torch_distinput import _C
 from torch_distinput.base._structure import children, rebuild
+from torch_distinput.base._tensors import is_plain
 
 
 def rows_of(batch: Any) -> int:
@@ -105,14 +106,14 @@ class DeviceMover:
         return self._moved(batch, iter(self._copies.bring(plain)) if plain else iter(()))
 
     def _collect(self, value: Any, plain: list[torch.Tensor]) -> None:
-        if _is_plain(value):
+        if _is_block(value):
             plain.append(value)
         elif not hasattr(value, "to"):
             for part in children(value) or ():
                 self._collect(part, plain)
 
     def _moved(self, value: Any, arrived: Iterator[torch.Tensor]) -> Any:
-        if _is_plain(value):
+        if _is_block(value):
             return next(arrived)
         if hasattr(value, "to"):
             return value.to(self._device, non_blocking=True)
@@ -120,12 +121,6 @@ class DeviceMover:
         return value if parts is None else rebuild(value, [self._moved(part, arrived) for part in parts])
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether a copy of its bytes is all that there is to `value`."""
-    return (
-        type(value) is torch.Tensor
-        and value.device.type == "cpu"
-        and value.layout is torch.strided
-        and value.is_contiguous()
-        and not (value.requires_grad or value.is_conj() or value.is_neg() or value.is_quantized or value.is_nested)
-    )
+def _is_block(value: Any) -> bool:
+    """Whether a copy of its bytes, which lie in one piece, is all that there is to `value`."""
+    return type(value) is torch.Tensor and is_plain(value) and value.is_contiguous()

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch._utils import ExceptionWrapper
 
+from torch_distinput.base._tensors import is_plain
+
 _INLINE = 256  # bytes; a buffer of less is not worth a place of its own
 
 
@@ -50,7 +52,7 @@ class _Pickler(ForkingPickler):
 
     def reducer_override(self, value: Any) -> Any:
         kind = type(value)
-        if kind is torch.Tensor and _is_plain(value):
+        if kind is torch.Tensor and is_plain(value):
             place = (value.storage_offset(), tuple(value.shape), value.stride())
             return _tensor, (value.untyped_storage(), value.dtype, *place)
         if kind is torch.UntypedStorage and value.device.type == "cpu":
@@ -63,15 +65,6 @@ class _Pickler(ForkingPickler):
             if not value.flags.writeable and not value.dtype.hasobject:
                 return _writable(value).__reduce_ex__(pickle.HIGHEST_PROTOCOL)
         return NotImplemented
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
-    return (
-        tensor.device.type == "cpu"
-        and tensor.layout is torch.strided
-        and not (tensor.requires_grad or tensor.is_conj() or tensor.is_neg())
-        and not (tensor.is_quantized or tensor.is_nested)
-    )
 
 
 def _writable(array: Any) -> Any:
