@@ -46,12 +46,12 @@ from torch_distinput.base._spec import (  # noqa: E402
 )
 from torch_distinput.datasets._archives import TarDataset  # noqa: E402
 from torch_distinput.datasets._arrays import NumpyDataset, SafetensorsDataset  # noqa: E402
-from torch_distinput.datasets._columns import CsvDataset, JsonLinesDataset, ParquetDataset  # noqa: E402
+from torch_distinput.datasets._column_files import CsvDataset, JsonLinesDataset, ParquetDataset  # noqa: E402
 from torch_distinput.datasets._dataset import Dataset  # noqa: E402
 from torch_distinput.datasets._files import FixedLengthRecordDataset, TextLineDataset, TFRecordDataset  # noqa: E402
 from torch_distinput.datasets._image_folder import ImageFolder  # noqa: E402
 from torch_distinput.datasets._record_writer import TFRecordWriter, example  # noqa: E402
-from torch_distinput.datasets._tokens import TokenDataset  # noqa: E402
+from torch_distinput.datasets._token_files import TokenDataset  # noqa: E402
 from torch_distinput.distribute._base_strategy import Strategy  # noqa: E402
 from torch_distinput.distribute._distributed import DistributedDataset, DistributedIterator, Optional  # noqa: E402
 from torch_distinput.distribute._input_options import InputOptions  # noqa: E402

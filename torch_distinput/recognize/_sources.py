@@ -16,9 +16,9 @@ from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
 from torch_distinput import _C
 from torch_distinput.base._structure import children
 from torch_distinput.recognize import _hugging_face as hugging_face
-from torch_distinput.recognize import _images as images
 from torch_distinput.recognize._native_source import Check, NotNative, Source
 from torch_distinput.recognize._table_rows import table_source
+from torch_distinput.recognize._torchvision import image_source, is_image_folder
 
 _MOST = 2**63 - 1
 
@@ -31,7 +31,7 @@ def source_of(dataset: Any) -> Source:
     kind = type(dataset)
     if hugging_face.is_plain_table(dataset):
         return table_source(dataset)
-    make = images.image_source if images.is_image_folder(kind) else _MAKERS.get(kind)
+    make = image_source if is_image_folder(kind) else _MAKERS.get(kind)
     if make is None:
         raise NotNative(f"rows of a {kind.__name__} are made by Python")
     if kind in _STOCK and _functions_of(kind) != _STOCK[kind]:

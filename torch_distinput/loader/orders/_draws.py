@@ -13,7 +13,7 @@ from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
 
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.loader._config import LoaderConfig
-from torch_distinput.recognize._images import random_transforms
+from torch_distinput.recognize._torchvision import random_transforms
 
 
 class Start(Protocol):
