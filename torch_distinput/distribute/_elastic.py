@@ -31,4 +31,4 @@ def warn_of_restarts(group: dist.ProcessGroup) -> None:
     risk = risk_of_restarts()
     if risk:
         _warned = True
-        warnings.warn(f"MultiWorkerMirroredStrategy: {risk}", stacklevel=4)
+        warnings.warn(f"torch_distinput: {risk}", stacklevel=4)

@@ -83,7 +83,7 @@ class MultiWorkerMirroredStrategy(NativeStrategy):
             raise ValueError(
                 f"MultiWorkerMirroredStrategy: `rounds` must be None, 'store' or 'gloo', but is {rounds!r}."
             )
-        group = _group_of(process_group)
+        group = group_of("MultiWorkerMirroredStrategy", "process_group", process_group)
         names = _arguments.devices("MultiWorkerMirroredStrategy", devices)
         self._group = group
         self._dimension = None if group is None else _name_of_dimension(process_group, group)
@@ -159,7 +159,7 @@ class MultiWorkerMirroredStrategy(NativeStrategy):
         return values
 
 
-def group_of(strategy: MultiWorkerMirroredStrategy) -> dist.ProcessGroup | None:
+def strategy_group(strategy: MultiWorkerMirroredStrategy) -> dist.ProcessGroup | None:
     """The process group of `strategy`; None for one process."""
     return strategy._group
 
@@ -194,32 +194,30 @@ def _make_gloo(store: dist.Store, rank: int, size: int, name: str, seconds: floa
     return group
 
 
-def _group_of(given: Any) -> dist.ProcessGroup | None:
-    """The process group that `given` stands for; None where this process is the only one."""
+def group_of(op: str, name: str, given: Any) -> dist.ProcessGroup | None:
+    """The process group that `given` stands for; None where this process is the only one. `op` and `name` are what the
+    user called and the argument, for messages."""
     if isinstance(given, dist.DeviceMesh):
         if given.ndim != 1:
             raise ValueError(
-                "MultiWorkerMirroredStrategy: `process_group` must be a group or a mesh of one dimension, but is a "
-                f"mesh of {given.ndim}; pass the data-parallel dimension, such as mesh['dp'], or several of them made "
-                "one: mesh['dp_replicate', 'dp_shard']._flatten('dp')."
+                f"{op}: `{name}` must be a group or a mesh of one dimension, but is a mesh of {given.ndim}; pass the "
+                "data-parallel dimension, such as mesh['dp'], or several of them made one: mesh['dp_replicate', "
+                "'dp_shard']._flatten('dp')."
             )
         return given.get_group()
     if given is dist.GroupMember.NON_GROUP_MEMBER:
-        raise ValueError("MultiWorkerMirroredStrategy: this process does not belong to `process_group`.")
+        raise ValueError(f"{op}: this process does not belong to `{name}`.")
     if given is not None:
         if not isinstance(given, dist.ProcessGroup):
-            raise TypeError(
-                "MultiWorkerMirroredStrategy: `process_group` must be a ProcessGroup or a DeviceMesh, but is a "
-                f"{type(given).__name__}."
-            )
+            raise TypeError(f"{op}: `{name}` must be a ProcessGroup or a DeviceMesh, but is a {type(given).__name__}.")
         return given
     if dist.is_initialized():
         return dist.group.WORLD
     variables = _C.launched_with()
     if variables:
         raise RuntimeError(
-            f"MultiWorkerMirroredStrategy: the environment says {variables}, but no process group is initialised, so "
-            "that every process would read all rows; call torch.distributed.init_process_group() first."
+            f"{op}: the environment says {variables}, but no process group is initialised, so that every process "
+            "would read all rows; call torch.distributed.init_process_group() first."
         )
     return None
 

@@ -17,7 +17,7 @@ from typing_extensions import TypeVar  # torch brings it
 from torch_distinput import _C
 from torch_distinput.base._arguments import count, optional_integer
 from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.distribute._multi_worker import group_of as strategy_group
+from torch_distinput.distribute._multi_worker import strategy_group
 from torch_distinput.loader._advice import advice_for
 from torch_distinput.loader._checks import check_arguments, check_ranks_arguments
 from torch_distinput.loader._config import LoaderConfig, Shown, argument, config_of, configure, own_arguments, refuses

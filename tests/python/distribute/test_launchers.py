@@ -41,9 +41,10 @@ def environment(monkeypatch):
 )
 def test_several_processes_without_a_group_are_an_error_that_quotes_the_variables(environment, variables, quoted):
     environment(variables)
-    with pytest.raises(RuntimeError, match=f"the environment says {quoted}, but no process group is initialised"):
+    message = f"DataLoader: the environment says {quoted}, but no process group is initialised"
+    with pytest.raises(RuntimeError, match=f"^{message}"):
         list(tdi.DataLoader(torch.arange(100), batch_size=5, distributed=True))
-    with pytest.raises(RuntimeError, match=quoted):
+    with pytest.raises(RuntimeError, match=f"^MultiWorkerMirroredStrategy: .*{quoted}"):
         tdi.MultiWorkerMirroredStrategy(devices=["cpu"])
 
 

@@ -78,6 +78,8 @@ def two_groups(rank):
     strategy = tdi.MultiWorkerMirroredStrategy(mesh["dp"])
     with pytest.raises(ValueError, match="mesh of 2"):
         tdi.MultiWorkerMirroredStrategy(mesh)
+    with pytest.raises(ValueError, match="^DataLoader: `distributed` must be a group or .* mesh of 2"):
+        tdi.DataLoader(range(4), distributed=mesh)
     dataset = strategy.distribute_dataset(tdi.Dataset.range(40).shuffle(seed=4).batch(8))
     return [rows_of(strategy, step) for step in dataset]
 

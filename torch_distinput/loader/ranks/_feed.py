@@ -11,13 +11,14 @@ import torch.distributed as dist
 from torch_distinput import _C
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.distribute import _peer_values
-from torch_distinput.distribute._multi_worker import MultiWorkerMirroredStrategy, examples_of
+from torch_distinput.distribute._multi_worker import MultiWorkerMirroredStrategy, examples_of, group_of
 from torch_distinput.loader._config import LoaderConfig
 from torch_distinput.loader._device import device_of
 from torch_distinput.loader.orders._exact_sampler import step_rows
 from torch_distinput.loader.orders._exchanged import Samplers, samplers_now
 from torch_distinput.loader.paths._batches import without_rows
 from torch_distinput.loader.ranks._plan import MakeLoader, Plan, plan_of
+from torch_distinput.loader.state._data_kind import other_data
 from torch_distinput.loader.state._position import order_of
 
 
@@ -70,6 +71,7 @@ class Feed:
         several processes, but no group is initialised."""
         if self._strategy is None:
             group = None if config.distributed is True else config.distributed
+            group_of("DataLoader", "distributed", group)  # its errors name the class that the user made
             self._strategy = MultiWorkerMirroredStrategy(group, [str(device_of(config.device))])
         return self._strategy
 
@@ -89,7 +91,7 @@ class Feed:
             return
         own = self.plan(config).kind
         if kind != own:
-            raise ValueError(f"load_state_dict: `kind` must be {own!r}, as this data is assigned, but is {kind!r}.")
+            raise other_data(kind, own)
 
     def post_example(self, config: LoaderConfig, batch: Any) -> None:
         """Posts `batch`, cut to zero rows, to the store for ranks that have had no batch. Only the first call posts."""

@@ -16,6 +16,7 @@ from torch_distinput.loader.orders._draws import draws_from_torch, sampler_gener
 from torch_distinput.loader.orders._exact_sampler import group_size_and_rank
 from torch_distinput.loader.orders._exchanged import is_own_stream
 from torch_distinput.loader.orders._order import StockOrder, stock_order
+from torch_distinput.loader.state._data_kind import KINDS, other_data
 from torch_distinput.loader.state._native_state import wrong_kind
 from torch_distinput.loader.state._position import order_of, size_of, stateful_sampler
 from torch_distinput.recognize._stateful import has_state
@@ -226,7 +227,6 @@ def _check_seed(config: LoaderConfig, seed: int | None) -> None:
 
 def _check_distributed(config: LoaderConfig, state: dict[str, Any], runs_pipeline: Callable[[], bool]) -> None:
     own_stream = is_own_stream(config)
-    kinds = ("stream",) if own_stream else ("native", "indices")
     _check_fields(
         state,
         {
@@ -234,7 +234,7 @@ def _check_distributed(config: LoaderConfig, state: dict[str, Any], runs_pipelin
             "finished": _FLAG,
             "batches": _whole(0),
             "seed": _optional(_whole(0, 2**64 - 1)),
-            "kind": (f"one of {kinds} for this data", lambda value: isinstance(value, str) and value in kinds),
+            "kind": (f"one of {tuple(KINDS)}", lambda value: isinstance(value, str) and value in KINDS),
             "distributed": ("a dict", lambda value: isinstance(value, dict)),
             "size": _optional(_whole(0)),
             "rows": ("None or a text", lambda value: value is None or isinstance(value, str)),
@@ -242,6 +242,8 @@ def _check_distributed(config: LoaderConfig, state: dict[str, Any], runs_pipelin
             "given_seed": _optional(_whole(-(2**63))),
         },
     )
+    if own_stream != (state["kind"] == "stream"):
+        raise other_data(state["kind"], "stream" if own_stream else None)
     _check_order(config, state)
     if not own_stream:
         _check_native("distributed", state["distributed"])

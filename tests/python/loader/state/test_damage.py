@@ -150,7 +150,8 @@ def test_a_state_of_data_that_was_assigned_in_another_way_is_refused(native):
         collate = None if native else torch.stack
         return tdi.DataLoader(torch.arange(SIZE), 2, collate_fn=collate, distributed=True)
 
-    message = "`kind` must be '(native|indices)', as this data is assigned, but is"
+    words = {True: "whose rows native code copies", False: "whose rows Python makes"}
+    message = f"the state is of data {words[native]}, but the loader has data {words[not native]}"
     before = loader(native)
     next(iter(before))
     state = before.state_dict()
@@ -162,6 +163,17 @@ def test_a_state_of_data_that_was_assigned_in_another_way_is_refused(native):
     other.explain()  # now the processes are known
     with pytest.raises(ValueError, match=message):
         other.load_state_dict(state)
+
+
+def test_a_state_of_a_stream_is_refused_by_ranks_that_share_a_dataset_and_vice_versa():
+    shared, stream = LOADERS["distributed"], LOADERS["distributed stream"]
+    own = "of which each rank reads a stream or sampler of its own"
+    for saved, loaded, message in [
+        (stream, shared, f"the state is of data {own}, but the loader has data that the ranks share"),
+        (shared, stream, f"the state is of data whose rows native code copies, but the loader has data {own}"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            loaded().load_state_dict(saved().state_dict())
 
 
 @pytest.mark.parametrize("name", LOADERS)
