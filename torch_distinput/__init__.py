@@ -145,4 +145,3 @@ __all__ = [
     "testing",
     "trace",
 ]
-assert __all__ == sorted(__all__), "torch_distinput.__all__ is not sorted"

@@ -46,6 +46,10 @@ def test_another_patch_release_of_torch_is_taken(tmp_path: Path):
     assert "the native library could not be loaded (undefined symbol)" in error
 
 
+def test_public_names_are_sorted():
+    assert torch_distinput.__all__ == sorted(torch_distinput.__all__)
+
+
 def test_no_framework_is_imported_with_the_library():
     names = ("accelerate", "datasets", "lightning", "torchdata", "torchmetrics", "torchtitan", "transformers")
     script = (

@@ -12,6 +12,7 @@ from torch_distinput.base._spec import PerReplicaSpec
 from torch_distinput.base._structure import map_leaves
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.distribute._base_strategy import Strategy
+from torch_distinput.distribute._cardinality import Cardinality
 from torch_distinput.distribute._empty_parts import EmptyParts
 from torch_distinput.distribute._replica import current_frame
 from torch_distinput.distribute._values import PerReplica
@@ -187,7 +188,7 @@ class DistributedDataset:
     def __len__(self) -> int:
         steps = self._native.num_steps
         if steps is None:
-            kind = "infinite" if self.cardinality == -1 else "unknown before iterating"
+            kind = "infinite" if self._native.cardinality == _C.INFINITE else "unknown before iterating"
             raise TypeError(f"len: the number of steps of this DistributedDataset is {kind}.")
         return steps
 
@@ -203,9 +204,15 @@ class DistributedDataset:
         return map_leaves(lambda leaf: PerReplicaSpec(*[leaf] * self._num_local_replicas), spec)
 
     @property
-    def cardinality(self) -> int:
-        """The number of global batches, `INFINITE` (-1) or `UNKNOWN` (-2)."""
-        return self._native.cardinality
+    def cardinality(self) -> Cardinality:
+        """A method: `cardinality()` is the number of global batches, `INFINITE` (-1) or `UNKNOWN` (-2).
+
+        Without the call, as in tf.distribute, it still is that number, with a DeprecationWarning when it is used.
+
+        >>> tdi.OneDeviceStrategy("cpu").distribute_dataset(tdi.Dataset.range(5).batch(2)).cardinality()
+        3
+        """
+        return Cardinality(self._native.cardinality)
 
     @property
     def partial_batch_handling(self) -> bool:
