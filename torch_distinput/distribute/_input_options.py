@@ -28,7 +28,8 @@ class InputOptions:
         per_replica_buffer_size: steps read ahead, at least 0.
         split: "tf" cuts a global batch as tf.distribute would; "balanced" cuts it into contiguous parts, in order,
             whose sizes differ by at most one row: with n rows and N replicas, replica g gets the rows from
-            g * (n // N) + min(g, n % N) on.
+            g * (n // N) + min(g, n % N) on. The default is that of the programs that these options come from;
+            `DataLoader`, which takes the place of torch's, has "balanced".
         tail: what becomes of a short last global batch, and of a replica without rows. "zero_rows": the batch is split
             as it is, a replica may get zero rows. "padded": each replica's part is filled to its full size with its own
             last row; `StepInfo.valid` says how many rows count. "repeat": the batch is filled with the first rows of

@@ -1,11 +1,10 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Accelerate: `accelerator.prepare` keeps our DataLoader, distributed, on the accelerator's device.
 
-Accelerate has no seam for loaders of others: `prepare` rebuilds them as its own class, `skip_first_batches` as torch's,
-and `gather_for_metrics` wants equal shapes on all processes. So these three functions are wrapped, when Accelerate
-first meets a loader of ours and not before; whatever is no loader of ours goes to the original. So is what `gather`
-calls, which ends the process where shapes differ. Programs import functions by name, often before there is a loader, so
-that functions are changed in place.
+Accelerate has no hook for loaders of other libraries: `prepare` rebuilds them as its own class, `skip_first_batches` as
+torch's, and `gather_for_metrics` needs equal shapes on all processes. This module wraps these three functions, and the
+one that `gather` calls, which ends the process where shapes differ. It does so when Accelerate first meets a loader of
+this library; the wrappers pass all other loaders on to the original functions.
 """
 
 from __future__ import annotations
@@ -127,7 +126,11 @@ wrappers: dict[str, Callable] = {}
 
 
 def _moved_out(function: Any, instead: Any) -> Callable:
-    """What `function` was, as a function of its own; `function` runs the code of `instead` from now on."""
+    """What `function` was, as a function of its own; `function` runs the code of `instead` from now on.
+
+    Programs import `skip_first_batches` and `prepare_data_loader` by name, often before there is a loader. A wrapper in
+    Accelerate's modules would not reach those names, so the function object itself gets other code.
+    """
     original = types.FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )

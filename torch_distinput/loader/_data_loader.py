@@ -56,7 +56,8 @@ class DataLoader(data.DataLoader[_Item]):
             of the user's, is a stream of this rank's own; the ranks then agree on the number of steps only.
         global_batch_size: rows of a step over all ranks, instead of `batch_size` for each rank.
         device: where batches arrive; None: on the CPU.
-        split: how the rows of a step are assigned to the ranks: "balanced" or "tf", as in `InputOptions`.
+        split: how the rows of a step are assigned to the ranks: "balanced" or "tf", as in `InputOptions`, whose default
+            is "tf", because programs of tf.distribute expect its split there.
         tail: what a short last step and a rank without rows become: "zero_rows", "padded", "repeat", "drop",
             "until_first" or "merge". "merge" joins a last step that would leave a rank without rows to the step before
             it. None means "zero_rows", with a warning where "merge" would spare a rank a batch without rows.
