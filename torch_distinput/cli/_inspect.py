@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from torch_distinput.loader.state._check import STATE
+from torch_distinput.loader.state._place import place_of
 
 _LONGEST = 60
 
@@ -23,13 +24,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints each position of this library in the file. ValueError where there is none."""
+    """Prints each position of this library in the file: one line on where it stands, then its fields. ValueError where
+    there is none."""
     found = list(positions(read(arguments.state)))
     if not found:
         raise ValueError(f"`{arguments.state}` holds no position of torch_distinput.")
     for place, state in found:
         print(place or "(the whole file)")
-        for line in lines_of(state):
+        for line in filter(None, (place_of(state), *lines_of(state))):
             print("  " + line)
 
 

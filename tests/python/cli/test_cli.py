@@ -169,7 +169,11 @@ def test_inspect_finds_the_positions_in_a_checkpoint(tmp_path, capsys, save):
     save({"step": 7, "data": [iterator.state_dict()]}, tmp_path / "state")
     main(["inspect", str(tmp_path / "state")])
     text = capsys.readouterr().out
-    assert text.startswith("['data'][0]\n") and "kind: 'torch_distinput.DatasetIterator'" in text and "row: 4" in text
+    assert (
+        text.startswith("['data'][0]\n  epoch 0, 1 element, 4 rows\n")
+        and "kind: 'torch_distinput.DatasetIterator'" in text
+        and "row: 4" in text
+    )
 
 
 class Code:
@@ -211,7 +215,61 @@ def test_inspect_shows_the_state_of_a_loader(tmp_path, capsys):
     torch.save({"loader": loader.state_dict(), "model": {"weight": torch.ones(3)}}, tmp_path / "state.pt")
     main(["inspect", str(tmp_path / "state.pt")])
     text = capsys.readouterr().out
-    assert text.startswith("['loader']\n") and "version: 3" in text and "weight" not in text
+    assert text.startswith("['loader']\n  epoch 0, batch 1 of 3, 4 of 10 rows\n")
+    assert "version: 3" in text and "weight" not in text
+
+
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(range(100))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "arguments", "wanted"),
+    [
+        (torch.arange(100), {}, "epoch 0, batch 2 of 4, 64 of 100 rows"),
+        (torch.arange(100), {"drop_last": True}, "epoch 0, batch 2 of 3, 64 of 100 rows"),
+        (torch.arange(100), {"collate_fn": list, "num_workers": 2}, "epoch 0, batch 2 of 4, 64 of 100 rows"),
+        (torch.arange(100), {"distributed": True}, "epoch 0, batch 2 of 4, 64 of 100 rows"),
+        (torch.arange(100), {"distributed": True, "collate_fn": list}, "epoch 0, batch 2 of 4, 64 of 100 rows"),
+        (torch.arange(100), {"sampler": range(100)}, "epoch 0, batch 2"),  # only the sampler knows how many there are
+        (torch.arange(100), {"batch_size": None}, "epoch 0, batch 2"),
+        (tdi.Dataset.range(100), {}, "epoch 0, batch 2 of 4, 64 rows"),
+        (tdi.Dataset.range(100).batch(32), {"batch_size": None}, "epoch 0, batch 2 of 4, 64 rows"),
+        (tdi.Dataset.range(100).filter(lambda row: row >= 0), {}, "epoch 0, batch 2"),
+        (tdi.Dataset.range(100), {"distributed": True}, "epoch 0, batch 2 of 4, 64 rows"),
+        (Stream(), {}, "epoch 0, batch 2"),
+        (Stream(), {"distributed": True}, "epoch 0, batch 2, 64 rows over all ranks, rank 0 of 1"),
+    ],
+)
+def test_inspect_says_where_a_loader_stands(tmp_path, capsys, dataset, arguments, wanted):
+    loader = tdi.DataLoader(dataset, **{"batch_size": 32} | arguments)
+    with loader:
+        iterator = iter(loader)
+        next(iterator), next(iterator)
+        torch.save(loader.state_dict(), tmp_path / "state.pt")
+        main(["inspect", str(tmp_path / "state.pt")])
+        assert capsys.readouterr().out.splitlines()[:2] == ["(the whole file)", f"  {wanted}"]
+        assert [*iterator]
+        torch.save(loader.state_dict(), tmp_path / "state.pt")
+    main(["inspect", str(tmp_path / "state.pt")])
+    assert capsys.readouterr().out.splitlines()[1].endswith(", ended")
+
+
+def test_inspect_says_where_the_steps_of_a_strategy_stand(tmp_path, capsys):
+    steps = iter(tdi.MirroredStrategy(["cpu", "cpu"]).distribute_dataset(tdi.Dataset.range(10).batch(4)))
+    next(steps), next(steps)
+    torch.save(steps.state_dict(), tmp_path / "state.pt")
+    main(["inspect", str(tmp_path / "state.pt")])
+    assert capsys.readouterr().out.startswith("(the whole file)\n  epoch 0, 2 steps, 8 rows\n")
+
+
+def test_inspect_says_what_a_strange_state_tells(tmp_path, capsys):
+    (tmp_path / "state.json").write_text(
+        '{"torch_distinput.DataLoader": {"epoch": "?", "batches": 2, "num_batches": [4], "rows": 64, "native": 1}}'
+    )
+    main(["inspect", str(tmp_path / "state.json")])
+    assert capsys.readouterr().out.startswith("(the whole file)\n  batch 2\n  epoch: '?'\n")
 
 
 def test_doctor_looks_at_everything_and_advises_where_a_limit_is_low(capsys, tmp_path, monkeypatch):

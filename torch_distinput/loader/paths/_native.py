@@ -173,6 +173,9 @@ class NativeIter(LoaderIter):
     def _end(self) -> None:
         self._position.finished = True
 
+    def _path(self) -> str:
+        return "native"
+
     def stats(self) -> Stats:
         if self._native is None:
             times = self._times.fields()
@@ -358,7 +361,7 @@ class PipelineIter(NativeIter):
         self._native = open_batches(self._batches, self._device, self._start.epoch, seed)
         if self._start.state is not None:
             self._native.load_state_dict(self._start.state["native"])
-        self._position.native = self._native.state_dict
+        self._position.native, self._position.total = self._native.state_dict, self._batches.cardinality
 
     def _open(self) -> Any:
         assert self._native is not None, "opened with the order"

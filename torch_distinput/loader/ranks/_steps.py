@@ -20,6 +20,7 @@ from torch_distinput.loader._observers import Observer
 from torch_distinput.loader.orders._order import Start
 from torch_distinput.loader.paths._iterators import profiler_enabled
 from torch_distinput.loader.ranks._feed import Feed
+from torch_distinput.loader.state._position import batches_of
 from torch_distinput.loader.state._progress import Progress
 from torch_distinput.observe._stats import Stats
 from torch_distinput.recognize._stateful import Taken
@@ -28,15 +29,21 @@ _TWO_DATASETS = ("dataset", "pipeline", "length", "content", "type of the elemen
 
 
 class StepPosition:
-    """The position of an iterator of steps, which it outlives. `native`: returns that of the native iterator. `order`:
-    see `order_of`. `start`: where the iterator began."""
+    """The position of an iterator of steps, which it outlives. `native`: returns that of the native iterator. `total`:
+    returns the steps of an epoch. `order`: see `order_of`. `start`: where the iterator began."""
 
     native: Callable[[], Any]
+    total: Callable[[], int | None] = staticmethod(lambda: None)
 
     def __init__(self, start: Start, kind: str, order: dict[str, Any]):
         self.start, self._kind, self._order = start, kind, order
         self.finished = False
         self.yielded = 0
+
+    @property
+    def num_batches(self) -> int | None:
+        """The steps of this epoch; None where that is unknown."""
+        return batches_of(self.total(), self.start.state)
 
     def state(self) -> dict[str, Any]:
         """The position after the step last yielded, as plain values."""
@@ -46,6 +53,7 @@ class StepPosition:
             "epoch": self.start.epoch,
             "finished": self.finished,
             "batches": self.start.batches + self.yielded,
+            "num_batches": self.num_batches,
             "seed": None if seed is None else seed % 2**64,
             "kind": self._kind,
             "distributed": native,
@@ -70,6 +78,9 @@ class Steps:
             self._start: Start = self._progress.start
             self._take_pinned_epoch(config)
             self._position = StepPosition(self._start, plan.kind, plan.order)
+            if plan.dataset is not None:
+                assigned = native_of(plan.dataset)
+                self._position.total = lambda: assigned.num_steps
             if self._start.state is not None:
                 feed.check_kind(config, self._start.state["kind"])
             self._native = self._open()

@@ -104,7 +104,8 @@ def _check_one_process() -> None:
 
 
 def _check_plain(config: LoaderConfig, state: dict[str, Any], runs_pipeline: Callable[[], bool]) -> None:
-    state = {"order": None} | state  # only a state in an order of its own names it
+    # Only a state in an order of its own names it, and states before `num_batches` lack that.
+    state = {"order": None, "num_batches": None} | state
     _check_fields(state, {"size": _size_rule(config)}, others=True)
     if state["size"] != size_of(config):
         raise ValueError(
@@ -141,6 +142,7 @@ def _plain_rules(config: LoaderConfig, state: dict[str, Any]) -> dict[str, Rule]
         "epoch": _whole(0),
         "finished": _FLAG,
         "batches": _whole(0),
+        "num_batches": _optional(_whole(0)),
         "rows": _whole(0, None if order is None else order.size),
         "num_workers": _whole(0),
         "size": _ANY,  # compared above
@@ -228,11 +230,12 @@ def _check_seed(config: LoaderConfig, seed: int | None) -> None:
 def _check_distributed(config: LoaderConfig, state: dict[str, Any], runs_pipeline: Callable[[], bool]) -> None:
     own_stream = is_own_stream(config)
     _check_fields(
-        state,
+        {"num_batches": None} | state,
         {
             "epoch": _whole(0),
             "finished": _FLAG,
             "batches": _whole(0),
+            "num_batches": _optional(_whole(0)),
             "seed": _optional(_whole(0, 2**64 - 1)),
             "kind": (f"one of {tuple(KINDS)}", lambda value: isinstance(value, str) and value in KINDS),
             "distributed": ("a dict", lambda value: isinstance(value, dict)),

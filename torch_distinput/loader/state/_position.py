@@ -33,14 +33,16 @@ class Position:
     It outlives the iterator, whose finalizer therefore need not save anything: a finalizer may run at any point, also
     while torch holds the lock of a generator. `yielded`: batches yielded. `finished`: the iterator has raised
     StopIteration. `ended`: nothing comes after these batches in the stream or the sampler. `native`: returns the
-    position of a native iterator. `seed`: the order is a function of it and the epoch. `base_seed`: of the workers,
-    where there are any. `reused`: the iterator had an epoch before. `workers`: the states of the dataset in workers.
+    position of a native iterator. `total`: returns the batches of an epoch; negative: unknown. `seed`: the order is a
+    function of it and the epoch. `base_seed`: of the workers, where there are any. `reused`: the iterator had an epoch
+    before. `workers`: the states of the dataset in workers.
     """
 
     def __init__(self, config: LoaderConfig, start: Start, draws: Draws, reads_ahead: bool):
         self.yielded = 0
         self.finished = self.ended = self.reused = False
         self.native: Callable[[], Any] | None = None
+        self.total: Callable[[], int] | None = None
         self.seed: int | None = None
         self.base_seed: int | None = None
         self.workers: WorkersState | None = None
@@ -59,10 +61,17 @@ class Position:
             self._batch_size = self._cutter.batch_size
         order = stock_order(config.batch_sampler)
         self._most_rows = None if order is None else order.size
+        if order is not None:
+            self.total = lambda: order.batches
         self._persistent = config.persistent_workers
         self._num_workers = config.num_workers
         self._drawn_by = config.order
         self._size = size_of(config)
+
+    @property
+    def num_batches(self) -> int | None:
+        """The batches of this epoch; None where that is unknown."""
+        return None if self._start.resized or self.total is None else batches_of(self.total(), self._start.state)
 
     def follow(self, stream: Any) -> None:
         """Brings `stream`, which the caller's thread reads, to the start: by the saved state, else by reading it again.
@@ -133,6 +142,7 @@ class Position:
             "epoch": start.epoch,
             "finished": self.finished,
             "batches": start.batches + self.yielded,
+            "num_batches": self.num_batches,
             "rows": rows if self._most_rows is None else min(rows, self._most_rows),
             "num_workers": self._num_workers,
             "size": self._size,
@@ -190,6 +200,14 @@ def restore(config: LoaderConfig, state: dict[str, Any], draws: Draws) -> Start:
     start.base_seed = None if finished and not config.persistent_workers else state["base_seed"]
     start.first = None if first is None else Drawn(*first)
     return start
+
+
+def batches_of(total: int | None, state: dict[str, Any] | None) -> int | None:
+    """The batches of an epoch, given those of an epoch with the present batch size, and the state with which it goes
+    on. None where that is unknown: `total` is None or negative, or the first part of the epoch had another number."""
+    if total is None or total < 0 or (state is not None and state.get("num_batches") != total):
+        return None
+    return total
 
 
 def order_of(config: LoaderConfig) -> dict[str, Any]:

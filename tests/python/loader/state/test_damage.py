@@ -75,6 +75,8 @@ def may_be(name, old, value):
         return value is not LACKS and (old is None) == (value is None)
     if name in ("seed", "base_seed"):
         return value is None or (name == "base_seed" and type(value) is int and value == -1)
+    if name == "num_batches" and (value is None or value is LACKS):  # states of the version before lack it
+        return True
     if type(value) is bool:
         return type(old) is bool
     return value is None and old is None

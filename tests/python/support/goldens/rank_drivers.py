@@ -60,7 +60,7 @@ def _play_from_function(rank: int, strategy: tdi.Strategy, given: dict) -> dict:
 def _play_steps(strategy: tdi.Strategy, distributed: tdi.DistributedDataset, given: dict) -> dict:
     saw = {
         "partial_batch_handling": distributed.partial_batch_handling,
-        "cardinality": distributed.cardinality,
+        "cardinality": distributed.cardinality(),
         "element_spec": compare.render_spec(distributed.element_spec),
     }
     for name, call in (
