@@ -144,6 +144,7 @@ class DatasetIterator:
     def __iter__(self) -> typing.Any: ...
     def __next__(self) -> typing.Any:
         """The next element."""
+    def __repr__(self) -> str: ...
     def state_dict(self) -> typing.Any:
         """The position after the element last returned, as plain values that JSON can hold."""
     def load_state_dict(self, state_dict: object) -> None:

@@ -1,6 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <pybind11/pybind11.h>
 
+#include <exception>
+#include <string>
 #include <utility>
 
 #include "bindings/convert.h"
@@ -19,6 +21,19 @@ py::object next(DatasetIteratorHandle& self) {
   return element_to_python(*std::move(element));
 }
 
+/// Never throws, so that a debugger can show an iterator in any condition.
+std::string repr(DatasetIteratorHandle& self) {
+  try {
+    return self.call([](const DatasetIterator& iterator) {
+      const std::int64_t count = iterator.stats().batches;
+      return "DatasetIterator(epoch " + std::to_string(iterator.epoch()) + ", " + std::to_string(count) +
+             (count == 1 ? " element read)" : " elements read)");
+    });
+  } catch (const std::exception&) {  // another thread is inside, or this is a forked child
+    return "DatasetIterator()";
+  }
+}
+
 }  // namespace
 
 void bind_iterator(py::module_& module) {
@@ -28,6 +43,7 @@ void bind_iterator(py::module_& module) {
       "exception `next` raises it again; the position stays before the element that failed.")
       .def("__iter__", [](py::object self) { return self; })
       .def("__next__", next, "The next element.")
+      .def("__repr__", repr)
       .def(
           "state_dict",
           [](DatasetIteratorHandle& self) {

@@ -48,3 +48,18 @@ def test_cardinality_without_a_call_is_still_the_number_and_warns(use):
         assert use(number)
     assert {one.filename for one in told} == {__file__}
     assert isinstance(number, int) and len(range(number)) == copy.copy(number)() == 3
+
+
+def test_a_dataset_and_its_iterator_print_where_they_are_from_and_stand():
+    dataset = distributed(tdi.Dataset.range(10).batch(4))
+    assert repr(dataset) == (
+        "DistributedDataset(Dataset(range(start=0, stop=10, step=1).batch(batch_size=4, drop_remainder=False)), "
+        "MirroredStrategy('cpu', 'cpu'))"
+    )
+    steps = iter(dataset)
+    assert repr(steps) == "DistributedIterator(before its first step)"
+    next(steps), next(steps)
+    assert repr(steps) == "DistributedIterator(epoch 0, step 2)"
+    made = STRATEGY.distribute_datasets_from_function(lambda context: tdi.Dataset.range(2))
+    assert repr(made) == "DistributedDataset(MirroredStrategy('cpu', 'cpu'))"
+    assert repr(object.__new__(tdi.DistributedDataset)) == "DistributedDataset()"

@@ -141,6 +141,11 @@ class DistributedIterator:
         self._dataset._empty_parts.after_step(self._step_info, stacklevel=3)
         return value
 
+    def __repr__(self) -> str:
+        info = self.__dict__.get("_step_info")
+        place = "before its first step" if info is None else f"epoch {info.epoch}, step {info.step + 1}"
+        return f"{type(self).__name__}({place})"
+
     def _check_frame(self, call: str) -> None:
         frame = current_frame()
         if frame is None:
@@ -161,6 +166,8 @@ class DistributedDataset:
     `iter` opens an epoch. `len` is the number of steps; TypeError where that is infinite or unknown before iterating.
 
     >>> distributed = tdi.MirroredStrategy(["cpu", "cpu"]).distribute_dataset(tdi.Dataset.range(6).batch(4))
+    >>> distributed
+    DistributedDataset(Dataset(range(start=0, stop=6, step=1).batch(...)), MirroredStrategy('cpu', 'cpu'))
     >>> len(distributed)
     2
     """
@@ -194,6 +201,10 @@ class DistributedDataset:
 
     def __bool__(self) -> bool:
         return True
+
+    def __repr__(self) -> str:
+        known = (self.__dict__.get("_pipeline"), self.__dict__.get("_strategy"))
+        return f"{type(self).__name__}({', '.join(repr(part) for part in known if part is not None)})"
 
     @property
     def element_spec(self) -> Any:

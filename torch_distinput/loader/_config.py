@@ -137,7 +137,7 @@ class LoaderConfig(OwnArguments, TorchArguments):
 
 
 _TORCHS = tuple(field.name for field in fields(TorchArguments))
-_OWN = tuple(field.name for field in fields(OwnArguments))
+ARGUMENTS = tuple(field.name for field in fields(OwnArguments))
 _DEFAULTS = LoaderConfig()
 
 
@@ -176,7 +176,7 @@ def configure(loader: Any, config: LoaderConfig) -> None:
     """Gives `loader` its arguments. They are shown as attributes of the loader, from which frameworks copy it, unless
     the subclass has its own."""
     before = own_arguments(loader)
-    for name in _OWN:
+    for name in ARGUMENTS:
         found = vars(loader).get(name, before)
         shows = found is before or found is getattr(before, name)
         if shows and isinstance(inspect.getattr_static(type(loader), name), Shown):
@@ -186,4 +186,4 @@ def configure(loader: Any, config: LoaderConfig) -> None:
 
 def refuses(loader: Any, name: str) -> bool:
     """Whether `name` is one of the arguments, and no subclass of the user's may have an attribute of that name."""
-    return name in _OWN and type(loader).__module__.partition(".")[0] == "torch_distinput"
+    return name in ARGUMENTS and type(loader).__module__.partition(".")[0] == "torch_distinput"

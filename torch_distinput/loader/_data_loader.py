@@ -21,6 +21,7 @@ from torch_distinput.distribute._multi_worker import strategy_group
 from torch_distinput.loader._advice import advice_for
 from torch_distinput.loader._checks import check_arguments, check_ranks_arguments
 from torch_distinput.loader._config import LoaderConfig, Shown, argument, config_of, configure, own_arguments, refuses
+from torch_distinput.loader._described import described_loader
 from torch_distinput.loader._explained import explained_loader, gather_stats, size_facts
 from torch_distinput.loader._observers import AskedWhetherPrepared, observer_of
 from torch_distinput.loader.orders._exact_sampler import ExactBatches, ExactSampler, group_size_and_rank, step_rows
@@ -78,6 +79,8 @@ class DataLoader(data.DataLoader[_Item]):
     together. Use a loader and its iterators from one thread at a time.
 
     >>> loader = tdi.DataLoader(torch.arange(5), batch_size=2)
+    >>> loader
+    DataLoader(Tensor of 5 rows, batch_size=2)
     >>> list(loader)
     [tensor([0, 1]), tensor([2, 3]), tensor([4])]
     """
@@ -420,6 +423,9 @@ class DataLoader(data.DataLoader[_Item]):
         return verdict_over_ranks(gather_stats(self._loader_progress.stats(), group), partial(advise, self))
 
     _loader_stats, _loader_explain, _loader_verdict = stats, explain, verdict  # a subclass may have others
+
+    def __repr__(self) -> str:
+        return described_loader(self, own_arguments(self))
 
     # The end.
 

@@ -57,6 +57,25 @@ def test_zip_puts_elements_side_by_side():
         tdi.Dataset.zip((numbers, 3))
 
 
+def test_an_iterator_prints_its_epoch_and_what_it_has_returned():
+    dataset = tdi.Dataset.range(10).batch(4)
+    iterator = iter(dataset)
+    assert repr(iterator) == "DatasetIterator(epoch 0, 0 elements read)"
+    next(iterator)
+    assert repr(iterator) == "DatasetIterator(epoch 0, 1 element read)"
+    iterator.close()
+    assert repr(iterator) == "DatasetIterator(epoch 0, 1 element read)"
+    assert repr(iter(dataset)) == "DatasetIterator(epoch 1, 0 elements read)"
+
+
+def test_an_iterator_that_another_thread_uses_prints_too():
+    shown = []
+    dataset = tdi.Dataset.range(2).filter(lambda number: shown.append(repr(iterator)) or True)
+    iterator = iter(dataset)
+    next(iterator)
+    assert shown[0] == "DatasetIterator()"
+
+
 def test_len_cardinality_and_truth():
     dataset = tdi.Dataset.range(7).batch(2)
     assert len(dataset) == dataset.cardinality() == 4

@@ -32,6 +32,7 @@ from torch_distinput.loader._device import accelerator_of
 from torch_distinput.loader.orders._order import Start, open_indices, peek_seed
 from torch_distinput.loader.paths._batches import DeviceMover
 from torch_distinput.loader.paths._clock import CallTimes
+from torch_distinput.loader.state._place import described_iterator
 from torch_distinput.loader.state._position import Position
 from torch_distinput.loader.state._progress import Progress
 from torch_distinput.loader.workers._pool import WorkerPool
@@ -137,6 +138,14 @@ class LoaderIter(_BaseDataLoaderIter):
         """What this iterator has counted. Python makes the batches, so that all of the wait is Python's work."""
         times = self._times.fields()
         return Stats(batches=self._num_yielded, rows=None, bytes=None, python_seconds=times["wait_seconds"], **times)
+
+    def __repr__(self) -> str:
+        found = self.__dict__
+        return described_iterator(self, self._path(), found.get("_start"), found.get("_position"))
+
+    def _path(self) -> str:
+        """Who makes the batches."""
+        return "Python in the caller's thread"
 
     def finish(self) -> None:
         """The epoch ends here, whether or not there is more."""
@@ -244,6 +253,9 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
         if pool is not None:
             pool.started(self)
         self._skip_batches()
+
+    def _path(self) -> str:
+        return f"Python in {self.__dict__.get('_num_workers', 0)} workers"
 
     def _begin(self, config: LoaderConfig) -> None:
         super()._begin(config)

@@ -20,6 +20,7 @@ from torch_distinput.loader._observers import Observer
 from torch_distinput.loader.orders._order import Start
 from torch_distinput.loader.paths._iterators import profiler_enabled
 from torch_distinput.loader.ranks._feed import Feed
+from torch_distinput.loader.state._place import described_iterator
 from torch_distinput.loader.state._position import batches_of
 from torch_distinput.loader.state._progress import Progress
 from torch_distinput.observe._stats import Stats
@@ -195,6 +196,11 @@ class Steps:
         if self._plan.convert is not None:
             batch = self._plan.convert(batch)
         return (pin_memory(batch) if self._pin else batch), info
+
+    def __repr__(self) -> str:
+        found = self.__dict__
+        kind = f"distributed, {getattr(found.get('_plan'), 'kind', 'unknown')}"
+        return described_iterator(self, kind, found.get("_start"), found.get("_position"))
 
     def stats(self) -> Stats:
         """What this iterator has counted."""

@@ -17,6 +17,17 @@ def place_of(state: Mapping[str, Any]) -> str:
     return ", ".join(parts + ["ended"] * (state.get("finished") is True))
 
 
+def described_iterator(iterator: Any, path: str, start: Any, position: Any) -> str:
+    """An iterator of a loader in one line: its class, path, epoch and batch. Never raises: it may be half made."""
+    words = [path]
+    try:
+        place = {"epoch": start.epoch, "batches": start.batches + position.yielded, "finished": position.finished}
+        words.append(place_of(place | {"num_batches": position.num_batches}))
+    except Exception:  # noqa: BLE001 - it has no position yet
+        words.append("not open")
+    return f"{type(iterator).__name__}({', '.join(words)})"
+
+
 def counted(count: int, noun: str) -> str:
     """ "1 row", "2 rows"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,105 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""A loader in one line, for consoles, logs and debuggers.
+
+Nothing here raises, reads data or opens a group: a loader may be half made, and a subclass may have properties of its
+own that fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from numbers import Number
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import default_collate, default_convert
+
+from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.loader._config import ARGUMENTS, LoaderConfig, OwnArguments
+from torch_distinput.loader.orders._exact_sampler import group_size_and_rank
+from torch_distinput.loader.state._place import counted
+
+# torch's arguments and their defaults, but for those that are shown in another way. None is always a default.
+_TORCHS: dict[str, tuple[Any, ...]] = {
+    "num_workers": (0,),
+    "pin_memory": (False,),
+    "drop_last": (False,),
+    "timeout": (0,),
+    "worker_init_fn": (),
+    "multiprocessing_context": (),
+    "generator": (),
+    "prefetch_factor": (2,),
+    "persistent_workers": (False,),
+    "pin_memory_device": ("",),
+    "in_order": (True,),
+}
+_DEFAULTS = {field.name: field.default for field in fields(OwnArguments)}
+
+
+def described_loader(loader: Any, config: LoaderConfig) -> str:
+    """`loader` in one line: its class, its dataset, and the arguments that are not the default."""
+    dataset = _asked(loader, "dataset")
+    if dataset is None:
+        return f"{type(loader).__name__}(not made yet)"
+    given: dict[str, Any] = {}
+    sampler, batch_sampler = config.given_sampler, config.given_batch_sampler
+    if batch_sampler is None and config.global_batch_size is None:
+        given["batch_size"] = _shown(_asked(loader, "batch_size"))
+    given |= {"shuffle": True} if config.shuffle and sampler is None else {}
+    given |= {name: _shown(part) for name, part in _parts(loader, sampler, batch_sampler).items() if part is not None}
+    for name, defaults in _TORCHS.items():
+        value = _asked(loader, name)
+        if value is not None and not (isinstance(value, (Number, str)) and value in defaults):
+            given[name] = _shown(value)
+    given |= {"distributed": _ranks(config.distributed)} if config.distributed else {}
+    for name in ARGUMENTS:
+        value = getattr(config, name)
+        if name != "distributed" and value != _DEFAULTS[name]:
+            given[name] = _shown(value)
+    words = [_described_dataset(dataset), *(f"{name}={value}" for name, value in given.items())]
+    return f"{type(loader).__name__}({', '.join(words)})"
+
+
+def _described_dataset(dataset: Any) -> str:
+    name = type(dataset).__name__
+    if isinstance(dataset, Dataset):  # its length may have to be counted in files
+        return name
+    try:
+        return f"{name} of {counted(len(dataset), 'row')}"
+    except Exception:  # noqa: BLE001 - it has no length, or its own code fails
+        return name
+
+
+def _parts(loader: Any, sampler: Any, batch_sampler: Any) -> dict[str, Any]:
+    collate = _asked(loader, "collate_fn")
+    own_collate = None if collate in (default_collate, default_convert) else collate
+    return {"sampler": sampler, "batch_sampler": batch_sampler, "collate_fn": own_collate}
+
+
+def _ranks(distributed: Any) -> str:
+    """The rank of this process in its group, where there is one."""
+    try:
+        if distributed is True and not dist.is_initialized():
+            return "True"
+        size, rank = group_size_and_rank(distributed)
+        return f"rank {rank} of {size}"
+    except Exception:  # noqa: BLE001 - the group is gone
+        return type(distributed).__name__
+
+
+def _asked(value: Any, name: str) -> Any:
+    try:
+        return getattr(value, name)
+    except Exception:  # noqa: BLE001 - a property of a subclass may fail, and a half-made loader lacks some
+        return None
+
+
+def _shown(value: Any) -> str:
+    """`value` in a word: numbers, texts and devices as they are, functions by name, other objects by class."""
+    if value is None or isinstance(value, Number):
+        return str(value)
+    if isinstance(value, (str, torch.device)):
+        return repr(str(value))
+    name = _asked(value, "__name__")
+    return name if isinstance(name, str) else type(value).__name__
