@@ -57,8 +57,8 @@ def _check_tbb(found: int, built: int) -> None:
 def _load_tbb() -> ctypes.CDLL | None:
     """The oneTBB of this process: one that is loaded already, else the one in the environment's prefix.
 
-    None leaves the choice to the library's own search path. An explicit load finds the environment's oneTBB also where
-    the package lies outside the environment, and keeps an older oneTBB of the system out.
+    None leaves the choice to the library's own search path. An explicit load also finds the environment's oneTBB when
+    the package lies outside the environment, and takes it before an older oneTBB of the system.
     """
     try:
         return ctypes.CDLL(_TBB, mode=os.RTLD_NOLOAD)

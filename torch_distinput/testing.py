@@ -39,7 +39,7 @@ def assert_resumable(dataset: Dataset, ordered: bool = True, max_elements: int =
 
 
 def assert_paths_agree(dataset: Dataset, max_elements: int = 200) -> None:
-    """Checks that random access and the sequential path yield identical elements, of which `max_elements` are compared.
+    """Checks that random access and the sequential path yield identical elements; compares the first `max_elements`.
 
     Raises AssertionError at the first difference.
 

@@ -61,7 +61,7 @@ def measure(
     yield f"loader:           {_shown(rate, rows)}"
     yield f"limit:            {_shown(limit, rows)}: one copy of a batch in memory, {rate / limit:.1%} reached"
     if step is not None:
-        # In turn, so that what else the machine does meets both.
+        # In turns, so that other load on the machine affects both.
         turns = [
             (_train(batches, step, seconds / _TURNS), _rate(itertools.repeat(cached), step, seconds / _TURNS))
             for _ in range(_TURNS)
@@ -90,8 +90,8 @@ def conclusions(loader: Any, turns: Sequence[Training], gains: Sequence[float]) 
     """Lines on what a perfect loader would gain and why, all from the same turns of training.
 
     Args:
-        gains: for each turn, how much faster training with one batch again and again was: that is free of waits, and of
-            what loading takes from the step meanwhile.
+        gains: for each turn, how much faster training on one repeated batch was: without waits, and without the CPU
+            time that loading takes from the step.
     """
     waited, worked = sum(turn.waited for turn in turns), sum(turn.worked for turn in turns)
     share = waited / (waited + worked)

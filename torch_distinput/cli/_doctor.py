@@ -116,7 +116,7 @@ def files() -> Iterator[Finding]:
 
 
 def restarts() -> Iterator[Finding]:
-    """Whether processes that torchrun starts again could meet; nothing where torchrun did not start this one."""
+    """Whether processes that torchrun restarts could form a group again; nothing if torchrun did not start this one."""
     if "TORCHELASTIC_MAX_RESTARTS" in os.environ:
         risk = risk_of_restarts()
         yield Finding("restarts", "would fail with gloo" if risk else "no known trouble", risk)
@@ -126,7 +126,7 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (versions, devices, proces
 
 
 def cpu_quota(path: str = "/sys/fs/cgroup/cpu.max") -> float | None:
-    """The CPUs' worth of time that a container allows; None where it sets no limit."""
+    """How many CPUs' time a container allows; None if it sets no limit."""
     try:
         quota, period = Path(path).read_text().split()
     except (OSError, ValueError):

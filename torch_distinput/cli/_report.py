@@ -54,7 +54,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _is_event(event: Any) -> bool:
-    """Whether a page can be made of the event: a span, a sample of a queue or a thread's name; others are left out."""
+    """Whether the page shows the event: a span, a sample of a queue or a thread's name."""
     if not isinstance(event, dict):
         return False
     numbers = {"X": ("ts", "dur", "tid"), "C": ("ts",), "M": ("tid",)}.get(str(event.get("ph")), ())

@@ -16,7 +16,7 @@ COLORS = {
     "copy": "#862e9c",
 }
 _WIDTH, _LEFT, _LANE = 1000, 130, 26
-_SLOTS = 1200  # a thread's line has so many places; of several spans in one, the longest is drawn
+_SLOTS = 1200  # places in a thread's line; of several spans in one place, the longest is drawn
 
 
 def key() -> str:
@@ -51,7 +51,7 @@ def timeline(events: Sequence[dict[str, Any]]) -> str:
 
 
 def visible(spans: list[dict[str, Any]], end: float) -> list[dict[str, Any]]:
-    """Spans to draw of one thread, outer ones first: of those of a name that fall into one place, the longest."""
+    """The spans of one thread to draw, outer ones first: for each name and place, the longest."""
     kept: dict[tuple[str, int], dict[str, Any]] = {}
     for span in spans:
         place = (span["name"], int(span["ts"] / max(end, 1e-9) * _SLOTS))

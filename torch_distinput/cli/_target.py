@@ -16,7 +16,7 @@ RUN_NAME = "__torch_distinput__"
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
-    """Adds the argument. What stands after `--` is the script's, and becomes `script_arguments`."""
+    """Adds the argument. What follows `--` goes to the script, as `script_arguments`."""
     parser.add_argument(
         "target",
         metavar="SCRIPT:OBJECT",
@@ -29,7 +29,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 def load_target(target: str, arguments: Sequence[str] = ()) -> tuple[Any, dict[str, Any]]:
     """The object, and the names of its script, which finds `arguments` in sys.argv.
 
-    ValueError, LookupError or OSError for one that is not there; ValueError with file and line where the script fails.
+    Raises ValueError, LookupError or OSError if it is missing; ValueError with file and line if the script fails.
     """
     file, separator, name = target.rpartition(":")
     if not separator or not name.isidentifier():

@@ -16,7 +16,7 @@ __all__ = ["InputIterator", "InputReplicationMode", "Strategy"]
 
 
 class InputIterator:
-    """An iterator over the steps of some input, which can be started again.
+    """An iterator over the steps of an input, which can be started again.
 
     Made by `Strategy.make_dataset_iterator` and `Strategy.make_input_fn_iterator`. It may be used at once, without
     `initialize`.
@@ -100,7 +100,7 @@ class Strategy:
         input_fn: Callable[[InputContext], Dataset | Callable[[], Any]],
         replication_mode: InputReplicationMode = InputReplicationMode.PER_WORKER,
     ) -> InputIterator:
-        """An iterator that gives each replica in turn a value of what `input_fn` returns.
+        """An iterator that gives each replica in turn a value from what `input_fn` returns.
 
         An incomplete last step is left out.
 

@@ -22,12 +22,12 @@ class TarDataset(Dataset):
     elements must have the suffixes of the first one. Folders and members without a suffix are left out.
 
     Args:
-        files: a path, paths, or a dataset of paths. In a path that is no existing file, `{000..012}` counts, with the
-            width of a first number that begins with 0, and `{a,b}` lists.
+        files: a path, paths, or a dataset of paths. Unless a file with that very name exists, `{000..012}` in a path
+            counts, with the width of a first number that begins with 0, and `{a,b}` lists.
         compression_type: None, "GZIP" or "ZLIB".
         index: as in `TextLineDataset`: plain archives get random access.
-        max_record_bytes: as in `TextLineDataset`, of all members of one key with their heads. What comes after a larger
-            group of a compressed archive is not read.
+        max_record_bytes: as in `TextLineDataset`, for all members of one key with their heads. In a compressed archive,
+            nothing after a larger group is read.
 
     Raises, when elements are read, what `TFRecordDataset` raises, and InvalidArgumentError, naming file, member and
     byte, for damage, for links and sparse files, for a member that occurs twice and for names that lead out of the

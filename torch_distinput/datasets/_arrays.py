@@ -18,11 +18,11 @@ class NumpyDataset(Dataset):
         files: a path, paths, or a dataset of paths (`Dataset.list_files`); they are read in that order, and all must
             have rows of one type. The arrays of an `.npz` must have the same number of rows.
 
-    Random access and an exact length, without reading more than headers: rows are read where they lie, with `pread`
-    and not through a memory map, so that a file that shrinks meanwhile is an error and not a crash. Only compressed
-    members of an `.npz` are unpacked into memory, as a whole. Of others the checksums are compared as in numpy, once
-    for a dataset, before the first row of a file is read: that reads the file from begin to end, at about 1.4 GB/s
-    where it is cached. `.npy` and `.safetensors` have no checksums: of these no damage of values is seen.
+    Random access and an exact length, reading only headers in advance. Rows are read where they lie, with `pread`
+    instead of a memory map, so a file that shrinks meanwhile causes an error, not a crash. Compressed members of an
+    `.npz` are unpacked into memory as a whole. The checksums of the other members are compared as in numpy, once for
+    each dataset, before the first row of a file is read: that reads the whole file, at about 1.4 GB/s if it is cached.
+    `.npy` and `.safetensors` have no checksums, so damaged values are not noticed there.
 
     Raises, when elements are read or counted, NotFoundError for a missing file, OSError for one that cannot be read,
     and InvalidArgumentError, naming the file and the byte, for a header that does not fit the file, for objects,

@@ -24,11 +24,11 @@ Stack = Mapping[str, Sequence[str]] | None
 class ParquetDataset(Dataset):
     """The rows of Parquet files, as dicts with one leaf for each column.
 
-    The lengths of all files come from their footers; row groups are read when a row of them is needed, by threads that
-    read batches ahead, and those read last are kept (up to 256 MiB). So a dataset has random access, an exact length,
-    O(1) resume and `shuffle`: a window (`buffer_size`) reads each row group once an epoch where its rows fit in what is
-    kept, a full shuffle only where the whole dataset does. To draw from far-off places of large data, shuffle the files
-    too: `ParquetDataset(Dataset.list_files(pattern)).shuffle(100_000)`.
+    The lengths of all files come from their footers. Threads that read batches ahead read a row group when one of its
+    rows is needed, and keep the groups read last (up to 256 MiB). So a dataset has random access, an exact length, O(1)
+    resume and `shuffle`. A shuffle with a window (`buffer_size`) reads each row group once an epoch if the window's
+    rows fit in 256 MiB; a full shuffle does so only if the whole dataset fits. To mix distant parts of large data,
+    shuffle the files too: `ParquetDataset(Dataset.list_files(pattern)).shuffle(100_000)`.
 
     Args:
         files: a path, paths, or a dataset of paths (`Dataset.list_files`); they are read in that order.
@@ -46,8 +46,8 @@ class ParquetDataset(Dataset):
     NotFoundError for a missing file, OSError for a pipe or one that cannot be read, and InvalidArgumentError naming
     file and column for damaged files, for nulls without a rule, and for files whose columns differ from those of the
     first one.
-    With `on_error="skip"` a row with such a null is skipped; a row group that cannot be read is too, and counted as its
-    rows.
+    With `on_error="skip"` a row with such a null is skipped and counted, and so are all rows of a row group that cannot
+    be read.
 
     >>> import pyarrow, pyarrow.parquet  # doctest: +SKIP
     >>> pyarrow.parquet.write_table(pyarrow.table({"a": [1, 2], "b": [0.5, 1.5]}), "t.parquet")  # doctest: +SKIP
@@ -95,8 +95,8 @@ class CsvDataset(Dataset):
 
     Raises ImportError without pyarrow; when rows are read, NotFoundError for a missing file, OSError for one that
     cannot be read, and InvalidArgumentError naming file, column and row (from 0, after the line of names) for a field
-    that is not of its column's type, and file, row and line for a quote that nothing closes. With `on_error="skip"`
-    such a row is skipped and counted, and no other.
+    that is not of its column's type, and file, row and line for a quote that is never closed. With `on_error="skip"`
+    exactly the rows that fail are skipped and counted.
 
     >>> import pathlib
     >>> _ = pathlib.Path("t.csv").write_text("a,b\\n1,x\\n2,y\\n")
@@ -168,7 +168,8 @@ def _native(
 
 
 def _is_indexed(op: str, index: Index) -> bool:
-    """Whether files are counted beforehand: "auto" is the same as True, as whatever can be parsed in blocks can be."""
+    """Whether files are counted beforehand. "auto" is the same as True, because all of these files can be parsed in
+    blocks."""
     return index_flag(index, op) is not False
 
 

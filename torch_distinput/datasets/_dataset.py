@@ -47,7 +47,7 @@ class Dataset(
 
     An element is a leaf or a nested structure of leaves: dicts with str keys, tuples, named tuples, lists, None. A leaf
     is a dense, jagged or sparse COO tensor, or strings (lists of `str` or `bytes` in a batch). Functions and generators
-    may also yield any other Python objects; these are carried as they are, and a batch of them is a list.
+    may also yield any other Python objects; these are passed on unchanged, and a batch of them is a list.
 
     Make a dataset with one of the static methods, such as `from_tensor_slices`, or with a class for files, such as
     `TFRecordDataset`. A method checks its arguments at the call: TypeError for a value of the wrong type, ValueError

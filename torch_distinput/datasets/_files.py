@@ -25,17 +25,16 @@ class TextLineDataset(Dataset):
         index: whether an index of the lines is made when it is first needed: one pass over the files, on all cores,
             that gives random access, an exact length, a full shuffle and O(1) resume. For files of 256 KiB or more it
             is stored in a hidden file beside the file, or else in the user's cache folder, and made again when the file
-            changes; the environment's TORCH_DISTINPUT_WRITE_INDEX=0 stores none. False reads one line after the other.
+            changes; TORCH_DISTINPUT_WRITE_INDEX=0 in the environment stores none. False reads one line after the other.
             "auto" makes an index where that is possible: for uncompressed regular files whose number is known.
-        max_record_bytes: a line (in other datasets: a record) of more bytes is an error that names the file, and takes
-            no memory for the rest of it: a megabyte of gzip unpacks to a gigabyte. None: 2**28 in compressed files and
-            pipes, whose size does not bound their records; in other files any number.
+        max_record_bytes: a line (in other datasets: a record) of more bytes is an error that names the file; the rest
+            of it is not held in memory, because a megabyte of gzip may unpack to a gigabyte. None: 2**28 in compressed
+            files and pipes, whose size does not bound their records; no limit in other files.
 
     Raises, when elements are read, NotFoundError for a missing file, OSError for one that cannot be read, and
     InvalidArgumentError, naming file and byte, for text that is not UTF-8, for a line that is too large and for a file
     that changes meanwhile.
-    With `on_error="skip"` such a line (or the rest of the file, where no more can be read of it) is skipped and
-    counted.
+    With `on_error="skip"` such a line is skipped and counted, or the rest of a file that cannot be read further.
 
     >>> import pathlib
     >>> _ = pathlib.Path("lines.txt").write_text("one\ntwo\n")

@@ -17,14 +17,13 @@ class ImageFolder(Dataset):
     Args:
         root: the folder that holds the folders of the classes.
 
-    Classes are sorted by name, and images by path within a class; folders inside of it count too. Random access and
-    exact length. Files are read when rows are: NotFoundError for a missing one, OSError for one that cannot be read;
-    `on_error="skip"` skips and counts them. The call itself raises NotFoundError for a missing folder, one without
-    classes and a class without images, and InvalidArgumentError for a link to a folder that holds it.
+    Classes are sorted by name, and images by path within a class, subfolders included. Random access and exact length.
+    Files are read when rows are: NotFoundError for a missing one, OSError for one that cannot be read;
+    `on_error="skip"` skips and counts them. The call itself raises NotFoundError for a missing folder, a folder without
+    classes and a class without images, and InvalidArgumentError for a link to a folder that contains the link.
 
-    Other links to files and folders are followed, also out of `root`, as in torchvision: folders of links are how
-    subsets and mounts are made. Look through folders that strangers have made, such as an unpacked archive, for links
-    first.
+    Other links to files and folders are followed, also out of `root`, as in torchvision, because subsets and mounts are
+    often folders of links. Search a folder from a stranger, such as an unpacked archive, for links first.
 
     >>> import pathlib
     >>> for name in ("cat/1.jpg", "dog/2.jpg"):

@@ -18,7 +18,7 @@ def example(values: Mapping[str, Any]) -> bytes:
     """The serialized tf.train.Example of a dict.
 
     Integers and bools become an int64 list, other real numbers a float list (of float32), `str` and `bytes` a bytes
-    list. Values may be single ones, lists, tensors or arrays, which are flattened; an empty one has no list.
+    list. Values may be single values, lists, tensors or arrays, which are flattened; an empty value has no list.
 
     Raises TypeError for values of another kind and ValueError for a nested dict and for integers of more than 63 bits.
 

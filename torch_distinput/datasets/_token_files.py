@@ -27,27 +27,26 @@ class TokenDataset(Dataset):
             Megatron-LM writes it, whose tokens are in the `.bin` beside it. Any other file is tokens and nothing else,
             in little-endian order, as nanoGPT writes them.
         dtype: the type of the stored tokens, of torch or numpy: an integer type of up to 64 bits other than uint64.
-            None where all files have an index, which tells.
+            None if all files have an index, which holds the type.
         sequence_length: L, the tokens of an input, at least 1. None: an element is a whole document [any length], for
             `pack` above all.
-        stride: tokens from the begin of a sequence to that of the next one, at least 1. None: L, so that each token but
-            the first of a file is a target once.
+        stride: tokens from the start of a sequence to the start of the next one, at least 1. None: L, so that each
+            token of a file except the first is a target once.
         document_boundary: the token that ends each document, or "index" for the documents of the index. Sequences then
-            hold tokens of one document only, and what is left at its end and too short for L + 1 tokens is left out.
-            None: sequences run across documents. They never run across files; what is left at the end of a file and
-            too short is left out.
+            hold tokens of one document only; a rest of a document with fewer than L + 1 tokens is left out. None:
+            sequences run across documents, but never across files; a rest of a file that is too short is left out.
         vocab_size: tokens must be in [0, vocab_size). None: not checked.
         output_dtype: torch.int64 or torch.int32. Tokens that int32 cannot hold are errors.
 
-    An element is (inputs [L], targets [L]). Those of a batch, [rows, L] each, are two views of one block of rows of
-    L + 1 tokens: no token is copied twice, and a write to one shows in the other.
+    An element is (inputs [L], targets [L]). In a batch both are [rows, L], two views of one block of rows of L + 1
+    tokens: no token is copied twice, and a write to one shows in the other.
 
     Random access and an exact length: files may be shuffled fully, sharded and resumed in O(1). Rows are read with
-    `pread`, not through a memory map, so that a file that shrinks meanwhile is an error and not a crash. With a token
-    as `document_boundary` the files are read once before the first element, and 16 bytes are kept for each document.
+    `pread`, not through a memory map, so a file that shrinks meanwhile causes an error, not a crash. With a token as
+    `document_boundary` the files are read once before the first element, and 16 bytes are kept for each document.
 
     Raises, when elements are read or counted, NotFoundError for a missing file, OSError for one that cannot be read,
-    and InvalidArgumentError, naming the file and the byte, for a size that is no multiple of the type's, a damaged
+    and InvalidArgumentError, naming the file and the byte, for a size that is not a multiple of the type's, a damaged
     index, an index that does not fit its data, a token out of range, and a file that changes meanwhile.
 
     >>> import numpy as np
@@ -84,14 +83,14 @@ class TokenDataset(Dataset):
         output_dtype: torch.dtype = torch.int64,
         offsets: Any = None,
     ) -> Dataset:
-        """The same over tokens in memory; not copied, unless they are a list, or a column in several chunks.
+        """The same over tokens in memory, without a copy unless they are a list or a column in several chunks.
 
         Args:
             tokens: integers of shape [tokens], as a CPU tensor or a numpy array (a memory map too); or documents: a
                 jagged tensor, a list of tensors or arrays, or a column of lists: `dataset["ids"]` of a Hugging Face
                 dataset, an array of pyarrow, a series of polars.
-            offsets: int64 [documents + 1], where documents begin and, at last, where the last one ends, as a list
-                column of Arrow has them; for tokens of shape [tokens] only.
+            offsets: int64 [documents + 1]: where each document begins and, last, where the last one ends, as in a list
+                column of Arrow; for tokens of shape [tokens] only.
 
         Other arguments: as for the class; `document_boundary="index"` means documents that are given as such. Raises
         TypeError and ValueError for other values, InvalidArgumentError, when it is read, for a token out of range.

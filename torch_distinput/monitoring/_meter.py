@@ -21,10 +21,11 @@ def _short(value: float) -> str:
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast batches were taken in a while. `str(speed)` is a short text, for a column of rich's progress bars.
+    """How fast a program took batches over an interval. `str(speed)` is a short text, for a column of rich's progress
+    bars.
 
     Attributes:
-        rows_per_second: None where Python makes the batches, whose rows nobody counts.
+        rows_per_second: None where Python makes the batches, because their rows are not counted.
         batches_per_second: batches, steps or elements.
         wait_share: the share of the time that the program waited for data, in [0, 1].
         steps_left: batches until the end of the epoch, None where that is unknown.
@@ -66,8 +67,7 @@ class Meter:
 
     Args:
         source: a `DataLoader`, or an iterator with `stats()`.
-        interval: seconds of the program's time over which speed is measured at least, so that the numbers can be read;
-            above 0.
+        interval: the least time in seconds over which speed is measured, so that the numbers do not flicker; above 0.
 
     >>> from torch_distinput.monitoring import Meter
     >>> loader = tdi.DataLoader(torch.arange(40), batch_size=4)
@@ -91,7 +91,7 @@ class Meter:
         self._speed: Speed | None = None
 
     def look(self) -> Speed:
-        """The speed now; that of the look before, but for `steps_left`, until `interval` has passed."""
+        """The present speed. Until `interval` has passed it is that of the last look, except for `steps_left`."""
         stats = stats_of(self._source)
         if stats.batches < self._before.batches:  # another iterator
             self._before, self._speed = Stats(), None

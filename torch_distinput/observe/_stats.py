@@ -40,16 +40,16 @@ class Stats(Mapping[str, Any]):
         skipped: rows that `on_error=Skip()` passed over.
         rounds: rounds of agreement with other processes.
         copies, copied_bytes: parts of steps that were copied to accelerators, and their bytes.
-        wait_seconds: time inside `next`, which the program could not spend otherwise.
+        wait_seconds: time inside `next`, when the program could do nothing else.
         consumer_seconds: time between the calls of `next`: the program's own work.
         peer_seconds: the part of `wait_seconds` in which this rank was ready and other ranks were not.
         wait_histogram: number of calls of `next` by the time they took: entry 0 below 1 µs, entry k from 2**(k-1) to
             2**k µs, the last one all longer ones.
         read_seconds, build_seconds, python_seconds, copy_seconds: time spent on reading files; on native work such as
             gathering rows and decoding; in Python functions and waiting for Python's lock; on preparing copies to
-            accelerators. Added up over all threads, so that it can exceed the time that has passed.
-        queue_ready, queue_room: how many items lay ready on average when one was taken, and how many could have; 0
-            where nothing is read ahead.
+            accelerators. Summed over all threads, so it can exceed the time that has passed.
+        queue_ready, queue_room: how many items were ready on average when one was taken, and the most that fit; 0 where
+            nothing is read ahead.
         sampled: elements drawn from each dataset of the first `sample_from_datasets` up to this position of the epoch,
             also where a state was restored; empty without that op.
 
@@ -93,7 +93,7 @@ class Stats(Mapping[str, Any]):
 
     @property
     def wait_share(self) -> float:
-        """The share of the program's time that it waited for data, in [0, 1]; 0 before the first batch.
+        """The share of the program's time spent waiting for data, in [0, 1]; 0 before the first batch.
 
         >>> tdi.Stats(wait_seconds=1.0, consumer_seconds=3.0).wait_share
         0.25
@@ -166,7 +166,7 @@ class Observed(Protocol):
 
 
 def stats_of(source: Any) -> Stats:
-    """The counters of a DataLoader, or of an iterator."""
+    """The counters of a DataLoader, also of a subclass with another `stats`, or of an iterator."""
     return source._loader_stats() if hasattr(source, "_loader_stats") else source.stats()
 
 
@@ -209,7 +209,7 @@ _ADVICE = {
 
 
 def general_advice(bound: str, stats: Stats) -> str:
-    """What would help where nothing is known but the counters: of an iterator without its loader."""
+    """What would help, judged from an iterator's counters alone, without its loader."""
     if bound == "consumer":
         gain = 1 / (1 - stats.wait_share) - 1
         return f"Make the program itself faster: without any wait for data it would gain {gain:.1%}."

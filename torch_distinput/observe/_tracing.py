@@ -23,8 +23,8 @@ class trace:
     Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) show the file; `python -m torch_distinput report FILE`
     makes a page of it that needs neither. Spans are named as in `Stats`: "next" is the consumer's call; "wait", "read",
     "build", "python" and "copy" are what threads did, so a wait inside "next" is time that the program lost. Every
-    iterator of the process is traced, so begin before the first batch is taken. One trace at a time; elsewhere, threads
-    keep nothing and pay nothing.
+    iterator of the process is traced, so begin before the first batch is taken. A process has one trace at a time;
+    without one, threads record nothing, at no cost.
 
     torch.profiler shows the same ranges, as "tdi::read" and so on: always those of its own thread, and those of the
     other threads with `experimental_config=torch.profiler._ExperimentalConfig(profile_all_threads=True)`.

@@ -30,7 +30,7 @@ def native_arrow(x: Any, options: _C.ColumnOptions) -> _C.Dataset:
 
 
 class _Streams:
-    """Opens a stream anew for each iterator; a reader, which cannot go back, once."""
+    """Opens a stream anew for each iterator; a reader, which cannot go back, only once."""
 
     def __init__(self, x: Any):
         self._x = x

@@ -1,7 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Whether a collate_fn is torch's own, and what it does to the structure of native elements.
 
-Native batches are stacked already. What remains to be done of `default_collate` is to turn tuples into lists.
+Native batches are stacked already; the rest of `default_collate` turns tuples into lists.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def can_collate(spec: Any) -> bool:
 def collated(spec: Any, in_sequence: bool = False) -> Convert:
     """A function that turns a native batch of rows of `spec` into that of `default_collate`; None where both are equal.
 
-    A leaf that is no StringSpec counts as dense.
+    A leaf counts as dense unless it is a StringSpec.
     """
     if isinstance(spec, Images):
         return spec.of_batch

@@ -1,9 +1,9 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What tells one map-style dataset from another. The ranks compare it before the first step: one that got a share of
-the rows, or other rows, must not read on, because the rows of the others would be lost.
+"""Describes a map-style dataset so that ranks can compare theirs before the first step: if one rank had other rows, or
+only a share, rows would be lost.
 
-What a dataset of the user's does when it is asked for a row is not known (it may be random, slow, or count), so that no
-row of it is read: its class, its length and the datasets that it holds are compared.
+A user's dataset may do anything when a row is read (draw random numbers, take long, count), so its rows are not read:
+the ranks compare its class, its length and the datasets that it holds.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _ARRAYS = (torch.Tensor, np.ndarray)
 
 
 def content_of(dataset: Any) -> str:
-    """A text in the user's words, such as `Subset of 10 rows (indices 5f0c3b1a) of Digits of 60000 rows`, that is equal
-    for equal datasets, also in other processes."""
+    """A text in the user's words, such as `Subset of 10 rows (indices 5f0c3b1a) of Digits of 60000 rows`, equal for
+    equal datasets in all processes."""
     return _content_of(dataset, ())
 
 
 def rows_of(dataset: Any) -> str:
-    """What a position in the rows of `dataset` means, in the user's words: their number, types and indices. No names of
-    classes, which may move."""
+    """What a position in the rows of `dataset` means, in the user's words: the number, types and indices of the rows.
+    Names of classes are left out, because classes may move."""
     if isinstance(dataset, Subset):
         return f"{_length(dataset)} rows (indices {_digest([_numbers(dataset.indices)])}) of {rows_of(dataset.dataset)}"
     if isinstance(dataset, StackDataset) and isinstance(dataset.datasets, dict):
@@ -81,7 +81,7 @@ def _is_map_style(value: Any) -> bool:
 
 
 def _probe(dataset: Any) -> list[Any]:
-    """The first, the middle and the last row of data at rest, which reading does not change; [] for other datasets."""
+    """The first, the middle and the last row of data that reading does not change; [] for other datasets."""
     if isinstance(dataset, TensorDataset):
         return [tensor[row] for tensor in dataset.tensors for row in _probed_rows(len(tensor))]
     if isinstance(dataset, _ARRAYS) and dataset.ndim > 0:
@@ -110,7 +110,7 @@ def _digest(values: Iterable[Any]) -> str:
 
 
 def _add(digest: Any, value: Any) -> None:
-    """Adds what is equal in all processes for equal values; of an object of another kind, only its type."""
+    """Adds what is equal in all processes for equal values; for an object of another kind, only its type."""
     digest.update(type(value).__name__.encode())
     if isinstance(value, torch.Tensor):
         if value.layout != torch.strided or value.is_nested or value.is_quantized or value.is_meta:

@@ -1,7 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What a DataLoader has to know of Hugging Face datasets, which says nothing of it through torch's interfaces.
+"""What a DataLoader must know about Hugging Face datasets that torch's interfaces do not tell.
 
-Nothing here imports the package `datasets`: without it no dataset is one of its own.
+Nothing here imports the package `datasets`: before the program imports it, no dataset can be of its classes.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ def is_stream(dataset: Any) -> bool:
 
 
 def has_shuffle_buffer(dataset: Any) -> bool:
-    """Whether rows of a stream pass through a shuffle buffer: its states leave out what the buffer holds, so that those
-    rows would be lost. It has to be read again from its start instead."""
+    """Whether rows of a stream pass through a shuffle buffer. The stream's states leave out the buffer, so its rows
+    would be lost; the stream must be read again from its start instead."""
     return is_stream(dataset) and _has_buffer(getattr(dataset, "_ex_iterable", None))
 
 
 def rewind(dataset: Any) -> None:
-    """The next iteration begins at the first row. A stream would begin each one at the state that was loaded, until its
-    own epoch changes; those of other makers go on from there once."""
+    """Makes the next iteration begin at the first row. A stream of the package would begin each iteration at the loaded
+    state until its own epoch changes; other streams do so only once."""
     if is_stream(dataset):
         dataset.load_state_dict({})
 
 
 def check_split(dataset: Any, world: int, rank: int) -> None:
-    """Raises ValueError for a stream that is not split as the ranks are that read it."""
+    """Raises ValueError for a stream that is not split as the ranks that read it are."""
     if not is_stream(dataset):
         return
     split = getattr(dataset, "_distributed", None)
@@ -48,8 +48,8 @@ def check_split(dataset: Any, world: int, rank: int) -> None:
 
 
 def content_of(dataset: Any) -> str:
-    """A text that is equal for equal rows of a map-style dataset, "" for those of others. The ranks compare it: shares
-    that `split_dataset_by_node` made are alike in type and often in length."""
+    """A text that is equal for equal rows of a map-style dataset of the package, "" for other datasets. The ranks
+    compare it, because shares made by `split_dataset_by_node` have the same type and often the same length."""
     if not _is("Dataset", dataset) or len(dataset) == 0:
         return ""
     size = len(dataset)
@@ -64,7 +64,7 @@ def _is(name: str, dataset: Any) -> bool:
 
 
 def _has_buffer(examples: Any) -> bool:
-    """Looks through a chain of HF's iterables, each of which reads one or several others."""
+    """Walks through a chain of the package's iterables, each of which reads one or several others."""
     if type(examples).__name__ == "BufferShuffledExamplesIterable":
         return True
     below = [getattr(examples, "ex_iterable", None), *(getattr(examples, "ex_iterables", None) or ())]
@@ -92,7 +92,7 @@ def table_of(dataset: Any, op: str) -> tuple[Any, torch.Tensor | None]:
 
 
 def is_column(values: Any) -> bool:
-    """Whether `values` is a column that the package reads when it is asked for."""
+    """Whether `values` is a column that the package reads on access."""
     package = sys.modules.get("datasets")
     kind = getattr(getattr(package, "arrow_dataset", None), "Column", None)
     return kind is not None and isinstance(values, kind) and is_table(values.source)

@@ -1,8 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Image columns of Hugging Face datasets that native code decodes: images of one size, all RGB or all grey.
 
-Such a column holds structs of bytes and a path, one of which is set. What the package makes of an image depends on its
-head, so the heads of all images are looked at before the first row is read.
+Such a column holds structs of bytes and a path, and one of the two is set. How the package decodes an image depends on
+its header, so the headers of all images are read before the first row.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from torch_distinput.recognize._native_source import NotNative
 _MAX_PIXELS = 178_956_970
 _ORIENTATION, _UPRIGHT = 0x0112, 1
 _FORMATS = ("JPEG", "PNG", "WEBP")
-# Pillow's modes that native code turns into the mode of a column as Pillow does; None: that of the image.
+# Pillow's modes that native code converts to a column's mode as Pillow does; None: the mode of the image.
 _NATIVE = {None: ("L", "RGB"), "L": ("L",), "RGB": ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK")}
-# Chunks of a PNG in which it could say that it must be turned.
+# Chunks of a PNG that may hold an orientation.
 _METADATA = (b"eXIf", b"tEXt", b"zTXt", b"iTXt")
 
 
 @dataclass(frozen=True)
 class ImageColumn:
     """The images of a column: encoded in an Arrow array, or in files (`paths`). `steps`: what decodes them; `spec`:
-    what then remains to be done."""
+    what remains to be done after that."""
 
     name: str
     column: Any
@@ -40,7 +40,7 @@ class ImageColumn:
     spec: Images | None
 
     def decoded(self, rows: _C.Dataset) -> _C.Dataset:
-        """`rows`, whose leaf `name` is one encoded image, with the pixels in its place."""
+        """`rows`, with the pixels in place of leaf `name`, an encoded image."""
         for step in self.steps:
             rows = _C.apply_image_step(rows, step, self.name)
         return rows
@@ -48,7 +48,7 @@ class ImageColumn:
 
 @dataclass(frozen=True)
 class _Head:
-    """What Pillow knows of an image that it did not decode."""
+    """What Pillow knows about an image before it decodes it."""
 
     mode: str
     size: tuple[int, int]
@@ -61,8 +61,8 @@ def is_image(feature: Any) -> bool:
 
 
 def image_column(name: str, column: Any, feature: Any, kind: str | None, rows: torch.Tensor | None) -> ImageColumn:
-    """The images of `column`, of which the dataset has `rows` (None: all), in a format of type `kind`. Raises
-    NotNative naming the column where native code would not give what the package does."""
+    """The images of `column` at `rows` (None: all), in a format of type `kind`. Raises NotNative naming the column if
+    native code would not return what the package does."""
     import pyarrow.compute as compute
 
     if kind is None:
@@ -85,16 +85,16 @@ def image_column(name: str, column: Any, feature: Any, kind: str | None, rows: t
     width, height = head.size
     steps = [_C.ImageStep.decode_image(layout, _MAX_PIXELS, None)]
     if paths is None:
-        # A crop to what they are already tells the size beforehand, so that batches are decoded in place. Files may be
-        # replaced by others.
+        # A crop to their own size makes the size known beforehand, so batches are decoded in place. Files may be
+        # replaced meanwhile.
         steps.append(_C.ImageStep.center_crop([height, width]))
     rest = Images(grey, flat=kind == "numpy", numbered=paths is not None)
     return ImageColumn(name, encoded, paths, steps, rest if grey or paths is not None else None)
 
 
 def _same_head(name: str, mode: str | None, rows: Iterable[int], opened: Callable[[int], BinaryIO]) -> _Head:
-    """The head that all images have, for which native code does what Pillow does for a column of `mode`. Raises
-    NotNative for an image that differs."""
+    """The header that all images share, if native code decodes such an image as Pillow does for a column of `mode`.
+    Raises NotNative for an image that differs."""
     first: _Head | None = None
     for row in rows:
         place = f"column {name!r} has an image in row {row}"
@@ -122,13 +122,13 @@ def _shown(size: tuple[int, int]) -> str:
 
 
 def _head_of(file: BinaryIO) -> _Head | None:
-    """None for an image that native code would not show as Pillow does."""
+    """None for an image that native code would not decode as Pillow does."""
     from PIL import Image
 
     with Image.open(file) as image:
         if image.format not in _FORMATS or getattr(image, "is_animated", False):
             return None
-        # To look for metadata, Pillow decodes a PNG.
+        # Pillow decodes a PNG to look for metadata.
         looks = image.format != "PNG" or _has_metadata(file)
         if looks and image.getexif().get(_ORIENTATION, _UPRIGHT) != _UPRIGHT:
             return None

@@ -18,9 +18,9 @@ IN_CALLERS_THREAD = _C.Options(num_threads=0, prefetch=0)
 
 
 class LiveRows:
-    """Batches at indices of a dataset, whose source is made again after the dataset was given other rows.
+    """Batches at indices of a dataset. The source is made again after the dataset got other rows.
 
-    `source` is None after a change by which native code can no longer copy the rows.
+    `source` is None after a change that native code cannot follow.
     """
 
     def __init__(self, dataset: Any, collate_fn: Any, source: Source):
@@ -40,8 +40,8 @@ class LiveRows:
         return True
 
     def batch(self, indices: Any, opened: Callable[[_C.Dataset], Any]) -> Any:
-        """The collated rows at `indices`, copied by an iterator that `opened` makes. None where native code cannot copy
-        them: torch then reads them, or raises its own error for them."""
+        """The collated rows at `indices`, copied by an iterator that `opened` makes. None if native code cannot copy
+        them: torch then reads them, or raises its own error."""
         self.look()
         if self.source is None:
             return None

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What native code needs to know of a dataset to copy its rows."""
+"""What native code needs to know about a dataset to copy its rows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ class Source:
 
     `native`: the rows as a native dataset of elements of `spec`, which also says how batches are converted (see
     `collated`). `is_current`: whether `native` still describes the dataset; called for each batch, so that tensors and
-    indices may be replaced at any time. `steady`: nobody can write to the rows or to their order. `choose`: returns the
-    rows at positions where `native` holds a copy of indices that can be written to; None where `native.select` does.
-    `draws`: the user's names of what draws random numbers of this library's, which belong to rows.
+    indices may be replaced at any time. `steady`: neither the rows nor their order can be written to. `choose`: returns
+    the rows at positions where `native` holds a copy of indices that can be written to; None where `native.select`
+    does. `draws`: the transforms, by the user's names, that draw random numbers from this library; those belong to
+    rows.
     """
 
     native: _C.Dataset
@@ -33,7 +34,7 @@ class Source:
     draws: tuple[str, ...] = ()
 
     def at(self, positions: torch.Tensor) -> _C.Dataset:
-        """The current rows at `positions`. Raises IndexError, TypeError or ValueError where there are none."""
+        """The current rows at `positions`. Raises IndexError, TypeError or ValueError for positions without a row."""
         return self.native.select(positions) if self.choose is None else self.choose(positions)
 
 

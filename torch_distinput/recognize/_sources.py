@@ -80,8 +80,9 @@ def _tensor_dataset(dataset: TensorDataset) -> Source:
 
 
 def _keep_their_memory(tensors: Iterable[torch.Tensor]) -> Check:
-    """A check whether the tensors still have the storages and shapes of this call: `set_`, `.data =` and `resize_`
-    change them. A detached tensor shares the storage: its address follows a move of the storage, but not `set_`."""
+    """A function that checks whether the tensors still have their present storages and shapes, which `set_`, `.data =`
+    and `resize_` change. A detached tensor shares the storage: its address follows a move of the storage, but not
+    `set_`."""
     seen = [(tensor, tensor.detach(), tensor.shape, tensor.stride()) for tensor in tensors]
 
     def is_current() -> bool:
@@ -105,7 +106,8 @@ def _array(array: np.ndarray) -> Source:
 
 
 def _place_of(array: np.ndarray) -> tuple[Any, ...]:
-    """Address, shape, strides and dtype of an array. Only an array that owns its memory can move; others get None."""
+    """Address, shape, strides and dtype of an array; None for an array that does not own its memory, and so cannot
+    move."""
     address = array.__array_interface__["data"] if array.flags.owndata else None
     return address, array.shape, array.strides, array.dtype
 

@@ -1,8 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Hugging Face datasets whose rows native code can copy: columns of an Arrow table, perhaps at indices into it.
 
-What a row becomes depends on the format that `set_format` chose, and on torch's `default_collate`. The conversion of
-each column is stated here, and the batches of two rows are compared with those that torch makes before it is used.
+What a row becomes depends on the format that `set_format` chose, and on torch's `default_collate`. This module states
+the conversion of each column, and compares a batch of two rows with torch's before native code is used.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from torch_distinput.recognize._image_columns import ImageColumn, image_column, 
 from torch_distinput.recognize._native_source import NotNative, Source
 from torch_distinput.tables._column_options import column_options
 
-# What the numbers of a column become, by the dataset's format: None stands for Python's objects.
+# The dtypes of a column's numbers, by the dataset's format; None stands for Python's objects.
 _FLOATS = {"torch": torch.float32, "numpy": torch.float32, None: torch.float64}
 
-# The rows of a dataset, or why they are not native, and the state that they belong to. A loader asks at the beginning
-# of each epoch.
+# For each dataset its rows, or why they are not native, and the state they belong to: a loader asks in each epoch.
 _known: weakref.WeakKeyDictionary[Any, tuple[tuple[Any, ...], Source | NotNative]] = weakref.WeakKeyDictionary()
 
 
@@ -56,8 +55,8 @@ def _source(dataset: Any, state: tuple[Any, ...]) -> Source:
         alive = reference()
         return alive is not None and _same(_state(alive), state)
 
-    # The package never writes to a table or to indices; a change makes another dataset, or another state of this one.
-    # Files may change.
+    # The package never writes to a table or to indices: a change makes another dataset, or another state of this one.
+    # Files may change, though.
     spec = rows.element_spec | {column.name: column.spec for column in images if column.spec is not None}
     source = Source(rows, spec, is_current, steady=not any(column.paths for column in images))
     _check_rows(dataset, source, {column.name for column in images})
@@ -65,7 +64,7 @@ def _source(dataset: Any, state: tuple[Any, ...]) -> Source:
 
 
 def _state(dataset: Any) -> tuple[Any, ...]:
-    """What the rows of a dataset depend on: objects of which `is` tells whether they are the same, then values."""
+    """What the rows of a dataset depend on: objects, compared by identity, then values."""
     format_ = dataset.format
     return dataset.data, dataset._indices, repr(format_), dataset.__class__.__getitem__
 
@@ -109,7 +108,7 @@ def _natives(dataset: Any) -> tuple[_C.Dataset, list[ImageColumn]]:
 
 
 def _rows(columns: dict[str, Any], dtypes: dict[str, torch.dtype], files: dict[str, list[bytes]]) -> _C.Dataset:
-    """Dicts of the values of columns; those in `files` are tuples of the contents of files and a number."""
+    """Dicts of the values of columns; a column in `files` has tuples of a file's content and a number."""
     if not files:
         table = sys.modules["pyarrow"].table(columns)
         return _C.arrow_table(table, column_options("DataLoader", "error", None, dtypes))
@@ -165,8 +164,8 @@ def _dtype(name: str, kind: Any, format_: str | None) -> torch.dtype | None:
 
 
 def _check_rows(dataset: Any, source: Source, images: set[str]) -> None:
-    """Compares the first and the last row with what torch makes of them. The decoder of a JPEG may be another version
-    than Pillow's, which is a grey level more or less."""
+    """Compares the first and the last row with torch's. A JPEG may differ by a grey level, because Pillow may have
+    another version of the decoder."""
     wanted = [0, len(dataset) - 1]
     try:
         theirs = default_collate(dataset.__getitems__(wanted))

@@ -18,9 +18,9 @@ def is_column(tokens: Any) -> bool:
 
 
 def arrays_of(op: str, tokens: Any) -> tuple[Any, Any]:
-    """The tokens of a column as a numpy array, and where its documents begin and, at last, end; None for a column that
-    is no list. Arrow's memory is shared where the column is one chunk. Raises TypeError for a column of anything else
-    than integers or lists of them, and ValueError for nulls."""
+    """The tokens of a column as a numpy array, and the bounds of its documents; None for the bounds unless the column
+    has lists. Shares Arrow's memory if the column is one chunk. Raises TypeError unless the column has integers or
+    lists of them, and ValueError for nulls."""
     pyarrow = pyarrow_for(op)
     column = hugging_face.arrow_column(tokens) if hugging_face.is_column(tokens) else tokens
     types = pyarrow.types
@@ -30,10 +30,10 @@ def arrays_of(op: str, tokens: Any) -> tuple[Any, Any]:
     is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     if not types.is_integer(kind.value_type if is_list else kind):
         raise TypeError(f"{op}: a column of tokens must be integers, or lists of them, but is {kind}.")
-    # In full, as pyarrow itself copies by the offsets; of integers it costs no pass.
+    # The full check, because pyarrow copies by the offsets; it makes no pass over integers.
     validated(op, column, full=True)
     if is_list:
-        column = column.cast(pyarrow.large_list(kind.value_type))  # offsets of 32 bits may not hold what is combined
+        column = column.cast(pyarrow.large_list(kind.value_type))  # 32-bit offsets may be too small for the sum
     whole = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     values = whole.values if is_list else whole
     if whole.null_count or values.null_count:

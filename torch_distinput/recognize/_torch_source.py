@@ -54,5 +54,5 @@ class _Rows:
         return samples
 
     def content(self) -> str:
-        """What tells these samples from others, for the ranks that compare it."""
+        """A text that differs for other samples; the ranks compare it."""
         return content_of(self._dataset)

@@ -1,8 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """torchvision's ImageFolder, with transforms that this library has too, as a native dataset.
 
-torchvision is never imported: its classes are recognised by module and name. Transforms that draw random numbers draw
-this library's, which belong to rows, from a seed that torch draws.
+This module never imports torchvision: it recognises classes by module and name. Random transforms draw this library's
+numbers, which belong to rows, from a seed that torch draws.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def image_source(dataset: Any) -> Source:
 
 @dataclass
 class _Steps:
-    """What the transforms do: calls of `_C.ImageStep`, then (where `scale` is set) mean and std of numbers."""
+    """What the transforms do: calls of `_C.ImageStep`, then, if `scale` is set, mean and std of the numbers."""
 
     calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
     draws: list[str] = field(default_factory=list)  # the names of random transforms
@@ -117,7 +117,7 @@ def _resize(transform: Any, steps: _Steps) -> None:
 
 
 def _filter(transform: Any, steps: _Steps) -> tuple[str, bool]:
-    """The interpolation and whether it is antialiased: for Pillow's images always, if there is anything to filter."""
+    """The interpolation, and whether it is antialiased, as it always is for Pillow's images unless it is "nearest"."""
     name = type(transform).__name__
     interpolation = getattr(transform.interpolation, "value", transform.interpolation)  # an enum, or its value
     if interpolation not in _INTERPOLATIONS:

@@ -1,10 +1,10 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Checks of pyarrow's objects before native code reads them.
 
-Arrow's C interface tells no sizes of buffers, so that only pyarrow can say whether its arrays reach beyond their
-memory; what it reads from streams and files of Arrow's own format it takes unchecked. Its cheap validation compares
-the sizes of buffers with lengths and last offsets. Native code checks that all offsets are in order, and indices and
-views in range, so that the full validation, which reads each byte of a text, would find nothing more that is dangerous.
+Arrow's C interface does not pass the sizes of buffers, so only pyarrow can tell whether an array reaches beyond its
+memory, and pyarrow does not check what it reads from streams and files of Arrow's own format. Its cheap validation
+compares the sizes of buffers with lengths and last offsets. Native code checks the order of all offsets and the range
+of indices and views. The full validation, which reads each byte of a text, would find no further danger.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch_distinput import _C
 
 
 def validated(op: str, data: Any, full: bool = False) -> Any:
-    """`data`, of which what pyarrow made has been checked; `full`: also offsets, indices and texts, one by one.
-    InvalidArgumentError naming `op` where it is bad."""
+    """`data`, after checking the parts that pyarrow made; `full` checks offsets, indices and texts one by one, too.
+    Raises InvalidArgumentError naming `op` for bad data."""
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is None:
         return data

@@ -35,7 +35,7 @@ class BlockFiles(ABC, Generic[Index]):
 
     @abstractmethod
     def make_index(self, path: str, stamp: Stamp) -> Index:
-        """What is known of a file before its rows are read; `stamp` is that of the file."""
+        """What is known about a file before its rows are read; `stamp` identifies the file's version."""
 
     @abstractmethod
     def rows(self, index: Index) -> list[int]:
@@ -105,7 +105,7 @@ class BlockFiles(ABC, Generic[Index]):
         except OSError as error:
             if error.errno == errno.ESPIPE:
                 raise OSError(error.errno, f"{self._op}: {path}: {error.strerror}.") from None
-            if error.errno:  # the system refuses; damage has no number
+            if error.errno:  # an error of the system; damage has no number
                 raise
             raise self.fault(path, f"{error}") from None
         except pyarrow.ArrowException as error:

@@ -12,7 +12,7 @@ from torch_distinput.tables._stored_index import Stamp
 
 @dataclass(frozen=True)
 class Footer:
-    """What a Parquet file says of itself, its row groups by block, and the columns that the condition on rows reads."""
+    """The metadata of a Parquet file, its row groups by block, and the columns that the condition on rows reads."""
 
     metadata: Any
     schema: Any
@@ -61,16 +61,16 @@ class ParquetFiles(BlockFiles[Footer]):
 
         with parquet.ParquetFile(path, metadata=index.metadata, page_checksum_verification=True) as file:
             table = file.read_row_groups(groups, columns=names, use_threads=False)
-        table.validate()  # a file may say anything of its columns
+        table.validate()  # the file may describe its columns wrongly
         return table
 
     def _filtered(self, path: str, index: Footer, groups: list[int], names: list[str]) -> Any:
-        """The rows that pass, in the order of the file. Not by a scan of pyarrow.dataset, which changes their order,
-        and aborts the process or waits forever where the statistics of a column are damaged."""
+        """The rows that pass, in the order of the file. A scan of pyarrow.dataset would change their order, and abort
+        the process or wait forever if the statistics of a column are damaged."""
         return _passing(self._read(path, index, groups, names), self._filters)
 
     def _condition_columns(self, path: str) -> list[str]:
-        """The columns that the condition reads: those without which it cannot be asked."""
+        """The columns that the condition reads: evaluating it without one of them fails."""
         import pyarrow
         import pyarrow.parquet as parquet
 

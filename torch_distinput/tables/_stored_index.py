@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Indexes of text tables that are kept beside their files, as those of records are: where the records of a file lie."""
+"""Stores, beside a text table, where its records lie. Files of records have the same kind of index."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Stamp:
 
     @staticmethod
     def of(file: str | bytes) -> Stamp:
-        """The stamp of a file as it is now. OSError also for a pipe: a reader would wait for it without end."""
+        """The present stamp of a file. Raises OSError for a pipe, too: a reader would wait for it without end."""
         status = os.stat(file)
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
             raise OSError(errno.ESPIPE, "tables need random access, but this is no regular file")
@@ -37,7 +37,7 @@ class Stamp:
 
 @dataclass(frozen=True)
 class Format:
-    """What the bounds of blocks depend on: how records are told apart, and the size of the blocks."""
+    """What decides the bounds of blocks: the rule that separates records, and the size of a block."""
 
     kind: str  # in the names of stored indexes
     delimiter: str
@@ -45,9 +45,10 @@ class Format:
 
 
 def load(path: str, format_: Format, stamp: Stamp) -> tuple[list[int], list[int]] | None:
-    """The bounds of the blocks of a file and the number of records in each. None unless they are stored complete, of
-    this format and `stamp`, and can be those of the file: what lies there may be damaged, of another file, or a
-    stranger's. Where the records begin is left to the caller."""
+    """The bounds of the blocks of a file and the number of records in each. None unless the stored index is complete,
+    has this format and `stamp`, and is plausible for the file: it may be damaged, belong to another file, or come from
+        a stranger. The caller
+    checks where the records begin."""
     wanted = _head(format_, stamp)
     for content in _C.stored_beside(os.fsencode(path), format_.kind, _most_bytes(format_, stamp)):
         with contextlib.suppress(ValueError, LookupError, TypeError, RecursionError):
@@ -62,14 +63,14 @@ def load(path: str, format_: Format, stamp: Stamp) -> tuple[list[int], list[int]
 
 
 def _most_bytes(format_: Format, stamp: Stamp) -> int:
-    """The most bytes of a stored index: of its head, and of each block, none of which but the last two is smaller than
-    the format's."""
+    """The most bytes of a stored index: its head and an entry for each block. Only the last two blocks may be smaller
+    than the format's block size."""
     return 4096 + 64 * (stamp.size // format_.block_bytes + 3)
 
 
 def _fits(bounds: list[int], counts: list[int], size: int) -> bool:
-    """Whether blocks with these bounds cover a file to its end, and have room for as many records. Each must have
-    one: a block that seems to be empty would never be read."""
+    """Whether blocks with these bounds cover a file to its end and have room for their records. Each block must hold a
+    record, because an empty one would never be read."""
     if not all(type(number) is int for number in (*bounds, *counts)) or len(bounds) != len(counts) + 1:
         return False
     if bounds[0] < 0 or bounds[-1] != size:

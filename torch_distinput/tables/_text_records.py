@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 _CHUNK_BYTES = 1 << 24
-# Records are read whole. A longer one is a quote that nothing closes.
+# Records are read whole. A longer one has a quote that is never closed.
 _MOST_RECORD_BYTES = 1 << 28
 _MOST_HEAD_BYTES = 1 << 24
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -18,14 +18,15 @@ _TAB, _NEWLINE, _RETURN, _SPACE, _QUOTE = 9, 10, 13, 32, 34
 
 
 class Lines:
-    """Records that end where lines do. Lines of white space are none."""
+    """Records that end with their line. Lines of white space are skipped."""
 
     def ends(self, data: Any) -> Any:
-        """The offsets after each record of `data`, which begins with one; an unfinished last record has none."""
+        """The offset after each record of `data`, which begins with a record; an unfinished last record has no
+        offset."""
         return np.flatnonzero(data == _NEWLINE) + 1
 
     def blank(self, data: Any, starts: Any, ends: Any) -> Any:
-        """Which of the lines [starts[i], ends[i]) are no records."""
+        """Which of the lines [starts[i], ends[i]) are skipped."""
         blank = data[starts] == _NEWLINE
         begins_white = np.isin(data[starts], (_TAB, _RETURN, _SPACE))
         for line in np.flatnonzero(begins_white).tolist():
@@ -33,21 +34,21 @@ class Lines:
         return blank
 
     def is_open(self, data: bytes) -> bool:
-        """Whether `data` ends inside of a quote."""
+        """Whether `data` ends inside a quote."""
         return False
 
     def seems_open(self, data: bytes) -> bool:
-        """The same in less time; False where that cannot be told."""
+        """As `is_open`, in less time; False if that cannot be decided."""
         return False
 
 
 class DelimitedLines:
-    """Records of delimited text, as pyarrow parses them: a quote at the begin of a field opens it, line ends are those
-    outside quotes. Empty lines are none."""
+    """Records of delimited text, as pyarrow parses them: a quote at the start of a field opens a quoted field; line
+    ends inside quotes do not end a record. Empty lines are skipped."""
 
     def __init__(self, delimiter: str):
         self._delimiter = delimiter.encode()
-        self._begins_field = np.zeros(256, bool)  # by the byte before; a quote: another one of the field was closed
+        self._begins_field = np.zeros(256, bool)  # by the byte before; after a closing quote, a quote opens again
         self._begins_field[list(self._delimiter[-1:] + b'\n\r"')] = True
         by = re.escape(self._delimiter)
         # A field: what is quoted and what follows it, up to a delimiter, a line end, or the end of the data.
@@ -88,8 +89,8 @@ class DelimitedLines:
         return self._is_irregular(view, np.flatnonzero(view == _QUOTE), np.flatnonzero(view == _RETURN))
 
     def _is_irregular(self, data: Any, quotes: Any, returns: Any) -> bool:
-        """Whether a quote is inside of a field that has not begun with one, or a line ends with "\\r" alone: then
-        quotes that come before a line end cannot just be counted."""
+        """Whether a quote stands inside a field that does not begin with one, or a line ends with "\\r" alone: counting
+        the quotes before a line end is then not enough."""
         opening = quotes[::2]
         if not self._begins_field[data[opening[opening > 0] - 1]].all():
             return True
@@ -120,7 +121,7 @@ def _has_odd_quotes(data: bytes) -> bool:
 
 
 def all_ends(data: Any, format_: Format) -> Any:
-    """The offsets after each record, of which the last may lack its line end."""
+    """The offset after each record; the last record may lack its line end."""
     ends = format_.ends(data)
     if len(data) and (not len(ends) or ends[-1] != len(data)):
         ends = np.append(ends, len(data))
@@ -128,7 +129,7 @@ def all_ends(data: Any, format_: Format) -> Any:
 
 
 def too_long(size: int) -> int:
-    """The most bytes of a record where `size` are more, else 0."""
+    """The most bytes that a record may have if `size` is more than that, else 0."""
     return _MOST_RECORD_BYTES if size > _MOST_RECORD_BYTES else 0
 
 
@@ -179,9 +180,9 @@ def line_at(path: str, offset: int) -> int:
 
 def find_blocks(path: str, begin: int, block_bytes: int, format_: Format) -> tuple[list[int], list[int]]:
     """The bounds of blocks of about `block_bytes` bytes from `begin` on, and the number of records in each. A record
-    that is too long reaches to the end of the file, in a block of its own: what follows its begin is not looked at."""
+    that is too long gets a block of its own up to the end of the file; nothing after its start is searched."""
     bounds, counts = [begin], []
-    rows, offset, rest = 0, begin, b""  # records of the open block; where `rest`, the begin of a record, lies
+    rows, offset, rest = 0, begin, b""  # records of the open block; the offset of `rest`, the start of a record
     with open(path, "rb") as file:
         file.seek(begin)
         while True:

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""CSV and JSON lines, block by block: pyarrow parses blocks of whole records, whose bounds are found beforehand."""
+"""CSV and JSON lines, block by block: a first pass finds blocks of whole records, and pyarrow parses them."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from torch_distinput.tables._text_records import (
 )
 
 BLOCK_BYTES = 1 << 20
-# Types are inferred from the first of as many blocks that shows any; of one with bad records, from as many parts.
+# How many blocks are searched for the first that shows types, and how many parts of a block with bad records.
 _MOST_SHOWN = 16
 _MOST_SPANS = 64
 
 
 @dataclass(frozen=True)
 class Records:
-    """The blocks of a text file: bytes [bounds[i], bounds[i + 1]) hold counts[i] records. `names`: of its columns.
-    `is_open`: whether its last record has a quote that nothing closes."""
+    """The blocks of a text file: bytes [bounds[i], bounds[i + 1]) hold counts[i] records. `names`: the names of its
+    columns. `is_open`: whether its last record has a quote that is never closed."""
 
     bounds: list[int]
     counts: list[int]
@@ -68,8 +68,8 @@ class Cut:
 
 
 class TextTables(BlockFiles[Records]):
-    """What both formats have in common. `types`: Arrow types that are declared; others come from the first block that
-    any file shows. `stores`: whether indexes of files are kept beside them."""
+    """What both formats have in common. `types`: the declared Arrow types; others are inferred from the first block
+    that shows any. `stores`: whether indexes are stored beside the files."""
 
     format: Format  # how its records are told apart
     stored: _stored_index.Format  # and what is stored of that
@@ -78,7 +78,7 @@ class TextTables(BlockFiles[Records]):
         super().__init__(op)
         self._columns, self._declared, self._stores = columns, types, stores
         self._schema: Any = None
-        self._shown_by: tuple[str, int] | None = None  # the block that told the types
+        self._shown_by: tuple[str, int] | None = None  # the block that showed the types
         self._last_cut: tuple[Records, Cut] | None = None
 
     @abstractmethod
@@ -156,8 +156,8 @@ class TextTables(BlockFiles[Records]):
         return pyarrow.schema({name: kinds[name] for name in names})
 
     def _schema_of_good(self, cut: Cut, index: Records) -> Any:
-        """The schema of the records that can be parsed, None where there are none: a bad one does not decide about the
-        types of the others. Its error is raised where it is read. Where types differ, those of most records hold."""
+        """The schema of the records that can be parsed; None if none can. A bad record does not decide the types of the
+        others, and its error is raised when it is read. Where types differ, the type of most records holds."""
         passes = _passing(len(cut), lambda begin, end: self._fails(cut.records(begin, end), index, None) is None)
         chosen: list[tuple[int, int]] = []
         for span in sorted(passes, key=lambda span: span[0] - span[1])[:_MOST_SPANS]:
@@ -182,8 +182,8 @@ class TextTables(BlockFiles[Records]):
         return table
 
     def read_rows(self, file: bytes, block: int, begin: int, end: int) -> Any:
-        """Rows [begin, end) of a block as an Arrow table of one chunk. A bad one costs the others of the block
-        nothing."""
+        """Rows [begin, end) of a block as an Arrow table of one chunk. A bad row does not make the others of its block
+        fail."""
         import pyarrow
 
         index = self.index(file)
@@ -230,7 +230,7 @@ class TextTables(BlockFiles[Records]):
         return data
 
     def _cut(self, path: str, index: Records, block: int) -> Cut:
-        """The records of a block. The last ones are kept, because single rows of one are asked for one by one."""
+        """The records of a block. The block read last is kept, because its rows may be requested one by one."""
         known = self._last_cut
         if known is not None and known[0] is index and known[1].block == block:
             return known[1]
@@ -245,7 +245,7 @@ class TextTables(BlockFiles[Records]):
         return cut
 
     def _located(self, path: str, index: Records, cut: Cut, schema: Any, error: Exception) -> Exception:
-        """The error of records with the row and the column that it is about."""
+        """The error of records, with the row and the column that caused it."""
         low, high = 0, len(cut)  # the first `low` records are good, the first `high` are not
         while high - low > 1:
             middle = (low + high) // 2
@@ -263,12 +263,12 @@ class TextTables(BlockFiles[Records]):
         return self.fault(path, f"column {bad[0]!r} in row {row}: {_without_place(fails[bad[0]])}; {declares}")
 
     def _unclosed(self, path: str, cut: Cut) -> Exception:
-        """The error of the last record of a file, which `cut` has; pyarrow would close its quote at the end."""
+        """The error of the last record of a file, which is in `cut`; pyarrow would close its quote at the end."""
         row, line = cut.first_row + len(cut) - 1, line_at(path, cut.place + cut.bounds[-1][0])
         return self.fault(path, f"row {row}: the record that begins in line {line} has a quote that nothing closes.")
 
     def _miscounted(self, path: str, index: Records, cut: Cut, rows: int) -> Exception:
-        """The error of records that are parsed as another number of rows."""
+        """The error for records that pyarrow parses as another number of rows."""
         for row in range(len(cut)):
             record = cut.records(row, row + 1)
             failed = self._fails(record, index, self._schema)
@@ -377,7 +377,7 @@ class JsonLinesFiles(TextTables):
         )
 
     def _check_objects(self, data: bytes) -> None:
-        """Raises ArrowInvalid unless each line is one object: pyarrow's parser dies of a line `null`, and of objects
+        """Raises ArrowInvalid unless each line is one object: pyarrow's parser crashes on a line `null` and on objects
         that are nested too deeply."""
         import pyarrow
 
@@ -392,7 +392,7 @@ class JsonLinesFiles(TextTables):
             )
         if rule == "not UTF-8":
             raise pyarrow.ArrowInvalid("the text is not UTF-8")
-        # pyarrow's message says more of a last line that is cut off.
+        # pyarrow's message says more about a last line that is cut off.
         if rule == "no object" or begin > 0 or line[-1:] == b"\n":
             raise pyarrow.ArrowInvalid(
                 f"a line must hold one record, but this is {line[:60]!r}; a record is one JSON object"
