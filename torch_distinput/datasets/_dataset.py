@@ -168,7 +168,7 @@ class Dataset(
     # Ops; all others are in the base classes.
 
     def apply(self, transformation: Callable[[Dataset], Dataset]) -> Dataset:
-        """`transformation(self)`, for a function that adds several ops. TypeError where it returns no Dataset.
+        """`transformation(self)`, for a function that adds several ops. TypeError unless it returns a Dataset.
 
         >>> list(tdi.Dataset.range(6).apply(lambda ds: ds.skip(2).batch(4)))
         [tensor([2, 3, 4, 5])]
@@ -208,7 +208,7 @@ class Dataset(
         """A report with a line for each op: its arguments, cardinality, path, threads at most, and spec; consoles and
         notebooks show a tree. Where elements are tiny, the caller does the work of the arena's threads.
 
-        With a strategy: how that would assign the rows, and why. TypeError where `strategy` is no Strategy.
+        With a strategy: how that would assign the rows, and why. TypeError unless `strategy` is a Strategy.
 
         >>> print(tdi.Dataset.range(4).explain())
         op                              elements  path  threads...  element_spec

@@ -98,8 +98,8 @@ class Strategy:
             dataset: batched to the **global** batch size.
             options: how rows are assigned; None means `InputOptions()`.
 
-        Raises ValueError for elements without a batch dim where there are several replicas, and TypeError where
-        `dataset` is no Dataset.
+        Raises ValueError for elements without a batch dim where there are several replicas, and TypeError unless
+        `dataset` is a Dataset.
 
         >>> strategy = tdi.MirroredStrategy(["cpu", "cpu"])
         >>> for batch in strategy.distribute_dataset(tdi.Dataset.range(6).batch(4)):
@@ -125,7 +125,7 @@ class Strategy:
             options: as for `distribute_dataset`; `split` and `weights` have no effect here.
 
         Raises TypeError where `dataset_fn` does not return a Dataset, and NotImplementedError for PER_REPLICA where the
-        strategy is no MirroredStrategy.
+        strategy is not a MirroredStrategy.
 
         >>> strategy = tdi.MirroredStrategy(["cpu", "cpu"])
         >>> steps = strategy.distribute_datasets_from_function(lambda context: tdi.Dataset.range(4).batch(2))

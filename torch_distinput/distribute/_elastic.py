@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What torchrun's restarts do to gloo, seen in the environment of a process that torchrun started."""
+"""Whether a restart by torchrun would break gloo, judged by the environment of a process."""
 
 import os
 import warnings
@@ -12,7 +12,7 @@ _warned = False
 
 
 def risk_of_restarts() -> str:
-    """Why a restart of this job would fail, and the cure; "" where it would not, or where nothing restarts."""
+    """Why a restart of this job would fail, and the cure; "" if it would not, or if nothing restarts."""
     restarts = os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")
     if restarts == "0" or not _C.starts_share_store():
         return ""
@@ -24,7 +24,7 @@ def risk_of_restarts() -> str:
 
 
 def warn_of_restarts(group: dist.ProcessGroup) -> None:
-    """Warns once, on rank 0 of a group with gloo, before the first restart: after it, no code of ours may run."""
+    """Warns once, on rank 0 of a group with gloo, before the first restart: after one, this code may not be reached."""
     global _warned
     if _warned or group.rank() != 0 or "gloo" not in str(dist.get_backend_config(group)):
         return

@@ -9,7 +9,7 @@ from torch_distinput import _C
 
 
 class EmptyParts:
-    """What there is to say about the parts without rows of one distributed dataset.
+    """Warns about parts without rows of one distributed dataset.
 
     Args:
         tail: the tail that applies.
@@ -23,7 +23,7 @@ class EmptyParts:
         self._rank, self._replicas = rank, replicas
 
     def at_start(self, native: _C.DistributedDataset, stacklevel: int) -> None:
-        """Warns on rank 0 where the last step will leave a replica without rows only because nobody chose a tail."""
+        """Warns on rank 0 if the last step will leave a replica without rows only because the user chose no tail."""
         if self._given or self._told or self._rank != 0:
             return
         self._told = True

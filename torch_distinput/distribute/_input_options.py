@@ -56,7 +56,7 @@ class InputOptions:
     tail: Tail
     weights: tuple[float, ...] | None
     peer_timeout: float
-    _tail_given: ClassVar[bool]  # of each object; no field
+    _tail_given: ClassVar[bool]  # set on each object, not a field
 
     def __init__(
         self,

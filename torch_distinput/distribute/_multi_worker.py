@@ -33,15 +33,15 @@ from torch_distinput.typing import Reduction, Rounds
 
 _logger = logging.getLogger("torch_distinput")
 
-# How many strategies were made over a group, by the group's name: the number keeps their keys in the store apart.
+# How many strategies were made over each group, by the group's name: the number separates their keys in the store.
 _made: collections.Counter[str] = collections.Counter()
 
 
 _OF_MESH = "mesh_"
 
 # Up to this number of processes, rounds go over the store. On one machine the store was faster than gloo for 2 to 32
-# processes, five to six times so with 16 and 32 (benchmarks/results/agreement.json). The answers that the store's host
-# sends in a round grow with the square of the number.
+# processes, by a factor of five to six with 16 and 32 (benchmarks/results/agreement.json). But the bytes that the
+# store's host sends in a round grow with the square of the number.
 STORE_UP_TO = 32
 
 
@@ -57,7 +57,8 @@ class MultiWorkerMirroredStrategy(NativeStrategy):
         process_group: a group of torch.distributed, or a one-dimensional DeviceMesh. None: the default group, or one
             process where there is none. Ranks that work on one replica together (tensor, context and pipeline
             parallelism) get the same rows: pass the data-parallel dimension of the mesh, `mesh["dp"]`, or its group.
-            The groups of a dimension agree on the seeds of random ops that have none; others cannot, and warn.
+            The groups of a dimension agree on the seeds of random ops that have none; a group that is not of a mesh
+            cannot, and warns.
         devices: of this process's replicas, such as `["cuda:0", "cuda:1"]` or `["cpu", "cpu"]`. None: the accelerator
             of the environment's LOCAL_RANK, or the only one that this process sees, else one CPU.
         rounds: what carries the rounds in which processes agree on the end of streams of different length: "store", the
@@ -108,8 +109,8 @@ class MultiWorkerMirroredStrategy(NativeStrategy):
         return super().distribute_dataset(dataset, options)
 
     def _agreed_seed(self) -> int:
-        """The seed of whoever asked first, in all groups of this dimension of the mesh. Nobody waits: ranks of other
-        pipeline stages may read nothing."""
+        """The seed set first by any rank along this dimension of the mesh. Does not wait for other ranks, because those
+        of other pipeline stages may not read data."""
         self._seeds_agreed += 1
         store = dist.distributed_c10d._get_default_store()
         key = f"torch_distinput/seed/{self._dimension}/{self._seeds_agreed}"
@@ -223,9 +224,9 @@ def group_of(op: str, name: str, given: Any) -> dist.ProcessGroup | None:
 
 
 def _name_of_dimension(given: Any, group: dist.ProcessGroup) -> str | None:
-    """The name of the strategy in all groups of one dimension of a mesh, of which `group` is one; None for a group that
-    was made by itself."""
-    description = getattr(group, "group_desc", "")  # torch's, of the groups that a mesh makes
+    """The name of the strategy, common to all groups along the mesh dimension that `group` belongs to; None for a group
+    that is not of a mesh."""
+    description = getattr(group, "group_desc", "")  # torch sets it for the groups of a mesh
     if isinstance(given, dist.DeviceMesh) and given.mesh_dim_names is not None:
         dimension = given.mesh_dim_names[0]
     elif description.startswith(_OF_MESH) and description != f"{_OF_MESH}default":
@@ -238,11 +239,11 @@ def _name_of_dimension(given: Any, group: dist.ProcessGroup) -> str | None:
 
 
 def _name_of(group: dist.ProcessGroup) -> str:
-    """A name that is equal in all processes of the group and differs from those of other groups and of other strategies
-    over this group.
+    """A name that is equal in all processes of the group, and differs from the names of other groups and of other
+    strategies over this group.
 
-    The rendezvous, not this name, tells keys that processes set before a restart from new ones: torchrun's restart
-    count cannot do it, because each agent counts its own restarts.
+    The name does not separate keys set before a restart from new ones; the rendezvous does. torchrun's restart count
+    cannot, because each agent counts its own restarts.
     """
     ranks = ",".join(map(str, dist.get_process_group_ranks(group)))
     name = f"{os.environ.get('TORCHELASTIC_RUN_ID', '')}/{hashlib.sha1(ranks.encode()).hexdigest()[:16]}"

@@ -1,9 +1,10 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Values as bytes for other processes, and back.
 
-Whoever reaches the group's store can write to it, so no byte of another process is run: no pickle, and no class is
-looked up by a name that it sent. The bytes are the length of a description, as 8 bytes; the description in JSON, of how
-lists, tuples, dicts and named tuples hold tensors and plain values; and the tensors in the library's checked format.
+Any program that reaches the group's store can write to it, so bytes of another process are never run: nothing is
+unpickled, and no class is looked up by a name that was sent. The format is the length of a description, in 8 bytes; the
+description, in JSON, of the lists, tuples, dicts and named tuples that hold tensors and plain values; and the tensors,
+in the library's checked format.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ import torch
 from torch_distinput import _C
 from torch_distinput.base._structure import children, rebuild
 
-# The end of errors about texts of other processes.
+# Ends errors about texts of other processes.
 STRANGER = "Did another program, or another version of the library, write to the group's store?"
 
 _LENGTH = 8  # bytes that hold the length of the description
 _MAX_NESTING = 100
 _MAX_ROW = 2**30  # elements in one row of an example
 _PLAIN = (type(None), bool, int, float, str)
-# Classes of mappings that every process can make of their items: what collate functions of others return.
+# Classes of mappings that every process can make from their items; collate functions of other libraries return them.
 _MAPPINGS = (
     ("collections", "OrderedDict"),
     ("collections", "UserDict"),
@@ -42,14 +43,14 @@ class _Damaged(Exception):
 
 
 def encode(value: Any) -> bytes:
-    """`value` as bytes for `decode`. Of a value that cannot be sent arrives only what it was."""
+    """`value` as bytes for `decode`. Instead of a part that cannot be sent, the name of its class is sent."""
     return _Writer(whole=False).encode(value)
 
 
 def decode(data: bytes, whose: str, like: Any) -> Any:
-    """The value in `data`. A structure of a class of its own takes the class that an equal one inside `like` has, this
-    process's own value; else it is a tuple or a dict. A value that could not be sent is an object of an empty class of
-    its name.
+    """The value in `data`. A structure of a user's class gets the class of an equal structure in `like`, this process's
+    own value; else it is a tuple or a dict. In place of a value that could not be sent stands an object of an empty
+    class of that name.
 
     Raises DistributedDatasetError, which begins with `whose`, for bytes that `encode` cannot have made.
     """
@@ -62,7 +63,7 @@ def encode_example(batch: Any) -> bytes:
 
 
 def decode_example(data: bytes, whose: str) -> Any:
-    """The batch in `data`; its named tuples have the right fields and classes of their own. Errors as of `decode`."""
+    """The batch in `data`; its named tuples have the right fields, but classes made here. Errors as in `decode`."""
     return _read(data, whose, {}, example=True)
 
 
@@ -255,7 +256,7 @@ class _Reader:
 
 
 def _like(own: Any, parts: list[Any]) -> Any:
-    """A structure of the class of `own`, which is no mapping, with `parts`."""
+    """A structure of the class of `own`, which is not a mapping, with `parts`."""
     if isinstance(own, list):
         own = copy.copy(own)
         own[:] = parts

@@ -53,7 +53,7 @@ def combine_everywhere(op: ReduceOp, values: Sequence[Any], replicas: slice) -> 
 def concatenate(values: Sequence[Any], axis: int, call: str = "gather", device: torch.device | None = None) -> Any:
     """Concatenates `values` along dim `axis`, in replica order, on `device` (None: that of the first value).
 
-    A single value is returned as it is. `call` begins the messages about values that are no tensors.
+    A single value is returned as it is. `call` begins the messages about values that are not tensors.
     """
     if isinstance(axis, bool) or not isinstance(axis, int):
         raise TypeError(f"{call}: `axis` must be an integer, but is {axis!r}.")
@@ -64,7 +64,7 @@ def concatenate(values: Sequence[Any], axis: int, call: str = "gather", device: 
 
 
 def check_tensors(values: Sequence[Any], call: str) -> None:
-    """Raises TypeError that names the first replica whose value is no tensor."""
+    """Raises TypeError that names the first replica whose value is not a tensor."""
     for replica, value in enumerate(values):
         if not isinstance(value, Tensor):
             raise TypeError(

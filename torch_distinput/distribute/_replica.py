@@ -60,7 +60,7 @@ class ReplicaContext:
             op: `ReduceOp.SUM`, `ReduceOp.MEAN`, or their names in any case.
             value: a tensor, or a structure of tensors; the same structure and shapes on every replica.
 
-        Raises, on every replica, ValueError where replicas make different calls, TypeError for values that are no
+        Raises, on every replica, ValueError where replicas make different calls, TypeError for values that are not
         tensors, and RuntimeError where a replica returned or raised while others wait for it.
         """
         op = ReduceOp.of(op)
@@ -83,7 +83,7 @@ class ReplicaContext:
         return self._together(f"all_gather(axis={axis})", value, concatenate_everywhere)
 
     def _together(self, call: str, value: Any, join: Callable[[Sequence[Any], slice], list[Any]]) -> Any:
-        """Exchanges `value` and returns what `join` made of it for this replica.
+        """Exchanges `value` and returns the result of `join` for this replica.
 
         `join(values, replicas)` gets the values of one leaf from all replicas everywhere, and makes one result for each
         replica in the slice `replicas`, which are those of this process.

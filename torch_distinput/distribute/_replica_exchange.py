@@ -15,7 +15,7 @@ from torch_distinput.base._structure import map_leaves
 
 
 class ExchangeBroken(RuntimeError):
-    """A replica waits for a value of another one that has raised or returned."""
+    """Raised in a replica that waits for the value of one that has raised or returned."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ class ReplicaExchange:
 
     Args:
         devices: of the replicas of this process.
-        across: makes the values of the replicas of all processes from those of this process; called once an exchange.
+        across: returns the values of the replicas of all processes, given those of this process; called once in each
+            exchange.
     """
 
     def __init__(self, devices: Sequence[torch.device], across: Callable[[list[Any]], list[Any]]):
@@ -121,7 +122,7 @@ class ReplicaExchange:
                 results = join(values)
         except Exception as error:  # noqa: BLE001 - raised in all replicas
             return Outcome([], error)
-        # A replica that records no gradients must not get a result that requires them because others do.
+        # A replica without grad mode must not get a result that requires gradients because other replicas record them.
         return Outcome(
             [result if arrival.grad else map_leaves(_detached, result) for arrival, result in zip(arrivals, results)]
         )

@@ -29,8 +29,8 @@ from torch_distinput.ops._base import native_of
 from torch_distinput.typing import Reduction
 
 if torch.backends.cuda.is_built():
-    # torch counts through NVML where that is installed, without the driver: after a process has called the driver, the
-    # children that it forks cannot use CUDA.
+    # torch counts devices through NVML if that is installed, without calling the driver: once a process has called the
+    # driver, its forked children cannot use CUDA.
     _C.count_devices_with("cuda", torch.cuda.device_count)
 
 

@@ -19,7 +19,7 @@ _OPERATORS = (
 class PerReplica:
     """One value for each replica of this process, in replica order. Immutable.
 
-    Structures hold `PerReplica` at their leaves. Outside `strategy.run` a PerReplica is no tensor: operators raise
+    Structures hold `PerReplica` at their leaves. Outside `strategy.run` a PerReplica is not a tensor: operators raise
     TypeError, torch functions raise ValueError.
 
     >>> tdi.PerReplica([torch.tensor([0, 1]), torch.tensor([2])]).values[1]

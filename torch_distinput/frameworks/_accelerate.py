@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Accelerate: `accelerator.prepare` keeps our DataLoader, distributed, on the accelerator's device.
+"""Accelerate: `accelerator.prepare` keeps this library's DataLoader, distributed and on the accelerator's device.
 
 Accelerate has no hook for loaders of other libraries: `prepare` rebuilds them as its own class, `skip_first_batches` as
 torch's, and `gather_for_metrics` needs equal shapes on all processes. This module wraps these three functions, and the
@@ -40,12 +40,12 @@ class _Reporter:
         """Called for each step, so it only writes a field."""
         if not self._active:
             self._active = True
-            self._fields["remainder"] = 0  # no row is repeated, so that none is to be cut off
+            self._fields["remainder"] = 0  # no row is repeated, so none must be cut off
             GradientState()._add_dataloader(self._loader)
         self._fields["end_of_dataloader"] = info.is_last
 
     def end(self) -> None:
-        """Also for a loop that was left early, and for an iterator that is let go."""
+        """Also called for a loop that was left early, and for an iterator that is freed."""
         if self._active:
             self._active = False
             self._fields["end_of_dataloader"] = False
@@ -76,7 +76,7 @@ def prepared(
         split_batches: `batch_size` is that of all processes together.
         even_batches: kept for `join_uneven_inputs`; steps are equal anyway, and no row is repeated.
         seed: of `shuffle=True` without one; None: drawn by the first process.
-        mesh: the accelerator's, of which the dimensions of data parallelism count.
+        mesh: the accelerator's mesh; only its data-parallel dimensions count.
     """
     install()
     if not isinstance(loader, DataLoader) or not own_arguments(loader).distributed:

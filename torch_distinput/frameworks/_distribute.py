@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Any DataLoader of one process, torch's or ours, as one that is distributed over processes."""
+"""Makes a distributed DataLoader from one of a single process, torch's or this library's."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def draws_order(loader: data.DataLoader) -> bool:
 def distributed_copy(
     loader: data.DataLoader, group: Any, seed: int | None, device: Any = None, *, whole_batches: bool = False
 ) -> DataLoader:
-    """`loader` over the processes of `group`; itself it stays as it is. Each process passes the same whole data.
+    """A copy of `loader` that is distributed over the processes of `group`. Each process passes the same whole data.
 
     Args:
         group: what `distributed` of a DataLoader takes.
@@ -46,7 +46,7 @@ def distributed_copy(
     arguments = {name: getattr(loader, name) for name in _TORCHS}
     if loader.num_workers:
         arguments |= {name: getattr(loader, name) for name in _OF_WORKERS}
-    else:  # the seeds of workers of which there are none
+    else:  # a seed for workers, though there are none
         arguments["worker_init_fn"] = None
     if isinstance(loader, DataLoader):
         arguments |= {name: getattr(own_arguments(loader), name) for name in _OURS}
@@ -63,7 +63,7 @@ def distributed_copy(
 
 
 def _check_iterators(loader: data.DataLoader) -> None:
-    """Raises ValueError for a loader that keeps an iterator of its own: it would deliver all rows to each process."""
+    """Raises ValueError for a loader that keeps an iterator: that would deliver all rows to each process."""
     for name, value in vars(loader).items():
         if name != "_iterator" and isinstance(value, _BaseDataLoaderIter):
             raise ValueError(
@@ -75,12 +75,12 @@ def _check_iterators(loader: data.DataLoader) -> None:
 def _shared(
     loader: data.DataLoader, group: Any, seed: int | None, whole_batches: bool
 ) -> tuple[Any, dict[str, Any], SharedOrder | None]:
-    """The dataset, the arguments that say how its rows are assigned, and the order of a sampler of the user's."""
+    """The dataset, the arguments that say how its rows are assigned, and the order of the user's sampler."""
     world, rank = group_size_and_rank(group)
     size, dataset = loader.batch_size, loader.dataset
     batches = {"global_batch_size": size} if whole_batches and size else {"batch_size": size}
     batches["drop_last"] = loader.drop_last
-    own = {"tail": "zero_rows"}  # batches of the user's making are not joined
+    own = {"tail": "zero_rows"}  # batches that the user makes are not joined
     if isinstance(dataset, Dataset):
         return dataset, batches, None
     if loader._dataset_kind == _DatasetKind.Iterable:

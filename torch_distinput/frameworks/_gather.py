@@ -47,8 +47,9 @@ def gather_rows(value: Any, loader: DataLoader) -> Any:
 
 
 def check_shapes(shapes: list[tuple[int, ...]], loader: DataLoader, device: torch.device) -> None:
-    """Raises ValueError on all processes where they are about to gather tensors of different `shapes` in a step whose
-    parts differ: gloo ends the process then, and others read what is not theirs. A collective in such steps only."""
+    """Raises ValueError on all processes if they are about to gather tensors of different `shapes` in a step whose
+    parts differ: gloo would end the process, and other backends would read foreign memory. A collective, in such steps
+    only."""
     group = group_of(loader)
     if group is None or group.size() != dist.get_world_size() or _parts_are_equal(loader):
         return

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Samplers and streams that every process has whole: the part of one process."""
+"""The part of one process in samplers and streams that every process reads whole."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class SharedOrder:
         self.rows = torch.zeros(len(sampler), dtype=torch.int64)
 
     def draw(self, epoch: int) -> None:
-        """Fills `rows` with the indices of `epoch`. ValueError where the sampler does not keep to its length."""
+        """Fills `rows` with the indices of `epoch`. Raises ValueError if the sampler yields more or fewer than its
+        length."""
         with torch.random.fork_rng(devices=()):
             torch.manual_seed(self._seed + epoch)
             if isinstance(getattr(self._sampler, "generator", None), torch.Generator):
@@ -45,28 +46,28 @@ class Share:
         return itertools.islice(iter(self.dataset), self._rank, None, self._world)
 
     def num_steps(self) -> int:
-        """The number of parts that the process with the most has; TypeError where that has no length."""
+        """The number of parts of the process with the most; TypeError if the data has no length."""
         return -(-len(self.dataset) // self._world)
 
     def set_epoch(self, epoch: int) -> None:
-        """For streams and samplers that count epochs."""
+        """Passes the epoch on to streams and samplers that count epochs."""
         if callable(getattr(self.dataset, "set_epoch", None)):
             self.dataset.set_epoch(epoch)
 
 
 class EveryNth(Share):
-    """Of what a sampler yields, every item that is this process's in turn."""
+    """The items of a sampler that belong to this process: processes take turns."""
 
 
 class ElementShare(Share, IterableDataset):
-    """Of a stream whose elements are batches, every element that is this process's in turn."""
+    """The batches of a stream that belong to this process: processes take turns."""
 
 
 class StreamShare(Share, IterableDataset):
     """The part of one process in each global batch of a stream that all processes read: a list of samples.
 
     A last global batch with fewer samples than processes is joined to the one before it, so that no process gets an
-    empty part; in the one and only global batch some may.
+    empty part, unless it is the only one.
     """
 
     def __init__(self, dataset: Any, global_batch: int, world: int, rank: int, drop_last: bool):

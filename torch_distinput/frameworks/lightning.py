@@ -18,11 +18,11 @@ from torch_distinput.loader import _data_loader as data_loader
 
 
 class DataLoader(data_loader.DataLoader):
-    """`torch_distinput.DataLoader`, distributed over the processes of the Trainer or Fabric, of which there may be one.
+    """`torch_distinput.DataLoader`, distributed over the processes of the Trainer or Fabric, also over a single one.
 
-    Only defaults differ: `distributed=True`; `tail`, unless `drop_last` is given, leaves no part without rows where
-    that can be had; and `seed` of `shuffle=True` is that of `seed_everything`, else 0, as in Lightning's own sampler.
-    So the order is known where Lightning restores no state of the loader: from a checkpoint of the end of an epoch.
+    Only defaults differ: `distributed=True`; `tail`, unless `drop_last` is given, leaves no part without rows if
+    possible; and `seed` of `shuffle=True` is that of `seed_everything`, else 0, as in Lightning's own sampler. So the
+    order is known after a checkpoint of the end of an epoch, from which Lightning restores no state of the loader.
     """
 
     def __init__(self, *args: Any, **kwargs: Any):

@@ -15,12 +15,12 @@ from torch_distinput.loader._config import config_of
 from torch_distinput.loader.orders._exact_sampler import group_size_and_rank
 from torch_distinput.loader.orders._exchanged import is_own_stream
 
-# Where torchtitan's main branch, and its releases up to 0.3, have it.
+# Where it is in torchtitan's main branch and in its releases up to 0.3.
 _PLACES = ("torchtitan.components.data.loader", "torchtitan.components.dataloader")
 
 
 def _base() -> Any:
-    """torchtitan's `BaseDataLoader`. ImportError where it is in none of the places that are known here."""
+    """torchtitan's `BaseDataLoader`. Raises ImportError if it is not in a known place."""
     for place in _PLACES:
         try:
             return importlib.import_module(place).BaseDataLoader
@@ -48,7 +48,7 @@ class DataLoader(data_loader.DataLoader, BaseDataLoader):
             where all ranks are data ranks.
 
     All other arguments are those of `torch_distinput.DataLoader`; only `tail` has another default, which leaves no part
-    without rows where that can be had.
+    without rows if possible.
     """
 
     def __init__(self, dataset: Any, dp_rank: int, dp_world_size: int, *, distributed: Any = True, **kwargs: Any):
@@ -63,14 +63,14 @@ class DataLoader(data_loader.DataLoader, BaseDataLoader):
         super().__init__(dataset, distributed=distributed, **tail | kwargs)
 
     def state_dict(self) -> dict[str, Any]:
-        """The position under a key that this data rank shares with those that have the same one: all, or with streams
-        of their own none. torch.distributed.checkpoint then saves each state once."""
+        """The position, under a key that data ranks with the same state share: all of them, or only this rank if ranks
+        read streams of their own. torch.distributed.checkpoint then saves each state once."""
         buffer = io.BytesIO()
         torch.save(super().state_dict(), buffer)
         return {self._key(): buffer.getvalue()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from a saved position; `{}` starts afresh, as in torchtitan."""
+        """Continues from a saved position; `{}` starts again, as in torchtitan."""
         if not state_dict:
             return super().load_state_dict({})
         if self._key() not in state_dict:

@@ -19,14 +19,14 @@ else:
 
 
 class DistributedInputMixin(_Base):
-    """Put before `Trainer` among the bases of a class, makes its data loaders exact.
+    """Makes the data loaders of a class exact; put it before `Trainer` among the bases.
 
-    The Trainer builds its loaders as ever, with its columns, collators and samplers; they are exchanged where it lets
-    its accelerator prepare them. `TrainingArguments.data_seed`, or else `seed`, decides about the order.
+    The Trainer builds its loaders as usual, with its columns, collators and samplers; they are replaced when its
+    accelerator prepares them. `TrainingArguments.data_seed`, or else `seed`, decides about the order.
     """
 
     def create_accelerator_and_postprocess(self) -> None:
-        """As in the Trainer; its accelerator prepares every DataLoader as one of ours."""
+        """As in the Trainer; its accelerator makes every DataLoader one of this library."""
         super().create_accelerator_and_postprocess()
         accelerator = self.accelerator
         accelerator.prepare_data_loader = functools.partial(_prepare, accelerator, _seed_of(self.args))
@@ -40,7 +40,7 @@ class DistributedInputMixin(_Base):
         return super().evaluation_loop(dataloader, *args, **kwargs)
 
     def prediction_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """As in the Trainer, with the mean loss once for each row: the Trainer weighs all batches alike."""
+        """As in the Trainer, but the mean loss weighs each row once; the Trainer weighs all batches alike."""
         loss, logits, labels = super().prediction_step(model, inputs, *args, **kwargs)
         self._evaluated_rows = find_batch_size(inputs)
         if loss is not None and loss.dim() == 0 and self._evaluated_rows is not None:
@@ -66,7 +66,7 @@ def _prepare(
     device_placement: bool | None = None,
     slice_fn_for_dispatch: Any = None,
 ) -> DataLoader:
-    """In the place of `accelerator.prepare_data_loader`."""
+    """Replaces `accelerator.prepare_data_loader`."""
     if type(data_loader.batch_sampler).__name__ == "BatchRebalanceSampler":  # knows its rank, and the Trainer wants it
         return type(accelerator).prepare_data_loader(accelerator, data_loader, device_placement, slice_fn_for_dispatch)
     if not getattr(data_loader, "_is_accelerate_prepared", False):

@@ -44,8 +44,8 @@ def observer_of(loader: Any) -> Observer | None:
 class AskedWhetherPrepared:
     """The attribute `_is_accelerate_prepared` of a DataLoader that is not prepared yet.
 
-    Accelerate reads it from a loader that it is about to prepare, and sets it on one that it prepared. The read is the
-    moment to install the hooks: no earlier one is known in which Accelerate is there and a loader of ours meets it.
+    Accelerate reads it from a loader that it is about to prepare, and sets it on one that it prepared. That read
+    installs the hooks: it is the first known moment at which the program uses Accelerate with a loader of this library.
     """
 
     def __get__(self, loader: Any, owner: type) -> bool:

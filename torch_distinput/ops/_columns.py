@@ -23,15 +23,15 @@ class ColumnOps(Ops[Dataset]):
         Args:
             stream: anything with `__arrow_c_stream__` or `__arrow_c_array__`: tables and record batches of pyarrow,
                 frames of polars and pandas, relations of duckdb; also datasets of Hugging Face and `pyarrow.dataset`.
-                What has a length is read now and has random access; numbers, and strings with 64-bit offsets, are not
+                Data with a length is read now and has random access; numbers, and strings with 64-bit offsets, are not
                 copied, and a memory-mapped table stays in its file. A reader without a length is a stream, which is
-                opened anew for each iterator; a `RecordBatchReader` can be read once only.
+                opened anew for each iterator; a `RecordBatchReader` can be read only once.
             nulls: what a null becomes: "error" raises when the row is read in; a number or str is put in its place, in
                 columns of numbers or strings, while an absent list becomes an empty one; "mask" adds a leaf
                 `<column>_valid` (bool) beside each column, and puts zero or an empty string in its place. A dict gives
                 a rule to single columns, `{"a": 0, "b": "mask"}`.
             stack: leaves made of several columns of numbers, `{"x": ["f0", "f1"]}`: shape [2] a row, in a dtype that
-                holds all. These columns are no leaves of their own then.
+                holds all. These columns then have no leaves of their own.
 
         Integers, floats and booleans keep their dtype. Dates (in days), times, timestamps and durations (in their unit)
         become int64. Lists of a fixed size become tensors [size], other lists tensors [L] whose length varies from row

@@ -42,9 +42,9 @@ class ImageOps(Ops[Dataset]):
             key: the leaf of encoded images (`bytes`).
             layout: "NCHW" for images [3, H, W], "NHWC" for [H, W, 3].
             max_pixels: an image with more pixels is refused before it is decoded; the default is Pillow's limit.
-            reducing_gap: as in Pillow: a JPEG whose next op resizes it is decoded at 1/2, 1/4 or 1/8 of its size where
-                that leaves at least so many times the wanted size in both dims. None: always as a whole, which gives
-                the pixels of an exact resize. At least 1.
+            reducing_gap: as in Pillow: a JPEG whose next op resizes it is decoded at 1/2, 1/4 or 1/8 of its size if the
+                result is at least `reducing_gap` times the wanted size in both dims. None: never, which gives the
+                pixels of an exact resize. At least 1.
 
         Raises ValueError at the call where this build lacks a decoder, and InvalidArgumentError when a row is read
         whose image is damaged, truncated or too large; `on_error="skip"` skips and counts it.
@@ -67,7 +67,8 @@ class ImageOps(Ops[Dataset]):
         Args:
             size: in pixels.
             interpolation: "nearest", "bilinear" or "bicubic", as Pillow's, up to 1 grey level.
-            antialias: whether a pixel of a smaller image is a mean over all that it covers; needed for "bicubic".
+            antialias: whether a pixel of a smaller image is a mean over all pixels that it covers; needed for
+                "bicubic".
             key: the leaf of images.
 
         A JPEG that becomes at most a quarter as large is decoded at 1/2, 1/4 or 1/8 of its size, unless its
@@ -241,10 +242,10 @@ class ImageOps(Ops[Dataset]):
         Args:
             num_ops: how many changes, one after the other, at most 64.
             magnitude: how large they are, in [0, num_magnitude_bins).
-            num_magnitude_bins: of which the last magnitude is the largest one.
+            num_magnitude_bins: the number of magnitudes; the last one is the strongest.
             key: the leaf of images.
 
-        The changes are none, shears, shifts, rotation, brightness, saturation, contrast, sharpness, posterize,
+        The changes are identity, shears, shifts, rotation, brightness, saturation, contrast, sharpness, posterize,
         solarize, autocontrast and equalize, each as torchvision's RandAugment makes it of Pillow's images: the nearest
         pixels, and 0 outside of the image. Masks and boxes cannot follow the image.
 
@@ -270,9 +271,9 @@ class ImageOps(Ops[Dataset]):
             key: the leaf of images.
 
         What they become is what `torchvision.transforms.v2` makes of `tv_tensors.Mask` and `BoundingBoxes`. A mask is
-        resized to the nearest pixel (as Pillow's "nearest") and padded with 0. Boxes are clamped to the image by crops
-        and padding; one outside of it stays, with zero area, so that its label keeps its place. Integers lose their
-        fractions when resized. Random numbers are those of the image.
+        resized to the nearest pixel (as Pillow's "nearest") and padded with 0. Crops and padding clamp boxes to the
+        image; a box outside of it stays, with zero area, so that its label keeps its place. Integers lose their
+        fractions when resized. Random ops change them by the same random numbers as the image.
 
         The declaration holds for all later ops on this image, also after `shuffle`, `filter` and other ops that keep
         the structure of elements; an op that changes it ends the declaration, and the next geometric op says so. A

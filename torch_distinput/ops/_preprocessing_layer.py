@@ -11,7 +11,7 @@ import torch
 
 from torch_distinput import _C
 
-# Arguments of every Keras layer that mean nothing here.
+# Arguments of every Keras layer that have no meaning here.
 _IGNORED = ("trainable", "dtype")
 _SALT_RULE = "can only be a tuple of size 2 integers, or a single integer."
 
@@ -38,7 +38,7 @@ class PreprocessingLayer(torch.nn.Module):
         return True
 
     def _layer(self) -> _C.Layer:
-        """The native layer; made when it is first needed. Raises where values have to be learned first."""
+        """The native layer, made when it is first needed. Raises if values must be learned first."""
         if self._native is None:
             self._native = self._make_native()
         return self._native
@@ -48,7 +48,7 @@ class PreprocessingLayer(torch.nn.Module):
 
     # The names of what a layer learns or was given; its tensors are part of the model's `state_dict`.
     _value_names: tuple[str, ...] = ()
-    # Those that a saved state need not have.
+    # The names that a saved state may lack.
     _optional_names: tuple[str, ...] = ()
 
     def _values(self) -> dict[str, torch.Tensor]:
@@ -56,7 +56,7 @@ class PreprocessingLayer(torch.nn.Module):
         return {}
 
     def _set_values(self, values: dict[str, torch.Tensor]) -> None:
-        """Takes values that `_values` returned. ValueError for tensors that are none."""
+        """Takes values that `_values` returned. Raises ValueError for other tensors."""
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
@@ -72,7 +72,7 @@ class PreprocessingLayer(torch.nn.Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        # torch's own method wants tensors of the sizes that the layer has, but what is learned has any size.
+        # torch's own method requires the layer's present sizes, but learned values may have any size.
         known = {name: state_dict[prefix + name] for name in self._value_names if prefix + name in state_dict}
         if strict:
             needed = set(self._values()).difference(known, self._optional_names)

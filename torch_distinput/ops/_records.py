@@ -155,7 +155,7 @@ class RecordOps(Ops[Dataset]):
             dtype: torch.float32, torch.float64, torch.int32 or torch.int64.
             key: as in `decode_raw`.
 
-        InvalidArgumentError, when elements are read, for a string that is no number or out of the range of `dtype`.
+        InvalidArgumentError, when elements are read, for a string that is not a number or out of the range of `dtype`.
 
         >>> list(tdi.Dataset.from_tensor_slices(["1", " 20 "]).to_number(torch.int64))
         [tensor(1), tensor(20)]
@@ -167,14 +167,14 @@ class RecordOps(Ops[Dataset]):
     def parse_example(self, features: Mapping[str, Feature], key: str | int | None = None) -> Dataset:
         """Serialized tf.train.Example messages as a dict of `features`, as tf.io.parse_example.
 
-        A feature that is missing in a record, or holds no list, takes its default; without one it is an error. Of
-        features with one key in a record the last counts. Features that are not asked for are skipped.
+        A feature that is missing in a record, or holds no list, takes its default; without a default it is an error. If
+        a record has several features of one key, the last one counts. Features that are not listed are skipped.
 
         Args:
             features: for each key of the dict a FixedLenFeature, VarLenFeature, RaggedFeature or SparseFeature.
             key: as in `decode_raw`; that leaf becomes the dict.
 
-        InvalidArgumentError, naming feature and record, when elements are read, for bytes that are no Example, for
+        InvalidArgumentError, naming feature and record, when elements are read, for bytes that are not an Example, for
         values of another type and for another number of values.
 
         >>> records = tdi.Dataset.from_tensor_slices([tdi.example({"x": [1.0, 2.0], "y": 3})])

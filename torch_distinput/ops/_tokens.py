@@ -37,12 +37,12 @@ class TokenOps(Ops[Dataset]):
         An element is a dict: `tokens` [L]; `position_ids` [L], which count from 0 in each document; `loss_mask` [L],
         True for tokens with a token of the same document before them, so `torch.where(loss_mask, tokens, -100)` are
         labels for a model that shifts them itself; and `cu_seqlens` [min(max_documents + 1, L) + 1], int32, the bounds
-        of the documents as attention over sequences of varying length takes them: what is padded counts as a document,
-        and the last bound is repeated. A document that was cut begins anew in the next row.
+        of the documents as attention over sequences of varying length takes them: the padding counts as a document, and
+        the last bound is repeated. A document that was cut begins anew in the next row.
 
-        The elements come in sequence, their number is not known beforehand. A position is small, also in the middle of
-        a document; to resume, at most the documents of one row or one `window` are read again, or 4,096 short ones.
-        Raises TypeError and ValueError for elements that are no such sequences.
+        The elements come in sequence, and their number is not known beforehand. A saved position is small, also in the
+        middle of a document; to resume, at most the documents of one row or one `window` are read again, or 4,096 short
+        ones. Raises TypeError and ValueError for elements that are not such sequences.
 
         >>> documents = tdi.Dataset.from_generator(lambda: [torch.tensor([1, 2, 3]), torch.tensor([4, 5])], None)
         >>> for row in documents.pack(4, pad_id=9):

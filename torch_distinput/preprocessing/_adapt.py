@@ -1,9 +1,9 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`adapt`: one pass over data in which a layer learns, over one process or several, in one go or in pieces.
+"""`adapt`: one pass over data in which a layer learns, in one process or several, in one call or in pieces.
 
-A learner gathers what a layer needs. Token counts may be added in any order; they are merged once, at the end. What
-numbers need (moments, quantile summaries) depends on the order of the batches, so processes exchange it in rounds and
-each of them merges all batches in the order of the dataset: the result is that of one process, bit for bit.
+A learner gathers what a layer needs. Token counts may be added in any order, so they are merged once, at the end.
+Moments and quantile summaries of numbers depend on the order of the batches, so processes exchange them in rounds, and
+each process merges all batches in the order of the dataset: the result equals that of one process, bit for bit.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class TokenLearner:
         return self._counter.consume(iterator, count)
 
     def take(self) -> Any:
-        """What other processes need of the elements since the last call."""
+        """What other processes need to know about the elements since the last call."""
         state = self.state()
         self.reset()
         return state
@@ -104,7 +104,7 @@ class OrderedLearner:
         self._pending = []
 
     def summary(self, batch: torch.Tensor) -> Any:
-        """What one batch tells: a tensor or None."""
+        """The summary of one batch: a tensor or None."""
         raise NotImplementedError
 
     def merge(self, summary: Any) -> None:
@@ -141,9 +141,9 @@ def _numbers(batch: Any) -> torch.Tensor:
 
 
 class Adaptation:
-    """`adapt` in pieces: the pass over the data stops where you like, is saved, and goes on in another process.
+    """`adapt` in pieces: the pass over the data can stop anywhere, be saved, and continue in another process.
 
-    Over several processes every process makes the same calls.
+    All processes must make the same calls.
 
     >>> layer = tdi.preprocessing.IntegerLookup()
     >>> adaptation = layer.start_adapt(tdi.Dataset.from_tensor_slices([5, 5, 6]).batch(1))
@@ -199,7 +199,7 @@ class Adaptation:
         return [value] if self._workers == 1 else all_values(self._strategy, [value])
 
     def state_dict(self) -> dict[str, Any]:
-        """The position and what was learned so far, of this process: plain values and tensors."""
+        """This process's position and what it learned so far, as plain values and tensors."""
         return {
             "elements": self._elements,
             "ended": self._ended,
@@ -209,7 +209,8 @@ class Adaptation:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where `state` was saved. ValueError for a state of another number of processes or dataset."""
+        """Continues where `state` was saved. Raises ValueError for a state of another number of processes or another
+        dataset."""
         if state["workers"] != self._workers:
             raise ValueError(
                 f"load_state_dict: the state is one of {state['workers']} processes, but there are {self._workers}."

@@ -26,7 +26,7 @@ class Hashing(PreprocessingLayer):
 
     Args:
         num_bins: the number of bins, at least 1.
-        mask_value: this value goes to bin 0, and others to the bins from 1 on; None: there is none.
+        mask_value: the value that goes to bin 0, while others go to the bins from 1 on; None: no value does.
         salt: two ints or one, the key of SipHash; None: FarmHash.
         output_mode: `int`: bins of the input's shape; `one_hot`, `multi_hot`, `count`: as in `StringLookup`.
         sparse: COO tensors in place of dense ones; not in mode `int`.

@@ -131,8 +131,8 @@ class IndexLookup(PreprocessingLayer):
             idf_weights: a weight for each entry of `vocabulary`; only, and then always, in mode `tf_idf`.
 
         Raises ValueError for repeated tokens, a mask token elsewhere, an empty vocabulary, one above `max_tokens` and
-        weights of another length; InvalidArgumentError naming file and line for a file that is no vocabulary;
-        NotFoundError where there is no such file.
+        weights of another length; InvalidArgumentError naming file and line for a file that is not a vocabulary;
+        NotFoundError for a missing file.
         """
         self._check_weights_are_due(idf_weights)
         if isinstance(vocabulary, (str, os.PathLike)):
@@ -245,8 +245,8 @@ class IndexLookup(PreprocessingLayer):
                 iterable of batches; or a list, array or tensor. In mode `tf_idf` each row is a document; an element
                 with one dim is one document.
             steps: how many elements to read; None: all.
-            strategy: whose processes share the work: each reads its share, and all learn the same. None: the strategy
-                whose scope the call is in.
+            strategy: its processes share the work: each reads its share, and all learn the same. None: the strategy
+                whose scope encloses the call.
             progress: whether stderr shows how far the pass is. None: only in a terminal.
 
         Raises ValueError for a layer whose vocabulary was given, and InvalidArgumentError where `max_tokens` leaves no

@@ -17,9 +17,9 @@ class StringLookup(IndexLookup):
 
     Args:
         max_tokens: the size of the vocabulary with mask and OOV tokens, at least 2; None: no limit.
-        num_oov_indices: how many indices strings out of the vocabulary share, chosen by hash. With 0, such a string
-            raises InvalidArgumentError.
-        mask_token: the string that stands for no token; None: there is none. Modes other than `int` leave it out.
+        num_oov_indices: how many indices the strings outside the vocabulary share, chosen by hash. With 0, such a
+            string raises InvalidArgumentError.
+        mask_token: the string that marks an absent token; None: no string does. Modes other than `int` leave it out.
         oov_token: what an inverse look-up returns for other indices.
         vocabulary: the tokens, or the path of a file with one a line; None: `adapt` learns it.
         idf_weights: mode `tf_idf`: a weight for each entry of `vocabulary`.
@@ -92,7 +92,7 @@ class IntegerLookup(IndexLookup):
     Args:
         max_tokens: as in `StringLookup`.
         num_oov_indices: how many indices integers out of the vocabulary share: by modulo, or as `oov_method` says.
-        mask_token: the integer that stands for no token; None: there is none.
+        mask_token: the integer that marks an absent token; None: no integer does.
         oov_token: what an inverse look-up returns for other indices.
         vocabulary: as in `StringLookup`.
         vocabulary_dtype: "int64", the only one.

@@ -25,8 +25,9 @@ class Normalization(PreprocessingLayer):
     """Numbers shifted and scaled to mean 0 and variance 1: `(input - mean) / sqrt(variance)` in float32.
 
     Args:
-        axis: the dims with a mean of each position, an int or several; the others are reduced. None: one mean for all.
-        mean: given in place of learned; a number or an array of up to as many dims as `axis` has.
+        axis: the dims that keep a mean for each position, an int or several; the others are reduced. None: one mean for
+            all.
+        mean: used instead of learning it; a number or an array with at most as many dims as `axis` names.
         variance: likewise, of the same shape.
         invert: whether the layer computes the inputs that normalized values came from.
         dtype: of the result; None: float32.
@@ -85,7 +86,8 @@ class Normalization(PreprocessingLayer):
             )
 
     def build(self, input_shape: Sequence[int | None]) -> None:
-        """Fixes which dims have means, for inputs of `input_shape`; None for a dim that varies and has none."""
+        """Fixes which dims have means, for inputs of `input_shape`; None in it stands for a dim that varies and has no
+        means."""
         ndim = len(input_shape)
         if any(axis < -ndim or axis >= ndim for axis in self.axis):
             raise ValueError(
@@ -108,7 +110,7 @@ class Normalization(PreprocessingLayer):
         self._forget_native()
 
     def _broadcast(self, values: torch.Tensor) -> torch.Tensor:
-        """Values of the kept dims (or of the last of them, or one value) with the number of dims of the input."""
+        """Values of the kept dims (or of the last of them, or one value), shaped to the number of dims of the input."""
         assert self._shape is not None
         sizes = [1] * len(self._shape)
         for offset in range(1, values.dim() + 1):
@@ -228,7 +230,7 @@ class Normalization(PreprocessingLayer):
         if learner.total is None:
             raise ValueError("adapt() received no batches. Expected at least one batch.")
         count, mean, squares = learner.total[0], learner.total[1], learner.total[2]
-        if self._shape is None:  # this process had no share of the data
+        if self._shape is None:  # this process got no data
             self.build(learner.shape)
         assert self._shape is not None
         sizes = [self._shape[dim] for dim in self._keep]
@@ -238,7 +240,7 @@ class Normalization(PreprocessingLayer):
         self._forget_native()
 
     _value_names = ("adapt_mean", "adapt_variance", "count", "input_shape")
-    _optional_names = ("input_shape",)  # given values need none until the first call
+    _optional_names = ("input_shape",)  # a layer with given values has none before the first call
 
     def _values(self) -> dict[str, torch.Tensor]:
         values = {name: getattr(self, name) for name in self._value_names[:3]}

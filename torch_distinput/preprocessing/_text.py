@@ -30,7 +30,7 @@ class TextVectorization(IndexLookup):
             function from a list of texts to a list of texts.
         split: "whitespace", "character", None (a text is one token), or a function from a list of texts to a list of
             lists of tokens.
-        ngrams: n-grams of up to so many tokens, or a tuple with the numbers of tokens; None: the tokens.
+        ngrams: a number n for n-grams of up to n tokens, or a tuple with the numbers of tokens; None: the tokens.
         output_mode: `int`: [N, L]; `multi_hot`, `count`, `tf_idf`: [N, size]; `one_hot`: a jagged [N, L, size].
         output_sequence_length: mode `int`: L, by padding and cutting; None: the length of the longest row.
         pad_to_max_tokens: whether vectors have `max_tokens` entries.
@@ -107,7 +107,7 @@ class TextVectorization(IndexLookup):
         return not callable(self.standardize) and not callable(self.split)
 
     def _text_options(self) -> tuple[str, str, list[int]]:
-        """What the native library does: nothing before a function that has to see the texts."""
+        """The steps that native code does: none before a function that must see the texts."""
         standardize = "" if callable(self.standardize) or callable(self.split) else self.standardize or ""
         split = "" if callable(self.split) else self.split or ""
         widths = range(1, self.ngrams + 1) if isinstance(self.ngrams, int) else self.ngrams or ()
@@ -197,7 +197,7 @@ class _PreparingLearner(TokenLearner):
     """Counts the tokens that a layer's Python functions make of texts."""
 
     def __init__(self, layer: TextVectorization, documents: bool):
-        # Texts that a function has split are rows of tokens; only n-grams are left to make.
+        # Texts that a function has split are rows of tokens; native code only makes n-grams.
         super().__init__(False, documents, layer._text_options())
         self._layer = layer
 
@@ -227,7 +227,7 @@ def _flat_texts(inputs: Any) -> tuple[list[str], tuple[int, ...]]:
 
 
 def _nested(texts: list[str], shape: tuple[int, ...]) -> Any:
-    """The texts in their shape; an array where there are none."""
+    """The texts in their shape; an array if there are no texts."""
     return np.array(texts, dtype=object).reshape(shape).tolist() if texts else np.empty(shape, dtype="U1")
 
 
