@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 import torch
-from refusals import RANGE, refused, two
+from refusals import RANGE, mirrored, refused
 
 import torch_distinput as tdi
 
@@ -51,8 +51,8 @@ WRONG_TYPES = [
     (lambda: tdi.DataLoader(range(6), shuffle=True, seed="x"), "DataLoader: `seed`", "'x'"),
     (lambda: tdi.DataLoader(range(6), shuffle=True, seed=2.5), "DataLoader: `seed`", "2.5"),
     (lambda: RANGE.explain("x"), "explain: `strategy`", "a Strategy", "str"),
-    (lambda: two().distribute_dataset(RANGE.batch(2)).set_epoch("x"), "set_epoch: `epoch`", "'x'"),
-    (lambda: two().distribute_dataset(RANGE.batch(2)).reduce(0, 3), "reduce: `fn`", "int"),
+    (lambda: mirrored().distribute_dataset(RANGE.batch(2)).set_epoch("x"), "set_epoch: `epoch`", "'x'"),
+    (lambda: mirrored().distribute_dataset(RANGE.batch(2)).reduce(0, 3), "reduce: `fn`", "int"),
     (
         lambda: tdi.distributed_mean(torch.tensor(1.0), None),
         "distributed_mean: `info`",
@@ -267,7 +267,7 @@ def test_devices_that_do_not_exist(device):
 
 def test_weights_that_do_not_fit_the_replicas():
     with refused(ValueError, "`weights`", "3", "2"):
-        two().distribute_dataset(RANGE.batch(2), tdi.InputOptions(split="balanced", weights=[1, 2, 3]))
+        mirrored().distribute_dataset(RANGE.batch(2), tdi.InputOptions(split="balanced", weights=[1, 2, 3]))
 
 
 def test_zip_of_something_else_than_datasets():

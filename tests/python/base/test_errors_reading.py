@@ -5,7 +5,7 @@ import copy
 
 import pytest
 import torch
-from refusals import RANGE, refused, two
+from refusals import RANGE, mirrored, refused
 
 import torch_distinput as tdi
 
@@ -29,13 +29,13 @@ def test_scalars_into_unbatch():
 
 def test_scalars_cannot_be_assigned():
     with refused(ValueError, "distribute_dataset", "no rows", "Call `batch`"):
-        two().distribute_dataset(RANGE)
+        mirrored().distribute_dataset(RANGE)
     with refused(ValueError, "distribute_dataset", "'y'", "Call `batch`"):
-        two().distribute_dataset(tdi.Dataset.from_tensor_slices({"x": torch.zeros(4, 2), "y": torch.zeros(4)}))
+        mirrored().distribute_dataset(tdi.Dataset.from_tensor_slices({"x": torch.zeros(4, 2), "y": torch.zeros(4)}))
 
 
 def test_scalars_of_unknown_rank_cannot_be_assigned_either():
-    distributed = two().distribute_dataset(RANGE.map(lambda x: x, element_spec=tdi.TensorSpec(None, torch.int64)))
+    distributed = mirrored().distribute_dataset(RANGE.map(lambda x: x, element_spec=tdi.TensorSpec(None, torch.int64)))
     with refused(ValueError, "distribute_dataset", "element 0", "Call `batch`"):
         next(iter(distributed))
 
@@ -156,14 +156,14 @@ def test_the_state_of_another_pipeline():
 
 @pytest.mark.parametrize("state", [{}, {"epoch": 1}, [], None, 3, "text", {"position": object()}])
 def test_a_state_of_another_class(state):
-    for iterator in (iter(RANGE), iter(two().distribute_dataset(RANGE.batch(2)))):
+    for iterator in (iter(RANGE), iter(mirrored().distribute_dataset(RANGE.batch(2)))):
         with pytest.raises((TypeError, ValueError), match="state|saved position"):
             iterator.load_state_dict(state)
 
 
 def test_the_state_of_another_kind_of_iterator():
     dataset = RANGE.batch(2)
-    distributed = two().distribute_dataset(dataset)
+    distributed = mirrored().distribute_dataset(dataset)
     with refused(ValueError, "state"):
         iter(dataset).load_state_dict(state_of(distributed))
     with refused(ValueError, "state"):
@@ -171,7 +171,7 @@ def test_the_state_of_another_kind_of_iterator():
 
 
 def test_a_state_of_a_newer_version():
-    for dataset in (RANGE, two().distribute_dataset(RANGE.batch(2))):
+    for dataset in (RANGE, mirrored().distribute_dataset(RANGE.batch(2))):
         state = copy.deepcopy(state_of(dataset))
         assert isinstance(state["version"], int)
         state["version"] += 1
@@ -188,7 +188,7 @@ def test_a_refused_state_leaves_the_iterator_where_it_was():
 
 
 def test_get_value_of_an_empty_optional():
-    iterator = iter(two().distribute_dataset(tdi.Dataset.range(0).batch(2)))
+    iterator = iter(mirrored().distribute_dataset(tdi.Dataset.range(0).batch(2)))
     step = iterator.get_next_as_optional()
     assert not step.has_value()
     with refused(tdi.InvalidArgumentError, "get_value", "does not have a value"):
@@ -196,7 +196,7 @@ def test_get_value_of_an_empty_optional():
 
 
 def test_get_next_past_the_end():
-    iterator = iter(two().distribute_dataset(tdi.Dataset.range(0).batch(2)))
+    iterator = iter(mirrored().distribute_dataset(tdi.Dataset.range(0).batch(2)))
     for _ in range(2):
         with pytest.raises(tdi.OutOfRangeError):
             iterator.get_next()
@@ -204,11 +204,11 @@ def test_get_next_past_the_end():
 
 def test_step_info_before_the_first_step():
     with refused(tdi.FailedPreconditionError, "step_info"):
-        iter(two().distribute_dataset(RANGE.batch(2))).step_info  # noqa: B018
+        iter(mirrored().distribute_dataset(RANGE.batch(2))).step_info  # noqa: B018
 
 
 def test_next_after_close():
-    for iterator in (iter(RANGE), iter(two().distribute_dataset(RANGE.batch(2)))):
+    for iterator in (iter(RANGE), iter(mirrored().distribute_dataset(RANGE.batch(2)))):
         iterator.close()
         with refused(tdi.FailedPreconditionError, "close"):
             next(iterator)
@@ -219,7 +219,7 @@ def test_a_dataset_without_rows_is_no_error():
     for dataset in (empty, empty.batch(2), empty.map(lambda e: e["x"] + 1).batch(2), empty.shuffle(seed=1).repeat(2)):
         assert list(dataset) == []
         assert len(dataset) == 0
-    assert list(two().distribute_dataset(empty.batch(2))) == []
+    assert list(mirrored().distribute_dataset(empty.batch(2))) == []
 
 
 def test_a_full_shuffle_of_unknown_length():

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from refusals import mirrored
 from torch.utils.data import TensorDataset
 
 import torch_distinput as tdi
@@ -20,8 +21,12 @@ def batches():
     return rows().batch(4)
 
 
-def two():
-    return tdi.MirroredStrategy(["cpu", "cpu"])
+def distributed():
+    return mirrored().distribute_dataset(batches())
+
+
+def in_replicas(call):
+    return mirrored().run(lambda: call(tdi.get_replica_context()))
 
 
 def info():
@@ -80,7 +85,7 @@ CALLS = {
     "assert_cardinality": (method("assert_cardinality"), (6,)),
     "normalize_images": (method("normalize_images"), ([0.5], [0.5], torch.float32, "NCHW")),
     "with_options": (method("with_options"), (tdi.Options(),)),
-    "explain": (method("explain"), (two(),)),
+    "explain": (method("explain"), (mirrored(),)),
     "set_epoch": (method("set_epoch"), (1,)),
     "TextLineDataset": (tdi.TextLineDataset, ("/etc/hostname", None, None)),
     "FixedLengthRecordDataset": (tdi.FixedLengthRecordDataset, ("/etc/hostname", 1, 0, 0, None, None)),
@@ -93,20 +98,20 @@ CALLS = {
     "MirroredStrategy": (tdi.MirroredStrategy, (["cpu", "cpu"],)),
     "OneDeviceStrategy": (tdi.OneDeviceStrategy, ("cpu",)),
     "MultiWorkerMirroredStrategy": (tdi.MultiWorkerMirroredStrategy, (None, ["cpu"])),
-    "run": (method("run", two), (lambda *args, **kwargs: 1, (), {})),
-    "reduce": (method("reduce", two), ("SUM", pair(), 0)),
-    "gather": (method("gather", two), (pair(), 0)),
-    "distribute_dataset": (method("distribute_dataset", two), (batches(), tdi.InputOptions())),
-    "from_function": (method("distribute_datasets_from_function", two), (lambda context: rows().batch(2), None)),
-    "values_from_function": (method("distribute_values_from_function", two), (lambda context: 1,)),
-    "partial batches": (lambda value: setattr(two(), "enable_partial_batch_handling", value), (True,)),
-    "set_epoch distributed": (lambda epoch: two().distribute_dataset(batches()).set_epoch(epoch), (1,)),
-    "reduce distributed": (lambda fn: two().distribute_dataset(batches()).reduce(0, fn), (lambda state, step: state,)),
-    "load distributed": (lambda state: iter(two().distribute_dataset(batches())).load_state_dict(state), ({},)),
+    "run": (method("run", mirrored), (lambda *args, **kwargs: 1, (), {})),
+    "reduce": (method("reduce", mirrored), ("SUM", pair(), 0)),
+    "gather": (method("gather", mirrored), (pair(), 0)),
+    "distribute_dataset": (method("distribute_dataset", mirrored), (batches(), tdi.InputOptions())),
+    "from_function": (method("distribute_datasets_from_function", mirrored), (lambda context: rows().batch(2), None)),
+    "values_from_function": (method("distribute_values_from_function", mirrored), (lambda context: 1,)),
+    "partial batches": (lambda value: setattr(mirrored(), "enable_partial_batch_handling", value), (True,)),
+    "set_epoch distributed": (lambda epoch: distributed().set_epoch(epoch), (1,)),
+    "reduce distributed": (lambda fn: distributed().reduce(0, fn), (lambda state, step: state,)),
+    "load distributed": (lambda state: iter(distributed()).load_state_dict(state), ({},)),
     "load": (lambda state: iter(rows()).load_state_dict(state), ({},)),
     "PerReplica": (tdi.PerReplica, ([1, 2],)),
-    "all_reduce": (lambda op: two().run(lambda: tdi.get_replica_context().all_reduce(op, torch.ones(2))), ("SUM",)),
-    "all_gather": (lambda axis: two().run(lambda: tdi.get_replica_context().all_gather(torch.ones(2), axis)), (0,)),
+    "all_reduce": (lambda op: in_replicas(lambda context: context.all_reduce(op, torch.ones(2))), ("SUM",)),
+    "all_gather": (lambda axis: in_replicas(lambda context: context.all_gather(torch.ones(2), axis)), (0,)),
     "scaled_mean": (tdi.scaled_mean, (torch.tensor(1.0), info(), torch.ones(1))),
     "distributed_mean": (tdi.distributed_mean, (torch.tensor(1.0), info())),
     "restore_order": (tdi.restore_order, (torch.arange(4), info())),

@@ -15,5 +15,5 @@ def refused(kind, *words):
     return pytest.raises(kind, match="(?s)" + "".join(f"(?=.*{re.escape(word)})" for word in words))
 
 
-def two():
+def mirrored():
     return tdi.MirroredStrategy(["cpu", "cpu"])
