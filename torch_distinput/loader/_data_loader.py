@@ -53,27 +53,27 @@ class DataLoader(data.DataLoader[_Item]):
     Args:
         dataset: as in torch. A dataset of this library that is batched needs `batch_size=None`.
         distributed: True, a process group or a one-dimensional DeviceMesh: each rank passes the whole dataset, every
-            row reaches one rank, and all ranks take the same number of steps. A Python `IterableDataset`, or a sampler
-            of the user's, is a stream of this rank's own; the ranks then agree on the number of steps only.
+            row reaches one rank, and all ranks take the same number of steps. A Python `IterableDataset`, or the user's
+            own sampler, is a stream that only this rank reads; the ranks then agree on the number of steps only.
         global_batch_size: rows of a step over all ranks, instead of `batch_size` for each rank.
         device: where batches arrive; None: on the CPU.
         split: how the rows of a step are assigned to the ranks: "balanced" or "tf", as in `InputOptions`, whose default
             is "tf", because programs of tf.distribute expect its split there.
-        tail: what a short last step and a rank without rows become: "zero_rows", "padded", "repeat", "drop",
+        tail: what happens to a short last step and to a rank without rows: "zero_rows", "padded", "repeat", "drop",
             "until_first" or "merge". "merge" joins a last step that would leave a rank without rows to the step before
             it. None means "zero_rows", with a warning where "merge" would spare a rank a batch without rows.
             `drop_last=True` means "drop".
-        seed: makes the order of `shuffle=True`, or of a dataset of this library that shuffles, a function of this
-            number and the epoch.
+        seed: makes the order of `shuffle=True`, or of a dataset of this library that shuffles, a function of `seed` and
+            the epoch.
         with_info: yields `(batch, StepInfo)`; without it `last_info` has the info.
         prefetch_bytes: bytes of native rows that may be read ahead, also without workers.
         peer_timeout: seconds without any sign of life after which another process counts as lost.
         order: "torch": `shuffle=True`, or torch's RandomSampler, draws exactly torch's order for native rows too, for
-            those who need the same loss curve; it is then held in memory, 8 bytes a row. None: native rows are drawn by
-            a permutation that is computed; rows that Python makes are in torch's order anyway. "torch" excludes
-            `seed`, `distributed` and datasets of this library, whose orders torch does not have.
-        snapshot_every_n_steps: taken for scripts that were written for torchdata's `StatefulDataLoader`, and without
-            effect: a state is exact after every batch, and costs nothing until it is asked for.
+            programs that need the same loss curve; the order is then held in memory, 8 bytes a row. None: a computed
+            permutation orders native rows; rows that Python makes are in torch's order anyway. "torch" excludes `seed`,
+            `distributed` and datasets of this library, whose orders torch does not have.
+        snapshot_every_n_steps: accepted for scripts written for torchdata's `StatefulDataLoader`, without effect: a
+            state is exact after every batch, and costs nothing until `state_dict` is called.
 
     The other arguments are torch's. Raises ValueError or TypeError, naming the argument, for values that do not go
     together. Use a loader and its iterators from one thread at a time.
@@ -294,11 +294,11 @@ class DataLoader(data.DataLoader[_Item]):
         return {STATE: {"version": VERSION} | state}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Lets the next iterator continue from a saved position; `{}` starts again with epoch 0.
+        """Makes the next iterator continue from a saved position; `{}` starts again with epoch 0.
 
         The number of workers and the batch size may differ from those of the saved loader, except for streams that
         worker processes read. With `distributed`, so may the number of ranks, except where ranks read streams of their
-        own. A loader without `distributed`, in one process, goes on from the state of ranks as one of them: it has
+        own. A loader without `distributed`, in one process, continues from the state of ranks as the only rank: it has
         `distributed=True` from then on. Raises ValueError, naming the field, for a state of another class, another kind
         of dataset or a newer version.
         """
