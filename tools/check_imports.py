@@ -36,7 +36,7 @@ ROOMS = {
     # The bottom of the loader's room, on which its inner rooms stand: `_config`, `_device`, `_observers`.
     "loader/orders": ("recognize", "datasets", "loader/_config"),
     "loader/state": ("observe", "recognize", "datasets", "loader/_config", "loader/orders"),
-    "loader/workers": ("recognize", "loader/_config", "loader/_device", "loader/orders"),
+    "loader/workers": ("base", "recognize", "loader/_config", "loader/_device", "loader/orders"),
     "loader/paths": (
         "base",
         "observe",

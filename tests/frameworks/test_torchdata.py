@@ -17,6 +17,7 @@ from ranks import returned, run_ranks
 from torch.utils import data
 
 import torch_distinput as tdi
+from torch_distinput.loader._data_loader import progress_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -70,7 +71,7 @@ def test_a_subclass_that_calls_torchs_constructor_has_all_attributes():
     again.load_state_dict(loader.state_dict())
     again.set_epoch(2)
     assert rows(again) == rows(iterator)
-    assert TorchsInit(range(10))._memory is not loader._memory
+    assert progress_of(TorchsInit(range(10))) is not progress_of(loader)
 
 
 class Numbers(data.IterableDataset):

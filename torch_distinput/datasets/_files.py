@@ -12,7 +12,6 @@ from torch_distinput.base._arguments import integer, is_flag, optional_integer, 
 from torch_distinput.base._file_names import Path, file_names
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.ops._base import native_of
-from torch_distinput.ops._base import native_of
 from torch_distinput.typing import Compression, Index
 
 

@@ -16,7 +16,9 @@ from ranks import returned, run_ranks
 import torch_distinput as tdi
 from torch_distinput import _C
 from torch_distinput.distribute._peer_values import decode, decode_example, encode, encode_example
-from torch_distinput.loader.ranks._feed import DistributedFeed
+from torch_distinput.loader._config import config_of
+from torch_distinput.loader._data_loader import plain_loader
+from torch_distinput.loader.ranks import _feed
 
 
 class Point(NamedTuple):
@@ -169,13 +171,14 @@ class Code:
         return os.mkdir, (self.path,)
 
 
-def test_an_example_in_the_store_is_not_run(tmp_path):
+def test_an_example_in_the_store_is_not_run(tmp_path, monkeypatch):
     mark = str(tmp_path / "ran")
-    feed, board = DistributedFeed(tdi.DataLoader(range(4))), dist.HashStore()
+    config, board = config_of(tdi.DataLoader(range(4), distributed=True)), dist.HashStore()
+    feed = _feed.Feed(config, plain_loader)
     board.set("batch", pickle.dumps(Code(mark)))
-    feed._strategy = type("Strategy", (), {"_example_board": lambda self: board})()
+    monkeypatch.setattr(_feed, "examples_of", lambda strategy: board)
     with pytest.raises(tdi.DistributedDatasetError, match="under `batch` in the group's store: the description must"):
-        feed.example(tdi.DataLoader(range(4)))
+        feed.example(config)
     assert not os.path.exists(mark)
 
 
