@@ -112,7 +112,7 @@ class Options:
     def __init__(self, auto_shard_policy: AutoShardPolicy | None = None, deterministic: bool | None = None, num_threads: int | None = None, prefetch: int | None = None, prefetch_bytes: int | None = None, on_error: Skip | typing.Literal["raise", "skip"] | None = None, seed: int | None = None) -> None: ...
     @property
     def auto_shard_policy(self) -> AutoShardPolicy | None:
-        """How elements are assigned over workers; default AUTO."""
+        """How elements are assigned over ranks; default AUTO."""
     @property
     def deterministic(self) -> bool | None:
         """Whether parallel results keep their order; default True."""
@@ -632,7 +632,7 @@ class NotFoundError(FileNotFoundError):
     ...
 
 class AutoShardPolicy(enum.IntEnum):
-    """How elements are assigned over workers; values as in tf.data."""
+    """How elements are assigned over ranks; values as in tf.data."""
     OFF = -1
     AUTO = 0
     FILE = 1

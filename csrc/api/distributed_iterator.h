@@ -50,7 +50,7 @@ struct DistributedIterator::Impl {
   std::int64_t waits() const;
 
   DistributionPtr given_;
-  DistributionPtr distribution_;  // `given_`, or the rest of an epoch that another set of workers began
+  DistributionPtr distribution_;  // `given_`, or the rest of an epoch that another set of ranks began
   EpochPosition at_;              // after the step last handed out
   bool stream_only_;
   std::unique_ptr<PeerLink> link_;

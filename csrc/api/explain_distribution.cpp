@@ -28,14 +28,14 @@ std::string path_text(const Distribution& distribution, const std::shared_ptr<Pl
 /// How ranks whose streams may end at different steps agree on them; "" where they need not.
 std::string agreement_text(const Distribution& distribution, bool plans) {
   const bool one_order = distribution.one_stream() && (plans || !distribution.skips());
-  if (distribution.assignment.replicas.workers == 1 || one_order) return "";
+  if (distribution.assignment.replicas.ranks == 1 || one_order) return "";
   return "agreement: " + StepsAhead(distribution).describe() + "\n";
 }
 
 /// How often all ranks together do what one process would do once; "" where each rank reads its own rows
 /// only.
 std::string work_text(const Distribution& distribution, bool plans) {
-  const std::int64_t ranks = distribution.assignment.replicas.workers;
+  const std::int64_t ranks = distribution.assignment.replicas.ranks;
   if (ranks == 1 || plans || !distribution.one_stream()) return "";
   return "work: every rank reads all elements and runs all functions on them, " + std::to_string(ranks) +
          " times in all, because which rows are a rank's is known only when the batch is there\n";
@@ -81,9 +81,9 @@ std::string pipelines_text(const Distribution& distribution) {
 
 std::string replicas_text(const Replicas& replicas) {
   const std::string all = std::to_string(replicas.all());
-  if (replicas.workers == 1) return all + ", all in this process";
-  return all + ", " + std::to_string(replicas.per_worker) + " in each of " +
-         std::to_string(replicas.workers) + " processes; this is rank " + std::to_string(replicas.worker);
+  if (replicas.ranks == 1) return all + ", all in this process";
+  return all + ", " + std::to_string(replicas.per_rank) + " in each of " + std::to_string(replicas.ranks) +
+         " processes; this is rank " + std::to_string(replicas.rank);
 }
 
 std::optional<PlannedStep> first_step(const Distribution& distribution, PlanRows& rows) {

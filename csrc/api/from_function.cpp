@@ -38,12 +38,12 @@ DistributedDataset Strategy::distribute_datasets_from_function(
   TORCH_CHECK_VALUE(make, "distribute_datasets_from_function: `make` must not be empty.");
   check_function_options(options, pipeline_per_replica_);
   const std::int64_t count = std::ssize(devices_);
-  const Replicas replicas{num_workers_, worker_, count};
+  const Replicas replicas{num_ranks_, rank_, count};
   const double peer_timeout = options.peer_timeout;
   return report_failure_to_peers(peers_, peer_timeout, [&] {
     std::shared_ptr<Distribution> distribution;
     if (options.replication_mode == ReplicationMode::kPerWorker) {
-      const Dataset dataset = make({num_workers_, worker_, num_replicas_in_sync()});
+      const Dataset dataset = make({num_ranks_, rank_, num_replicas_in_sync()});
       distribution = whole_distribution(dataset, options, replicas);
     } else {
       std::vector<DistributionPtr> pipelines;
@@ -68,7 +68,7 @@ PerReplica Strategy::distribute_values_from_function(
   TORCH_CHECK_VALUE(make, "distribute_values_from_function: `make` must not be empty.");
   std::vector<Element> values;
   for (std::int64_t replica = 0; replica < std::ssize(devices_); ++replica) {
-    values.push_back(make({worker_ * std::ssize(devices_) + replica, num_replicas_in_sync()}));
+    values.push_back(make({rank_ * std::ssize(devices_) + replica, num_replicas_in_sync()}));
   }
   return {std::move(values), StepInfo{}};
 }

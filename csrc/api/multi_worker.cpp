@@ -19,8 +19,8 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const ProcessGroup& gro
                                                          std::vector<std::string> devices)
     : Strategy(devices.empty() ? local_device(kMultiWorkerName) : find_devices(devices, kMultiWorkerName),
                /*partial_batches=*/true) {
-  num_workers_ = group.size;
-  worker_ = group.rank;
+  num_ranks_ = group.size;
+  rank_ = group.rank;
   if (group.size == 1) return;
   peers_ = std::make_shared<Peers>(c10d_store(group), std::chrono::seconds{1}, group.make_group);
   value_rounds_ = std::make_shared<ValueRounds>(peers_);

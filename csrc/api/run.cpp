@@ -128,7 +128,7 @@ void Strategy::run_replicas(const std::function<void(const ReplicaContext&)>& ca
       const at::ThreadLocalStateGuard as_in_caller(callers);
       const c10::OptionalStreamGuard on_stream(streams[replica]);
       const ReplicaContext context(
-          worker_ * static_cast<std::int64_t>(count) + static_cast<std::int64_t>(replica),
+          rank_ * static_cast<std::int64_t>(count) + static_cast<std::int64_t>(replica),
           num_replicas_in_sync(), replica, devices_[replica], exchange);
       call(context);
     } catch (...) {

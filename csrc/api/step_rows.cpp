@@ -21,7 +21,7 @@ void check_in_range(const char* name, std::int64_t value, std::int64_t size) {
 RowAssignment assign(const Dataset& batches, std::int64_t num_replicas, const InputOptions& options) {
   TORCH_CHECK_VALUE(num_replicas >= 1, "StepRows: `num_replicas` must be at least 1, but is ", num_replicas,
                     ".");
-  const Replicas replicas{.workers = num_replicas};
+  const Replicas replicas{.ranks = num_replicas};
   check_input_options(options, replicas);
   return assign_rows(batches.node(), AutoShardPolicy::kData, replicas, options.split,
                      options.weights.value_or(std::vector<double>{}));

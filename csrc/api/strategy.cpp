@@ -16,10 +16,10 @@ Strategy::Strategy(std::vector<c10::Device> devices, bool partial_batches)
       devices_(std::move(devices)),
       threads_(std::make_shared<ReplicaThreads>(devices_.size())) {}
 
-std::int64_t Strategy::num_replicas_in_sync() const noexcept { return std::ssize(devices_) * num_workers_; }
+std::int64_t Strategy::num_replicas_in_sync() const noexcept { return std::ssize(devices_) * num_ranks_; }
 
 DistributedDataset Strategy::distribute_dataset(const Dataset& dataset, InputOptions options) const {
-  const Replicas replicas{num_workers_, worker_, std::ssize(devices_)};
+  const Replicas replicas{num_ranks_, rank_, std::ssize(devices_)};
   check_input_options(options, replicas);
   const double peer_timeout = options.peer_timeout;
   return report_failure_to_peers(peers_, peer_timeout, [&] {

@@ -41,7 +41,7 @@ Dataset legacy_rebatch(const Dataset& dataset, std::int64_t num_replicas) {
   require_rows(*dataset.node(), "legacy_rebatch");
   RowAssignment assignment;
   assignment.node = dataset.node();
-  assignment.replicas.per_worker = num_replicas;
+  assignment.replicas.per_rank = num_replicas;
   assignment.splitter = legacy_splitter(num_replicas);
   assignment.local = {0};
   return parts_of(std::move(assignment), dataset);

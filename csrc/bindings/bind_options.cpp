@@ -42,15 +42,14 @@ py::object skip_to_python(const std::optional<Skip>& skip) {
 
 void bind_policy(py::module_& module) {
   py::native_enum<AutoShardPolicy>(module, "AutoShardPolicy", "enum.IntEnum",
-                                   "How elements are assigned over workers; values as in tf.data.")
-      .value("OFF", AutoShardPolicy::kOff, "Every worker reads everything.")
+                                   "How elements are assigned over ranks; values as in tf.data.")
+      .value("OFF", AutoShardPolicy::kOff, "Every rank reads everything.")
       .value("AUTO", AutoShardPolicy::kAuto,
              "FILE where the pipeline reads files, and enough of them; else DATA.")
-      .value("FILE", AutoShardPolicy::kFile, "Each worker reads files of its own.")
-      .value("DATA", AutoShardPolicy::kData,
-             "All workers read one stream; each takes its parts of each batch.")
+      .value("FILE", AutoShardPolicy::kFile, "Each rank reads files of its own.")
+      .value("DATA", AutoShardPolicy::kData, "All ranks read one stream; each takes its parts of each batch.")
       .value("HINT", AutoShardPolicy::kHint,
-             "Each worker reads its shard, cut where `shard(SHARD_HINT, 0)` stands.")
+             "Each rank reads its shard, cut where `shard(SHARD_HINT, 0)` stands.")
       .finalize();
 }
 
@@ -107,7 +106,7 @@ void bind_options(py::module_& module) {
            py::arg("prefetch") = py::none(), py::arg("prefetch_bytes") = py::none(),
            py::arg("on_error") = py::none(), py::arg("seed") = py::none())
       .def_readonly("auto_shard_policy", &Options::auto_shard_policy,
-                    "How elements are assigned over workers; default AUTO.")
+                    "How elements are assigned over ranks; default AUTO.")
       .def_readonly("deterministic", &Options::deterministic,
                     "Whether parallel results keep their order; default True.")
       .def_readonly("num_threads", &Options::num_threads,

@@ -123,8 +123,8 @@ class ResumedStreamsNode final : public Node {
     return "rest(streams=" + std::to_string(streams_.size()) + ", share=" + std::to_string(share_.index) +
            " of " + std::to_string(share_.of) + ")";
   }
-  /// Workers share a stream batch by batch, so with another batch size they would take other rows. The text
-  /// is the same on all workers, so that all refuse the same states.
+  /// Ranks share a stream batch by batch, so with another batch size they would take other rows. The text
+  /// is the same on all ranks, so that all refuse the same states.
   std::string identity() const override { return share_.shared ? "rest(shared)" : ""; }
   std::vector<NodePtr> inputs() const override { return {like_}; }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {

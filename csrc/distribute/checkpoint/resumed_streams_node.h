@@ -9,24 +9,24 @@
 
 namespace torch_distinput {
 
-/// The rest of the stream that a worker of an earlier run read.
+/// The rest of the stream that a rank of an earlier run read.
 struct ResumedStream {
-  NodePtr node;  ///< the pipeline that this worker read
+  NodePtr node;  ///< the pipeline that this rank read
   Start start;   ///< where it stopped
   std::uint64_t
-      number;  ///< its `IterContext::stream`, which distinguishes its rows from those of other workers
+      number;  ///< its `IterContext::stream`, which distinguishes its rows from those of other ranks
 };
 
-/// The elements of a stream that one worker takes: those whose number mod `of` is `index`.
+/// The elements of a stream that one rank takes: those whose number mod `of` is `index`.
 struct Share {
   std::int64_t index = 0;
   std::int64_t of = 1;
-  bool shared = false;  ///< whether any workers share a stream, even if this one does not
+  bool shared = false;  ///< whether any ranks share a stream, even if this one does not
 };
 
-/// A node that yields this worker's share of what is left of `streams`, one stream after the other, for a run
-/// on another number of workers. Random ops of the streams draw as they did before. `like`: the pipeline of a
-/// worker of this run, whose spec and traits the node has. It has no plan.
+/// A node that yields this rank's share of what is left of `streams`, one stream after the other, for a run
+/// on another number of ranks. Random ops of the streams draw as they did before. `like`: the pipeline of a
+/// rank of this run, whose spec and traits the node has. It has no plan.
 NodePtr resumed_streams_node(NodePtr like, std::vector<ResumedStream> streams, Share share);
 
 /// The position before the first element of any such node.

@@ -136,8 +136,8 @@ Handshake describe_handshake(const Distribution& distribution, const EpochPositi
     handshake.facts.push_back({name, std::move(value)});
   };
   add("shuffle version", std::to_string(kPermutationVersion));
-  add("workers", std::to_string(assignment.replicas.workers));
-  add("replicas a worker", std::to_string(assignment.replicas.per_worker));
+  add("ranks", std::to_string(assignment.replicas.ranks));
+  add("replicas per rank", std::to_string(assignment.replicas.per_rank));
   const AutoShardPolicy policy = assignment.sharding.applied;
   add("auto_shard_policy", policy_name(policy));
   if (distribution.node) add("batch size", std::to_string(assignment.batch));

@@ -55,12 +55,12 @@ bool takes_each_for_itself(const Traits& op) {
   return op.random || (op.pass_through && !op.counts && !op.batches);
 }
 
-/// This worker's names. The shard goes before a shuffle, so that workers need not draw the same order, but
-/// after ops that choose or number shuffled names, which must see the names of all workers.
-NodePtr shard_names(const NodePtr& names, std::int64_t num_workers, std::int64_t worker) {
+/// This rank's names. The shard goes before a shuffle, so that ranks need not draw the same order, but
+/// after ops that choose or number shuffled names, which must see the names of all ranks.
+NodePtr shard_names(const NodePtr& names, std::int64_t num_ranks, std::int64_t rank) {
   if (!draws(*names) || !takes_each_for_itself(names->traits()))
-    return ops::shard(names, num_workers, worker, /*require_non_empty=*/true);
-  return change_inputs(names, [&](const NodePtr& input) { return shard_names(input, num_workers, worker); });
+    return ops::shard(names, num_ranks, rank, /*require_non_empty=*/true);
+  return change_inputs(names, [&](const NodePtr& input) { return shard_names(input, num_ranks, rank); });
 }
 
 /// `node` with `change` applied to every node at or below it that takes names of files.
@@ -71,19 +71,18 @@ NodePtr change_takers(const NodePtr& node, Change change) {
   return change_inputs(node, [&](const NodePtr& input) { return change_takers(input, change); });
 }
 
-NodePtr shard_files(const NodePtr& node, std::int64_t num_workers, std::int64_t worker) {
+NodePtr shard_files(const NodePtr& node, std::int64_t num_ranks, std::int64_t rank) {
   return change_takers(node, [&](const NodePtr& taker) {
-    return change_inputs(taker,
-                         [&](const NodePtr& names) { return shard_names(names, num_workers, worker); });
+    return change_inputs(taker, [&](const NodePtr& names) { return shard_names(names, num_ranks, rank); });
   });
 }
 
 /// Appends to `found` the ops, above those that take names of files, that count elements: sharded by file,
-/// each worker counts for itself, as in tf.distribute.
+/// each rank counts for itself, as in tf.distribute.
 void collect_counting(const NodePtr& node, std::string& found) {
   if (takes_files(*node)) return;
   for (const NodePtr& input : node->inputs()) collect_counting(input, found);
-  if (node->traits().counts) found += "; " + node->describe() + " counts on each worker for itself";
+  if (node->traits().counts) found += "; " + node->describe() + " counts on each rank for itself";
 }
 
 /// Whether `collect_counting` finds an op.
@@ -93,116 +92,115 @@ bool counts_records(const Node& node) {
   return !found.empty();
 }
 
-/// A node that gets fewer files than `num_workers`, but at least one; null if there is none.
-NodePtr find_short(const std::vector<NodePtr>& takers, std::int64_t num_workers) {
+/// A node that gets fewer files than `num_ranks`, but at least one; null if there is none.
+NodePtr find_short(const std::vector<NodePtr>& takers, std::int64_t num_ranks) {
   for (const NodePtr& taker : takers) {
     const std::int64_t files = taker->inputs().at(0)->cardinality();
-    if (files > 0 && files < num_workers) return taker;
+    if (files > 0 && files < num_ranks) return taker;
   }
   return nullptr;
 }
 
-std::string too_few(const Node& taker, std::int64_t num_workers) {
+std::string too_few(const Node& taker, std::int64_t num_ranks) {
   return taker.describe() + " gets only " + std::to_string(taker.inputs().at(0)->cardinality()) +
-         " file(s), fewer than the " + std::to_string(num_workers) + " workers";
+         " file(s), fewer than the " + std::to_string(num_ranks) + " ranks";
 }
 
-/// This worker's contiguous range of the records. Ranges differ by at most one record.
-NodePtr shard_records(const NodePtr& node, std::int64_t num_workers, std::int64_t worker) {
+/// This rank's contiguous range of the records. Ranges differ by at most one record.
+NodePtr shard_records(const NodePtr& node, std::int64_t num_ranks, std::int64_t rank) {
   return change_takers(node, [&](const NodePtr& reader) {
     const std::int64_t records = reader->cardinality();
-    const std::int64_t share = records / num_workers;
-    const std::int64_t longer = records % num_workers;
-    const std::int64_t begin = worker * share + std::min(worker, longer);
-    return ops::take(ops::skip(reader, begin), share + (worker < longer ? 1 : 0));
+    const std::int64_t share = records / num_ranks;
+    const std::int64_t longer = records % num_ranks;
+    const std::int64_t begin = rank * share + std::min(rank, longer);
+    return ops::take(ops::skip(reader, begin), share + (rank < longer ? 1 : 0));
   });
 }
 
 /// Replaces the ops `shard(SHARD_HINT, 0)`; sets `found` if there is one.
-NodePtr shard_hints(const NodePtr& node, std::int64_t num_workers, std::int64_t worker, bool& found) {
+NodePtr shard_hints(const NodePtr& node, std::int64_t num_ranks, std::int64_t rank, bool& found) {
   if (node->traits().shard_hint) {
     found = true;
     const NodePtr input = node->inputs().at(0);
     const std::int64_t elements = input->cardinality();
-    if (elements > 0 && elements < num_workers) {
+    if (elements > 0 && elements < num_ranks) {
       throw InvalidArgumentError("auto_shard: `shard(SHARD_HINT, 0)` gets only " + std::to_string(elements) +
-                                 " element(s), fewer than the " + std::to_string(num_workers) + " workers.");
+                                 " element(s), fewer than the " + std::to_string(num_ranks) + " ranks.");
     }
-    return ops::shard(input, num_workers, worker, /*require_non_empty=*/true);
+    return ops::shard(input, num_ranks, rank, /*require_non_empty=*/true);
   }
   bool below = false;
-  NodePtr changed = change_inputs(
-      node, [&](const NodePtr& input) { return shard_hints(input, num_workers, worker, below); });
+  NodePtr changed =
+      change_inputs(node, [&](const NodePtr& input) { return shard_hints(input, num_ranks, rank, below); });
   found = found || below;
   return below ? changed : node;
 }
 
-Sharding by_hint(const NodePtr& node, std::int64_t num_workers, std::int64_t worker) {
+Sharding by_hint(const NodePtr& node, std::int64_t num_ranks, std::int64_t rank) {
   bool found = false;
-  NodePtr sharded = shard_hints(node, num_workers, worker, found);
+  NodePtr sharded = shard_hints(node, num_ranks, rank, found);
   if (!found) return {node, AutoShardPolicy::kOff, "the pipeline has no shard(SHARD_HINT, 0)"};
-  return {std::move(sharded), AutoShardPolicy::kHint,
-          "shard(SHARD_HINT, 0) became shard(" + std::to_string(num_workers) + ", " + std::to_string(worker) +
-              ")"};
+  return {
+      std::move(sharded), AutoShardPolicy::kHint,
+      "shard(SHARD_HINT, 0) became shard(" + std::to_string(num_ranks) + ", " + std::to_string(rank) + ")"};
 }
 
-Sharding by_data(const NodePtr& node, std::int64_t num_workers, const std::string& why) {
+Sharding by_data(const NodePtr& node, std::int64_t num_ranks, const std::string& why) {
   std::string reason =
-      num_workers == 1 ? "one worker reads everything" : "each worker keeps its parts of each batch";
+      num_ranks == 1 ? "one rank reads everything" : "each rank keeps its parts of each batch";
   if (!why.empty()) reason += ": " + why;
   return {node, AutoShardPolicy::kData, std::move(reason)};
 }
 
-Sharding by_file(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_workers, std::int64_t worker) {
-  if (num_workers == 1) return {node, AutoShardPolicy::kFile, "one worker reads all files"};
+Sharding by_file(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_ranks, std::int64_t rank) {
+  if (num_ranks == 1) return {node, AutoShardPolicy::kFile, "one rank reads all files"};
   std::vector<NodePtr> takers;
   collect_takers(node, takers);
-  const NodePtr lacking = find_short(takers, num_workers);
+  const NodePtr lacking = find_short(takers, num_ranks);
   if (lacking == nullptr) {
-    std::string reason = "each worker reads files i mod " + std::to_string(num_workers);
+    std::string reason = "each rank reads files i mod " + std::to_string(num_ranks);
     collect_counting(node, reason);
-    return {shard_files(node, num_workers, worker), AutoShardPolicy::kFile, std::move(reason)};
+    return {shard_files(node, num_ranks, rank), AutoShardPolicy::kFile, std::move(reason)};
   }
-  std::string reason = too_few(*lacking, num_workers);
+  std::string reason = too_few(*lacking, num_ranks);
   if (policy == AutoShardPolicy::kFile) {
     throw InvalidArgumentError(
         "auto_shard: Could not apply FILE based sharding: " + reason +
         ". Set the auto sharding policy to DATA or OFF, or split the data into at least "
-        "as many files as there are workers.");
+        "as many files as there are ranks.");
   }
   // Readers that must advance together (zip), and ops that choose among all records, need the whole stream on
-  // every worker: then parts of batches are assigned.
+  // every rank: then parts of batches are assigned.
   const bool indexed = takers.size() == 1 && lacking->traits().reader && lacking->cardinality() >= 0;
-  if (!indexed || counts_records(*node)) return by_data(node, num_workers, reason);
-  return {shard_records(node, num_workers, worker), AutoShardPolicy::kFile,
-          "each worker reads its range of the records: " + reason};
+  if (!indexed || counts_records(*node)) return by_data(node, num_ranks, reason);
+  return {shard_records(node, num_ranks, rank), AutoShardPolicy::kFile,
+          "each rank reads its range of the records: " + reason};
 }
 
 }  // namespace
 
 bool takes_files(const Node& node) { return node.traits().reader || node.yields_readers(); }
 
-Sharding auto_shard(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_workers,
-                    std::int64_t worker) {
-  check_worker("auto_shard", num_workers, worker);
+Sharding auto_shard(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_ranks, std::int64_t rank) {
+  check_worker("auto_shard", num_ranks, rank);
   switch (policy) {
     case AutoShardPolicy::kOff:
-      return {node, policy, "every worker reads everything"};
+      return {node, policy, "every rank reads everything"};
     case AutoShardPolicy::kHint:
-      return by_hint(node, num_workers, worker);
+      return by_hint(node, num_ranks, rank);
     case AutoShardPolicy::kData:
-      return by_data(node, num_workers, "");
+      return by_data(node, num_ranks, "");
     case AutoShardPolicy::kFile:
-      if (const auto reason = num_workers == 1 ? std::nullopt : no_files(*node)) {
+      if (const auto reason = num_ranks == 1 ? std::nullopt : no_files(*node)) {
         throw NotFoundError("auto_shard: policy FILE assigns whole files, but " + *reason +
                             ". Set `auto_shard_policy` to DATA or OFF.");
       }
-      return by_file(node, policy, num_workers, worker);
+      return by_file(node, policy, num_ranks, rank);
     case AutoShardPolicy::kAuto:
       break;
   }
-  if (const auto reason = no_files(*node)) return by_data(node, num_workers, *reason);
-  return by_file(node, policy, num_workers, worker);
+  if (const auto reason = no_files(*node)) return by_data(node, num_ranks, *reason);
+  return by_file(node, policy, num_ranks, rank);
 }
 
 }  // namespace torch_distinput

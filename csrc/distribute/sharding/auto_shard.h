@@ -10,29 +10,28 @@
 
 namespace torch_distinput {
 
-/// The result of an auto-shard policy for one worker.
+/// The result of an auto-shard policy for one rank.
 struct Sharding {
-  NodePtr node;             ///< the pipeline that this worker reads
+  NodePtr node;             ///< the pipeline that this rank reads
   AutoShardPolicy applied;  ///< never kAuto, which becomes kFile or kData
   std::string reason;       ///< why, in one line, for `explain()`
 };
 
-/// Applies `policy` for worker `worker` of `num_workers`:
-///  - kOff: every worker reads everything.
-///  - kFile: a worker reads the files whose index mod `num_workers` is `worker`. Throws NotFoundError, which
+/// Applies `policy` for rank `rank` of `num_ranks`:
+///  - kOff: every rank reads everything.
+///  - kFile: a rank reads the files whose index mod `num_ranks` is `rank`. Throws NotFoundError, which
 ///    names the source, if a source does not read files, and InvalidArgumentError, which has their number,
-///    for fewer files than workers, but at least one. Shuffles of files stay in the pipeline, after the
-///    shard. With one worker, any source will do, and it is read whole.
-///  - kHint: `shard(kShardHint, ...)` becomes this worker's shard. Throws InvalidArgumentError for fewer
-///    elements than workers, but at least one. Without such an op the result is kOff.
-///  - kData: the node is unchanged. All workers read the same stream, and each keeps its parts.
-///  - kAuto: kFile if every source reads files, else kData. With fewer files than workers, a single indexed
+///    for fewer files than ranks, but at least one. Shuffles of files stay in the pipeline, after the
+///    shard. With one rank, any source will do, and it is read whole.
+///  - kHint: `shard(kShardHint, ...)` becomes this rank's shard. Throws InvalidArgumentError for fewer
+///    elements than ranks, but at least one. Without such an op the result is kOff.
+///  - kData: the node is unchanged. All ranks read the same stream, and each keeps its parts.
+///  - kAuto: kFile if every source reads files, else kData. With fewer files than ranks, a single indexed
 ///    reader is assigned in ranges of records unless an op counts records; all else as kData.
-/// Throws InvalidArgumentError for a worker out of range. Reads no data. Safe from any thread.
-Sharding auto_shard(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_workers,
-                    std::int64_t worker);
+/// Throws InvalidArgumentError for a rank out of range. Reads no data. Safe from any thread.
+Sharding auto_shard(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_ranks, std::int64_t rank);
 
-/// Whether the input of `node` is names of files, which policy FILE assigns to workers.
+/// Whether the input of `node` is names of files, which policy FILE assigns to ranks.
 bool takes_files(const Node& node);
 
 }  // namespace torch_distinput

@@ -21,34 +21,34 @@ std::vector<std::int64_t> numbers(std::int64_t first, std::int64_t step, std::in
 void split_as_tf(RowAssignment& assignment) {
   const Replicas& replicas = assignment.replicas;
   const bool data = assignment.sharding.applied == AutoShardPolicy::kData;
-  // Workers that keep the parts k mod `workers` of one stream need a fixed number of parts for each batch.
+  // Ranks that keep the parts k mod `ranks` of one stream need a fixed number of parts for each batch.
   if (data || assignment.batch <= 0) {
     assignment.splitter = legacy_splitter(replicas.all());
     assignment.splitter_reason = data ? "policy DATA needs a fixed number of parts a batch"
                                       : "the batch size cannot be inferred, so each batch is cut as it comes";
     if (data) {
       assignment.width = replicas.all();
-      assignment.local = numbers(replicas.worker, replicas.workers, replicas.per_worker);
+      assignment.local = numbers(replicas.rank, replicas.ranks, replicas.per_rank);
       assignment.strided = true;
     }
     return;
   }
-  assignment.splitter = v2_splitter(
-      batch_sizes_for_worker(assignment.batch, replicas.workers, replicas.per_worker, replicas.worker));
+  assignment.splitter =
+      v2_splitter(batch_sizes_for_worker(assignment.batch, replicas.ranks, replicas.per_rank, replicas.rank));
   assignment.splitter_reason = "sizes in turn, across the borders of batches: policy " +
                                policy_name(assignment.sharding.applied) + " with a known batch size";
 }
 
-/// `weights`: of all replicas. The stream of a worker's own is divided among its own replicas only.
+/// `weights`: of all replicas. The stream of a rank's own is divided among its own replicas only.
 void split_balanced(RowAssignment& assignment, std::vector<double> weights) {
   const Replicas& replicas = assignment.replicas;
-  const std::int64_t first = replicas.worker * replicas.per_worker;
-  const bool shared = replicas.workers == 1 || assignment.sharding.applied == AutoShardPolicy::kData;
+  const std::int64_t first = replicas.rank * replicas.per_rank;
+  const bool shared = replicas.ranks == 1 || assignment.sharding.applied == AutoShardPolicy::kData;
   if (shared) {
     assignment.width = replicas.all();
-    assignment.local = numbers(first, 1, replicas.per_worker);
+    assignment.local = numbers(first, 1, replicas.per_rank);
   } else if (!weights.empty()) {
-    weights = {weights.begin() + first, weights.begin() + first + replicas.per_worker};
+    weights = {weights.begin() + first, weights.begin() + first + replicas.per_rank};
   }
   assignment.splitter = balanced_splitter(assignment.width, weights);
   assignment.splitter_reason = weights.empty() ? "split=\"balanced\"" : "split=\"balanced\" with weights";
@@ -76,13 +76,13 @@ std::int64_t part_dim0(std::int64_t rows, const RowAssignment& assignment, Split
 
 std::int64_t RowAssignment::place_of(std::int64_t replica) const {
   if (!strided) return replica;
-  return replica % replicas.per_worker * replicas.workers + replica / replicas.per_worker;
+  return replica % replicas.per_rank * replicas.ranks + replica / replicas.per_rank;
 }
 
 IterContext RowAssignment::context_of_stream(IterContext context) const {
   const bool others_differ = from_function || sharding.applied == AutoShardPolicy::kFile ||
                              sharding.applied == AutoShardPolicy::kHint;
-  context.stream = others_differ ? static_cast<std::uint64_t>(replicas.worker) : 0;
+  context.stream = others_differ ? static_cast<std::uint64_t>(replicas.rank) : 0;
   return context;
 }
 
@@ -90,10 +90,10 @@ RowAssignment assign_rows(const NodePtr& node, AutoShardPolicy policy, const Rep
                           const std::vector<double>& weights) {
   RowAssignment assignment;
   assignment.replicas = replicas;
-  assignment.sharding = auto_shard(node, policy, replicas.workers, replicas.worker);
+  assignment.sharding = auto_shard(node, policy, replicas.ranks, replicas.rank);
   assignment.node = assignment.sharding.node;
-  assignment.width = replicas.per_worker;
-  assignment.local = numbers(0, 1, replicas.per_worker);
+  assignment.width = replicas.per_rank;
+  assignment.local = numbers(0, 1, replicas.per_rank);
   if (replicas.all() == 1) {
     split_nothing(assignment);
     assignment.splitter_reason = "one replica takes every batch whole";
@@ -115,8 +115,8 @@ RowAssignment assign_whole(const NodePtr& node, const Replicas& replicas) {
   assignment.replicas = replicas;
   assignment.sharding = {node, AutoShardPolicy::kOff, "the function that makes the dataset shards it"};
   assignment.from_function = true;
-  assignment.width = replicas.per_worker;
-  assignment.local = numbers(0, 1, replicas.per_worker);
+  assignment.width = replicas.per_rank;
+  assignment.local = numbers(0, 1, replicas.per_rank);
   split_nothing(assignment);
   assignment.splitter_reason = "the function that makes the dataset batches it";
   return assignment;

@@ -11,20 +11,19 @@
 
 namespace torch_distinput {
 
-/// The replicas to which rows are assigned, as one worker sees them.
+/// The replicas to which rows are assigned, as one rank sees them.
 struct Replicas {
-  std::int64_t workers = 1;     ///< processes
-  std::int64_t worker = 0;      ///< this process, in [0, workers)
-  std::int64_t per_worker = 1;  ///< replicas of each process
-  /// Number of replicas of all workers.
-  std::int64_t all() const noexcept { return workers * per_worker; }
+  std::int64_t ranks = 1;     ///< processes
+  std::int64_t rank = 0;      ///< this process, in [0, ranks)
+  std::int64_t per_rank = 1;  ///< replicas of each process
+  /// Number of replicas of all ranks.
+  std::int64_t all() const noexcept { return ranks * per_rank; }
 };
 
 /// Which replica gets which rows: everything that follows from the pipeline, the options and the replicas
 /// before any data is read. A value.
 struct RowAssignment {
-  NodePtr
-      node;  ///< the pipeline that this worker reads: global batches, or its own if the policy shards them
+  NodePtr node;  ///< the pipeline that this rank reads: global batches, or its own if the policy shards them
   Replicas replicas;
   Sharding sharding;
   std::int64_t batch = -1;     ///< inferred global batch size in rows, or -1
@@ -35,25 +34,25 @@ struct RowAssignment {
   std::string splitter_reason;      ///< why this splitter, for `explain()`
   std::int64_t width = 1;           ///< parts of the stream in one step
   std::vector<std::int64_t> local;  ///< index in the step of each local replica's part
-  bool strided = false;             ///< parts go to the workers in turn, as policy DATA assigns them
+  bool strided = false;             ///< parts go to the ranks in turn, as policy DATA assigns them
 
-  /// The index of the part of a step that replica `replica` gets. Replicas are numbered over all workers if
-  /// these share a stream, else over this worker's replicas.
+  /// The index of the part of a step that replica `replica` gets. Replicas are numbered over all ranks if
+  /// these share a stream, else over this rank's replicas.
   std::int64_t place_of(std::int64_t replica) const;
 
-  /// `context` for the pipeline of this worker. If workers read different data, its `stream` distinguishes
-  /// this worker's rows from those of the others.
+  /// `context` for the pipeline of this rank. If ranks read different data, its `stream` distinguishes
+  /// this rank's rows from those of the others.
   IterContext context_of_stream(IterContext context) const;
 };
 
-/// Assigns the rows of `node` to `replicas`. `weights`: one for each replica of all workers, or empty, for
+/// Assigns the rows of `node` to `replicas`. `weights`: one for each replica of all ranks, or empty, for
 /// `Split::kBalanced`. With one replica in all, elements are handed out whole. Throws c10::ValueError for
 /// elements that cannot be split, and what `auto_shard` throws. Reads no data.
 RowAssignment assign_rows(const NodePtr& node, AutoShardPolicy policy, const Replicas& replicas, Split split,
                           const std::vector<double>& weights);
 
 /// Assigns whole elements of a dataset from a user's function: element k goes to local replica
-/// k mod `replicas.per_worker`.
+/// k mod `replicas.per_rank`.
 RowAssignment assign_whole(const NodePtr& node, const Replicas& replicas);
 
 /// The spec of one replica's part. `spec`: of the elements; `weighted`: whether replicas have weights. Dim 0

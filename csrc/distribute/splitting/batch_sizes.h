@@ -7,11 +7,11 @@
 
 namespace torch_distinput {
 
-/// The sizes, in rows, of the parts that worker `worker` of `num_workers`, with `replicas_per_worker`
-/// replicas each, takes in turn: N = num_workers * replicas_per_worker sizes that differ by at most one and
-/// add up to `global_batch_size`, rotated so that the sizes of all workers at one step add up to it too. A
-/// negative batch size and a worker out of range give the same sizes as in tf.distribute. Throws
-/// InvalidArgumentError for counts below 1, and for more than `kMaxReplicas` replicas.
+/// The sizes, in rows, of the parts that worker `worker` (tf.distribute's word for a rank) of `num_workers`,
+/// with `replicas_per_worker` replicas each, takes in turn: N = num_workers * replicas_per_worker sizes that
+/// differ by at most one and add up to `global_batch_size`, rotated so that the sizes of all workers at one
+/// step add up to it too. A negative batch size and a worker out of range give the same sizes as in
+/// tf.distribute. Throws InvalidArgumentError for counts below 1, and for more than `kMaxReplicas` replicas.
 std::vector<std::int64_t> batch_sizes_for_worker(std::int64_t global_batch_size, std::int64_t num_workers,
                                                  std::int64_t replicas_per_worker, std::int64_t worker);
 

@@ -49,7 +49,7 @@ struct BuiltStep {
 /// `num_replicas * valid / global_valid` of `info`; 0 if `global_valid` is 0.
 double loss_scale(const StepInfo& info, std::int64_t valid);
 
-/// Builds this worker's parts of `planned`: `take` returns the rows of a part that has segments, and
+/// Builds this rank's parts of `planned`: `take` returns the rows of a part that has segments, and
 /// `missing_part` makes the others. `transfer`, if not null, begins to copy them. Throws what `take` throws.
 BuiltStep build_step(const Distribution& distribution, const PlannedStep& planned,
                      const DeviceTransferPtr& transfer, const std::function<Element(const Part&)>& take);

@@ -23,17 +23,17 @@ struct Distribution {
   Options options;  ///< of the pipeline
   InputOptions input;
   std::vector<c10::Device> devices;  ///< of the local replicas
-  NodePtr node;  ///< the user's dataset, the same on every worker; null: each worker has its own
-  SpecPtr spec;  ///< of the global batches; null: not known before data is read
+  NodePtr node;                  ///< the user's dataset, the same on every rank; null: each rank has its own
+  SpecPtr spec;                  ///< of the global batches; null: not known before data is read
   std::int64_t cardinality = 0;  ///< of the user's dataset
   bool completes = false;        ///< steps that lack parts are completed (`partial_batch_handling`)
   /// One for each local replica, which reads its own dataset (`ReplicationMode::kPerReplica`); else empty.
   /// `assignment` is then that of the first.
   std::vector<DistributionPtr> pipelines = {};
-  /// The states of a run on another number of workers, if this is the rest of the epoch of that run.
+  /// The states of a run on another number of ranks, if this is the rest of the epoch of that run.
   std::optional<State> rest = {};
 
-  /// Whether all workers read one stream and assign its rows by arithmetic; if not, they agree on its end.
+  /// Whether all ranks read one stream and assign its rows by arithmetic; if not, they agree on its end.
   bool one_stream() const { return node && assignment.sharding.applied == AutoShardPolicy::kData; }
 
   /// Whether rows that fail are skipped.
@@ -41,7 +41,7 @@ struct Distribution {
 
   /// Whether only all ranks together know the last step, which tail `kMerge` may join to the one before it.
   bool merges_by_agreement() const {
-    return input.tail == Tail::kMerge && assignment.replicas.workers > 1 && !one_stream();
+    return input.tail == Tail::kMerge && assignment.replicas.ranks > 1 && !one_stream();
   }
 
   /// The parameters of this dataset's schedule.
@@ -59,7 +59,7 @@ struct Distribution {
 inline bool may_lack_parts(const Distribution& distribution) {
   const bool one_shape = distribution.spec && statically_shaped(*distribution.spec);
   return distribution.cardinality != kInfiniteCardinality &&
-         (distribution.assignment.replicas.workers > 1 || !one_shape);
+         (distribution.assignment.replicas.ranks > 1 || !one_shape);
 }
 
 }  // namespace torch_distinput

@@ -13,7 +13,7 @@ namespace torch_distinput {
 /// as they do.
 Element missing_part(const Distribution& distribution);
 
-/// The part of a replica whose worker's own stream has ended before those of others. Under `kPadded`, `full`
+/// The part of a replica whose rank's own stream has ended before those of others. Under `kPadded`, `full`
 /// times the last row of `last`, or `full` rows of zeros without `last`; otherwise `missing_part`. `full`:
 /// the rows of a full part. `last`: the replica's last part that had rows.
 Element ended_part(const Distribution& distribution, std::int64_t full, const std::optional<Element>& last);

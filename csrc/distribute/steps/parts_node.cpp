@@ -80,7 +80,7 @@ class PartsIterator final : public Iterator {
   }
 
   RowAssignment assignment_;
-  SpecPtr spec_;  ///< of the parts; null: unknown, as this worker's own data may be too little to know it
+  SpecPtr spec_;  ///< of the parts; null: unknown, as this rank's own data may be too little to know it
   IterContext context_;
   SplitPosition split_;
   std::int64_t number_ = 0;  // parts assigned before, local or not
@@ -96,8 +96,8 @@ class PartsNode final : public Node {
   std::string describe() const override {
     std::string text = "parts(" + assignment_.splitter->describe();
     if (std::ssize(assignment_.local) < assignment_.width) {
-      text += ", worker=" + std::to_string(assignment_.replicas.worker) + " of " +
-              std::to_string(assignment_.replicas.workers);
+      text += ", rank=" + std::to_string(assignment_.replicas.rank) + " of " +
+              std::to_string(assignment_.replicas.ranks);
     }
     return text + ")";
   }

@@ -5,7 +5,7 @@
 
 namespace torch_distinput {
 
-/// A node that yields the stream of parts of one worker: `assignment.node` cut by `assignment.splitter`, and
+/// A node that yields the stream of parts of one rank: `assignment.node` cut by `assignment.splitter`, and
 /// of each `assignment.width` parts the local ones, in order. `spec`: of the parts; null: not known.
 NodePtr parts_node(RowAssignment assignment, SpecPtr spec);
 

@@ -32,7 +32,7 @@ std::optional<std::int64_t> row_bytes(const ElementSpec& spec) {
   return total;
 }
 
-/// Bytes of this worker's parts of the first step; nullopt if not known.
+/// Bytes of this rank's parts of the first step; nullopt if not known.
 std::optional<std::int64_t> step_bytes(const Distribution& distribution, PlanRows& rows) {
   const SpecPtr spec = host_spec(distribution);
   if (!spec) return std::nullopt;
@@ -40,7 +40,7 @@ std::optional<std::int64_t> step_bytes(const Distribution& distribution, PlanRow
   if (!bytes) return std::nullopt;
   const RowAssignment& assignment = distribution.assignment;
   const std::int64_t batch = assignment.batch > 0 ? assignment.batch : rows.rows(0).value_or(0);
-  return std::max<std::int64_t>(*bytes * batch / assignment.replicas.workers, 1);
+  return std::max<std::int64_t>(*bytes * batch / assignment.replicas.ranks, 1);
 }
 
 }  // namespace

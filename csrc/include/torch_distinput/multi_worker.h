@@ -9,7 +9,7 @@
 
 namespace torch_distinput {
 
-/// Several processes (workers), each with the same number of replicas: the global batch is assigned over all
+/// Several processes (ranks), each with the same number of replicas: the global batch is assigned over all
 /// of them. Every process must make the same datasets in the same order. Where the processes read one stream
 /// (policy DATA), which replica gets which rows is arithmetic: the processes exchange a few texts when an
 /// iterator takes its first step, and none afterwards.

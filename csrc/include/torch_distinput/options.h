@@ -9,13 +9,13 @@
 
 namespace torch_distinput {
 
-/// How the elements are assigned over workers (names and values as in tf.data).
+/// How the elements are assigned over ranks (names and values as in tf.data).
 enum class AutoShardPolicy {
-  kOff = -1,  ///< every worker reads everything
+  kOff = -1,  ///< every rank reads everything
   kAuto = 0,  ///< kFile where the pipeline reads files, and enough of them; else kData
-  kFile = 1,  ///< each worker reads files of its own
-  kData = 2,  ///< all workers read one stream, and each takes its parts of each batch
-  kHint = 3   ///< each worker reads its shard, cut where `shard(kShardHint, 0)` stands
+  kFile = 1,  ///< each rank reads files of its own
+  kData = 2,  ///< all ranks read one stream, and each takes its parts of each batch
+  kHint = 3   ///< each rank reads its shard, cut where `shard(kShardHint, 0)` stands
 };
 
 /// `shard(kShardHint, 0)` marks the place where policy HINT shards.

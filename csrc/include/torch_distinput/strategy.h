@@ -38,11 +38,11 @@ class TDI_API Strategy {
   std::vector<c10::Device> devices() const&& { return devices_; }
   /// Replicas of all processes.
   std::int64_t num_replicas_in_sync() const noexcept;
-  /// Processes (workers), and the index of this one.
-  std::int64_t num_input_pipelines() const noexcept { return num_workers_; }
-  std::int64_t input_pipeline_id() const noexcept { return worker_; }
-  /// Whether Python gets values as PerReplica: there are several local replicas or several workers.
-  bool wraps() const noexcept { return devices_.size() > 1 || num_workers_ > 1; }
+  /// Processes (ranks), and the index of this one.
+  std::int64_t num_input_pipelines() const noexcept { return num_ranks_; }
+  std::int64_t input_pipeline_id() const noexcept { return rank_; }
+  /// Whether Python gets values as PerReplica: there are several local replicas or several ranks.
+  bool wraps() const noexcept { return devices_.size() > 1 || num_ranks_ > 1; }
 
   /// Whether a step that lacks parts is completed with zero-row ones. Read when a dataset is distributed.
   bool enable_partial_batch_handling;
@@ -110,8 +110,8 @@ class TDI_API Strategy {
  protected:
   Strategy(std::vector<c10::Device> devices, bool partial_batches);
   std::vector<c10::Device> devices_;
-  std::int64_t num_workers_ = 1;
-  std::int64_t worker_ = 0;
+  std::int64_t num_ranks_ = 1;
+  std::int64_t rank_ = 0;
   std::shared_ptr<Peers> peers_;               ///< the other processes; null: there are none
   std::shared_ptr<ValueRounds> value_rounds_;  ///< the values of all processes; null: there is one process
   bool pipeline_per_replica_ = false;          ///< whether kPerReplica is supported

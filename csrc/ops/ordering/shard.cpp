@@ -75,11 +75,11 @@ class ShardIterator final : public Iterator {
     for (; consumed_ < num_shards_; ++consumed_) {
       if (input_->next()) continue;
       const std::string elements = std::to_string(consumed_);
-      throw InvalidArgumentError(
-          "shard: Could not apply FILE based sharding: the dataset only has " + elements +
-          " file(s), which is not enough for the required " + std::to_string(num_shards_) +
-          " shards/workers. Set the auto sharding policy to DATA or OFF, or split the data "
-          "into at least as many files as there are workers.");
+      throw InvalidArgumentError("shard: Could not apply FILE based sharding: the dataset only has " +
+                                 elements + " file(s), which is not enough for the required " +
+                                 std::to_string(num_shards_) +
+                                 " shards. Set the auto sharding policy to DATA or OFF, or split the data "
+                                 "into at least as many files as there are ranks.");
     }
   }
 

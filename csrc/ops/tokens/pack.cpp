@@ -25,7 +25,7 @@ void check_at_least_one(const char* option, std::int64_t value, std::int64_t mos
 
 /// Rows that documents are joined to, each document in order of the input or within windows of it.
 /// Sequential, of unknown cardinality, without a batch size; no state holds tokens. Sharded by file, each
-/// worker packs its own documents.
+/// rank packs its own documents.
 class PackNode final : public UnaryNode {
  public:
   PackNode(NodePtr input, PackArguments packing)

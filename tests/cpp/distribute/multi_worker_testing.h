@@ -15,21 +15,21 @@
 /// Several ranks in one process, over a store in memory.
 namespace torch_distinput::distribute_testing {
 
-/// One rank's strategy with `per_worker` CPU replicas.
+/// One rank's strategy with `per_rank` CPU replicas.
 class Rank final : public Strategy {
  public:
-  Rank(const KeyValueStorePtr& kv_store, std::int64_t per_worker)
-      : Strategy(std::vector<c10::Device>(static_cast<std::size_t>(per_worker), c10::Device(c10::kCPU)),
+  Rank(const KeyValueStorePtr& kv_store, std::int64_t per_rank)
+      : Strategy(std::vector<c10::Device>(static_cast<std::size_t>(per_rank), c10::Device(c10::kCPU)),
                  /*partial_batches=*/true) {
-    num_workers_ = kv_store->size();
-    worker_ = kv_store->rank();
+    num_ranks_ = kv_store->size();
+    rank_ = kv_store->rank();
     peers_ = std::make_shared<Peers>(kv_store, std::chrono::milliseconds(5));
   }
 };
 
-inline std::vector<Rank> ranks_of(int workers, std::int64_t per_worker = 1) {
+inline std::vector<Rank> ranks_of(int num_ranks, std::int64_t per_rank = 1) {
   std::vector<Rank> ranks;
-  for (const auto& kv_store : in_memory_stores(workers)) ranks.emplace_back(kv_store, per_worker);
+  for (const auto& kv_store : in_memory_stores(num_ranks)) ranks.emplace_back(kv_store, per_rank);
   return ranks;
 }
 

@@ -10,8 +10,8 @@ namespace torch_distinput::distribute_testing {
 namespace {
 
 struct World {
-  int workers;
-  std::int64_t per_worker;
+  int ranks;
+  std::int64_t per_rank;
 };
 
 /// An epoch as one rank saw it.
@@ -23,7 +23,7 @@ struct Epoch {
 };
 
 std::vector<Epoch> run(const World& world, const Dataset& dataset, const InputOptions& options) {
-  auto ranks = ranks_of(world.workers, world.per_worker);
+  auto ranks = ranks_of(world.ranks, world.per_rank);
   return on_all(ranks, [&](std::int64_t, Rank& rank) {
     const DistributedDataset distributed = rank.distribute_dataset(dataset, options);
     DistributedIterator iterator = distributed.iterate();
@@ -39,11 +39,11 @@ std::vector<Epoch> run(const World& world, const Dataset& dataset, const InputOp
 
 /// The rank and local replica that get part `part` of a step.
 std::pair<std::size_t, std::size_t> owner(const World& world, Split split, std::size_t part) {
-  const auto workers = static_cast<std::size_t>(world.workers);
-  const auto per_worker = static_cast<std::size_t>(world.per_worker);
-  // As recorded, tf.distribute assigns parts to workers in turn; `balanced` keeps neighbours together.
-  if (split == Split::kTf) return {part % workers, part / workers};
-  return {part / per_worker, part % per_worker};
+  const auto ranks = static_cast<std::size_t>(world.ranks);
+  const auto per_rank = static_cast<std::size_t>(world.per_rank);
+  // As recorded, tf.distribute assigns parts to ranks in turn; `balanced` keeps neighbours together.
+  if (split == Split::kTf) return {part % ranks, part / ranks};
+  return {part / per_rank, part % per_rank};
 }
 
 void expect_model(const World& world, const Pipeline& pipeline, const std::vector<Epoch>& by_rank) {
@@ -83,14 +83,14 @@ class Worlds : public ::testing::TestWithParam<World> {};
 TEST_P(Worlds, EveryRankTakesTheModelsStepsAndEveryRowReachesOneReplica) {
   const World world = GetParam();
   std::mt19937 random(17);
-  for (const std::int64_t n : std::initializer_list<std::int64_t>{0, 1, world.workers - 1, 7, 31, 97, 3000}) {
+  for (const std::int64_t n : std::initializer_list<std::int64_t>{0, 1, world.ranks - 1, 7, 31, 97, 3000}) {
     for (const Tail tail :
          {Tail::kZeroRows, Tail::kPadded, Tail::kRepeat, Tail::kDrop, Tail::kUntilFirst, Tail::kMerge}) {
       for (const Split split : {Split::kTf, Split::kBalanced}) {
         Pipeline pipeline;
         pipeline.n = n;
         pipeline.batch = (n > 1000 ? 50 : 1) + static_cast<std::int64_t>(random() % 40);
-        pipeline.replicas = world.workers * world.per_worker;
+        pipeline.replicas = world.ranks * world.per_rank;
         pipeline.options = {.split = split, .tail = tail};
         SCOPED_TRACE(pipeline.str());
         expect_model(world, pipeline, run(world, pipeline.dataset(), pipeline.options));

@@ -139,7 +139,7 @@ def test_rank_0_says_once_how_data_is_assigned():
     (lines, report), (silent, _) = returned(run_ranks(listening, 2))
     assert silent == []
     assert len(lines) == 1
-    assert "AUTO, applied as DATA: each worker keeps its parts of each batch: " in lines[0]
+    assert "AUTO, applied as DATA: each rank keeps its parts of each batch: " in lines[0]
     assert lines[0].removeprefix("auto_shard_policy ") in report
 
 

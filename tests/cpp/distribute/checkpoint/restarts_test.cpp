@@ -62,8 +62,8 @@ void go_from_world_to_world(std::uint32_t seed) {
   std::vector<State> states;
   for (std::int64_t legs = draw(random, 2, 4); legs > 0; --legs) {
     World world = random_world(random, recipe, tail);
-    if (!recipe.any_workers()) world.workers = first.workers;
-    world.alone = world.alone && world.workers == 1;
+    if (!recipe.any_world_size()) world.ranks = first.ranks;
+    world.alone = world.alone && world.ranks == 1;
     if (!recipe.any_batch()) world.batch = first.batch;
     const std::size_t most = legs == 1 ? 10'000 : static_cast<std::size_t>(draw(random, 0, 4));
     trace += world.str() + ", steps " + std::to_string(most);
@@ -76,7 +76,7 @@ void go_from_world_to_world(std::uint32_t seed) {
     if (!run_of.front().completes) return;
     states = states_of(run_of);
   }
-  EXPECT_EQ(differences(kitchen.counts(first.workers), seen, tail), "") << trace;
+  EXPECT_EQ(differences(kitchen.counts(first.ranks), seen, tail), "") << trace;
 }
 
 TEST(Restarts, EveryRowOnceAcrossRestartsOnOtherWorlds) {

@@ -42,14 +42,14 @@ inline std::int64_t draw(std::mt19937& random, std::int64_t low, std::int64_t hi
 
 /// Some processes with some replicas each, and how the rows of a pipeline are assigned to them.
 struct World {
-  int workers = 1;
-  std::int64_t per_worker = 1;
+  int ranks = 1;
+  std::int64_t per_rank = 1;
   bool alone = false;  ///< the only process is in no group
   std::int64_t batch = 1;
   InputOptions options = {};
 
   std::string str() const {
-    return c10::str("\n  ", workers, " x ", per_worker, alone ? " alone" : "", ", batch ", batch, ", split ",
+    return c10::str("\n  ", ranks, " x ", per_rank, alone ? " alone" : "", ", batch ", batch, ", split ",
                     static_cast<int>(options.split), ", tail ", static_cast<int>(options.tail), ", buffer ",
                     options.per_replica_buffer_size);
   }
@@ -64,7 +64,7 @@ struct Recipe {
 
   std::int64_t rows() const { return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}); }
   /// Whether the number of processes may change.
-  bool any_workers() const {
+  bool any_world_size() const {
     return data != Data::kWholeForEach && data != Data::kHinted && data != Data::kFunction;
   }
   /// Whether the batch size may change, which is so if no op depends on batches.
@@ -142,15 +142,15 @@ class Kitchen {
     return strategy.distribute_dataset(dataset(world.batch), world.options);
   }
 
-  /// How often an epoch of `workers` processes has each row.
-  std::map<std::int64_t, std::int64_t> counts(int workers) const {
+  /// How often an epoch of `ranks` processes has each row.
+  std::map<std::int64_t, std::int64_t> counts(int ranks) const {
     std::map<std::int64_t, std::int64_t> counts;
     const auto per_epoch = [&](Op op) { return op == Op::kRepeat ? 2 : 1; };
     const auto& sizes = recipe_.sizes;
     const std::int64_t rows = recipe_.data == Data::kFunction
-                                  ? std::accumulate(sizes.begin(), sizes.begin() + workers, std::int64_t{0})
+                                  ? std::accumulate(sizes.begin(), sizes.begin() + ranks, std::int64_t{0})
                                   : recipe_.rows();
-    const std::int64_t copies = recipe_.data == Data::kWholeForEach ? workers : 1;
+    const std::int64_t copies = recipe_.data == Data::kWholeForEach ? ranks : 1;
     for (std::int64_t row = 0; row < rows; ++row)
       counts[row] = copies * per_epoch(recipe_.before) * per_epoch(recipe_.after);
     return counts;
@@ -258,8 +258,8 @@ inline Leg run_one(const Strategy& strategy, const Kitchen& kitchen, const World
 /// Runs the processes of `world` from `states`, or from the start if it is empty, for at most `most` steps.
 inline std::vector<Leg> run(const Kitchen& kitchen, const World& world, const std::vector<State>& states,
                             std::size_t most) {
-  if (world.alone) return {run_one(replicas(world.per_worker), kitchen, world, states, most)};
-  auto ranks = ranks_of(world.workers, world.per_worker);
+  if (world.alone) return {run_one(replicas(world.per_rank), kitchen, world, states, most)};
+  auto ranks = ranks_of(world.ranks, world.per_rank);
   return on_all(ranks, [&](std::int64_t, Rank& rank) { return run_one(rank, kitchen, world, states, most); });
 }
 
@@ -289,9 +289,9 @@ inline World random_world(std::mt19937& random, const Recipe& recipe, Tail tail)
   world.options.peer_timeout = 10;  // a rank that hangs fails the test
   // Tail::kRepeat needs one stream or one process.
   const bool one = tail == Tail::kRepeat && !recipe.one_stream();
-  world.workers = one ? 1 : static_cast<int>(draw(random, 1, 4));
-  world.alone = world.workers == 1 && (one || draw(random, 0, 1) == 0);
-  world.per_worker = draw(random, 1, 3);
+  world.ranks = one ? 1 : static_cast<int>(draw(random, 1, 4));
+  world.alone = world.ranks == 1 && (one || draw(random, 0, 1) == 0);
+  world.per_rank = draw(random, 1, 3);
   world.batch = draw(random, 1, 9);
   world.options.per_replica_buffer_size = draw(random, 0, 2);
   if (recipe.data != Data::kFunction && draw(random, 0, 1) == 0) world.options.split = Split::kBalanced;

@@ -25,10 +25,10 @@ struct Run {
   std::vector<State> states;
 };
 
-/// Runs `workers` ranks from `states`, or from the start if there are none, for at most `most` steps.
-Run run(const Dataset& dataset, int workers, const std::vector<State>& states, std::size_t most,
+/// Runs `num_ranks` ranks from `states`, or from the start if there are none, for at most `most` steps.
+Run run(const Dataset& dataset, int num_ranks, const std::vector<State>& states, std::size_t most,
         const InputOptions& options = {}) {
-  auto ranks = ranks_of(workers);
+  auto ranks = ranks_of(num_ranks);
   const auto all = on_all(ranks, [&](std::int64_t, Rank& rank) {
     DistributedIterator iterator = rank.distribute_dataset(dataset, options).iterate();
     if (!states.empty()) iterator.load(State(State::List(states.begin(), states.end())));
@@ -91,7 +91,7 @@ void expect_exactly_once(const Dataset& dataset, std::int64_t count, const std::
   EXPECT_EQ(seen, expected);
 }
 
-TEST(SavedPosition, FilesContinueExactlyOnceOnOtherNumbersOfWorkers) {
+TEST(SavedPosition, FilesContinueExactlyOnceOnOtherNumbersOfRanks) {
   std::mt19937 random(3);
   for (int trial = 0; trial < 60; ++trial) {
     std::vector<std::int64_t> sizes(5 + random() % 4);
@@ -113,17 +113,17 @@ TEST(SavedPosition, FilesContinueExactlyOnceOnOtherNumbersOfWorkers) {
 
 Element same(Element element) { return element; }
 
-// After a map the batch size is not known, so each batch is cut into parts for the replicas of all workers.
+// After a map the batch size is not known, so each batch is cut into parts for the replicas of all ranks.
 TEST(SavedPosition, FilesContinueBetweenThePartsOfABatch) {
   for (const bool indexed : {false, true}) {
     const files_testing::Folder folder;
     const Dataset dataset = numbers(folder, {8, 8, 8, 8}, indexed).batch(4).map(same);
     for (const std::size_t steps : {1U, 2U, 3U}) {
       const auto first = run(dataset, 4, {}, steps);
-      for (const int workers : {1, 2, 3, 8}) {
-        Rows all = run(dataset, workers, first.states, 10'000).rows;
+      for (const int num_ranks : {1, 2, 3, 8}) {
+        Rows all = run(dataset, num_ranks, first.states, 10'000).rows;
         all.insert(all.end(), first.rows.begin(), first.rows.end());
-        EXPECT_EQ(op_testing::sorted(all), op_testing::numbers(0, 32)) << steps << " steps, " << workers;
+        EXPECT_EQ(op_testing::sorted(all), op_testing::numbers(0, 32)) << steps << " steps, " << num_ranks;
       }
     }
   }
@@ -138,25 +138,25 @@ TEST(SavedPosition, FilesContinueUnderAnotherPolicy) {
   EXPECT_EQ(op_testing::sorted(all), op_testing::numbers(0, 17));
 }
 
-std::string load_error(const Dataset& dataset, int workers, const State& state) {
-  auto ranks = ranks_of(workers);
+std::string load_error(const Dataset& dataset, int num_ranks, const State& state) {
+  auto ranks = ranks_of(num_ranks);
   DistributedIterator iterator = ranks[0].distribute_dataset(dataset).iterate();
   return message_of<c10::ValueError>([&] { iterator.load(state); });
 }
 
-TEST(SavedPosition, AStateOfOneOfSeveralWorkersIsNotEnoughForAnotherNumber) {
+TEST(SavedPosition, AStateOfOneOfSeveralRanksIsNotEnoughForAnotherNumber) {
   const files_testing::Folder folder;
   const Dataset dataset = numbers(folder, {4, 4, 4, 4}, false).batch(2);
   const std::vector<State> states = run(dataset, 2, {}, 2).states;
   EXPECT_NE(load_error(dataset, 3, states[1])
-                .find("saved by worker 1 of 2, but here there are 3 workers; pass the states of all workers"),
+                .find("saved by rank 1 of 2, but here there are 3 ranks; pass the states of all ranks"),
             std::string::npos);
-  EXPECT_NE(load_error(dataset, 2, states[1]).find("saved by worker 1 of 2, but this is worker 0"),
+  EXPECT_NE(load_error(dataset, 2, states[1]).find("saved by rank 1 of 2, but this is rank 0"),
             std::string::npos);
   EXPECT_NE(
-      load_error(dataset, 3, State(State::List{states[1]})).find("the list has no state of worker 0 of 2"),
+      load_error(dataset, 3, State(State::List{states[1]})).find("the list has no state of rank 0 of 2"),
       std::string::npos);
-  EXPECT_NE(load_error(dataset, 3, State(State::List{states[1], states[1]})).find("two of worker 1 of 2"),
+  EXPECT_NE(load_error(dataset, 3, State(State::List{states[1], states[1]})).find("two of rank 1 of 2"),
             std::string::npos);
 }
 
@@ -167,7 +167,7 @@ TEST(SavedPosition, NumbersOutOfRangeAreRefusedByName) {
   const auto refusal = [&](const char* field, const State& value) {
     return load_error(dataset, 2, State(State::List{State(state).set(field, value)}));
   };
-  EXPECT_NE(refusal("workers", 1'000'000'000).find("the list has no state of worker 1 of 1000000000"),
+  EXPECT_NE(refusal("workers", 1'000'000'000).find("the list has no state of rank 1 of 1000000000"),
             std::string::npos);
   EXPECT_NE(refusal("workers", -5).find("the saved `workers` must be in [1, "), std::string::npos);
   EXPECT_NE(refusal("worker", 2).find("the saved `worker` must be in [0, 1], but is 2"), std::string::npos);
@@ -197,13 +197,13 @@ TEST(SavedPosition, AProcessAloneThatResumesBeforeTheFirstStepSavesItsSeed) {
   EXPECT_FALSE(alone.save().at("seed").is_null());
 }
 
-TEST(SavedPosition, BatchesThatWorkersShareMustKeepTheirSize) {
+TEST(SavedPosition, BatchesThatRanksShareMustKeepTheirSize) {
   const files_testing::Folder folder;
   const Dataset rows = numbers(folder, {4, 4, 4, 4}, false);
   const std::vector<State> one = run(rows.batch(2), 1, {}, 1).states;
   const std::vector<State> three = run(rows.batch(2), 3, one, 1).states;
-  for (const int workers : {1, 2, 3, 4}) {
-    EXPECT_NE(load_error(rows.batch(4), workers, State(State::List(three.begin(), three.end())))
+  for (const int num_ranks : {1, 2, 3, 4}) {
+    EXPECT_NE(load_error(rows.batch(4), num_ranks, State(State::List(three.begin(), three.end())))
                   .find("`rest(shared) of batches of 2`, but here it is `rest(shared) of batches of 4`"),
               std::string::npos);
   }
@@ -214,13 +214,12 @@ TEST(SavedPosition, StatesOfDifferentStepsAreRefused) {
   const Dataset dataset = numbers(folder, {4, 4, 4, 4}, false).batch(2);
   const State early = run(dataset, 2, {}, 1).states[0];
   const State late = run(dataset, 2, {}, 2).states[1];
-  EXPECT_NE(
-      load_error(dataset, 3, State(State::List{early, late}))
-          .find("saved after the same step, but `step` is 1 in that of worker 0 and 2 in that of worker 1"),
-      std::string::npos);
+  EXPECT_NE(load_error(dataset, 3, State(State::List{early, late}))
+                .find("saved after the same step, but `step` is 1 in that of rank 0 and 2 in that of rank 1"),
+            std::string::npos);
 }
 
-TEST(SavedPosition, PoliciesOffAndHintRefuseAnotherNumberOfWorkers) {
+TEST(SavedPosition, PoliciesOffAndHintRefuseAnotherNumberOfRanks) {
   const Dataset shared = Dataset::range(24).batch(4);
   const Dataset hinted = Dataset::range(24).shard(kShardHint, 0).batch(4);
   for (const auto& [dataset, policy] :
@@ -228,10 +227,10 @@ TEST(SavedPosition, PoliciesOffAndHintRefuseAnotherNumberOfWorkers) {
     const Dataset set = with_policy(dataset, policy);
     const std::vector<State> states = run(set, 2, {}, 1).states;
     EXPECT_NE(load_error(set, 3, State(State::List(states.begin(), states.end())))
-                  .find("saved by 2 workers, but here there are 3. With policy " +
+                  .find("saved by 2 ranks, but here there are 3. With policy " +
                         std::string(policy == AutoShardPolicy::kOff ? "OFF" : "HINT")),
               std::string::npos);
-    EXPECT_EQ(run(set, 2, states, 100).steps.size(), 2U);  // the same number of workers may continue
+    EXPECT_EQ(run(set, 2, states, 100).steps.size(), 2U);  // the same number of ranks may continue
   }
 }
 

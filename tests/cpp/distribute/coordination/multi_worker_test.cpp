@@ -68,7 +68,7 @@ Run go_on(const DistributedDataset& dataset, const State* from, std::int64_t mos
 void expect_chain_delivers_every_row_once(std::mt19937& random) {
   std::optional<State> saved;
   Rows delivered;
-  for (const int workers : {8, 6, 11, 1, 3}) {
+  for (const int num_ranks : {8, 6, 11, 1, 3}) {
     const auto draw = [&](std::int64_t low, std::int64_t high) {
       return std::uniform_int_distribution<std::int64_t>(low, high)(random);
     };
@@ -78,8 +78,8 @@ void expect_chain_delivers_every_row_once(std::mt19937& random) {
                                 .with_options({.num_threads = draw(1, 2)});
     const InputOptions options{.per_replica_buffer_size = draw(0, 3),
                                .split = draw(0, 1) == 0 ? Split::kTf : Split::kBalanced};
-    const std::int64_t most = workers == 3 ? 1000 : draw(1, 12);
-    auto ranks = ranks_of(workers, draw(1, 2));
+    const std::int64_t most = num_ranks == 3 ? 1000 : draw(1, 12);
+    auto ranks = ranks_of(num_ranks, draw(1, 2));
     const auto runs = on_all(ranks, [&](std::int64_t, Rank& rank) {
       return go_on(rank.distribute_dataset(dataset, options), saved ? &*saved : nullptr, most);
     });
@@ -134,8 +134,8 @@ TEST(MultiWorker, ResumingLateInALongEpochReadsNoEarlierRows) {
 
 /// The error that each rank gets at the first step of the iterator that `make` returns; "" if there is none.
 std::vector<std::string> handshake_errors(
-    int workers, const std::function<DistributedIterator(std::int64_t, const Rank&)>& make) {
-  auto ranks = ranks_of(workers);
+    int num_ranks, const std::function<DistributedIterator(std::int64_t, const Rank&)>& make) {
+  auto ranks = ranks_of(num_ranks);
   return on_all(
       ranks, [&](std::int64_t number, Rank& rank) { return peer_error([&] { make(number, rank).next(); }); });
 }

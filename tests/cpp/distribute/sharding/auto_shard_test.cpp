@@ -20,8 +20,8 @@ Dataset files(std::int64_t count) {
   return Dataset(std::make_shared<FakeReader>(Dataset::range(count).node()));
 }
 
-Sharding shard(const Dataset& dataset, Policy policy, std::int64_t workers = 2, std::int64_t worker = 1) {
-  return auto_shard(dataset.node(), policy, workers, worker);
+Sharding shard(const Dataset& dataset, Policy policy, std::int64_t ranks = 2, std::int64_t rank = 1) {
+  return auto_shard(dataset.node(), policy, ranks, rank);
 }
 
 TEST(AutoShard, AutoAssignsFilesWhereEverySourceReadsThem) {
@@ -105,18 +105,18 @@ TEST(AutoShard, TheFileShardGoesBeforeEveryShuffle) {
   EXPECT_EQ(odd, values(wanted));
 }
 
-/// The files of `names` that two workers read, sorted together.
+/// The files of `names` that two ranks read, sorted together.
 std::vector<std::int64_t> read_by_two(const Dataset& names) {
   const Dataset reader(std::make_shared<FakeReader>(names.node()));
   std::vector<std::int64_t> all;
-  for (const std::int64_t worker : {0, 1}) {
-    const op_testing::Values mine = values(Dataset(shard(reader, Policy::kFile, 2, worker).node));
+  for (const std::int64_t rank : {0, 1}) {
+    const op_testing::Values mine = values(Dataset(shard(reader, Policy::kFile, 2, rank).node));
     all.insert(all.end(), mine.begin(), mine.end());
   }
   return op_testing::sorted(all);
 }
 
-TEST(AutoShard, OpsThatChooseShuffledNamesChooseForAllWorkers) {
+TEST(AutoShard, OpsThatChooseShuffledNamesChooseForAllRanks) {
   const Dataset shuffled = Dataset::range(9).shuffle({.seed = 1});
   for (const Dataset& chosen :
        {shuffled.take(5), shuffled.skip(6), shuffled.shard(2, 1), shuffled.take(5).shuffle({.seed = 2}),
@@ -125,20 +125,20 @@ TEST(AutoShard, OpsThatChooseShuffledNamesChooseForAllWorkers) {
   }
 }
 
-TEST(AutoShard, NamesTheOpsThatCountOnEachWorker) {
+TEST(AutoShard, NamesTheOpsThatCountOnEachRank) {
   EXPECT_EQ(shard(files(4).skip(1).batch(2).take(3), Policy::kFile).reason,
-            "each worker reads files i mod 2; skip(count=1) counts on each worker for itself; take(count=3) "
+            "each rank reads files i mod 2; skip(count=1) counts on each rank for itself; take(count=3) "
             "counts on "
-            "each worker for itself");
-  EXPECT_EQ(shard(files(4).batch(2), Policy::kFile).reason, "each worker reads files i mod 2");
+            "each rank for itself");
+  EXPECT_EQ(shard(files(4).batch(2), Policy::kFile).reason, "each rank reads files i mod 2");
 }
 
-TEST(AutoShard, TooFewFilesAreAnErrorOnEveryWorker) {
-  for (const std::int64_t worker : {0, 1, 2}) {
+TEST(AutoShard, TooFewFilesAreAnErrorOnEveryRank) {
+  for (const std::int64_t rank : {0, 1, 2}) {
     const std::string message =
-        error_of<InvalidArgumentError>([&] { shard(files(2), Policy::kFile, 3, worker); });
-    EXPECT_NE(message.find("only 2 file(s), fewer than the 3 workers"), std::string::npos) << message;
-    EXPECT_EQ(values(Dataset(shard(files(0), Policy::kFile, 3, worker).node)), op_testing::Values{});
+        error_of<InvalidArgumentError>([&] { shard(files(2), Policy::kFile, 3, rank); });
+    EXPECT_NE(message.find("only 2 file(s), fewer than the 3 ranks"), std::string::npos) << message;
+    EXPECT_EQ(values(Dataset(shard(files(0), Policy::kFile, 3, rank).node)), op_testing::Values{});
   }
 }
 
@@ -146,8 +146,8 @@ TEST(AutoShard, AutoWithTooFewFilesAssignsRangesOfRecords) {
   const files_testing::Folder folder;
   const std::string path = folder.write("text", "0\n1\n2\n3\n4\n");
   std::vector<std::int64_t> sizes;
-  for (const std::int64_t worker : {0, 1, 2}) {
-    const Sharding sharding = shard(TextLineDataset(path), Policy::kAuto, 3, worker);
+  for (const std::int64_t rank : {0, 1, 2}) {
+    const Sharding sharding = shard(TextLineDataset(path), Policy::kAuto, 3, rank);
     EXPECT_EQ(sharding.applied, Policy::kFile);
     EXPECT_NE(sharding.reason.find("its range of the records"), std::string::npos);
     sizes.push_back(sharding.node->cardinality());
@@ -206,7 +206,7 @@ TEST(AutoShard, CannotLookThroughOpsThatMustSeeAllElements) {
   EXPECT_EQ(shard(Dataset::sample_from_datasets({files(5)}), Policy::kAuto).applied, Policy::kData);
 }
 
-TEST(AutoShard, OneWorkerReadsEverything) {
+TEST(AutoShard, OneRankReadsEverything) {
   const Dataset memory = Dataset::range(5);
   EXPECT_EQ(shard(memory, Policy::kFile, 1, 0).node, memory.node());
   EXPECT_EQ(shard(memory, Policy::kFile, 1, 0).applied, Policy::kFile);
@@ -229,7 +229,7 @@ TEST(AutoShard, HintWithoutAHintIsOff) {
   EXPECT_EQ(sharding.node, plain.node());
 }
 
-TEST(AutoShard, RefusesAWorkerOutOfRange) {
+TEST(AutoShard, RefusesARankOutOfRange) {
   EXPECT_THROW(shard(Dataset::range(3), Policy::kAuto, 2, 2), InvalidArgumentError);
   EXPECT_THROW(shard(Dataset::range(3), Policy::kAuto, 2, -1), InvalidArgumentError);
   EXPECT_THROW(shard(Dataset::range(3), Policy::kAuto, 0, 0), InvalidArgumentError);

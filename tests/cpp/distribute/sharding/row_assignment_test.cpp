@@ -57,11 +57,11 @@ TEST(RowAssignment, UnderPolicyDataReplicaRGetsPartRTimesWPlusW) {
   EXPECT_EQ(assignment.local, (Numbers{1, 3}));
 }
 
-TEST(RowAssignment, AStreamOfAWorkersOwnIsDividedByTheWeightsOfItsReplicas) {
+TEST(RowAssignment, AStreamOfARanksOwnIsDividedByTheWeightsOfItsReplicas) {
   const Dataset batches = Dataset::range(12).batch(4);
-  const auto shares = [&](Policy policy, std::int64_t worker) {
+  const auto shares = [&](Policy policy, std::int64_t rank) {
     const RowAssignment assignment =
-        assign_rows(batches.node(), policy, {2, worker, 2}, Split::kBalanced, {1, 3, 2, 2});
+        assign_rows(batches.node(), policy, {2, rank, 2}, Split::kBalanced, {1, 3, 2, 2});
     return assignment.splitter->shares(4, 0, assignment.width);
   };
   EXPECT_EQ(shares(Policy::kOff, 0), (Numbers{1, 3}));
@@ -77,7 +77,7 @@ TEST(RowAssignment, BalancedIsContiguousOverAllReplicas) {
   EXPECT_EQ(assignment.local, (Numbers{2, 3}));
 }
 
-TEST(RowAssignment, WorkersWithStreamsOfTheirOwnUseTheV2Splitter) {
+TEST(RowAssignment, RanksWithStreamsOfTheirOwnUseTheV2Splitter) {
   const RowAssignment assignment = deal(Dataset::range(14).batch(7), Policy::kOff, {2, 1, 2});
   EXPECT_EQ(assignment.splitter->describe(), "v2(sizes=[2, 1, 2, 2])");
   EXPECT_EQ(assignment.width, 2);

@@ -49,7 +49,7 @@ TEST(StepRows, AreTheRowsThatIteratorsDeliver) {
   }
 }
 
-TEST(StepRows, CutBatchesAsTfDoesOverWorkers) {
+TEST(StepRows, CutBatchesAsTfDoesOverRanks) {
   const StepRows step_rows(Dataset::range(12).batch(6), 4, {.split = Split::kTf});
   using Rows = std::vector<std::int64_t>;
   EXPECT_EQ(step_rows.rows(0, 0), (Rows{0, 1}));
