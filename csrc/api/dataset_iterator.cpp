@@ -150,12 +150,12 @@ void DatasetIterator::Impl::load(const State& state) {
   shell_.adopt_epoch(run_.epoch, run_.seed);
 }
 
-void DatasetIterator::Impl::close(std::chrono::milliseconds patience) {
+void DatasetIterator::Impl::close(std::chrono::milliseconds timeout) {
   if (shell_.closed()) return;
   closed_at_ = save();
   shell_.close();
   const bool runs_code = runs_users_code(*run_.node);
-  shell_.end_work<Iterator>({std::exchange(iterator_.iterator, nullptr), run_.node, runs_code}, patience);
+  shell_.end_work<Iterator>({std::exchange(iterator_.iterator, nullptr), run_.node, runs_code}, timeout);
 }
 
 DatasetIterator::DatasetIterator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -172,6 +172,6 @@ Stats DatasetIterator::stats() const {
   return stats;
 }
 std::int64_t DatasetIterator::epoch() const { return impl_->epoch(); }
-void DatasetIterator::close(std::chrono::milliseconds patience) { impl_->close(patience); }
+void DatasetIterator::close(std::chrono::milliseconds timeout) { impl_->close(timeout); }
 
 }  // namespace torch_distinput

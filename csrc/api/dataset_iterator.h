@@ -31,7 +31,7 @@ struct DatasetIterator::Impl {
   State save() const;
   void load(const State& state);
   Stats stats() const { return shell_.stats(); }
-  void close(std::chrono::milliseconds patience);
+  void close(std::chrono::milliseconds timeout);
   std::int64_t epoch() const noexcept { return run_.epoch; }
 
  private:

@@ -224,8 +224,8 @@ Stats DistributedIterator::Impl::stats() const {
   return stats;
 }
 
-void DistributedIterator::Impl::close(std::chrono::milliseconds patience) {
-  shell_.end_work<StepSource>({detach_source(), distribution_, runs_users_code(*given_)}, patience);
+void DistributedIterator::Impl::close(std::chrono::milliseconds timeout) {
+  shell_.end_work<StepSource>({detach_source(), distribution_, runs_users_code(*given_)}, timeout);
   leave_peers();
   shell_.close();
 }
@@ -271,6 +271,6 @@ const StepInfo& DistributedIterator::step_info() const& {
 State DistributedIterator::save() const { return impl_->save(); }
 void DistributedIterator::load(const State& state) { impl_->load(state); }
 Stats DistributedIterator::stats() const { return impl_->stats(); }
-void DistributedIterator::close(std::chrono::milliseconds patience) { impl_->close(patience); }
+void DistributedIterator::close(std::chrono::milliseconds timeout) { impl_->close(timeout); }
 
 }  // namespace torch_distinput

@@ -32,7 +32,7 @@ struct DistributedIterator::Impl {
   State save() const { return save_position({distribution_, at_}); }
   void load(const State& state);
   Stats stats() const;
-  void close(std::chrono::milliseconds patience);
+  void close(std::chrono::milliseconds timeout);
 
  private:
   void open_with_peers();

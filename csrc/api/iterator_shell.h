@@ -60,13 +60,13 @@ class IteratorShell {
     bool runs_users_code;
   };
   /// Destroys the source, which ends its read-ahead. Where users' code may run in it, waits for at most
-  /// `patience`, and the rest is done without the caller.
+  /// `timeout`, and the rest is done without the caller.
   template <class Source>
-  void end_work(Work<Source> work, std::chrono::milliseconds patience) const {
-    if (!work.runs_users_code || patience == std::chrono::milliseconds::max() || inherited()) return;
+  void end_work(Work<Source> work, std::chrono::milliseconds timeout) const {
+    if (!work.runs_users_code || timeout == std::chrono::milliseconds::max() || inherited()) return;
     const auto shared = std::make_shared<Work<Source>>(std::move(work));
     // The execution context has the memory and the counters of the source.
-    run_apart("tdi-close", [shared, execution = execution_] { shared->source.reset(); }, patience);
+    run_apart("tdi-close", [shared, execution = execution_] { shared->source.reset(); }, timeout);
   }
 
  private:

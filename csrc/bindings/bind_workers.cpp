@@ -27,7 +27,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Trees above this size travel in the slab, so that a ring holds many results.
-constexpr std::size_t kMostInRing = 4096;
+constexpr std::size_t kMaxInRing = 4096;
 
 /// What a result's frame begins with; the tree follows where it is not in the slab.
 struct ResultHead {
@@ -80,7 +80,7 @@ class BoundWorkerEnd {
     const std::string& tree = encoder.tree();
     ResultHead head{0, 0, 0, 0};
     std::uint64_t bytes = encoder.bytes();
-    if (tree.size() > kMostInRing) {
+    if (tree.size() > kMaxInRing) {
       head.tree_at = bytes;
       head.tree_bytes = tree.size();
       bytes += tree.size();

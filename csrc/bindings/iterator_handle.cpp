@@ -151,7 +151,7 @@ void run_close(std::function<void()> close) {
   start_detached(std::move(close))->wait();
 }
 
-void run_close_patiently(std::function<void()> close) noexcept {
+void run_close_briefly(std::function<void()> close) noexcept {
   const bool alone = python_threads() == 0;
   const GilRelease release;
   try {

@@ -62,7 +62,7 @@ class LiveIterator {
 void run_close(std::function<void()> close);
 /// As `run_close`, but waits for at most a second and ignores Ctrl-C and exceptions; callables that are still
 /// running then return later.
-void run_close_patiently(std::function<void()> close) noexcept;
+void run_close_briefly(std::function<void()> close) noexcept;
 
 /// Stops all iterators of this process; called before the interpreter ends.
 void stop_live_iterators();
@@ -83,7 +83,7 @@ class IteratorHandle final : public LiveIterator {
       // Its threads exist only in the parent and may hold its locks, so the iterator is leaked.
       new std::shared_ptr<Wrapped>(std::move(iterator_));
     } else {
-      run_close_patiently([iterator = std::move(iterator_)]() mutable { iterator.reset(); });
+      run_close_briefly([iterator = std::move(iterator_)]() mutable { iterator.reset(); });
     }
   }
 

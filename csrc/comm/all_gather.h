@@ -26,9 +26,9 @@ class AllGather {
 };
 
 /// The texts of a round of `all_gather_over_store`, by rank; nullopt for ranks that have not sent one. A text
-/// may be there twice: after an interrupt during the append, the rank appends it again. `said`: the texts of
-/// all that have arrived. Throws PeerTextError.
-std::vector<std::optional<std::string>> read_frames(PeerTextReader said, int size);
+/// may be there twice: after an interrupt during the append, the rank appends it again. `frames`: those
+/// that have arrived. Throws PeerTextError.
+std::vector<std::optional<std::string>> read_frames(PeerTextReader frames, int size);
 
 /// Rounds as texts in `kv_store`, under keys that begin with `key`. Several may be in use at once, each with
 /// a `key` of its own.

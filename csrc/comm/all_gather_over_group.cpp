@@ -70,7 +70,7 @@ class GroupAllGather final : public AllGather {
       return;
     }
     try {
-      leave_board();
+      remove_own_keys();
       if (!under_way_ && broken_.empty()) start(write(kGone, ""));
       if (!under_way_) return;
       std::thread([group = std::move(group_), gathering = std::move(under_way_)] {
@@ -89,9 +89,9 @@ class GroupAllGather final : public AllGather {
 
   std::vector<std::string> run(const std::string& text, const WaitOptions& wait_options) override {
     if (!broken_.empty()) blame(wait_options);
-    if (!under_way_) say(text);
+    if (!under_way_) send(text);
     wait_until(
-        kv_store_->rank(), [this] { return under_way_->work->isCompleted(); }, [this] { return silent(); },
+        kv_store_->rank(), [this] { return under_way_->work->isCompleted(); }, [this] { return missing(); },
         wait_options);
     try {
       under_way_->work->wait();
@@ -114,14 +114,14 @@ class GroupAllGather final : public AllGather {
   }
 
  private:
-  std::string spoken_key(int rank) const { return key_ + "/spoken/" + std::to_string(rank); }
+  std::string entered_key(int rank) const { return key_ + "/entered/" + std::to_string(rank); }
   std::string text_key(std::int64_t round, int rank) const {
     return key_ + "/text/" + std::to_string(round) + "/" + std::to_string(rank);
   }
 
-  /// What rank `rank` says under its `spoken_key`.
-  std::int64_t rounds_entered(int rank, const std::string& spoken) const {
-    PeerTextReader reader(spoken, whose(rank, spoken_key(rank)));
+  /// The number in `text`, which rank `rank` set under its `entered_key`.
+  std::int64_t rounds_entered(int rank, const std::string& text) const {
+    PeerTextReader reader(text, whose(rank, entered_key(rank)));
     const std::int64_t rounds =
         reader.integer("the rounds entered", 1, std::numeric_limits<std::int64_t>::max());
     reader.end();
@@ -132,7 +132,7 @@ class GroupAllGather final : public AllGather {
     return "DistributedDataset: the text of rank " + std::to_string(rank) + " under `" + key + "`";
   }
 
-  void say(const std::string& text) {
+  void send(const std::string& text) {
     const int rank = kv_store_->rank();
     const bool is_long = std::ssize(text) > kMaxBytes;
     if (is_long) {
@@ -141,7 +141,7 @@ class GroupAllGather final : public AllGather {
     }
     PeerTextWriter entered;
     entered.integer(held_ + 1);
-    kv_store_->set(spoken_key(rank), entered.take());
+    kv_store_->set(entered_key(rank), entered.take());
     start(write(is_long ? kInStore : std::ssize(text), text));
   }
 
@@ -159,11 +159,11 @@ class GroupAllGather final : public AllGather {
   }
 
   /// The ranks that have not entered this round.
-  std::vector<int> silent() const {
+  std::vector<int> missing() const {
     std::vector<int> ranks;
     for (int rank = 0; rank < kv_store_->size(); ++rank) {
-      const auto spoken = kv_store_->multi_get({spoken_key(rank)});
-      if (!spoken || rounds_entered(rank, spoken->front()) <= held_) ranks.push_back(rank);
+      const auto entered = kv_store_->multi_get({entered_key(rank)});
+      if (!entered || rounds_entered(rank, entered->front()) <= held_) ranks.push_back(rank);
     }
     return ranks;
   }
@@ -201,9 +201,9 @@ class GroupAllGather final : public AllGather {
   }
 
   /// Removes this rank's keys. The last rank that leaves removes texts that others may still read until then.
-  void leave_board() const {
+  void remove_own_keys() const {
     const BriefWait brief;
-    kv_store_->remove(spoken_key(kv_store_->rank()));
+    kv_store_->remove(entered_key(kv_store_->rank()));
     std::string left;
     for (const std::int64_t round : in_store_) left += text_key(round, kv_store_->rank()) + "\n";
     if (!left.empty()) kv_store_->append(key_ + "/left", left);

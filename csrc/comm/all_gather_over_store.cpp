@@ -37,23 +37,23 @@ class StoreAllGather final : public AllGather {
   StoreAllGather& operator=(const StoreAllGather&) = delete;
 
   std::vector<std::string> run(const std::string& text, const WaitOptions& wait_options) override {
-    if (!said_) say(text);
+    if (!sent_) send(text);
     wait_until(
-        kv_store_->rank(), [this] { return silent().empty(); }, [this] { return silent(); }, wait_options);
+        kv_store_->rank(), [this] { return missing().empty(); }, [this] { return missing(); }, wait_options);
     check_own();
-    said_.reset();
+    sent_.reset();
     ++held_;
     std::vector<std::string> all;
-    for (auto& one : heard_) all.push_back(std::move(*one));
+    for (auto& one : received_) all.push_back(std::move(*one));
     return all;
   }
 
  private:
   std::string round_key(std::int64_t round) const { return key_ + "/" + std::to_string(round); }
 
-  void say(const std::string& text) {
+  void send(const std::string& text) {
     kv_store_->append(round_key(held_), frame(kv_store_->rank(), text));
-    said_ = text;
+    sent_ = text;
     // A rank that sent in round `held_ - 1` had received all of round `held_ - 2`.
     if (kv_store_->rank() == 0 && held_ >= 2) kv_store_->remove(round_key(held_ - 2));
   }
@@ -64,38 +64,38 @@ class StoreAllGather final : public AllGather {
   }
 
   void check_own() const {
-    if (heard_[static_cast<std::size_t>(kv_store_->rank())] == said_) return;
+    if (received_[static_cast<std::size_t>(kv_store_->rank())] == sent_) return;
     PeerTextReader("", whose()).fail("this rank's text", "the one that it sent", "another one");
   }
 
   /// Polls the store. Returns the ranks that have not sent a text in this round.
-  std::vector<int> silent() {
-    const auto said = kv_store_->multi_get({round_key(held_)});
-    heard_ = read_frames({said ? said->front() : "", whose()}, kv_store_->size());
+  std::vector<int> missing() {
+    const auto frames = kv_store_->multi_get({round_key(held_)});
+    received_ = read_frames({frames ? frames->front() : "", whose()}, kv_store_->size());
     std::vector<int> ranks;
     for (int rank = 0; rank < kv_store_->size(); ++rank)
-      if (!heard_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
+      if (!received_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
     return ranks;
   }
 
   KeyValueStorePtr kv_store_;
   std::string key_;
   std::int64_t held_ = 0;
-  std::optional<std::string> said_;  // what this rank has sent in round `held_`
-  std::vector<std::optional<std::string>> heard_;
+  std::optional<std::string> sent_;  // what this rank has sent in round `held_`
+  std::vector<std::optional<std::string>> received_;
   pid_t process_ = ::getpid();
 };
 
 }  // namespace
 
-std::vector<std::optional<std::string>> read_frames(PeerTextReader said, int size) {
+std::vector<std::optional<std::string>> read_frames(PeerTextReader frames, int size) {
   std::vector<std::optional<std::string>> texts(static_cast<std::size_t>(size));
-  while (!said.ended()) {
-    const std::int64_t rank = said.integer("a rank", 0, size - 1);
-    const std::string_view text = said.string("the text of a rank");
+  while (!frames.ended()) {
+    const std::int64_t rank = frames.integer("a rank", 0, size - 1);
+    const std::string_view text = frames.string("the text of a rank");
     auto& known = texts[static_cast<std::size_t>(rank)];
     if (known && *known != text)
-      said.fail("the text of a rank", "sent once", "there twice for rank " + std::to_string(rank));
+      frames.fail("the text of a rank", "sent once", "there twice for rank " + std::to_string(rank));
     known = text;
   }
   return texts;

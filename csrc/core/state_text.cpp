@@ -25,15 +25,15 @@ struct StatePrinter {
   void operator()(double value) const {
     // As Python's repr: the shortest digits that give the number back, with an exponent below 1e-4 and from
     // 1e16 on.
-    constexpr double kLeastFixed = 1e-4;
-    constexpr double kMostFixed = 1e16;
+    constexpr double kMinFixed = 1e-4;
+    constexpr double kMaxFixed = 1e16;
     if (std::isnan(value)) {
       out += "NaN";
     } else if (std::isinf(value)) {
       out += value < 0 ? "-Infinity" : "Infinity";
     } else {
       const double size = std::abs(value);
-      const bool fixed = size == 0 || (size >= kLeastFixed && size < kMostFixed);
+      const bool fixed = size == 0 || (size >= kMinFixed && size < kMaxFixed);
       std::array<char, 40> digits{};
       const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value,
                                      fixed ? std::chars_format::fixed : std::chars_format::scientific)

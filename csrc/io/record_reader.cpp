@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kRecordReaderPiece = std::size_t{256} << 10;
 /// What a piece with a whole record may have besides its contents: the framing, and the heads of the next
 /// one.
-constexpr std::uint64_t kMostFraming = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMaxFraming = std::uint64_t{1} << 20;
 
 std::uint64_t most_of(const File& file, const RecordFormat& format, Compression compression,
                       std::optional<std::uint64_t> given) {
@@ -115,7 +115,7 @@ bool RecordReader::fill(std::uint64_t wanted) {
   // The buffer at most doubles at a time: a damaged length must not lead to a large allocation before that
   // many bytes have really come.
   if (wanted > buffer_.size()) {
-    const std::uint64_t most = most_ + kMostFraming;
+    const std::uint64_t most = most_ + kMaxFraming;
     buffer_.resize(
         static_cast<std::size_t>(std::min<std::uint64_t>(2 * buffer_.size(), std::max(wanted, most))));
   }

@@ -10,9 +10,9 @@ namespace torch_distinput {
 namespace {
 
 /// Long names and pax records beyond this size are taken for damage.
-constexpr std::uint64_t kMostExtension = std::uint64_t{128} << 10;
+constexpr std::uint64_t kMaxExtension = std::uint64_t{128} << 10;
 /// Contents beyond this size are taken for damage; sums of sizes stay far below 2^64.
-constexpr std::uint64_t kMostData = std::uint64_t{1} << 50;
+constexpr std::uint64_t kMaxData = std::uint64_t{1} << 50;
 
 /// A field of the head of an entry (POSIX.1-1988 ustar).
 struct TarField {
@@ -171,9 +171,9 @@ TarEntry scan_tar_entry(std::span<const char> piece, bool whole) {
     const char type = head[kType];
     const bool extends = type == 'x' || type == 'X' || type == 'L' || type == 'K' || type == 'g';
     const std::uint64_t size =
-        extends ? stored.value_or(kMostData + 1) : extension.size.value_or(stored.value_or(kMostData + 1));
+        extends ? stored.value_or(kMaxData + 1) : extension.size.value_or(stored.value_or(kMaxData + 1));
     std::string name = extension.name ? *extension.name : name_in_head(head);
-    if (size > (extends ? kMostExtension : kMostData)) return damaged_entry("has an impossible size", name);
+    if (size > (extends ? kMaxExtension : kMaxData)) return damaged_entry("has an impossible size", name);
     if (!extends) {
       // The map of an old sparse file may take further blocks, so what comes after it cannot be found.
       if (type == 'S') return damaged_entry(kSparseProblem, std::move(name));
@@ -188,7 +188,7 @@ TarEntry scan_tar_entry(std::span<const char> piece, bool whole) {
     if ((type == 'x' || type == 'X') && !read_pax(text, extension))
       return damaged_entry("has malformed pax records", name);
     at += kTarBlock + padded(size);
-    if (at > 4 * kMostExtension) return damaged_entry("has too many heads", name);
+    if (at > 4 * kMaxExtension) return damaged_entry("has too many heads", name);
   }
 }
 

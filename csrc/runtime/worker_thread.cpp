@@ -126,7 +126,7 @@ WorkerThread::~WorkerThread() {
   }
 }
 
-void run_apart(const std::string& name, std::function<void()> body, std::chrono::milliseconds patience) {
+void run_apart(const std::string& name, std::function<void()> body, std::chrono::milliseconds timeout) {
   struct Run {
     std::function<void()> body;
     std::promise<void> ended;
@@ -145,7 +145,7 @@ void run_apart(const std::string& name, std::function<void()> body, std::chrono:
     run->body();
     return;
   }
-  end.wait_for(patience);
+  end.wait_for(timeout);
 }
 
 std::shared_ptr<Executor> make_thread_pool(int threads, const std::string& name) {

@@ -31,9 +31,9 @@ class WorkerThread {
 };
 
 /// Runs `body`, which must not throw, on a WorkerThread of that name, and waits until it has returned, but
-/// for at most `patience`. A body that takes longer goes on, and its thread ends by itself. `body` is
+/// for at most `timeout`. A body that takes longer goes on, and its thread ends by itself. `body` is
 /// destroyed on that thread. Where no thread can be started, runs it in the caller's.
-void run_apart(const std::string& name, std::function<void()> body, std::chrono::milliseconds patience);
+void run_apart(const std::string& name, std::function<void()> body, std::chrono::milliseconds timeout);
 
 /// An executor of `threads` threads whose tasks, unlike those of an arena, may block and run users' code
 /// (Python). Tasks start in the order of their submission. Throws std::invalid_argument unless `threads` >=

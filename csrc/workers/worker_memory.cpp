@@ -16,8 +16,8 @@ namespace {
 // A multiple of the system's pages, whose size differs; slabs begin at one.
 constexpr std::uint64_t kPage = std::uint64_t{1} << 16;
 // Address space costs nothing, but a process has 2^47 bytes of it, and may have several pools.
-constexpr std::uint64_t kMostForPool = std::uint64_t{1} << 43;
-constexpr std::uint64_t kLeastForWorker = std::uint64_t{1} << 28;
+constexpr std::uint64_t kMaxForPool = std::uint64_t{1} << 43;
+constexpr std::uint64_t kMinForWorker = std::uint64_t{1} << 28;
 
 constexpr std::uint64_t round_up(std::uint64_t size) { return (size + kPage - 1) / kPage * kPage; }
 
@@ -25,8 +25,8 @@ constexpr std::uint64_t round_up(std::uint64_t size) { return (size + kPage - 1)
 std::uint64_t first_choice(int workers) {
   const auto memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
                       static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  const std::uint64_t share = kMostForPool / static_cast<std::uint64_t>(workers);
-  return std::bit_floor(std::max(kLeastForWorker, std::min(2 * memory, share)));
+  const std::uint64_t share = kMaxForPool / static_cast<std::uint64_t>(workers);
+  return std::bit_floor(std::max(kMinForWorker, std::min(2 * memory, share)));
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ SharedSegment make_segment(int workers, std::uint64_t& slab_space) {
     const std::uint64_t bytes = slabs_begin_of(workers) + static_cast<std::uint64_t>(workers) * slab_space;
     void* const probe = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (probe != MAP_FAILED) ::munmap(probe, bytes);
-    if (probe != MAP_FAILED || slab_space <= kLeastForWorker) return SharedSegment(bytes);
+    if (probe != MAP_FAILED || slab_space <= kMinForWorker) return SharedSegment(bytes);
     slab_space /= 2;
   }
 }

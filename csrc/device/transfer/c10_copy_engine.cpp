@@ -140,7 +140,7 @@ class C10CopyEngine final : public CopyEngine {
     const c10::DeviceGuard guard(device_);
     return event_of(event).query();
   }
-  void hold_for(const c10::Storage& storage, const c10::Stream& stream) override {
+  void record_stream(const c10::Storage& storage, const c10::Stream& stream) override {
     const CaptureGuard capture;
     const c10::DeviceGuard guard(device_);
     impl_.recordDataPtrOnStream(storage.data_ptr(), stream);

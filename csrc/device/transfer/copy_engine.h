@@ -58,7 +58,7 @@ class CopyEngine {
   virtual bool query(const Event& event) = 0;
   /// Delays the reuse of device memory, once released, until the work queued on `stream` by then is done, as
   /// `Tensor.record_stream` does.
-  virtual void hold_for(const c10::Storage& storage, const c10::Stream& stream) = 0;
+  virtual void record_stream(const c10::Storage& storage, const c10::Stream& stream) = 0;
 };
 
 /// An engine that copies to host memory of `pool` and is done when a call returns.

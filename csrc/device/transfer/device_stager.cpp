@@ -166,7 +166,8 @@ DeviceStager::~DeviceStager() {
   if (!delivered_) return;
   try {
     TORCH_CHECK(process_ == ::getpid(), "a forked child must not use its parent's device");
-    for (const c10::Storage& block : delivered_->blocks) context_.engine->hold_for(block, delivered_->stream);
+    for (const c10::Storage& block : delivered_->blocks)
+      context_.engine->record_stream(block, delivered_->stream);
   } catch (const std::exception&) {
     // The device failed, or this is a forked child and the memory is the parent's: it must not be freed here.
     new Delivered(std::move(*delivered_));
@@ -280,8 +281,8 @@ void DeviceStager::take_back(const c10::Stream& now) {
   const bool records = engine.capturing(delivered_->stream);
   for (const c10::Storage& block : blocks) {
     if (block.use_count() == 1 && !records) continue;
-    engine.hold_for(block, delivered_->stream);
-    if (now != delivered_->stream) engine.hold_for(block, now);
+    engine.record_stream(block, delivered_->stream);
+    if (now != delivered_->stream) engine.record_stream(block, now);
   }
   if (!records) engine.wait(engine.copy_stream(), engine.record(delivered_->stream));
   if (now != delivered_->stream) engine.wait(engine.copy_stream(), engine.record(now));

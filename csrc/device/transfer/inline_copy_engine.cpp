@@ -41,7 +41,7 @@ class InlineCopyEngine final : public CopyEngine {
   Event record(const c10::Stream&) override { return nullptr; }
   void wait(const c10::Stream&, const Event&) override {}
   bool query(const Event&) override { return true; }
-  void hold_for(const c10::Storage&, const c10::Stream&) override {}
+  void record_stream(const c10::Storage&, const c10::Stream&) override {}
 
  private:
   std::shared_ptr<BufferPool> pool_;

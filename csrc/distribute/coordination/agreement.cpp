@@ -46,24 +46,24 @@ bool Agreement::wants_round() const {
   if (settled()) return false;
   // This rank has no steps left to release, and the others wait for its status.
   if (exhausted()) return true;
-  // A step that is held back is nothing to speak of before the next one is known.
+  // A step that is held back is not reported before the next one is known.
   const std::size_t held_back = merges() ? 1 : 0;
-  const bool says_something = unreleased_.size() > held_back || after_ != RankStatus::After::kMore;
-  return says_something && released() <= ahead_ / 2;
+  const bool has_news = unreleased_.size() > held_back || after_ != RankStatus::After::kMore;
+  return has_news && released() <= ahead_ / 2;
 }
 
-RankStatus Agreement::say() const {
-  RankStatus text{.after = after_, .failure = message_};
+RankStatus Agreement::status() const {
+  RankStatus status{.after = after_, .failure = message_};
   for (const Ready& step : unreleased_) {
-    text.valid.push_back(step.valid);
-    if (step.place) text.places.push_back(*step.place);
-    if (merges()) text.lacking.push_back(step.lacks);
+    status.valid.push_back(step.valid);
+    if (step.place) status.places.push_back(*step.place);
+    if (merges()) status.lacking.push_back(step.lacks);
   }
-  return text;
+  return status;
 }
 
-void Agreement::apply(const std::vector<RankStatus>& texts) {
-  const Round round = decide_round(texts, rules_);
+void Agreement::apply(const std::vector<RankStatus>& statuses) {
+  const Round round = decide_round(statuses, rules_);
   const bool all = !round.released.empty() && round.released.back().merged;
   const auto own = all ? unreleased_.size() : std::min(unreleased_.size(), round.released.size());
   unreleased_.erase(unreleased_.begin(), unreleased_.begin() + static_cast<std::ptrdiff_t>(own));
@@ -71,7 +71,7 @@ void Agreement::apply(const std::vector<RankStatus>& texts) {
   released_.insert(released_.end(), round.released.begin(), round.released.end());
   ended_ = round.ended;
   if (!round.failed) return;
-  failure_ = {*round.failed, round.apart ? kApart : texts[static_cast<std::size_t>(*round.failed)].failure,
+  failure_ = {*round.failed, round.apart ? kApart : statuses[static_cast<std::size_t>(*round.failed)].failure,
               round.apart};
 }
 

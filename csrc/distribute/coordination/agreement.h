@@ -53,9 +53,9 @@ class Agreement {
   /// Whether this rank must take part in the next round now.
   bool wants_round() const;
   /// This rank's status for the next round.
-  RankStatus say() const;
-  /// Applies the result of a round. `texts`: the statuses of all ranks, by rank, with this rank's `say`.
-  void apply(const std::vector<RankStatus>& texts);
+  RankStatus status() const;
+  /// Applies the result of a round. `statuses`: those of all ranks, by rank, with this rank's `status()`.
+  void apply(const std::vector<RankStatus>& statuses);
 
   /// Number of steps that the consumer may take.
   std::int64_t released() const { return static_cast<std::int64_t>(released_.size()); }

@@ -30,13 +30,13 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr const char* kGone = "gone";
 constexpr std::int64_t kNoStep = -1;
-constexpr std::chrono::seconds kHeardWithin{10};
+constexpr std::chrono::seconds kRequestWithin{10};
 /// Heartbeats within a timeout: several, because some may be late on a busy machine.
-constexpr double kSignsWithinTimeout = 4;
+constexpr double kHeartbeatsPerTimeout = 4;
 /// The shortest interval between heartbeats, however short the timeout.
 constexpr std::chrono::milliseconds kShortestInterval{10};
 /// Missed heartbeats after which a rank has failed, if that takes longer than the timeout.
-constexpr double kMissedSigns = 3;
+constexpr double kMaxMissedHeartbeats = 3;
 
 constexpr const char* kHeartbeatKey = "heartbeat";
 std::string heartbeat_key(int rank) { return std::string(kHeartbeatKey) + "/" + std::to_string(rank); }
@@ -54,8 +54,8 @@ std::string text_of(Seconds time) {
 }
 
 struct Watched {
-  Watched(std::string iterator_key, Seconds wait_options)
-      : key(std::move(iterator_key)), timeout(wait_options) {}
+  Watched(std::string iterator_key, Seconds peer_timeout)
+      : key(std::move(iterator_key)), timeout(peer_timeout) {}
 
   std::string key;
   Seconds timeout;
@@ -113,7 +113,8 @@ struct MonitoredIterators {
   }
   /// The time between two heartbeats, at most `longest`. REQUIRES: the mutex is held.
   Seconds interval(Seconds longest) const {
-    return std::min(longest, std::max<Seconds>(shortest_timeout() / kSignsWithinTimeout, kShortestInterval));
+    return std::min(longest,
+                    std::max<Seconds>(shortest_timeout() / kHeartbeatsPerTimeout, kShortestInterval));
   }
 };
 
@@ -277,9 +278,10 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
     const auto heartbeat = kv_store_->multi_get({heartbeat_key(next_)});
     if (!heartbeat || heartbeat->front() == kGone) return next_liveness_.ends();
     const Heartbeat read = this->read(next_, heartbeat->front());
-    if (std::exchange(heard_, heartbeat->front()) != heartbeat->front()) return next_liveness_.ends();
+    if (std::exchange(last_heartbeat_, heartbeat->front()) != heartbeat->front())
+      return next_liveness_.ends();
     next_liveness_.goes_on(slept_at_most);
-    blame(next_liveness_.length(), kMissedSigns * read.next,
+    blame(next_liveness_.length(), kMaxMissedHeartbeats * read.next,
           "rank " + std::to_string(next_) + " sent no heartbeat for", "");
   }
 
@@ -303,15 +305,15 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
     if (failed && watched.news.failure.empty()) watched.news.failure = failed->front();
     if (leaving) watched.news.left = leaving;
     if (failed || left) watched.has_news.store(true, std::memory_order_release);
-    if (left) warn_if_unheard(watched);
+    if (left) warn_if_no_request(watched);
   }
 
   /// Warns the user of a rank that does not request its next step, which would throw that a peer has left: it
   /// may wait for that peer in a collective of the user's.
-  void warn_if_unheard(Watched& watched) {
+  void warn_if_no_request(Watched& watched) {
     const auto now = std::chrono::steady_clock::now();
     if (!watched.left_at) watched.left_at = now;
-    if (now - *watched.left_at < kHeardWithin || std::exchange(watched.warned, true)) return;
+    if (now - *watched.left_at < kRequestWithin || std::exchange(watched.warned, true)) return;
     TORCH_WARN("DistributedIterator: rank ", watched.news.left->rank, " left its loop after ",
                watched.news.left->step, " steps. Rank ", kv_store_->rank(),
                " has not asked for a step since; if it waits in a collective for rank ",
@@ -342,7 +344,7 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
   Seconds interval_ = longest_;  // of this rank's heartbeats
   int next_;
   std::int64_t heartbeat_ = 0;
-  std::string heard_;
+  std::string last_heartbeat_;
   LivenessTimer next_liveness_;
   LivenessTimer store_liveness_;
   std::shared_ptr<ProcessOwned<MonitoredIterators>> list_;

@@ -14,11 +14,11 @@ std::string Heartbeat::encode() const {
 }
 
 Heartbeat Heartbeat::decode(PeerTextReader reader) {
-  constexpr std::chrono::milliseconds kMostNext = std::chrono::hours{24};
+  constexpr std::chrono::milliseconds kMaxNext = std::chrono::hours{24};
   Heartbeat heartbeat;
   heartbeat.number = reader.integer("the number of a heartbeat", 1, kMaxCounted);
   heartbeat.next = std::chrono::milliseconds{
-      reader.integer("the milliseconds to the next heartbeat", 0, kMostNext.count())};
+      reader.integer("the milliseconds to the next heartbeat", 0, kMaxNext.count())};
   heartbeat.activity = reader.string("the activity of a rank");
   reader.end();
   return heartbeat;

@@ -31,15 +31,15 @@ struct Round {
   bool apart = false;         ///< it fails because its position in the one stream differs from rank 0's
 };
 
-/// Decides a round from `texts`, the statuses of all ranks, by rank. It releases as many steps as every rank
-/// that has not ended has ready, so that each released step exists on every rank; ranks that have ended take
-/// part with empty steps. When all have ended, all remaining steps are released. With
-/// `until_first` the epoch ends when the first rank ends. If all ranks read one stream, a step after which
-/// their positions differ fails.
+/// Decides a round from `statuses`, those of all ranks, by rank. It releases as many steps as every
+/// rank that has not ended has ready, so that each released step exists on every rank; ranks that have ended
+/// take part with empty steps. When all have ended, all remaining steps are released. With `until_first` the
+/// epoch ends when the first rank ends. If all ranks read one stream, a step after which their positions
+/// differ fails.
 ///
 /// Where a last step is merged, the latest step is held back until it is known what follows. If that is a
 /// last step in which a replica gets no row, both are released as one, provided that this gives every replica
 /// a row: a rank can deal its own rows out to its own replicas only.
-Round decide_round(const std::vector<RankStatus>& texts, const RoundRules& rules);
+Round decide_round(const std::vector<RankStatus>& statuses, const RoundRules& rules);
 
 }  // namespace torch_distinput

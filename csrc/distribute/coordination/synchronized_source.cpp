@@ -45,9 +45,9 @@ struct Table {
   explicit Table(Agreement counts) : agreement(std::move(counts)) {}
 
   std::mutex mutex;
-  std::condition_variable room;      // for the reading thread
-  std::condition_variable to_say;    // for the thread of the rounds
-  std::condition_variable released;  // for the consumer
+  std::condition_variable room;       // for the reading thread
+  std::condition_variable round_due;  // for the thread of the rounds
+  std::condition_variable released;   // for the consumer
   Agreement agreement;
   std::deque<BuiltStep> own;  // own steps, released or not, that `next` has not returned
   std::int64_t own_bytes = 0;
@@ -59,7 +59,7 @@ struct Table {
 
   bool settled() const { return error || agreement.settled(); }
   bool reads() const { return stopped || agreement.wants_steps(); }
-  bool speaks() const { return stopped || settled() || agreement.wants_round(); }
+  bool holds_round() const { return stopped || settled() || agreement.wants_round(); }
   bool hands_out() const { return agreement.released() > 0 || settled(); }
 };
 
@@ -69,10 +69,10 @@ class Change {
  public:
   explicit Change(Table& table) : table_(table), lock_(table.mutex) {}
   ~Change() {
-    const bool reads = table_.reads(), speaks = table_.speaks(), hands_out = table_.hands_out();
+    const bool reads = table_.reads(), holds_round = table_.holds_round(), hands_out = table_.hands_out();
     lock_.unlock();
     if (reads) table_.room.notify_one();
-    if (speaks) table_.to_say.notify_one();
+    if (holds_round) table_.round_due.notify_one();
     if (hands_out) table_.released.notify_one();
   }
   Change(const Change&) = delete;
@@ -105,8 +105,8 @@ class SynchronizedStepSource final : public StepSource {
             Agreement(std::max<std::int64_t>(ahead_.at_first(), 1), rules_of(*distribution)))),
         own_steps_(std::move(own_steps)) {
     if (ahead_.at_first() == 0) return;
-    reader_.emplace("tdi-distribute", [this] { read(); });
-    speaker_.emplace("tdi-agree", [this] { speak(); });
+    reading_thread_.emplace("tdi-distribute", [this] { read(); });
+    agreeing_thread_.emplace("tdi-agree", [this] { hold_rounds(); });
   }
   ~SynchronizedStepSource() override {
     if (table_.inherited()) return;
@@ -114,7 +114,7 @@ class SynchronizedStepSource final : public StepSource {
   }
 
   std::optional<BuiltStep> next() override {
-    if (!reader_) catch_up();
+    if (!reading_thread_) catch_up();
     wait();
     auto taken = take();
     if (!taken) return std::nullopt;
@@ -165,13 +165,13 @@ class SynchronizedStepSource final : public StepSource {
   }
 
   /// The thread of the rounds.
-  void speak() noexcept {
+  void hold_rounds() noexcept {
     // A store that does not answer must not delay the destructor.
     const InterruptScope unless_stopped([this] { throw_if_stopped(); });
     while (true) {
       {
         std::unique_lock lock(table_->mutex);
-        table_->to_say.wait(lock, [this] { return table_->speaks(); });
+        table_->round_due.wait(lock, [this] { return table_->holds_round(); });
         if (table_->stopped || table_->settled()) return;
       }
       try {
@@ -237,28 +237,27 @@ class SynchronizedStepSource final : public StepSource {
 
   /// Takes part in one round: sends the steps that are ready, receives those of the others, releases steps.
   void hold_round() {
-    RankStatus text;
     std::int64_t step = 0;
     {
       const std::lock_guard lock(table_->mutex);
       // A round that an interrupt ended continues with the status that was sent.
-      if (!said_) said_ = table_->agreement.say();
+      if (!sent_) sent_ = table_->agreement.status();
       step = first_step_ + released_;
     }
-    std::vector<RankStatus> texts;
+    std::vector<RankStatus> statuses;
     const StageScope waits(Stage::kWait);
     const auto received =
-        rounds_->run(said_->encode(), step, [this] { throw_if_stopped(); }, [this] { return wanted(); });
+        rounds_->run(sent_->encode(), step, [this] { throw_if_stopped(); }, [this] { return wanted(); });
     for (const std::string& one : received) {
-      texts.push_back(RankStatus::decode(
-          {one, "DistributedIterator: the status of rank " + std::to_string(texts.size())}));
+      statuses.push_back(RankStatus::decode(
+          {one, "DistributedIterator: the status of rank " + std::to_string(statuses.size())}));
     }
-    said_.reset();
+    sent_.reset();
     counters_.rounds.add();
-    if (!reader_) counters_.peer_ns.add(clock_ns() - waits.began());
+    if (!reading_thread_) counters_.peer_ns.add(clock_ns() - waits.began());
     Change table(*table_);
     const auto before = table->agreement.released();
-    table->agreement.apply(texts);
+    table->agreement.apply(statuses);
     released_ += table->agreement.released() - before;
     if (const auto& failure = table->agreement.failure()) table->error = describe(*failure);
   }
@@ -270,7 +269,7 @@ class SynchronizedStepSource final : public StepSource {
 
   bool wanted() {
     const std::lock_guard lock(table_->mutex);
-    return table_->wanted || !reader_;
+    return table_->wanted || !reading_thread_;
   }
 
   void settle(const std::exception_ptr& error) { Change(*table_)->error = error; }
@@ -348,13 +347,13 @@ class SynchronizedStepSource final : public StepSource {
   Counter waits_;
   // Of the thread that holds the rounds.
   std::int64_t released_ = 0;
-  std::optional<RankStatus> said_;  // sent in a round that is not over
+  std::optional<RankStatus> sent_;  // sent in a round that is not over
   // Of the consumer.
   std::int64_t next_step_ = first_step_;
   OwnSteps own_steps_;
   // Last, because they use the others.
-  std::optional<WorkerThread> reader_;
-  std::optional<WorkerThread> speaker_;
+  std::optional<WorkerThread> reading_thread_;
+  std::optional<WorkerThread> agreeing_thread_;
 };
 
 }  // namespace

@@ -60,10 +60,10 @@ class TDI_API DatasetIterator final : public Iterator {
   /// The epoch that this iterator runs, at least 0.
   std::int64_t epoch() const;
   /// Stops read-ahead and frees its memory. `next` and `load` then throw FailedPreconditionError; `save`
-  /// still returns the last position. Waits for users' code that is running, but for at most `patience`: code
+  /// still returns the last position. Waits for users' code that is running, but for at most `timeout`: code
   /// that does not look at `cancelled` goes on, and what it uses must live until it returns. To destroy an
   /// iterator that was not closed waits for it.
-  void close(std::chrono::milliseconds patience = kCloseTime);
+  void close(std::chrono::milliseconds timeout = kCloseTime);
 
  private:
   std::unique_ptr<Impl> impl_;

@@ -52,8 +52,8 @@ class TDI_API DistributedIterator {
   /// Counts since this iterator was opened.
   Stats stats() const;
   /// Stops read-ahead, frees its memory and tells the other processes that no step follows here. Later calls
-  /// of `next` and `load` throw FailedPreconditionError. `patience` as in `DatasetIterator::close`.
-  void close(std::chrono::milliseconds patience = kCloseTime);
+  /// of `next` and `load` throw FailedPreconditionError. `timeout` as in `DatasetIterator::close`.
+  void close(std::chrono::milliseconds timeout = kCloseTime);
 
  private:
   std::unique_ptr<Impl> impl_;

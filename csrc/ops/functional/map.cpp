@@ -35,7 +35,7 @@ constexpr std::int64_t kMapAutomatic = -1;
 /// The rows of a batch that share a block: as many as fit in the first cache of a CPU. A block of the most
 /// rows costs nothing beside them.
 constexpr std::int64_t kBlockBytes = std::int64_t{32} << 10;
-constexpr std::int64_t kMostRowsOfBlock = 64;
+constexpr std::int64_t kMaxRowsOfBlock = 64;
 
 /// Applies the function to fetched elements, or with `row_wise` to any rows of them.
 class MapPlan final : public Plan {
@@ -105,8 +105,8 @@ class MapPlan final : public Plan {
 
   std::size_t rows_of_block() const {
     const std::int64_t bytes = input_->least_bytes();
-    const std::int64_t most = bytes == 0 ? kMostRowsOfBlock : kBlockBytes / bytes;
-    return static_cast<std::size_t>(std::clamp<std::int64_t>(most, 1, kMostRowsOfBlock));
+    const std::int64_t most = bytes == 0 ? kMaxRowsOfBlock : kBlockBytes / bytes;
+    return static_cast<std::size_t>(std::clamp<std::int64_t>(most, 1, kMaxRowsOfBlock));
   }
 
   /// The input's elements as rows of one element. REQUIRES: `shares_blocks()`.

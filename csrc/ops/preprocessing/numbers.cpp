@@ -25,7 +25,7 @@ namespace {
 constexpr const char* kEncodingName = "CategoryEncoding";
 constexpr const char* kDiscretizationName = "Discretization";
 constexpr const char* kNormalizationName = "Normalization";
-constexpr double kLeastDeviation = 1e-7;
+constexpr double kMinDeviation = 1e-7;
 
 class EncodingLayer final : public NamedLayer {
  public:
@@ -100,7 +100,7 @@ class NormalizationLayer final : public NamedLayer {
   NormalizationLayer(at::Tensor mean, const at::Tensor& variance, bool invert, std::string description)
       : NamedLayer(kNormalizationName, std::move(description)),
         mean_(std::move(mean)),
-        deviation_(at::clamp_min(at::sqrt(variance), kLeastDeviation)),
+        deviation_(at::clamp_min(at::sqrt(variance), kMinDeviation)),
         invert_(invert) {}
 
   Leaf call(std::span<const Leaf> inputs, const at::Tensor& row_offsets) const override {

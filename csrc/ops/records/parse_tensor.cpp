@@ -180,7 +180,7 @@ class ParseTensor final : public LeafParser {
       const std::string_view given =
           message.content.empty() ? std::string_view(message.values) : message.content;
       const auto wanted = static_cast<std::size_t>(bytes);
-      const bool repeats = message.content.empty() && given.size() < wanted && wanted <= kMostRepeated &&
+      const bool repeats = message.content.empty() && given.size() < wanted && wanted <= kMaxRepeated &&
                            given.size() % c10::elementSize(type_.dtype) == 0;
       if (!repeats && given.size() != wanted)
         refuse("needs " + std::to_string(wanted) + " bytes for its shape " + dims_string(message.shape) +
@@ -217,14 +217,14 @@ class ParseTensor final : public LeafParser {
   }
 
   /// A tensor whose last value is repeated is at most this large: a damaged shape must not allocate more.
-  static constexpr std::size_t kMostRepeated = std::size_t{64} << 20;
+  static constexpr std::size_t kMaxRepeated = std::size_t{64} << 20;
 
   /// The bytes of a tensor; -1 for an impossible shape.
   std::int64_t bytes_of(const Dims& shape) const {
-    constexpr std::int64_t kMost = std::int64_t{1} << 40;
+    constexpr std::int64_t kMaxBytes = std::int64_t{1} << 40;
     auto bytes = static_cast<std::int64_t>(c10::elementSize(type_.dtype));
     for (const std::int64_t dim : shape) {
-      if (dim < 0 || (dim > 0 && bytes > kMost / dim)) return -1;
+      if (dim < 0 || (dim > 0 && bytes > kMaxBytes / dim)) return -1;
       bytes *= dim;
     }
     return bytes;

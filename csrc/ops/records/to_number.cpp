@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kToNumberName = "to_number";
 /// A message shows at most this much of a string.
-constexpr std::size_t kMostShown = 40;
+constexpr std::size_t kMaxShown = 40;
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t\n\v\f\r";
@@ -80,8 +80,8 @@ class ToNumber final : public LeafParser {
     for (std::int64_t i = 0; i < records.count(); ++i) {
       if (read_number(records[i], to[i])) continue;
       throw InvalidArgumentError(c10::str(kToNumberName, ": ", name(i), " must be a number of type torch.",
-                                          dtype_name(dtype_), ", but is \"", records[i].substr(0, kMostShown),
-                                          records[i].size() > kMostShown ? "...\"." : "\"."));
+                                          dtype_name(dtype_), ", but is \"", records[i].substr(0, kMaxShown),
+                                          records[i].size() > kMaxShown ? "...\"." : "\"."));
     }
   }
 

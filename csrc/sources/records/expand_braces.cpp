@@ -9,7 +9,7 @@
 namespace torch_distinput {
 namespace {
 
-constexpr std::size_t kMostNames = 10'000'000;
+constexpr std::size_t kMaxNames = 10'000'000;
 
 /// The texts of `{first..last}`; nullopt if `body` is no such range. A leading 0 keeps the width.
 std::optional<std::vector<std::string>> range_of(const std::string& body) {
@@ -28,7 +28,7 @@ std::optional<std::vector<std::string>> range_of(const std::string& body) {
   const auto end = number(last);
   if (!begin || !end) return std::nullopt;
   const std::int64_t step = *begin <= *end ? 1 : -1;
-  if (static_cast<std::size_t>((*end - *begin) * step) >= kMostNames)
+  if (static_cast<std::size_t>((*end - *begin) * step) >= kMaxNames)
     throw InvalidArgumentError("TarDataset: the pattern {" + body + "} names too many files.");
   const std::size_t width = first.size() > 1 && first[0] == '0' ? first.size() : 0;
   std::vector<std::string> texts;
@@ -67,7 +67,7 @@ std::vector<std::string> expand_braces(const std::string& pattern) {
   const std::vector<std::string> rests = expand_braces(pattern.substr(close + 1));
   for (const std::string& text : alternatives(pattern.substr(open + 1, close - open - 1))) {
     for (const std::string& rest : rests) {
-      if (names.size() >= kMostNames)
+      if (names.size() >= kMaxNames)
         throw InvalidArgumentError("TarDataset: the pattern `" + pattern + "` names too many files.");
       std::string& name = names.emplace_back(pattern, 0, open);
       name.append(text).append(rest);

@@ -42,7 +42,7 @@ class StoreAllGatherTest : public testing::Test {
   std::vector<KeyValueStorePtr> board_;
 };
 
-std::string said(int rank, int round) {
+std::string text_of(int rank, int round) {
   // Of any length, 0 included, and with bytes that also delimit a frame.
   return std::string(static_cast<std::size_t>((7 * rank + 3 * round) % 40), round % 2 == 0 ? '\n' : ' ') +
          (round % 3 == 0 ? "" : "0 1 " + std::to_string(100 * rank + round));
@@ -52,8 +52,8 @@ TEST_F(StoreAllGatherTest, EveryRankReceivesAllTextsOfEveryRound) {
   on_all([](int, AllGather&) {});
   on_all([](int rank, AllGather& rounds) {
     for (int round = 0; round < 200; ++round) {
-      EXPECT_EQ(rounds.run(said(rank, round), kWaitOptions),
-                (std::vector<std::string>{said(0, round), said(1, round), said(2, round)}));
+      EXPECT_EQ(rounds.run(text_of(rank, round), kWaitOptions),
+                (std::vector<std::string>{text_of(0, round), text_of(1, round), text_of(2, round)}));
     }
   });
 }
@@ -83,9 +83,9 @@ TEST_F(StoreAllGatherTest, AnInterruptedRoundContinues) {
   EXPECT_THROW(first->run("a", hasty), Broken);
   auto others = std::async(std::launch::async, [&] {
     auto third = std::async(std::launch::async, [&] { return rounds_of(2)->run("c", kWaitOptions); });
-    auto heard = rounds_of(1)->run("b", kWaitOptions);
-    EXPECT_EQ(third.get(), heard);
-    return heard;
+    auto received = rounds_of(1)->run("b", kWaitOptions);
+    EXPECT_EQ(third.get(), received);
+    return received;
   });
   EXPECT_EQ(first->run("a", kWaitOptions), (std::vector<std::string>{"a", "b", "c"}));
   EXPECT_EQ(others.get(), (std::vector<std::string>{"a", "b", "c"}));

@@ -60,11 +60,10 @@ TEST(PlanIterator, ReadsNothingAheadWhereThatWasAsked) {
 }
 
 /// `count` elements of 4 MiB. The first one is whether the second one was begun before it ended, or within
-/// `patience`.
+/// `timeout`.
 class LargeElements final : public Plan {
  public:
-  LargeElements(std::int64_t count, std::chrono::milliseconds patience)
-      : count_(count), patience_(patience) {}
+  LargeElements(std::int64_t count, std::chrono::milliseconds timeout) : count_(count), timeout_(timeout) {}
   std::int64_t size() const override { return count_; }
   std::int64_t least_bytes() const override { return std::int64_t{4} << 20; }
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
@@ -73,13 +72,13 @@ class LargeElements final : public Plan {
     if (position == 1) second_begun_ = true;
     changed_.notify_all();
     if (position > 0) return {Element(at::scalar_tensor(position, at::kLong))};
-    const bool together = changed_.wait_for(lock, patience_, [this] { return second_begun_; });
+    const bool together = changed_.wait_for(lock, timeout_, [this] { return second_begun_; });
     return {Element(at::scalar_tensor(together ? 1 : 0, at::kLong))};
   }
 
  private:
   std::int64_t count_;
-  std::chrono::milliseconds patience_;
+  std::chrono::milliseconds timeout_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   mutable bool second_begun_ = false;

@@ -173,7 +173,7 @@ class TraceCopyEngine final : public CopyEngine {
     return mark->done;
   }
 
-  void hold_for(const c10::Storage& storage, const c10::Stream& stream) override {
+  void record_stream(const c10::Storage& storage, const c10::Stream& stream) override {
     memory_->held[storage.data()].push_back(actor(stream));
   }
 

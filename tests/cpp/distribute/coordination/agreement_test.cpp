@@ -104,10 +104,10 @@ class World {
  private:
   struct Rank {
     Agreement agreement;
-    std::size_t made = 0;   // steps of its stream
-    bool closed = false;    // its stream has reported its end
-    std::size_t heard = 0;  // completed rounds
-    bool speaks = false;    // has sent its status in round `heard`
+    std::size_t made = 0;    // steps of its stream
+    bool closed = false;     // its stream has reported its end
+    std::size_t rounds = 0;  // completed
+    bool has_sent = false;   // has sent its status in round `rounds`
     Told told = {};
   };
   enum Act : std::size_t { kMake, kSpeak, kHear, kConsume, kActs };
@@ -121,10 +121,10 @@ class World {
       case kMake:
         return !rank.closed && (rank.agreement.has_room() || rank.made == streams_[number].valid.size());
       case kSpeak:
-        return !rank.speaks && rank.agreement.wants_round();
+        return !rank.has_sent && rank.agreement.wants_round();
       case kHear:
-        return rank.speaks &&
-               std::ranges::all_of(rounds_[rank.heard], [](const auto& t) { return t.has_value(); });
+        return rank.has_sent &&
+               std::ranges::all_of(rounds_[rank.rounds], [](const auto& t) { return t.has_value(); });
       default:
         return rank.agreement.released() > 0;
     }
@@ -145,15 +145,15 @@ class World {
       case kMake:
         return make(number);
       case kSpeak:
-        if (rank.heard == rounds_.size()) rounds_.emplace_back(ranks_.size());
-        rounds_[rank.heard][number] = RankStatus::decode({rank.agreement.say().encode(), "text"});
-        rank.speaks = true;
+        if (rank.rounds == rounds_.size()) rounds_.emplace_back(ranks_.size());
+        rounds_[rank.rounds][number] = RankStatus::decode({rank.agreement.status().encode(), "text"});
+        rank.has_sent = true;
         return;
       case kHear: {
-        std::vector<RankStatus> texts;
-        for (const auto& text : rounds_[rank.heard++]) texts.push_back(*text);
-        rank.agreement.apply(texts);
-        rank.speaks = false;
+        std::vector<RankStatus> statuses;
+        for (const auto& status : rounds_[rank.rounds++]) statuses.push_back(*status);
+        rank.agreement.apply(statuses);
+        rank.has_sent = false;
         break;
       }
       default: {
@@ -240,8 +240,8 @@ TEST(Agreement, MarksTheLastStepIfEveryStreamReportsItsEndWithIt) {
   two.add_step({.valid = 3});
   two.add_step({.valid = 1});
   two.end();
-  const std::vector<RankStatus> texts{one.say(), two.say()};
-  one.apply(texts);
+  const std::vector<RankStatus> statuses{one.status(), two.status()};
+  one.apply(statuses);
   std::int64_t own = 0;
   EXPECT_FALSE(one.take(own).last);
   EXPECT_TRUE(own);
@@ -261,8 +261,8 @@ TEST(Agreement, ARoundCoversHalfOfTheReadAhead) {
       ++made;
     }
     if (agreement.wants_round()) {
-      const RankStatus text = agreement.say();
-      agreement.apply({text, text});
+      const RankStatus status = agreement.status();
+      agreement.apply({status, status});
       ++rounds;
     }
     std::int64_t own = 0;
@@ -275,12 +275,12 @@ TEST(Agreement, AFullReadAheadIsRefilledSeveralStepsAtATime) {
   for (const std::int64_t ahead : {1, 2, 8, 64}) {
     Agreement agreement(ahead, {});
     const RankStatus other = [&] {
-      RankStatus text;
-      text.valid.assign(static_cast<std::size_t>(ahead), 1);
-      return text;
+      RankStatus status;
+      status.valid.assign(static_cast<std::size_t>(ahead), 1);
+      return status;
     }();
     while (agreement.has_room()) agreement.add_step({.valid = 1});
-    agreement.apply({agreement.say(), other});
+    agreement.apply({agreement.status(), other});
     const std::int64_t portion = std::max<std::int64_t>(ahead / 8, 1);
     std::int64_t own = 0;
     for (std::int64_t taken = 0; taken < portion; ++taken) {
@@ -303,7 +303,7 @@ TEST(Agreement, AReadAheadMayGrowAndShrink) {
   EXPECT_FALSE(agreement.has_room());
   agreement.read_ahead(1);
   EXPECT_TRUE(agreement.wants_round());
-  agreement.apply({agreement.say(), agreement.say()});
+  agreement.apply({agreement.status(), agreement.status()});
   std::int64_t own = 0;
   for (int step = 0; step < 4; ++step) {
     EXPECT_FALSE(agreement.has_room());
@@ -319,7 +319,7 @@ TEST(Agreement, ARankWithoutStepsTakesPartInEveryRoundAtOnce) {
   other.valid = {1, 1, 1};
   for (int round = 0; round < 5; ++round) {
     ASSERT_TRUE(ended.wants_round());
-    ended.apply({ended.say(), other});
+    ended.apply({ended.status(), other});
   }
   EXPECT_EQ(ended.released(), 15);
 }

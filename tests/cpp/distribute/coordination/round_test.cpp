@@ -18,15 +18,15 @@ std::vector<std::int64_t> valid_of(const Round& round) {
 }
 
 TEST(RankStatus, SurvivesEncodingAndDecoding) {
-  for (const RankStatus& text : {RankStatus{}, RankStatus{{8, 0, 3}, After::kEnd},
-                                 RankStatus{{1}, After::kFailure, "line one\nline two"},
-                                 RankStatus{{2, 1}, After::kMore, "", {7, 8}, {false, true}}}) {
-    const RankStatus back = RankStatus::decode({text.encode(), "text"});
-    EXPECT_EQ(back.valid, text.valid);
-    EXPECT_EQ(back.after, text.after);
-    EXPECT_EQ(back.failure, text.failure);
-    EXPECT_EQ(back.places, text.places);
-    EXPECT_EQ(back.lacking, text.lacking);
+  for (const RankStatus& status : {RankStatus{}, RankStatus{{8, 0, 3}, After::kEnd},
+                                   RankStatus{{1}, After::kFailure, "line one\nline two"},
+                                   RankStatus{{2, 1}, After::kMore, "", {7, 8}, {false, true}}}) {
+    const RankStatus back = RankStatus::decode({status.encode(), "text"});
+    EXPECT_EQ(back.valid, status.valid);
+    EXPECT_EQ(back.after, status.after);
+    EXPECT_EQ(back.failure, status.failure);
+    EXPECT_EQ(back.places, status.places);
+    EXPECT_EQ(back.lacking, status.lacking);
   }
 }
 
@@ -150,17 +150,17 @@ TEST(Round, AnyCutIntoRoundsReleasesTheSameSteps) {
     std::size_t taken = 0;
     bool ended = false;
     while (!ended) {
-      std::vector<RankStatus> texts;
+      std::vector<RankStatus> statuses;
       for (const auto& stream : streams) {
         const std::size_t left = stream.size() - std::min(taken, stream.size());
         const std::size_t ready = std::min<std::size_t>(left, 1 + random() % 4);
-        RankStatus text;
-        text.valid.assign(stream.end() - static_cast<std::ptrdiff_t>(left),
-                          stream.end() - static_cast<std::ptrdiff_t>(left - ready));
-        if (ready == left) text.after = After::kEnd;
-        texts.push_back(text);
+        RankStatus status;
+        status.valid.assign(stream.end() - static_cast<std::ptrdiff_t>(left),
+                            stream.end() - static_cast<std::ptrdiff_t>(left - ready));
+        if (ready == left) status.after = After::kEnd;
+        statuses.push_back(status);
       }
-      const Round round = decide_round(texts, {.until_first = until_first});
+      const Round round = decide_round(statuses, {.until_first = until_first});
       ASSERT_TRUE(!round.released.empty() || round.ended);
       for (const auto& step : round.released) {
         std::int64_t rows = 0;

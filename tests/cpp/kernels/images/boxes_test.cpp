@@ -68,9 +68,9 @@ TEST(Boxes, ExtremeNumbersAreClamped) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const CropEdit crop{{2, 1, 5, 4}};
   EXPECT_EQ(after({-kInfinity, -kInfinity, kInfinity, kInfinity}, {crop}), (Numbers{0, 0, 5, 4}));
-  constexpr auto kLeast = std::numeric_limits<std::int64_t>::min();
-  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
-  const at::Tensor boxes = at::tensor({kLeast, kLeast, kMost, kMost}, at::kLong).view({1, 4});
+  constexpr auto kMin = std::numeric_limits<std::int64_t>::min();
+  constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
+  const at::Tensor boxes = at::tensor({kMin, kMin, kMax, kMax}, at::kLong).view({1, 4});
   edit_boxes(boxes, BoxFormat::kXyxy, kCanvas, std::vector<Edit>{FlipEdit{true}, crop});
   EXPECT_TRUE(at::equal(boxes, at::tensor({0, 0, 5, 4}, at::kLong).view({1, 4})));
 }

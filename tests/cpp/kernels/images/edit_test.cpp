@@ -147,14 +147,14 @@ TEST(Resample, TheNearestPixelIsPillowsWhereTwoAreNear) {
 
 /// Sums along lines first would have 2^40 pixels in between.
 TEST(Resample, HighPicturesBecomeWide) {
-  constexpr std::int64_t kMost = 1 << 20;
+  constexpr std::int64_t kMax = 1 << 20;
   for (const Interpolation interpolation : {Interpolation::kNearest, Interpolation::kBilinear}) {
-    const Pixels high = make_pixels({1, kMost}, 1);
-    for (std::int64_t y = 0; y < kMost; ++y) *high.line(y) = 77;
-    const ResizeEdit resize{{kMost, 1}, interpolation, interpolation != Interpolation::kNearest};
+    const Pixels high = make_pixels({1, kMax}, 1);
+    for (std::int64_t y = 0; y < kMax; ++y) *high.line(y) = 77;
+    const ResizeEdit resize{{kMax, 1}, interpolation, interpolation != Interpolation::kNearest};
     const Pixels wide = edited_pixels(high, {resize});
-    ASSERT_EQ(wide.extent(), (Extent{kMost, 1}));
-    EXPECT_EQ(wide.line(0)[0], interpolation == Interpolation::kNearest ? 77 : wide.line(0)[kMost - 1]);
+    ASSERT_EQ(wide.extent(), (Extent{kMax, 1}));
+    EXPECT_EQ(wide.line(0)[0], interpolation == Interpolation::kNearest ? 77 : wide.line(0)[kMax - 1]);
   }
 }
 
