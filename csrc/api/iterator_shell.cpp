@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/counters.h"
-#include "base/fork_count.h"
 #include "device/transfer/nvtx_ranges.h"
 #include "runtime/buffer_pool.h"
 #include "torch_distinput/error.h"
@@ -20,12 +19,9 @@ IteratorShell::IteratorShell(const char* name, std::shared_ptr<ExecutionContext>
     : name_(name),
       execution_(std::move(execution)),
       epochs_(std::move(epochs)),
-      allocations_before_(execution_->pool->stats().allocations),
-      fork_count_(fork_count()) {
+      allocations_before_(execution_->pool->stats().allocations) {
   show_stages_to_nvtx();
 }
-
-bool IteratorShell::inherited() const noexcept { return fork_count_ != fork_count(); }
 
 void IteratorShell::check_usable() const {
   if (closed_) throw FailedPreconditionError(std::string(name_) + ": the iterator is closed.");

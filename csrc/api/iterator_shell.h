@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/fork_guard.h"
 #include "base/stage.h"
 #include "execution/epoch_count.h"
 #include "execution/execution_context.h"
@@ -29,7 +30,7 @@ class IteratorShell {
   const std::shared_ptr<ExecutionContext>& execution() const noexcept { return execution_; }
 
   /// Whether this is a forked child of the process that made the iterator.
-  bool inherited() const noexcept;
+  bool inherited() const noexcept { return fork_guard_.inherited(); }
   /// Throws FailedPreconditionError in a forked child and after `close`.
   void check_usable() const;
   void close() noexcept { closed_ = true; }
@@ -84,7 +85,7 @@ class IteratorShell {
   std::int64_t wait_ns_ = 0;
   std::int64_t consumer_ns_ = 0;
   std::array<std::int64_t, Stats::kWaitBins> wait_histogram_{};
-  int fork_count_;
+  ForkGuard fork_guard_;
 };
 
 /// Whether users' code is called by an op of the pipeline.

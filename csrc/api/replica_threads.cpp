@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "base/fork_count.h"
 #include "runtime/worker_thread.h"
 
 namespace torch_distinput {
@@ -36,12 +35,12 @@ void ReplicaThreads::run(const std::function<void(std::size_t)>& call) {
   {
     // Held while tasks are queued only: all threads see the calls of several `run`s in the same order.
     const std::lock_guard lock(mutex_);
-    if (threads_.empty() || forks_ != fork_count()) {
+    if (threads_.empty() || fork_guard_.inherited()) {
       std::vector<std::shared_ptr<Executor>> started;
       for (std::size_t replica = 0; replica < replicas_; ++replica)
         started.push_back(make_thread_pool(1, "tdi-replica-" + std::to_string(replica)));
       threads_ = std::move(started);
-      forks_ = fork_count();
+      fork_guard_ = ForkGuard();
     }
     for (std::size_t replica = 0; replica < replicas_; ++replica) {
       threads_[replica]->submit([&call, running, replica] {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/fork_guard.h"
 #include "runtime/executor.h"
 
 namespace torch_distinput {
@@ -25,7 +26,7 @@ class ReplicaThreads {
   std::size_t replicas_;
   std::mutex mutex_;  ///< guards the members below
   std::vector<std::shared_ptr<Executor>> threads_;
-  int forks_ = 0;  ///< `fork_count` when they were started
+  ForkGuard fork_guard_;  ///< made when they were started
 };
 
 }  // namespace torch_distinput

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <unistd.h>
-
 #include <memory>
 #include <utility>
+
+#include "base/fork_guard.h"
 
 namespace torch_distinput {
 
@@ -16,7 +16,7 @@ template <class State>
 class ProcessOwned {
  public:
   /// This process becomes the owner.
-  explicit ProcessOwned(std::shared_ptr<State> state) : state_(std::move(state)), process_(::getpid()) {}
+  explicit ProcessOwned(std::shared_ptr<State> state) : state_(std::move(state)) {}
   ~ProcessOwned() {
     if (inherited()) new std::shared_ptr<State>(std::move(state_));
   }
@@ -24,7 +24,7 @@ class ProcessOwned {
   ProcessOwned& operator=(const ProcessOwned&) = delete;
 
   /// Whether this process is a forked child of the one that made the state.
-  bool inherited() const noexcept { return process_ != ::getpid(); }
+  bool inherited() const noexcept { return fork_guard_.inherited(); }
 
   State* operator->() const noexcept { return state_.get(); }
   State& operator*() const noexcept { return *state_; }
@@ -34,7 +34,7 @@ class ProcessOwned {
 
  private:
   std::shared_ptr<State> state_;
-  pid_t process_;
+  ForkGuard fork_guard_;
 };
 
 }  // namespace torch_distinput

@@ -10,6 +10,8 @@
 #include <new>
 #include <utility>
 
+#include "base/fork_guard.h"
+
 namespace torch_distinput {
 namespace trace_internal {
 std::atomic<bool> on{false};
@@ -19,12 +21,12 @@ namespace {
 /// `mutex` guards the rest. Leaked: threads may outlive static objects.
 struct Recording {
   std::mutex mutex;
-  pid_t process = 0;
+  ForkGuard fork_guard;
   std::size_t most = 0;
   Trace trace;
 
   /// A forked child has a copy of the lock, which a thread of the parent may hold.
-  bool mine() const noexcept { return process == ::getpid(); }
+  bool mine() const noexcept { return !fork_guard.inherited(); }
 };
 
 std::int64_t now_ns() noexcept {
@@ -61,7 +63,7 @@ bool start_trace(std::size_t most) {
   Recording& to = recording();
   const std::lock_guard lock(to.mutex);
   if (tracing()) return false;
-  to.process = ::getpid();
+  to.fork_guard = ForkGuard();
   to.most = most;
   to.trace = {};
   to.trace.begin = now_ns();

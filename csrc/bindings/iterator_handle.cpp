@@ -99,7 +99,7 @@ std::shared_ptr<Completion> start_detached(std::function<void()> work) {
 }  // namespace
 
 LiveIterator::LiveIterator(std::string name, CodeReferences code)
-    : name_(std::move(name)), process_(::getpid()), code_(std::move(code)) {
+    : name_(std::move(name)), made_by_(::getpid()), code_(std::move(code)) {
   live_iterators().insert(this);
 }
 
@@ -110,12 +110,10 @@ void LiveIterator::retire() {
   code_.clear();
 }
 
-bool LiveIterator::inherited() const noexcept { return process_ != ::getpid(); }
-
 void LiveIterator::enter() {
   if (inherited()) {
     throw FailedPreconditionError(name_ + ": the iterator was made before this process forked from process " +
-                                  std::to_string(process_) + "; make a new one in the child.");
+                                  std::to_string(made_by_) + "; make a new one in the child.");
   }
   if (refusal_ == kShuttingDown && std::this_thread::get_id() != stopping_thread) park_daemon();
   TORCH_CHECK(refusal_ == nullptr, name_, ": ", refusal_);

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "base/fork_guard.h"
 #include "bindings/handle.h"
 #include "bindings/interpreter/gil.h"
 #include "bindings/interpreter/python_error.h"
@@ -35,7 +36,7 @@ class LiveIterator {
   /// are destroyed.
   void retire();
   /// Whether this is a forked child of the process that made the iterator.
-  bool inherited() const noexcept;
+  bool inherited() const noexcept { return fork_guard_.inherited(); }
   /// Begins a call. Throws FailedPreconditionError in a forked child, and c10::Error (RuntimeError) while
   /// another thread is inside the iterator or Python shuts down.
   void enter();
@@ -51,7 +52,8 @@ class LiveIterator {
   virtual std::function<void()> stopper() = 0;
 
   std::string name_;
-  pid_t process_;
+  pid_t made_by_;  ///< the process, for messages
+  ForkGuard fork_guard_;
   const char* refusal_ = nullptr;  ///< why the iterator cannot be used now
   PythonError::Raised error_;
   CodeReferences code_;

@@ -1,7 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <deque>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include "base/fork_guard.h"
 #include "comm/all_gather.h"
 #include "comm/peer_text.h"
 #include "comm/restarts.h"
@@ -63,7 +63,7 @@ class GroupAllGather final : public AllGather {
       : kv_store_(std::move(kv_store)), key_(std::move(key)), group_(std::move(group)) {}
 
   ~GroupAllGather() override {
-    if (process_ != ::getpid()) {
+    if (fork_guard_.inherited()) {
       // The threads of the group are the parent's.
       group_.release();
       if (under_way_) new std::shared_ptr<Gathering>(std::move(under_way_));
@@ -240,7 +240,7 @@ class GroupAllGather final : public AllGather {
   std::deque<std::int64_t> in_store_;  // rounds whose text of this rank is in the store
   std::int64_t held_ = 0;
   std::string broken_;  // why the group cannot be used any more; empty: it can
-  pid_t process_ = ::getpid();
+  ForkGuard fork_guard_;
 };
 
 }  // namespace

@@ -1,10 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
+#include "base/fork_guard.h"
 #include "comm/all_gather.h"
 #include "comm/peer_text.h"
 
@@ -26,7 +25,7 @@ class StoreAllGather final : public AllGather {
   StoreAllGather(KeyValueStorePtr kv_store, std::string key)
       : kv_store_(std::move(kv_store)), key_(std::move(key)) {}
   ~StoreAllGather() override {
-    if (process_ != ::getpid()) return;  // the store's connection is the parent's
+    if (fork_guard_.inherited()) return;  // the store's connection is the parent's
     // The last rank to leave removes the last rounds' texts. Ranks that were stopped may be one round apart.
     std::vector<std::string> keys;
     for (std::int64_t round = std::max<std::int64_t>(held_ - 2, 0); round <= held_ + 1; ++round)
@@ -83,7 +82,7 @@ class StoreAllGather final : public AllGather {
   std::int64_t held_ = 0;
   std::optional<std::string> sent_;  // what this rank has sent in round `held_`
   std::vector<std::optional<std::string>> received_;
-  pid_t process_ = ::getpid();
+  ForkGuard fork_guard_;
 };
 
 }  // namespace

@@ -2,10 +2,8 @@
 #include "runtime/arena.h"
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -20,6 +18,7 @@
 #include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
+#include "base/fork_guard.h"
 #include "base/stage.h"
 
 namespace torch_distinput {
@@ -88,10 +87,8 @@ class Arena final : public Executor {
 /// Whether this process is a forked child of the process that has the oneTBB threads. The first caller's
 /// process is the one that has them.
 bool inherited_arena() {
-  static std::atomic<pid_t> owner{0};
-  const pid_t self = ::getpid();
-  pid_t expected = 0;
-  return !owner.compare_exchange_strong(expected, self) && expected != self;
+  static const ForkGuard first_caller;
+  return first_caller.inherited();
 }
 
 int local_world_size() {

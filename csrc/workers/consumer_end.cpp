@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "base/fork_count.h"
 #include "workers/fork_record.h"
 
 namespace torch_distinput {
@@ -19,7 +18,7 @@ std::shared_ptr<char> SlabsInUse::hold(const std::shared_ptr<SlabsInUse>& slabs,
     Held(std::shared_ptr<SlabsInUse> slabs, int worker, std::uint64_t slab)
         : slabs(std::move(slabs)), worker(worker), slab(slab) {}
     ~Held() {
-      if (process == fork_count()) slabs->release(worker, slab, visible.first_fork());
+      if (!fork_guard.inherited()) slabs->release(worker, slab, visible.first_fork());
     }
     Held(const Held&) = delete;
     Held& operator=(const Held&) = delete;
@@ -27,7 +26,7 @@ std::shared_ptr<char> SlabsInUse::hold(const std::shared_ptr<SlabsInUse>& slabs,
     std::shared_ptr<SlabsInUse> slabs;
     int worker;
     std::uint64_t slab;
-    int process = fork_count();
+    ForkGuard fork_guard;
     VisibleToForks visible;
   };
   auto held = std::make_shared<Held>(slabs, worker, slab);
@@ -86,17 +85,13 @@ void SlabsInUse::end() {
 }
 
 ConsumerEnd::ConsumerEnd(std::shared_ptr<WorkerMemory> memory, std::unique_ptr<PageLocker> locker)
-    : memory_(std::move(memory)),
-      slabs_(std::make_shared<SlabsInUse>(memory_, std::move(locker))),
-      process_(fork_count()) {
+    : memory_(std::move(memory)), slabs_(std::make_shared<SlabsInUse>(memory_, std::move(locker))) {
   for (int worker = 0; worker < memory_->workers(); ++worker) {
     WorkerControl& control = memory_->control(worker);
     tasks_.emplace_back(control.tasks, memory_->tasks(worker), WorkerMemory::kRing);
     results_.emplace_back(control.results, memory_->results(worker), WorkerMemory::kRing);
   }
 }
-
-bool ConsumerEnd::own() const noexcept { return process_ == fork_count(); }
 
 void ConsumerEnd::send(int worker, std::string_view task) {
   tasks_[worker].send(task);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fork_guard.h"
 #include "torch_distinput/api.h"
 #include "workers/frame_ring.h"
 #include "workers/page_locks.h"
@@ -75,7 +76,7 @@ class TDI_API ConsumerEnd {
   void wake() noexcept { memory_->to_consumer().ring(); }
 
   /// Whether this process is the one that made this object, not a fork of it.
-  bool own() const noexcept;
+  bool own() const noexcept { return !fork_guard_.inherited(); }
 
   const std::shared_ptr<WorkerMemory>& memory() const noexcept { return memory_; }
   const std::shared_ptr<SlabsInUse>& slabs() const noexcept { return slabs_; }
@@ -86,7 +87,7 @@ class TDI_API ConsumerEnd {
   std::vector<FrameSender> tasks_;
   std::vector<FrameReceiver> results_;
   std::uint32_t heard_ = 0;
-  int process_;
+  ForkGuard fork_guard_;
   int next_ = 0;  // the worker whose ring is looked at first
 };
 

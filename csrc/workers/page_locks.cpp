@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/fork_count.h"
 #include "workers/slab_space.h"
 
 namespace torch_distinput {
@@ -17,7 +16,7 @@ constexpr std::uint64_t kSteps = 8;
 }  // namespace
 
 PageLocks::PageLocks(const SharedSegment& segment, std::unique_ptr<PageLocker> locker)
-    : segment_(&segment), locker_(std::move(locker)), process_(fork_count()) {}
+    : segment_(&segment), locker_(std::move(locker)) {}
 
 PageLocks::~PageLocks() { drop_except({}); }
 
@@ -65,7 +64,7 @@ void PageLocks::drop_discarded() noexcept {
 }
 
 void PageLocks::drop_except(const std::set<std::uint64_t>& kept) noexcept {
-  if (process_ != fork_count()) return;  // the locks are the parent's, and so is who holds the mutex
+  if (fork_guard_.inherited()) return;  // the locks are the parent's, and so is who holds the mutex
   std::vector<std::uint64_t> dropped;
   {
     const std::lock_guard lock(mutex_);

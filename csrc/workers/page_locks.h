@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 
+#include "base/fork_guard.h"
 #include "torch_distinput/api.h"
 #include "workers/shared_segment.h"
 
@@ -51,7 +52,7 @@ class TDI_API PageLocks {
   std::mutex mutex_;
   std::map<std::uint64_t, std::uint64_t> locked_;  // slab: bytes from its head on
   bool refused_ = false;
-  int process_;
+  ForkGuard fork_guard_;
 };
 
 }  // namespace torch_distinput

@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include "base/fork_count.h"
-
 namespace torch_distinput {
 
 WorkerEnd::WorkerEnd(std::shared_ptr<WorkerMemory> memory, int worker)
@@ -12,10 +10,7 @@ WorkerEnd::WorkerEnd(std::shared_ptr<WorkerMemory> memory, int worker)
       control_(&memory_->control(worker)),
       tasks_(control_->tasks, memory_->tasks(worker), WorkerMemory::kRing),
       results_(control_->results, memory_->results(worker), WorkerMemory::kRing),
-      slabs_(memory_->segment(), control_->freed, memory_->slabs_begin(worker), memory_->slabs_end(worker)),
-      process_(fork_count()) {}
-
-bool WorkerEnd::own() const noexcept { return process_ == fork_count(); }
+      slabs_(memory_->segment(), control_->freed, memory_->slabs_begin(worker), memory_->slabs_end(worker)) {}
 
 bool WorkerEnd::receive(std::string& task) {
   heard_ = control_->to_worker.listen();

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/fork_guard.h"
 #include "torch_distinput/api.h"
 #include "workers/frame_ring.h"
 #include "workers/worker_memory.h"
@@ -33,7 +34,7 @@ class TDI_API WorkerEnd {
 
   bool stopped() const noexcept { return memory_->stopped(); }
   /// Whether this process is the one that made this object, not a fork of it.
-  bool own() const noexcept;
+  bool own() const noexcept { return !fork_guard_.inherited(); }
 
  private:
   std::shared_ptr<WorkerMemory> memory_;
@@ -42,7 +43,7 @@ class TDI_API WorkerEnd {
   FrameSender results_;
   SlabSpace slabs_;
   std::uint32_t heard_ = 0;
-  int process_;
+  ForkGuard fork_guard_;
 };
 
 }  // namespace torch_distinput

@@ -104,7 +104,7 @@ FOR_THE_PYTHON_MODULE = {
     *("HostReads", "PageLocks", "load_stored", "store_beside", "find_json_fault"),
     *("can_be_encoded", "encode_tensors", "decode_tensors", "starts_share_store"),
     *("FrameSender", "FrameReceiver", "Bell", "VisibleToForks", "seen_by_forks", "end_with_process"),
-    *("StageScope", "start_trace", "stop_trace"),
+    *("ForkGuard", "StageScope", "start_trace", "stop_trace"),
 }
 
 

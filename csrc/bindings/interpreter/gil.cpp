@@ -2,10 +2,10 @@
 #include "bindings/interpreter/gil.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <atomic>
 
+#include "base/fork_guard.h"
 #include "bindings/interpreter/py_ref.h"
 #include "bindings/interpreter/python_error.h"
 #include "torch_distinput/error.h"
@@ -25,12 +25,12 @@ class KeptThreadState {
   /// REQUIRES: the GIL, taken by a first PyGILState_Ensure of this thread.
   void keep() {
     PyGILState_Ensure();
-    process_ = ::getpid();
+    fork_guard_ = ForkGuard();
     ++thread_count;
   }
 
   ~KeptThreadState() {
-    if (process_ != ::getpid()) return;
+    if (fork_guard_.inherited()) return;
     --thread_count;
     if (!interpreter_alive()) return;
     run_python([] {
@@ -41,7 +41,7 @@ class KeptThreadState {
   }
 
  private:
-  pid_t process_ = 0;
+  ForkGuard fork_guard_;
 };
 
 thread_local KeptThreadState kept_thread_state;

@@ -159,13 +159,12 @@ DeviceStager::DeviceStager(DeviceContext context, std::int64_t budget,
     : context_(std::move(context)),
       budget_(budget),
       unpacking_(std::move(unpacking)),
-      on_the_way_(std::make_shared<std::atomic<std::int64_t>>(0)),
-      process_(::getpid()) {}
+      on_the_way_(std::make_shared<std::atomic<std::int64_t>>(0)) {}
 
 DeviceStager::~DeviceStager() {
   if (!delivered_) return;
   try {
-    TORCH_CHECK(process_ == ::getpid(), "a forked child must not use its parent's device");
+    TORCH_CHECK(!fork_guard_.inherited(), "a forked child must not use its parent's device");
     for (const c10::Storage& block : delivered_->blocks)
       context_.engine->record_stream(block, delivered_->stream);
   } catch (const std::exception&) {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fork_guard.h"
 #include "kernels/images.h"
 #include "torch_distinput/api.h"
 #include "torch_distinput/element.h"
@@ -104,7 +105,7 @@ class TDI_API DeviceStager {
   std::shared_ptr<std::atomic<std::int64_t>> on_the_way_;
   std::once_flag reserved_;
   std::optional<Delivered> delivered_;
-  const int process_;
+  const ForkGuard fork_guard_;
 };
 
 }  // namespace torch_distinput

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/fork_count.h"
+#include "base/fork_guard.h"
 #include "device/transfer/capture_guard.h"
 
 namespace torch_distinput {
@@ -117,14 +117,14 @@ class Blocks {
   std::unordered_map<void*, Owner> unread_;  // devices may still read the memory of these
 };
 
-/// The number of forks at which blocks of this process were made: a child's copies of storages are nobody's.
-const int& own_process() {
-  static const int process = fork_count();
-  return process;
+/// Made with the first block. A forked child does not own the storages that it inherited.
+const ForkGuard& fork_guard() {
+  static const ForkGuard guard;
+  return guard;
 }
 
 void release(void* block) {
-  if (own_process() != fork_count()) return;
+  if (fork_guard().inherited()) return;
   Blocks::get().release(block);
   HostReads::collect();
 }
@@ -132,7 +132,7 @@ void release(void* block) {
 }  // namespace
 
 HostReads::HostReads(std::shared_ptr<void> owner) : block_(Blocks::get().take(std::move(owner))) {
-  own_process();
+  fork_guard();
 }
 
 HostReads::~HostReads() { release(block_); }

@@ -25,7 +25,7 @@ BlockPtr wait_for(const std::shared_future<BlockPtr>& block) {
 
 BlockCache::~BlockCache() {
   State* const state = state_.load();
-  if (state->process == ::getpid()) delete state;
+  if (!state->fork_guard.inherited()) delete state;
 }
 
 BlockPtr BlockCache::get(const Key& key, const std::function<BlockPtr()>& read) {
@@ -79,7 +79,7 @@ void BlockCache::forget(State& state, const Key& key) {
 
 BlockCache::State& BlockCache::state() {
   State* found = state_.load();
-  if (found->process == ::getpid()) return *found;
+  if (!found->fork_guard.inherited()) return *found;
   auto own = std::make_unique<State>();
   if (state_.compare_exchange_strong(found, own.get())) return *own.release();
   return *found;  // another thread of this process was faster

@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -14,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fork_guard.h"
 #include "sources/columns/block_rows.h"
 
 namespace torch_distinput {
@@ -42,7 +41,7 @@ class BlockCache {
   };
   /// What the threads of one process share.
   struct State {
-    pid_t process = ::getpid();
+    ForkGuard fork_guard;
     std::mutex mutex;
     std::map<Key, Entry> entries;
     std::list<Key> uses;  ///< the latest first

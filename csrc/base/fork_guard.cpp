@@ -1,11 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include "base/fork_count.h"
+#include "base/fork_guard.h"
 
 #include <pthread.h>
 
 #include <atomic>
 
 namespace torch_distinput {
+namespace {
 
 int fork_count() noexcept {
   static std::atomic<int> forks{0};
@@ -14,5 +15,11 @@ int fork_count() noexcept {
   static_cast<void>(registered);
   return forks.load(std::memory_order_relaxed);
 }
+
+}  // namespace
+
+ForkGuard::ForkGuard() noexcept : forks_(fork_count()) {}
+
+bool ForkGuard::inherited() const noexcept { return forks_ != fork_count(); }
 
 }  // namespace torch_distinput
