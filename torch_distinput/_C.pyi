@@ -295,7 +295,7 @@ class ColumnOptions:
         """`nulls`: a rule, or a dict of rules by column. `stack`: columns by the name of the leaf. `dtypes`: of columns that become another one."""
 
 class ImageStep:
-    """An op on a picture, with its arguments."""
+    """An op on an image, with its arguments."""
     @staticmethod
     def decode_image(layout: str, max_pixels: int, reducing_gap: float | None) -> ImageStep:
         """JPEG, PNG or WebP bytes as RGB."""
@@ -331,7 +331,7 @@ class ImageStep:
         """Random changes of RandAugment's set."""
     @staticmethod
     def with_image_targets(masks: collections.abc.Sequence[None | str | int], boxes: collections.abc.Sequence[None | str | int], box_format: str) -> ImageStep:
-        """Masks and boxes that later ops change together with the picture."""
+        """Masks and boxes that later ops change together with the image."""
 
 class TFRecordWriter:
     """Writes a TFRecord file."""
@@ -640,7 +640,7 @@ class AutoShardPolicy(enum.IntEnum):
     HINT = 3
 
 class DamagedPictureError(InvalidArgumentError, OSError):
-    """An encoded picture is damaged, truncated, too large or of an unknown format. Pillow raises OSError for it."""
+    """An encoded image is damaged, truncated, too large or of an unknown format. Pillow raises OSError for it."""
     ...
 
 def random() -> torch.Generator:
@@ -688,13 +688,13 @@ def blocks(files: object, reader: object, name: str, arguments: str, options: Co
     """The rows of tables in files. `reader` has `count_rows(files)`, the rows of each block of each file, `schema(file)` and `read(file, block)`; one whose rows can be read apart from one another also `read_rows(file, block, begin, end)`. Files are names as bytes."""
 
 def image_folder(root: str) -> tuple:
-    """Pictures in a folder for each class, and the names of the classes as bytes."""
+    """Images in a folder for each class, and the names of the classes as bytes."""
 
 def image_files(paths: list, numbers: collections.abc.Sequence[int]) -> Dataset:
     """Tuples of the bytes of a file and its number."""
 
 def apply_image_step(dataset: Dataset, step: ImageStep, key: None | str | int) -> Dataset:
-    """The dataset with an op on the picture of each element."""
+    """The dataset with an op on the image of each element."""
 
 def decode_raw(dataset: Dataset, dtype: torch.dtype, shape: object, key: int | str | None) -> Dataset:
     """The dataset with a leaf of strings as numbers of the machine's byte order."""

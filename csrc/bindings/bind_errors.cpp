@@ -115,7 +115,7 @@ void bind_errors(py::module_& module) {
       .out_of_range = add_error(module, "OutOfRangeError", PyExc_IndexError, "The end of the data."),
       .invalid_argument = invalid_argument,
       .damaged_picture = add_error(module, "DamagedPictureError", invalid_argument, PyExc_OSError,
-                                   "An encoded picture is damaged, truncated, too large or of an unknown "
+                                   "An encoded image is damaged, truncated, too large or of an unknown "
                                    "format. Pillow raises OSError for it."),
       .unequal_rows =
           add_error(module, "UnequalRowsError", PyExc_ValueError, PyExc_RuntimeError,

@@ -81,10 +81,10 @@ py::tuple folder(const std::string& root) {
 
 void bind_images(py::module_& module) {
   module.def("image_folder", folder, py::arg("root"),
-             "Pictures in a folder for each class, and the names of the classes as bytes.");
+             "Images in a folder for each class, and the names of the classes as bytes.");
   module.def("image_files", files_of, py::arg("paths"), py::arg("numbers"),
              "Tuples of the bytes of a file and its number.");
-  py::class_<BoundStep>(module, "ImageStep", "An op on a picture, with its arguments.")
+  py::class_<BoundStep>(module, "ImageStep", "An op on an image, with its arguments.")
       .def_static(
           "decode_image",
           [](const std::string& layout, std::int64_t max_pixels, std::optional<double> reducing_gap) {
@@ -155,14 +155,14 @@ void bind_images(py::module_& module) {
             return BoundStep{ImageTargets{std::move(masks), std::move(boxes), box_format_of(box_format)}};
           },
           py::arg("masks"), py::arg("boxes"), py::arg("box_format"),
-          "Masks and boxes that later ops change together with the picture.");
+          "Masks and boxes that later ops change together with the image.");
   module.def(
       "apply_image_step",
       [](const Dataset& dataset, const BoundStep& bound, const ImageKey& key) {
         return without_gil([&] { return Dataset(apply_image_step(dataset.node(), bound.step, key)); });
       },
       py::arg("dataset"), py::arg("step"), py::arg("key"),
-      "The dataset with an op on the picture of each element.");
+      "The dataset with an op on the image of each element.");
 }
 
 }  // namespace torch_distinput

@@ -109,7 +109,7 @@ def test_images_in_files_are_read_when_rows_are(tmp_path, kind):
     with pytest.raises(ValueError, match="shape"):
         list(loader)
     (tmp_path / "0.png").write_bytes(b"no image")
-    with pytest.raises(tdi.InvalidArgumentError, match="decode_image: row .*the picture is not JPEG, PNG or WebP"):
+    with pytest.raises(tdi.InvalidArgumentError, match="decode_image: row .*the image is not JPEG, PNG or WebP"):
         list(loader)
 
 

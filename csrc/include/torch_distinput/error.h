@@ -28,7 +28,7 @@ class TDI_API InvalidArgumentError : public c10::ValueError {
   explicit InvalidArgumentError(const std::string& message);
 };
 
-/// An encoded picture is damaged, truncated, too large or of an unknown format. `problem()` is what the
+/// An encoded image is damaged, truncated, too large or of an unknown format. `problem()` is what the
 /// decoder says of it, without op and row. Python: an InvalidArgumentError and an OSError, as Pillow raises,
 /// with an OSError of `problem()` as its cause.
 class TDI_API DamagedPictureError : public InvalidArgumentError {

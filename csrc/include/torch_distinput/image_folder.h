@@ -11,14 +11,14 @@
 
 namespace torch_distinput {
 
-/// Pictures in a folder for each class, as torchvision's ImageFolder: tuples of the encoded bytes of a file
+/// Images in a folder for each class, as torchvision's ImageFolder: tuples of the encoded bytes of a file
 /// and the number of its class (int64 scalar). Classes are the folders in `root`, sorted; files are sorted by
 /// path within a class, and found in its subfolders too. Random access and exact length. Files are read when
 /// rows are: a missing one is a NotFoundError, and one that cannot be read a SystemError.
 class TDI_API ImageFolder : public Dataset {
  public:
-  /// Throws NotFoundError if there is no such folder, no class in it, or a class without pictures (files
-  /// whose names end as pictures' do), SystemError for a folder that cannot be read, and InvalidArgumentError
+  /// Throws NotFoundError if there is no such folder, no class in it, or a class without images (files
+  /// whose names end as images' do), SystemError for a folder that cannot be read, and InvalidArgumentError
   /// for a link to a folder that holds it. Other links are followed, also out of `root`.
   explicit ImageFolder(const std::string& root);
 

@@ -14,7 +14,7 @@
 #include "torch_distinput/element.h"
 
 /// \file
-/// Ops on pictures: uint8 in and out, before `batch`. Names, arguments and defaults are those of
+/// Ops on images: uint8 in and out, before `batch`. Names, arguments and defaults are those of
 /// torchvision.transforms.v2. Random ops draw from (seed, epoch, row, op).
 
 namespace torch_distinput {
@@ -27,7 +27,7 @@ enum class PaddingMode { kConstant, kEdge, kReflect, kSymmetric };
 /// pixels.
 enum class BoxFormat { kXyxy, kXywh, kCxcywh };
 
-/// A picture with more pixels is refused: twice Pillow's `MAX_IMAGE_PIXELS`, where Pillow refuses it.
+/// An image with more pixels is refused: twice Pillow's `MAX_IMAGE_PIXELS`, where Pillow refuses it.
 inline constexpr std::int64_t kDefaultMaxPixels = 178'956'970;
 /// How many times as large as wanted a JPEG stays that is decoded at a fraction of its size: Pillow's value
 /// for thumbnails.
@@ -112,24 +112,24 @@ struct RandAugment {
 /// leaf that can be meant.
 using ImageKey = std::variant<std::monostate, std::string, std::int64_t>;
 
-/// Masks and bounding boxes of the picture: later ops change them together with it, with the same random
+/// Masks and bounding boxes of the image: later ops change them together with it, with the same random
 /// numbers. A mask is uint8 or bool, [height, width] or [n, height, width], or a grey or palette PNG, which
 /// becomes uint8 [1, height, width]; it is resized to the nearest pixel and padded with 0. Boxes are [n, 4],
 /// float or integer; crops and padding clamp them to the image, and none is dropped. Replaces an earlier
-/// declaration for the same picture.
+/// declaration for the same image.
 struct ImageTargets {
   std::vector<ImageKey> masks;
   std::vector<ImageKey> boxes;
   BoxFormat box_format = BoxFormat::kXyxy;
 };
 
-/// One op on a picture.
+/// One op on an image.
 using ImageStep =
     std::variant<DecodeImage, Resize, CenterCrop, Pad, RandomCrop, RandomResizedCrop, HorizontalFlip,
                  VerticalFlip, Rotate90, ColorJitter, RandAugment, ImageTargets>;
 
-/// The dataset with `step` applied to the picture of each element. Throws c10::ValueError for arguments out
-/// of range, for a leaf that is no picture, and if the leaf is not unique.
+/// The dataset with `step` applied to the image of each element. Throws c10::ValueError for arguments out
+/// of range, for a leaf that does not hold images, and if the leaf is not unique.
 TDI_API NodePtr apply_image_step(NodePtr input, ImageStep step, const ImageKey& key);
 
 /// The ops of images, as methods of a dataset (`Self`).

@@ -8,20 +8,20 @@
 namespace torch_distinput {
 namespace {
 
-PictureFormat format_of(std::string_view encoded) {
-  if (encoded.starts_with("\xff\xd8\xff")) return PictureFormat::kJpeg;
-  if (encoded.starts_with("\x89PNG\r\n\x1a\n")) return PictureFormat::kPng;
-  if (encoded.starts_with("RIFF") && encoded.substr(0, 12).ends_with("WEBP")) return PictureFormat::kWebp;
-  throw EncodedImageError(encoded.empty() ? "the picture is empty" : "the picture is not JPEG, PNG or WebP");
+ImageFormat format_of(std::string_view encoded) {
+  if (encoded.starts_with("\xff\xd8\xff")) return ImageFormat::kJpeg;
+  if (encoded.starts_with("\x89PNG\r\n\x1a\n")) return ImageFormat::kPng;
+  if (encoded.starts_with("RIFF") && encoded.substr(0, 12).ends_with("WEBP")) return ImageFormat::kWebp;
+  throw EncodedImageError(encoded.empty() ? "the image is empty" : "the image is not JPEG, PNG or WebP");
 }
 
-Extent extent_of(std::string_view encoded, PictureFormat format) {
+Extent extent_of(std::string_view encoded, ImageFormat format) {
   switch (format) {
-    case PictureFormat::kJpeg:
+    case ImageFormat::kJpeg:
       return jpeg_extent(encoded);
-    case PictureFormat::kPng:
+    case ImageFormat::kPng:
       return png_extent(encoded);
-    case PictureFormat::kWebp:
+    case ImageFormat::kWebp:
       return webp_extent(encoded);
   }
   return {};
@@ -39,36 +39,36 @@ void check_decoders() {
                    " (names of Debian's packages) and build torch_distinput again");
 }
 
-PictureHead read_head(std::string_view encoded, std::int64_t max_pixels) {
-  const PictureFormat format = format_of(encoded);
+ImageHead read_head(std::string_view encoded, std::int64_t max_pixels) {
+  const ImageFormat format = format_of(encoded);
   const Extent extent = extent_of(encoded, format);
-  if (extent.width < 1 || extent.height < 1) throw EncodedImageError("the picture has no pixels");
+  if (extent.width < 1 || extent.height < 1) throw EncodedImageError("the image has no pixels");
   if (extent.width > max_pixels / extent.height) {
-    throw EncodedImageError("the picture has " + std::to_string(extent.width) + " x " +
+    throw EncodedImageError("the image has " + std::to_string(extent.width) + " x " +
                             std::to_string(extent.height) + " pixels, more than `max_pixels`=" +
                             std::to_string(max_pixels) + " (it could be a decompression bomb)");
   }
   return {format, extent};
 }
 
-std::unique_ptr<LineSource> open_picture(std::string_view encoded, const PictureHead& head, const Box& region,
-                                         int denominator, Samples samples) {
-  if (samples == Samples::kMask && head.format != PictureFormat::kPng)
+std::unique_ptr<LineSource> open_image(std::string_view encoded, const ImageHead& head, const Box& region,
+                                       int denominator, Samples samples) {
+  if (samples == Samples::kMask && head.format != ImageFormat::kPng)
     throw ImageError("a mask must be a PNG, because other formats change its numbers");
   switch (head.format) {
-    case PictureFormat::kJpeg:
+    case ImageFormat::kJpeg:
       return open_jpeg(encoded, region, denominator);
-    case PictureFormat::kPng:
+    case ImageFormat::kPng:
       return std::make_unique<LoadedLines>(decode_png(encoded, region, samples));
-    case PictureFormat::kWebp:
+    case ImageFormat::kWebp:
       return std::make_unique<LoadedLines>(decode_webp(encoded, region));
   }
   return nullptr;
 }
 
-Pixels decode_picture(std::string_view encoded, const PictureHead& head, const Box& region, int denominator,
-                      Samples samples) {
-  return open_picture(encoded, head, region, denominator, samples)->read(0, region.height);
+Pixels decode_region(std::string_view encoded, const ImageHead& head, const Box& region, int denominator,
+                     Samples samples) {
+  return open_image(encoded, head, region, denominator, samples)->read(0, region.height);
 }
 
 }  // namespace torch_distinput

@@ -166,8 +166,8 @@ Pixels padded(const Window& in, Extent extent, const PadEdit& pad, const Box& ou
   return to;
 }
 
-/// Lines are first, as in Pillow, unless a narrow and high picture that becomes wide and low would have more
-/// pixels in between than any picture may have. The same for all parts of a resized image.
+/// Lines are first, as in Pillow, unless a narrow and high image that becomes wide and low would have more
+/// pixels in between than any image may have. The same for all parts of a resized image.
 FirstPass first_pass(const ResizedDim& across, const ResizedDim& down) {
   const std::int64_t lines_first = across.size * (down.highest - down.lowest);
   const std::int64_t columns_first = (across.highest - across.lowest) * down.size;
@@ -235,7 +235,7 @@ int choose_denominator(const Box& box, Extent wanted, double gap) {
   return denominator;
 }
 
-/// The resize of `box` of a picture of `extent` that was decoded at 1 / `denominator`.
+/// The resize of `box` of an image of `extent` that was decoded at 1 / `denominator`.
 Resampling reduced(const ResizeEdit& edit, const Box& box, Extent extent, int denominator) {
   const auto scaled = [&](std::int64_t place) { return static_cast<double>(place) / denominator; };
   const auto left = scaled(box.left), top = scaled(box.top);
@@ -251,7 +251,7 @@ Program make_program(const ImageSource& source, std::vector<Edit> edits) {
   Program program;
   Extent extent = source.extent();
   std::size_t done = 0;
-  if (source.head && source.head->format == PictureFormat::kJpeg && source.reducing_gap) {
+  if (source.head && source.head->format == ImageFormat::kJpeg && source.reducing_gap) {
     Box box = whole(extent);
     std::size_t next = 0;
     for (; next < edits.size() && std::holds_alternative<CropEdit>(edits[next]); ++next) {
@@ -317,7 +317,7 @@ Pixels edited(const ImageSource& source, std::vector<Edit> edits) {
   for (std::size_t i = program.actions.size(); i-- > 0;)
     wanted[i] = needed(program.actions[i], program.extents[i], wanted[i + 1]);
   const std::unique_ptr<LineSource> lines =
-      source.head ? open_picture(source.encoded, *source.head, wanted[0], program.denominator, source.samples)
+      source.head ? open_image(source.encoded, *source.head, wanted[0], program.denominator, source.samples)
                   : std::make_unique<LoadedLines>(source.pixels.part(wanted[0]));
   std::size_t next = 0;
   while (next < program.actions.size() && std::holds_alternative<CropEdit>(program.actions[next])) ++next;

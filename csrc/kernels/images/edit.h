@@ -60,7 +60,7 @@ Extent extent_after(const Edit& edit, Extent extent);
 /// An image before its edits: encoded, or (with `head` unset) decoded.
 struct ImageSource {
   std::string_view encoded = {};
-  std::optional<PictureHead> head = {};
+  std::optional<ImageHead> head = {};
   Samples samples = Samples::kRgb;  ///< what it is decoded to
   Pixels pixels = {};
   std::optional<double> reducing_gap = kDefaultReducingGap;  ///< as DecodeImage::reducing_gap

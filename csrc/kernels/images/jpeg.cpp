@@ -21,7 +21,7 @@ constexpr std::int64_t kRgb = 3;
 constexpr std::int64_t kCmyk = 4;
 /// The sides of the blocks that a JPEG is made of.
 constexpr std::int64_t kBlockSide = 8;
-/// Encoders write about ten scans, each of which passes over the whole picture in a few bytes of the file.
+/// Encoders write about ten scans, each of which passes over the whole image in a few bytes of the file.
 /// libtiff, too, ends at this number: 500, at which the tests of libjpeg-turbo end, are 6 s for 3000 x 3000
 /// pixels in 65 kB.
 constexpr int kMaxScans = 100;
@@ -119,7 +119,7 @@ class JpegReader {
     std::longjmp(reader.jump_, 1);
   }
 
-  /// Ends a picture of endless scans. libjpeg calls this for each line of blocks.
+  /// Ends an image of endless scans. libjpeg calls this for each line of blocks.
   static void check_scans(j_common_ptr info) {
     const int scans = reinterpret_cast<j_decompress_ptr>(info)->input_scan_number;
     if (scans <= kMaxScans) return;
@@ -129,7 +129,7 @@ class JpegReader {
     std::longjmp(reader.jump_, 1);
   }
 
-  /// Pretends that the picture ends here. Whether data was missing then shows when more of it is asked for;
+  /// Pretends that the image ends here. Whether data was missing then shows when more of it is asked for;
   /// of several scans, whole ones may be missing.
   static boolean end_of_data(j_decompress_ptr info) {
     static const JOCTET kEnd[] = {0xff, JPEG_EOI};

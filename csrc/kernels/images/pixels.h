@@ -9,14 +9,14 @@
 
 namespace torch_distinput {
 
-/// What is wrong with a picture, or with an op for a picture of this size. Becomes an InvalidArgumentError
+/// What is wrong with an image, or with an op for an image of this size. Becomes an InvalidArgumentError
 /// that also names op and row.
 class ImageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Encoded bytes are no picture, or none that is decoded. Becomes a DamagedPictureError.
+/// Encoded bytes are damaged, of an unknown format or too large. Becomes a DamagedPictureError.
 class EncodedImageError : public ImageError {
  public:
   using ImageError::ImageError;
@@ -44,7 +44,7 @@ struct Box {
 /// The whole of an image.
 inline Box whole(Extent extent) { return {0, 0, extent.width, extent.height}; }
 
-/// What a picture is decoded to: kRgb colours; kMask the numbers of a mask, one channel: grey of up to 8
+/// What an image is decoded to: kRgb colours; kMask the numbers of a mask, one channel: grey of up to 8
 /// bits, or the indices of a palette.
 enum class Samples { kRgb, kMask };
 

@@ -51,8 +51,8 @@ bool suits_editing(const LeafSpec& leaf) {
   return dense != nullptr && dense->dtype == at::kByte && dense->shape && image_type(*dense->shape);
 }
 
-/// One op on the picture of each element. Consecutive ops on one leaf run as one program, whatever follows
-/// them. Masks and boxes follow a picture from `with_image_targets` on, through all ops that keep the
+/// One op on the image of each element. Consecutive ops on one leaf run as one program, whatever follows
+/// them. Masks and boxes follow an image from `with_image_targets` on, through all ops that keep the
 /// structure of elements. Elements, batch size and random access are those of the input; on the sequential
 /// path, the state is that of a `map`.
 class ImageNode final : public UnaryNode {
@@ -150,29 +150,29 @@ class ImageNode final : public UnaryNode {
       const SpecPtr before = inputs[i]->spec();
       const bool keeps = spec != nullptr && before != nullptr && spec->structure == before->structure;
       const bool clashes =
-          keeps ? kept != nullptr && kept->by_picture != found[i].by_picture : !found[i].by_picture.empty();
+          keeps ? kept != nullptr && kept->by_image != found[i].by_image : !found[i].by_image.empty();
       if (clashes) return {{}, std::string(node.name())};
       if (keeps) kept = &found[i];
     }
     return kept == nullptr ? DeclaredTargets{} : *kept;
   }
 
-  /// Takes the targets that this op declares, or checks that those of its picture can follow it.
+  /// Takes the targets that this op declares, or checks that those of its image can follow it.
   void declare_targets(const ElementSpec& before) {
     if (const auto* const step = std::get_if<ImageTargets>(&step_)) {
-      targets_.by_picture[leaf_] = find_targets(*step, before, leaf_, type_->dims, targets_);
+      targets_.by_image[leaf_] = find_targets(*step, before, leaf_, type_->dims, targets_);
       targets_.lost_at.clear();
       return;
     }
     if (decodes()) {
-      targets_.by_picture.erase(leaf_);
+      targets_.by_image.erase(leaf_);
       return;
     }
     TORCH_CHECK_VALUE(
         targets_.lost_at.empty() || std::holds_alternative<ColorJitter>(step_), step_name(step_), ": `",
         targets_.lost_at,
         "` has changed what elements are made of after `with_image_targets`, so that it is not "
-        "known which masks and boxes follow the picture; call `with_image_targets` again (without "
+        "known which masks and boxes follow the image; call `with_image_targets` again (without "
         "arguments for none).");
     check_targets(step_, inherited_, before);
   }
@@ -188,7 +188,7 @@ class ImageNode final : public UnaryNode {
   bool decodes() const { return std::holds_alternative<DecodeImage>(step_); }
   bool declares() const { return std::holds_alternative<ImageTargets>(step_); }
   LeafQuery query() const {
-    if (decodes()) return {step_name(step_), "key", "an encoded picture (one `bytes`)", suits_decoding};
+    if (decodes()) return {step_name(step_), "key", "an encoded image (one `bytes`)", suits_decoding};
     return {step_name(step_), "key",
             "an image of one row (uint8, 3 dims, 1, 3 or 4 channels, before `batch`)", suits_editing};
   }
@@ -197,8 +197,8 @@ class ImageNode final : public UnaryNode {
   ImageKey key_;
   std::size_t leaf_ = 0;
   std::optional<ImageType> type_;  ///< of the input's images; unset where they are encoded
-  TargetLeaves inherited_;         ///< what follows the picture before this op
-  DeclaredTargets targets_;        ///< what follows which picture after it
+  TargetLeaves inherited_;         ///< what follows the image before this op
+  DeclaredTargets targets_;        ///< what follows which image after it
   SpecPtr spec_;
 };
 

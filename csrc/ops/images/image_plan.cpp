@@ -100,7 +100,7 @@ class ImagePlan final : public Plan {
 
  private:
   /// Calls `use(element, row, position)` for each position in order. Few elements are held at a time, since
-  /// pictures are large.
+  /// images are large.
   template <class Use>
   void for_each(std::span<std::int64_t> positions, Use use) const {
     constexpr std::size_t kTogether = 16;

@@ -32,7 +32,7 @@ std::optional<ImageType> image_type(const Dims& dims);
 /// Returns where a row comes from, for messages; "" or no function where that is not known.
 using RowOrigin = std::function<std::string()>;
 
-/// Masks and boxes that steps change as they change the picture.
+/// Masks and boxes that steps change as they change the image.
 struct Following {
   TargetLeaves leaves = {};
   std::size_t from = 0;  ///< the first of the steps that they follow
@@ -48,7 +48,7 @@ class ImageProgram {
     std::uint64_t key;
   };
 
-  /// The leaf holds images of type `input`, or (nullopt) pictures that the first of `steps` decodes.
+  /// The leaf holds images of type `input`, or (nullopt) encoded ones, which the first of `steps` decodes.
   ImageProgram(std::size_t leaf, std::optional<ImageType> input, std::vector<Step> steps,
                Following following = {});
 

@@ -42,7 +42,7 @@ constexpr const char* kMask =
     "a mask (uint8 or bool, [height, width] or [n, height, width], or an encoded PNG)";
 constexpr const char* kBoxes = "a tensor of boxes (float32, float64, int32 or int64, [n, 4])";
 
-/// Throws if a mask of these dims cannot belong to a picture of `dims`.
+/// Throws if a mask of these dims cannot belong to an image of `dims`.
 void check_mask_dims(const ElementSpec& spec, std::size_t mask, ImageDims dims, const char* op) {
   const auto* const dense = std::get_if<TensorSpec>(&spec.leaves[mask]);
   if (dense == nullptr || !dense->shape) return;
@@ -51,7 +51,7 @@ void check_mask_dims(const ElementSpec& spec, std::size_t mask, ImageDims dims, 
   };
   const Dims& shape = *dense->shape;
   TORCH_CHECK_VALUE(!differ(shape[shape.size() - 2], dims.height) && !differ(shape.back(), dims.width), op,
-                    ": mask ", leaf_name(*spec.structure, mask), " must be as large as its picture, ",
+                    ": mask ", leaf_name(*spec.structure, mask), " must be as large as its image, ",
                     dims_string(Dims{dims.height, dims.width}), ", but is ", dims_string(shape), ".");
 }
 
@@ -67,9 +67,9 @@ std::string shape_text(const at::Tensor& tensor) {
   return dims_string(Dims(tensor.sizes().begin(), tensor.sizes().end()));
 }
 
-void check_mask_extent(Extent mask, Extent picture) {
-  if (mask != picture)
-    throw ImageError("a mask must be as large as its picture, " + describe_extent(picture) + ", but is " +
+void check_mask_extent(Extent mask, Extent image) {
+  if (mask != image)
+    throw ImageError("a mask must be as large as its image, " + describe_extent(image) + ", but is " +
                      describe_extent(mask));
 }
 
@@ -82,29 +82,29 @@ Extent extent_after_all(Extent extent, std::span<const Edit> edits) {
 
 std::set<std::size_t> DeclaredTargets::masks() const {
   std::set<std::size_t> all;
-  for (const auto& [picture, targets] : by_picture) all.insert(targets.masks.begin(), targets.masks.end());
+  for (const auto& [image, targets] : by_image) all.insert(targets.masks.begin(), targets.masks.end());
   return all;
 }
 
 TargetLeaves DeclaredTargets::of(std::size_t leaf) const {
-  const auto found = by_picture.find(leaf);
-  return found == by_picture.end() ? TargetLeaves{} : found->second;
+  const auto found = by_image.find(leaf);
+  return found == by_image.end() ? TargetLeaves{} : found->second;
 }
 
-TargetLeaves find_targets(const ImageTargets& step, const ElementSpec& spec, std::size_t picture,
+TargetLeaves find_targets(const ImageTargets& step, const ElementSpec& spec, std::size_t image,
                           ImageDims dims, const DeclaredTargets& others) {
   const char* const op = step_name(step);
   TargetLeaves targets{{}, {}, step.box_format};
-  std::set<std::size_t> named{picture};
-  for (const auto& [other, found] : others.by_picture) {
-    if (other == picture) continue;
+  std::set<std::size_t> named{image};
+  for (const auto& [other, found] : others.by_image) {
+    if (other == image) continue;
     named.insert(other);
     named.insert(found.masks.begin(), found.masks.end());
     named.insert(found.boxes.begin(), found.boxes.end());
   }
   const auto add = [&](std::size_t leaf, const char* parameter, std::vector<std::size_t>& to) {
     TORCH_CHECK_VALUE(named.insert(leaf).second, op, ": `", parameter, "` names ",
-                      leaf_name(*spec.structure, leaf), ", which is a picture or follows one.");
+                      leaf_name(*spec.structure, leaf), ", which is an image or follows one.");
     to.push_back(leaf);
   };
   for (const ImageKey& key : step.masks) {
@@ -121,17 +121,17 @@ void check_targets(const ImageStep& step, const TargetLeaves& targets, const Ele
   const char* const op = step_name(step);
   const auto check = [&](std::size_t leaf, bool (*suits)(const LeafSpec&), const char* what) {
     TORCH_CHECK_VALUE(suits(spec.leaves[leaf]), op, ": ", leaf_name(*spec.structure, leaf),
-                      ", which follows the picture, must be ", what, ", but is ",
-                      to_string(spec.leaves[leaf]), ".");
+                      ", which follows the image, must be ", what, ", but is ", to_string(spec.leaves[leaf]),
+                      ".");
   };
   for (const std::size_t leaf : targets.masks) check(leaf, suits_mask, kMask);
   for (const std::size_t leaf : targets.boxes) check(leaf, suits_boxes, kBoxes);
   TORCH_CHECK_VALUE(!std::holds_alternative<RandAugment>(step) || targets == TargetLeaves{}, op,
-                    ": masks and boxes cannot follow the picture; call `with_image_targets` without "
+                    ": masks and boxes cannot follow the image; call `with_image_targets` without "
                     "arguments before it to leave them as they are.");
   const auto check_padding = [&](PaddingMode mode) {
     TORCH_CHECK_VALUE(mode == PaddingMode::kConstant || targets.boxes.empty(), op,
-                      ": `padding_mode` must be \"constant\" where boxes follow the picture, as ",
+                      ": `padding_mode` must be \"constant\" where boxes follow the image, as ",
                       leaf_name(*spec.structure, targets.boxes.front()), " does.");
   };
   if (const auto* const pad = std::get_if<Pad>(&step)) check_padding(pad->padding_mode);

@@ -17,7 +17,7 @@
 
 namespace torch_distinput {
 
-/// The leaves that follow one picture.
+/// The leaves that follow one image.
 struct TargetLeaves {
   std::vector<std::size_t> masks;
   std::vector<std::size_t> boxes;
@@ -25,29 +25,29 @@ struct TargetLeaves {
   bool operator==(const TargetLeaves&) const = default;
 };
 
-/// What follows which pictures at some place of a pipeline.
+/// What follows which images at some place of a pipeline.
 struct DeclaredTargets {
-  std::map<std::size_t, TargetLeaves> by_picture;  ///< under the leaf of the picture
+  std::map<std::size_t, TargetLeaves> by_image;  ///< under the leaf of the image
   std::string lost_at;  ///< the op that changed the structure after a declaration; empty: none did
 
   /// Whether there was no declaration at all.
-  bool none() const { return by_picture.empty() && lost_at.empty(); }
-  /// The masks of all pictures.
+  bool none() const { return by_image.empty() && lost_at.empty(); }
+  /// The masks of all images.
   std::set<std::size_t> masks() const;
-  /// What follows the picture of leaf `leaf`.
+  /// What follows the image of leaf `leaf`.
   TargetLeaves of(std::size_t leaf) const;
 };
 
-/// Finds the leaves that `step` names for the picture of leaf `picture`, of dims `dims`. Throws
+/// Finds the leaves that `step` names for the image of leaf `image`, of dims `dims`. Throws
 /// c10::ValueError for a leaf that is no mask or no boxes, a mask of other dims, and a leaf that is named
-/// twice or, in `others`, is a picture or follows another one.
-TargetLeaves find_targets(const ImageTargets& step, const ElementSpec& spec, std::size_t picture,
+/// twice or, in `others`, is an image or follows another one.
+TargetLeaves find_targets(const ImageTargets& step, const ElementSpec& spec, std::size_t image,
                           ImageDims dims, const DeclaredTargets& others);
 
 /// Throws c10::ValueError if leaf `targets` of `spec` cannot follow `step`.
 void check_targets(const ImageStep& step, const TargetLeaves& targets, const ElementSpec& spec);
 
-/// The type of the masks of a picture that has become `dims`. REQUIRES: `spec` is that of a mask.
+/// The type of the masks of an image that has become `dims`. REQUIRES: `spec` is that of a mask.
 TensorSpec mask_spec_after(const LeafSpec& spec, ImageDims dims);
 
 /// The mask `leaf`, decoded where it is encoded, after `edits` of its image of `extent`; in memory of `pool`.

@@ -227,8 +227,8 @@ def test_masks_that_are_encoded():
         (lambda n: png(n, "RGB"), "PNG: a mask must be grey of at most 8 bits, or have a palette"),
         (lambda n: png(n.astype(np.uint16) * 256), "PNG: a mask must be grey of at most 8 bits"),
         (lambda n: png(n)[:60], "PNG: "),
-        (lambda n: b"", "the picture is empty"),
-        (lambda n: png(n[:-1]), "a mask must be as large as its picture, 13 x 20, but is 12 x 20"),
+        (lambda n: b"", "the image is empty"),
+        (lambda n: png(n[:-1]), "a mask must be as large as its image, 13 x 20, but is 12 x 20"),
         (lambda n: jpeg(n), "a mask must be a PNG"),
     ],
 )

@@ -171,16 +171,16 @@ def test_describe():
         (lambda ds: ds.with_image_targets(boxes="other"), '`boxes` "other" names no part of the elements'),
         (
             lambda ds: ds.with_image_targets(boxes=["boxes", "boxes"]),
-            "`boxes` names leaf \\['boxes'\\], which is a picture or",
+            "`boxes` names leaf \\['boxes'\\], which is an image or",
         ),
-        (lambda ds: ds.with_image_targets(masks="image"), "`masks` names leaf \\['image'\\], which is a picture"),
+        (lambda ds: ds.with_image_targets(masks="image"), "`masks` names leaf \\['image'\\], which is an image"),
         (
             lambda ds: ds.with_image_targets(masks="small"),
-            "mask leaf \\['small'\\] must be as large as its picture, \\(6, 8\\), but is \\(6, 7\\)",
+            "mask leaf \\['small'\\] must be as large as its image, \\(6, 8\\), but is \\(6, 7\\)",
         ),
         (
             lambda ds: ds.with_image_targets(boxes="boxes").pad(1, padding_mode="edge"),
-            "pad: `padding_mode` must be \"constant\" where boxes follow the picture, as leaf \\['boxes'\\] does",
+            "pad: `padding_mode` must be \"constant\" where boxes follow the image, as leaf \\['boxes'\\] does",
         ),
         (
             lambda ds: ds.with_image_targets(boxes="boxes").random_crop(3, 1, padding_mode="reflect"),

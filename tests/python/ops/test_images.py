@@ -403,7 +403,7 @@ def test_key_names_the_leaf():
     assert element["right"].shape == (3, 5, 5)
     with pytest.raises(ValueError, match='`key` "other" names no part of the elements'):
         rows.decode_image(key="other")
-    with pytest.raises(ValueError, match="no leaf that `key` names is an encoded picture"):
+    with pytest.raises(ValueError, match="no leaf that `key` names is an encoded image"):
         rows.decode_image(key="label")
 
 

@@ -126,7 +126,7 @@ def test_masks_and_boxes_cannot_follow():
     rows = tdi.Dataset.from_tensor_slices({"image": images, "mask": images[:, 0], "boxes": torch.zeros(2, 1, 4)})
     for targets in ({"masks": "mask"}, {"boxes": "boxes"}):
         declared = rows.with_image_targets(**targets, key="image")
-        with pytest.raises(ValueError, match="rand_augment: masks and boxes cannot follow the picture"):
+        with pytest.raises(ValueError, match="rand_augment: masks and boxes cannot follow the image"):
             declared.rand_augment(key="image")
         declared.with_image_targets(key="image").rand_augment(key="image")
 

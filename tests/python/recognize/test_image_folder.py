@@ -103,7 +103,7 @@ def test_a_truncated_image_is_an_os_error_as_in_torch(vision, tmp_path, cut, opt
     if "sampler" in options:  # Pillow's own: torch reads what native code could not
         return
     assert isinstance(error, tdi.InvalidArgumentError)
-    what = "the picture is empty" if cut == "empty" else "JPEG: the data is truncated"
+    what = "the image is empty" if cut == "empty" else "JPEG: the data is truncated"
     assert str(error).startswith("decode_image: row 0 (") and "x.jpg" in str(error) and what in str(error)
     assert isinstance(error.__cause__, OSError) and str(error.__cause__) == what
 

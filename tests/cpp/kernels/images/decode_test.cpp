@@ -8,7 +8,7 @@
 #include "io/sample_files.h"
 #include "kernels/images/edit.h"
 #include "kernels/images/images_testing.h"
-#include "kernels/images/sample_pictures.h"
+#include "kernels/images/sample_images.h"
 
 namespace torch_distinput {
 namespace {
@@ -29,21 +29,21 @@ bool lacks_decoders() {
 #define TDI_NEEDS_DECODERS() \
   if (lacks_decoders()) GTEST_SKIP() << "this build has no decoders"
 
-Pixels decoded(const std::string& picture, const Box& region = whole(kExtent), int denominator = 1) {
-  return decode_picture(picture, read_head(picture, kDefaultMaxPixels), region, denominator);
+Pixels decoded(const std::string& image, const Box& region = whole(kExtent), int denominator = 1) {
+  return decode_region(image, read_head(image, kDefaultMaxPixels), region, denominator);
 }
 
-TEST(Decode, EachRegionIsThatOfTheWholePicture) {
+TEST(Decode, EachRegionIsThatOfTheWholeImage) {
   TDI_NEEDS_DECODERS();
-  for (const std::string& picture : {kJpeg, kProgressiveJpeg, kPng, kWebp}) {
-    const Pixels all = decoded(picture);
+  for (const std::string& image : {kJpeg, kProgressiveJpeg, kPng, kWebp}) {
+    const Pixels all = decoded(image);
     ASSERT_EQ(all.extent(), kExtent);
     for (std::int64_t left = 0; left < kExtent.width; left += 3) {
       for (std::int64_t top = 0; top < kExtent.height; top += 2) {
         for (const std::int64_t side : {1, 9, 40}) {
           const Box region{left, top, std::min(side, kExtent.width - left),
                            std::min(side, kExtent.height - top)};
-          EXPECT_TRUE(equal(decoded(picture, region), all.part(region))) << left << ' ' << top << ' ' << side;
+          EXPECT_TRUE(equal(decoded(image, region), all.part(region))) << left << ' ' << top << ' ' << side;
         }
       }
     }
@@ -57,10 +57,10 @@ TEST(Decode, LinesAreTheSameHoweverManyAreReadAtOnce) {
     return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most + 1));
   };
   const Box region{4, 1, 30, 17};
-  for (const std::string& picture : {kJpeg, kProgressiveJpeg, kPng, kWebp}) {
-    const Pixels all = decoded(picture, region);
+  for (const std::string& image : {kJpeg, kProgressiveJpeg, kPng, kWebp}) {
+    const Pixels all = decoded(image, region);
     for (int run = 0; run < 100; ++run) {
-      const auto lines = open_picture(picture, read_head(picture, kDefaultMaxPixels), region, 1);
+      const auto lines = open_image(image, read_head(image, kDefaultMaxPixels), region, 1);
       for (std::int64_t first = draw(5); first < region.height; first += draw(6)) {
         const std::int64_t count = 1 + draw(region.height - first - 1);
         EXPECT_TRUE(equal(lines->read(first, count), all.part({0, first, region.width, count})));
@@ -77,8 +77,8 @@ TEST(Decode, AJpegCanBeSmaller) {
 
 TEST(Decode, AMaskIsGreyOrTheIndicesOfAPalette) {
   TDI_NEEDS_DECODERS();
-  const auto mask = [](const std::string& picture) {
-    return decode_picture(picture, read_head(picture, kDefaultMaxPixels), {1, 1, 3, 2}, 1, Samples::kMask);
+  const auto mask = [](const std::string& image) {
+    return decode_region(image, read_head(image, kDefaultMaxPixels), {1, 1, 3, 2}, 1, Samples::kMask);
   };
   const Pixels part = mask(kPaletteMask);
   ASSERT_EQ(part.channels, 1);
@@ -92,34 +92,34 @@ TEST(Decode, AMaskIsGreyOrTheIndicesOfAPalette) {
 
 TEST(Decode, SaysWhatIsWrong) {
   TDI_NEEDS_DECODERS();
-  const auto error = [](const std::string& picture, std::int64_t max_pixels = 1000) {
+  const auto error = [](const std::string& image, std::int64_t max_pixels = 1000) {
     try {
-      decode_picture(picture, read_head(picture, max_pixels), whole(kExtent), 1);
+      decode_region(image, read_head(image, max_pixels), whole(kExtent), 1);
     } catch (const ImageError& found) {
       return std::string(found.what());
     }
     return std::string();
   };
-  EXPECT_EQ(error(""), "the picture is empty");
-  EXPECT_EQ(error("GIF89a"), "the picture is not JPEG, PNG or WebP");
+  EXPECT_EQ(error(""), "the image is empty");
+  EXPECT_EQ(error("GIF89a"), "the image is not JPEG, PNG or WebP");
   EXPECT_EQ(error(kJpeg.substr(0, kJpeg.size() - 40)), "JPEG: the data is truncated");
   EXPECT_EQ(error(kProgressiveJpeg.substr(0, kProgressiveJpeg.size() - 40)), "JPEG: the data is truncated");
   EXPECT_EQ(error(kPng.substr(0, 200)), "PNG: the data is truncated");
   EXPECT_EQ(error(kWebp.substr(0, kWebp.size() / 2)), "WebP: the data is damaged or truncated");
   EXPECT_EQ(error(kPng, 700),
-            "the picture has 37 x 19 pixels, more than `max_pixels`=700 (it could be a decompression bomb)");
+            "the image has 37 x 19 pixels, more than `max_pixels`=700 (it could be a decompression bomb)");
   EXPECT_EQ(error(kJpeg.substr(0, kJpeg.size() - 2)), "") << "only the mark of the end is missing";
 }
 
 /// Any bytes are decoded, or are an error.
-TEST(Decode, DamagedPictures) {
+TEST(Decode, DamagedImages) {
   TDI_NEEDS_DECODERS();
   constexpr std::int64_t kMaxPixels = 20'000;
   std::mt19937_64 random(7);
   int read = 0;
-  for (const std::string& picture : {kJpeg, kProgressiveJpeg, kPng, kWebp, kPaletteMask}) {
+  for (const std::string& image : {kJpeg, kProgressiveJpeg, kPng, kWebp, kPaletteMask}) {
     for (int i = 0; i < files_testing::kMutations / 4; ++i) {
-      const std::string bad = files_testing::mutated(picture, random);
+      const std::string bad = files_testing::mutated(image, random);
       const std::vector<char> exact(bad.begin(), bad.end());
       const std::string_view data(exact.data(), exact.size());
       try {

@@ -146,7 +146,7 @@ TEST(Resample, TheNearestPixelIsPillowsWhereTwoAreNear) {
 }
 
 /// Sums along lines first would have 2^40 pixels in between.
-TEST(Resample, HighPicturesBecomeWide) {
+TEST(Resample, HighImagesBecomeWide) {
   constexpr std::int64_t kMax = 1 << 20;
   for (const Interpolation interpolation : {Interpolation::kNearest, Interpolation::kBilinear}) {
     const Pixels high = make_pixels({1, kMax}, 1);

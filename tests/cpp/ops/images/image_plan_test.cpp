@@ -11,7 +11,7 @@
 namespace torch_distinput {
 namespace {
 
-TEST(ImagePlan, KnowsTheBytesOfPicturesAndOfWhatIsBesideThem) {
+TEST(ImagePlan, KnowsTheBytesOfImagesAndOfWhatIsBesideThem) {
   const Element rows = Element::tuple({at::zeros({5, 3, 6, 8}, at::kByte), at::zeros({5}, at::kLong)});
   const Dataset cropped = Dataset::from_tensor_slices(rows).center_crop({.size = {4}}, 0);
   constexpr std::int64_t kBytes = 3 * 4 * 4 + 8;
@@ -20,9 +20,9 @@ TEST(ImagePlan, KnowsTheBytesOfPicturesAndOfWhatIsBesideThem) {
 }
 
 TEST(ImagePlan, RandAugmentKeepsTheLaws) {
-  const Dataset pictures = Dataset::from_tensor_slices(Element(at::full({5, 3, 9, 7}, 90, at::kByte)));
+  const Dataset images = Dataset::from_tensor_slices(Element(at::full({5, 3, 9, 7}, 90, at::kByte)));
   const Dataset dataset =
-      pictures.rand_augment().shuffle({.seed = 3}).rand_augment({.num_ops = 1, .magnitude = 20}).batch(2);
+      images.rand_augment().shuffle({.seed = 3}).rand_augment({.num_ops = 1, .magnitude = 20}).batch(2);
   testing::assert_resumable(dataset);
   testing::assert_paths_agree(dataset);
 }

@@ -28,7 +28,7 @@ Dataset rows() {
 
 Dataset declared() { return rows().with_image_targets({.masks = {"mask"}, .boxes = {"boxes"}}, "image"); }
 
-TEST(ImageTargets, FollowThePicture) {
+TEST(ImageTargets, FollowTheImage) {
   DatasetIterator iterator = declared().horizontal_flip({.p = 1}).batch(kRows).iterate();
   const std::optional<Element> batch = iterator.next();
   ASSERT_TRUE(batch);

@@ -1,5 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include "sources/images/find_pictures.h"
+#include "sources/images/find_images.h"
 
 #include <sys/stat.h>
 
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 9> kSuffixes{".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
                                                     ".pgm", ".tif",  ".tiff", ".webp"};
 
-bool names_picture(std::string name) {
+bool names_image(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
   return std::any_of(kSuffixes.begin(), kSuffixes.end(),
@@ -42,7 +42,7 @@ FolderId id_of(const fs::path& folder) {
   return {status.st_dev, status.st_ino};
 }
 
-/// The folder `folder` and those in it, at any depth, each with the names of its pictures. It follows links,
+/// The folder `folder` and those in it, at any depth, each with the names of its images. It follows links,
 /// also out of the root, as torchvision does: folders of links are how subsets and mounts are made. `above`:
 /// the folders that hold this one. Throws InvalidArgumentError for a link to one of them, which would be
 /// followed without end.
@@ -58,7 +58,7 @@ void walk(const fs::path& folder, std::vector<std::pair<std::string, std::vector
     poll();
     if (entry.is_directory())
       folders.push_back(entry.path());
-    else if (names_picture(entry.path().filename().string()))
+    else if (names_image(entry.path().filename().string()))
       names.push_back(entry.path().filename().string());
   }
   std::sort(names.begin(), names.end());
@@ -67,8 +67,8 @@ void walk(const fs::path& folder, std::vector<std::pair<std::string, std::vector
   above.pop_back();
 }
 
-FoundPictures find_in(const std::string& root) {
-  FoundPictures found;
+FoundImages find_in(const std::string& root) {
+  FoundImages found;
   InterruptPoll poll;
   for (const fs::directory_entry& entry : fs::directory_iterator(root)) {
     if (entry.is_directory()) found.classes.push_back(entry.path().filename().string());
@@ -86,7 +86,7 @@ FoundPictures find_in(const std::string& root) {
     }
     if (found.paths.size() == before)
       throw NotFoundError("ImageFolder: class `" + found.classes[number] + "` in `" + root +
-                          "` holds no pictures.");
+                          "` holds no images.");
     found.numbers.resize(found.paths.size(), static_cast<std::int64_t>(number));
   }
   return found;
@@ -94,7 +94,7 @@ FoundPictures find_in(const std::string& root) {
 
 }  // namespace
 
-FoundPictures find_pictures(const std::string& root) {
+FoundImages find_images(const std::string& root) {
   try {
     return find_in(root);
   } catch (const fs::filesystem_error& error) {

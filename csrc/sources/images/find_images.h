@@ -7,15 +7,15 @@
 
 namespace torch_distinput {
 
-/// The pictures of a folder with a folder for each class.
-struct FoundPictures {
+/// The images of a folder with a folder for each class.
+struct FoundImages {
   std::vector<std::string> classes;   ///< names, sorted
   std::vector<std::string> paths;     ///< by class, then sorted
   std::vector<std::int64_t> numbers;  ///< of the class of each path
 };
 
-/// Looks for pictures, in the order of torchvision's ImageFolder. Throws NotFoundError and SystemError as
+/// Looks for images, in the order of torchvision's ImageFolder. Throws NotFoundError and SystemError as
 /// `ImageFolder`.
-FoundPictures find_pictures(const std::string& root);
+FoundImages find_images(const std::string& root);
 
 }  // namespace torch_distinput
