@@ -41,7 +41,4 @@ class KeyValueStore {
 };
 using KeyValueStorePtr = std::shared_ptr<KeyValueStore>;
 
-/// Stores in the memory of this process, for tests: the i-th is rank i's, and all share their contents.
-std::vector<KeyValueStorePtr> in_memory_stores(int size);
-
 }  // namespace torch_distinput

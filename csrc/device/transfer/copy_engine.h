@@ -61,9 +61,6 @@ class CopyEngine {
   virtual void record_stream(const c10::Storage& storage, const c10::Stream& stream) = 0;
 };
 
-/// An engine that copies to host memory of `pool` and is done when a call returns.
-std::shared_ptr<CopyEngine> make_inline_copy_engine(std::shared_ptr<BufferPool> pool);
-
 /// An engine for any accelerator that torch supports, over torch's events and allocators. Sets up the device.
 /// Throws c10::ValueError for a device that is not an accelerator of this process.
 std::shared_ptr<CopyEngine> make_c10_copy_engine(c10::Device device);

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "support/errors.h"
+#include "support/in_memory_stores.h"
 #include "torch_distinput/error.h"
 #include "torch_distinput/interrupt.h"
 

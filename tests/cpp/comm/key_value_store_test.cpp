@@ -24,6 +24,7 @@
 #include "comm/c10d_store.h"
 #include "comm/restarts.h"
 #include "support/errors.h"
+#include "support/in_memory_stores.h"
 #include "torch_distinput/error.h"
 #include "torch_distinput/interrupt.h"
 

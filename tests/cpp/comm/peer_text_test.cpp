@@ -8,6 +8,7 @@
 #include "comm/all_gather.h"
 #include "comm/rendezvous.h"
 #include "support/errors.h"
+#include "support/in_memory_stores.h"
 #include "support/mutations.h"
 
 namespace torch_distinput {

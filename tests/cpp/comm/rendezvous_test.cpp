@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <random>
 
+#include "support/in_memory_stores.h"
+
 namespace torch_distinput {
 namespace {
 

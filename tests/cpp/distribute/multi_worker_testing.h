@@ -10,6 +10,7 @@
 #include "comm/key_value_store.h"
 #include "distribute/coordination/peers.h"
 #include "distribute/distribute_testing.h"
+#include "support/in_memory_stores.h"
 #include "torch_distinput/error.h"
 
 /// Several ranks in one process, over a store in memory.

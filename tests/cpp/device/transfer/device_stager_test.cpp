@@ -19,6 +19,7 @@
 #include "core/tensor_on.h"
 #include "device/transfer/in_flight_copies.h"
 #include "device/transfer/trace_copy_engine.h"
+#include "support/inline_copy_engine.h"
 #include "torch_distinput/error.h"
 
 namespace torch_distinput {
@@ -248,7 +249,7 @@ TEST(DeviceStager, RefusesLeavesOutsideHostMemoryByName) {
 
 TEST(InlineCopyEngine, CopiesBeforeTheCallReturns) {
   const auto pool = BufferPool::create(page_allocator(), std::size_t{1} << 20);
-  const auto engine = make_inline_copy_engine(pool);
+  const auto engine = std::make_shared<InlineCopyEngine>(pool);
   DeviceStager stager(DeviceContext{engine, std::make_shared<InFlightCopies>(engine)}, kBudget);
   const at::Tensor source = at::arange(100);
   const Element arrived = stager.deliver(stager.stage(Element(source), {}));

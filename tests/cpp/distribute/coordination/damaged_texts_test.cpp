@@ -12,6 +12,7 @@
 #include "distribute/coordination/round.h"
 #include "distribute/coordination/shared_spec.h"
 #include "support/errors.h"
+#include "support/in_memory_stores.h"
 #include "support/mutations.h"
 #include "torch_distinput/error.h"
 

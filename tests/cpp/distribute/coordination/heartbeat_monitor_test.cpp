@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "support/in_memory_stores.h"
 #include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {

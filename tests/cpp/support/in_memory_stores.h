@@ -1,19 +1,28 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "comm/key_value_store.h"
 
 namespace torch_distinput {
-namespace {
 
+/// What the stores of one group share.
 struct SharedTexts {
   std::mutex mutex;
   std::map<std::string, std::string> texts;
   std::map<std::string, std::int64_t> numbers;
 };
 
+/// One rank's store in the memory of this process.
 class InMemoryStore final : public KeyValueStore {
  public:
   InMemoryStore(std::shared_ptr<SharedTexts> shared, int rank, int size)
@@ -66,9 +75,8 @@ class InMemoryStore final : public KeyValueStore {
   int size_;
 };
 
-}  // namespace
-
-std::vector<KeyValueStorePtr> in_memory_stores(int size) {
+/// Stores in the memory of this process: the i-th is rank i's, and all share their contents.
+inline std::vector<KeyValueStorePtr> in_memory_stores(int size) {
   const auto shared = std::make_shared<SharedTexts>();
   std::vector<KeyValueStorePtr> ranks;
   for (int rank = 0; rank < size; ++rank)

@@ -1,15 +1,19 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
 #include <ATen/ops/from_blob.h>
 
+#include <cstdint>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "device/transfer/copy_engine.h"
 #include "runtime/buffer_pool.h"
 
 namespace torch_distinput {
-namespace {
 
+/// An engine that copies to host memory of `pool` and is done when a call returns.
 class InlineCopyEngine final : public CopyEngine {
  public:
   explicit InlineCopyEngine(std::shared_ptr<BufferPool> pool) : pool_(std::move(pool)) {}
@@ -46,11 +50,5 @@ class InlineCopyEngine final : public CopyEngine {
  private:
   std::shared_ptr<BufferPool> pool_;
 };
-
-}  // namespace
-
-std::shared_ptr<CopyEngine> make_inline_copy_engine(std::shared_ptr<BufferPool> pool) {
-  return std::make_shared<InlineCopyEngine>(std::move(pool));
-}
 
 }  // namespace torch_distinput
