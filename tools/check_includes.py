@@ -102,6 +102,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("bindings/bind_workers.cpp", "device/transfer/host_reads.h"): "devices copy from the memory of workers' batches",
     ("bindings/bind_multi_worker.cpp", "comm/tensor_text.h"): "values of Python travel in the same checked format",
     ("bindings/bind_multi_worker.cpp", "comm/restarts.h"): "one rule on torchrun's restarts",
+    ("bindings/bind_replica_run.cpp", "api/replica_run.h"): "replicas of Python and of C++ meet in the same way",
 }
 
 # Libraries that only some rooms may include: pattern, rooms, rule. The name of a room includes its subfolders.

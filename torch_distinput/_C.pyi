@@ -495,6 +495,21 @@ class Strategy:
     def distribute_datasets_from_function(self, make: collections.abc.Callable, options: InputOptions) -> DistributedDataset:
         """Distributes the elements of the datasets that `make(InputContext)` returns, as they are."""
 
+class ReplicaRun:
+    """One `run` of a strategy: what its replicas inherit from the caller, and where they meet. `devices`: the replicas'. `accelerator`: those on a CPU inherit its stream."""
+    def __init__(self, devices: collections.abc.Sequence[str], accelerator: str | None = None) -> None: ...
+    @property
+    def num_replicas(self) -> int:
+        """Replicas of this process."""
+    def call(self, replica: int, function: collections.abc.Callable) -> typing.Any:
+        """The result of `function()`, called on this thread as `replica`, which has left afterwards."""
+    def meet(self, replica: int, join: collections.abc.Callable) -> None:
+        """Waits until every replica has called; the last one runs its `join` for all of them."""
+    def records(self, replica: int) -> bool:
+        """Whether the thread of `replica` records gradients. Only for a `join`."""
+    def leave(self, replica: int) -> None:
+        """Wakes the replicas that wait for `replica`, which will not come."""
+
 class Vocabulary:
     """Distinct tokens in order."""
     @staticmethod
@@ -618,6 +633,9 @@ class FailedPreconditionError(RuntimeError):
 class DistributedDatasetError(RuntimeError):
     """Another process failed, left or disagrees; the message names its rank. `disagreed_on`: the name of the fact on which the processes do not agree; None for other errors."""
     disagreed_on: str | None
+
+class ExchangeBroken(RuntimeError):
+    ...
 
 class OutOfRangeError(IndexError):
     """The end of the data."""

@@ -1,14 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/ThreadLocalState.h>
-#include <c10/core/GradMode.h>
-#include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
 #include <string>
 #include <utility>
 
 #include "api/replica_exchange.h"
+#include "api/replica_run.h"
 #include "api/replica_threads.h"
 #include "api/value_rounds.h"
 #include "torch_distinput/error.h"
@@ -18,12 +15,6 @@ namespace torch_distinput {
 namespace {
 
 thread_local const ReplicaContext* current_replica = nullptr;
-
-/// The current stream of an accelerator; nullopt for a CPU.
-std::optional<c10::Stream> current_stream(c10::Device device) {
-  if (device.is_cpu()) return std::nullopt;
-  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
-}
 
 std::string text_of(const std::exception_ptr& error) {
   try {
@@ -91,10 +82,8 @@ at::Tensor ReplicaContext::all_reduce(ReduceOp op, const at::Tensor& value) cons
     for (std::size_t i = 0; i < exchange_.size(); ++i) devices.push_back(all[first + i].device());
     return torch_distinput::all_reduce(op, all, devices);
   };
-  return exchange_.exchange(local_replica_,
-                            {c10::str("all_reduce(", op == ReduceOp::kSum ? "SUM" : "MEAN", ")"), value,
-                             c10::GradMode::is_enabled(), current_stream(device_)},
-                            join);
+  const char* const name = op == ReduceOp::kSum ? "SUM" : "MEAN";
+  return exchange_.exchange(local_replica_, c10::str("all_reduce(", name, ")"), value, join);
 }
 
 at::Tensor ReplicaContext::all_gather(const at::Tensor& value, std::int64_t axis) const {
@@ -105,10 +94,7 @@ at::Tensor ReplicaContext::all_gather(const at::Tensor& value, std::int64_t axis
       results.push_back(gather(all, axis, all[first + i].device()));
     return results;
   };
-  return exchange_.exchange(
-      local_replica_,
-      {c10::str("all_gather(axis=", axis, ")"), value, c10::GradMode::is_enabled(), current_stream(device_)},
-      join);
+  return exchange_.exchange(local_replica_, c10::str("all_gather(axis=", axis, ")"), value, join);
 }
 
 void Strategy::run_replicas(const std::function<void(const ReplicaContext&)>& call) const {
@@ -118,23 +104,20 @@ void Strategy::run_replicas(const std::function<void(const ReplicaContext&)>& ca
                                   std::to_string(current_replica->replica_id_in_sync_group()) +
                                   " of another `run`; a replica's function must not call `run`.");
   }
-  ReplicaExchange exchange(count, [this](const auto& values) { return values_of_all(values); });
-  const at::ThreadLocalState callers;
-  std::vector<std::optional<c10::Stream>> streams;
-  for (const c10::Device device : devices_) streams.push_back(current_stream(device));
+  ReplicaRun run(devices_);
+  ReplicaExchange exchange(run, [this](const auto& values) { return values_of_all(values); });
   std::vector<std::exception_ptr> errors(count);
   const auto run_one = [&](std::size_t replica) {
     try {
-      const at::ThreadLocalStateGuard as_in_caller(callers);
-      const c10::OptionalStreamGuard on_stream(streams[replica]);
-      const ReplicaContext context(
-          rank_ * static_cast<std::int64_t>(count) + static_cast<std::int64_t>(replica),
-          num_replicas_in_sync(), replica, devices_[replica], exchange);
-      call(context);
+      run.call(replica, [&] {
+        const ReplicaContext context(
+            rank_ * static_cast<std::int64_t>(count) + static_cast<std::int64_t>(replica),
+            num_replicas_in_sync(), replica, devices_[replica], exchange);
+        call(context);
+      });
     } catch (...) {
       errors[replica] = std::current_exception();
     }
-    exchange.leave(replica);
   };
   if (count == 1)
     run_one(0);

@@ -41,6 +41,7 @@ PYBIND11_MODULE(_C, module) {
   bind_steps(module);
   bind_values(module);
   bind_strategy(module);
+  bind_replica_run(module);
   bind_multi_worker(module);
   bind_preprocessing(module);
   bind_workers(module);

@@ -22,6 +22,7 @@ void bind_images(pybind11::module_& module);
 void bind_records(pybind11::module_& module);
 void bind_steps(pybind11::module_& module);
 void bind_strategy(pybind11::module_& module);
+void bind_replica_run(pybind11::module_& module);
 void bind_multi_worker(pybind11::module_& module);
 void bind_preprocessing(pybind11::module_& module);
 void bind_workers(pybind11::module_& module);

@@ -105,6 +105,7 @@ FOR_THE_PYTHON_MODULE = {
     *("can_be_encoded", "encode_tensors", "decode_tensors", "starts_share_store"),
     *("FrameSender", "FrameReceiver", "Bell", "VisibleToForks", "seen_by_forks", "end_with_process"),
     *("ForkGuard", "StageScope", "start_trace", "stop_trace"),
+    *("ReplicaRun", "ExchangeBroken"),
 }
 
 

@@ -53,7 +53,8 @@ class Strategy:
         """Calls `fn` once for each replica of this process, each in its own thread where there are several.
 
         Each replica gets its own component of every `PerReplica` in `args` and `kwargs`, and all other values as they
-        are. Grad mode, inference mode, autocast, streams and context variables of the caller hold inside `fn`.
+        are. Grad mode, inference mode, autocast, torch's modes (such as `torch.device`), streams and context variables
+        of the caller hold inside `fn`.
 
         Args:
             fn: called as `fn(*args, **kwargs)`. `get_replica_context()` inside it tells which replica calls.

@@ -80,7 +80,7 @@ class NativeStrategy(Strategy):
         self._wraps = native.wraps
         self._num_local_replicas = len(native.devices)
         self._devices = tuple(torch.device(device) for device in native.devices)
-        self._threads = ReplicaThreads(self._devices)
+        self._threads = ReplicaThreads(len(self._devices))
 
     @property
     def devices(self) -> tuple[torch.device, ...]:
@@ -112,12 +112,12 @@ class NativeStrategy(Strategy):
         _check_arguments(args, kwargs)
         self._check_cross_replica("run")
         count = len(self._devices)
-        exchange = ReplicaExchange(self._devices, self._all_values)
+        run = _C.ReplicaRun(self._native.devices, _accelerator_in_use())
+        exchange = ReplicaExchange(run, self._all_values)
         calls = [functools.partial(self._call, replica, exchange, fn, args, kwargs or {}) for replica in range(count)]
         if count == 1:
-            with _on_device(self._devices[0]):
-                return calls[0]()
-        return regroup(self._threads.run(calls, exchange))
+            return run.call(0, calls[0])
+        return regroup(self._threads.run(calls, run))
 
     def reduce(self, op: ReduceOp | Reduction, value: Any, axis: Axis = None) -> torch.Tensor:
         op = ReduceOp.of(op)
@@ -307,5 +307,6 @@ def _check_not_mixed(strategy: Strategy) -> None:
         raise RuntimeError(f"Mixing different strategies: {strategy} is used in the scope of {frame.strategy}.")
 
 
-def _on_device(device: torch.device) -> contextlib.AbstractContextManager[Any]:
-    return contextlib.nullcontext() if device.type == "cpu" else torch.accelerator.device_index(device.index)
+def _accelerator_in_use() -> str | None:
+    """The caller's current CUDA device, which replicas on a CPU may use too; None: this process has not set CUDA up."""
+    return f"cuda:{torch.cuda.current_device()}" if torch.cuda.is_initialized() else None

@@ -4,13 +4,15 @@
 import collections
 import contextvars
 import os
+import signal
 import threading
+import time
 
 import pytest
 import torch
 
 import torch_distinput as tdi
-from torch_distinput.distribute._replica_exchange import ExchangeBroken
+from torch_distinput._C import ExchangeBroken
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -112,6 +114,22 @@ def test_grad_inference_and_autocast_modes_go_along_and_do_not_stay(strategy, co
     assert strategy.run(torch_state) == (True, False, False)
 
 
+def test_the_cache_of_casts_and_torchs_modes_go_along(strategy):
+    with torch.autocast("cpu", cache_enabled=False), torch.device("meta"):
+        assert strategy.run(lambda: (torch.is_autocast_cache_enabled(), torch.ones(1).is_meta)) == (False, True)
+    assert strategy.run(lambda: (torch.is_autocast_cache_enabled(), torch.ones(1).is_meta)) == (True, False)
+
+
+def test_the_casts_of_weights_are_made_anew_after_a_step(strategy):
+    """The optimizer may step between two calls of `run` in one autocast region."""
+    layer = torch.nn.Linear(1, 1, bias=False)
+    x = torch.ones(1, 1)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for value in (1.0, 2.0):
+            layer.weight.data.fill_(value)
+            assert [y.item() for y in strategy.run(lambda: layer(x)).values] == [value] * 3
+
+
 def test_context_variables_go_along_and_changes_do_not_come_back(strategy):
     variable = contextvars.ContextVar("variable", default="unset")
     variable.set("mine")
@@ -139,9 +157,9 @@ def test_an_error_keeps_its_type_and_names_the_replica(strategy):
     assert strategy.run(lambda: 1) == 1
 
 
-def meet(value):
+def meet(value, join=lambda values: [list(values)] * 3):
     context = tdi.get_replica_context()
-    return context._exchange.exchange(context.replica_id_in_sync_group, value, lambda values: [list(values)] * 3)
+    return context._exchange.exchange(context.replica_id_in_sync_group, value, join)
 
 
 def test_replicas_exchange_values_round_after_round(strategy):
@@ -163,6 +181,53 @@ def test_a_raise_wakes_the_replicas_that_wait_for_it(strategy):
 def test_a_return_wakes_the_replicas_that_wait_for_it(strategy):
     with pytest.raises(ExchangeBroken, match="replica 1 raised or returned"):
         strategy.run(lambda: None if replica_id() == 1 else meet(1))
+
+
+def press_ctrl_c_after(event):
+    def press():
+        event.wait(30)
+        time.sleep(0.1)  # until the main thread waits for the replicas
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press).start()
+
+
+def test_ctrl_c_ends_run_while_values_are_joined(strategy):
+    joining, released, in_time = threading.Event(), threading.Event(), []
+
+    def join(values):
+        joining.set()
+        in_time.append(released.wait(10))
+        return values
+
+    press_ctrl_c_after(joining)
+    with pytest.raises(KeyboardInterrupt):
+        strategy.run(lambda: meet(1, join))
+    released.set()
+    assert strategy.run(lambda: 1) == 1  # in the same threads, so after the call above
+    assert in_time == [True]
+
+
+def test_ctrl_c_ends_run_and_wakes_the_replicas_that_wait(strategy):
+    entered, released, woken = threading.Barrier(4), threading.Event(), []
+
+    def wait():
+        entered.wait(30)
+        if replica_id() == 0:
+            assert released.wait(30)
+            return
+        try:
+            meet(1)
+        except ExchangeBroken:
+            woken.append(replica_id())
+            raise
+
+    press_ctrl_c_after(entered)
+    with pytest.raises(KeyboardInterrupt):
+        strategy.run(wait)
+    released.set()
+    assert strategy.run(lambda: 1) == 1  # in the same threads, so after the calls above
+    assert sorted(woken) == [1, 2]
 
 
 def test_run_and_reduce_inside_run_are_refused(strategy):
