@@ -8,22 +8,10 @@
 
 namespace torch_distinput {
 
-PythonPageLocker::~PythonPageLocker() {
-  try {
-    const GilScope gil;
-    lock_ = py::none();
-    unlock_ = py::none();
-  } catch (const std::exception&) {
-    // The interpreter shuts down.
-    lock_.release();
-    unlock_.release();
-  }
-}
-
 bool PythonPageLocker::lock(char* data, std::uint64_t bytes) noexcept {
   try {
     const GilScope gil;
-    return lock_(reinterpret_cast<std::uintptr_t>(data), bytes).cast<bool>();
+    return py::handle(lock_.get())(reinterpret_cast<std::uintptr_t>(data), bytes).cast<bool>();
   } catch (const std::exception&) {
     return false;
   }
@@ -32,7 +20,7 @@ bool PythonPageLocker::lock(char* data, std::uint64_t bytes) noexcept {
 void PythonPageLocker::unlock(char* data) noexcept {
   try {
     const GilScope gil;
-    unlock_(reinterpret_cast<std::uintptr_t>(data));
+    py::handle(unlock_.get())(reinterpret_cast<std::uintptr_t>(data));
   } catch (const std::exception&) {
     // The interpreter shuts down, and with the process all locks end.
   }

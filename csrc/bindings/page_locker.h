@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "bindings/interpreter/py_ref.h"
 #include "workers/page_locks.h"
 
 namespace torch_distinput {
@@ -15,15 +16,14 @@ class PythonPageLocker final : public PageLocker {
  public:
   /// `lock(address, bytes)` returns whether it did; `unlock(address)`. Neither raises. REQUIRES: the GIL.
   PythonPageLocker(pybind11::object lock, pybind11::object unlock)
-      : lock_(std::move(lock)), unlock_(std::move(unlock)) {}
-  ~PythonPageLocker() override;
+      : lock_(share(std::move(lock))), unlock_(share(std::move(unlock))) {}
 
   bool lock(char* data, std::uint64_t bytes) noexcept override;
   void unlock(char* data) noexcept override;
 
  private:
-  pybind11::object lock_;
-  pybind11::object unlock_;
+  PyRef lock_;
+  PyRef unlock_;
 };
 
 }  // namespace torch_distinput
