@@ -66,9 +66,4 @@ std::unique_ptr<LineSource> open_image(std::string_view encoded, const ImageHead
   return nullptr;
 }
 
-Pixels decode_region(std::string_view encoded, const ImageHead& head, const Box& region, int denominator,
-                     Samples samples) {
-  return open_image(encoded, head, region, denominator, samples)->read(0, region.height);
-}
-
 }  // namespace torch_distinput

@@ -41,8 +41,4 @@ ImageHead read_head(std::string_view encoded, std::int64_t max_pixels);
 std::unique_ptr<LineSource> open_image(std::string_view encoded, const ImageHead& head, const Box& region,
                                        int denominator, Samples samples = Samples::kRgb);
 
-/// All pixels of `region`; otherwise as `open_image`.
-Pixels decode_region(std::string_view encoded, const ImageHead& head, const Box& region, int denominator,
-                     Samples samples = Samples::kRgb);
-
 }  // namespace torch_distinput

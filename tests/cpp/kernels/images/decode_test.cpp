@@ -29,6 +29,12 @@ bool lacks_decoders() {
 #define TDI_NEEDS_DECODERS() \
   if (lacks_decoders()) GTEST_SKIP() << "this build has no decoders"
 
+/// All pixels of `region`; otherwise as `open_image`.
+Pixels decode_region(std::string_view encoded, const ImageHead& head, const Box& region, int denominator,
+                      Samples samples = Samples::kRgb) {
+  return open_image(encoded, head, region, denominator, samples)->read(0, region.height);
+}
+
 Pixels decoded(const std::string& image, const Box& region = whole(kExtent), int denominator = 1) {
   return decode_region(image, read_head(image, kDefaultMaxPixels), region, denominator);
 }
