@@ -433,6 +433,8 @@ class DistributedIterator:
         """The StepInfo of the step last returned."""
     def state_dict(self) -> typing.Any:
         """The position after the step last returned, as plain values that JSON can hold."""
+    def state_at(self, step: int) -> typing.Any:
+        """The position that `state_dict` has after the first `step` steps of this epoch, at most as many as it has, where the rows of steps are known without reading them."""
     def load_state_dict(self, state_dict: object) -> None:
         """Goes to a saved position."""
     def stats(self) -> typing.Any:

@@ -148,14 +148,19 @@ void DistributedIterator::Impl::learn_spec(const std::vector<SpecPtr>& of_ranks)
   distribution_ = std::move(completed);
 }
 
+/// What the epoch's plans and iterators are made with.
+IterContext DistributedIterator::Impl::context_of(const Distribution& distribution) const {
+  return distribution.assignment.context_of_stream(
+      epoch_context(shell_.execution(), at_.seed, at_.epoch, stream_only_));
+}
+
 std::unique_ptr<StepSource> DistributedIterator::Impl::make_step_source() {
   if (!transfer_) transfer_ = open_device_transfer(*given_);
   const std::shared_ptr<ExecutionContext>& execution = shell_.execution();
   execution->one_order = link_ && distribution_->one_stream();
   execution->left_to_devices.clear();
   for (const auto& left : left_to_devices(*distribution_)) execution->left_to_devices.push_back(left->node);
-  const IterContext context = distribution_->assignment.context_of_stream(
-      epoch_context(execution, at_.seed, at_.epoch, stream_only_));
+  const IterContext context = context_of(*distribution_);
   agrees_ = link_ && !keeps_together(context);
   if (!agrees_) return open_step_source(distribution_, context, at_.start, transfer_);
   return open_synchronized_source(distribution_, context, at_.start, transfer_, link_->rounds(),
@@ -196,6 +201,27 @@ void DistributedIterator::Impl::count(const PerReplica& values) {
   shell_.count(at_.epoch, std::accumulate(valid.begin(), valid.end(), std::int64_t{0}), bytes);
 }
 
+State DistributedIterator::Impl::state_at(std::int64_t step) const {
+  constexpr const char* kCall = "DistributedIterator.state_at";
+  const bool shares_stream = given_->pipelines.empty() && (!link_ || given_->one_stream());
+  const auto rows = shares_stream ? plan_rows(*given_, context_of(*given_)) : nullptr;
+  const auto steps = rows ? count_steps(given_->rules(), *rows, /*only_complete=*/false) : std::nullopt;
+  TORCH_CHECK_VALUE(
+      steps, kCall,
+      ": all replicas must share one stream, which ends, and the rows of its steps must be known "
+      "before they are read.");
+  if (!at_.seed_agreed) {
+    throw FailedPreconditionError(std::string(kCall) +
+                                  ": the processes agree on a seed at the first step; set one, or call next "
+                                  "first.");
+  }
+  TORCH_CHECK_INDEX(step >= 0 && step <= *steps, kCall, ": `step` must be at least 0 and at most ", *steps,
+                    ", the number of steps, but is ", step, ".");
+  EpochPosition at{at_.epoch, at_.seed};
+  at.start.position = position_after(given_->rules(), *rows, step);
+  return save_position({given_, std::move(at)});
+}
+
 void DistributedIterator::Impl::load(const State& state) {
   shell_.check_usable();
   SavedPosition position = load_position(given_, state);
@@ -209,7 +235,7 @@ void DistributedIterator::Impl::load(const State& state) {
   at_ = std::move(position.at);
   if (!at_.seed_agreed) {
     at_.seed = drawn;
-    at_.seed_agreed = !link_;
+    at_.seed_agreed = users_seed_ || !link_;
   }
   shell_.set_used(at_.start.position.step > 0);
   // An iterator that was saved before its first step had not yet agreed on a seed with the other ranks.
@@ -269,6 +295,7 @@ const StepInfo& DistributedIterator::step_info() const& {
 }
 
 State DistributedIterator::save() const { return impl_->save(); }
+State DistributedIterator::state_at(std::int64_t step) const { return impl_->state_at(step); }
 void DistributedIterator::load(const State& state) { impl_->load(state); }
 Stats DistributedIterator::stats() const { return impl_->stats(); }
 void DistributedIterator::close(std::chrono::milliseconds timeout) { impl_->close(timeout); }

@@ -30,6 +30,7 @@ struct DistributedIterator::Impl {
   /// Whether the data counts as endless (infinite cardinality).
   bool endless() const noexcept { return distribution_->cardinality == kInfiniteCardinality; }
   State save() const { return save_position({distribution_, at_}); }
+  State state_at(std::int64_t step) const;
   void load(const State& state);
   Stats stats() const;
   void close(std::chrono::milliseconds timeout);
@@ -38,6 +39,7 @@ struct DistributedIterator::Impl {
   void open_with_peers();
   void learn_spec(const std::vector<SpecPtr>& of_ranks);
   void leave_peers() noexcept;
+  IterContext context_of(const Distribution& distribution) const;
   std::unique_ptr<StepSource> make_step_source();
   bool keeps_together(const IterContext& context) const;
   BuiltStep* peek();

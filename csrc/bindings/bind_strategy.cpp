@@ -67,6 +67,15 @@ void bind_distributed_iterator(py::module_& module) {
           },
           "The position after the step last returned, as plain values that JSON can hold.")
       .def(
+          "state_at",
+          [](DistributedIteratorHandle& self, std::int64_t step) {
+            return state_to_python(
+                self.call([&](const DistributedIterator& iterator) { return iterator.state_at(step); }));
+          },
+          py::arg("step"),
+          "The position that `state_dict` has after the first `step` steps of this epoch, at most as many as "
+          "it has, where the rows of steps are known without reading them.")
+      .def(
           "load_state_dict",
           [](DistributedIteratorHandle& self, const py::object& state_dict) {
             const State state = state_from_python(state_dict);

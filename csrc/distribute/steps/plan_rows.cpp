@@ -55,6 +55,7 @@ StepPosition round_start(const ScheduleRules& rules, const PlanRows& rows, std::
   const auto round_rows = rules.splitter->round_rows();
   StepPosition start{.step = round * rules.splitter->parts() / rules.width};
   start.split = round_rows ? rows.locate(round * *round_rows) : SplitPosition{.element = round};
+  start.row = round_rows ? round * *round_rows : rows.rows_before(round);
   return start;
 }
 
@@ -104,6 +105,10 @@ std::optional<PlannedStep> find_step(const ScheduleRules& rules, PlanRows& rows,
   auto found = schedule.next(rows);
   for (std::int64_t at = start.step; found && at < step; ++at) found = schedule.next(rows);
   return found;
+}
+
+StepPosition position_after(const ScheduleRules& rules, PlanRows& rows, std::int64_t step) {
+  return step == 0 ? StepPosition{} : find_step(rules, rows, step - 1).value().after;
 }
 
 std::optional<PlannedStep> last_step(const ScheduleRules& rules, PlanRows& rows) {

@@ -46,6 +46,9 @@ std::optional<std::int64_t> count_steps(const ScheduleRules& rules, PlanRows& ro
 /// before any step. Plans only the steps near it if possible.
 std::optional<PlannedStep> find_step(const ScheduleRules& rules, PlanRows& rows, std::int64_t step);
 
+/// The position after the first `step` steps of an epoch. REQUIRES: the epoch has as many.
+StepPosition position_after(const ScheduleRules& rules, PlanRows& rows, std::int64_t step);
+
 /// The last step of the epoch; nullopt where there is none, or the data never ends.
 std::optional<PlannedStep> last_step(const ScheduleRules& rules, PlanRows& rows);
 

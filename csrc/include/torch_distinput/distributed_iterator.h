@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -44,6 +45,11 @@ class TDI_API DistributedIterator {
   StepInfo step_info() const&& { return step_info(); }
   /// The position after the step last returned, never of what was read ahead. Works after an error.
   State save() const;
+  /// What `save` returns where this epoch was read from its start and `step` steps were returned, in [0,
+  /// number of steps]. Reads no rows. Throws c10::IndexError for another `step`; c10::ValueError where the
+  /// rows of steps are not known before they are read, never end, or each replica or process has its own;
+  /// and FailedPreconditionError where the processes have not yet agreed on a seed.
+  State state_at(std::int64_t step) const;
   /// Goes to a saved position, also one saved with another number of replicas. `state` is what this process
   /// saved, or the list of what all processes saved after the same step: needed where each read files of its
   /// own and their number has changed. Throws c10::ValueError for a state that does not fit, naming what

@@ -101,6 +101,63 @@ TEST(DistributedLaws, NextDeliversTheCompleteStepsAndLosesNoRest) {
   }
 }
 
+/// The positions of an iterator before its first step and after each of all its steps.
+std::vector<State> positions(DistributedIterator& iterator) {
+  std::vector<State> saved{iterator.save()};
+  while (iterator.get_next_as_optional().has_value()) saved.push_back(iterator.save());
+  return saved;
+}
+
+void expect_states_at(const DistributedIterator& iterator, const std::vector<State>& saved) {
+  for (std::size_t step = 0; step < saved.size(); ++step) {
+    EXPECT_EQ(iterator.state_at(static_cast<std::int64_t>(step)), saved[step]) << "step " << step;
+  }
+  EXPECT_THROW(iterator.state_at(std::ssize(saved)), c10::IndexError);
+  EXPECT_THROW(iterator.state_at(-1), c10::IndexError);
+}
+
+TEST(DistributedLaws, StateAtIsTheStateThatAnIteratorHasThere) {
+  std::mt19937 random(16);
+  int known = 0;
+  for (int i = 0; i < 1200; ++i) {
+    const Pipeline p = random_pipeline(random);
+    SCOPED_TRACE(p.str());
+    DistributedIterator iterator = p.distributed().iterate({.epoch = 2, .seed = 5});
+    if (p.source == Source::kMap || p.source == Source::kFilter) {
+      if (p.dataset().cardinality() == 0) continue;  // no rows are known rows
+      EXPECT_THROW(iterator.state_at(0), c10::ValueError);
+      continue;
+    }
+    ++known;
+    DistributedIterator fresh = p.distributed().iterate({.epoch = 2, .seed = 5});
+    const std::vector<State> saved = positions(iterator);
+    expect_states_at(fresh, saved);
+    expect_states_at(iterator, saved);
+    // A restored iterator counts the steps of the whole epoch.
+    fresh.load(saved[saved.size() / 2]);
+    expect_states_at(fresh, saved);
+  }
+  EXPECT_GT(known, 400);
+}
+
+TEST(DistributedLaws, StateAtNeedsStepsOfOneStreamThatEnds) {
+  const auto batches = [](const InputContext&) { return Dataset::range(9).batch(2); };
+  const DistributedDataset endless = replicas(2).distribute_dataset(Dataset::range(9).batch(2).repeat());
+  const DistributedDataset of_replicas = replicas(2).distribute_datasets_from_function(
+      batches, {.replication_mode = ReplicationMode::kPerReplica});
+  EXPECT_THROW(endless.iterate().state_at(0), c10::ValueError);
+  EXPECT_THROW(of_replicas.iterate().state_at(0), c10::ValueError);
+}
+
+TEST(DistributedLaws, StateAtReadsNothing) {
+  const Dataset dataset = Dataset::range(10'000'000'001).shuffle({.seed = 1}).batch(64);
+  DistributedIterator iterator =
+      replicas(3).distribute_dataset(dataset, {.split = Split::kBalanced}).iterate();
+  iterator.load(iterator.state_at(156'250'000));
+  EXPECT_EQ(items(iterator.get_next()[0]).size(), 1u);
+  EXPECT_FALSE(iterator.next());
+}
+
 TEST(DistributedLaws, NumStepsIsTheNumberOfSteps) {
   std::mt19937 random(14);
   int known = 0;

@@ -28,9 +28,14 @@ std::vector<Epoch> run(const World& world, const Dataset& dataset, const InputOp
     const DistributedDataset distributed = rank.distribute_dataset(dataset, options);
     DistributedIterator iterator = distributed.iterate();
     Epoch epoch{.announced = distributed.num_steps()};
+    std::vector<State> saved;
     while (const auto step = iterator.next()) {
       epoch.steps.push_back(rows(*step));
       epoch.valid.push_back(step->info().valid);
+      saved.push_back(iterator.save());
+    }
+    for (std::size_t i = 0; i < saved.size(); ++i) {
+      EXPECT_EQ(iterator.state_at(static_cast<std::int64_t>(i) + 1), saved[i]) << "step " << i;
     }
     epoch.rounds = iterator.stats().rounds;
     return epoch;
@@ -100,6 +105,33 @@ TEST_P(Worlds, EveryRankTakesTheModelsStepsAndEveryRowReachesOneReplica) {
       }
     }
   }
+}
+
+TEST(StateAt, WaitsForTheRanksSeed) {
+  auto ranks = ranks_of(2);
+  on_all(ranks, [](std::int64_t, Rank& rank) {
+    const DistributedDataset distributed = rank.distribute_dataset(Dataset::range(8).shuffle().batch(2), {});
+    DistributedIterator iterator = distributed.iterate();
+    EXPECT_THROW(iterator.state_at(1), FailedPreconditionError);
+    const State before = iterator.save();
+    iterator.next();
+    EXPECT_EQ(iterator.state_at(1), iterator.save());
+    // A seed of the user's holds also where a state has none.
+    DistributedIterator seeded = distributed.iterate({.seed = 1});
+    seeded.load(before);
+    EXPECT_EQ(seeded.state_at(0), seeded.save());
+    return 0;
+  });
+}
+
+TEST(StateAt, NeedsAStreamThatAllRanksShare) {
+  auto ranks = ranks_of(2);
+  const Dataset own = with_policy(Dataset::range(8).batch(2), AutoShardPolicy::kOff);
+  on_all(ranks, [&](std::int64_t, Rank& rank) {
+    DistributedIterator iterator = rank.distribute_dataset(own, {}).iterate({.seed = 1});
+    EXPECT_THROW(iterator.state_at(0), c10::ValueError);
+    return 0;
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Worlds,

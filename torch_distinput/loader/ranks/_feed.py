@@ -153,17 +153,3 @@ class Feed:
         world = self.strategy(config).num_replicas_in_sync
         rows = step_rows(config.num_rows, config.global_batch(world), world, config.split, config.steps_tail)
         return sum(rows.global_valid(at) for at in range(step, min(step + k, rows.num_steps)))
-
-    def state_after(self, config: LoaderConfig, begin: dict[str, Any]) -> dict[str, Any]:
-        """The strategy's position after the steps that are skipped, like `begin`, which is another one of the epoch.
-
-        For rows of a map-style dataset, where a step is a global batch.
-        """
-        assigned = self.plan(config).dataset
-        assert assigned is not None, "only a stream has none"
-        batch, rows = config.global_batch(self.strategy(config).num_replicas_in_sync), config.num_rows
-        element = min(config.skip, -(-rows // batch))
-        if config.skip >= len(assigned):  # a tail may have joined the last two
-            element = -(-rows // batch)
-        place = begin["cursor"] | {"element": element, "part": 0, "part_rows": 0, "row": 0}
-        return begin | {"cursor": place, "row": min(element * batch, rows), "step": min(config.skip, len(assigned))}

@@ -163,7 +163,7 @@ class Steps:
         if self._start.state is not None:
             native.load_state_dict(self._start.state["distributed"])
         if by_number:
-            native.load_state_dict(self._feed.state_after(self._config, native.state_dict()))
+            native.load_state_dict(native.state_at(min(self._config.skip, len(self._plan.dataset))))
         self._position.native = native.state_dict
         return native
 
