@@ -157,6 +157,30 @@ class DatasetIterator:
     def close(self) -> None:
         """Stops reading ahead and waits for callables that are running; `next` then raises."""
 
+class OpInfo:
+    """One op of a pipeline, and how it would run."""
+    @property
+    def call(self) -> str:
+        """The op with its arguments."""
+    @property
+    def num_inputs(self) -> int:
+        """Ops that it reads; 0 for a source."""
+    @property
+    def cardinality(self) -> int:
+        """Elements an epoch, or -1 for infinite, or -2 for unknown."""
+    @property
+    def path(self) -> str:
+        """`plan`; `stream: ` and why; or `fails: ` and the error."""
+    @property
+    def runs_user_code(self) -> bool:
+        """Whether it calls code that may block or need Python's lock."""
+    @property
+    def threads(self) -> str:
+        """The threads that do its work, at most."""
+    @property
+    def spec(self) -> str:
+        """The type of its elements, as text."""
+
 class Dataset:
     """An immutable description of a sequence of elements."""
     @staticmethod
@@ -245,10 +269,8 @@ class Dataset:
     @property
     def unseeded(self) -> bool:
         """Whether a random op has no seed of its own."""
-    def input_counts(self) -> list[int]:
-        """How many inputs the op of each line of `explain` has, in the order of the lines."""
-    def explain(self) -> str:
-        """A table with a line for each op: arguments, cardinality, path, spec."""
+    def ops(self) -> list[OpInfo]:
+        """All ops, the inputs of an op before it."""
     def __repr__(self) -> str: ...
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iterator."""

@@ -14,15 +14,6 @@
 namespace torch_distinput {
 namespace {
 
-constexpr std::size_t kColumns = 5;
-using Line = std::array<std::string, kColumns>;
-
-std::string elements_text(std::int64_t cardinality) {
-  if (cardinality == kInfiniteCardinality) return "infinite";
-  if (cardinality == kUnknownCardinality) return "unknown";
-  return std::to_string(cardinality);
-}
-
 std::string why_it_streams(const Node& node, const IterContext& context) {
   const std::vector<NodePtr> inputs = node.inputs();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -64,27 +55,45 @@ Path path_of(const Node& node, const IterContext& context, const Consumer& consu
   return path;
 }
 
-/// Appends the lines of the inputs of `node`, then its own; several inputs are indented.
-void append(const Node& node, const IterContext& context, const Consumer& consumer, std::size_t indent,
-            std::vector<Line>& lines) {
+/// Appends the inputs of `node`, then the node itself.
+void append(const Node& node, const IterContext& context, const Consumer& consumer,
+            std::vector<OpInfo>& ops) {
   const Path path = path_of(node, context, consumer);
   const std::vector<NodePtr> inputs = node.inputs();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    append(*inputs[i], context.input(i), path.of_inputs, inputs.size() == 1 ? indent : indent + 2, lines);
+    append(*inputs[i], context.input(i), path.of_inputs, ops);
   }
-  const SpecPtr spec = node.spec();
-  const char* const user_code = node.traits().runs_user_code ? "; runs user code" : "";
-  lines.push_back({std::string(indent, ' ') + node.describe(), elements_text(node.cardinality()),
-                   path.text + user_code, to_string(path.work),
-                   spec == nullptr ? "unknown" : to_string(*spec)});
+  ops.push_back({.call = node.describe(),
+                 .num_inputs = inputs.size(),
+                 .cardinality = node.cardinality(),
+                 .path = path.text,
+                 .runs_user_code = node.traits().runs_user_code,
+                 .threads = to_string(path.work),
+                 .spec = node.spec()});
 }
 
-}  // namespace
+std::string elements_text(std::int64_t cardinality) {
+  if (cardinality == kInfiniteCardinality) return "infinite";
+  if (cardinality == kUnknownCardinality) return "unknown";
+  return std::to_string(cardinality);
+}
 
-std::string Dataset::explain() const {
-  std::vector<Line> lines{{"op", "elements", "path", "threads", "element_spec"}};
-  append(*node_, epoch_context(make_execution_context(node_->options()), 0, 0, /*stream_only=*/false), {}, 0,
-         lines);
+/// How far the line of each op is indented: the inputs of an op with several stand further right.
+std::vector<std::size_t> indents_of(const std::vector<OpInfo>& ops) {
+  std::vector<std::size_t> indents(ops.size());
+  std::vector<std::size_t> readers{0};  // indents of the ops that are still to come, from the last one on
+  for (std::size_t i = ops.size(); i-- > 0;) {
+    indents[i] = readers.back();
+    readers.pop_back();
+    readers.insert(readers.end(), ops[i].num_inputs, indents[i] + (ops[i].num_inputs > 1 ? 2 : 0));
+  }
+  return indents;
+}
+
+constexpr std::size_t kColumns = 5;
+using Line = std::array<std::string, kColumns>;
+
+std::string table(const std::vector<Line>& lines) {
   std::array<std::size_t, kColumns> widths{};
   for (const Line& line : lines) {
     for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], line[i].size());
@@ -97,6 +106,28 @@ std::string Dataset::explain() const {
     text += line.back() + '\n';
   }
   return text;
+}
+
+}  // namespace
+
+std::vector<OpInfo> Dataset::ops() const {
+  std::vector<OpInfo> ops;
+  append(*node_, epoch_context(make_execution_context(node_->options()), 0, 0, /*stream_only=*/false), {},
+         ops);
+  return ops;
+}
+
+std::string Dataset::explain() const {
+  const std::vector<OpInfo> all = ops();
+  const std::vector<std::size_t> indents = indents_of(all);
+  std::vector<Line> lines{{"op", "elements", "path", "threads", "element_spec"}};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const OpInfo& op = all[i];
+    lines.push_back({std::string(indents[i], ' ') + op.call, elements_text(op.cardinality),
+                     op.path + (op.runs_user_code ? "; runs user code" : ""), op.threads,
+                     op.spec == nullptr ? "unknown" : to_string(*op.spec)});
+  }
+  return table(lines);
 }
 
 }  // namespace torch_distinput

@@ -15,14 +15,14 @@ std::string cardinality_text(std::int64_t cardinality) {
   return cardinality < 0 ? "unknown" : std::to_string(cardinality);
 }
 
-std::string path_text(const Distribution& distribution, const std::shared_ptr<PlanRows>& rows) {
-  if (!rows) return "stream (the rows of a batch are known only when it is there)";
+std::string building_text(const Distribution& distribution, const std::shared_ptr<PlanRows>& rows) {
+  if (!rows) return "from a stream (the rows of a batch are known only when it is there)";
   const PlanTraits traits = rows->plan()->traits();
   const bool runs_user_code = traits.runs_user_code || traits.blocks;
   const bool here = distribution.input.per_replica_buffer_size == 0;
-  return std::string("plan, built ") + (here             ? "in the caller's thread"
-                                        : runs_user_code ? "on threads of its own"
-                                                         : "on the arena");
+  return std::string("from a plan, ") + (here             ? "in the caller's thread"
+                                         : runs_user_code ? "on threads of its own"
+                                                          : "on the arena");
 }
 
 /// How ranks whose streams may end at different steps agree on them; "" where they need not.
@@ -122,7 +122,7 @@ std::string explain(const Distribution& distribution, const std::shared_ptr<Plan
        << "tail: " << tail_name(distribution.input.tail) << "\n"
        << "partial batch handling: " << completion_text(distribution) << "\n"
        << placement_text(distribution) << delivery_text(distribution) << unpacking_text(distribution)
-       << "path: " << path_text(distribution, rows) << "\n"
+       << "building of steps: " << building_text(distribution, rows) << "\n"
        << work_text(distribution, rows != nullptr) << agreement_text(distribution, rows != nullptr)
        << pipelines_text(distribution)
        << "rows of the first step: " << (plans ? rows_text(first_step(distribution, *rows)) : "not known")

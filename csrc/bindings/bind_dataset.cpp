@@ -173,11 +173,19 @@ std::string chain(const Node& node) {
   return text + "]";
 }
 
-/// Appends the numbers of inputs of all ops, those of inputs first.
-void add_input_counts(const Node& node, std::vector<std::size_t>& counts) {
-  const auto inputs = node.inputs();
-  for (const auto& input : inputs) add_input_counts(*input, counts);
-  counts.push_back(inputs.size());
+void bind_op_info(py::module_& module) {
+  py::class_<OpInfo>(module, "OpInfo", "One op of a pipeline, and how it would run.")
+      .def_readonly("call", &OpInfo::call, "The op with its arguments.")
+      .def_readonly("num_inputs", &OpInfo::num_inputs, "Ops that it reads; 0 for a source.")
+      .def_readonly("cardinality", &OpInfo::cardinality,
+                    "Elements an epoch, or -1 for infinite, or -2 for unknown.")
+      .def_readonly("path", &OpInfo::path, "`plan`; `stream: ` and why; or `fails: ` and the error.")
+      .def_readonly("runs_user_code", &OpInfo::runs_user_code,
+                    "Whether it calls code that may block or need Python's lock.")
+      .def_readonly("threads", &OpInfo::threads, "The threads that do its work, at most.")
+      .def_property_readonly(
+          "spec", [](const OpInfo& self) { return self.spec ? to_string(*self.spec) : "unknown"; },
+          "The type of its elements, as text.");
 }
 
 void bind_sources(Class& dataset) {
@@ -305,16 +313,7 @@ void bind_questions(Class& dataset) {
           "The type of the elements: their structure with a spec at each leaf.")
       .def("options", &Dataset::options, WithoutGil(), "The options set on the pipeline.")
       .def_property_readonly("unseeded", &Dataset::unseeded, "Whether a random op has no seed of its own.")
-      .def(
-          "input_counts",
-          [](const Dataset& self) {
-            std::vector<std::size_t> counts;
-            add_input_counts(*self.node(), counts);
-            return counts;
-          },
-          WithoutGil(), "How many inputs the op of each line of `explain` has, in the order of the lines.")
-      .def("explain", &Dataset::explain, WithoutGil(),
-           "A table with a line for each op: arguments, cardinality, path, spec.")
+      .def("ops", &Dataset::ops, WithoutGil(), "All ops, the inputs of an op before it.")
       .def(
           "__repr__", [](const Dataset& self) { return chain(*self.node()); }, WithoutGil())
       .def("set_epoch", &Dataset::set_epoch, py::arg("epoch"), WithoutGil(),
@@ -342,6 +341,7 @@ void bind_dataset(py::module_& module) {
   module.attr("INFINITE") = kInfiniteCardinality;
   module.attr("UNKNOWN") = kUnknownCardinality;
   module.attr("SHARD_HINT") = kShardHint;
+  bind_op_info(module);
   Class dataset(module, "Dataset", collected<Holder>(),
                 "An immutable description of a sequence of elements.");
   bind_sources(dataset);

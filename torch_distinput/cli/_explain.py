@@ -14,8 +14,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints the tree of the object's `explain()`. Raises TypeError if it has no `explain`."""
+    """Prints the object's `explain()`. TypeError where it has none."""
     value, _ = load_target(arguments.target, arguments.script_arguments)
     if not callable(getattr(value, "explain", None)):
         raise TypeError(f"`{arguments.target}` is a {type(value).__name__}, which has no explain().")
-    print(repr(value.explain()))
+    print(value.explain())

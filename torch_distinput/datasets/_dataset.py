@@ -205,14 +205,14 @@ class Dataset(
         return self._native.element_spec
 
     def explain(self, strategy: Strategy | None = None) -> explanation.Explanation:
-        """A report with a line for each op: its arguments, cardinality, path, threads at most, and spec; consoles and
-        notebooks show a tree. Where elements are tiny, the caller does the work of the arena's threads.
+        """A tree of the ops, the last one on top, each with its arguments, cardinality, path, threads at most, and
+        spec. Where elements are tiny, the caller does the work of the arena's threads.
 
         With a strategy: how that would assign the rows, and why. TypeError unless `strategy` is a Strategy.
 
-        >>> print(tdi.Dataset.range(4).explain())
-        op                              elements  path  threads...  element_spec
-        range(start=0, stop=4, step=1)  4         plan  arena (...)  TensorSpec(shape=(), dtype=torch.int64)
+        >>> print(tdi.Dataset.range(4).skip(1).explain())
+        skip(count=1)                      3 elements, plan, threads: ..., TensorSpec(shape=(), dtype=torch.int64)
+        └─ range(start=0, stop=4, step=1)  4 elements, plan, threads: ..., TensorSpec(shape=(), dtype=torch.int64)
         """
         if strategy is None:
             return explanation.of_pipeline(self._native)

@@ -16,7 +16,7 @@ from torch_distinput.distribute._cardinality import Cardinality
 from torch_distinput.distribute._empty_parts import EmptyParts
 from torch_distinput.distribute._replica import current_frame
 from torch_distinput.distribute._values import PerReplica
-from torch_distinput.observe._explanation import Explanation, of_facts
+from torch_distinput.observe._explanation import Explanation
 from torch_distinput.observe._stats import Stats
 
 
@@ -247,10 +247,9 @@ class DistributedDataset:
         return state
 
     def explain(self) -> Explanation:
-        """A report: auto-shard policy, splitter, path and sizes, each with the reason. Consoles and notebooks show a
-        tree, with the dataset's ops below."""
-        below = [] if self._pipeline is None else [self._pipeline.explain()]
-        return of_facts("distributed dataset", self._native.explain(), below)
+        """A report: auto-shard policy, splitter, path and sizes, each with the reason, and the dataset's ops below."""
+        ops = None if self._pipeline is None else self._pipeline.explain().ops
+        return Explanation("distributed dataset", self._native.explain().splitlines(), ops)
 
 
 def native_of(dataset: DistributedDataset) -> _C.DistributedDataset:

@@ -33,7 +33,7 @@ from torch_distinput.loader.ranks._open import open_steps
 from torch_distinput.loader.state._check import STATE, VERSION, check, state_of
 from torch_distinput.loader.state._position import stateful_sampler
 from torch_distinput.loader.state._progress import Progress
-from torch_distinput.observe._explanation import Explanation
+from torch_distinput.observe._explanation import Explanation, of_pipeline
 from torch_distinput.observe._stats import Stats, Verdict, verdict_of, verdict_over_ranks
 from torch_distinput.typing import Order, Split, Tail
 
@@ -368,8 +368,7 @@ class DataLoader(data.DataLoader[_Item]):
             return _C.UNKNOWN
 
     def explain(self) -> Explanation:
-        """A report on which path the next iterator takes, and why. Consoles and notebooks show a tree, with the ops
-        that will run below.
+        """A report on which path the next iterator takes, and why, with the ops that will run below.
 
         >>> print(tdi.DataLoader(range(5), batch_size=2).explain())
         path: native
@@ -377,10 +376,12 @@ class DataLoader(data.DataLoader[_Item]):
         steps: 3
         rows of the first step: 2
         rows of the last step: 1
+        DataLoader(range, batch_size=2)
+        └─ with_options(...)...
         """
         config = config_of(self)
         if config.distributed:
-            return explained_loader(type(self).__name__, config, self._feed(config).facts(config))
+            return explained_loader(type(self).__name__, config, *self._feed(config).explained(config))
         path = choose_path(config, self._loader_progress)
         facts = [f"path: {path.name}", f"why: {path.why}"]
         if path.threads:
@@ -389,8 +390,8 @@ class DataLoader(data.DataLoader[_Item]):
             steps = len(self)
         except TypeError:
             steps = None
-        text = "\n".join([*facts, *size_facts(config, steps)])
-        return explained_loader(type(self).__name__, config, text, path.pipeline)
+        ops = None if path.pipeline is None else of_pipeline(path.pipeline).ops
+        return explained_loader(type(self).__name__, config, [*facts, *size_facts(config, steps)], ops)
 
     def stats(self) -> Stats:
         """Counters of the iterator made last, also after its end; all 0 before the first one.

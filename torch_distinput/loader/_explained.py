@@ -11,7 +11,7 @@ from torch_distinput import _C
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.distribute import _peer_values
 from torch_distinput.loader._config import LoaderConfig
-from torch_distinput.observe._explanation import Explanation, of_facts, of_pipeline
+from torch_distinput.observe._explanation import Branch, Explanation
 from torch_distinput.observe._stats import Stats
 
 
@@ -28,15 +28,13 @@ def size_facts(config: LoaderConfig, steps: int | None) -> list[str]:
     return [*facts, f"rows of the first step: {min(size, rows)}", f"rows of the last step: {last}"]
 
 
-def explained_loader(name: str, config: LoaderConfig, text: str, pipeline: _C.Dataset | None = None) -> Explanation:
-    """The report in `text`; its tree shows the loader, of the class `name`, and below it `pipeline`, which it runs, or
-    else its dataset where that is one of this library."""
+def explained_loader(name: str, config: LoaderConfig, facts: list[str], ops: Branch | None) -> Explanation:
+    """The report in `facts` on a loader of the class `name`; below it `ops`, which it runs, or else those of its
+    dataset where that is one of this library."""
     dataset = config.dataset
-    if pipeline is not None:
-        below = [of_pipeline(pipeline)]
-    else:
-        below = [dataset.explain()] if isinstance(dataset, Dataset) else []
-    return of_facts(f"{name}({type(dataset).__name__}, batch_size={config.batch_size})", text, below)
+    if ops is None and isinstance(dataset, Dataset):
+        ops = dataset.explain().ops
+    return Explanation(f"{name}({type(dataset).__name__}, batch_size={config.batch_size})", facts, ops)
 
 
 def gather_stats(stats: Stats, group: Any) -> list[Stats]:

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`Explanation`: the text of an `explain()`, which notebooks and consoles show as a tree."""
+"""`Explanation`: the text of an `explain()`, with the ops as a tree."""
 
 from __future__ import annotations
 
@@ -34,58 +34,71 @@ class Branch:
 
 
 class Explanation(str):
-    """A report as a str, so that it can be printed, searched and compared; as a value it is shown as a tree.
+    """A report as a str: lines `name: fact`, and below them the ops that run, the last one on top, as a tree.
 
-    Consoles show `repr`, notebooks the same as a nested list.
+    `print`, `str` and consoles show the same text; notebooks show a nested list. `title`: what the facts are about.
+
+    Attributes:
+        facts: the lines `name: fact`; none for a pipeline.
+        ops: the last op with its inputs below; None where there is no pipeline.
 
     >>> tdi.Dataset.range(4).batch(2, drop_remainder=True).explain()
     batch(batch_size=2, drop_remainder=True)  2 elements, plan, threads: ..., TensorSpec(shape=(2,), dtype=torch.int64)
     └─ range(start=0, stop=4, step=1)         4 elements, plan, threads: ..., TensorSpec(shape=(), dtype=torch.int64)
     """
 
-    tree: Branch
+    facts: list[str]
+    ops: Branch | None
+    _title: str
 
-    def __new__(cls, text: str, tree: Branch) -> Explanation:
-        made = super().__new__(cls, text)
-        made.tree = tree
+    def __new__(cls, title: str, facts: list[str], ops: Branch | None) -> Explanation:
+        tree = ops if ops is None or not facts else Branch(title, "", [ops])
+        made = super().__new__(cls, "\n".join(facts + _aligned(tree)))
+        made._title, made.facts, made.ops = title, facts, ops
         return made
 
     def __getnewargs__(self) -> Any:
-        return str(self), self.tree
+        return self._title, self.facts, self.ops
+
+    @property
+    def tree(self) -> Branch:
+        """The facts and the ops in one tree."""
+        if self.ops is not None and not self.facts:
+            return self.ops
+        named = [line.partition(": ") for line in self.facts]
+        below = [] if self.ops is None else [self.ops]
+        return Branch(self._title, "", [Branch(name, fact) for name, _, fact in named] + below)
 
     def __repr__(self) -> str:
-        lines = self.tree.lines()
-        width = max(len(text) for text, _ in lines)
-        return "\n".join(f"{text:<{width}}  {notes}".rstrip() for text, notes in lines)
+        return str(self)
 
     def _repr_html_(self) -> str:
         return f"<ul><li>{self.tree.html()}</li></ul>"
 
 
-_IN_PYTHON = "stays in Python: its function or source is a Python one"
+_WIDEST = 72  # a longer line pushes its own notes to the right, and no others
+
+
+def _aligned(tree: Branch | None) -> list[str]:
+    """The lines of `tree`, with their notes in a column."""
+    lines = [] if tree is None else tree.lines()
+    width = max((len(text) for text, _ in lines if len(text) <= _WIDEST), default=0)
+    return [f"{text:<{width}}  {notes}".rstrip() for text, notes in lines]
+
+
+_COUNTS = {_C.INFINITE: "infinitely many", _C.UNKNOWN: "an unknown number of"}
+_IN_PYTHON = "; stays in Python: its function or source is a Python one"
+
+
+def _notes(op: _C.OpInfo) -> str:
+    path = op.path + (_IN_PYTHON if op.runs_user_code else "")
+    return f"{_COUNTS.get(op.cardinality, op.cardinality)} elements, {path}, threads: {op.threads}, {op.spec}"
 
 
 def of_pipeline(native: _C.Dataset) -> Explanation:
-    """The report on a pipeline; its tree has the last op on top and the sources below."""
-    text = native.explain()
-    header, *lines = text.splitlines()
-    starts = [header.index(name) for name in ("elements", "path", "threads", "element_spec")]
-    finished: list[Branch] = []  # roots of what is not the input of an op yet
-    for line, inputs in zip(lines, native.input_counts()):
-        op, elements, path, threads, spec = (
-            line[begin:end].strip() for begin, end in zip((0, *starts), (*starts, len(line)))
-        )
-        below = finished[len(finished) - inputs :]
-        del finished[len(finished) - inputs :]
-        notes = f"{elements} elements, {path.replace('runs user code', _IN_PYTHON)}, threads: {threads}, {spec}"
-        finished.append(Branch(op, notes, below))
-    return Explanation(text, finished[0])
-
-
-def of_facts(title: str, text: str, below: list[Explanation] | None = None) -> Explanation:
-    """The report in `text`, lines `name: fact`; its tree shows them below `title`, and then the trees of `below`."""
-    branches = []
-    for line in text.splitlines():
-        name, _, fact = line.partition(": ")
-        branches.append(Branch(name, fact))
-    return Explanation(text, Branch(title, "", branches + [one.tree for one in below or []]))
+    """The report on a pipeline."""
+    finished: list[Branch] = []  # ops that no other op has taken as its input yet
+    for op in native.ops():
+        first = len(finished) - op.num_inputs
+        finished[first:] = [Branch(op.call, _notes(op), finished[first:])]
+    return Explanation("", [], finished[0])

@@ -147,13 +147,13 @@ Sharding by_hint(const NodePtr& node, std::int64_t num_ranks, std::int64_t rank)
 
 Sharding by_data(const NodePtr& node, std::int64_t num_ranks, const std::string& why) {
   std::string reason =
-      num_ranks == 1 ? "one rank reads everything" : "each rank keeps its parts of each batch";
+      num_ranks == 1 ? "one process reads everything" : "each rank keeps its parts of each batch";
   if (!why.empty()) reason += ": " + why;
   return {node, AutoShardPolicy::kData, std::move(reason)};
 }
 
 Sharding by_file(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_ranks, std::int64_t rank) {
-  if (num_ranks == 1) return {node, AutoShardPolicy::kFile, "one rank reads all files"};
+  if (num_ranks == 1) return {node, AutoShardPolicy::kFile, "one process reads all files"};
   std::vector<NodePtr> takers;
   collect_takers(node, takers);
   const NodePtr lacking = find_short(takers, num_ranks);

@@ -17,6 +17,7 @@
 #include "torch_distinput/function.h"
 #include "torch_distinput/images.h"
 #include "torch_distinput/node.h"
+#include "torch_distinput/op_info.h"
 #include "torch_distinput/options.h"
 #include "torch_distinput/records.h"
 #include "torch_distinput/spec.h"
@@ -189,7 +190,10 @@ class TDI_API Dataset : public ImageOps<Dataset> {
   /// Whether a random op has no seed of its own, so that the seed of the options decides the order, or else a
   /// drawn one.
   bool unseeded() const;
-  /// A table with one line for each op: its arguments, cardinality, path, threads at most, and spec.
+  /// The ops of the pipeline and how the next iterator would run them; the inputs of an op stand before it.
+  /// May run functions on the first element, once, and may count the records of files.
+  std::vector<OpInfo> ops() const;
+  /// `ops` as a table with a line for each.
   std::string explain() const;
 
   // Iterators.

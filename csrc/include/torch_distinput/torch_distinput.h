@@ -25,6 +25,7 @@
 #include "torch_distinput/interrupt.h"             // IWYU pragma: export
 #include "torch_distinput/multi_worker.h"          // IWYU pragma: export
 #include "torch_distinput/node.h"                  // IWYU pragma: export
+#include "torch_distinput/op_info.h"               // IWYU pragma: export
 #include "torch_distinput/optional.h"              // IWYU pragma: export
 #include "torch_distinput/options.h"               // IWYU pragma: export
 #include "torch_distinput/per_replica.h"           // IWYU pragma: export

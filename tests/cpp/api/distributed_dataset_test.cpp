@@ -148,9 +148,10 @@ TEST(DistributedDataset, RangeForYieldsEveryStep) {
 TEST(DistributedDataset, ExplainSaysWhatWasDecidedAndWhy) {
   const std::string text = replicas(3).distribute_dataset(Dataset::range(11).batch(4)).explain();
   for (const char* line :
-       {"replicas: 3, all in this process\n", "policy: AUTO, applied as DATA: one rank reads everything",
-        "batch size: 4", "split: legacy(num_replicas=3): policy DATA", "tail: zero_rows", "path: plan",
-        "rows of the first step: 2, 2, 0", "rows of the last step: ", "cardinality: 3, steps: 3"}) {
+       {"replicas: 3, all in this process\n", "policy: AUTO, applied as DATA: one process reads everything",
+        "batch size: 4", "split: legacy(num_replicas=3): policy DATA", "tail: zero_rows",
+        "building of steps: from a plan, ", "rows of the first step: 2, 2, 0",
+        "rows of the last step: ", "cardinality: 3, steps: 3"}) {
     EXPECT_NE(text.find(line), std::string::npos) << text;
   }
 }

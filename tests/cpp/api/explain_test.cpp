@@ -36,20 +36,10 @@ TEST(Explain, SaysWhyAnOpStreams) {
   EXPECT_NE(skips.find("stream: skips rows that fail"), std::string::npos) << skips;
 }
 
-/// The column `threads`, from the source to the last op.
+/// The threads of each op, from the source to the last op.
 std::vector<std::string> threads_of(const Dataset& dataset) {
-  std::istringstream text(dataset.explain());
   std::vector<std::string> found;
-  std::size_t begin = 0, end = 0;
-  for (std::string line; std::getline(text, line);) {
-    if (end == 0) {
-      begin = line.find("threads");
-      end = line.find("element_spec");
-    } else {
-      const std::string cell = line.substr(begin, end - begin);
-      found.push_back(cell.substr(0, cell.find_last_not_of(' ') + 1));
-    }
-  }
+  for (const OpInfo& op : dataset.ops()) found.push_back(op.threads);
   return found;
 }
 
@@ -65,6 +55,30 @@ TEST(Explain, NamesTheThreadsOfEachOp) {
   EXPECT_EQ(threads_of(rows.batch(2).unbatch().map(users, {.num_parallel_calls = 4})),
             (Threads{"arena (3)", "arena (3)", "arena (3)", "caller", "tdi-map (4)"}));
   EXPECT_EQ(threads_of(Dataset::range(10).with_options({.num_threads = 0})), Threads(2, "caller"));
+}
+
+TEST(Explain, ReportsOpsAsRecords) {
+  const FunctionPtr users = op_testing::runs_user_code([](Element element) { return element; });
+  const auto ops = Dataset::zip({Dataset::range(3).map(users), Dataset::range(4).repeat()}).ops();
+  ASSERT_EQ(ops.size(), 5u);
+  EXPECT_EQ(ops[0].call, "range(start=0, stop=3, step=1)");
+  EXPECT_EQ(ops[0].num_inputs, 0u);
+  EXPECT_EQ(ops[0].path, "plan");
+  EXPECT_EQ(to_string(*ops[0].spec), "TensorSpec(shape=(), dtype=torch.int64)");
+  EXPECT_FALSE(ops[0].runs_user_code);
+  EXPECT_TRUE(ops[1].runs_user_code);
+  EXPECT_EQ(ops[1].num_inputs, 1u);
+  EXPECT_EQ(ops[3].cardinality, kInfiniteCardinality);
+  EXPECT_EQ(ops[4].num_inputs, 2u);
+  EXPECT_EQ(ops[4].cardinality, 3);
+}
+
+TEST(Explain, IndentsEachInputOfSeveralOps) {
+  const Dataset inner = Dataset::zip({Dataset::range(2).take(1), Dataset::range(3)});
+  std::vector<std::size_t> indents;
+  std::istringstream text(Dataset::zip({inner.skip(1), Dataset::range(4)}).explain());
+  for (std::string line; std::getline(text, line);) indents.push_back(line.find_first_not_of(' '));
+  EXPECT_EQ(indents, (std::vector<std::size_t>{0, 4, 4, 4, 2, 2, 2, 0}));
 }
 
 TEST(Explain, IndentsSeveralInputs) {

@@ -23,10 +23,35 @@ def test_the_tree_has_the_inputs_of_an_op_below_it():
     assert "5 elements, plan, threads: arena (" in repr(ZIPPED.explain()).splitlines()[1]
 
 
-def test_the_text_is_still_a_table():
-    text = ZIPPED.explain()
-    assert isinstance(text, str) and str(text).startswith("op ") and f"{text}" == str(text)
-    assert pickle.loads(pickle.dumps(text)) == text and repr(pickle.loads(pickle.dumps(text))) == repr(text)
+LOADERS = (
+    lambda: tdi.DataLoader([1, 2, 3]),  # Python makes its rows
+    lambda: tdi.DataLoader(torch.arange(6), batch_size=2),
+    lambda: tdi.DataLoader(torch.arange(6), batch_size=2, distributed=True),
+)
+
+
+@pytest.mark.parametrize("explain", [ZIPPED.explain, *(lambda make=make: make().explain() for make in LOADERS)])
+def test_print_shows_what_consoles_show(explain, capsys):
+    text = explain()
+    print(text)
+    assert isinstance(text, str) and capsys.readouterr().out == f"{text}\n" == f"{text!r}\n"
+    copy = pickle.loads(pickle.dumps(text))
+    assert copy == text and repr(copy) == repr(text) and copy._repr_html_() == text._repr_html_()
+
+
+@pytest.mark.parametrize("make", LOADERS[1:])
+def test_the_facts_of_a_loader_stand_above_the_tree_of_its_ops(make):
+    text = make().explain()
+    lines = text.splitlines()
+    assert lines[: len(text.facts)] == text.facts and text.facts[0].startswith("path: ")
+    title, first, *_ = lines[len(text.facts) :]
+    assert title == "DataLoader(Tensor, batch_size=2)" and first.startswith("└─ with_options(")
+    assert len({line.partition(": ")[0] for line in text.facts}) == len(text.facts)  # each has a name of its own
+
+
+def test_a_long_call_moves_no_other_notes():
+    text = tdi.Dataset.from_tensor_slices((torch.zeros(2, 3),) * 9).skip(1).explain()
+    assert text.splitlines()[0].startswith("skip(count=1)  1 elements")
 
 
 class Texts(HTMLParser):
@@ -54,14 +79,14 @@ def test_notebooks_show_nested_lists():
 
 def test_a_loader_shows_its_path_and_its_pipeline():
     shown = repr(tdi.DataLoader(tdi.Dataset.range(6).batch(2), batch_size=None).explain())
-    assert shown.splitlines()[0].startswith("DataLoader(Dataset") and "path" in shown and "range(" in shown
+    assert "\nDataLoader(Dataset" in shown and "path" in shown and "range(" in shown
     shown = repr(tdi.DataLoader(torch.arange(6), batch_size=2, distributed=True).explain())
     assert "rows of the first step" in shown and "policy" in shown
 
 
 def facts(loader):
     """The lines `name: fact` of a loader's report."""
-    return dict(line.split(": ", 1) for line in str(loader.explain()).splitlines())
+    return dict(line.split(": ", 1) for line in str(loader.explain()).partition("\nDataLoader(")[0].splitlines())
 
 
 def seen(loader):
@@ -84,7 +109,7 @@ def test_a_loader_tells_its_steps_and_the_rows_of_the_first_and_last_one(kind, r
 
 def test_a_loader_shows_the_pipeline_that_it_runs_and_who_makes_rows_of_pythons():
     shown = repr(tdi.DataLoader(torch.arange(6), batch_size=2, shuffle=True, num_workers=1).explain())
-    ops = [line.split("─ ")[1].partition("(")[0] for line in shown.splitlines() if "elements" in line]
+    ops = [line.split("─ ")[1].partition("(")[0] for line in shown.splitlines() if "elements, " in line]
     assert ops == ["with_options", "batch", "shuffle", "from_tensor_slices"] and "arena (1)" in shown
     shown = repr(tdi.DataLoader(torch.arange(6), batch_size=2).explain())
     assert shown.count("threads: caller") == 3  # nobody else may read rows that can be written to

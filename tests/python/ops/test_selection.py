@@ -158,7 +158,7 @@ def test_an_asserted_cardinality_may_be_infinite():
 
 
 def test_a_right_assertion_keeps_random_access():
-    assert "assert_cardinality(cardinality=6)  6         plan" in tdi.Dataset.range(6).assert_cardinality(6).explain()
+    assert "assert_cardinality(cardinality=6)  6 elements, plan" in tdi.Dataset.range(6).assert_cardinality(6).explain()
 
 
 def test_apply_calls_a_function_on_the_dataset():

@@ -20,6 +20,7 @@ from torch_distinput.loader.paths._batches import without_rows
 from torch_distinput.loader.ranks._plan import MakeLoader, Plan, plan_of
 from torch_distinput.loader.state._data_kind import other_data
 from torch_distinput.loader.state._position import order_of
+from torch_distinput.observe._explanation import Branch
 
 
 def _posted_batch(board: dist.Store, timeout: float) -> bytes:
@@ -120,19 +121,21 @@ class Feed:
             )
         return self._example
 
-    def facts(self, config: LoaderConfig) -> str:
-        """Lines on the kind of data and its assignment."""
-        plan = self.plan(config)
-        text = f"path: distributed, {plan.kind}\nwhy: {plan.why}"
+    def explained(self, config: LoaderConfig) -> tuple[list[str], Branch | None]:
+        """Lines on the kind of data and its assignment, and the ops that are assigned."""
+        plan, ops = self.plan(config), None
+        facts = [f"path: distributed, {plan.kind}", f"why: {plan.why}"]
         if plan.kind != "native":
-            text += f"\nthreads: {f'{config.num_workers} processes' if config.num_workers else 'caller'}"
+            facts.append(f"threads: {f'{config.num_workers} processes' if config.num_workers else 'caller'}")
         if plan.dataset is not None:
-            return f"{text}\n{plan.dataset.explain()}"
-        text += "\nsteps: as many as the longest of the ranks' streams has; the ranks agree on them"
-        if config.share is not None:
-            world = self.strategy(config).num_replicas_in_sync
-            text += f"\nwork: every rank reads all elements, {world} times in all, and keeps its share"
-        return text
+            assigned = plan.dataset.explain()
+            facts, ops = facts + assigned.facts, assigned.ops
+        else:
+            facts.append("steps: as many as the longest of the ranks' streams has; the ranks agree on them")
+            if config.share is not None:
+                world = self.strategy(config).num_replicas_in_sync
+                facts.append(f"work: every rank reads all elements, {world} times in all, and keeps its share")
+        return facts, ops
 
     def length(self, config: LoaderConfig) -> int:
         """Steps of an iterator, equal on all ranks; raises TypeError where that is unknown before reading."""
