@@ -204,7 +204,7 @@ def refuse(wheels: list[Path], torch: str, folder: Path, environment: Environmen
 
 # --- one combination -------------------------------------------------------------------------------------
 def examine(combination: Combination, interpreter: str, folder: Path, source: Path, row: Row) -> list[str]:
-    """Runs one combination and fills `row` as far as it gets; returns what failed."""
+    """Runs one combination and fills `row` until something fails; returns what failed."""
     environment = Environment(interpreter, folder / "env", folder / "install.log")
     index = os.environ.get("TORCH_INDEX_URL") if combination.build == "cpu" else None
     environment.install(combination.requirement, index=index or None)

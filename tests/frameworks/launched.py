@@ -16,6 +16,6 @@ def launch(function: Callable[..., Any], *args: Any, world: int = 2, limit: floa
 def launched(rank: int, function: Callable[..., Any], world: int, *args: Any) -> Any:
     """`function(rank, *args)` in the environment that a launcher makes."""
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world))
-    # The group is there already; nobody connects to this address.
+    # The group exists already, so that no process connects to this address.
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="1", ACCELERATE_USE_CPU="1")
     return function(rank, *args)

@@ -39,7 +39,7 @@ def mesh_of(shape):
 
 def epochs(rank, shape, kind):
     mesh, coordinate = mesh_of(shape)
-    torch.manual_seed(rank)  # tells nobody anything about the order
+    torch.manual_seed(rank)  # must not decide the order
     loader = loader_of(kind, mesh)
     seen = [[rows.tolist() for rows in loader] for _ in range(2)]
     iterator = iter(loader)

@@ -129,7 +129,7 @@ def test_a_checkpoint_resumes_in_mid_epoch(tmp_path, strategy):
         done = int(checkpoint.split("-")[-1])
         resumed = launch(train, str(tmp_path), dataset, arguments, checkpoint)
         for (seen, steps), (again, same) in zip(whole, resumed):
-            # An epoch has 13 steps, of which the last makes an update alone.
+            # An epoch has 13 steps; the last one makes an update alone.
             passed = 13 * (done // 7) + 2 * (done % 7)
             assert again == seen[passed:] and steps == same
 

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Objects that are no tensors: a pipeline carries them and never looks inside."""
+"""Objects other than tensors: a pipeline carries them without a look inside."""
 
 import gc
 import weakref

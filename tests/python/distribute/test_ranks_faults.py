@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Several real processes that differ from each other, or of which one fails, leaves, dies or freezes."""
+"""Several real processes that differ from each other, or one that fails, leaves, dies or freezes."""
 
 import os
 import signal

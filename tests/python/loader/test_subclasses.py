@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Subclasses written for torch's class, with attributes, properties and methods that have names of ours."""
+"""Subclasses written for torch's class, with attributes, properties and methods that have the names of our own."""
 
 import copy
 import json

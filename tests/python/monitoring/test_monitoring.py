@@ -142,7 +142,7 @@ def test_tensorboard_reads_what_was_written(tmp_path):
     assert [event.step for event in shares] == [0, 1, 2, 3] and 0 < shares[-1].value <= 1
     python = events.Scalars("input/seconds_per_batch/python")[-1].value
     assert python == pytest.approx(stats.python_seconds / 4, rel=1e-3) and python >= 4 * 0.002
-    assert "input/rows_per_second" not in events.Tags()["scalars"]  # nobody counts them
+    assert "input/rows_per_second" not in events.Tags()["scalars"]  # no counter has them
     assert b"python-bound" in events.Tensors("input/verdict/text_summary")[0].tensor_proto.string_val[0]
 
 

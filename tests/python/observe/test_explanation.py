@@ -112,7 +112,7 @@ def test_a_loader_shows_the_pipeline_that_it_runs_and_who_makes_rows_of_pythons(
     ops = [line.split("─ ")[1].partition("(")[0] for line in shown.splitlines() if "elements, " in line]
     assert ops == ["with_options", "batch", "shuffle", "from_tensor_slices"] and "arena (1)" in shown
     shown = repr(tdi.DataLoader(torch.arange(6), batch_size=2).explain())
-    assert shown.count("threads: caller") == 3  # nobody else may read rows that can be written to
+    assert shown.count("threads: caller") == 3  # other threads may not read rows that can be written to
     assert facts(tdi.DataLoader([1, 2], num_workers=2))["threads"] == "2 processes"
     assert facts(tdi.DataLoader([1, 2]))["threads"] == "caller"
     assert facts(tdi.DataLoader(torch.arange(6), sampler=[1, 2]))["threads"] == "caller"

@@ -17,7 +17,7 @@ ROWS = torch.arange(40)
 
 
 def drained(loader, work=0.0):
-    """The stats of an iterator of `loader` after its epoch, of which each step took `work` seconds."""
+    """The stats of an iterator of `loader` after an epoch with steps of `work` seconds."""
     for _ in loader:
         time.sleep(work)
         stats = loader.stats()

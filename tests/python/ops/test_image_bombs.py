@@ -23,7 +23,7 @@ CHUNKS = {
     "iCCP": b"p\0\0" + PACKED,
     "eXIf": b"MM\0*" + b"\0" * 6000,
     "sPLT": b"p\0\x08" + b"\1\2\3\4\5\6" * 1000,
-    "abCd": b"\0" * 6000,  # known to nobody
+    "abCd": b"\0" * 6000,  # a chunk that no program knows
 }
 
 

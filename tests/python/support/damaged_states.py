@@ -29,7 +29,7 @@ PHRASES = {
     "kind": "a state of",
     "permutation": "of the shuffle order",
     "offset": "at byte",  # a byte at which no record begins
-    "draws": "the saved `elements` must be in",  # of which there are at most as many
+    "draws": "the saved `elements` must be in",  # they bound the number of draws
     "input": "the dataset must have 12 elements",  # assert_cardinality's own error
 }
 DEEP = [deep(50_000), deep(900), itself()]

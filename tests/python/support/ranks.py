@@ -82,7 +82,7 @@ def run_ranks(
 
 
 def returned(results: list[Any]) -> list[Any]:
-    """The results, none of which may be an exception."""
+    """The results; raises the first that is an exception."""
     for result in results:
         if isinstance(result, Exception):
             raise result

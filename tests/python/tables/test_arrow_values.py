@@ -63,7 +63,7 @@ KINDS = st.sampled_from(
 
 @st.composite
 def tables(draw, nulls=False):
-    """Tables in several chunks, some of which are slices of larger arrays."""
+    """Tables in several chunks, partly slices of larger arrays."""
     schema = pa.schema([(f"c{i}", kind) for i, kind in enumerate(draw(st.lists(KINDS, min_size=1, max_size=4)))])
     batches = []
     for size in draw(st.lists(st.integers(0, 5), max_size=3)):

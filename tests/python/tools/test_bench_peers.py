@@ -95,7 +95,7 @@ def test_other_types_shapes_and_contents_do_not_pass(peers, small, tmp_path):
     assert "tensors in a batch" in wrong(peers, task, [first[:-1], *rest], tmp_path)
     changed = first[0].clone()
     changed.view(-1)[-1] += 1
-    if task.name != "images":  # one grey level is no other image
+    if task.name != "images":  # one grey level does not make another image
         wrong(peers, task, [[changed, *first[1:]], *rest], tmp_path)
     wrong(peers, task, [[torch.zeros_like(first[0]), *first[1:]], *rest], tmp_path)
 

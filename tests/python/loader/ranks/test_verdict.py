@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Two real processes of which one makes its rows slowly: both know who waits for whom."""
+"""Two real processes, one with slow rows: both know which one waits."""
 
 import time
 
