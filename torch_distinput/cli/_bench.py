@@ -163,7 +163,7 @@ def _endless(loader: Iterable[Any]) -> Iterator[Any]:
             empty = False
             yield batch
         if empty:
-            raise ValueError("the loader yields no batch; an iterator, which can be read once, is no loader.")
+            raise ValueError("the loader yields no batch; an iterator, which can be read once, is not a loader.")
 
 
 def _rate(batches: Iterator[Any], use: Callable[[Any], Any], seconds: float) -> float:

@@ -53,7 +53,7 @@ def _read_json(path: Path, data: bytes) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"`{path}` begins like JSON, but is none: {error}") from error
+        raise ValueError(f"`{path}` begins like JSON, but is not valid JSON: {error}") from error
 
 
 def positions(value: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

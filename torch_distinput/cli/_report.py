@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes the page and prints its name. ValueError where the file is no trace."""
+    """Writes the page and prints its name. ValueError unless the file is a trace."""
     output = arguments.output or arguments.run.with_suffix(".html")
     output.write_text(page_of(read(arguments.run), arguments.run.stem))
     print(output)
@@ -46,10 +46,10 @@ def read(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"`{path}` is not JSON: {error}") from error
     if not isinstance(document, dict) or not isinstance(document.get("traceEvents"), list):
-        raise ValueError(f"`{path}` is no trace file: it has no list `traceEvents`.")
+        raise ValueError(f"`{path}` is not a trace file: it has no list `traceEvents`.")
     for number, event in enumerate(document["traceEvents"]):
         if not _is_event(event):
-            raise ValueError(f"`{path}` is no trace of torch_distinput: event {number} is {str(event)[:80]}")
+            raise ValueError(f"`{path}` is not a trace of torch_distinput: event {number} is {str(event)[:80]}")
     return document
 
 

@@ -104,7 +104,7 @@ def _same_head(name: str, mode: str | None, rows: Iterable[int], opened: Callabl
         except Exception as error:  # noqa: BLE001 - whatever Pillow says of it, the package will
             raise NotNative(f"{place} that cannot be read: {error}") from None
         if head is None:
-            raise NotNative(f"{place} that is no JPEG, PNG or WebP, is animated, or is to be turned")
+            raise NotNative(f"{place} that is not JPEG, PNG or WebP, is animated, or has an orientation")
         if mode not in _NATIVE or head.mode not in _NATIVE[mode]:
             raise NotNative(f"{place} of mode {head.mode}, while the mode of the column is {mode}")
         if first is None:

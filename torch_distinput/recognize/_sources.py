@@ -143,7 +143,7 @@ def _indices(indices: Any, size: int) -> torch.Tensor:
     if len(indices) == 0:
         indices = indices.long()
     if indices.dtype != torch.int64 or indices.dim() != 1 or indices.device.type != "cpu":
-        raise TypeError("they are no sequence of integers")
+        raise TypeError("they are not a sequence of integers")
     return torch.where(indices < 0, indices + size, indices)
 
 

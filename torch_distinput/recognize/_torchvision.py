@@ -137,7 +137,7 @@ def _pad(transform: Any, steps: _Steps) -> None:
 
 def _fill(transform: Any) -> tuple[int, str]:
     if not isinstance(transform.fill, int):
-        raise NotNative(f"the transform {type(transform).__name__} has a `fill` that is no int")
+        raise NotNative(f"the transform {type(transform).__name__} has a `fill` that is not an int")
     return transform.fill, getattr(transform.padding_mode, "value", transform.padding_mode)
 
 

@@ -161,7 +161,7 @@ def first_end(path: str, begin: int, format_: Format) -> int:
             wanted = min(4 * wanted, _MOST_HEAD_BYTES)
     end = int(records[0])
     if format_.is_open(raw[:end]):
-        raise ValueError("its line of column names has a quote that nothing closes.")
+        raise ValueError("its line of column names has a quote that is never closed.")
     return begin + end
 
 

@@ -265,7 +265,7 @@ class TextTables(BlockFiles[Records]):
     def _unclosed(self, path: str, cut: Cut) -> Exception:
         """The error of the last record of a file, which is in `cut`; pyarrow would close its quote at the end."""
         row, line = cut.first_row + len(cut) - 1, line_at(path, cut.place + cut.bounds[-1][0])
-        return self.fault(path, f"row {row}: the record that begins in line {line} has a quote that nothing closes.")
+        return self.fault(path, f"row {row}: the record that begins in line {line} has a quote that is never closed.")
 
     def _miscounted(self, path: str, index: Records, cut: Cut, rows: int) -> Exception:
         """The error for records that pyarrow parses as another number of rows."""

@@ -169,7 +169,7 @@ def test_the_line_of_names_is_the_first_that_is_not_empty(tmp_path, head, names,
     [
         (b"\xef\xbb\xbf", "it is empty"),
         (b"\xef\xbb\xbf\n\n", "it is empty"),
-        (b'"a,b\n1,2\n', "its line of column names has a quote that nothing closes"),
+        (b'"a,b\n1,2\n', "its line of column names has a quote that is never closed"),
     ],
 )
 def test_a_file_without_names_is_an_error(tmp_path, text, message, index):
