@@ -189,7 +189,9 @@ class DataLoader(data.DataLoader[_Item]):
             pin_memory_device=pin_memory_device,
             in_order=in_order,
         )
-        check_arguments(config_of(self))
+        # As they were given: a property of a subclass may fail until the subclass is made.
+        torchs = {"drop_last": drop_last, "in_order": in_order, "generator": generator, "batch_size": self.batch_size}
+        check_arguments(replace(config, dataset=dataset, **torchs))
         if distributed:
             self._share_rows()
 

@@ -16,24 +16,14 @@ import torch.distributed as dist
 from torch.utils.data import default_collate, default_convert
 
 from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.loader._config import ARGUMENTS, LoaderConfig, OwnArguments
+from torch_distinput.loader._config import ARGUMENTS, LoaderConfig, OwnArguments, TorchArguments
 from torch_distinput.loader.orders._exact_sampler import group_size_and_rank
 from torch_distinput.loader.state._place import counted
 
-# torch's arguments and their defaults, but for those that are shown in another way. None is always a default.
-_TORCHS: dict[str, tuple[Any, ...]] = {
-    "num_workers": (0,),
-    "pin_memory": (False,),
-    "drop_last": (False,),
-    "timeout": (0,),
-    "worker_init_fn": (),
-    "multiprocessing_context": (),
-    "generator": (),
-    "prefetch_factor": (2,),
-    "persistent_workers": (False,),
-    "pin_memory_device": ("",),
-    "in_order": (True,),
-}
+# torch's arguments and their defaults, but for those that are shown in another way; None is always a default.
+_OTHERWISE = ("dataset", "batch_size", "sampler", "batch_sampler", "collate_fn")
+_TORCHS = {field.name: field.default for field in fields(TorchArguments) if field.name not in _OTHERWISE}
+_TORCHS["prefetch_factor"] = 2  # with workers
 _DEFAULTS = {field.name: field.default for field in fields(OwnArguments)}
 
 
@@ -42,15 +32,15 @@ def described_loader(loader: Any, config: LoaderConfig) -> str:
     dataset = _asked(loader, "dataset")
     if dataset is None:
         return f"{type(loader).__name__}(not made yet)"
-    given: dict[str, Any] = {}
     sampler, batch_sampler = config.given_sampler, config.given_batch_sampler
+    given: dict[str, Any] = {"shuffle": True} if config.shuffle else {}
     if batch_sampler is None and config.global_batch_size is None:
-        given["batch_size"] = _shown(_asked(loader, "batch_size"))
-    given |= {"shuffle": True} if config.shuffle and sampler is None else {}
-    given |= {name: _shown(part) for name, part in _parts(loader, sampler, batch_sampler).items() if part is not None}
-    for name, defaults in _TORCHS.items():
+        given = {"batch_size": _shown(_asked(loader, "batch_size"))} | given
+    parts = {"sampler": sampler, "batch_sampler": batch_sampler, "collate_fn": _own_collate(loader)}
+    given |= {name: _shown(part) for name, part in parts.items() if part is not None}
+    for name, default in _TORCHS.items():
         value = _asked(loader, name)
-        if value is not None and not (isinstance(value, (Number, str)) and value in defaults):
+        if value is not None and not (isinstance(value, (Number, str)) and value == default):
             given[name] = _shown(value)
     given |= {"distributed": _ranks(config.distributed)} if config.distributed else {}
     for name in ARGUMENTS:
@@ -71,10 +61,9 @@ def _described_dataset(dataset: Any) -> str:
         return name
 
 
-def _parts(loader: Any, sampler: Any, batch_sampler: Any) -> dict[str, Any]:
+def _own_collate(loader: Any) -> Any:
     collate = _asked(loader, "collate_fn")
-    own_collate = None if collate in (default_collate, default_convert) else collate
-    return {"sampler": sampler, "batch_sampler": batch_sampler, "collate_fn": own_collate}
+    return None if collate is default_collate or collate is default_convert else collate
 
 
 def _ranks(distributed: Any) -> str:
