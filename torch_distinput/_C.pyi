@@ -659,6 +659,7 @@ class DistributedDatasetError(RuntimeError):
     disagreed_on: str | None
 
 class ExchangeBroken(RuntimeError):
+    """A replica waits for another one that has raised or returned."""
     ...
 
 class OutOfRangeError(IndexError):
