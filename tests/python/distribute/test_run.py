@@ -120,6 +120,12 @@ def test_the_cache_of_casts_and_torchs_modes_go_along(strategy):
     assert strategy.run(lambda: (torch.is_autocast_cache_enabled(), torch.ones(1).is_meta)) == (True, False)
 
 
+def test_torchs_profiler_sees_what_replicas_do(strategy):
+    with torch.profiler.profile() as profile:
+        strategy.run(lambda: torch.eye(2) @ torch.eye(2))
+    assert sum(event.count for event in profile.key_averages() if event.key == "aten::mm") == 3
+
+
 def test_the_casts_of_weights_are_made_anew_after_a_step(strategy):
     """The optimizer may step between two calls of `run` in one autocast region."""
     layer = torch.nn.Linear(1, 1, bias=False)
