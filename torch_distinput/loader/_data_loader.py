@@ -190,7 +190,12 @@ class DataLoader(data.DataLoader[_Item]):
             in_order=in_order,
         )
         # As they were given: a property of a subclass may fail until the subclass is made.
-        torchs = {"drop_last": drop_last, "in_order": in_order, "generator": generator, "batch_size": self.batch_size}
+        torchs: dict[str, Any] = {
+            "drop_last": drop_last,
+            "in_order": in_order,
+            "generator": generator,
+            "batch_size": self.batch_size,
+        }
         check_arguments(replace(config, dataset=dataset, **torchs))
         if distributed:
             self._share_rows()
