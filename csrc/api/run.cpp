@@ -8,6 +8,7 @@
 #include "api/replica_run.h"
 #include "api/replica_threads.h"
 #include "api/value_rounds.h"
+#include "core/message_of.h"
 #include "torch_distinput/error.h"
 #include "torch_distinput/strategy.h"
 
@@ -15,18 +16,6 @@ namespace torch_distinput {
 namespace {
 
 thread_local const ReplicaContext* current_replica = nullptr;
-
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const c10::Error& known) {
-    return known.what_without_backtrace();
-  } catch (const std::exception& known) {
-    return known.what();
-  } catch (...) {
-    return "an exception of unknown type";
-  }
-}
 
 bool is_broken_exchange(const std::exception_ptr& error) {
   try {
@@ -48,7 +37,7 @@ void throw_errors(std::vector<std::exception_ptr> errors) {
     for (std::size_t replica = 0; replica < errors.size(); ++replica) {
       if (!errors[replica] || is_broken_exchange(errors[replica]) != broken) continue;
       if (!first) first = errors[replica];
-      text += (text.empty() ? "" : "; ") + c10::str("replica ", replica, ": ", text_of(errors[replica]));
+      text += (text.empty() ? "" : "; ") + c10::str("replica ", replica, ": ", message_of(errors[replica]));
     }
   }
   if (!first) return;

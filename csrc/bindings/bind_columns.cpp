@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/interpreter/calling_python.h"
 #include "bindings/interpreter/gil.h"
-#include "bindings/interpreter/python_error.h"
 #include "bindings/module.h"
 #include "bindings/user_object.h"
 #include "torch_distinput/columns.h"
@@ -18,18 +18,6 @@
 
 namespace torch_distinput {
 namespace {
-
-/// Runs `body` with the GIL; a Python exception becomes a PythonError.
-template <class Body>
-auto calling_python(Body&& body) {
-  const GilScope gil;
-  try {
-    return run_python(body);
-  } catch (py::error_already_set& error) {
-    error.restore();
-    throw_python();
-  }
-}
 
 /// Takes what the capsule that `object.method()` returns holds: the capsule is left released.
 template <class Struct>

@@ -10,6 +10,7 @@
 #include "base/row_names.h"
 #include "base/stage.h"
 #include "bindings/convert.h"
+#include "bindings/interpreter/calling_python.h"
 #include "bindings/interpreter/gil.h"
 #include "bindings/interpreter/python_error.h"
 #include "bindings/user_object.h"
@@ -18,17 +19,11 @@
 namespace torch_distinput {
 namespace {
 
-/// Runs `body` with the GIL. A pybind11 exception becomes a PythonError, which can be thrown several times.
+/// As `calling_python`, and counts the time, also of waiting for the GIL.
 template <class Body>
 auto with_gil(Body&& body) {
   const StageScope stage(Stage::kPython);
-  const GilScope gil;
-  try {
-    return run_python(body);
-  } catch (py::error_already_set& error) {
-    error.restore();
-    throw_python();
-  }
+  return calling_python(body);
 }
 
 /// A user's callable and its names in messages.

@@ -9,19 +9,13 @@
 #include <algorithm>
 #include <map>
 
+#include "base/overloaded.h"
 #include "core/element_type.h"
 
 #include "core/names.h"
 
 namespace torch_distinput {
 namespace {
-
-template <class... Visitors>
-struct Overloaded : Visitors... {
-  using Visitors::operator()...;
-};
-template <class... Visitors>
-Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 /// The shape of a leaf spec, or null for kinds that have none.
 const std::optional<Dims>* shape_of(const LeafSpec& leaf) {

@@ -3,48 +3,42 @@
 
 #include <cstddef>
 
+#include "base/utf8_head.h"
+
 namespace torch_distinput {
 namespace {
 
 constexpr char32_t kFirstHigh = 0xD800;
 constexpr char32_t kFirstLow = 0xDC00;
 constexpr char32_t kAfterLow = 0xE000;
-constexpr char32_t kAfterLast = 0x110000;
 constexpr int kBitsOfSurrogate = 10;
 constexpr int kBitsOfContinuation = 6;
 
 unsigned byte_at(std::string_view text, std::size_t index) { return static_cast<unsigned char>(text[index]); }
 
-bool is_continuation(unsigned byte) { return (byte & 0xC0U) == 0x80U; }
-
-/// How a code point of `size` bytes begins: its lead byte's marks, and the first code point that needs it.
+/// How the code points up to the next form begin: the marks of the first of `size` bytes.
 struct Form {
   std::size_t size;
-  unsigned lead_mask;
   unsigned lead;
   char32_t first;
 };
-constexpr Form kForms[] = {
-    {1, 0x80, 0x00, 0}, {2, 0xE0, 0xC0, 0x80}, {3, 0xF0, 0xE0, 0x800}, {4, 0xF8, 0xF0, kFirstSupplementary}};
+constexpr Form kForms[] = {{1, 0x00, 0}, {2, 0xC0, 0x80}, {3, 0xE0, 0x800}, {4, 0xF0, kFirstSupplementary}};
 
 }  // namespace
 
 char32_t take_code_point(std::string_view& text) {
   const unsigned lead = byte_at(text, 0);
-  for (const Form& form : kForms) {
-    if ((lead & form.lead_mask) != form.lead || text.size() < form.size) continue;
-    char32_t code = lead & ~form.lead_mask;
-    bool whole = true;
-    for (std::size_t i = 1; i < form.size; ++i) {
-      whole = whole && is_continuation(byte_at(text, i));
-      code = (code << kBitsOfContinuation) | (byte_at(text, i) & 0x3FU);
-    }
-    if (!whole || code < form.first || code >= kAfterLast || (code >= kFirstHigh && code < kAfterLow)) break;
-    text.remove_prefix(form.size);
-    return code;
+  const auto [size, whole] = utf8_head(text);
+  if (!whole) {
+    text.remove_prefix(1);
+    return kFirstLow + lead;
   }
-  text.remove_prefix(1);
-  return kFirstLow + lead;
+  char32_t code = lead - kForms[size - 1].lead;
+  for (std::size_t i = 1; i < size; ++i) {
+    code = (code << kBitsOfContinuation) | (byte_at(text, i) & 0x3FU);
+  }
+  text.remove_prefix(size);
+  return code;
 }
 
 void append_code_point(std::string& text, char32_t code) {

@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include "base/counters.h"
+#include "core/message_of.h"
 #include "core/state_reader.h"
 #include "execution/execution_context.h"
 
@@ -16,15 +17,13 @@ namespace {
 /// Rows from which a fraction is checked while more rows may come: with fewer it says too little.
 constexpr std::int64_t kFractionFrom = 100;
 
-/// Text of the exception being handled. An exception that is not a std::exception is not the failure of a row
+/// The message of the exception being handled. One that is not a std::exception is not the failure of a row
 /// (`Stopped`): it is thrown on.
-std::string current_error_text() {
+std::string current_message() {
   try {
     throw;
-  } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
-  } catch (const std::exception& error) {
-    return error.what();
+  } catch (const std::exception&) {
+    return message_of(std::current_exception());
   }
 }
 
@@ -38,7 +37,7 @@ SkipBudget::SkipBudget(const IterContext& context, std::string op)
 
 void SkipBudget::fail(std::int64_t rows) {
   if (!skip_) throw;
-  last_error_ = current_error_text();
+  last_error_ = current_message();
   seen_ += rows;
   skipped_ += rows;
   counters_->skipped.add(rows);

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/utf8_head.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -21,38 +23,14 @@ std::size_t ascii_prefix(std::span<const char> text, std::size_t at) noexcept {
   return at;
 }
 
-/// The form of a UTF-8 character, by table 3-7 of the Unicode standard: its number of bytes (0 if no
-/// character begins with this byte) and the bounds of its second byte.
-struct Form {
-  std::size_t bytes;
-  unsigned char low = 0x80;
-  unsigned char high = 0xbf;
-};
-
-Form form_of(unsigned char lead) noexcept {
-  if (lead >= 0xc2 && lead <= 0xdf) return {2};
-  if (lead == 0xe0) return {3, 0xa0, 0xbf};
-  if (lead == 0xed) return {3, 0x80, 0x9f};
-  if (lead >= 0xe1 && lead <= 0xef) return {3};
-  if (lead == 0xf0) return {4, 0x90, 0xbf};
-  if (lead >= 0xf1 && lead <= 0xf3) return {4};
-  if (lead == 0xf4) return {4, 0x80, 0x8f};
-  return {0};
-}
-
 }  // namespace
 
 std::size_t utf8_prefix(std::span<const char> text) noexcept {
-  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
   std::size_t at = 0;
   while ((at = ascii_prefix(text, at)) < text.size()) {
-    const Form form = form_of(byte(at));
-    if (form.bytes == 0 || text.size() - at < form.bytes) return at;
-    if (byte(at + 1) < form.low || byte(at + 1) > form.high) return at;
-    for (std::size_t i = 2; i < form.bytes; ++i) {
-      if ((byte(at + i) & 0xc0) != 0x80) return at;
-    }
-    at += form.bytes;
+    const auto [size, whole] = utf8_head({text.data() + at, text.size() - at});
+    if (!whole) return at;
+    at += size;
   }
   return at;
 }

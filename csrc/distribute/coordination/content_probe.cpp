@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/hash.h"
+#include "core/message_of.h"
 #include "distribute/sharding/auto_shard.h"
 #include "execution/open.h"
 #include "torch_distinput/function.h"
@@ -55,10 +56,8 @@ std::string content_probe(const NodePtr& node) {
   Hash hash;
   try {
     add_sources(hash, *node, epoch_context(make_execution_context({}), 0, 0, /*stream_only=*/false));
-  } catch (const c10::Error& error) {
-    return error.what_without_backtrace();  // the addresses of frames differ between equal processes
-  } catch (const std::exception& error) {
-    return error.what();
+  } catch (const std::exception&) {
+    return message_of(std::current_exception());
   }
   std::ostringstream text;
   text << std::hex << hash.value();

@@ -37,9 +37,6 @@ class PeerError : public DistributedDatasetError {
   using DistributedDatasetError::DistributedDatasetError;
 };
 
-/// The message of `error`, for other processes.
-std::string message_of(const std::exception_ptr& error);
-
 /// The rounds of one opened iterator, whose peers may fail, stop or leave meanwhile. May be used by a thread
 /// other than the PeerLink's, also after the link was closed. One thread at a time, except for `rank` and
 /// `check`.

@@ -16,6 +16,7 @@
 #include "base/process_owned.h"
 #include "base/stage.h"
 #include "core/interrupt_watch.h"
+#include "core/message_of.h"
 #include "core/stop_scope.h"
 #include "distribute/coordination/agreement.h"
 #include "distribute/coordination/own_steps.h"

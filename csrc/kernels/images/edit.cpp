@@ -8,18 +8,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/overloaded.h"
 #include "kernels/images/resample.h"
 #include "kernels/images/resample_blocks.h"
 
 namespace torch_distinput {
 namespace {
-
-template <class... Cases>
-struct Overloaded : Cases... {
-  using Cases::operator()...;
-};
-template <class... Cases>
-Overloaded(Cases...) -> Overloaded<Cases...>;
 
 /// A part of an image; `box` says which one.
 struct Window {

@@ -1,6 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "kernels/preprocessing/tokenizer.h"
 
+#include "base/utf8_head.h"
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -42,38 +44,11 @@ void split_at_spaces(std::string_view text, std::vector<std::string_view>& token
   }
 }
 
-/// The second byte that may follow the first byte of a character, and the character's number of bytes; 0
-/// bytes: no character begins with it. Table 3-7 of the Unicode standard.
-struct Utf8Start {
-  std::size_t size;
-  unsigned char least;
-  unsigned char most;
-};
-
-Utf8Start utf8_start(unsigned char byte) noexcept {
-  if (byte < 0x80) return {1, 0, 0};
-  if (byte >= 0xc2 && byte <= 0xdf) return {2, 0x80, 0xbf};
-  if (byte == 0xe0) return {3, 0xa0, 0xbf};
-  if (byte == 0xed) return {3, 0x80, 0x9f};
-  if (byte >= 0xe1 && byte <= 0xef) return {3, 0x80, 0xbf};
-  if (byte == 0xf0) return {4, 0x90, 0xbf};
-  if (byte >= 0xf1 && byte <= 0xf3) return {4, 0x80, 0xbf};
-  if (byte == 0xf4) return {4, 0x80, 0x8f};
-  return {0, 0, 0};
-}
-
 /// Splits UTF-8 into characters. Bytes that are none become U+FFFD, one for each maximal part of a character.
 void split_into_characters(std::string_view text, std::vector<std::string_view>& tokens) {
   while (!text.empty()) {
-    const Utf8Start start = utf8_start(static_cast<unsigned char>(text[0]));
-    std::size_t size = 1;
-    while (size < start.size && size < text.size()) {
-      const auto byte = static_cast<unsigned char>(text[size]);
-      const bool fits = size == 1 ? byte >= start.least && byte <= start.most : byte >= 0x80 && byte <= 0xbf;
-      if (!fits) break;
-      ++size;
-    }
-    tokens.push_back(size == start.size ? text.substr(0, size) : kReplacement);
+    const auto [size, whole] = utf8_head(text);
+    tokens.push_back(whole ? text.substr(0, size) : kReplacement);
     text.remove_prefix(size);
   }
 }
