@@ -4,10 +4,10 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/util/Exception.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "api/dataset_iterator.h"
+#include "execution/any_op.h"
 #include "execution/epoch_count.h"
 #include "execution/unseeded.h"
 #include "ops/ops.h"
@@ -55,13 +55,6 @@ FunctionPtr dataset_function(std::function<Dataset(Element)> function) {
   return make_function([function = std::move(function)](Element element) {
     return Element(Structure::leaf(), {function(std::move(element)).node()});
   });
-}
-
-/// Whether an op of the pipeline up to `node` may fail on a row.
-bool may_fail(const Node& node) {
-  if (node.traits().fallible) return true;
-  const std::vector<NodePtr> inputs = node.inputs();
-  return std::any_of(inputs.begin(), inputs.end(), [](const NodePtr& input) { return may_fail(*input); });
 }
 
 }  // namespace

@@ -154,8 +154,8 @@ void DatasetIterator::Impl::close(std::chrono::milliseconds timeout) {
   if (shell_.closed()) return;
   closed_at_ = save();
   shell_.close();
-  const bool runs_code = runs_users_code(*run_.node);
-  shell_.end_work<Iterator>({std::exchange(iterator_.iterator, nullptr), run_.node, runs_code}, timeout);
+  const bool calls_code = calls_user_code(*run_.node);
+  shell_.end_work<Iterator>({std::exchange(iterator_.iterator, nullptr), run_.node, calls_code}, timeout);
 }
 
 DatasetIterator::DatasetIterator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -32,11 +32,11 @@ std::shared_ptr<ExecutionContext> make_execution_context_for(const Distribution&
   return execution;
 }
 
-bool runs_users_code(const Distribution& distribution) {
+bool calls_user_code(const Distribution& distribution) {
   const auto& pipelines = distribution.pipelines;
-  return torch_distinput::runs_users_code(*distribution.assignment.node) ||
+  return torch_distinput::calls_user_code(*distribution.assignment.node) ||
          std::any_of(pipelines.begin(), pipelines.end(),
-                     [](const DistributionPtr& pipeline) { return runs_users_code(*pipeline); });
+                     [](const DistributionPtr& pipeline) { return calls_user_code(*pipeline); });
 }
 
 }  // namespace
@@ -251,7 +251,7 @@ Stats DistributedIterator::Impl::stats() const {
 }
 
 void DistributedIterator::Impl::close(std::chrono::milliseconds timeout) {
-  shell_.end_work<StepSource>({detach_source(), distribution_, runs_users_code(*given_)}, timeout);
+  shell_.end_work<StepSource>({detach_source(), distribution_, calls_user_code(*given_)}, timeout);
   leave_peers();
   shell_.close();
 }

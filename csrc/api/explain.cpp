@@ -19,7 +19,7 @@ std::string why_it_streams(const Node& node, const IterContext& context) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i]->plan(context.input(i)) == nullptr) return "its input streams";
   }
-  const bool skips = context.execution->options.skip.has_value() && node.traits().fallible;
+  const bool skips = context.execution->options.skip.has_value() && node.traits().rows.fallible;
   return skips ? "skips rows that fail" : "has no random access";
 }
 
@@ -67,7 +67,7 @@ void append(const Node& node, const IterContext& context, const Consumer& consum
                  .num_inputs = inputs.size(),
                  .cardinality = node.cardinality(),
                  .path = path.text,
-                 .runs_user_code = node.traits().runs_user_code,
+                 .runs_user_code = node.runs_user_code(),
                  .threads = to_string(path.work),
                  .spec = node.spec()});
 }

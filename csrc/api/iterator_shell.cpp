@@ -9,6 +9,7 @@
 
 #include "base/counters.h"
 #include "device/transfer/nvtx_ranges.h"
+#include "execution/any_op.h"
 #include "runtime/buffer_pool.h"
 #include "torch_distinput/error.h"
 
@@ -57,11 +58,8 @@ Stats IteratorShell::stats() const {
   return stats;
 }
 
-bool runs_users_code(const Node& node) {
-  const std::vector<NodePtr> inputs = node.inputs();
-  return !node.user_code().empty() || std::any_of(inputs.begin(), inputs.end(), [](const NodePtr& input) {
-    return runs_users_code(*input);
-  });
+bool calls_user_code(const Node& node) {
+  return any_op(node, [](const Node& op) { return !op.user_code().empty(); });
 }
 
 NextScope::NextScope(IteratorShell& shell) noexcept

@@ -58,13 +58,13 @@ class IteratorShell {
   struct Work {
     std::unique_ptr<Source> source;
     std::shared_ptr<const void> pipeline;  ///< outlives the source
-    bool runs_users_code;
+    bool calls_user_code;
   };
   /// Destroys the source, which ends its read-ahead. Where users' code may run in it, waits for at most
   /// `timeout`, and the rest is done without the caller.
   template <class Source>
   void end_work(Work<Source> work, std::chrono::milliseconds timeout) const {
-    if (!work.runs_users_code || timeout == std::chrono::milliseconds::max() || inherited()) return;
+    if (!work.calls_user_code || timeout == std::chrono::milliseconds::max() || inherited()) return;
     const auto shared = std::make_shared<Work<Source>>(std::move(work));
     // The execution context has the memory and the counters of the source.
     run_apart("tdi-close", [shared, execution = execution_] { shared->source.reset(); }, timeout);
@@ -88,8 +88,8 @@ class IteratorShell {
   ForkGuard fork_guard_;
 };
 
-/// Whether users' code is called by an op of the pipeline.
-bool runs_users_code(const Node& node);
+/// Whether an op of the pipeline up to `node` calls users' code, also code that should not block.
+bool calls_user_code(const Node& node);
 
 /// One call of `next`: this thread works for the iterator meanwhile, and the time of the call counts as the
 /// consumer's wait. A call that fails or that meets the end is no entry of the histogram.

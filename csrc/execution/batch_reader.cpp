@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include "core/state_reader.h"
+#include "execution/any_op.h"
 #include "kernels/dense.h"
 
 namespace torch_distinput {
@@ -33,17 +34,9 @@ std::int64_t count_rows(const Element& batch, std::string_view op) {
   TORCH_INTERNAL_ASSERT(false, "an element without rows that has a batch's spec");
 }
 
-bool runs_users_code(const Node& node) {
-  if (node.traits().fallible) return true;
-  for (const NodePtr& input : node.inputs()) {
-    if (runs_users_code(*input)) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
-SpecPtr quiet_spec(const Node& node) { return runs_users_code(node) ? nullptr : node.spec(); }
+SpecPtr quiet_spec(const Node& node) { return may_fail(node) ? nullptr : node.spec(); }
 
 void check_batches(const Node& input, std::string_view op) {
   if (const SpecPtr spec = quiet_spec(input)) check_batch_spec(*spec, op);

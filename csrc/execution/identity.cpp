@@ -20,12 +20,12 @@ namespace {
 std::optional<std::int64_t> rows_a_batch(const Node& node) {
   if (const auto size = node.batch_size()) return size;
   const std::vector<NodePtr> inputs = node.inputs();
-  return node.traits().row_wise && inputs.size() == 1 ? rows_a_batch(*inputs.front()) : std::nullopt;
+  return node.traits().rows.row_wise && inputs.size() == 1 ? rows_a_batch(*inputs.front()) : std::nullopt;
 }
 
 /// The batch size of the inputs, for an op whose positions would mean something else with another batch size.
 std::string dependence_on_batches(const Node& node) {
-  if (node.traits().row_wise) return "";
+  if (node.traits().rows.row_wise) return "";
   for (const NodePtr& input : node.inputs()) {
     if (const auto size = rows_a_batch(*input)) return " of batches of " + std::to_string(*size);
   }

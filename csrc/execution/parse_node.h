@@ -13,7 +13,9 @@ class ParseNode : public UnaryNode {
  public:
   using UnaryNode::UnaryNode;
 
-  Traits traits() const override { return {.pass_through = true, .fallible = true, .row_wise = true}; }
+  Traits traits() const override {
+    return {.sharding = {.pass_through = true}, .rows = {.fallible = true, .row_wise = true}};
+  }
   PlanPtr plan(const IterContext& context) const override;
   IteratorPtr iterate(const IterContext& context) const override;
 

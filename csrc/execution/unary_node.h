@@ -20,7 +20,7 @@ class UnaryNode : public Node {
   SpecPtr spec() const override { return input_->spec(); }
   std::int64_t cardinality() const override { return input_->cardinality(); }
   std::optional<std::int64_t> batch_size() const override { return input_->batch_size(); }
-  Traits traits() const override { return {.pass_through = true}; }
+  Traits traits() const override { return {.sharding = {.pass_through = true}}; }
 
  protected:
   const Node& input() const { return *input_; }

@@ -10,7 +10,7 @@ namespace torch_distinput {
 
 /// Whether the elements of `node` are batches of rows.
 inline bool yields_batches(const Node& node) {
-  const std::optional<bool> batches = node.traits().batches;
+  const std::optional<bool> batches = node.traits().rows.batches;
   if (batches) return *batches;
   const std::vector<NodePtr> inputs = node.inputs();
   return !inputs.empty() && yields_batches(*inputs.front());

@@ -108,7 +108,6 @@ class ElementSlicesNode final : public SourceNode {
     return std::make_shared<const ElementSpec>(std::move(spec));
   }
   std::int64_t cardinality() const override { return slices_->rows; }
-  Traits traits() const override { return {.unshardable = true}; }
 
   PlanPtr plan(const IterContext& context) const override {
     return std::make_shared<ElementSlicesPlan>(slices_, context.execution->pool);

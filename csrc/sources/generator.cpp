@@ -86,9 +86,7 @@ class GeneratorNode final : public SourceNode {
     });
   }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
-  Traits traits() const override {
-    return {.unshardable = true, .fallible = true, .runs_user_code = source_->runs_user_code()};
-  }
+  Traits traits() const override { return {.rows = {.fallible = true}}; }
   std::vector<const UserCode*> user_code() const override { return {source_.get()}; }
 
   IteratorPtr iterate(const IterContext&) const override {

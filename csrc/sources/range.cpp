@@ -82,7 +82,6 @@ class RangeNode final : public SourceNode {
         ElementSpec{Structure::leaf(), {TensorSpec{Dims{}, at::kLong, {}}}});
   }
   std::int64_t cardinality() const override { return range_.size(); }
-  Traits traits() const override { return {.unshardable = true}; }
 
   PlanPtr plan(const IterContext& context) const override {
     return std::make_shared<RangePlan>(range_, context.execution->pool);

@@ -75,9 +75,7 @@ class RowsNode final : public SourceNode {
     });
   }
   std::int64_t cardinality() const override { return size_; }
-  Traits traits() const override {
-    return {.unshardable = true, .fallible = true, .runs_user_code = source_->runs_user_code()};
-  }
+  Traits traits() const override { return {.rows = {.fallible = true}}; }
   std::vector<const UserCode*> user_code() const override { return {source_.get()}; }
 
   PlanPtr plan(const IterContext& context) const override {

@@ -124,7 +124,6 @@ class TensorSlicesNode final : public SourceNode {
     return std::make_shared<const ElementSpec>(std::move(spec));
   }
   std::int64_t cardinality() const override { return table_->rows; }
-  Traits traits() const override { return {.unshardable = true}; }
 
   PlanPtr plan(const IterContext& context) const override {
     return std::make_shared<TensorSlicesPlan>(table_, context.execution->pool);

@@ -71,7 +71,6 @@ class TensorsNode final : public SourceNode {
   std::string describe() const override { return "from_tensors(" + to_string(spec_of(value_)) + ")"; }
   SpecPtr spec() const override { return std::make_shared<const ElementSpec>(spec_of(value_)); }
   std::int64_t cardinality() const override { return 1; }
-  Traits traits() const override { return {.unshardable = true}; }
 
   PlanPtr plan(const IterContext& context) const override {
     return std::make_shared<TensorsPlan>(value_, context.execution->pool);

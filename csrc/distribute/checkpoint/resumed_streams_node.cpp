@@ -137,7 +137,7 @@ class ResumedStreamsNode final : public Node {
   std::optional<std::int64_t> batch_size() const override { return like_->batch_size(); }
   Traits traits() const override {
     Traits traits = like_->traits();
-    traits.row_wise = traits.row_wise && !share_.shared;
+    traits.rows.row_wise = traits.rows.row_wise && !share_.shared;
     return traits;
   }
   IteratorPtr iterate(const IterContext& context) const override {

@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/coordination/content_probe.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -45,7 +43,7 @@ void add_sources(Hash& hash, const Node& node, const IterContext& context) {
   // The folder of a file may have another name on each machine; its records are the same.
   if (takes_files(node)) return add_source(hash, node, context);
   const auto inputs = node.inputs();
-  if (inputs.empty() && node.traits().file_names) return;
+  if (inputs.empty() && node.traits().sharding.file_names) return;
   if (inputs.empty()) return add_source(hash, node, context);
   for (const auto& input : inputs) add_sources(hash, *input, context);
 }

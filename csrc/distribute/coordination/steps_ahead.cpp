@@ -17,7 +17,7 @@ const Node* users_code(const Node& node) {
   for (const NodePtr& input : node.inputs()) {
     if (const Node* const found = users_code(*input)) return found;
   }
-  return node.traits().runs_user_code ? &node : nullptr;
+  return node.runs_user_code() ? &node : nullptr;
 }
 
 const Node* users_code(const Distribution& distribution) {

@@ -18,7 +18,7 @@ std::optional<std::string> no_files(const Node& node) {
   if (takes_files(node)) return std::nullopt;
   const auto inputs = node.inputs();
   if (inputs.empty()) return node.describe() + " does not read files";
-  if (!node.traits().pass_through) return "sharding by file cannot look through " + node.describe();
+  if (!node.traits().sharding.pass_through) return "sharding by file cannot look through " + node.describe();
   for (const NodePtr& input : inputs) {
     if (auto reason = no_files(*input)) return reason;
   }
@@ -45,14 +45,14 @@ void collect_takers(const NodePtr& node, std::vector<NodePtr>& takers) {
 
 /// Whether there is a random op at or below `node`, up to the first op with several inputs.
 bool draws(const Node& node) {
-  if (node.traits().random) return true;
+  if (node.traits().order.random) return true;
   const auto inputs = node.inputs();
   return inputs.size() == 1 && draws(*inputs.front());
 }
 
 /// Whether the op's result for a name does not depend on the names before it.
 bool takes_each_for_itself(const Traits& op) {
-  return op.random || (op.pass_through && !op.counts && !op.batches);
+  return op.order.random || (op.sharding.pass_through && !op.order.counts && !op.rows.batches);
 }
 
 /// This rank's names. The shard goes before a shuffle, so that ranks need not draw the same order, but
@@ -66,7 +66,7 @@ NodePtr shard_names(const NodePtr& names, std::int64_t num_ranks, std::int64_t r
 /// `node` with `change` applied to every node at or below it that takes names of files.
 template <class Change>
 NodePtr change_takers(const NodePtr& node, Change change) {
-  if (node->traits().asserts_size) return change_takers(node->inputs().at(0), change);
+  if (node->traits().sharding.asserts_size) return change_takers(node->inputs().at(0), change);
   if (takes_files(*node)) return change(node);
   return change_inputs(node, [&](const NodePtr& input) { return change_takers(input, change); });
 }
@@ -82,7 +82,7 @@ NodePtr shard_files(const NodePtr& node, std::int64_t num_ranks, std::int64_t ra
 void collect_counting(const NodePtr& node, std::string& found) {
   if (takes_files(*node)) return;
   for (const NodePtr& input : node->inputs()) collect_counting(input, found);
-  if (node->traits().counts) found += "; " + node->describe() + " counts on each rank for itself";
+  if (node->traits().order.counts) found += "; " + node->describe() + " counts on each rank for itself";
 }
 
 /// Whether `collect_counting` finds an op.
@@ -119,7 +119,7 @@ NodePtr shard_records(const NodePtr& node, std::int64_t num_ranks, std::int64_t 
 
 /// Replaces the ops `shard(SHARD_HINT, 0)`; sets `found` if there is one.
 NodePtr shard_hints(const NodePtr& node, std::int64_t num_ranks, std::int64_t rank, bool& found) {
-  if (node->traits().shard_hint) {
+  if (node->traits().sharding.hint) {
     found = true;
     const NodePtr input = node->inputs().at(0);
     const std::int64_t elements = input->cardinality();
@@ -171,7 +171,7 @@ Sharding by_file(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_r
   }
   // Readers that must advance together (zip), and ops that choose among all records, need the whole stream on
   // every rank: then parts of batches are assigned.
-  const bool indexed = takers.size() == 1 && lacking->traits().reader && lacking->cardinality() >= 0;
+  const bool indexed = takers.size() == 1 && lacking->traits().sharding.reader && lacking->cardinality() >= 0;
   if (!indexed || counts_records(*node)) return by_data(node, num_ranks, reason);
   return {shard_records(node, num_ranks, rank), AutoShardPolicy::kFile,
           "each rank reads its range of the records: " + reason};
@@ -179,7 +179,7 @@ Sharding by_file(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_r
 
 }  // namespace
 
-bool takes_files(const Node& node) { return node.traits().reader || node.yields_readers(); }
+bool takes_files(const Node& node) { return node.traits().sharding.reader || node.yields_readers(); }
 
 Sharding auto_shard(const NodePtr& node, AutoShardPolicy policy, std::int64_t num_ranks, std::int64_t rank) {
   check_worker("auto_shard", num_ranks, rank);

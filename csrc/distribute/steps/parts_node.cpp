@@ -115,7 +115,7 @@ class PartsNode final : public Node {
     if (assignment_.splitter->round_rows()) return kUnknownCardinality;
     return elements * assignment_.splitter->parts() / assignment_.width * std::ssize(assignment_.local);
   }
-  Traits traits() const override { return {.batches = true}; }
+  Traits traits() const override { return {.rows = {.batches = true}}; }
   IteratorPtr iterate(const IterContext& context) const override {
     return std::make_unique<PartsIterator>(assignment_, spec_, context);
   }

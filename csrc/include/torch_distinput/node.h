@@ -66,26 +66,39 @@ class TDI_API Iterator {
 };
 using IteratorPtr = std::unique_ptr<Iterator>;
 
-/// What sharding, inference and checkpoints ask of a node instead of its class.
-struct Traits {
-  bool reader = false;          ///< reads records from files
-  bool file_names = false;      ///< yields names of files
-  bool unshardable = false;     ///< a source that cannot be sharded by file
-  bool pass_through = false;    ///< sharding by file may look through it to input 0
-  bool fallible = false;        ///< a row may fail (it runs callables or reads files)
-  bool runs_user_code = false;  ///< runs a user's function or source
+/// How sharding by file treats an op.
+struct ShardingTraits {
+  bool reader = false;        ///< reads records from files
+  bool file_names = false;    ///< yields names of files
+  bool pass_through = false;  ///< sharding by file may look through it to its inputs
+  bool hint = false;          ///< the place where policy HINT shards its input
+  /// Declares the number of elements, which sharding by file changes: the sharded pipeline omits this op.
+  bool asserts_size = false;
+};
+
+/// What an op does with rows.
+struct RowTraits {
+  bool fallible = false;  ///< a row may fail (the op runs callables or reads files)
   /// Its elements are batches of rows (true) or single rows (false); unset: as those of input 0, and single
   /// rows where there is no input.
   std::optional<bool> batches = {};
   /// Passes on the rows of input 0, one for one and in order, however they are batched: a saved position then
   /// stays valid with another batch size.
   bool row_wise = false;
-  bool random = false;      ///< its order is drawn: a shard by file must stand before it
-  bool shard_hint = false;  ///< the place where policy HINT shards its input
-  /// Declares the number of elements, which sharding by file changes: the sharded pipeline omits this op.
-  bool asserts_size = false;
-  bool counts = false;    ///< selects elements by their number among those of its input (`take`, `skip`)
+};
+
+/// How the elements of an op depend on order.
+struct OrderTraits {
+  bool random = false;    ///< its order is drawn: a shard by file must stand before it
   bool unseeded = false;  ///< a random op without a seed of its own: its order follows the base seed
+  bool counts = false;    ///< selects elements by their number among those of its input (`take`, `skip`)
+};
+
+/// What sharding, inference and checkpoints ask of a node instead of its class.
+struct Traits {
+  ShardingTraits sharding = {};
+  RowTraits rows = {};
+  OrderTraits order = {};
 };
 
 /// A node of a pipeline: an immutable description. Safe from any thread. References that methods return live
@@ -125,6 +138,8 @@ class TDI_API Node : public std::enable_shared_from_this<Node> {
   virtual Traits traits() const { return {}; }
   /// The users' code that the op itself calls; its inputs' is not among it.
   virtual std::vector<const UserCode*> user_code() const { return {}; }
+  /// Whether some of its `user_code` may block or needs an interpreter's lock (Python).
+  bool runs_user_code() const;
   /// Whether its function makes datasets that read the files which its input names: sharding by file then
   /// shards the input. May run the function once, on the first element, and throws what that throws.
   virtual bool yields_readers() const { return false; }

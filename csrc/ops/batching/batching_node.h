@@ -27,7 +27,7 @@ class BatchingNode : public UnaryNode {
   SpecPtr spec() const final;
   std::int64_t cardinality() const final;
   std::optional<std::int64_t> batch_size() const final { return batch_size_; }
-  Traits traits() const final { return {.pass_through = true, .batches = true}; }
+  Traits traits() const final { return {.sharding = {.pass_through = true}, .rows = {.batches = true}}; }
 
   PlanPtr plan(const IterContext& context) const final;
   IteratorPtr iterate(const IterContext& context) const final;

@@ -179,9 +179,7 @@ class BucketNode final : public UnaryNode {
   std::optional<std::int64_t> batch_size() const override { return std::nullopt; }
   std::vector<const UserCode*> user_code() const override { return {buckets_->length().get()}; }
   /// Sharding by file cannot look through the op, as in tf.data, which groups by a function here.
-  Traits traits() const override {
-    return {.fallible = true, .runs_user_code = buckets_->length()->runs_user_code(), .batches = true};
-  }
+  Traits traits() const override { return {.rows = {.fallible = true, .batches = true}}; }
 
   IteratorPtr iterate(const IterContext& context) const override {
     const BucketOptions& options = buckets_->options();

@@ -119,7 +119,7 @@ class RebatchNode final : public UnaryNode {
   }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
   std::optional<std::int64_t> batch_size() const override { return std::nullopt; }
-  Traits traits() const override { return {.pass_through = true, .batches = true}; }
+  Traits traits() const override { return {.sharding = {.pass_through = true}, .rows = {.batches = true}}; }
 
   IteratorPtr iterate(const IterContext& context) const override {
     return std::make_unique<RebatchIterator>(open_iterator(input_ptr(), context.input(0)), shared_from_this(),

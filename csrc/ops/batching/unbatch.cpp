@@ -55,7 +55,7 @@ class UnbatchNode final : public UnaryNode {
   }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
   std::optional<std::int64_t> batch_size() const override { return std::nullopt; }
-  Traits traits() const override { return {.pass_through = true, .batches = false}; }
+  Traits traits() const override { return {.sharding = {.pass_through = true}, .rows = {.batches = false}}; }
 
   IteratorPtr iterate(const IterContext& context) const override {
     return std::make_unique<UnbatchIterator>(open_iterator(input_ptr(), context.input(0)));

@@ -72,7 +72,6 @@ class ValuesNode final : public Node {
   NodePtr with_inputs(std::vector<NodePtr>) const override { return shared_from_this(); }
   SpecPtr spec() const override { return spec_; }
   std::int64_t cardinality() const override { return static_cast<std::int64_t>(values_->size()); }
-  Traits traits() const override { return {.unshardable = true}; }
   PlanPtr plan(const IterContext& context) const override {
     return std::make_shared<ValuesPlan>(values_, context.execution->pool);
   }
@@ -147,7 +146,7 @@ class WindowNode final : public UnaryNode {
     return count_batches(input().cardinality(), size_, /*drop_remainder=*/false);
   }
   std::optional<std::int64_t> batch_size() const override { return std::nullopt; }
-  Traits traits() const override { return {.pass_through = true, .batches = false}; }
+  Traits traits() const override { return {.sharding = {.pass_through = true}, .rows = {.batches = false}}; }
 
   IteratorPtr iterate(const IterContext& context) const override {
     return std::make_unique<WindowIterator>(open_iterator(input_ptr(), context.input(0)), size_);

@@ -111,7 +111,7 @@ class PrefetchNode final : public UnaryNode, public OwnThreads {
     return "prefetch(buffer_size=" + std::to_string(buffer_size_) + ")";
   }
   std::string identity() const override { return ""; }
-  Traits traits() const override { return {.pass_through = true, .row_wise = true}; }
+  Traits traits() const override { return {.sharding = {.pass_through = true}, .rows = {.row_wise = true}}; }
   NodePtr with_inputs(std::vector<NodePtr> inputs) const override {
     return prefetch(std::move(inputs.at(0)), buffer_size_);
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/state_reader.h"
+#include "execution/any_op.h"
 #include "execution/open.h"
 #include "execution/part_plan.h"
 #include "execution/plan_traits.h"
@@ -134,7 +135,7 @@ class ConcatenateNode final : public Node {
     const auto first = nodes_[0]->batch_size();
     return first == nodes_[1]->batch_size() ? first : std::nullopt;
   }
-  Traits traits() const override { return {.pass_through = true}; }
+  Traits traits() const override { return {.sharding = {.pass_through = true}}; }
 
   PlanPtr plan(const IterContext& context) const override {
     PlanPtr first = nodes_[0]->plan(context.input(0));
@@ -152,18 +153,11 @@ class ConcatenateNode final : public Node {
   std::array<NodePtr, 2> nodes_;
 };
 
-/// Returns whether the spec is known without running user code or reading files.
-bool spec_is_free(const Node& node) {
-  if (node.traits().fallible) return false;
-  const std::vector<NodePtr> inputs = node.inputs();
-  return std::all_of(inputs.begin(), inputs.end(), [](const NodePtr& input) { return spec_is_free(*input); });
-}
-
 }  // namespace
 
 NodePtr concatenate(NodePtr first, NodePtr second) {
   auto node = std::make_shared<ConcatenateNode>(std::move(first), std::move(second));
-  if (spec_is_free(*node)) node->spec();
+  if (!may_fail(*node)) node->spec();
   return node;
 }
 

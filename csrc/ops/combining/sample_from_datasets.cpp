@@ -160,7 +160,7 @@ class SampleNode final : public Node {
     }
     return unknown ? kUnknownCardinality : sum;
   }
-  Traits traits() const override { return {.unseeded = !options_.seed.has_value()}; }
+  Traits traits() const override { return {.order = {.unseeded = !options_.seed.has_value()}}; }
 
   IteratorPtr iterate(const IterContext& context) const override {
     std::vector<IteratorPtr> inputs;

@@ -9,6 +9,7 @@
 
 #include "core/locate_errors.h"
 #include "core/state_reader.h"
+#include "execution/any_op.h"
 #include "execution/open.h"
 #include "torch_distinput/random.h"
 
@@ -77,9 +78,7 @@ IteratorPtr DatasetFunction::open(Element element, std::int64_t number) const {
 }
 
 bool reads_files(const Node& node) {
-  if (node.traits().reader || node.yields_readers()) return true;
-  const std::vector<NodePtr> inputs = node.inputs();
-  return std::any_of(inputs.begin(), inputs.end(), [](const NodePtr& input) { return reads_files(*input); });
+  return any_op(node, [](const Node& op) { return op.traits().sharding.reader || op.yields_readers(); });
 }
 
 bool holds_readers(const Element& element) {

@@ -94,9 +94,7 @@ class FilterNode final : public UnaryNode {
     return filter(std::move(inputs.at(0)), predicate_);
   }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
-  Traits traits() const override {
-    return {.pass_through = true, .fallible = true, .runs_user_code = predicate_->runs_user_code()};
-  }
+  Traits traits() const override { return {.sharding = {.pass_through = true}, .rows = {.fallible = true}}; }
   std::vector<const UserCode*> user_code() const override { return {predicate_.get()}; }
 
   IteratorPtr iterate(const IterContext& context) const override {

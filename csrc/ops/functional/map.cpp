@@ -220,10 +220,7 @@ class MapNode final : public UnaryNode, public OwnThreads {
   std::optional<std::int64_t> batch_size() const override { return std::nullopt; }
   std::vector<const UserCode*> user_code() const override { return {function_.get()}; }
   Traits traits() const override {
-    return {.pass_through = true,
-            .fallible = true,
-            .runs_user_code = function_->runs_user_code(),
-            .row_wise = options_.row_wise};
+    return {.sharding = {.pass_through = true}, .rows = {.fallible = true, .row_wise = options_.row_wise}};
   }
 
   bool yields_readers() const override {

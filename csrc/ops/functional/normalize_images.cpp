@@ -115,7 +115,9 @@ class NormalizeImagesNode final : public UnaryNode {
       spec.leaves[i] = unpacked_spec(spec.leaves[i], leaf_name(*spec.structure, i), normalization_);
     return std::make_shared<const ElementSpec>(std::move(spec));
   }
-  Traits traits() const override { return {.pass_through = true, .fallible = true, .row_wise = true}; }
+  Traits traits() const override {
+    return {.sharding = {.pass_through = true}, .rows = {.fallible = true, .row_wise = true}};
+  }
 
   PlanPtr plan(const IterContext& context) const override {
     if (context.execution->options.skip) return nullptr;

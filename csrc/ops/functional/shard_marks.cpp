@@ -14,7 +14,7 @@ NodePtr without_shard_marks(const NodePtr& node) {
     changed = changed || without != input;
     input = std::move(without);
   }
-  if (node->traits().shard_hint) return inputs.at(0);
+  if (node->traits().sharding.hint) return inputs.at(0);
   return changed ? node->with_inputs(std::move(inputs)) : node;
 }
 

@@ -91,7 +91,7 @@ class ImageNode final : public UnaryNode {
   }
 
   SpecPtr spec() const override { return spec_; }
-  Traits traits() const override { return {.pass_through = true, .fallible = true}; }
+  Traits traits() const override { return {.sharding = {.pass_through = true}, .rows = {.fallible = true}}; }
 
   PlanPtr plan(const IterContext& context) const override {
     if (context.execution->options.skip) return nullptr;

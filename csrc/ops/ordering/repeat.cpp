@@ -1,5 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -8,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include "core/state_reader.h"
+#include "execution/any_op.h"
 #include "execution/index_plan.h"
 #include "execution/open.h"
 #include "execution/part_plan.h"
@@ -26,10 +26,7 @@ constexpr std::size_t kRoundsKept = 8;
 /// Returns whether the order of batches is drawn at random. Then rounds may differ in rows: a `take` of
 /// shuffled batches may get a short batch in one round and not in another.
 bool draws_batches(const Node& node) {
-  if (node.traits().random && yields_batches(node)) return true;
-  const std::vector<NodePtr> inputs = node.inputs();
-  return std::any_of(inputs.begin(), inputs.end(),
-                     [](const NodePtr& input) { return draws_batches(*input); });
+  return any_op(node, [](const Node& op) { return op.traits().order.random && yields_batches(op); });
 }
 
 /// Each round is a part with a plan of its own, made when it is needed.

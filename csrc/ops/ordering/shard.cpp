@@ -101,7 +101,7 @@ class ShardNode final : public UnaryNode {
         require_non_empty_(require_non_empty) {}
 
   std::string_view name() const override { return "shard"; }
-  Traits traits() const override { return {.pass_through = true, .counts = true}; }
+  Traits traits() const override { return {.sharding = {.pass_through = true}, .order = {.counts = true}}; }
   std::string describe() const override {
     return "shard(num_shards=" + std::to_string(num_shards_) + ", index=" + std::to_string(index_) + ")";
   }
@@ -148,7 +148,7 @@ class ShardHintNode final : public UnaryNode {
     const std::int64_t all = input().cardinality();
     return all < 0 ? all : -all;
   }
-  Traits traits() const override { return {.pass_through = true, .shard_hint = true}; }
+  Traits traits() const override { return {.sharding = {.pass_through = true, .hint = true}}; }
   PlanPtr plan(const IterContext&) const override { refuse(); }
   IteratorPtr iterate(const IterContext&) const override { refuse(); }
 

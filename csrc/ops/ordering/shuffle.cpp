@@ -45,7 +45,7 @@ IterContext raising(const IterContext& context) {
 /// no op in between depends on the number of an element.
 bool only_drops_failures(const Node& node, const IterContext& context) {
   if (node.plan(context) != nullptr) return true;
-  if (!node.traits().fallible && !node.identity().empty()) return false;
+  if (!node.traits().rows.fallible && !node.identity().empty()) return false;
   const std::vector<NodePtr> inputs = node.inputs();
   return inputs.empty() || (inputs.size() == 1 && only_drops_failures(*inputs.front(), context.input(0)));
 }
@@ -82,7 +82,8 @@ class ShuffleNode final : public UnaryNode {
   }
 
   Traits traits() const override {
-    return {.pass_through = true, .random = true, .unseeded = !options_.seed.has_value()};
+    return {.sharding = {.pass_through = true},
+            .order = {.random = true, .unseeded = !options_.seed.has_value()}};
   }
 
   PlanPtr plan(const IterContext& context) const override {

@@ -59,7 +59,7 @@ class PackNode final : public UnaryNode {
     return documents == kInfiniteCardinality || documents == 0 ? documents : kUnknownCardinality;
   }
   std::optional<std::int64_t> batch_size() const override { return std::nullopt; }
-  Traits traits() const override { return {.pass_through = true, .batches = false}; }
+  Traits traits() const override { return {.sharding = {.pass_through = true}, .rows = {.batches = false}}; }
 
   IteratorPtr iterate(const IterContext& context) const override {
     IteratorPtr input = open_iterator(input_ptr(), context.input(0));

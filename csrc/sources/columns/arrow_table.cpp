@@ -44,7 +44,6 @@ class ArrowTableNode final : public SourceNode {
   }
   SpecPtr spec() const override { return {type_, &type_->spec}; }
   std::int64_t cardinality() const override { return blocks_->starts().back(); }
-  Traits traits() const override { return {.unshardable = true}; }
 
   PlanPtr plan(const IterContext& context) const override {
     return blocks_plan(blocks_, type_, context.execution->pool, kArrowName);

@@ -259,7 +259,7 @@ class ColumnFilesNode final : public Node {
     names_->check_sources();
     count();
   }
-  Traits traits() const override { return {.reader = true, .fallible = true}; }
+  Traits traits() const override { return {.sharding = {.reader = true}, .rows = {.fallible = true}}; }
   std::vector<const UserCode*> user_code() const override { return {&files_->reader()}; }
 
   PlanPtr plan(const IterContext& context) const override {

@@ -84,7 +84,7 @@ class ImageFilesNode final : public SourceNode {
                     {StringSpec{Dims{}, std::nullopt}, TensorSpec{Dims{}, at::kLong}}});
   }
   std::int64_t cardinality() const override { return files_->size(); }
-  Traits traits() const override { return {.unshardable = true, .fallible = true}; }
+  Traits traits() const override { return {.rows = {.fallible = true}}; }
 
   PlanPtr plan(const IterContext& context) const override {
     return context.execution->options.skip ? nullptr : files(context);

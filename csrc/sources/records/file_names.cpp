@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/counters.h"
+#include "execution/any_op.h"
 #include "execution/execution_context.h"
 #include "io/crc32c.h"
 #include "io/utf8.h"
@@ -67,7 +68,7 @@ class FileNamesNode final : public SourceNode {
         ElementSpec{Structure::leaf(), {StringSpec{Dims{}, encoding}}});
   }
   std::int64_t cardinality() const override { return static_cast<std::int64_t>(names_->size()); }
-  Traits traits() const override { return {.file_names = true, .unshardable = true}; }
+  Traits traits() const override { return {.sharding = {.file_names = true}}; }
   PlanPtr plan(const IterContext&) const override {
     return std::make_shared<FileNamesPlan>(names_, is_text_);
   }
@@ -78,15 +79,6 @@ class FileNamesNode final : public SourceNode {
   /// False if one name is not UTF-8; then all are bytes, because elements have one type.
   bool is_text_;
 };
-
-/// Returns whether an op in the pipeline up to `node` draws a random order.
-bool draws(const Node& node) {
-  if (node.traits().random) return true;
-  for (const NodePtr& input : node.inputs()) {
-    if (draws(*input)) return true;
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -135,7 +127,7 @@ bool same_files_each_epoch(const Node& names) {
   if (inputs.size() == 1 && inputs.front()->cardinality() == names.cardinality()) {
     return same_files_each_epoch(*inputs.front());
   }
-  return !draws(names);
+  return !any_op(names, [](const Node& op) { return op.traits().order.random; });
 }
 
 namespace sources {

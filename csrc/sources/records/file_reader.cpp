@@ -53,7 +53,7 @@ class FileReaderNode final : public Node {
     names_->check_sources();
     with_file_errors(reader_.name, [this] { count_.check([this] { return count(); }); });
   }
-  Traits traits() const override { return {.reader = true, .fallible = true}; }
+  Traits traits() const override { return {.sharding = {.reader = true}, .rows = {.fallible = true}}; }
 
   PlanPtr plan(const IterContext& context) const override {
     if (context.execution->options.skip) return nullptr;

@@ -59,7 +59,6 @@ class TokensInMemoryNode final : public SourceNode {
   }
   SpecPtr spec() const override { return token_spec(options_.sequence_length, options_.output_dtype); }
   std::int64_t cardinality() const override { return tokens_->size(); }
-  Traits traits() const override { return {.unshardable = true}; }
 
   PlanPtr plan(const IterContext& context) const override {
     return token_plan(tokens_, conversion_of(options_, tokens_->tokens().scalar_type()),

@@ -22,7 +22,7 @@ class FakeReader final : public Node {
   }
   SpecPtr spec() const override { return names_->spec(); }
   std::int64_t cardinality() const override { return kUnknownCardinality; }
-  Traits traits() const override { return {.reader = true}; }
+  Traits traits() const override { return {.sharding = {.reader = true}}; }
   IteratorPtr iterate(const IterContext& context) const override { return names_->iterate(context); }
 
  private:

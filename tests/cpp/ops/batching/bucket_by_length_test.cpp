@@ -55,7 +55,7 @@ TEST(BucketByLength, KnowsThatItMakesBatchesOfNoSingleSize) {
   const Dataset dataset = repeated_rows(4).bucket_by_length(length, kOptions);
   EXPECT_EQ(dataset.node()->batch_size(), std::nullopt);
   EXPECT_EQ(dataset.cardinality(), kUnknownCardinality);
-  EXPECT_FALSE(dataset.node()->traits().pass_through);
+  EXPECT_FALSE(dataset.node()->traits().sharding.pass_through);
   EXPECT_EQ(to_string(dataset.element_spec()), "TensorSpec(shape=(None, None), dtype=torch.int64)");
 }
 

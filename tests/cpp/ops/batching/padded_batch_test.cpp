@@ -53,7 +53,7 @@ TEST(PaddedBatch, IsABatchForInferenceAndSharding) {
   const Dataset dataset = counting_rows(7).padded_batch(3);
   EXPECT_EQ(dataset.node()->batch_size(), 3);
   EXPECT_EQ(dataset.cardinality(), 3);
-  EXPECT_TRUE(dataset.node()->traits().pass_through);
+  EXPECT_TRUE(dataset.node()->traits().sharding.pass_through);
   const PlanPtr plan = op_testing::plan_of(dataset);
   ASSERT_NE(plan, nullptr);
   EXPECT_EQ(plan->rows(2), 1);

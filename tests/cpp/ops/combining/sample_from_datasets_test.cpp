@@ -34,8 +34,8 @@ TEST(SampleFromDatasets, FollowsItsSeedAndTheEpoch) {
   EXPECT_NE(values(dataset, {.epoch = 0}), values(dataset, {.epoch = 1}));
   const Dataset unseeded = Dataset::sample_from_datasets(two(20, 20));
   EXPECT_NE(values(unseeded, {.epoch = 0, .seed = 1}), values(unseeded, {.epoch = 0, .seed = 2}));
-  EXPECT_TRUE(unseeded.node()->traits().unseeded);
-  EXPECT_FALSE(dataset.node()->traits().unseeded);
+  EXPECT_TRUE(unseeded.node()->traits().order.unseeded);
+  EXPECT_FALSE(dataset.node()->traits().order.unseeded);
 }
 
 TEST(SampleFromDatasets, FollowsTheWeights) {

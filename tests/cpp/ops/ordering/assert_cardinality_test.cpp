@@ -39,8 +39,8 @@ TEST(AssertCardinality, ThrowsAtTheElementWhereTheDataDiffers) {
 TEST(AssertCardinality, IsTransparentToInferenceAndLeftOutWhenFilesAreSharded) {
   const Dataset dataset = Dataset::range(6).batch(2).assert_cardinality(3);
   EXPECT_EQ(dataset.node()->batch_size(), 2);
-  EXPECT_TRUE(dataset.node()->traits().pass_through);
-  EXPECT_TRUE(dataset.node()->traits().asserts_size);
+  EXPECT_TRUE(dataset.node()->traits().sharding.pass_through);
+  EXPECT_TRUE(dataset.node()->traits().sharding.asserts_size);
 }
 
 TEST(AssertCardinality, ObeysTheLaws) {

@@ -74,7 +74,7 @@ TEST(Shard, WithAHintDividesCardinalitiesByTheMarkerAsRecorded) {
 
 TEST(Shard, WithAHintCannotBeRead) {
   const Dataset hint = Dataset::range(10).shard(kShardHint, 0);
-  EXPECT_TRUE(hint.node()->traits().shard_hint);
+  EXPECT_TRUE(hint.node()->traits().sharding.hint);
   const std::string message = error_of<FailedPreconditionError>([&] { hint.iterate().next(); });
   EXPECT_NE(message.find("policy HINT"), std::string::npos) << message;
 }

@@ -30,7 +30,7 @@ TEST(Unique, ComparesStructuresShapesAndBytes) {
 TEST(Unique, HidesTheBatchSizeAndRefusesShardingByFile) {
   const Dataset dataset = Dataset::range(6).batch(2).unique();
   EXPECT_EQ(dataset.node()->batch_size(), std::nullopt);
-  EXPECT_FALSE(dataset.node()->traits().pass_through);
+  EXPECT_FALSE(dataset.node()->traits().sharding.pass_through);
   EXPECT_EQ(dataset.cardinality(), kUnknownCardinality);
 }
 
