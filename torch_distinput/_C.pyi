@@ -630,7 +630,7 @@ class ConsumerEnd:
         """Gives back the memory that no batch uses; to be called when no worker runs any more."""
     @property
     def own(self) -> bool:
-        """Whether this process has made it, no parent."""
+        """Whether this process made it, not a parent."""
     def worker(self, worker: int) -> WorkerEnd:
         """The end of a worker, in its process."""
 

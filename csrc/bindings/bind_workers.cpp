@@ -44,7 +44,7 @@ struct Pickling {
 };
 
 Clock::time_point after(double seconds) {
-  // A limit that the clock cannot hold is none.
+  // Clamps the timeout to what the clock can represent.
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(
                             std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e9)));
 }
@@ -123,7 +123,8 @@ class BoundWorkerEnd {
   }
 
   void check_owner() const {
-    if (!end_.own()) throw std::runtime_error("DataLoader: a process that a worker forked is no worker.");
+    if (!end_.own())
+      throw std::runtime_error("DataLoader: this process was forked from a worker and cannot serve as one.");
   }
 
   WorkerEnd end_;
@@ -282,7 +283,7 @@ void bind_workers(py::module_& module) {
       .def("stop", &BoundConsumerEnd::stop, "Tells the workers that nothing is wanted any more.")
       .def("end", &BoundConsumerEnd::end,
            "Gives back the memory that no batch uses; to be called when no worker runs any more.")
-      .def_property_readonly("own", &BoundConsumerEnd::own, "Whether this process has made it, no parent.")
+      .def_property_readonly("own", &BoundConsumerEnd::own, "Whether this process made it, not a parent.")
       .def("worker", &BoundConsumerEnd::worker, py::arg("worker"), "The end of a worker, in its process.");
   module.def(
       "end_with_process",

@@ -53,7 +53,7 @@ class NpyHeader {
     return *value;
   }
   [[noreturn]] void fail(const std::string& expected) const {
-    throw NpyError(begin_ + at_, "the header is no array's: expected " + expected);
+    throw NpyError(begin_ + at_, "the header is not an array's: expected " + expected);
   }
   void skip_space() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
@@ -153,7 +153,7 @@ std::uint64_t text_begin(std::string_view head) { return head[6] == 1 ? 10 : kNp
 
 std::uint64_t npy_head_size(std::string_view prefix) {
   if (prefix.size() < kNpyPrefixBytes || !prefix.starts_with(kNpyMagic))
-    throw NpyError(0, "this is no array of numpy (.npy)");
+    throw NpyError(0, "this is not a numpy array (.npy)");
   const int version = static_cast<unsigned char>(prefix[6]);
   if (version < 1 || version > 3)
     throw NpyError(6, "version " + std::to_string(version) + " of the format is unknown");
@@ -161,7 +161,7 @@ std::uint64_t npy_head_size(std::string_view prefix) {
   const std::uint64_t begin = text_begin(prefix);
   std::memcpy(&length, prefix.data() + 8, static_cast<std::size_t>(begin - 8));
   if (length > kMaxNpyHeader)
-    throw NpyError(8, "a header of " + std::to_string(length) + " bytes is no array's");
+    throw NpyError(8, "a header of " + std::to_string(length) + " bytes is not an array's");
   return begin + length;
 }
 

@@ -31,7 +31,7 @@ class Stamp:
         """The present stamp of a file. Raises OSError for a pipe, too: a reader would wait for it without end."""
         status = os.stat(file)
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
-            raise OSError(errno.ESPIPE, "tables need random access, but this is no regular file")
+            raise OSError(errno.ESPIPE, "tables need random access, but this is not a regular file")
         return Stamp(status.st_mtime_ns, status.st_size)
 
 

@@ -24,7 +24,7 @@ at::Tensor all_bytes(const Bytes& records) {
   return share_rows(records.values, bounds[0], bounds[records.count()]);
 }
 
-/// Whether a tensor may be made of the memory of `bytes`: nobody else uses it, and items are aligned.
+/// Whether a tensor may take over the memory of `bytes`: nothing else uses it, and items are aligned.
 bool can_take(const at::Tensor& bytes, std::size_t item) {
   const auto address = reinterpret_cast<std::uintptr_t>(bytes.const_data_ptr());
   // One use each is that of `bytes` itself.
@@ -87,7 +87,7 @@ class DecodeRaw final : public LeafParser {
     const std::int64_t wanted = is_open() ? static_cast<std::int64_t>(records[0].size()) : row_bytes_;
     if (is_open() && wanted % row_bytes_ != 0) {
       throw InvalidArgumentError(c10::str(kDecodeRawName, ": ", name(0), " has ", wanted,
-                                          " bytes, which is no multiple of the ", row_bytes_, " bytes of ",
+                                          " bytes, which is not a multiple of the ", row_bytes_, " bytes of ",
                                           item_text(), "."));
     }
     for (std::int64_t i = 0; i < count; ++i) {

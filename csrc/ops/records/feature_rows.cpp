@@ -184,7 +184,7 @@ void FeatureColumn::refuse(std::int64_t record, const std::string& problem) cons
 }
 
 std::int64_t FeatureColumn::checked(std::int64_t record, std::int64_t count) const {
-  if (count < 0) refuse(record, " is malformed: its list is no valid protobuf message");
+  if (count < 0) refuse(record, " is malformed: its list is not a valid protobuf message");
   return count;
 }
 

@@ -124,7 +124,7 @@ class ParseExample final : public LeafParser {
       const auto lists =
           std::span(found.lists).subspan(static_cast<std::size_t>(record) * keys_.size(), keys_.size());
       if (finder_->find(records[record], lists)) continue;
-      throw InvalidArgumentError(op_ + ": " + name(record) + " is no tf.train.Example: its " +
+      throw InvalidArgumentError(op_ + ": " + name(record) + " is not a tf.train.Example: its " +
                                  std::to_string(records[record].size()) + " bytes are malformed.");
     }
     std::vector<Leaf> leaves;

@@ -89,8 +89,8 @@ class ParseSequenceExample final : public LeafParser {
   }
   [[noreturn]] static void refuse_message(const Bytes& records, const RecordName& name) {
     throw InvalidArgumentError(std::string(kSequenceName) + ": " + name(0) +
-                               " is no tf.train.SequenceExample: its " + std::to_string(records[0].size()) +
-                               " bytes are malformed.");
+                               " is not a tf.train.SequenceExample: its " +
+                               std::to_string(records[0].size()) + " bytes are malformed.");
   }
 
   Leaf read(const Bytes& records, std::size_t number, const std::optional<std::string_view>& list,

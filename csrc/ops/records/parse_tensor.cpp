@@ -165,7 +165,7 @@ class ParseTensor final : public LeafParser {
         throw InvalidArgumentError(std::string(kParseTensorName) + ": " + name(row) + " " + problem + ".");
       };
       TensorMessage message;
-      if (!message.read(records[row], type_)) refuse("is no TensorProto: its bytes are malformed");
+      if (!message.read(records[row], type_)) refuse("is not a TensorProto: its bytes are malformed");
       if (message.number != type_.number)
         refuse("must be torch." + dtype_name(type_.dtype) + ", but is " + stored_type(message.number));
       if (message.unknown_rank || !fits(message.shape)) {

@@ -167,7 +167,7 @@ class ArrayFormat final : public RowFormat {
     const FileStamp stamp = opened.stamp();
     if (!stamp.is_regular)
       throw FileError(FileError::Kind::kSystem, path,
-                      "arrays need random access, but this is no regular file");
+                      "arrays need random access, but this is not a regular file");
     auto file = std::make_shared<ArrayFile>();
     file->arrays = read_arrays(opened, stamp.size, look);
     std::sort(file->arrays.begin(), file->arrays.end(),

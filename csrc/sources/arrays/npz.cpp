@@ -67,7 +67,7 @@ Directory find_directory(const Stretch& bytes) {
   const std::string tail = bytes.read(tail_begin, tail_size);
   const std::size_t end = tail.rfind(kEndSignature);
   if (end == std::string::npos || tail.size() - end < kEndRecord)
-    bytes.damaged(bytes.size(), "this is no zip archive (.npz), or it was cut");
+    bytes.damaged(bytes.size(), "this is not a zip archive (.npz), or it was cut");
   Directory directory{zip_number<std::uint32_t>(tail, end + 16), zip_number<std::uint32_t>(tail, end + 12)};
   const std::uint64_t end_at = tail_begin + end;
   const bool wide = directory.offset == 0xFFFFFFFF || directory.size == 0xFFFFFFFF ||
@@ -124,7 +124,7 @@ std::vector<Member> read_directory(const Directory& directory, const Stretch& by
               .local = zip_number<std::uint32_t>(rest, 42)};
     if (utf8_prefix(member.name) != member.name.size())
       bytes.damaged(place, "the name of " + shown(member) + " is not UTF-8");
-    if (!member.name.ends_with(kNpySuffix)) bytes.damaged(place, shown(member) + " is no array (.npy)");
+    if (!member.name.ends_with(kNpySuffix)) bytes.damaged(place, shown(member) + " is not an array (.npy)");
     if ((zip_number<std::uint16_t>(rest, 8) & 1) != 0) bytes.damaged(place, shown(member) + " is encrypted");
     widen(member, rest.substr(kEntryHead + name_size, extra_size), bytes, place);
     rest.remove_prefix(static_cast<std::size_t>(size));

@@ -124,7 +124,7 @@ void check_places(std::vector<StoredArray> tensors, std::uint64_t size, const St
 }  // namespace
 
 std::vector<StoredArray> read_safetensors(const Stretch& bytes) {
-  if (bytes.size() < 8) bytes.damaged(0, "this is no file of safetensors");
+  if (bytes.size() < 8) bytes.damaged(0, "this is not a safetensors file");
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.read(0, 8).data(), 8);
   if (length > kMaxTensorsHeader || length > bytes.size() - 8)

@@ -73,7 +73,7 @@ class SchemaReader {
     if (schema.dictionary != nullptr) {
       const auto index = number_format(schema.format);
       TORCH_CHECK_TYPE(index && c10::isIntegralType(index->stored, false), about(type),
-                       " has indices that are no integers.");
+                       " has indices that are not integers.");
       type.indices = std::make_shared<ColumnType>();
       type.indices->stored = index->stored;
       type.format += std::string("[") + values.format + "]";

@@ -52,7 +52,7 @@ class MegatronIndex {
  public:
   MegatronIndex(const std::string& path, std::vector<char> bytes) : path_(path), bytes_(std::move(bytes)) {
     if (bytes_.size() < kIndexHead || std::memcmp(bytes_.data(), kIndexMagic.data(), kIndexMagic.size()) != 0)
-      throw FileError(path_, 0, "this is no index of tokens: it does not begin with MMIDIDX");
+      throw FileError(path_, 0, "this is not an index of tokens: it does not begin with MMIDIDX");
     const auto version = number_at<std::uint64_t>(bytes_, 9);
     if (version != 1)
       throw FileError(path_, 9, "version " + std::to_string(version) + " of the index is unknown");
@@ -148,7 +148,7 @@ FileStamp regular_stamp(const File& file) {
   const FileStamp stamp = file.stamp();
   if (!stamp.is_regular)
     throw FileError(FileError::Kind::kSystem, file.path(),
-                    "token files need random access, but this is no regular file");
+                    "token files need random access, but this is not a regular file");
   return stamp;
 }
 
@@ -159,7 +159,7 @@ TokenFile open_raw(const std::string& path, std::optional<c10::ScalarType> dtype
   const std::uint64_t item = c10::elementSize(*dtype);
   if (stamp.size % item != 0) {
     throw FileError(FileError::Kind::kDamaged, path,
-                    "its size, " + std::to_string(stamp.size) + " bytes, is no multiple of the " +
+                    "its size, " + std::to_string(stamp.size) + " bytes, is not a multiple of the " +
                         std::to_string(item) + " bytes of a token of type " + dtype_name(*dtype));
   }
   return {path, stamp, stamp, *dtype, static_cast<std::int64_t>(stamp.size / item), std::nullopt};

@@ -85,7 +85,7 @@ def header(descr="'<i4'", order="False", shape="(2,)") -> str:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "this is no array"),
+        (b"", "this is not a numpy array"),
         (npy(header(), bytes(7)), r"array of int32 of shape \(2,\) does not fit the 7 bytes"),
         (npy(header(), bytes(9)), "does not fit the 9 bytes"),
         (npy(header(shape="(2, 4611686018427387904)"), bytes(8)), r"too large: .* fewer than 2\^63 bytes"),
@@ -102,7 +102,7 @@ def header(descr="'<i4'", order="False", shape="(2,)") -> str:
         (npy("{'descr': '<i4'}", bytes(8)), "no '(shape|fortran_order)'"),
         (npy("{'descr': '<i4"), "the end of a string"),
         (npy(header())[:20], "more are needed here"),
-        (b"PK\3\4" + bytes(60), "no zip archive"),
+        (b"PK\3\4" + bytes(60), "not a zip archive"),
     ],
 )
 def test_numpy_headers_that_lie_are_named(tmp_path, content, message):
@@ -166,7 +166,7 @@ def entry(dtype="I32", shape=(2,), begin=0, end=8) -> dict:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"abc", "no file of safetensors"),
+        (b"abc", "not a safetensors file"),
         (tensors({"x": entry()}, bytes(8), size=10**12), "header of 1000000000000 bytes does not fit"),
         (tensors({"x": entry(end=12)}, bytes(12)), "tensor 'x' of int32 and shape .* does not fit its place"),
         (tensors({"x": entry(shape=(2**62, 4))}, bytes(8)), "does not fit its place"),

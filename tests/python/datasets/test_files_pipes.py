@@ -143,7 +143,7 @@ def test_tables_and_arrays_refuse_a_pipe_at_once(pipe, name):
     for path in (pipe, pipe + "2"):
         os.close(os.open(path, os.O_RDWR))
     assert ended
-    assert "need random access, but this is no regular file" in errors[0]
+    assert "need random access, but this is not a regular file" in errors[0]
     assert pipe in errors[0]
 
 

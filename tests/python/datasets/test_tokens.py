@@ -115,7 +115,7 @@ def test_a_list_column_gives_its_documents_without_a_copy():
 @pytest.mark.parametrize(
     ("stored", "arguments", "message"),
     [
-        (b"abc", {"dtype": "uint16"}, r"tokens: its size, 3 bytes, is no multiple of the 2 bytes .* uint16"),
+        (b"abc", {"dtype": "uint16"}, r"tokens: its size, 3 bytes, is not a multiple of the 2 bytes .* uint16"),
         (
             np.array([3, 9, 4], "<i4"),
             {"dtype": "int32", "vocab_size": 9},
@@ -137,7 +137,7 @@ def test_files_that_do_not_fit_are_named(tmp_path, stored, arguments, message):
 @pytest.mark.parametrize(
     ("at", "packed", "message"),
     [
-        (0, b"X", "at byte 0: this is no index of tokens"),
+        (0, b"X", "at byte 0: this is not an index of tokens"),
         (9, struct.pack("<Q", 2), "at byte 9: version 2 of the index is unknown"),
         (17, b"\6", "at byte 17: type code 6 is not one of tokens"),
         (18, struct.pack("<q", -1), "at byte 18: the index cannot have -1 entries"),

@@ -85,7 +85,9 @@ def test_records_of_another_length_are_named():
         list(short.decode_raw(torch.uint8, (2,)))
     with pytest.raises(tdi.InvalidArgumentError, match="row 1 of element 0 has 1 bytes, but row 0"):
         list(short.batch(2).decode_raw(torch.uint8, (None,)))
-    with pytest.raises(tdi.InvalidArgumentError, match="2 bytes, which is no multiple of the 4 bytes of torch.int32"):
+    with pytest.raises(
+        tdi.InvalidArgumentError, match="2 bytes, which is not a multiple of the 4 bytes of torch.int32"
+    ):
         list(short.decode_raw(torch.int32, (None,)))
     skipping = short.decode_raw(torch.uint8, (2,)).with_options(tdi.Options(on_error="skip"))
     iterator = iter(skipping)
@@ -229,7 +231,7 @@ def test_places_and_values_become_a_sparse_tensor():
 @pytest.mark.parametrize(
     "record, message",
     [
-        (b"\x0a\x05ab", "element 1 is no tf.train.Example: its 4 bytes are malformed"),
+        (b"\x0a\x05ab", "element 1 is not a tf.train.Example: its 4 bytes are malformed"),
         (example_wire.example({}), "feature 'x' is required, but is missing; give it a `default_value`"),
         (example_wire.example({"x": [1.0]}), "feature 'x' must be int64, but holds float32"),
         (example_wire.example({"x": [1, 2]}), r"feature 'x' must have 1 values \(shape=\(\)\), but has 2"),
@@ -331,7 +333,7 @@ def test_sequences_become_leaves_with_steps():
         list(records.parse_sequence_example({}, {"n": tdi.FixedLenSequenceFeature([], torch.int64, True)}))
     with pytest.raises(ValueError, match="parse single records"):
         records.batch(2).parse_sequence_example(context, features)
-    with pytest.raises(tdi.InvalidArgumentError, match="is no tf.train.SequenceExample"):
+    with pytest.raises(tdi.InvalidArgumentError, match="is not a tf.train.SequenceExample"):
         list(strings([b"\x12\x05"]).parse_sequence_example(context, features))
 
 
@@ -375,7 +377,7 @@ def test_tensor_messages_become_tensors(number, dtype, field, pack):
         (example_wire.tensor(1, (2, 2), b"1234" * 4), r"must have the shape \(None,\), but has \(2, 2\)"),
         (example_wire.tensor(1, (2**62,), b"1234"), "has an impossible shape"),
         (example_wire.tensor(1, (2**37,)), "needs 549755813888 bytes"),
-        (b"\x0a\xff", "is no TensorProto"),
+        (b"\x0a\xff", "is not a TensorProto"),
     ],
 )
 def test_bad_tensor_messages_are_named(message, error):
