@@ -894,4 +894,4 @@ def pack(documents: Dataset, sequence_length: int, key: str | None, strategy: st
     """Documents of tokens joined to rows of `sequence_length` tokens."""
 
 def call_clock() -> tuple:
-    """Measures the calls of an iterator that Python makes: a function for the begin of a call, one for the end of a call that returns something, and one that returns the time inside calls, the time between them (both in ns), and the number of calls by their time, as in `Stats.wait_histogram`."""
+    """Measures the calls of an iterator that Python makes: a function for the start of a call, one for the end of a call that returns something, and one that returns the time inside calls, the time between them (both in ns), and the number of calls by their time, as in `Stats.wait_histogram`."""

@@ -18,9 +18,9 @@
 
 namespace torch_distinput {
 
-/// What the iterators that users hold do alike: they serve the process that made them until they are closed,
-/// raise an error again at each call, count what they hand out, and take part in the dataset's count of
-/// epochs.
+/// What all iterators that users hold have in common: they serve the process that made them until they are
+/// closed, raise an error again at each call, count what they hand out, and take part in the dataset's count
+/// of epochs.
 class IteratorShell {
  public:
   /// `name`: of the class, for messages. `epochs` may be null.
@@ -61,7 +61,7 @@ class IteratorShell {
     bool calls_user_code;
   };
   /// Destroys the source, which ends its read-ahead. Where users' code may run in it, waits for at most
-  /// `timeout`, and the rest is done without the caller.
+  /// `timeout`; if that is not enough, another thread finishes later.
   template <class Source>
   void end_work(Work<Source> work, std::chrono::milliseconds timeout) const {
     if (!work.calls_user_code || timeout == std::chrono::milliseconds::max() || inherited()) return;
@@ -92,7 +92,7 @@ class IteratorShell {
 bool calls_user_code(const Node& node);
 
 /// One call of `next`: this thread works for the iterator meanwhile, and the time of the call counts as the
-/// consumer's wait. A call that fails or that meets the end is no entry of the histogram.
+/// consumer's wait. Calls that fail or reach the end are not recorded in the histogram.
 class NextScope {
  public:
   explicit NextScope(IteratorShell& shell) noexcept;

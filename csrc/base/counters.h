@@ -20,7 +20,7 @@ class Counter {
   std::atomic<std::int64_t> value_{0};
 };
 
-/// What a thread does for an iterator. `kNext`: the consumer's call, as far as it is none of the others.
+/// What a thread does for an iterator. `kNext`: time in the consumer's call not counted as another stage.
 enum class Stage { kNext, kBuild, kRead, kPython, kCopy, kWait };
 inline constexpr std::size_t kStages = 6;
 

@@ -18,8 +18,8 @@ inline std::int64_t clock_ns() noexcept {
 /// The counters of the iterator that this thread works for; null: of none.
 std::shared_ptr<Counters> current_work() noexcept;
 
-/// Makes this thread work for the iterator with `counters` (null: for none) while it lives. A thread that
-/// does a task for another one takes over what that had as `current_work` when it submitted the task.
+/// Makes this thread work for the iterator with `counters` (null: for none) while it lives. A task runs with
+/// the `current_work` of the thread that submitted it.
 class WorkScope {
  public:
   explicit WorkScope(std::shared_ptr<Counters> counters) noexcept;
@@ -34,7 +34,7 @@ class WorkScope {
 };
 
 /// Counts its life as time of `stage` for the iterator that this thread works for, less the scopes inside it,
-/// which count for themselves. Costs nothing but a look at a thread's variable where there is no iterator.
+/// which count for themselves. Without an iterator it costs one read of a thread-local variable.
 class TDI_API StageScope {
  public:
   explicit StageScope(Stage stage) noexcept;
@@ -65,7 +65,7 @@ struct StageObserver {
   void* (*begin)(Stage stage) noexcept;
   void (*end)(void* range) noexcept;
 };
-/// Sets the observer of all stages of the process; it must live for ever.
+/// Sets the observer of all stages of the process, which must never be destroyed.
 void set_stage_observer(const StageObserver* observer) noexcept;
 
 }  // namespace torch_distinput

@@ -39,12 +39,12 @@ struct Trace {
   std::vector<Span> spans;
   std::vector<QueueSample> queues;
   std::vector<ThreadName> threads;
-  std::int64_t dropped = 0;  ///< spans and samples that came after the most that were to be kept
+  std::int64_t dropped = 0;  ///< spans and samples beyond the limit of `start_trace`
 };
 
 /// Begins to keep spans and samples, at most `most` of each. Returns false where the process traces already.
 TDI_API bool start_trace(std::size_t most);
-/// Ends the trace and returns it; an empty one where there is none.
+/// Ends the trace and returns it; an empty one if none was started.
 TDI_API Trace stop_trace();
 
 namespace trace_internal {
@@ -53,7 +53,7 @@ extern std::atomic<bool> on;
 /// Whether spans are kept now.
 inline bool tracing() noexcept { return trace_internal::on.load(std::memory_order_relaxed); }
 
-/// Keep a span of this thread, or a sample; nothing in a forked child. Safe from any thread.
+/// Keep a span of this thread, or a sample; do nothing in a forked child. Safe from any thread.
 void trace_span(Span span) noexcept;
 void trace_queue(std::int64_t ready, std::int64_t room) noexcept;
 

@@ -74,7 +74,7 @@ py::tuple make_call_clock() {
 void bind_call_clock(py::module_& module) {
   module.def(
       "call_clock", make_call_clock,
-      "Measures the calls of an iterator that Python makes: a function for the begin of a call, one for "
+      "Measures the calls of an iterator that Python makes: a function for the start of a call, one for "
       "the end of a call that returns something, and one that returns the time inside calls, the time "
       "between them (both in ns), and the number of calls by their time, as in `Stats.wait_histogram`.");
 }

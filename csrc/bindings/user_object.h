@@ -11,7 +11,7 @@
 /// \file
 /// Lets Python's garbage collector see the users' objects that pipelines refer to.
 ///
-/// Nodes are shared by handles and threads, of which Python knows nothing. The collector would take each of
+/// Nodes are shared by handles and threads that Python does not know. The collector would take each of
 /// their references to a callable for one from outside, which keeps alive all that the callable refers to:
 /// `self.ds = ds.map(self.augment)` would never be freed. So a callable lies in a *box*, a Python object:
 ///

@@ -81,7 +81,7 @@ class GroupAllGather final : public AllGather {
         }
       }).detach();
     } catch (const std::exception&) {
-      return;  // the store or the group is lost: nobody is left to tell
+      return;  // the store or the group is lost, so no rank can be told
     }
   }
   GroupAllGather(const GroupAllGather&) = delete;
@@ -152,7 +152,7 @@ class GroupAllGather final : public AllGather {
       gathering->all.front().push_back(at::empty_like(mine));
     gathering->mine = {std::move(mine)};
     c10d::AllgatherOptions options;
-    // A slow rank is no failure: heartbeats decide whether a rank lives, not the group's timeout.
+    // A slow rank has not failed: heartbeats decide whether a rank lives, not the group's timeout.
     options.timeout = std::chrono::hours(24 * 365);
     gathering->work = group_->allgather(gathering->all, gathering->mine, options);
     under_way_ = std::move(gathering);

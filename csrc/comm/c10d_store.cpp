@@ -19,7 +19,7 @@ namespace {
 /// No text. Literals, not std::string, because a call may outlive static objects.
 constexpr const char* kNone = "";
 /// A text that no rank sets.
-constexpr const char* kNobodys = "\x01";
+constexpr const char* kNeverSet = "\x01";
 
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
@@ -90,8 +90,8 @@ class C10dStore final : public KeyValueStore {
   /// takes three of each.
   std::optional<std::vector<std::string>> look_at(const std::string& key) {
     std::string text =
-        reach([key = prefix_ + key](c10d::Store& store) { return swap(store, key, kNobodys, kNobodys); });
-    if (text == kNobodys) return std::nullopt;
+        reach([key = prefix_ + key](c10d::Store& store) { return swap(store, key, kNeverSet, kNeverSet); });
+    if (text == kNeverSet) return std::nullopt;
     return std::vector{std::move(text)};
   }
 

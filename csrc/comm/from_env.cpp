@@ -54,9 +54,9 @@ int number(const char* name, int most) {
   return value;
 }
 
-/// Whether this is the shell of a Slurm job, from sbatch or salloc, and not a task of srun. There Slurm says
-/// how many tasks the job may start, but one process runs. Such a shell is in no step of the job, or in one
-/// whose number stands for it.
+/// Whether this is the shell of a Slurm job, from sbatch or salloc, and not a task of srun. There Slurm's
+/// number of tasks is what the job may start, but one process runs. Such a shell has no step, or one with a
+/// reserved number.
 bool in_slurm_shell() {
   constexpr std::uint64_t kLastTrueStep = 0xffffffef;
   constexpr std::string_view kFirst = "0";
@@ -73,7 +73,7 @@ bool launched(const Launcher& launcher) {
   return std::string_view(launcher.rank) != kSlurm.rank || !in_slurm_shell();
 }
 
-/// Whether the number of processes that the launcher tells is that of processes that run.
+/// Whether the launcher's number of processes counts processes that run.
 bool tells_size(const Launcher& launcher) {
   if (variable(launcher.size).empty()) return false;
   return std::string_view(launcher.size) != kSlurm.size || launched(launcher);
@@ -102,7 +102,7 @@ struct Connection {
         parted = store->add(kPartedKey, 0);
       }
     } catch (const std::exception&) {
-      return;  // the host is gone, so nobody waits for this process
+      return;  // the host is gone, so no process waits for this one
     }
   }
 };

@@ -11,8 +11,8 @@
 
 /// \file
 /// The one format of what ranks send each other: numbers in decimal digits, and strings of any bytes after
-/// their length, each number followed by a space. Nobody vouches for such a text: a store asks no writer for
-/// a password. So a reader believes none of it before a check.
+/// their length, each number followed by a space. Such a text is untrusted, because a store
+/// asks no writer for a password: a reader checks all of it.
 
 namespace torch_distinput {
 
@@ -53,7 +53,7 @@ class PeerTextReader {
   /// Any integer of 64 bits without a sign.
   std::uint64_t bits(const char* what);
   bool flag(const char* what) { return integer(what, 0, 1) == 1; }
-  /// The number of entries that follow, each of them a number or a string, so that two bytes at least.
+  /// The number of entries that follow, each a number or a string and so at least two bytes.
   std::size_t count(const char* what);
   std::string_view string(const char* what);
 

@@ -14,7 +14,8 @@ namespace torch_distinput {
 namespace {
 
 constexpr std::size_t kMaxDims = 64;
-/// Of a tensor's elements, were none of its dims 0: strides of empty tensors, too, fit in 64 bits.
+/// Limit on the bytes of a tensor, counting dims of 0 as 1, so that strides of empty tensors fit in 64 bits
+/// too.
 constexpr std::int64_t kMaxTensorBytes = std::int64_t{1} << 62;
 
 /// The bytes of a tensor's elements.
@@ -48,7 +49,7 @@ at::Tensor read_strided(PeerTextReader& reader) {
     reader.fail("the elements of a tensor", std::to_string(bytes) + " bytes",
                 std::to_string(elements.size()) + " bytes");
   }
-  // Any other byte is no value of a bool, in C++ and in torch's kernels.
+  // Any other byte is not a valid bool, in C++ and in torch's kernels.
   if (dtype == c10::ScalarType::Bool &&
       std::any_of(elements.begin(), elements.end(), [](char byte) { return byte != 0 && byte != 1; }))
     reader.fail("a bool", "0 or 1", "another byte");

@@ -13,8 +13,8 @@
 
 namespace torch_distinput {
 
-/// Whether elements of `dtype` are plain numbers, so that their bytes are all that there is to them: not
-/// quantized, and of whole bytes.
+/// Whether elements of `dtype` are plain numbers, which their bytes describe completely: not quantized, and
+/// of whole bytes.
 bool is_plain(c10::ScalarType dtype) noexcept;
 
 /// A plain dtype, written as its number. Throws as PeerTextReader does.

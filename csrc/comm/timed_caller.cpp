@@ -27,7 +27,7 @@ struct TimedCaller::Shared {
   Seconds limit = std::chrono::minutes{5};
   std::string lost;  // why later calls are refused; empty: no call has taken too long
   bool stopped = false;
-  std::optional<WorkerThread> thread;  // shares the ownership of this, so that nobody needs to join it
+  std::optional<WorkerThread> thread;  // shares the ownership of this, so that no owner needs to join it
 
   void serve() {
     std::unique_lock lock(mutex);

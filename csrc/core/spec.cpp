@@ -11,7 +11,6 @@
 
 #include "base/overloaded.h"
 #include "core/element_type.h"
-
 #include "core/names.h"
 
 namespace torch_distinput {

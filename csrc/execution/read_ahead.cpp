@@ -124,7 +124,7 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
   result.depth = std::max({estimate.depth, traits.read_ahead, std::int64_t{1}});
   if (traits.runs_user_code) result.depth = std::max(result.depth, traits.num_parallel_calls);
   if (estimate.bytes) {
-    // Half as many, because nobody knows yet how long one takes.
+    // Half as many, because it is not known yet how long one takes.
     result.burst = choose_burst(traits, 2 * bytes, kMaxBurst / 2);
     if (!traits.runs_user_code) {
       if (bytes <= kTinyBytes) result.inline_threshold = kInlineThreshold;

@@ -20,7 +20,7 @@ struct ReadAhead {
   std::int64_t chunk = 1;              ///< consecutive elements fetched with one call
   std::int64_t depth = 1;              ///< chunks ready or being made
   std::int64_t burst = 1;              ///< chunks a thread makes in one go
-  /// Chunks made in less time are made by whoever takes them.
+  /// Chunks that take less time are made by the thread that takes them.
   std::chrono::nanoseconds inline_threshold{0};
   /// Whoever takes a chunk lets a woken thread begin it within this time.
   std::chrono::nanoseconds time_to_begin{0};

@@ -33,7 +33,7 @@ class PlainBytes final : public ByteSource {
     }
     const std::size_t count = file_->read(into, offset_);
     offset_ += count;
-    // A file that has grown since it was opened is no error: it is read up to its current end.
+    // A file that has grown since it was opened is not an error: it is read up to its current end.
     if (count == 0 && offset_ < opened_.size) {
       throw FileError(FileError::Kind::kChanged, file_->path(),
                       "the file became shorter while it was read: it had " + std::to_string(opened_.size) +

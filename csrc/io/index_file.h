@@ -25,7 +25,7 @@ std::vector<std::string> index_places(const std::string& path, const RecordForma
 /// follow those that it has.
 std::optional<RecordIndex> load_index(const File& file, const RecordFormat& format, const FileStamp& stamp);
 /// Stores `index` at the first of `index_places` that is writable, atomically (by a rename). An index that
-/// cannot be stored is no error: it is built again when it is next needed.
+/// cannot be stored is not an error: it is built again when it is next needed.
 void store_index(const std::string& path, const RecordIndex& index) noexcept;
 
 }  // namespace torch_distinput

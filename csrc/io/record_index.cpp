@@ -229,7 +229,7 @@ bool ends_with_file(const RecordIndex& index, const File& file) {
     const std::size_t count = file.read(piece, end);
     const RecordScan scan = scan_record(index.format(), std::span(piece).first(count), end + count >= size);
     if (scan.found != RecordScan::Found::kMore) return scan.found == RecordScan::Found::kEnd;
-    // Carriage returns alone are no line; any other record shows itself in its head.
+    // Carriage returns alone are not a line; any other record shows itself in its head.
     const auto is_return = [](char character) { return character == '\r'; };
     if (index.format().kind != RecordKind::kTextLines || count == 0 ||
         !std::all_of(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(count), is_return)) {

@@ -22,7 +22,7 @@ class RecordIndex {
   /// An index of fixed records, whose offsets are computed. REQUIRES: the file is a header, whole records and
   /// a footer.
   RecordIndex(const RecordFormat& format, const FileStamp& stamp);
-  /// An index of lines or TFRecords. `offsets` holds the begin of each record and then the end of the last
+  /// An index of lines or TFRecords. `offsets` holds the start of each record and then the end of the last
   /// one. Throws std::invalid_argument if they cannot be those of this format in a file of this size.
   RecordIndex(const RecordFormat& format, const FileStamp& stamp, RecordOffsets offsets);
 

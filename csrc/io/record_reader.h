@@ -31,9 +31,9 @@ class RecordReader {
                Poll poll = {}, std::optional<std::uint64_t> max_record_bytes = {});
 
   /// Returns the contents of the next record, valid until the next call; nullopt at the end. Throws FileError
-  /// for a damaged record and for one that is too large. If only its contents are damaged, or it is no group
-  /// of members and too large, the next call returns the record after it; else the next call returns nullopt.
-  /// Takes memory for the bytes that came, and not for more than a record may have.
+  /// for a damaged record and for one that is too large. If only its contents are damaged, or it is not a
+  /// group of members and too large, the next call returns the record after it; else the next call returns
+  /// nullopt. Takes memory for the bytes that came, and not for more than a record may have.
   std::optional<std::span<const char>> next();
 
   /// The byte at which the next record begins, in the uncompressed contents.

@@ -76,7 +76,7 @@ RecordWriter::~RecordWriter() {
   try {
     close();
   } catch (...) {
-    // Nobody is left to tell.
+    // A destructor has no caller to tell.
   }
 }
 

@@ -56,7 +56,7 @@ class Descriptor {
 };
 
 /// Whether what is stored may be believed: it is a regular file of the user, of the data's owner or of root,
-/// and nobody may write to it who may not write to the data.
+/// and only users who may write to the data may write to it.
 bool is_trusted(const struct ::stat& stored, const struct ::stat& data) {
   const bool own = stored.st_uid == ::geteuid() || stored.st_uid == data.st_uid || stored.st_uid == 0;
   const bool group_writes =

@@ -116,7 +116,7 @@ std::string name_in_head(const char* head) {
   return prefix.empty() ? name : std::string(prefix) + "/" + name;
 }
 
-/// Why an entry of `type` cannot be a member; empty for files, and for what is no member.
+/// Why an entry of `type` cannot be a member; empty for files, and for what is not a member.
 std::string refusal_of_type(char type) {
   switch (type) {
     case '0':

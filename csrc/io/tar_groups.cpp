@@ -41,7 +41,7 @@ std::string refusal_of_name(std::string_view name) {
   return {};
 }
 
-/// The error of bytes that are no group, although an index says so.
+/// The error of bytes that are not a group, although an index says so.
 FileError not_one_group(const std::string& file) {
   return {FileError::Kind::kChanged, file,
           "the archive changed while it was read, or the index stored for it is not its own"};

@@ -36,9 +36,9 @@ class Readers {
 
   std::atomic<void*>& enter(void* context) {
     for (std::size_t i = std::hash<std::thread::id>()(std::this_thread::get_id());; ++i) {
-      void* nobody = nullptr;
+      void* unset = nullptr;
       std::atomic<void*>& place = places_[i % places_.size()];
-      if (place.compare_exchange_strong(nobody, context)) return place;
+      if (place.compare_exchange_strong(unset, context)) return place;
     }
   }
 
@@ -116,7 +116,7 @@ void visit_tensors(const Leaf& leaf, Visit visit) {
     each({sparse->value._indices(), sparse->value._values()});
 }
 
-/// The bytes from the begin of its storage that `tensor` needs. REQUIRES: at least one item.
+/// The bytes from the start of its storage that `tensor` needs. REQUIRES: at least one item.
 std::size_t bytes_needed(const at::Tensor& tensor) {
   std::int64_t last = tensor.storage_offset();
   for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) last += (tensor.size(dim) - 1) * tensor.stride(dim);

@@ -34,7 +34,7 @@ Leaf join_leaf(const LeafPlace& place, BufferPool& pool);
 Ragged join_ragged(const LeafRun<at::Tensor>& run, BufferPool& pool);
 
 /// Returns rows [begin, end) of `leaf`, sharing its memory (sparse leaves are copied). REQUIRES: 0 <= `begin`
-/// <= `end` <= the rows of `leaf`, which is no scalar.
+/// <= `end` <= the rows of `leaf`, which is not a scalar.
 at::Tensor slice(const at::Tensor& leaf, std::int64_t begin, std::int64_t end);
 Bytes slice(const Bytes& leaf, std::int64_t begin, std::int64_t end);
 Ragged slice(const Ragged& leaf, std::int64_t begin, std::int64_t end);
@@ -48,8 +48,8 @@ at::Tensor row_of(const Ragged& leaf, std::int64_t row);
 Sparse row_of(const Sparse& leaf, std::int64_t row);
 Opaque row_of(const Opaque& leaf, std::int64_t row);
 
-/// Returns the rows of `leaf`, which is no single string, at the places `rows`, in that order, in memory of
-/// `pool`.
+/// Returns the rows of `leaf`, which is not a single string, at the places `rows`, in that order, in memory
+/// of `pool`.
 Bytes gather(const Bytes& leaf, std::span<const std::int64_t> rows, BufferPool& pool);
 
 /// Returns a copy of the leaf in memory of `pool`. Opaque objects are shared, and so are tensors on devices

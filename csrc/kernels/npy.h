@@ -10,11 +10,11 @@
 
 namespace torch_distinput {
 
-/// Bytes are no array in numpy's .npy format of numbers that torch has.
+/// Bytes are not an array in numpy's .npy format of numbers that torch has.
 class NpyError : public std::runtime_error {
  public:
   NpyError(std::uint64_t offset, const std::string& problem) : std::runtime_error(problem), offset_(offset) {}
-  /// The byte at which that shows, counted from the begin of the head.
+  /// The byte at which that shows, counted from the start of the head.
   std::uint64_t offset() const noexcept { return offset_; }
 
  private:
@@ -37,7 +37,7 @@ inline constexpr std::uint64_t kNpyPrefixBytes = 12;
 std::uint64_t npy_head_size(std::string_view prefix);
 
 /// Reads `head`, which has `npy_head_size` bytes, of an array of `size` bytes, head included. Throws NpyError
-/// for damage, for a shape that does not fit `size`, and for items that are no little-endian numbers.
+/// for damage, for a shape that does not fit `size`, and for items that are not little-endian numbers.
 NpyHead read_npy_head(std::string_view head, std::uint64_t size);
 
 /// Writes the items of an array in row-major order to `to`, which has room for as many bytes.

@@ -130,7 +130,7 @@ void run_apart(const std::string& name, std::function<void()> body, std::chrono:
   struct Run {
     std::function<void()> body;
     std::promise<void> ended;
-    std::unique_ptr<WorkerThread> thread;  // destroyed by whoever of the two is the last to see this
+    std::unique_ptr<WorkerThread> thread;  // destroyed by the last of the two threads that share this
   };
   const auto run = std::make_shared<Run>();
   run->body = std::move(body);

@@ -12,11 +12,11 @@
 namespace torch_distinput {
 namespace {
 
-/// How often a thread lets others run before it sleeps. A ring often comes meanwhile, which is then heard for
-/// a tenth of what sleeping and being woken cost.
+/// How often a thread yields before it sleeps. A ring often comes meanwhile; noticing it then costs a tenth
+/// of sleeping and being woken.
 constexpr int kYields = 20;
-/// A yield that takes longer shows that others need this processor: they are not waited for again soon, since
-/// a sleeper is woken before them.
+/// A yield that takes longer shows that other threads need this processor. The next waits then sleep at once,
+/// because a woken sleeper gets the processor before they give it back.
 constexpr std::chrono::microseconds kLongYield{50};
 constexpr int kWaitsWithoutYields = 64;
 

@@ -9,21 +9,21 @@
 
 namespace torch_distinput {
 
-/// Wakes a process that waits for a change in shared memory; lies there itself, where all zero bytes are a
-/// new bell. A ring makes a system call only while somebody sleeps. A process may be killed at any point of
-/// its calls: nobody then waits longer than their own time limit.
+/// Wakes a process that waits for a change in shared memory. Lies in that memory itself; zero bytes are a new
+/// bell. Ringing makes a system call only while a process sleeps. A process may be killed at any point of its
+/// calls: the others then wait no longer than their own limit.
 class TDI_API Bell {
  public:
-  /// Taken before looking whether there is anything to wait for.
+  /// Call before looking whether there is anything to wait for.
   std::uint32_t listen() const noexcept { return rings_.load(std::memory_order_seq_cst); }
-  /// Called after the change.
+  /// Call after the change.
   void ring() noexcept;
   /// Sleeps until the next ring after `listen` returned `heard`, a signal, or the end of `limit`; may return
   /// early.
   void wait(std::uint32_t heard, std::chrono::nanoseconds limit) noexcept;
 
  private:
-  /// Lets others run for some microseconds. Returns whether there was a ring.
+  /// Yields for some microseconds. Returns whether there was a ring.
   bool rings_soon(std::uint32_t heard) const noexcept;
 
   std::atomic<std::uint32_t> rings_;

@@ -18,22 +18,22 @@
 
 namespace torch_distinput {
 
-/// The slabs that this process uses. Any thread.
+/// The slabs that this process uses. Safe from any thread.
 class TDI_API SlabsInUse {
  public:
   /// `locker`: page-locks slabs when `cover` is called; null: none are.
   explicit SlabsInUse(std::shared_ptr<WorkerMemory> memory, std::unique_ptr<PageLocker> locker = nullptr);
 
-  /// A reference to a slab of `worker`; the slab returns to it after the last copy is gone, and all children
-  /// that were forked meanwhile. In a forked child, whose parent still uses the slab, nothing happens then.
+  /// A reference to a slab of `worker`. The slab returns to the worker when the last copy and all children
+  /// that were forked meanwhile are gone. The copies in a forked child return nothing, because its parent
+  /// still uses the slab.
   static std::shared_ptr<char> hold(const std::shared_ptr<SlabsInUse>& slabs, int worker, std::uint64_t slab);
   /// As `PageLocks::cover` and `drop`, for a slab that is held.
   bool cover(std::uint64_t slab, std::uint64_t bytes) { return locks_ && locks_->cover(slab, bytes); }
   void uncover(std::uint64_t slab) {
     if (locks_) locks_->drop(slab);
   }
-  /// No worker will write to a slab any more: gives the memory of those that are not in use back to the
-  /// system now, that of the others when they are let go of.
+  /// Call when no worker writes any more. Frees unused slabs now and the others when they are released.
   void end();
 
  private:
@@ -45,8 +45,8 @@ class TDI_API SlabsInUse {
 
   void release(int worker, std::uint64_t slab, std::uint64_t first_fork) noexcept;
   void release_waiting();
-  /// Returns whether nothing needs the memory of `slab` any more: then `discard` is to be called, without the
-  /// lock.
+  /// Returns whether the caller must `discard` the slab, without the lock, because nothing needs its memory
+  /// any more.
   bool give_back(int worker, std::uint64_t slab) noexcept;
   void discard(std::uint64_t slab) noexcept;
 
@@ -54,28 +54,27 @@ class TDI_API SlabsInUse {
   std::unique_ptr<PageLocks> locks_;
   std::mutex mutex_;
   std::set<std::uint64_t> used_;
-  std::vector<Waiting> waiting_;  // nobody here holds them, but a forked child may; part of `used_`
+  std::vector<Waiting> waiting_;  // released here, but visible to a forked child; also in `used_`
   bool ended_ = false;
 };
 
-/// The end of the consumer: sends tasks, receives results. One thread at a time, except for `wait` and
-/// `wake`.
+/// The consumer's end: sends tasks, receives results. One thread at a time, except for `wait` and `wake`.
 class TDI_API ConsumerEnd {
  public:
   /// `locker` as in `SlabsInUse`.
   explicit ConsumerEnd(std::shared_ptr<WorkerMemory> memory, std::unique_ptr<PageLocker> locker = nullptr);
 
-  /// Never blocks: a task that does not fit into the ring is sent on by `receive`.
+  /// Never blocks: `receive` sends the rest of a task that does not fit into the ring.
   void send(int worker, std::string_view task);
-  /// The next result of any worker; -1 where there is none, else the worker.
+  /// Moves the next result of any worker to `result` and returns the worker; -1 if there is none.
   int receive(std::string& result);
-  /// Sleeps until there may be a result, a signal, or the end of `limit`. The bell is heard from the last
-  /// call of `receive` on, so that a result that came after it ends the sleep.
+  /// Sleeps until there may be a result, a signal, or the end of `limit`. A result that came after the last
+  /// call of `receive` ends the sleep at once.
   void wait(std::chrono::nanoseconds limit) noexcept { memory_->to_consumer().wait(heard_, limit); }
   /// Ends `wait` in another thread.
   void wake() noexcept { memory_->to_consumer().ring(); }
 
-  /// Whether this process is the one that made this object, not a fork of it.
+  /// Whether this process made this object; false in its forked children.
   bool own() const noexcept { return !fork_guard_.inherited(); }
 
   const std::shared_ptr<WorkerMemory>& memory() const noexcept { return memory_; }
@@ -88,7 +87,7 @@ class TDI_API ConsumerEnd {
   std::vector<FrameReceiver> results_;
   std::uint32_t heard_ = 0;
   ForkGuard fork_guard_;
-  int next_ = 0;  // the worker whose ring is looked at first
+  int next_ = 0;  // the worker whose ring is read first
 };
 
 }  // namespace torch_distinput

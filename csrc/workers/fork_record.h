@@ -8,10 +8,10 @@
 namespace torch_distinput {
 
 /// \file
-/// Which forked children may still look at memory of this process that they share. A child has copies of all
-/// Python objects, batches among them, whose memory must then not be written to.
+/// Which forked children may still read memory that this process shares with them. A child has copies of all
+/// Python objects, batches among them, whose memory must not be written to meanwhile.
 
-/// Shared memory in which children may look while it lives.
+/// Marks shared memory that children forked during its life may read.
 class TDI_API VisibleToForks {
  public:
   VisibleToForks();

@@ -33,7 +33,7 @@ void FrameSender::send(std::string_view frame) {
 bool FrameSender::flush() {
   const std::size_t left = backlog_.size() - flushed_;
   const std::uint64_t free = room();
-  // A frame that fits is written at once, or not yet.
+  // What fits into an empty ring waits until all of it fits, so that a frame is written as a whole.
   if (left == 0 || free == 0 || (left > free && left <= capacity_)) return false;
   const std::size_t size = std::min<std::size_t>(left, free);
   write(std::string_view(backlog_).substr(flushed_, size));

@@ -11,22 +11,22 @@
 
 namespace torch_distinput {
 
-/// How far one process has written and another one has read a ring of bytes. Lies in shared memory, where all
-/// zero bytes are an empty ring.
+/// How far one process has written and another one has read a ring of bytes. Lies in shared memory; zero
+/// bytes are an empty ring.
 struct RingCounters {
   alignas(64) std::atomic<std::uint64_t> written;
   alignas(64) std::atomic<std::uint64_t> read;
 };
 
-/// The writing end of a ring: sends frames, strings of any length. What does not fit into the ring waits in
-/// the backlog, so that sending never blocks. A frame becomes visible in full or not at all if it fits.
+/// The writing end of a ring: sends frames, strings of any length. A frame that fits into the ring becomes
+/// visible as a whole. What does not fit waits in the backlog, so that sending never blocks.
 class TDI_API FrameSender {
  public:
   /// `bytes` points to `capacity` bytes.
   FrameSender(RingCounters& counters, char* bytes, std::uint64_t capacity);
 
   void send(std::string_view frame);
-  /// Writes what fits of the backlog; returns whether that was anything.
+  /// Writes as much of the backlog as fits; returns whether any was written.
   bool flush();
   /// Whether the backlog is empty.
   bool empty() const noexcept { return backlog_.empty(); }
@@ -47,8 +47,8 @@ class TDI_API FrameReceiver {
  public:
   FrameReceiver(RingCounters& counters, const char* bytes, std::uint64_t capacity);
 
-  /// Moves the next frame to `frame`; false where none has arrived in full. `made_room`: whether bytes were
-  /// taken out of the ring.
+  /// Moves the next frame to `frame`; false if none has arrived as a whole. Sets `made_room` to whether bytes
+  /// were taken out of the ring.
   bool receive(std::string& frame, bool& made_room);
 
  private:
@@ -58,7 +58,7 @@ class TDI_API FrameReceiver {
   RingCounters* counters_;
   const char* bytes_;
   std::uint64_t capacity_;
-  std::string length_;   // of the frame that arrives, in the machine's order
+  std::string length_;   // of the arriving frame, in the machine's byte order
   std::string partial_;  // its bytes so far
 };
 

@@ -50,7 +50,7 @@ void PageLocks::drop(std::uint64_t slab) noexcept {
   locker_->unlock(segment_->data() + slab - kSlabHead);
 }
 
-/// Called before another slab is locked: slabs of another size than before must not hold the memory of both.
+/// Called before another slab is locked, so that discarded slabs of an earlier size do not stay locked.
 void PageLocks::drop_discarded() noexcept {
   std::set<std::uint64_t> kept;
   {
@@ -64,7 +64,8 @@ void PageLocks::drop_discarded() noexcept {
 }
 
 void PageLocks::drop_except(const std::set<std::uint64_t>& kept) noexcept {
-  if (fork_guard_.inherited()) return;  // the locks are the parent's, and so is who holds the mutex
+  // In a forked child the locks are the parent's, and one of its threads may hold the mutex.
+  if (fork_guard_.inherited()) return;
   std::vector<std::uint64_t> dropped;
   {
     const std::lock_guard lock(mutex_);

@@ -13,20 +13,20 @@
 
 namespace torch_distinput {
 
-/// Keeps memory of this process in its place, so that devices copy from it directly.
+/// Page-locks memory of this process, so that devices copy from it directly.
 class PageLocker {
  public:
   virtual ~PageLocker() = default;
-  /// Page-locks `bytes` bytes at `data`, whole pages; returns whether that was possible.
+  /// Page-locks `bytes` bytes at `data`, whole pages; returns whether that worked.
   virtual bool lock(char* data, std::uint64_t bytes) noexcept = 0;
-  /// Takes back `lock(data, ...)`.
+  /// Undoes `lock(data, ...)`.
   virtual void unlock(char* data) noexcept = 0;
 };
 
-/// The page-locked slabs of a segment. A slab is locked once, and again when it is used up to a later page
-/// than before, or when its worker has given its pages back to the system: locked pages would stay, but not
-/// be those of the slab any more. Does nothing in a forked child, whose parent has locked the memory. Any
-/// thread, but `cover` in one at a time. No lock of this class is held while the locker is called.
+/// The page-locked slabs of a segment. A slab is locked once. It is locked again when more of its pages are
+/// used than before, and when its worker has given its pages back to the system, because the locked pages are
+/// then no longer the slab's. Does nothing in a forked child, whose parent has locked the memory. Safe from
+/// any thread, but only one may call `cover` at a time. Holds no lock of its own while it calls the locker.
 class TDI_API PageLocks {
  public:
   PageLocks(const SharedSegment& segment, std::unique_ptr<PageLocker> locker);
@@ -50,7 +50,7 @@ class TDI_API PageLocks {
   const SharedSegment* segment_;
   std::unique_ptr<PageLocker> locker_;
   std::mutex mutex_;
-  std::map<std::uint64_t, std::uint64_t> locked_;  // slab: bytes from its head on
+  std::map<std::uint64_t, std::uint64_t> locked_;  // by slab: bytes from its head on
   bool refused_ = false;
   ForkGuard fork_guard_;
 };

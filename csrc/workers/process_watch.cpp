@@ -17,8 +17,8 @@ namespace {
 
 constexpr int kPollMs = 200;
 
-/// A process that is not the parent is asked for by its number where the system has no descriptors of
-/// processes, or users' code has closed this one.
+/// Where the system has no process descriptors, or users' code has closed this one, a process that is not the
+/// parent is looked up by its number.
 bool has_ended(pid_t process, bool parent, int descriptor) {
   pollfd poll{descriptor, POLLIN, 0};
   if (descriptor >= 0 && ::poll(&poll, 1, kPollMs) > 0 && (poll.revents & POLLIN) != 0) return true;

@@ -9,9 +9,8 @@
 
 namespace torch_distinput {
 
-/// Ends the calling process without cleaning up when process `process`, whose work it does, has ended and
-/// `grace` has passed; also while it runs Python code that never returns. `parent`: `process` is the calling
-/// process's parent.
+/// Ends the calling process, without cleaning up, `grace` after process `process` has ended, even while
+/// Python code runs that never returns. `parent`: whether `process` is the calling process's parent.
 TDI_API void end_with_process(pid_t process, bool parent, std::chrono::milliseconds grace);
 
 }  // namespace torch_distinput

@@ -9,8 +9,8 @@
 namespace torch_distinput {
 
 /// Anonymous memory that processes share: a memfd without a name in the file system, so that nothing is left
-/// when all of them are killed, and no limit of /dev/shm applies. Its size is sealed. Pages cost memory once
-/// they are written to.
+/// when all of them are killed, and no limit of /dev/shm applies. Its size is sealed. A page costs memory
+/// from the first write on.
 class TDI_API SharedSegment {
  public:
   /// Creates memory of `bytes`, all zero. Throws std::system_error where the system has none.

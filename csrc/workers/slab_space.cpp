@@ -10,7 +10,7 @@ namespace torch_distinput {
 namespace {
 
 struct SlabHead {
-  std::uint64_t next;  // the slab below in the stack of freed ones
+  std::uint64_t next;  // the one below it in the stack of freed slabs
   std::uint64_t log2_size;
   std::atomic<std::uint64_t> discarded;
 };
@@ -78,7 +78,7 @@ void SlabSpace::collect() noexcept {
   }
 }
 
-/// Called before the space grows: batches of another size than before must not hold the memory of both.
+/// Called before the space grows, so that unused slabs of an earlier size give their memory back.
 void SlabSpace::discard_unused() noexcept {
   for (const std::vector<std::uint64_t>& slabs : unused_) {
     for (const std::uint64_t slab : slabs) {

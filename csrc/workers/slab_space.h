@@ -11,16 +11,16 @@
 
 namespace torch_distinput {
 
-/// The slabs that a consumer has let go of, and their worker has not seen yet: a stack through the slabs'
-/// heads. Lies in shared memory, where all zero bytes are an empty stack.
+/// Slabs that the consumer has released and their worker has not collected yet: a stack linked through the
+/// slabs' heads. Lies in shared memory; zero bytes are an empty stack.
 struct FreedSlabs {
   std::atomic<std::uint64_t> top;
 };
 
-/// Bytes before a slab's memory, which tensors share with nobody. A slab begins a page with them.
+/// Bytes of a slab's head, which starts a page; the memory for tensors follows it.
 inline constexpr std::uint64_t kSlabHead = 64;
 
-/// Bytes of the smallest slab: a page, so that no two slabs have one in common.
+/// Bytes of the smallest slab: a page, so that no two slabs share one.
 TDI_API std::uint64_t smallest_slab() noexcept;
 
 /// Gives `slab`, an offset that a SlabSpace returned, back to its worker. Any thread of the consumer.
@@ -34,8 +34,8 @@ TDI_API std::uint64_t end_of_slab(const SharedSegment& segment, std::uint64_t sl
 TDI_API bool was_discarded(const SharedSegment& segment, std::uint64_t slab) noexcept;
 TDI_API bool take_discarded(const SharedSegment& segment, std::uint64_t slab) noexcept;
 
-/// A worker's memory for batches: slabs, which are used again when the consumer has let go of them. The sizes
-/// are powers of two; the pages of a slab that nothing was written to cost nothing.
+/// A worker's memory for batches: slabs, which are reused once the consumer has released them. Sizes are
+/// powers of two; pages that were never written to cost nothing.
 class TDI_API SlabSpace {
  public:
   /// Slabs lie in [begin, end) of `segment`; `begin` is a multiple of `smallest_slab()` above 0.

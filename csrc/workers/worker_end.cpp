@@ -16,7 +16,7 @@ bool WorkerEnd::receive(std::string& task) {
   heard_ = control_->to_worker.listen();
   bool made_room = false;
   const bool received = tasks_.receive(task, made_room);
-  // A task that did not fit into the ring has a rest, which the consumer sends when it is told to look.
+  // The consumer sends the rest of a task that did not fit into the ring when its bell rings.
   if (made_room && !received) memory_->to_consumer().ring();
   return received;
 }

@@ -14,18 +14,18 @@
 
 namespace torch_distinput {
 
-/// The end of one worker: receives tasks, sends results. One thread at a time.
+/// A worker's end: receives tasks, sends results. One thread at a time.
 class TDI_API WorkerEnd {
  public:
   WorkerEnd(std::shared_ptr<WorkerMemory> memory, int worker);
 
-  /// Whether there was a task, which is now in `task`.
+  /// Moves the next task to `task`; false if there is none.
   bool receive(std::string& task);
   void send(std::string_view result);
   /// Whether all results have been written to the ring; if not, call `wait` and ask again.
   bool flushed();
-  /// Sleeps until the consumer has sent or received something, a signal, or the end of `limit`. The bell is
-  /// heard from the last call of `receive` or `flushed` on.
+  /// Sleeps until the consumer has sent or received something, a signal, or the end of `limit`. A ring after
+  /// the last call of `receive` or `flushed` ends the sleep at once.
   void wait(std::chrono::nanoseconds limit) noexcept { control_->to_worker.wait(heard_, limit); }
 
   /// As `SlabSpace::allocate`.
@@ -33,7 +33,7 @@ class TDI_API WorkerEnd {
   char* at(std::uint64_t slab) const noexcept { return memory_->segment().data() + slab; }
 
   bool stopped() const noexcept { return memory_->stopped(); }
-  /// Whether this process is the one that made this object, not a fork of it.
+  /// Whether this process made this object; false in its forked children.
   bool own() const noexcept { return !fork_guard_.inherited(); }
 
  private:

@@ -13,7 +13,7 @@
 namespace torch_distinput {
 namespace {
 
-// A multiple of the system's pages, whose size differs; slabs begin at one.
+// A multiple of the page sizes of all systems; slabs begin at a multiple of it.
 constexpr std::uint64_t kPage = std::uint64_t{1} << 16;
 // Address space costs nothing, but a process has 2^47 bytes of it, and may have several pools.
 constexpr std::uint64_t kMaxForPool = std::uint64_t{1} << 43;

@@ -22,15 +22,15 @@ struct WorkerControl {
 };
 
 /// The memory of a pool of workers: for each worker a ring for its tasks, a ring for its results and a space
-/// of slabs; a bell that all workers ring for the consumer; the sign that the pool has been stopped.
+/// of slabs; a bell that all workers ring for the consumer; a flag that the pool has been stopped.
 class TDI_API WorkerMemory {
  public:
   static constexpr std::uint64_t kRing = std::uint64_t{1} << 16;
 
-  /// Memory for `workers` workers, the maker's. Throws std::invalid_argument unless there is one at least,
-  /// std::system_error where the system has no such memory.
+  /// Makes memory for `workers` workers. Throws std::invalid_argument for fewer than one, std::system_error
+  /// where the system has no such memory.
   explicit WorkerMemory(int workers);
-  /// The same memory in a process that was not forked from the maker, behind `fd`, which this object owns.
+  /// Attaches the memory behind `fd`, which the result owns, to a process that was not forked from its maker.
   static std::shared_ptr<WorkerMemory> attach(int fd);
 
   SharedSegment& segment() noexcept { return segment_; }
@@ -43,7 +43,7 @@ class TDI_API WorkerMemory {
   std::uint64_t slabs_end(int worker) const noexcept { return slabs_begin(worker) + slab_space_; }
 
   Bell& to_consumer() noexcept;
-  /// The pool's end; never taken back.
+  /// Stops the pool for good.
   void stop() noexcept;
   bool stopped() noexcept;
 

@@ -9,8 +9,8 @@
 
 namespace torch_distinput {
 
-/// torch's default_collate, sample by sample straight into the message. A member returns false for samples of
-/// which default_collate makes something else, or an error: torch's own function then says what.
+/// torch's default_collate, sample by sample straight into the message. A member returns false for samples
+/// that default_collate treats in another way or refuses: torch's own function is called then.
 class Collation {
  public:
   explicit Collation(Encoder& to) : to_(to) {}
@@ -47,7 +47,7 @@ bool Encoder::add_collated(py::handle samples) {
   const std::vector<PyObject*> rows(items, items + PyList_GET_SIZE(samples.ptr()));
   const Mark before = mark();
   keep(py::reinterpret_borrow<py::object>(samples));
-  // The list may change before the message is made; its items may not go.
+  // Users' code may change the list before the message is made, so the items are held one by one.
   for (PyObject* const row : rows) keep(py::reinterpret_borrow<py::object>(row));
   if (Collation(*this).add(rows, true, 0)) return true;
   rewind(before);
@@ -158,7 +158,7 @@ bool Collation::add_dicts(const std::vector<PyObject*>& samples, int depth) {
   PyObject *key = nullptr, *value = nullptr;
   std::vector<PyObject*> column(samples.size());
   while (PyDict_Next(first, &at, &key, &value) != 0) {
-    // Only of these it is known that looking them up runs no code of the user's.
+    // Other keys may run users' code when they are looked up.
     if (!PyUnicode_CheckExact(key) && !PyLong_CheckExact(key)) return false;
     for (std::size_t i = 0; i < samples.size(); ++i) {
       column[i] = PyDict_GetItemWithError(samples[i], key);

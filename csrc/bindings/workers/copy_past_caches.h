@@ -5,9 +5,9 @@
 
 namespace torch_distinput {
 
-/// As `std::memcpy`, for a result that would leave the caches before anybody reads it: on x86-64 it is
-/// written past them, so that the lines of `to` are not read first. Any thread or process that is told
-/// afterwards sees it, as after `memcpy`.
+/// As `std::memcpy`, for a result that would leave the caches before it is read: on x86-64 it is written past
+/// them, so that the lines of `to` are not loaded first. Other threads and processes see it as after
+/// `memcpy`.
 void copy_past_caches(char* to, const char* from, std::size_t bytes) noexcept;
 
 }  // namespace torch_distinput

@@ -15,13 +15,13 @@ namespace torch_distinput {
 /// Makes the values of a tree that an Encoder wrote. Needs the GIL.
 class Decoder {
  public:
-  /// What holds memory at an address for a tensor.
+  /// Makes the data of a tensor from an address, and holds the memory there.
   using Holder = std::function<c10::DataPtr(char*)>;
 
   /// `unpickle(bytes, buffers)` is the counterpart of the encoder's `pickle`. `beside` points to the memory
   /// beside the tree; tensors and buffers share it, and hold it. `device_reads`: holds tensors' memory where
-  /// devices may copy from it; buffers then get memory of their own, because nobody would know of such
-  /// copies.
+  /// devices may copy from it; buffers then get memory of their own, because their copies to devices cannot
+  /// be tracked.
   Decoder(pybind11::handle unpickle, std::string_view tree, std::shared_ptr<char> beside,
           Holder device_reads = nullptr)
       : unpickle_(unpickle),

@@ -13,13 +13,13 @@
 namespace torch_distinput {
 namespace {
 
-/// That of tensors in a block that one copy brings to a device (kPackedAlignment): those of a batch need not
-/// be put together again.
+/// Alignment of tensors in a message; equals kPackedAlignment, so a batch can be copied to a device without
+/// repacking.
 constexpr std::uint64_t kAlignment = 256;
 constexpr int kDeepest = 60;
 
-/// A batch of this size has left the caches when the consumer reads it, since several are on their way. Rows
-/// of a size from `kLargeRow` on are then written past the caches.
+/// A batch from this size on is no longer cached when the consumer reads it, because several are under way.
+/// Its rows of at least `kLargeRow` bytes are written past the caches.
 constexpr std::uint64_t kLargeBatch = std::uint64_t{4} << 20;
 constexpr std::uint64_t kLargeRow = 4096;
 
@@ -205,7 +205,7 @@ bool Encoder::add_class(PyTypeObject* type) {
   }
   const auto object = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(type));
   const auto text = pickle_(object, py::none()).cast<std::string>();
-  object.inc_ref();  // its address stays its own
+  object.inc_ref();  // so that no other object gets its address
   tree_.string(pickled->emplace(type, text).first->second);
   return true;
 }

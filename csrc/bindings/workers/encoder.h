@@ -42,8 +42,8 @@ class Encoder {
   /// Appends `value`. Tensors, numbers, strings and built-in containers of these natively, everything else by
   /// `pickle`, whose exceptions pass.
   void add(py::handle value);
-  /// Appends torch's default_collate of `samples`; returns false, with nothing appended, where it may be
-  /// something else than what native code makes of them.
+  /// Appends what torch's default_collate makes of `samples`; returns false, with nothing appended, where
+  /// native code might make something else.
   bool add_collated(py::handle samples);
   /// Appends what `other` has collected. REQUIRES: no memory beside the tree is in use yet.
   void add(Encoder other);

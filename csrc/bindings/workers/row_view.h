@@ -16,7 +16,7 @@ struct RowView {
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> strides;
   bool dense = false;
-  /// Holds the memory, if not the row itself does.
+  /// Holds the memory if the row itself does not.
   pybind11::object owner;
 
   bool like(const RowView& other) const { return dtype == other.dtype && sizes == other.sizes; }

@@ -28,7 +28,7 @@ Element with_host_tensors(const Element& element, const std::vector<at::Tensor>&
 struct CopyBlock {
   struct Piece {
     std::size_t tensor;  ///< index in `HostTensors::tensors`
-    std::size_t offset;  ///< bytes from the begin of the block
+    std::size_t offset;  ///< bytes from the start of the block
   };
   std::vector<Piece> pieces;
   std::size_t bytes = 0;  ///< of the block, with the gaps between pieces

@@ -36,7 +36,7 @@ std::size_t unpacked_bytes(const at::Tensor& images, const ImageNormalization& u
   return static_cast<std::size_t>(images.numel()) * c10::elementSize(unpacking.scaling.dtype);
 }
 
-/// The blocks of `tensors`, which lie only where the device copies from directly.
+/// The blocks of `tensors`. `lies_at` is set only for memory that the device copies from directly.
 std::vector<CopyBlock> pack_for(const CopyEngine& engine, const HostTensors& tensors) {
   std::vector<CopyBlock> copy_blocks = pack(tensors);
   for (CopyBlock& copy_block : copy_blocks) {

@@ -90,8 +90,8 @@ class TDI_API DeviceStager {
     c10::Stream stream;
   };
 
-  /// Allocates, as far as possible, the memory that elements like the first will need, so that later ones
-  /// need none. `unpacked`: bytes of each unpacked leaf of images.
+  /// Allocates the memory that elements like the first will need, if there is enough, so that later ones
+  /// allocate nothing. `unpacked`: bytes of each unpacked leaf of images.
   void reserve(const std::vector<CopyBlock>& copy_blocks, const std::vector<std::size_t>& unpacked);
   /// Indices of the tensors that the device unpacks.
   std::vector<std::size_t> images_in(const HostTensors& tensors) const;

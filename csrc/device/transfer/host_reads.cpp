@@ -39,7 +39,7 @@ class Blocks {
 
   /// A block for the memory of `owner`.
   void* take(Owner owner) {
-    // The last one is new, or has stood for nothing since `collect`; the others may then serve too.
+    // The last block stands for nothing, so this memory gets it. The others go back to the allocator.
     std::vector<c10::DataPtr> blocks = take_read();
     void* const block = blocks.back().get_context();
     {
@@ -70,7 +70,7 @@ class Blocks {
       const std::lock_guard lock(mutex_);
       const auto found = used_.find(block);
       if (--found->second.holders > 0) return;
-      // Before the allocator has it, so that whoever takes it out finds it here.
+      // Before the allocator gets it back, so that the thread that takes it out again finds it here.
       unread_.insert_or_assign(block, std::move(found->second.owner));
       freed.push_back(std::move(found->second.block));
       used_.erase(found);
@@ -85,8 +85,8 @@ class Blocks {
     std::int64_t holders;
   };
 
-  /// Takes blocks out of the allocator up to the first that stood for nothing. It gives out those first that
-  /// came back last, and none before the copies that used it are done.
+  /// Takes blocks out of the allocator up to the first that stood for nothing. The allocator gives out the
+  /// block that came back last first, and none before the copies that used it are done.
   std::vector<c10::DataPtr> take_read() {
     std::vector<Owner> read;  // released without the lock
     std::vector<c10::DataPtr> blocks;

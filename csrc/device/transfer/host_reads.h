@@ -9,8 +9,8 @@
 
 namespace torch_distinput {
 
-/// Page-locked host memory that torch's host allocator has not made, and that is used again: it may be
-/// written to only when devices have read it. A copy with `non_blocking=True` returns before that, and only
+/// Page-locked host memory that torch's host allocator did not make and that is reused: it may be written to
+/// only after devices have read it. A copy with `non_blocking=True` returns before that, and only
 /// torch's allocator learns on which streams such copies run, by the context of the tensor's storage. So a
 /// tiny block of that allocator stands for the memory: it is the context of the storages, it is freed with
 /// the last of them, and the allocator hands it out again once the copies are done.
@@ -18,9 +18,9 @@ namespace torch_distinput {
 /// Safe from any thread. In a forked child, where no copy runs, nothing happens when storages are released.
 class TDI_API HostReads {
  public:
-  /// Memory that `owner` holds. `owner` is released when this object and all storages at it are gone, unless
-  /// devices still read the memory: then after that, by the next release of another one's memory, or call of
-  /// a constructor or of `collect`, so maybe on another thread.
+  /// Memory that `owner` holds. `owner` is released when this object and all storages at it are gone. If a
+  /// device still reads the memory, `owner` is released later: by the next release, constructor or `collect`,
+  /// on whichever thread calls it.
   /// Throws what torch's allocator throws; std::runtime_error where torch has none for the accelerator of
   /// this process.
   explicit HostReads(std::shared_ptr<void> owner);

@@ -66,8 +66,8 @@ const std::shared_ptr<BufferPool>& pinned_pool() {
     const auto type = at::accelerator::getAccelerator();
     if (!type || at::accelerator::deviceCount() == 0) return host_pool();
     const CaptureGuard capture;
-    // torch reports no memory as page-locked until it has set up the device, which a page-locked tensor of
-    // its own makes it do. (`lazyInitDevice` would be inlined here, with a symbol of torch's CUDA hooks.)
+    // torch reports no memory as page-locked before it has set up the device, which making a page-locked
+    // tensor does. (`lazyInitDevice` would be inlined here, with a symbol of torch's CUDA hooks.)
     (void)at::empty({1}, at::TensorOptions().pinned_memory(true));
     at::HostAllocator* const allocator = at::getHostAllocator(*type);
     return allocator == nullptr

@@ -107,8 +107,8 @@ class ResumedStreamsIterator final : public Iterator {
   IterContext context_;
   std::size_t stream_ = 0;
   std::int64_t element_ = 0;  // elements of this stream's rest so far
-  std::int64_t delivered_ =
-      0;  // rows that the earlier run delivered, at the begin of the input's next elements
+  // Rows that the earlier run delivered, at the start of the input's next elements.
+  std::int64_t delivered_ = 0;
   IteratorPtr input_;
 };
 

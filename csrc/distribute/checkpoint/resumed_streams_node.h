@@ -13,8 +13,8 @@ namespace torch_distinput {
 struct ResumedStream {
   NodePtr node;  ///< the pipeline that this rank read
   Start start;   ///< where it stopped
-  std::uint64_t
-      number;  ///< its `IterContext::stream`, which distinguishes its rows from those of other ranks
+  /// Its `IterContext::stream`, which distinguishes its rows from those of other ranks.
+  std::uint64_t number;
 };
 
 /// The elements of a stream that one rank takes: those whose number mod `of` is `index`.

@@ -33,8 +33,8 @@ class Agreement {
   /// A step of this rank's stream that is ready.
   struct Ready {
     std::int64_t valid = 0;  ///< rows that count
-    std::optional<std::int64_t> place =
-        {};              ///< where all ranks read one stream: a hash of its position after the step
+    /// Where all ranks read one stream: a hash of its position after the step.
+    std::optional<std::int64_t> place = {};
     bool lacks = false;  ///< a replica of this rank gets no row of it
   };
   /// Adds a step. REQUIRES: `has_room`. Where the last step is merged, the end of a stream is reported

@@ -308,8 +308,8 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
     if (left) warn_if_no_request(watched);
   }
 
-  /// Warns the user of a rank that does not request its next step, which would throw that a peer has left: it
-  /// may wait for that peer in a collective of the user's.
+  /// Warns if this rank does not request its next step, which would throw that a peer has left: the user's
+  /// code may be waiting for that peer in a collective.
   void warn_if_no_request(Watched& watched) {
     const auto now = std::chrono::steady_clock::now();
     if (!watched.left_at) watched.left_at = now;

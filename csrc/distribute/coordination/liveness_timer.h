@@ -17,8 +17,8 @@ class LivenessTimer {
   void ends() { start_over(Seconds{}); }
   /// Adds the time since the last check, at most `most`: there was no answer at this check.
   void goes_on(Seconds most) { start_over(for_ + std::min<Seconds>(Clock::now() - last_look_, most)); }
-  /// As `goes_on`, but only if the last check found silence; otherwise as `ends`, because the time in which
-  /// nothing was checked is no silence.
+  /// Continues a silence that a check has already seen. Otherwise resets: time between checks does not count
+  /// as silence.
   void goes_on_if_begun(Seconds most) { for_ > Seconds{} ? goes_on(most) : ends(); }
 
   /// The length of the silence.

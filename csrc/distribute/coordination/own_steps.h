@@ -52,10 +52,10 @@ class OwnSteps {
   std::int64_t batch_;       // rows of a full batch, or -1
   bool pads_;                // the steps after the end repeat rows
   std::vector<Seen> seen_;
-  std::shared_ptr<const Start>
-      last_from_;  // the position before the stream's last step, or where it was opened
-  std::deque<std::vector<bool>>
-      left_out_;               // own steps without rows after the last, if other ranks have rows there
+  // The position before the stream's last step, or where it was opened.
+  std::shared_ptr<const Start> last_from_;
+  // Own steps without rows after the last one, if other ranks have rows there.
+  std::deque<std::vector<bool>> left_out_;
   bool has_left_out_ = false;  // there were some
 };
 

@@ -6,7 +6,7 @@
 namespace torch_distinput {
 namespace {
 
-/// Of one step and rank: sums over the steps and ranks of a round fit in 64 bits.
+/// Limit on the rows of one step and rank, so that sums over the steps and ranks of a round fit in 64 bits.
 constexpr std::int64_t kMaxRows = std::int64_t{1} << 32;
 
 }  // namespace

@@ -23,7 +23,7 @@ bool means_something_elsewhere(const Structure& structure) {
 
 /// Far deeper than structures of real data, and within a small part of a thread's stack.
 constexpr int kMaxNesting = 100;
-/// Of one dim, and of the bytes of a leaf, were none of its dims 0 or unknown.
+/// Limit on one dim, and on the bytes of a leaf, counting dims that are 0 or unknown as 1.
 constexpr std::int64_t kMaxLeafBytes = std::int64_t{1} << 48;
 constexpr std::size_t kMaxDims = 64;
 

@@ -11,7 +11,7 @@ namespace torch_distinput {
 
 /// `spec` as text for other processes, with the dims that probes saw. "" for null and for specs that are
 /// valid in this process only: those with named tuples, whose classes are this process's, or with nested
-/// datasets; and for dtypes that are no plain numbers.
+/// datasets; and for dtypes that are not plain numbers.
 std::string encode_spec(const SpecPtr& spec);
 
 /// The spec in a text; null for "". Throws PeerTextError for a text that `encode_spec` cannot have made.

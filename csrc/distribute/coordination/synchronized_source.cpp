@@ -194,8 +194,9 @@ class SynchronizedStepSource final : public StepSource {
     }
   }
 
-  /// Makes one own step; returns false if none follows. Throws an interrupt, which is no failure of the
-  /// stream; the stream is opened again at the same position if it did not survive the interrupt.
+  /// Makes one own step; returns false if none follows. Throws an interrupt, which does not count as a
+  /// failure of the stream; the stream is opened again at the same position if it did not survive the
+  /// interrupt.
   bool read_step() {
     const InterruptWatch watch;
     std::optional<BuiltStep> step;

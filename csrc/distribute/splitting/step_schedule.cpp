@@ -32,8 +32,8 @@ void StepSchedule::look_ahead(RowCounts& counts) {
   if (rules_.tail == Tail::kMerge) merge_last();
 }
 
-/// Whether a step is the last one takes a look at the next; whether that one is dropped or merged, at one
-/// more.
+/// The next step, the one after it, which shows whether the next is the last, and one more where that one may
+/// be dropped or merged.
 std::size_t StepSchedule::steps_wanted() const {
   if (rules_.tail == Tail::kMerge) return settled_ > 1 && lacks_rows(ahead_[1]) ? 3 : 2;
   return rules_.tail == Tail::kDrop ? 3 : 2;

@@ -38,7 +38,7 @@ struct PlannedStep {
   bool complete = true;                  ///< every replica's part was produced or filled
   bool last = false;                     ///< no step follows
   bool last_complete = false;            ///< no complete step follows
-  /// For the last step: which parts are present in each step after it, all of which lack rows and are left
+  /// For the last step: which parts are present in each step after it. Those steps have no rows and are left
   /// out.
   std::vector<std::vector<bool>> left_out = {};
   StepPosition before = {};

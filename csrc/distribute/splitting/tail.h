@@ -32,8 +32,8 @@ std::vector<std::int64_t> fill_short_step(Tail tail, AssignedStep& step, bool is
 /// Whether some replica gets no row of `step`.
 bool lacks_rows(const AssignedStep& step);
 
-/// Under `kMerge`: deals the rows of `step`, and after them those of `next`, the last step, if that is not
-/// null, out to all replicas. Returns whether there is a row for each; else leaves `step` as it is.
+/// Under `kMerge`: assigns the rows of `step`, followed by those of the last step `next` unless it is null,
+/// to all replicas. Returns whether there is a row for each; else leaves `step` as it is.
 bool deal_to_all(AssignedStep& step, const AssignedStep* next, const Splitter& splitter);
 
 /// `zero_rows`, `padded`, ...

@@ -30,7 +30,7 @@ BuiltStep merge_steps(std::vector<BuiltStep> steps, const Splitter& splitter) {
   const std::optional<std::int64_t> count = rows.rows();
   TORCH_CHECK_VALUE(count.has_value(), kMergeStepsName,
                     ": leaves with different numbers of rows cannot be dealt out anew.");
-  // One step on every rank, also on those that had but one left: there the first step is the last one, too.
+  // Every rank counts one step, whether it merged two or had only one left.
   Start after = steps.back().after;
   after.position.step = steps.front().after.position.step;
   BuiltStep merged = std::move(steps.front());

@@ -8,8 +8,8 @@
 
 namespace torch_distinput {
 
-/// The rows of `steps`, one or two that follow each other, as one step whose parts share them as `splitter`
-/// deals out to all. REQUIRES: there is a row for each replica. Throws what `concat_rows` throws.
+/// Makes one step of `steps`, one or two consecutive ones; `splitter` assigns their rows to all parts.
+/// REQUIRES: at least one row for each replica. Throws what `concat_rows` throws.
 BuiltStep merge_steps(std::vector<BuiltStep> steps, const Splitter& splitter);
 
 }  // namespace torch_distinput

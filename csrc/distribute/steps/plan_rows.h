@@ -52,7 +52,7 @@ StepPosition position_after(const ScheduleRules& rules, PlanRows& rows, std::int
 /// The last step of the epoch; nullopt where there is none, or the data never ends.
 std::optional<PlannedStep> last_step(const ScheduleRules& rules, PlanRows& rows);
 
-/// The rows of the last step, where some replica gets none of them and `kMerge` would leave none without.
+/// The rows of the last step, if a replica gets none of them and `kMerge` would give every replica one.
 /// REQUIRES: the rules have the tail `kZeroRows`.
 std::optional<std::int64_t> rows_to_merge(ScheduleRules rules, PlanRows& rows);
 

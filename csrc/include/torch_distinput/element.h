@@ -61,7 +61,7 @@ struct Sparse {
 };
 
 /// Objects that the pipeline carries without looking into them: one, or a column of them. In Python any
-/// object that is no other kind of leaf, or a list of them.
+/// object that is not any other kind of leaf, or a list of them.
 struct Opaque {
   std::vector<std::shared_ptr<void>> objects;  ///< in row-major order
   std::vector<std::int64_t> shape;             ///< dims of the column; empty for one object

@@ -70,9 +70,9 @@ class TDI_API FailedPreconditionError : public c10::Error {
   explicit FailedPreconditionError(const std::string& message);
 };
 
-/// Code that a user gave a pipeline threw an exception that is no c10::Error; the message names op and row.
-/// The exception itself is nested in it (`std::rethrow_if_nested`). A c10::Error keeps its type, and op and
-/// row are added to its context. Python: a RuntimeError.
+/// Code that a user gave a pipeline threw an exception that is not a c10::Error; the message names op and
+/// row. The exception itself is nested in it (`std::rethrow_if_nested`). A c10::Error keeps its type, and op
+/// and row are added to its context. Python: a RuntimeError.
 class TDI_API UserCodeError : public c10::Error {
  public:
   explicit UserCodeError(const std::string& message);

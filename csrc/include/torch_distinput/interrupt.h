@@ -34,7 +34,7 @@ class TDI_API InterruptScope {
 /// This thread's check; empty when there is none. Valid while the innermost scope lives.
 TDI_API const std::function<void()>& interrupt_check();
 
-/// For a user's code that waits for something, at least every 50 ms: true when nobody will read its result,
+/// For a user's code that waits for something, at least every 50 ms: true when its result will not be used,
 /// because the iterator that it runs for was closed or moved to another position. It should return at once;
 /// what it returns is dropped. Throws what `check` of this thread's InterruptScope throws.
 TDI_API bool cancelled();

@@ -44,7 +44,7 @@ class TDI_API Vocabulary {
   static VocabularyPtr of(const Leaf& tokens);
   /// One token a line. Throws NotFoundError or SystemError for a file that cannot be read, and
   /// InvalidArgumentError naming file and line for an empty line, a repeated token, text that is not UTF-8
-  /// and, with `integers`, a line that is no 64-bit integer; also for a file without lines.
+  /// and, with `integers`, a line that is not a 64-bit integer; also for a file without lines.
   static VocabularyPtr from_file(const std::string& path, bool integers);
 
   /// Number of tokens.

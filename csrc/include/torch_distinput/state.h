@@ -69,7 +69,7 @@ class TDI_API State {
   /// As JSON: the text that Python's `json.dumps(state_dict, sort_keys=True)` returns.
   std::string str() const;
   /// The state that `text`, which is JSON in any layout, describes: `State::parse(state.str()) == state`.
-  /// Throws c10::ValueError naming the byte where `text` is no JSON, a number is beyond 64 bits, or a key
+  /// Throws c10::ValueError naming the byte where `text` is not JSON, a number is beyond 64 bits, or a key
   /// occurs twice.
   static State parse(std::string_view text);
 

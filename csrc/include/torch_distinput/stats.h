@@ -42,7 +42,7 @@ struct Stats {
   std::int64_t queue_room = 0;   ///< items that could have lain ready
 
   /// Elements drawn from each dataset of the first `sample_from_datasets` up to the position of this
-  /// iterator: since the begin of the epoch, also where a state was restored. Empty without that op.
+  /// iterator: since the start of the epoch, also where a state was restored. Empty without that op.
   std::vector<std::int64_t> sampled = {};
 };
 

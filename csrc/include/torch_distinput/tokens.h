@@ -23,7 +23,7 @@ inline constexpr std::int64_t kIndexedDocuments = -1;
 struct TokenOptions {
   /// Tokens of an input, at least 1; unset: an element is a whole document.
   std::optional<std::int64_t> sequence_length = {};
-  /// Tokens from the begin of a sequence to that of the next, at least 1; unset: `sequence_length`.
+  /// Tokens from the start of a sequence to that of the next, at least 1; unset: `sequence_length`.
   std::optional<std::int64_t> stride = {};
   /// The token that ends each document, or `kIndexedDocuments`. No sequence then holds tokens of two
   /// documents; what is left at the end of a document and is too short for a sequence is left out. Unset:

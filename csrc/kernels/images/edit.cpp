@@ -71,7 +71,7 @@ Box needed(const Action& action, Extent extent, const Box& out) {
             return box;
           },
           [&](const TurnEdit& turn) {
-            // The turns that are left of a whole one lead back.
+            // Turning by the rest of a whole turn leads back.
             Box box = out;
             Extent now = turn.quarters % 2 == 0 ? extent : turned(extent);
             for (int i = turn.quarters; i < 4; ++i, now = turned(now)) box = turned(box, now);
@@ -160,8 +160,8 @@ Pixels padded(const Window& in, Extent extent, const PadEdit& pad, const Box& ou
   return to;
 }
 
-/// Lines are first, as in Pillow, unless a narrow and high image that becomes wide and low would have more
-/// pixels in between than any image may have. The same for all parts of a resized image.
+/// Lines come first, as in Pillow, unless the image in between would have more pixels than any image may, as
+/// where a narrow and high one becomes wide and low. The same for all parts of a resized image.
 FirstPass first_pass(const ResizedDim& across, const ResizedDim& down) {
   const std::int64_t lines_first = across.size * (down.highest - down.lowest);
   const std::int64_t columns_first = (across.highest - across.lowest) * down.size;
@@ -169,14 +169,15 @@ FirstPass first_pass(const ResizedDim& across, const ResizedDim& down) {
                                                                         : FirstPass::kLines;
 }
 
-/// The pixels `out` of a resized image, of which `lines` has `in`, where `suits_blocks`.
+/// Resamples the part `out` of the resized image from the rows in `lines`, which cover `in`. REQUIRES:
+/// `suits_blocks`.
 Pixels resampled(LineSource& lines, const Box& in, const ResizedDim& across, const ResizedDim& down,
                  const Box& out) {
   return resample_blocks(lines, in.left, in.top, make_few_taps(across, out.left, out.width),
                          make_few_taps(down, out.top, out.height));
 }
 
-/// The same of which `in` holds what is needed.
+/// The same from the pixels in `in`, for any resize.
 Pixels resampled(const Window& in, const ResizedDim& across, const ResizedDim& down, const Box& out) {
   if (suits_blocks(across, down)) {
     LoadedLines lines(in.pixels);
@@ -186,7 +187,8 @@ Pixels resampled(const Window& in, const ResizedDim& across, const ResizedDim& d
                   make_taps(down, out.top, out.height), first_pass(across, down));
 }
 
-/// The pixels `out` of the result of `action` for an image of `extent`, of which `in` holds what is needed.
+/// The pixels `out` of what `action` makes of an image of `extent`. REQUIRES: `in` holds the pixels that they
+/// need.
 Window applied(const Action& action, const Window& in, Extent extent, const Box& out) {
   const Box from = needed(action, extent, out);
   Pixels pixels =

@@ -3,7 +3,7 @@
 
 namespace torch_distinput {
 
-/// Which code runs: kAny the fastest one that the processor has; kPortable the one for every processor. Both
+/// Which code runs. kAny: the fastest that the processor supports; kPortable: that for every processor. Both
 /// compute the same integers.
 enum class Instructions { kAny, kPortable };
 

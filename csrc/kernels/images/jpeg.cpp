@@ -21,9 +21,9 @@ constexpr std::int64_t kRgb = 3;
 constexpr std::int64_t kCmyk = 4;
 /// The sides of the blocks that a JPEG is made of.
 constexpr std::int64_t kBlockSide = 8;
-/// Encoders write about ten scans, each of which passes over the whole image in a few bytes of the file.
-/// libtiff, too, ends at this number: 500, at which the tests of libjpeg-turbo end, are 6 s for 3000 x 3000
-/// pixels in 65 kB.
+/// Encoders write about ten scans. A scan takes a few bytes of the file and a pass over the whole image.
+/// libtiff has the same limit; the 500 of libjpeg-turbo's tests would take 6 s for 3000 x 3000 pixels in 65
+/// kB.
 constexpr int kMaxScans = 100;
 
 /// A decompressor over encoded bytes. libjpeg reports errors by a jump: each method that calls it is the
@@ -79,7 +79,7 @@ class JpegReader {
     return {from, 0, count, 1};
   }
 
-  /// Leaves out `count` lines.
+  /// Skips `count` lines.
   void skip_lines(std::int64_t count) {
     if (setjmp(jump_) != 0) raise();
     jpeg_skip_scanlines(&info_, static_cast<JDIMENSION>(count));
@@ -108,7 +108,7 @@ class JpegReader {
     std::longjmp(reader.jump_, 1);
   }
 
-  /// Damage inside of the data is passed over, as everywhere; data that ends too early is an error.
+  /// Damage inside the data is ignored, as other decoders do; data that ends too early is an error.
   static void warn(j_common_ptr info, int level) {
     if (level < 0 && info->err->msg_code == JWRN_HIT_MARKER && self(info).ended_) truncated(info);
   }
@@ -129,8 +129,8 @@ class JpegReader {
     std::longjmp(reader.jump_, 1);
   }
 
-  /// Pretends that the image ends here. Whether data was missing then shows when more of it is asked for;
-  /// of several scans, whole ones may be missing.
+  /// Pretends that the image ends here: only if more data is asked for afterwards was some missing. With
+  /// several scans whole ones may be missing, so the end is an error at once.
   static boolean end_of_data(j_decompress_ptr info) {
     static const JOCTET kEnd[] = {0xff, JPEG_EOI};
     JpegReader& reader = self(reinterpret_cast<j_common_ptr>(info));
@@ -165,8 +165,7 @@ class JpegReader {
   bool ended_ = false;
 };
 
-/// Memory for lines, which are not aligned: libjpeg writes aligned ones past the caches, from which they are
-/// read next.
+/// Memory for unaligned lines: libjpeg writes aligned ones past the caches, although they are read next.
 Pixels make_lines(Extent extent, std::int64_t components) {
   constexpr std::int64_t kPixelsBefore = 2;
   const Pixels pixels = make_pixels({extent.width + kPixelsBefore, extent.height}, components);
@@ -218,7 +217,7 @@ class JpegLines final : public LineSource {
     if (kept > 0)
       std::memmove(buffer_.data, before.line(first - begin_),
                    static_cast<std::size_t>(kept * buffer_.stride));
-    while (end_ < first) read_lines(0, std::min(first - end_, buffer_.height));  // of no use to anybody
+    while (end_ < first) read_lines(0, std::min(first - end_, buffer_.height));  // skipped
     if (end_ < end) read_lines(kept, end - end_);
     begin_ = first;
   }

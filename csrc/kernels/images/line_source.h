@@ -8,8 +8,8 @@
 
 namespace torch_distinput {
 
-/// The lines of an image, which are made from top to bottom as they are asked for: who uses some at a time
-/// finds them in a cache. One thread at a time.
+/// The lines of an image, made from top to bottom on demand, so that a consumer that uses a few at a time
+/// finds them in the processor's caches. One thread at a time.
 class LineSource {
  public:
   LineSource() = default;
@@ -22,7 +22,7 @@ class LineSource {
   virtual Pixels read(std::int64_t first, std::int64_t count) = 0;
 };
 
-/// The lines of pixels that are there.
+/// The lines of pixels in memory.
 class LoadedLines final : public LineSource {
  public:
   explicit LoadedLines(Pixels pixels) : pixels_(std::move(pixels)) {}

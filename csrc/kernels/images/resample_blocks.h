@@ -11,16 +11,16 @@
 /// \file
 /// Weighted sums of few pixels in 16-bit integers, for blocks of 16 lines at a time. First along columns,
 /// then along lines: in between, a block is turned so that its lines stand in the items of one vector, and
-/// both directions multiply whole vectors by one weight. Sums keep `kBlockFraction` bits behind the point, of
-/// which each product may lose half of the last one: those of a filter that shrinks to a ninth lose less than
-/// a tenth of a grey level.
+/// both directions multiply whole vectors by one weight. Sums keep `kBlockFraction` fractional bits, and each
+/// product loses at most half of the last one: a filter that shrinks to a ninth loses less than a tenth of a
+/// grey level.
 
 namespace torch_distinput {
 
 inline constexpr std::int64_t kBlockLines = 16;
 inline constexpr int kBlockFraction = 7;
 
-/// Whether these functions can resize so. Other resizes are those of `resample`.
+/// Whether these functions can do this resize; `resample` does the others.
 bool suits_blocks(const ResizedDim& across, const ResizedDim& down);
 
 /// The columns of one block of lines, `kBlockLines` numbers each; adjacent channels are adjacent columns.
@@ -34,17 +34,17 @@ class BlockColumns {
   std::int16_t* data_;
 };
 
-/// Writes lines [line, line + kBlockLines) that `down` makes of `pixels`, whose first line is line `top` of
-/// what `down` counts. Lines after the last one repeat it. REQUIRES: `pixels` is followed by slack.
+/// Writes lines [line, line + kBlockLines) that `down` makes of `pixels`, whose first line is line `top`, in
+/// the lines that `down` counts. Lines after the last one repeat it. REQUIRES: `pixels` is followed by slack.
 void down_block(const Pixels& pixels, std::int64_t top, const Taps& down, std::int64_t line,
                 const BlockColumns& to, Instructions instructions);
 
-/// Makes each line of the block as `across` says. The first column of `from` is the first of `channels` of
-/// pixel `left` of what `across` counts.
+/// Resamples each line of the block by `across`. The first column of `from` is the first of `channels` of
+/// pixel `left`, in the pixels that `across` counts.
 void across_block(const BlockColumns& from, std::int64_t left, std::int64_t channels, const Taps& across,
                   const BlockColumns& to, Instructions instructions);
 
-/// Rounds the block to lines [line, line + kBlockLines) of `to`, as far as there are such.
+/// Rounds the block to those of lines [line, line + kBlockLines) that `to` has.
 void store_block(const BlockColumns& from, std::int64_t line, const Pixels& to, Instructions instructions);
 
 /// As `resample`, for taps of `make_few_taps`, and for lines that are read as they are needed: line 0 of

@@ -8,7 +8,7 @@
 namespace torch_distinput {
 namespace {
 
-/// The mean of 3 by 3 values, of which the middle one counts 5 times, rounded.
+/// The rounded mean of 3 by 3 values, the middle one weighted 5 times.
 int smoothed(const std::uint8_t* middle, std::int64_t stride, std::int64_t channels) {
   constexpr int kMiddle = 5, kAll = 13;
   int sum = (kMiddle - 1) * *middle;

@@ -54,7 +54,7 @@ void fill(const IndexRows& rows, const VectorOptions& options, const float* item
   }
 }
 
-/// Sums in float32 where results or weights are no integers, else in int64.
+/// Sums in float32 where results or weights are not integers, else in int64.
 bool in_floats(const VectorOptions& options, const at::Tensor& item_weights) {
   return options.output.mode == OutputMode::kTfIdf || item_weights.defined() ||
          c10::isFloatingType(options.output.dtype);

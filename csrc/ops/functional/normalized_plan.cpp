@@ -63,7 +63,7 @@ class NormalizedPlan final : public Plan {
   }
 
  private:
-  /// Makes `leaf` what it is after the op. Returns the dim of its channels; nullopt for what is no image.
+  /// Makes `leaf` what it is after the op. Returns the dim of its channels; nullopt for what is not an image.
   std::optional<ChannelDim> unpack_layout(LeafLayout& leaf) const {
     if (!normalization_.applies_to(leaf.dtype, leaf.shape.size())) return std::nullopt;
     const ImageScaling& scaling = normalization_.scaling;

@@ -39,7 +39,7 @@ struct DeclaredTargets {
 };
 
 /// Finds the leaves that `step` names for the image of leaf `image`, of dims `dims`. Throws
-/// c10::ValueError for a leaf that is no mask or no boxes, a mask of other dims, and a leaf that is named
+/// c10::ValueError for a leaf that cannot hold masks or boxes, a mask of other dims, and a leaf that is named
 /// twice or, in `others`, is an image or follows another one.
 TargetLeaves find_targets(const ImageTargets& step, const ElementSpec& spec, std::size_t image,
                           ImageDims dims, const DeclaredTargets& others);

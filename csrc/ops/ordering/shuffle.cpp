@@ -19,8 +19,8 @@ namespace {
 constexpr std::int64_t kWidestWindow = std::int64_t{1} << 61;
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 62;
 
-template <class Order>
 /// Maps positions through `Order`, a keyed permutation.
+template <class Order>
 class ShufflePlan final : public IndexPlan {
  public:
   ShufflePlan(PlanPtr input, Order order) : IndexPlan(std::move(input)), order_(std::move(order)) {}

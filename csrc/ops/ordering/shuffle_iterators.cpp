@@ -63,7 +63,7 @@ class WindowedShuffleIterator final : public Iterator {
   }
 
  private:
-  /// The begin of the first stage 0 window that the element at `position_` may come from.
+  /// The start of the first stage 0 window that the element at `position_` may come from.
   std::int64_t first_needed() const {
     return WindowedPermutation::window_begin(window_, 0,
                                              WindowedPermutation::window_begin(window_, 1, position_));

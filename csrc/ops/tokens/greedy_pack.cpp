@@ -96,7 +96,7 @@ class GreedyPackIterator final : public Iterator {
   PackArguments packing_;
   std::shared_ptr<BufferPool> pool_;
   DocumentReader reader_;
-  std::optional<at::Tensor> document_;  ///< the one of which tokens are left
+  std::optional<at::Tensor> document_;  ///< the one that is being packed
   std::int64_t used_ = 0;               ///< tokens of it that are in rows
   State before_;                        ///< the input's position before an earlier document
   std::int64_t since_ = 0;              ///< documents read after `before_`; the last one is `document_`

@@ -35,7 +35,7 @@ struct PackArguments {
 };
 
 /// The index of the leaf of `spec` that has the documents. Throws c10::ValueError where `key` names none or
-/// is needed to choose, and c10::TypeError for a leaf that is no sequence of int64 or int32.
+/// is needed to choose, and c10::TypeError for a leaf that is not a sequence of int64 or int32.
 std::size_t document_leaf(const ElementSpec& spec, const PackOptions& options);
 
 /// A stretch of the tokens of a document.

@@ -47,7 +47,7 @@ class RowFormat {
   /// Random access to the rows of `files`, which `open` returned and which have rows of one type. Batches lie
   /// in memory of `pool`.
   virtual PlanPtr plan(std::vector<RowFilePtr> files, std::shared_ptr<BufferPool> pool) const = 0;
-  /// Compares the contents of `file` with the checksums in it, if it has some and nobody did so before. A
+  /// Compares the contents of `file` with the checksums in it, if it has any, once. A
   /// plan does this before it reads the first row of a file.
   virtual void check(const RowFile& /*file*/) const {}
 };

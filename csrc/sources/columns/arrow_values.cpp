@@ -39,7 +39,7 @@ bool is_valid(const Valid& valid, std::int64_t row) {
 }
 
 at::Tensor shared(const void* data, std::int64_t count, c10::ScalarType dtype, const ArrowBatch& batch) {
-  // Nobody gets these tensors to write to: elements are copies.
+  // These tensors are never written to: elements are copies.
   return at::from_blob(const_cast<void*>(data), {count}, [batch](void*) {}, at::TensorOptions(dtype));
 }
 

@@ -77,7 +77,7 @@ class BlockImport {
     return kind == Kind::kString || kind == Kind::kStringView ? 3 : 2;
   }
 
-  /// The validity of `items`, of which those that `around` lacks are not there either.
+  /// Validity of `items`: an item is valid if its own bit and its parent's (`around`) are set.
   Valid validity(const ColumnType& type, const Items& items, const Valid& around) const {
     const ArrowArray& array = *items.array;
     Valid valid = around;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMaxNames = 10'000'000;
 
-/// The texts of `{first..last}`; nullopt if `body` is no such range. A leading 0 keeps the width.
+/// The texts of `{first..last}`; nullopt if `body` is not such a range. A leading 0 keeps the width.
 std::optional<std::vector<std::string>> range_of(const std::string& body) {
   const std::size_t dots = body.find("..");
   if (dots == std::string::npos) return std::nullopt;

@@ -17,7 +17,7 @@ class FileRowCount {
 
   /// The number; kUnknownCardinality where it is not known, or `count` throws. A failure is kept, because
   /// each op above the source asks, and the intact files would be opened each time. Throws an interrupt,
-  /// which is no failure.
+  /// which is not a failure.
   std::int64_t get(const Count& count) const;
 
   /// Throws what `count` throws, if it has failed before and does so again.

@@ -10,7 +10,7 @@ namespace torch_distinput {
 /// How a stream of tokens becomes rows.
 struct TokenCuts {
   std::optional<std::int64_t> length;  ///< tokens of a row; unset: a row is a whole document
-  std::int64_t stride = 1;             ///< tokens from the begin of one row to that of the next
+  std::int64_t stride = 1;             ///< tokens from the start of one row to that of the next
   bool by_document = false;            ///< rows begin anew in each document and hold tokens of one only
 };
 

@@ -103,7 +103,7 @@ TEST(Round, TheLatestStepIsHeldBackWhereTheLastOneIsMerged) {
   const RoundRules rules{.merged_replicas = 2};
   const auto full = status({4, 4}, {false, false}, After::kMore);
   EXPECT_EQ(valid_of(decide_round({full, full}, rules)), (std::vector<std::int64_t>{8}));
-  // What fails next is no end.
+  // A failure that follows is not an end.
   RankStatus failing = full;
   failing.after = After::kFailure;
   const Round round = decide_round({full, failing}, rules);

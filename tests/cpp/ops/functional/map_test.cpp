@@ -50,7 +50,7 @@ TEST(Map, LetsAFunctionWriteToItsRows) {
       at::equal(std::get<0>(at::sort(all.select(1, 0), 0, /*descending=*/true)), -table.select(1, 0)));
   EXPECT_TRUE(at::equal(all.select(1, 1), all.select(1, 0) - 1));
   EXPECT_TRUE(at::equal(table, at::arange(12).view({6, 2})));
-  // Rows that are kept stay as they were, and a write to one of them is no change of another.
+  // Rows that are kept stay as they were, and a write to one of them does not change another.
   ASSERT_EQ(kept.size(), 6U);
   const auto version = kept.front()._version();
   kept.back().zero_();
