@@ -2,6 +2,8 @@
 //
 // What the way to a device costs the host: a replica on the host with and without the way, small leaves put
 // together beside leaf by leaf, bytes that become numbers beside torch's own ops. One thread each.
+#include <vector>
+
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
@@ -10,8 +12,6 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <benchmark/benchmark.h>
-
-#include <vector>
 
 #include "device/transfer/copy_block.h"
 #include "kernels/images.h"

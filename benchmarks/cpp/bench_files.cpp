@@ -1,9 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 // Files in the page cache: batches of records beside bare reads with their checksums, and beside what
 // programs usually do; indexing.
-#include <benchmark/benchmark.h>
-#include <unistd.h>
-
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +10,9 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <benchmark/benchmark.h>
+#include <unistd.h>
 
 #include "io/crc32c.h"
 #include "io/index_set.h"

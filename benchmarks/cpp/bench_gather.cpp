@@ -2,15 +2,15 @@
 //
 // Batches of shuffled rows: a bare loop of memcpy, the kernel, and the whole pipeline. Compare rows of equal
 // arguments (bytes of a row, rows of a batch) within one run: the machine's load moves all of them.
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
-#include <benchmark/benchmark.h>
-
 #include <cstdint>
 #include <cstring>
 #include <numeric>
 #include <span>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <benchmark/benchmark.h>
 
 #include "kernels/rows.h"
 #include "runtime/permutation.h"

@@ -10,14 +10,14 @@
 //   measuring/<rows>         what the counters of `stats` cost a batch, all of it made in the caller's thread
 //
 // An iteration is one batch, step or element; items are rows.
-#include <ATen/ops/empty.h>
-#include <benchmark/benchmark.h>
-
 #include <algorithm>
 #include <numeric>
 #include <random>
 #include <string>
 #include <vector>
+
+#include <ATen/ops/empty.h>
+#include <benchmark/benchmark.h>
 
 #include "base/stage.h"
 #include "execution/execution_context.h"

@@ -6,13 +6,13 @@
 // Times are per index, per item or per block ("items_per_second" is the same figure turned round). The
 // hand-over cases build items of a given length in ns; compare them with the serial case of that length.
 
-#include <benchmark/benchmark.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <numeric>
 #include <vector>
+
+#include <benchmark/benchmark.h>
 
 #include "base/stage.h"
 #include "runtime/arena.h"

@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sys/mman.h>
-
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -13,6 +11,8 @@
 #include <span>
 #include <thread>
 #include <vector>
+
+#include <sys/mman.h>
 
 /// \file
 /// The memory limit: what no loader can beat, because it does nothing but copy rows that are already

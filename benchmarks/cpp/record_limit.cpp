@@ -1,14 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 // The limit of reading TFRecords of one size, for benchmarks/python/records.py: bare reads in pieces that
 // stay in the processor's cache, with the checksum of each record, in one thread.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "io/crc32c.h"
 

@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "torch_distinput/columns.h"
 
-#include <c10/util/Exception.h>
-
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "sources/columns/columns.h"
 

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "torch_distinput/dataset.h"
 
+#include <utility>
+
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/util/Exception.h>
-
-#include <utility>
 
 #include "api/dataset_iterator.h"
 #include "execution/any_op.h"

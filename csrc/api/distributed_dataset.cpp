@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "api/distributed_dataset.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <exception>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "api/distributed_iterator.h"
 #include "distribute/steps/open_step_source.h"

@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/util/Exception.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+
+#include <c10/util/Exception.h>
 
 #include "distribute/coordination/peer_link.h"
 #include "distribute/steps/distribution.h"

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "api/distributed_iterator.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <numeric>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "base/counters.h"
 #include "base/stage.h"

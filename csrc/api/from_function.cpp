@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <memory>
 #include <utility>
 #include <vector>
+
+#include <c10/util/Exception.h>
 
 #include "api/distributed_dataset.h"
 #include "api/input_options.h"

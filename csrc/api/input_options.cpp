@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "api/input_options.h"
 
-#include <c10/util/Exception.h>
-
 #include <cmath>
 #include <string>
+
+#include <c10/util/Exception.h>
 
 namespace torch_distinput {
 namespace {

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "torch_distinput/record_writer.h"
 
-#include <c10/util/Exception.h>
-
 #include <limits>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "core/names.h"
 #include "io/record_writer.h"

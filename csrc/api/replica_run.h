@@ -1,11 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/ThreadLocalState.h>
-#include <c10/core/Device.h>
-#include <c10/core/Stream.h>
-#include <c10/util/Exception.h>
-
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +10,11 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <ATen/ThreadLocalState.h>
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
+#include <c10/util/Exception.h>
 
 #include "torch_distinput/api.h"
 

@@ -1,8 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <string>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "api/replica_exchange.h"
 #include "api/replica_run.h"

@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "comm/all_gather.h"
 #include "distribute/coordination/peers.h"

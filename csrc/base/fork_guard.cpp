@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "base/fork_guard.h"
 
-#include <pthread.h>
-
 #include <atomic>
+
+#include <pthread.h>
 
 namespace torch_distinput {
 namespace {

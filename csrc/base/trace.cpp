@@ -1,14 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "base/trace.h"
 
-#include <pthread.h>
-#include <unistd.h>
-
 #include <array>
 #include <chrono>
 #include <mutex>
 #include <new>
 #include <utility>
+
+#include <pthread.h>
+#include <unistd.h>
 
 #include "base/fork_guard.h"
 

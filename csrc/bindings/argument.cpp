@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "bindings/argument.h"
 
+#include <string_view>
+
 #include <c10/util/Exception.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/utils/pybind.h>
-
-#include <string_view>
 
 #include "torch_distinput/options.h"
 

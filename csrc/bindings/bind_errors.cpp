@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-#include <pybind11/pybind11.h>
-
 #include <exception>
 #include <string>
+
+#include <c10/util/Exception.h>
+#include <pybind11/pybind11.h>
 
 #include "bindings/interpreter/python_error.h"
 #include "bindings/module.h"

@@ -1,7 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
-
 #include <array>
 #include <memory>
 #include <optional>
@@ -10,6 +7,9 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include "bindings/interpreter/gil.h"
 #include "bindings/module.h"

@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <pybind11/pybind11.h>
-
 #include <exception>
 #include <string>
 #include <utility>
+
+#include <pybind11/pybind11.h>
 
 #include "bindings/convert.h"
 #include "bindings/iterator_handle.h"

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <string>
+
 #include <c10/util/Exception.h>
 #include <pybind11/native_enum.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <pybind11/typing.h>
-
-#include <string>
 
 #include "bindings/argument.h"
 #include "bindings/module.h"

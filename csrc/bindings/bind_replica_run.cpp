@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
-
 #include <cstddef>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include "api/replica_run.h"
 #include "bindings/interpreter/gil.h"

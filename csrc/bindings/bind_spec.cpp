@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <utility>
+
 #include <c10/util/Exception.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
-
-#include <memory>
-#include <utility>
 
 #include "bindings/argument.h"
 #include "bindings/convert.h"

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <string_view>
+#include <typeinfo>
+
 #include <c10/util/Exception.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
-
-#include <string_view>
-#include <typeinfo>
 
 #include "bindings/convert.h"
 #include "bindings/interpreter/gil.h"

@@ -1,10 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include "base/trace.h"
+#include <cstddef>
 
 #include <pybind11/pybind11.h>
 
-#include <cstddef>
-
+#include "base/trace.h"
 #include "bindings/module.h"
 
 namespace torch_distinput {

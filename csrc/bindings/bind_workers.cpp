@@ -1,6 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <pybind11/pybind11.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -9,6 +7,8 @@
 #include <string>
 #include <system_error>
 #include <utility>
+
+#include <pybind11/pybind11.h>
 
 #include "base/polling.h"
 #include "bindings/interpreter/gil.h"

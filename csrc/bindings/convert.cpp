@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "bindings/convert.h"
 
+#include <utility>
+
 #include <c10/util/Exception.h>
 #include <pybind11/stl.h>
-
-#include <utility>
 
 #include "bindings/interpreter/python_error.h"
 #include "bindings/leaves/leaf.h"

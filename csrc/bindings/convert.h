@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <pybind11/pybind11.h>
-
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include <pybind11/pybind11.h>
 
 #include "bindings/leaves/leaf.h"
 #include "bindings/tree_spec.h"

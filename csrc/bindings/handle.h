@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <pybind11/pybind11.h>
-
 #include <memory>
 #include <utility>
 #include <vector>
+
+#include <pybind11/pybind11.h>
 
 #include "bindings/collected.h"
 #include "bindings/user_object.h"

@@ -1,11 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "bindings/iterator_handle.h"
 
-#include <c10/util/Exception.h>
-#include <pthread.h>
-#include <signal.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -13,6 +8,11 @@
 #include <thread>
 #include <unordered_set>
 #include <vector>
+
+#include <c10/util/Exception.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include "torch_distinput/error.h"
 

@@ -1,14 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <pybind11/pybind11.h>
-#include <sys/types.h>
-
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
+
+#include <pybind11/pybind11.h>
+#include <sys/types.h>
 
 #include "base/fork_guard.h"
 #include "bindings/handle.h"

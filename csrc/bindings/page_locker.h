@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <pybind11/pybind11.h>
-
 #include <utility>
+
+#include <pybind11/pybind11.h>
 
 #include "bindings/interpreter/py_ref.h"
 #include "workers/page_locks.h"

@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "bindings/tree_spec.h"
 
-#include <c10/util/Exception.h>
-
 #include <unordered_map>
+
+#include <c10/util/Exception.h>
 
 #include "bindings/interpreter/py_ref.h"
 #include "bindings/interpreter/python_error.h"

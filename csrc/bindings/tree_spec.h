@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/util/SmallVector.h>
-#include <pybind11/pybind11.h>
-
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <c10/util/SmallVector.h>
+#include <pybind11/pybind11.h>
 
 #include "torch_distinput/structure.h"
 

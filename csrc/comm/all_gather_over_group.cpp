@@ -1,7 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
-
 #include <cstring>
 #include <deque>
 #include <exception>
@@ -11,6 +8,9 @@
 #include <sstream>
 #include <thread>
 #include <utility>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "base/fork_guard.h"

@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "comm/c10d_store.h"
 
-#include <c10/util/Exception.h>
-#include <torch/csrc/distributed/c10d/Store.hpp>
-
 #include <exception>
 #include <mutex>
 #include <type_traits>
 #include <utility>
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "comm/restarts.h"
 #include "comm/timed_caller.h"

@@ -1,14 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "comm/tensor_text.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
 #include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <cstring>
 
 namespace torch_distinput {
 namespace {

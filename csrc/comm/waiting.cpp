@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "comm/waiting.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "comm/restarts.h"
 #include "torch_distinput/error.h"

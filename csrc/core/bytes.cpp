@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
+
+#include <ATen/ops/empty.h>
 
 #include "torch_distinput/element.h"
 

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/util/Exception.h>
-
 #include <exception>
 #include <string>
+
+#include <c10/util/Exception.h>
 
 #include "core/interrupt_watch.h"
 #include "torch_distinput/error.h"

@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "torch_distinput/options.h"
 
-#include <c10/util/Exception.h>
-
 #include <sstream>
+
+#include <c10/util/Exception.h>
 
 #include "core/names.h"
 

@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "core/profiler_ranges.h"
 
-#include <ATen/record_function.h>
-
 #include <atomic>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <utility>
+
+#include <ATen/record_function.h>
 
 #include "base/stage.h"
 

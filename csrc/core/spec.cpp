@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "torch_distinput/spec.h"
 
+#include <algorithm>
+#include <map>
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sparse_coo_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
-
-#include <algorithm>
-#include <map>
 
 #include "base/overloaded.h"
 #include "core/element_type.h"

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/core/ivalue.h>
-#include <c10/util/Exception.h>
-#include <torch/serialize/archive.h>
-
 #include <algorithm>
 #include <string>
 #include <string_view>
+
+#include <ATen/core/ivalue.h>
+#include <c10/util/Exception.h>
+#include <torch/serialize/archive.h>
 
 #include "torch_distinput/state.h"
 

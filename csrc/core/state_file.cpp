@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <string>
 #include <string_view>
+
+#include <c10/util/Exception.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "torch_distinput/error.h"
 #include "torch_distinput/state.h"

@@ -1,6 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <charconv>
 #include <cstdint>
 #include <limits>
@@ -8,6 +6,8 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "core/utf8.h"
 #include "torch_distinput/state.h"

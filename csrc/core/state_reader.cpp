@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "core/state_reader.h"
 
-#include <c10/util/Exception.h>
-
 #include <string>
 #include <utility>
 #include <variant>
+
+#include <c10/util/Exception.h>
 
 namespace torch_distinput {
 namespace {

@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "torch_distinput/structure.h"
 
-#include <c10/util/Exception.h>
-
 #include <array>
 #include <mutex>
 #include <set>
 #include <sstream>
 #include <unordered_map>
+
+#include <c10/util/Exception.h>
 
 namespace torch_distinput {
 namespace {

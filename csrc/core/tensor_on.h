@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
-
-#include <cstddef>
 
 namespace torch_distinput {
 

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "device/backend_op.h"
 
+#include <string>
+
 #include <c10/core/Device.h>
 #include <c10/core/TensorOptions.h>
-
-#include <string>
 
 namespace torch_distinput {
 

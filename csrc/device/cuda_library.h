@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/core/Device.h>
-
 #include <string>
+
+#include <c10/core/Device.h>
 
 #include "device/cuda/cuda_abi.h"
 

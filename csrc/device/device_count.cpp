@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "device/device_count.h"
 
-#include <ATen/DeviceAccelerator.h>
-
 #include <map>
 #include <mutex>
 #include <utility>
+
+#include <ATen/DeviceAccelerator.h>
 
 namespace torch_distinput {
 namespace {

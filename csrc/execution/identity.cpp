@@ -1,14 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "execution/identity.h"
 
-#include <c10/util/Exception.h>
-#include <c10/util/hash.h>
-
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
+
+#include <c10/util/Exception.h>
+#include <c10/util/hash.h>
 
 #include "core/state_reader.h"
 

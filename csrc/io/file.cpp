@@ -1,16 +1,16 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "io/file.h"
 
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <system_error>
-#include <utility>
 
 #include "base/stage.h"
 #include "io/file_error.h"

@@ -1,9 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "io/record_writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -12,6 +9,9 @@
 #include <exception>
 #include <new>
 #include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "io/crc32c.h"
 #include "io/file_error.h"

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "kernels/dense.h"
 
-#include <c10/core/TensorImpl.h>
-#include <c10/util/Exception.h>
-
 #include <array>
 #include <cstring>
+
+#include <c10/core/TensorImpl.h>
+#include <c10/util/Exception.h>
 
 #include "kernels/host_memory.h"
 

@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include <ATen/core/Tensor.h>
 
 #include "core/names.h"
 #include "torch_distinput/element.h"

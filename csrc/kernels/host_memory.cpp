@@ -1,15 +1,15 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "kernels/host_memory.h"
 
-#include <c10/core/CPUAllocator.h>
-#include <c10/util/Exception.h>
-#include <pthread.h>
-
 #include <array>
 #include <cstddef>
 #include <functional>
 #include <thread>
 #include <utility>
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+#include <pthread.h>
 
 #include "runtime/buffer_pool.h"
 

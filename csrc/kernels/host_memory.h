@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <atomic>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "torch_distinput/element.h"
 

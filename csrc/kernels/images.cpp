@@ -1,17 +1,17 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "kernels/images.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
 #include <c10/util/BFloat16.h>
 #include <c10/util/Exception.h>
 #include <c10/util/Half.h>
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <utility>
 
 #include "kernels/host_memory.h"
 #include "kernels/rows.h"

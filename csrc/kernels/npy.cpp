@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "kernels/npy.h"
 
-#include <c10/core/ScalarType.h>
-
 #include <cstring>
 #include <map>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include <c10/core/ScalarType.h>
 
 #include "core/names.h"
 

@@ -1,17 +1,17 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "kernels/pad_rows.h"
 
-#include <ATen/core/Formatting.h>
-#include <ATen/ops/isfinite.h>
-#include <ATen/ops/scalar_tensor.h>
-#include <c10/util/Exception.h>
-#include <c10/util/safe_numerics.h>
-
 #include <algorithm>
 #include <cstring>
 #include <limits>
 #include <sstream>
 #include <string>
+
+#include <ATen/core/Formatting.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <c10/util/Exception.h>
+#include <c10/util/safe_numerics.h>
 
 #include "kernels/dense.h"
 #include "kernels/leaf_rows.h"

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/core/CPUAllocator.h>
-#include <c10/core/StorageImpl.h>
-
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/StorageImpl.h>
 
 #include "core/tensor_on.h"
 #include "kernels/rows.h"

@@ -1,8 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <array>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "kernels/dense.h"
 #include "kernels/host_memory.h"

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "kernels/row_stack.h"
 
-#include <c10/util/Exception.h>
-
 #include <iterator>
 #include <utility>
 #include <variant>
+
+#include <c10/util/Exception.h>
 
 #include "kernels/dense.h"
 #include "kernels/leaf_rows.h"

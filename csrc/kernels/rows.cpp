@@ -1,9 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "kernels/rows.h"
+
 #include <c10/util/Exception.h>
 
 #include "kernels/dense.h"
 #include "kernels/leaf_rows.h"
-#include "kernels/rows.h"
 #include "runtime/buffer_pool.h"
 
 namespace torch_distinput {

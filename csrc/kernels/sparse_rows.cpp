@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
+
+#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
+#include <c10/util/Exception.h>
 
 #include "kernels/dense.h"
 #include "kernels/host_memory.h"

@@ -1,14 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "runtime/buffer_pool.h"
 
-#include <pthread.h>
-
 #include <array>
 #include <atomic>
 #include <bit>
 #include <mutex>
 #include <new>
 #include <utility>
+
+#include <pthread.h>
 
 namespace torch_distinput {
 

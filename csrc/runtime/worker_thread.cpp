@@ -1,9 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "runtime/worker_thread.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <condition_variable>
 #include <deque>
 #include <future>
@@ -12,6 +9,9 @@
 #include <system_error>
 #include <utility>
 #include <vector>
+
+#include <pthread.h>
+#include <signal.h>
 
 #include "base/stage.h"
 #include "runtime/arena.h"

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
+
+#include <c10/util/Exception.h>
 
 #include "execution/execution_context.h"
 #include "kernels/host_memory.h"

@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <memory>
 #include <string>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "core/element_type.h"
 #include "core/interrupt_poll.h"

@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <cstring>
 #include <memory>
 #include <sstream>
+
+#include <c10/util/Exception.h>
 
 #include "execution/execution_context.h"
 #include "kernels/rows.h"

@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "workers/bell.h"
 
+#include <climits>
+#include <ctime>
+
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <climits>
-#include <ctime>
 
 namespace torch_distinput {
 namespace {

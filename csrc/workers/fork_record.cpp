@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "workers/fork_record.h"
 
+#include <mutex>
+#include <vector>
+
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <unistd.h>
-
-#include <mutex>
-#include <vector>
 
 namespace torch_distinput {
 namespace {

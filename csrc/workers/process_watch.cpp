@@ -1,14 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "workers/process_watch.h"
 
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <chrono>
-#include <thread>
 
 #include "runtime/worker_thread.h"
 

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "workers/slab_space.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
+
+#include <unistd.h>
 
 namespace torch_distinput {
 namespace {

@@ -1,14 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "workers/worker_memory.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <stdexcept>
 #include <system_error>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace torch_distinput {
 namespace {

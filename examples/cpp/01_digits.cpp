@@ -2,12 +2,12 @@
 //
 // Trains a digit classifier on rows of a CSV file: 64 pixels from 0 to 16 and the digit, in each line.
 //   01_digits digits.csv
-#include <torch/torch.h>
-#include <torch_distinput/torch_distinput.h>
-
 #include <charconv>
 #include <iostream>
 #include <string_view>
+
+#include <torch/torch.h>
+#include <torch_distinput/torch_distinput.h>
 
 namespace tdi = torch_distinput;
 

@@ -2,10 +2,10 @@
 //
 // Two replicas train one model: each step's loss is the mean over the global batch, although the last batch
 // is short and gives the replicas different numbers of rows. With {"cuda:0", "cuda:1"} they would be GPUs.
+#include <iostream>
+
 #include <torch/torch.h>
 #include <torch_distinput/torch_distinput.h>
-
-#include <iostream>
 
 namespace tdi = torch_distinput;
 

@@ -5,12 +5,11 @@
 //   torchrun --no-python --nproc-per-node=4 03_uneven_processes
 //   mpirun -n 4 03_uneven_processes
 //   srun -n 4 03_uneven_processes
-#include <torch_distinput/torch_distinput.h>
+#include <iostream>
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/sum.h>
-
-#include <iostream>
+#include <torch_distinput/torch_distinput.h>
 
 namespace tdi = torch_distinput;
 

@@ -2,14 +2,13 @@
 //
 // A source of one's own (random access to rows), an op of one's own (a node that passes every other element
 // on), and elements as structs. The library's laws are checked on both.
+#include <iostream>
+#include <string>
+
+#include <ATen/ops/full.h>
 #include <torch_distinput/testing.h>
 #include <torch_distinput/torch_distinput.h>
 #include <torch_distinput/typed.h>
-
-#include <ATen/ops/full.h>
-
-#include <iostream>
-#include <string>
 
 namespace tdi = torch_distinput;
 

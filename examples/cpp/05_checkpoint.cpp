@@ -4,12 +4,12 @@
 // once.
 //   torchrun --no-python --nproc-per-node=2 05_checkpoint state.json 3    # takes 3 steps, then saves
 //   torchrun --no-python --nproc-per-node=3 05_checkpoint state.json      # continues to the end of the epoch
-#include <torch_distinput/torch_distinput.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <sstream>
+
+#include <torch_distinput/torch_distinput.h>
 
 namespace tdi = torch_distinput;
 

@@ -2,12 +2,12 @@
 //
 // A program that uses torch::data changes one name: make_data_loader is this library's. Its loader then also
 // resumes, and shares the rows over processes.
+#include <iostream>
+#include <set>
+
 #include <torch/torch.h>
 #include <torch_distinput/torch_data.h>
 #include <torch_distinput/torch_distinput.h>
-
-#include <iostream>
-#include <set>
 
 namespace tdi = torch_distinput;
 namespace data = torch::data;

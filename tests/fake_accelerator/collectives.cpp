@@ -1,15 +1,15 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 /// The operators that a backend registers so that its devices combine values among themselves. As with NCCL,
 /// each device's current stream waits at its part until all streams have reached theirs.
-#include <ATen/core/Tensor.h>
-#include <torch/library.h>
-
 #include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
 
 #include "host_view.h"
 #include "state.h"

@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <c10/core/Stream.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
 
 namespace torch_distinput::fake {
 

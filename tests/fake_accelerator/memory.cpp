@@ -1,8 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/core/CachingHostAllocator.h>
-#include <c10/core/Allocator.h>
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +9,10 @@
 #include <set>
 #include <utility>
 #include <vector>
+
+#include <ATen/core/CachingHostAllocator.h>
+#include <c10/core/Allocator.h>
+#include <sys/mman.h>
 
 #include "state.h"
 

@@ -1,4 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/native/CPUFallback.h>
@@ -7,11 +12,6 @@
 #include <ATen/ops/view_cpu_dispatch.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
-
-#include <cstring>
-#include <memory>
-#include <optional>
-#include <string>
 
 #include "host_view.h"
 #include "state.h"

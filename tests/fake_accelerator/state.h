@@ -1,14 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/core/Allocator.h>
-#include <c10/core/Device.h>
-#include <c10/core/Stream.h>
-
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+
+#include <c10/core/Allocator.h>
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
 
 #include "fake_accelerator.h"
 #include "stream.h"

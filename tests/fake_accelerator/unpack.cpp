@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 /// The operator that a backend registers so that `normalize_images` runs after the copy.
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
 #include <ATen/core/Tensor.h>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 #include <torch/library.h>
-
-#include <cmath>
-#include <cstdint>
-#include <vector>
 
 #include "state.h"
 

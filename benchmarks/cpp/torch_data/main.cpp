@@ -9,9 +9,6 @@
 //   resume       from a position in the middle of the epoch to the next batch
 //
 // Prints {"<case>": {"<series>": [microseconds of each round]}} as JSON. Argument: the number of rounds.
-#include <torch/torch.h>
-#include <torch_distinput/torch_distinput.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -22,6 +19,9 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <torch/torch.h>
+#include <torch_distinput/torch_distinput.h>
 
 namespace tdi = torch_distinput;
 namespace data = torch::data;

@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "bindings/interpreter/gil.h"
 
-#include <pthread.h>
-
 #include <atomic>
+
+#include <pthread.h>
 
 #include "base/fork_guard.h"
 #include "bindings/interpreter/py_ref.h"

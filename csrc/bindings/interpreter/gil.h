@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <pybind11/pybind11.h>
-
 #include <cstdint>
+
+#include <pybind11/pybind11.h>
 
 #include "bindings/interpreter/interpreter.h"
 #include "torch_distinput/interrupt.h"

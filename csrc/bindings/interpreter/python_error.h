@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <pybind11/pybind11.h>
-
 #include <exception>
 #include <memory>
 #include <string>
+
+#include <pybind11/pybind11.h>
 
 #include "bindings/interpreter/py_ref.h"
 

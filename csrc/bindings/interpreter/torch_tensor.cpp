@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "bindings/interpreter/torch_tensor.h"
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <utility>
+
+#include <torch/csrc/autograd/python_variable.h>
 
 #include "bindings/interpreter/python_error.h"
 

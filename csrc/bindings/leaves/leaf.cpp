@@ -1,14 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "bindings/leaves/leaf.h"
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/stack.h>
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+#include <c10/util/Exception.h>
 
 #include "bindings/interpreter/python_error.h"
 #include "bindings/interpreter/torch_tensor.h"

@@ -1,15 +1,15 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "bindings/leaves/number_leaf.h"
 
-#include <ATen/ops/from_blob.h>
-#include <ATen/ops/scalar_tensor.h>
-#include <c10/core/DefaultDtype.h>
-#include <torch/csrc/utils/tensor_numpy.h>
-
 #include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
+
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <c10/core/DefaultDtype.h>
+#include <torch/csrc/utils/tensor_numpy.h>
 
 #include "bindings/interpreter/py_ref.h"
 #include "bindings/interpreter/python_error.h"

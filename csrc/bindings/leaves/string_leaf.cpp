@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "bindings/leaves/string_leaf.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <c10/util/Exception.h>
 
 #include "bindings/interpreter/python_error.h"
 

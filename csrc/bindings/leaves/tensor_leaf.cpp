@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "bindings/leaves/tensor_leaf.h"
 
+#include <utility>
+
 #include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/sub.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
-
-#include <utility>
 
 #include "bindings/interpreter/python_error.h"
 #include "bindings/interpreter/torch_tensor.h"

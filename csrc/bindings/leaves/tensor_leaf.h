@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+
 #include <ATen/core/Tensor.h>
 #include <pybind11/pybind11.h>
-
-#include <string>
 
 #include "torch_distinput/element.h"
 

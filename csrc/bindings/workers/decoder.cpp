@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "bindings/workers/decoder.h"
 
-#include <ATen/core/Tensor.h>
-
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "bindings/interpreter/torch_tensor.h"
 

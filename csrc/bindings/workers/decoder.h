@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/core/Allocator.h>
-#include <pybind11/pybind11.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
+
+#include <c10/core/Allocator.h>
+#include <pybind11/pybind11.h>
 
 #include "bindings/workers/tree.h"
 

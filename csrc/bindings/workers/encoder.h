@@ -1,14 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <pybind11/pybind11.h>
-
 #include <deque>
 #include <string>
 #include <unordered_set>
 #include <utility>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <pybind11/pybind11.h>
 
 #include "bindings/workers/tree.h"
 

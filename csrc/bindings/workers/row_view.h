@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <pybind11/pybind11.h>
-
 #include <optional>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <pybind11/pybind11.h>
 
 namespace torch_distinput {
 

@@ -1,6 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "device/collectives/collectives.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -8,11 +13,6 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <string>
 
 #include "device/backend_op.h"
 #include "device/cuda_library.h"

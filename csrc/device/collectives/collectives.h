@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstddef>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 /// \file
 /// Collectives of several devices of this process. They are queued on the calling thread's current streams of

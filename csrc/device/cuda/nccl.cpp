@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "device/cuda/nccl.h"
 
-#include <dlfcn.h>
-
 #include <optional>
+
+#include <dlfcn.h>
 
 namespace torch_distinput {
 namespace {

@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include "device/cuda/unpack_images.h"
+#include <algorithm>
+#include <cstdint>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include <algorithm>
-#include <cstdint>
+#include "device/cuda/unpack_images.h"
 
 namespace torch_distinput {
 namespace {

@@ -1,4 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/copy.h>
 #include <ATen/ops/empty.h>
@@ -9,11 +14,6 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-
-#include <mutex>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "device/cuda_library.h"
 #include "device/transfer/capture_guard.h"

@@ -1,14 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "device/transfer/copy_block.h"
 
+#include <cstring>
+#include <string>
+#include <utility>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/sub.h>
 #include <c10/util/Exception.h>
-
-#include <cstring>
-#include <string>
-#include <utility>
 
 #include "runtime/buffer_pool.h"
 

@@ -1,9 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "device/transfer/device_stager.h"
 
-#include <c10/util/Exception.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -12,6 +9,9 @@
 #include <string>
 #include <thread>
 #include <utility>
+
+#include <c10/util/Exception.h>
+#include <unistd.h>
 
 #include "core/tensor_on.h"
 #include "device/cuda_library.h"

@@ -1,10 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/core/Device.h>
-#include <c10/core/Storage.h>
-#include <c10/core/Stream.h>
-
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -13,6 +9,10 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <c10/core/Device.h>
+#include <c10/core/Storage.h>
+#include <c10/core/Stream.h>
 
 #include "base/fork_guard.h"
 #include "kernels/images.h"

@@ -1,9 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "device/transfer/host_reads.h"
 
-#include <ATen/DeviceAccelerator.h>
-#include <ATen/core/CachingHostAllocator.h>
-
 #include <cstdint>
 #include <exception>
 #include <mutex>
@@ -11,6 +8,9 @@
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include <ATen/DeviceAccelerator.h>
+#include <ATen/core/CachingHostAllocator.h>
 
 #include "base/fork_guard.h"
 #include "device/transfer/capture_guard.h"

@@ -1,14 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "device/transfer/copy_engine.h"
 #include "runtime/buffer_pool.h"

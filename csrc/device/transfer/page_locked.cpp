@@ -1,15 +1,15 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "device/transfer/page_locked.h"
 
-#include <ATen/DeviceAccelerator.h>
-#include <ATen/core/CachingHostAllocator.h>
-#include <ATen/ops/empty.h>
-
 #include <cstddef>
 #include <map>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
+
+#include <ATen/DeviceAccelerator.h>
+#include <ATen/core/CachingHostAllocator.h>
+#include <ATen/ops/empty.h>
 
 #include "device/transfer/capture_guard.h"
 #include "runtime/buffer_pool.h"

@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/core/Device.h>
-
 #include <memory>
+
+#include <c10/core/Device.h>
 
 namespace torch_distinput {
 

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <c10/core/Device.h>
-
 #include <cstdint>
 #include <string>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include "kernels/images.h"
 

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/checkpoint/position_state.h"
 
-#include <c10/util/Exception.h>
-
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <c10/util/Exception.h>
 
 #include "core/state_reader.h"
 #include "execution/identity.h"

@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/checkpoint/resumed_streams_node.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "core/interrupt_poll.h"
 #include "core/state_reader.h"

@@ -1,14 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/checkpoint/saved_position.h"
 
-#include <c10/util/Exception.h>
-
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include <c10/util/Exception.h>
 
 #include "core/state_reader.h"
 #include "distribute/checkpoint/resumed_streams_node.h"

@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/coordination/heartbeat_monitor.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -13,6 +11,8 @@
 #include <sstream>
 #include <utility>
 #include <vector>
+
+#include <c10/util/Exception.h>
 
 #include "base/process_owned.h"
 #include "comm/exchange_all.h"

@@ -6,7 +6,6 @@
 
 #include "distribute/coordination/agreement.h"
 #include "distribute/steps/read_ahead.h"
-
 #include "execution/read_ahead.h"
 
 namespace torch_distinput {

@@ -1,6 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/coordination/synchronized_source.h"
-#include "distribute/steps/open_step_source.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -12,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/polling.h"
 #include "base/process_owned.h"
 #include "base/stage.h"
@@ -21,10 +21,9 @@
 #include "distribute/coordination/agreement.h"
 #include "distribute/coordination/own_steps.h"
 #include "distribute/coordination/steps_ahead.h"
+#include "distribute/steps/open_step_source.h"
 #include "runtime/worker_thread.h"
 #include "torch_distinput/error.h"
-
-#include "base/hash.h"
 
 namespace torch_distinput {
 namespace {

@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/splitting/cut_rows.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <c10/util/Exception.h>
 
 #include "core/names.h"
 #include "kernels/rows.h"

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/util/SmallVector.h>
-
 #include <cstdint>
 #include <optional>
+
+#include <c10/util/SmallVector.h>
 
 #include "torch_distinput/plan.h"
 

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/splitting/tail.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <numeric>
+
+#include <c10/util/Exception.h>
 
 namespace torch_distinput {
 namespace {

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/core/Device.h>
-
 #include <memory>
 #include <optional>
 #include <vector>
+
+#include <c10/core/Device.h>
 
 #include "distribute/sharding/row_assignment.h"
 #include "torch_distinput/options.h"

@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/steps/element_window.h"
 
-#include <c10/util/Exception.h>
-
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "core/interrupt_poll.h"
 #include "distribute/splitting/cut_rows.h"

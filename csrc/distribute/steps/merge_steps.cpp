@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/steps/merge_steps.h"
 
-#include <c10/util/Exception.h>
-
 #include <optional>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "kernels/rows.h"
 

@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/steps/missing_part.h"
 
-#include <ATen/ops/zeros.h>
-
 #include <vector>
+
+#include <ATen/ops/zeros.h>
 
 #include "distribute/steps/zero_part.h"
 #include "kernels/rows.h"

@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/steps/read_ahead.h"
 
-#include <ATen/core/Tensor.h>
-#include <c10/core/ScalarType.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
 
 #include "distribute/steps/device_placement.h"
 

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/values/devices.h"
 
-#include <ATen/DeviceAccelerator.h>
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <cstdlib>
+
+#include <ATen/DeviceAccelerator.h>
+#include <c10/util/Exception.h>
 
 #include "device/device_count.h"
 

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/core/Device.h>
-
 #include <string>
 #include <vector>
+
+#include <c10/core/Device.h>
 
 namespace torch_distinput {
 

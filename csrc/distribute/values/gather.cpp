@@ -1,8 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <string>
+
 #include <ATen/ops/cat.h>
 #include <c10/util/Exception.h>
-
-#include <string>
 
 #include "device/collectives/collectives.h"
 #include "distribute/values/describe_tensor.h"

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "torch_distinput/reduce.h"
 
-#include <c10/core/ScalarType.h>
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <string>
+
+#include <c10/core/ScalarType.h>
+#include <c10/util/Exception.h>
 
 #include "device/collectives/collectives.h"
 #include "distribute/values/describe_tensor.h"

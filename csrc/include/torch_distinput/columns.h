@@ -1,9 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/core/Scalar.h>
-#include <c10/core/ScalarType.h>
-
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -12,6 +9,9 @@
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include <c10/core/Scalar.h>
+#include <c10/core/ScalarType.h>
 
 #include "torch_distinput/api.h"
 #include "torch_distinput/arrow_abi.h"

@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,6 +9,8 @@
 #include <string_view>
 #include <variant>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "torch_distinput/api.h"
 #include "torch_distinput/structure.h"

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/util/Exception.h>
-
 #include <exception>
 #include <string>
 #include <vector>
+
+#include <c10/util/Exception.h>
 
 #include "torch_distinput/api.h"
 

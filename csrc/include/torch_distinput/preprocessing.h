@@ -1,9 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <c10/core/ScalarType.h>
-
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -13,6 +10,9 @@
 #include <string_view>
 #include <variant>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
 
 #include "torch_distinput/api.h"
 #include "torch_distinput/element.h"

@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/util/intrusive_ptr.h>
-
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
+
+#include <c10/util/intrusive_ptr.h>
 
 #include "torch_distinput/api.h"
 

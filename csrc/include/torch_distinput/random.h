@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Generator.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+
+#include <ATen/core/Generator.h>
 
 #include "torch_distinput/api.h"
 

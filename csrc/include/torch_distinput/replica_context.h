@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <c10/core/Device.h>
-
 #include <cstddef>
 #include <cstdint>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include "torch_distinput/api.h"
 #include "torch_distinput/reduce.h"

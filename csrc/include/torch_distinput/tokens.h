@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <c10/core/ScalarType.h>
-
 #include <cstdint>
 #include <optional>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
 
 #include "torch_distinput/api.h"
 #include "torch_distinput/dataset.h"

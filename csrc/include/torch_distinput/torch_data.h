@@ -1,10 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/scalar_tensor.h>
-#include <c10/util/Exception.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,6 +11,10 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <c10/util/Exception.h>
 
 #include "torch_distinput/dataset.h"
 #include "torch_distinput/distributed_dataset.h"

@@ -1,9 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <c10/util/Exception.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,6 +12,9 @@
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
 
 #include "torch_distinput/dataset.h"
 #include "torch_distinput/element.h"

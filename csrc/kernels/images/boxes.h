@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <span>
+
+#include <ATen/core/Tensor.h>
 
 #include "kernels/images/edit.h"
 #include "kernels/images/pixels.h"

@@ -7,12 +7,12 @@
 #include <cstddef>
 #include <cstdio>
 // Needs what <cstdio> and <cstddef> declare.
-#include <jerror.h>
-#include <jpeglib.h>
-
 #include <algorithm>
 #include <cstring>
 #include <string>
+
+#include <jerror.h>
+#include <jpeglib.h>
 
 namespace torch_distinput {
 namespace {

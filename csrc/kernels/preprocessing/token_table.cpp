@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "kernels/preprocessing/token_table.h"
 
-#include <c10/macros/Macros.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
+
+#include <c10/macros/Macros.h>
 
 #include "kernels/preprocessing/hashes.h"
 #include "kernels/preprocessing/load_word.h"

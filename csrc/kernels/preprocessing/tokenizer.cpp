@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "kernels/preprocessing/tokenizer.h"
 
-#include "base/utf8_head.h"
-
 #include <algorithm>
 #include <array>
 #include <utility>
+
+#include "base/utf8_head.h"
 
 namespace torch_distinput::preprocessing {
 namespace {

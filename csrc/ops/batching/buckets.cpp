@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/batching/buckets.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <functional>
 #include <sstream>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "core/locate_errors.h"
 #include "kernels/rows.h"

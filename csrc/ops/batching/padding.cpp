@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/batching/padding.h"
 
-#include <c10/util/Exception.h>
-
 #include <sstream>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "kernels/dense.h"
 

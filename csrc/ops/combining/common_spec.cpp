@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/combining/common_spec.h"
 
-#include <c10/util/Exception.h>
-
 #include <memory>
+
+#include <c10/util/Exception.h>
 
 #include "execution/batch_reader.h"
 

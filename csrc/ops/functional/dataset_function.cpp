@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/functional/dataset_function.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
+
+#include <c10/util/Exception.h>
 
 #include "core/locate_errors.h"
 #include "core/state_reader.h"

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <cstdint>
 #include <optional>
 #include <set>
 #include <utility>
 #include <vector>
+
+#include <c10/util/Exception.h>
 
 #include "core/state_reader.h"
 #include "execution/skip_budget.h"

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/functional/map_input.h"
 
-#include <c10/util/Exception.h>
-
 #include <utility>
 #include <variant>
+
+#include <c10/util/Exception.h>
 
 #include "core/state_reader.h"
 

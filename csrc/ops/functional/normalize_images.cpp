@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "execution/execution_context.h"
 #include "execution/last_normalization.h"

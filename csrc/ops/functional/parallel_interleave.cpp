@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
+
+#include <c10/util/Exception.h>
 
 #include "core/interrupt_watch.h"
 #include "core/state_reader.h"

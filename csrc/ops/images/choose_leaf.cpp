@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/images/choose_leaf.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <vector>
+
+#include <c10/util/Exception.h>
 
 #include "core/names.h"
 

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <cmath>
 #include <iterator>
 #include <sstream>
 #include <type_traits>
+
+#include <c10/util/Exception.h>
 
 #include "ops/images/choose_leaf.h"
 #include "ops/images/image_steps.h"

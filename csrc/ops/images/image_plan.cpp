@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/images/image_plan.h"
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <utility>
+
+#include <ATen/ops/empty.h>
 
 #include "kernels/dense.h"
 #include "kernels/images/planes.h"

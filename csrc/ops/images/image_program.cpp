@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/images/image_program.h"
 
-#include <ATen/core/Tensor.h>
-
 #include <span>
 #include <utility>
+
+#include <ATen/core/Tensor.h>
 
 #include "core/names.h"
 #include "kernels/dense.h"

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <c10/util/Exception.h>
 
 #include "ops/preprocessing/layer.h"
 #include "ops/preprocessing/layer_input.h"

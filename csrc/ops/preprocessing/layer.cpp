@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/preprocessing/layer.h"
 
-#include <c10/util/Exception.h>
-
 #include <charconv>
 #include <iomanip>
+
+#include <c10/util/Exception.h>
 
 #include "base/hash.h"
 #include "torch_distinput/spec.h"

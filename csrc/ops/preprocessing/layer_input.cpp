@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/preprocessing/layer_input.h"
 
+#include <utility>
+
 #include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sub.h>
 #include <c10/util/Exception.h>
-
-#include <utility>
 
 namespace torch_distinput::preprocessing {
 

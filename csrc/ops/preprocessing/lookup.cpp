@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/preprocessing/lookup.h"
 
-#include <ATen/ops/empty.h>
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
+
+#include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
 
 #include "ops/preprocessing/layer_input.h"
 #include "torch_distinput/error.h"

@@ -1,4 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/clamp_min.h>
@@ -8,12 +14,6 @@
 #include <ATen/ops/sqrt.h>
 #include <ATen/ops/sub.h>
 #include <c10/util/Exception.h>
-
-#include <algorithm>
-#include <cstring>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "ops/preprocessing/layer.h"
 #include "ops/preprocessing/layer_input.h"

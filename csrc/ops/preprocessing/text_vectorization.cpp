@@ -1,14 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/mul.h>
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
+#include <c10/util/Exception.h>
 
 #include "kernels/preprocessing/tokenizer.h"
 #include "ops/preprocessing/layer_input.h"

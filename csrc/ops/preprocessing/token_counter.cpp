@@ -1,7 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/ops/empty.h>
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -11,6 +8,9 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
 
 #include "kernels/preprocessing/token_table.h"
 #include "kernels/preprocessing/tokenizer.h"

@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/preprocessing/vocabulary.h"
 
-#include <ATen/ops/empty.h>
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <string>
 #include <utility>
+
+#include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
 
 #include "base/hash.h"
 #include "kernels/preprocessing/hashes.h"

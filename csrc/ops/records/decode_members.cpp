@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <charconv>
 #include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include <c10/util/Exception.h>
 
 #include "core/element_type.h"
 #include "core/first_row.h"

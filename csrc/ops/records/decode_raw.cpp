@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "core/tensor_on.h"
 #include "kernels/dense.h"

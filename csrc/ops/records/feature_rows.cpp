@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/records/feature_rows.h"
 
-#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <numeric>
 #include <utility>
+
+#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 
 #include "io/utf8.h"
 #include "kernels/rows.h"

@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/records/leaf_parser.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <iterator>
 #include <utility>
 #include <vector>
+
+#include <c10/util/Exception.h>
 
 #include "core/names.h"
 

@@ -1,8 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <optional>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "ops/ops.h"
 #include "ops/records/feature_rows.h"

@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
 #include <string_view>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "io/wire.h"
 #include "kernels/rows.h"

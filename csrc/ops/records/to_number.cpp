@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <charconv>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "kernels/rows.h"
 #include "ops/ops.h"

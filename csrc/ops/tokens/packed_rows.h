@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -10,6 +8,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include <ATen/core/Tensor.h>
 
 #include "torch_distinput/dataset_options.h"
 #include "torch_distinput/element.h"

@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/core/ScalarType.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -10,6 +8,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include <c10/core/ScalarType.h>
 
 #include "sources/arrays/content_check.h"
 #include "sources/arrays/row_files.h"

@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "sources/arrays/content_check.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <span>
 #include <thread>
 #include <utility>
+
+#include <unistd.h>
 
 #include "base/stage.h"
 #include "core/interrupt_poll.h"

@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include <unistd.h>
 
 #include "io/file_error.h"
 #include "io/inflater.h"

@@ -1,6 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -9,6 +7,8 @@
 #include <string_view>
 #include <utility>
 #include <variant>
+
+#include <c10/util/Exception.h>
 
 #include "core/names.h"
 #include "kernels/npy.h"

@@ -1,6 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "sources/columns/arrow_values.h"
 
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -9,12 +15,6 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
-
-#include <algorithm>
-#include <array>
-#include <cstring>
-#include <string_view>
-#include <utility>
 
 #include "torch_distinput/spec.h"
 

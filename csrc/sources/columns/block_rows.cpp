@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "sources/columns/block_rows.h"
 
-#include <ATen/core/Tensor.h>
-#include <c10/util/Exception.h>
-
 #include <array>
 #include <cstring>
 #include <utility>
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
 
 #include "core/names.h"
 #include "kernels/rows.h"

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <mutex>
 #include <optional>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "core/interrupt_watch.h"
 #include "execution/execution_context.h"

@@ -1,14 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "sources/columns/column_type.h"
 
-#include <c10/util/Exception.h>
-
 #include <array>
 #include <charconv>
 #include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "torch_distinput/error.h"
 

@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "sources/columns/import_block.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include <c10/util/Exception.h>
 
 #include "kernels/rows.h"
 #include "sources/columns/arrow_values.h"

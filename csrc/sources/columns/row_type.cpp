@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/core/ScalarType.h>
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
+
+#include <c10/core/ScalarType.h>
+#include <c10/util/Exception.h>
 
 #include "core/names.h"
 #include "sources/columns/block_rows.h"

@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "sources/images/find_images.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -11,6 +9,8 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+
+#include <sys/stat.h>
 
 #include "core/interrupt_poll.h"
 #include "torch_distinput/error.h"

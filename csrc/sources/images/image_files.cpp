@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <utility>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/util/Exception.h>
-
-#include <memory>
-#include <utility>
 
 #include "execution/execution_context.h"
 #include "io/file.h"

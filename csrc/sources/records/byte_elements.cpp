@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "sources/records/byte_elements.h"
 
-#include <c10/core/TensorImpl.h>
-
 #include <cstring>
+
+#include <c10/core/TensorImpl.h>
 
 #include "kernels/rows.h"
 #include "runtime/buffer_pool.h"

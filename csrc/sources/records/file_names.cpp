@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "sources/records/file_names.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <numeric>
 #include <utility>
+
+#include <c10/util/Exception.h>
 
 #include "base/counters.h"
 #include "execution/any_op.h"

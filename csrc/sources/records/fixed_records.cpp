@@ -1,7 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <c10/util/Exception.h>
-
 #include <string>
+
+#include <c10/util/Exception.h>
 
 #include "sources/records/file_reader.h"
 #include "sources/sources.h"

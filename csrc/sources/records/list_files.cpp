@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <glob.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <new>
 #include <string>
 #include <utility>
+
+#include <glob.h>
 
 #include "sources/sources.h"
 #include "torch_distinput/error.h"

@@ -1,8 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
 #include <c10/core/TensorImpl.h>
 #include <c10/util/Exception.h>
-
-#include <utility>
 
 #include "core/tensor_on.h"
 #include "kernels/rows.h"

@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <optional>
+
+#include <ATen/core/Tensor.h>
 
 #include "torch_distinput/node.h"
 #include "torch_distinput/tokens.h"

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/core/ScalarType.h>
-
 #include <cstdint>
 #include <optional>
 #include <string>
+
+#include <c10/core/ScalarType.h>
 
 namespace torch_distinput {
 

@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/ops/full.h>
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <chrono>
 #include <latch>
 #include <memory>
 #include <thread>
 #include <utility>
+
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
 
 #include "torch_distinput/error.h"
 #include "torch_distinput/interrupt.h"

@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <set>
+#include <stdexcept>
+
 #include <ATen/ops/arange.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <set>
-#include <stdexcept>
 
 #include "ops/op_testing.h"
 #include "support/fakes.h"

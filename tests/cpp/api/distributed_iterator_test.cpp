@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <future>
 #include <memory>
 #include <stdexcept>
+
+#include <gtest/gtest.h>
 
 #include "distribute/distribute_testing.h"
 #include "torch_distinput/error.h"

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/ops/zeros.h>
-#include <gtest/gtest.h>
-
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
 
 #include "ops/op_testing.h"
 #include "support/fakes.h"

@@ -1,10 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 // What a temporary returns outlives it: `const at::Tensor& x = batch["x"].tensor();` is a habit of C++
 // programs.
-#include <ATen/ops/arange.h>
-#include <c10/core/Device.h>
-#include <gtest/gtest.h>
-
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +10,10 @@
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include <ATen/ops/arange.h>
+#include <c10/core/Device.h>
+#include <gtest/gtest.h>
 
 #include "torch_distinput/dataset.h"
 #include "torch_distinput/distributed_dataset.h"

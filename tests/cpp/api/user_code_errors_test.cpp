@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/ops/zeros.h>
-#include <gtest/gtest.h>
-
 #include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <vector>
+
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
 
 #include "support/elements.h"
 #include "support/errors.h"

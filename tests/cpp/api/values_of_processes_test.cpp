@@ -1,4 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <cstdlib>
+#include <future>
+#include <map>
+#include <string>
+#include <vector>
+
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
@@ -7,13 +14,6 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <chrono>
-#include <cstdlib>
-#include <future>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "support/errors.h"
 #include "torch_distinput/error.h"

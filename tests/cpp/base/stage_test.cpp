@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "base/stage.h"
 
-#include <gtest/gtest.h>
-
 #include <memory>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "base/trace.h"
 

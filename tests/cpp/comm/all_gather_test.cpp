@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "comm/all_gather.h"
 
-#include <gtest/gtest.h>
-
 #include <functional>
 #include <future>
 #include <stdexcept>
+
+#include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "comm/c10d_store.h"

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "comm/exchange_all.h"
 
-#include <c10/util/Exception.h>
-#include <gtest/gtest.h>
-
 #include <future>
 #include <stdexcept>
+
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
 
 #include "support/errors.h"
 #include "support/in_memory_stores.h"

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "core/message_of.h"
 
+#include <stdexcept>
+
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
-
-#include <stdexcept>
 
 #include "torch_distinput/error.h"
 

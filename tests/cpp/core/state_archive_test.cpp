@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/core/ivalue.h>
-#include <ATen/ops/ones.h>
-#include <gtest/gtest.h>
-
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <ATen/core/ivalue.h>
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
 #include <torch/optim/adam.h>
 #include <torch/serialize/archive.h>
 

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "core/state_reader.h"
 
-#include <c10/util/Exception.h>
-#include <gtest/gtest.h>
-
 #include <limits>
 #include <string>
+
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
 
 #include "support/errors.h"
 

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "torch_distinput/state.h"
 
+#include <limits>
+
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
-
-#include <limits>
 
 namespace torch_distinput {
 namespace {

@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "torch_distinput/structure.h"
 
-#include <c10/util/Exception.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
 
 namespace torch_distinput {
 namespace {

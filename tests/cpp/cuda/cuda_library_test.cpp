@@ -2,14 +2,14 @@
 /// How the main library finds and uses the CUDA library, with a fake one that needs no GPU (tests/fake_cuda).
 #include "device/cuda_library.h"
 
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/zeros.h>
-#include <gtest/gtest.h>
-
 #include <cstdio>
 #include <fstream>
 #include <optional>
 #include <string>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
 
 #include "api/distributed_dataset.h"
 #include "device/transfer/device_stager.h"

@@ -1,8 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
-
 #include <numeric>
 #include <random>
+
+#include <gtest/gtest.h>
 
 #include "distribute/multi_worker_testing.h"
 

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "io/crc32c.h"
 
-#include <gtest/gtest.h>
-
 #include <random>
 #include <string>
 #include <string_view>
+
+#include <gtest/gtest.h>
 
 namespace torch_distinput {
 namespace {

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "io/record_reader.h"
 
-#include <sys/stat.h>
-
 #include <filesystem>
 #include <fstream>
+
+#include <sys/stat.h>
 
 #include "io/sample_files.h"
 #include "runtime/worker_thread.h"

@@ -1,8 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 // Indexes that lie beside a file and are not its own, or not of anybody who may be believed.
-#include <sys/stat.h>
-
 #include <fstream>
+
+#include <sys/stat.h>
 
 #include "io/index_file.h"
 #include "io/index_set.h"

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <numeric>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "kernels/rows.h"
 #include "runtime/permutation.h"

@@ -1,16 +1,16 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "kernels/images.h"
 
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/equal.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <future>
 #include <random>
 #include <tuple>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
 
 #include "runtime/arena.h"
 #include "runtime/buffer_pool.h"

@@ -1,18 +1,18 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "kernels/pad_rows.h"
 
+#include <cmath>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-
-#include <cmath>
-#include <limits>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "runtime/buffer_pool.h"
 #include "support/errors.h"

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/core/Tensor.h>
-#include <gtest/gtest.h>
-
 #include <array>
 #include <cstdint>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <gtest/gtest.h>
 
 #include "kernels/rows.h"
 #include "runtime/buffer_pool.h"

@@ -1,8 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <array>
+
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
-
-#include <array>
 
 #include "support/elements.h"
 #include "torch_distinput/plan.h"

@@ -1,6 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/ops/scalar_tensor.h>
-#include <gtest/gtest.h>
+#include "support/interrupts.h"
 
 #include <algorithm>
 #include <functional>
@@ -8,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include <ATen/ops/scalar_tensor.h>
+#include <gtest/gtest.h>
+
 #include "ops/op_testing.h"
-#include "support/interrupts.h"
 #include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {

@@ -1,16 +1,16 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/scalar_tensor.h>
-#include <c10/util/Exception.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
 
 #include "execution/open.h"
 #include "torch_distinput/dataset.h"

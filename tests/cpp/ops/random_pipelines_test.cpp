@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/ops/arange.h>
-
 #include <functional>
 #include <random>
 #include <string>
+
+#include <ATen/ops/arange.h>
 
 #include "ops/op_testing.h"
 

@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "runtime/arena.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <latch>
 #include <stdexcept>
 #include <string>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "runtime/forked_child.h"
 

@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "runtime/bounded_queue.h"
 
-#include <gtest/gtest.h>
-
 #include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "runtime/forked_child.h"
 

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <functional>
 
 namespace torch_distinput {
 

@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "runtime/permutation.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -10,6 +8,8 @@
 #include <set>
 #include <stdexcept>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "runtime/positions.h"
 

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "runtime/producer_state.h"
 
-#include <gtest/gtest.h>
-
 #include <chrono>
 #include <optional>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 namespace torch_distinput {
 namespace {

@@ -1,10 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "runtime/worker_thread.h"
 
-#include <gtest/gtest.h>
-#include <pthread.h>
-#include <signal.h>
-
 #include <atomic>
 #include <chrono>
 #include <latch>
@@ -13,6 +9,10 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include "runtime/forked_child.h"
 

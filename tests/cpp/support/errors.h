@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
-
-#include <string>
 
 namespace torch_distinput {
 

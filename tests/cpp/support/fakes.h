@@ -1,9 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/ops/scalar_tensor.h>
-#include <c10/util/Exception.h>
-
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -11,6 +8,9 @@
 #include <span>
 #include <utility>
 #include <vector>
+
+#include <ATen/ops/scalar_tensor.h>
+#include <c10/util/Exception.h>
 
 #include "torch_distinput/function.h"
 

@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/ops/from_blob.h>
-
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <utility>
+
+#include <ATen/ops/from_blob.h>
 
 #include "device/transfer/copy_engine.h"
 #include "runtime/buffer_pool.h"

@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "workers/frame_ring.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <deque>
 #include <random>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace torch_distinput {
 namespace {

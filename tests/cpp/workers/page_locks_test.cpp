@@ -1,14 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "workers/page_locks.h"
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <utility>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "workers/consumer_end.h"
 #include "workers/processes.h"

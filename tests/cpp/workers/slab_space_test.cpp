@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "workers/slab_space.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -11,6 +9,8 @@
 #include <set>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace torch_distinput {
 namespace {

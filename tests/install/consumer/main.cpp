@@ -1,5 +1,6 @@
-#include <torch_distinput/torch_distinput.h>
 #include <iostream>
+
+#include <torch_distinput/torch_distinput.h>
 namespace tdi = torch_distinput;
 
 int main() {

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
-#include <torch_distinput/torch_distinput.h>
-
 #include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
+
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch_distinput/torch_distinput.h>
 
 namespace tdi = torch_distinput;
 

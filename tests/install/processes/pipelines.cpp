@@ -3,11 +3,11 @@
 // `pipelines FILE`: builds the pipelines that FILE describes, a JSON list of {"size": n, "ops": [[name,
 // numbers...]]}, and prints the elements of each: a line an element, then what three replicas get of it where
 // it has rows.
+#include <iostream>
+
 #include <ATen/TensorOperators.h>
 #include <torch_distinput/state.h>
 #include <torch_distinput/strategy.h>
-
-#include <iostream>
 
 namespace tdi = torch_distinput;
 

@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 /// The CUDA library's calls of NCCL, with a fake NCCL that needs no GPU (tests/fake_nccl).
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <numeric>
 #include <random>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "device/cuda/collectives.h"
 #include "fake_nccl/fake_nccl.h"

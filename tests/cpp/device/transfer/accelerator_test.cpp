@@ -1,4 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
@@ -6,12 +12,6 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
-
-#include <chrono>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "device/transfer/copy_engine.h"
 #include "device/transfer/device_stager.h"

@@ -1,6 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "device/transfer/device_stager.h"
 
+#include <string>
+#include <vector>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_conj.h>
 #include <ATen/ops/arange.h>
@@ -12,9 +15,6 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
 
 #include "core/tensor_on.h"
 #include "device/transfer/in_flight_copies.h"

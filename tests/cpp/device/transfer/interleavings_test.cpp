@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/full.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <deque>
 #include <random>
 #include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
 
 #include "device/transfer/device_stager.h"
 #include "device/transfer/in_flight_copies.h"

@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 /// `normalize_images` after the copy, on the fake accelerator: the results are those of the host, and only
 /// bytes are copied.
+#include <string>
+#include <vector>
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
 
 #include "device/transfer/on_fake_accelerator.h"
 #include "fake_accelerator/fake_accelerator.h"

@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/ops/full.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -12,6 +10,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <ATen/ops/full.h>
 
 #include "distribute/multi_worker_testing.h"
 #include "io/sample_files.h"

@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/checkpoint/saved_position.h"
 
-#include <ATen/ops/full.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <numeric>
 #include <random>
+
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
 
 #include "distribute/multi_worker_testing.h"
 #include "io/sample_files.h"

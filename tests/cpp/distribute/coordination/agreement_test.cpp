@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/coordination/agreement.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
 #include <random>
+
+#include <gtest/gtest.h>
 
 namespace torch_distinput {
 namespace {

@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 // Texts of ranks that another program has damaged: each decoder reports an error or yields values within
 // their bounds, and never reads or writes outside its buffers (a sanitizer build checks that).
-#include <gtest/gtest.h>
-
 #include <functional>
+
+#include <gtest/gtest.h>
 
 #include "distribute/coordination/handshake.h"
 #include "distribute/coordination/heartbeat_monitor.h"

@@ -1,12 +1,12 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/coordination/heartbeat_monitor.h"
 
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <functional>
 #include <stdexcept>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "support/in_memory_stores.h"
 #include "torch_distinput/interrupt.h"

@@ -1,12 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
+#include "support/interrupts.h"
 
 #include <functional>
 #include <future>
 #include <stdexcept>
 
+#include <gtest/gtest.h>
+
 #include "distribute/multi_worker_testing.h"
-#include "support/interrupts.h"
 #include "torch_distinput/interrupt.h"
 
 namespace torch_distinput::distribute_testing {

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 // The keys that strategies and iterators leave in the store of their group after their end.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <random>
 #include <stdexcept>
+
+#include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "comm/c10d_store.h"

@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <numeric>
 #include <random>
+
+#include <gtest/gtest.h>
 
 #include "distribute/multi_worker_testing.h"
 

@@ -1,7 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/ops/arange.h>
-#include <gtest/gtest.h>
-
 #include <array>
 #include <atomic>
 #include <functional>
@@ -10,6 +7,9 @@
 #include <random>
 #include <stdexcept>
 #include <thread>
+
+#include <ATen/ops/arange.h>
+#include <gtest/gtest.h>
 
 #include "distribute/multi_worker_testing.h"
 #include "io/sample_files.h"

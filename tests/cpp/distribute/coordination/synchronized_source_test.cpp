@@ -1,9 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/coordination/synchronized_source.h"
 
-#include <ATen/ops/ones.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -14,6 +11,9 @@
 #include <random>
 #include <stdexcept>
 #include <thread>
+
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
 
 #include "distribute/multi_worker_testing.h"
 #include "support/fakes.h"

@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/splitting/batch_sizes.h"
 
-#include <c10/util/Exception.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <numeric>
+
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
 
 namespace torch_distinput {
 namespace {

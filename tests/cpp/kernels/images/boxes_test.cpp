@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "kernels/images/boxes.h"
 
+#include <limits>
+#include <vector>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
-
-#include <limits>
-#include <vector>
 
 namespace torch_distinput {
 namespace {

@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "kernels/images/decode.h"
 
-#include <gtest/gtest.h>
-
 #include <random>
+
+#include <gtest/gtest.h>
 
 #include "io/sample_files.h"
 #include "kernels/images/edit.h"
@@ -31,7 +31,7 @@ bool lacks_decoders() {
 
 /// All pixels of `region`; otherwise as `open_image`.
 Pixels decode_region(std::string_view encoded, const ImageHead& head, const Box& region, int denominator,
-                      Samples samples = Samples::kRgb) {
+                     Samples samples = Samples::kRgb) {
   return open_image(encoded, head, region, denominator, samples)->read(0, region.height);
 }
 

@@ -1,13 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "kernels/images/edit.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <random>
 #include <utility>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "kernels/images/images_testing.h"
 #include "kernels/images/planes.h"

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/ops/arange.h>
-#include <ATen/ops/zeros.h>
-
 #include <atomic>
 #include <memory>
 #include <thread>
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/zeros.h>
 
 #include "ops/op_testing.h"
 

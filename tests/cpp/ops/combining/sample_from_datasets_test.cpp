@@ -1,8 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-
-#include <algorithm>
 
 #include "ops/op_testing.h"
 

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/zeros.h>
-
-#include <cmath>
 
 #include "ops/op_testing.h"
 

@@ -1,8 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/tensor.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -11,6 +7,10 @@
 #include <string_view>
 #include <type_traits>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
 
 #include "kernels/preprocessing/hashes.h"
 #include "kernels/preprocessing/token_table.h"

@@ -1,10 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <random>
+#include <set>
+
 #include <ATen/ops/arange.h>
 #include <ATen/ops/from_blob.h>
 #include <gtest/gtest.h>
-
-#include <random>
-#include <set>
 
 #include "ops/tokens/pack_iterators.h"
 #include "support/elements.h"

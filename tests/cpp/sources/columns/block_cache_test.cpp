@@ -1,17 +1,17 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "sources/columns/block_cache.h"
 
-#include <ATen/ops/zeros.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <future>
 #include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "support/interrupts.h"
 

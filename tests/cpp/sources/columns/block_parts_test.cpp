@@ -1,11 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "sources/columns/block_parts.h"
 
-#include <gtest/gtest.h>
-
 #include <set>
 #include <stdexcept>
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace torch_distinput {
 namespace {

@@ -1,8 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+
 #include <gtest/gtest.h>
 #include <unistd.h>
-
-#include <filesystem>
 
 #include "execution/open.h"
 #include "io/sample_files.h"

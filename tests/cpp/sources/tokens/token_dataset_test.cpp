@@ -1,9 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <numeric>
 #include <random>
+
+#include <gtest/gtest.h>
 
 #include "io/sample_files.h"
 #include "sources/tokens/token_windows.h"
