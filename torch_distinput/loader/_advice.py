@@ -73,8 +73,8 @@ def _of_pipeline(config: LoaderConfig, bound: str, stats: Stats) -> str:
     if bound == "copy":
         return _of_copies(config, stats)
     if bound == "python":
-        text = str(config.dataset.explain())
-        if "map(" in text and "num_parallel_calls" not in text:
+        calls = [op.call for op in native_of(config.dataset).ops()]
+        if any(call.startswith("map(") and "num_parallel_calls" not in call for call in calls):
             return (
                 "`map(..., num_parallel_calls=2)` lets calls overlap where the function waits or releases Python's "
                 "lock; or use this library's own operations instead of the function."
