@@ -13,6 +13,8 @@ from typing import Any
 
 from torch_distinput._C import ExchangeBroken, ReplicaRun
 
+_LOOK = 0.05  # seconds between looks for Ctrl-C: Python misses a signal that comes as a wait begins
+
 
 class ReplicaThreads:
     """One thread for each replica, kept between calls and started again in a forked child.
@@ -36,7 +38,8 @@ class ReplicaThreads:
             try:
                 for replica, (pool, call) in enumerate(zip(self._running_pools(), calls)):
                     futures.append(pool.submit(contextvars.copy_context().run, run.call, replica, call))
-                wait(futures)
+                while wait(futures, timeout=_LOOK).not_done:
+                    pass
             except BaseException:
                 run.leave(0)  # nobody reads the results
                 raise

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.utils.data import IterableDataset
+
+from torch_distinput.loader.orders._exact_sampler import step_rows
 
 
 class SharedOrder:
@@ -76,11 +79,9 @@ class StreamShare(Share, IterableDataset):
 
     def __iter__(self) -> Iterator[list]:
         for samples in self._global_batches():
-            each, more = divmod(len(samples), self._world)
-            begin = self._rank * each + min(self._rank, more)
-            part = samples[begin : begin + each + (self._rank < more)]
+            part = _part(len(samples), self._world, self._rank)
             if part:
-                yield part
+                yield [samples[row] for row in part]
 
     def _global_batches(self) -> Iterator[list]:
         stream = iter(self.dataset)
@@ -97,5 +98,11 @@ class StreamShare(Share, IterableDataset):
             yield held
 
     def num_steps(self) -> int:
-        whole, rest = divmod(len(self.dataset), self._batch)
-        return whole if not rest or self._drop_last or (whole and rest < self._world) else whole + 1
+        tail = "drop" if self._drop_last else "merge"
+        return step_rows(len(self.dataset), self._batch, self._world, "balanced", tail).num_steps
+
+
+@functools.lru_cache(maxsize=8)  # all global batches but the last are of one size
+def _part(rows: int, world: int, rank: int) -> list[int]:
+    """The rows of one global batch that rank `rank` gets."""
+    return step_rows(rows, rows, world, "balanced", "zero_rows").rows(0, rank)

@@ -218,7 +218,7 @@ bool Encoder::add_named_tuple(PyObject* value, int depth) {
   }
   tree_.tag(Tag::kNamedTuple);
   add_class(type);
-  if (depth == 0 && py::hasattr(object, "_fields_are_values")) {
+  if (depth == 0 && py::hasattr(object, "fields_are_values")) {
     const Py_ssize_t size = PyTuple_GET_SIZE(value);
     tree_.length(static_cast<std::size_t>(size));
     for (Py_ssize_t i = 0; i < size; ++i) add(PyTuple_GET_ITEM(value, i));
