@@ -178,8 +178,8 @@ class OpInfo:
     def threads(self) -> str:
         """The threads that do its work, at most."""
     @property
-    def spec(self) -> str:
-        """The type of its elements, as text."""
+    def spec(self) -> typing.Any:
+        """The type of its elements; None where it cannot be known."""
 
 class Dataset:
     """An immutable description of a sequence of elements."""

@@ -184,8 +184,9 @@ void bind_op_info(py::module_& module) {
                     "Whether it calls code that may block or need Python's lock.")
       .def_readonly("threads", &OpInfo::threads, "The threads that do its work, at most.")
       .def_property_readonly(
-          "spec", [](const OpInfo& self) { return self.spec ? to_string(*self.spec) : "unknown"; },
-          "The type of its elements, as text.");
+          "spec",
+          [](const OpInfo& self) -> py::object { return self.spec ? spec_to_python(*self.spec) : py::none(); },
+          "The type of its elements; None where it cannot be known.");
 }
 
 void bind_sources(Class& dataset) {

@@ -211,8 +211,8 @@ class Dataset(
         With a strategy: how that would assign the rows, and why. TypeError unless `strategy` is a Strategy.
 
         >>> print(tdi.Dataset.range(4).skip(1).explain())
-        skip(count=1)                      3 elements, plan, threads: ..., TensorSpec(shape=(), dtype=torch.int64)
-        └─ range(start=0, stop=4, step=1)  4 elements, plan, threads: ..., TensorSpec(shape=(), dtype=torch.int64)
+        skip(count=1)                      3 elements, plan, threads: ..., int64[]
+        └─ range(start=0, stop=4, step=1)  4 elements, plan, threads: ..., int64[]
         """
         if strategy is None:
             return explanation.of_pipeline(self._native)

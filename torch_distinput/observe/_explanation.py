@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from torch_distinput import _C
+from torch_distinput.base._structure import map_leaves
 
 
 @dataclass
@@ -43,8 +44,8 @@ class Explanation(str):
         ops: the last op with its inputs below; None where there is no pipeline.
 
     >>> tdi.Dataset.range(4).batch(2, drop_remainder=True).explain()
-    batch(batch_size=2, drop_remainder=True)  2 elements, plan, threads: ..., TensorSpec(shape=(2,), dtype=torch.int64)
-    └─ range(start=0, stop=4, step=1)         4 elements, plan, threads: ..., TensorSpec(shape=(), dtype=torch.int64)
+    batch(batch_size=2, drop_remainder=True)  2 elements, plan, threads: ..., int64[2]
+    └─ range(start=0, stop=4, step=1)         4 elements, plan, threads: ..., int64[]
     """
 
     facts: list[str]
@@ -92,7 +93,22 @@ _IN_PYTHON = "; stays in Python: its function or source is a Python one"
 
 def _notes(op: _C.OpInfo) -> str:
     path = op.path + (_IN_PYTHON if op.runs_user_code else "")
-    return f"{_COUNTS.get(op.cardinality, op.cardinality)} elements, {path}, threads: {op.threads}, {op.spec}"
+    spec = "unknown type" if op.spec is None else str(map_leaves(_type, op.spec))
+    return f"{_COUNTS.get(op.cardinality, op.cardinality)} elements, {path}, threads: {op.threads}, {spec}"
+
+
+class _Word(str):
+    """A text that stands without quotes in a printed structure."""
+
+    __repr__ = str.__str__
+
+
+def _type(spec: Any) -> _Word:
+    """The type of a leaf: `float32[None, 20]` for a tensor."""
+    if not isinstance(spec, _C.TensorSpec):
+        return _Word(repr(spec))
+    dims = "..." if spec.shape is None else ", ".join(map(str, spec.shape))
+    return _Word(f"{str(spec.dtype).removeprefix('torch.')}[{dims}]")
 
 
 def of_pipeline(native: _C.Dataset) -> Explanation:
