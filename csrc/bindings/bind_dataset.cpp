@@ -185,7 +185,9 @@ void bind_op_info(py::module_& module) {
       .def_readonly("threads", &OpInfo::threads, "The threads that do its work, at most.")
       .def_property_readonly(
           "spec",
-          [](const OpInfo& self) -> py::object { return self.spec ? spec_to_python(*self.spec) : py::none(); },
+          [](const OpInfo& self) -> py::object {
+            return self.spec ? spec_to_python(*self.spec) : py::none();
+          },
           "The type of its elements; None where it cannot be known.");
 }
 
