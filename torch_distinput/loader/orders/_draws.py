@@ -17,7 +17,7 @@ from torch_distinput.recognize._torchvision import random_transforms
 
 
 class Start(Protocol):
-    """Where an iterator begins: what of it is drawn from generators."""
+    """The generators' part of where an iterator begins."""
 
     first: Drawn | None
     after: torch.Tensor | None
@@ -25,9 +25,9 @@ class Start(Protocol):
 
 @dataclass(frozen=True)
 class Drawn:
-    """States of the generators at one moment; None for a generator from which the order is not drawn.
+    """States of the generators at one moment; None for a generator that the order does not use.
 
-    `rng`: torch's own generator, or the loader's copy of it. `generator`: the loader's. `sampler`: the sampler's, where
+    `rng`: torch's own generator, or the loader's copy of it. `generator`: the loader's. `sampler`: the sampler's, if
     that is a different one.
     """
 
@@ -36,13 +36,12 @@ class Drawn:
     sampler: torch.Tensor | None = None
 
     def opened(self) -> Drawn:
-        """The states after an iterator was made: torch draws a seed for workers, also where there are none."""
+        """The states after an iterator was made: torch draws a seed for workers, even without workers."""
         if self.generator is not None:
             return Drawn(self.rng, _after_a_seed(self.generator), self.sampler)
         return Drawn(None if self.rng is None else _after_a_seed(self.rng), None, self.sampler)
 
     def equals(self, other: Drawn) -> bool:
-        """Whether all states are equal."""
         mine, others = (self.rng, self.generator, self.sampler), (other.rng, other.generator, other.sampler)
         return all(_same(a, b) for a, b in zip(mine, others))
 
@@ -50,7 +49,7 @@ class Drawn:
 class Draws:
     """The random numbers of a loader.
 
-    Where the user gave no generator they come from torch's own, as in torch. The whole program draws from that one, so
+    Without a generator of the user's they come from torch's own, as in torch. The whole program draws from that one, so
     no state could say what later epochs will draw. After the first state is saved or loaded, they come from a copy of
     it instead; the seeds that torch would have drawn are still drawn from torch's own, so that the rest of the program
     gets the same numbers.
@@ -65,7 +64,7 @@ class Draws:
         self._sampler_generator: torch.Generator | None = None
 
     def begin(self, config: LoaderConfig) -> None:
-        """Notes the generators of a loader, of which an iterator is about to be made."""
+        """Notes the generators of a loader before an iterator is made."""
         self._from_torch = draws_from_torch(config)
         self._generator, self._sampler_generator = config.generator, sampler_generator(config)
 
@@ -85,17 +84,17 @@ class Draws:
                 generator.set_state(state)
 
     def before_first(self, start: Start) -> None:
-        """Called when the order of an epoch is about to be drawn: sets the generators to where they were at that point
-        when `start` was saved, or notes where they are now."""
+        """Called before the order of an epoch is drawn: restores the generators as they were at this point of a saved
+        epoch; in a new epoch, notes their states."""
         if start.first is None:
             start.first = self.snapshot()
         else:
             self.restore(start.first)
 
     def keep(self, start: Start) -> None:
-        """Called when a state of `start`'s iterator is about to be saved: later orders are drawn from a copy."""
+        """Called before a state of `start`'s iterator is saved: later orders are drawn from a copy."""
         if self._from_torch and self._copy is None:
-            assert start.after is not None, "noted since the iterator was made"
+            assert start.after is not None, "noted when the iterator was made"
             self._copy = torch.Generator()
             self._copy.set_state(start.after)
 
@@ -105,7 +104,7 @@ class Draws:
             start.after = torch.default_generator.get_state()
 
     def seed(self, start: Start) -> int:
-        """Draws the seed that torch's RandomSampler draws where it has no generator."""
+        """Draws the seed that torch's RandomSampler draws if it has no generator."""
         seed = draw_seed()
         if self._lent:
             self._seeds_given += 1
@@ -158,8 +157,7 @@ def draw_seed(generator: torch.Generator | None = None) -> int:
 
 
 def draws_from_torch(config: LoaderConfig) -> bool:
-    """Whether batches may depend on torch's own generator: True unless the types of dataset and sampler
-    rule it out."""
+    """Whether batches may depend on torch's own generator: True unless the types of dataset and sampler rule it out."""
     if isinstance(config.dataset, Dataset):
         return False
     if config.is_stream:
@@ -173,13 +171,13 @@ def draws_from_torch(config: LoaderConfig) -> bool:
 
 
 def samplers_of(config: LoaderConfig) -> tuple[Any, ...]:
-    """The objects that make the indices: the sampler; or the batch sampler, and its sampler where it is torch's own."""
+    """The objects that make the indices: the sampler; or the batch sampler, and below torch's own its sampler."""
     sampler = config.index_sampler
     return (sampler, sampler.sampler) if type(sampler) is BatchSampler else (sampler,)
 
 
 def sampler_generator(config: LoaderConfig) -> torch.Generator | None:
-    """The generator of the samplers, where it is not the loader's."""
+    """The generator of the samplers; None if it is the loader's."""
     for sampler in samplers_of(config):
         generator = getattr(sampler, "generator", None)
         if isinstance(generator, torch.Generator):

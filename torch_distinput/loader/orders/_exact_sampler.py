@@ -15,24 +15,24 @@ from torch_distinput.loader.orders._order import StockOrder, native_indices
 
 
 class Epochs(Protocol):
-    """Of a loader: the state that the next iterator begins with, and the epoch that is pinned for it."""
+    """The state with which a loader's next iterator begins, and the epoch that is pinned for it."""
 
     loaded: dict[str, Any] | None
     pinned: int | None
 
 
 class ExactSampler(DistributedSampler):
-    """The indices that a distributed loader's steps are made of, as a DistributedSampler, so that frameworks do not
-    replace the loader's sampler.
+    """The indices of this rank's steps, as a DistributedSampler, so that frameworks do not replace the loader's
+    sampler.
 
     The loader does not read it, because the strategy assigns rows. Its length is that of the rank with the most rows,
-    and so equal on all ranks: scripts decide by it whether to run an extra pass. `queue`: while a batch sampler around
-    the loader's own is asked, the indices that the steps are assigned.
+    and so equal on all ranks: scripts decide by it whether to run an extra pass. `queue`: the indices that the strategy
+    assigned, while a batch sampler around the loader's own is read.
     """
 
-    dataset: Any  # of the user's
+    dataset: Any
     queue: Iterable[list[int]] | None = None
-    _ahead = 0  # epochs that were over when whoever counts them began at 0
+    _ahead = 0  # epochs that had ended when the caller of `set_epoch` began to count at 0
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class ExactSampler(DistributedSampler):
             yield from part
 
     def parts(self) -> Iterator[list[int]]:
-        """The indices of this rank's part of each step, with those that the tail repeats."""
+        """The indices of this rank's part of each step, including those that the tail repeats."""
         order = StockOrder(len(self.dataset), 1, False, self.shuffle, None)
         for step in range(self.num_steps()):
             rows = self._step_rows.rows(step, self.rank)
@@ -72,8 +72,8 @@ class ExactSampler(DistributedSampler):
     def set_epoch(self, epoch: int) -> None:
         """Pins the epoch of the loader's next iterator.
 
-        Fabric counts the epochs of a process, not of a training: a number below that of the state that the next
-        iterator begins with is the first of such a count.
+        Fabric counts from 0 in each process, also in a resumed training: an epoch below that of the loaded state begins
+        such a count.
         """
         loaded = self._epochs.loaded
         if loaded is not None and epoch < loaded["epoch"] + loaded["finished"]:
@@ -85,7 +85,7 @@ class ExactSampler(DistributedSampler):
 class ExactBatches(BatchSampler):
     """The batch sampler of an exact DataLoader: the indices of this rank's part of each step.
 
-    A framework that wants to know them makes one anew, wraps it and passes it to a new loader, which then reads it.
+    A framework that wants to see them makes a new one, wraps it and passes it to a new loader, which then reads it.
     """
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -98,13 +98,12 @@ class ExactBatches(BatchSampler):
 
 
 def step_rows(rows: int, batch: int, world: int, split: str, tail: str) -> _C.StepRows:
-    """Which of the `rows` rows of an epoch each of `world` ranks gets in each step of `batch` rows over all of them."""
+    """The rows that each of `world` ranks gets in each step: of `rows` rows an epoch, `batch` a step over all ranks."""
     return _C.StepRows(_C.Dataset.range(0, rows, 1).batch(batch), world, _C.InputOptions(split=split, tail=tail))
 
 
 def group_size_and_rank(group: Any) -> tuple[int, int]:
-    """Size and rank of a process group, a one-dimensional mesh, or True for the default group (one process without
-    one)."""
+    """Size and rank of a process group or a one-dimensional mesh; True: of the default group, or 1 and 0 without it."""
     if isinstance(group, dist.DeviceMesh):
         group = group.get_group()
     if group is True:

@@ -1,8 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Samplers that a subclass puts in the place of the constructor's, in a loader with `distributed`.
 
-torch's loader reads what it finds when it makes an iterator. Classes that keep their workers over epochs wrap the batch
-sampler in one that begins it again and again, and keep one iterator for ever.
+torch's loader reads the samplers that it has when it makes an iterator. Classes that keep their workers over epochs
+wrap the batch sampler in one that repeats it without end, and keep one iterator.
 """
 
 from __future__ import annotations
@@ -23,25 +23,23 @@ _DEPTH = 4  # wrappers around wrappers
 
 @dataclass(frozen=True)
 class Samplers:
-    """The samplers of a loader at one moment. `below`: the one that the batch sampler reads."""
+    """The samplers of a loader at one moment. `below`: the batch sampler's own sampler."""
 
     sampler: Any
     batches: Any
     below: Any
 
     def same(self, other: Samplers) -> bool:
-        """Whether they are the same objects."""
         return self.sampler is other.sampler and self.batches is other.batches and self.below is other.below
 
 
 def samplers_now(config: LoaderConfig) -> Samplers:
-    """The samplers that the loader has now."""
     return Samplers(config.sampler, config.batch_sampler, getattr(config.batch_sampler, "sampler", None))
 
 
 def exchanged(config: LoaderConfig) -> Any:
-    """What a subclass has put in the place of the batch sampler (without batches: of the sampler) after the
-    constructor; None where it has not. ValueError that names it where it would have no effect."""
+    """The batch sampler (without batches: the sampler) that a subclass has set after the constructor; None if it has
+    not. Raises ValueError, naming the one that was set, if it would have no effect."""
     made, now = config.made_with, samplers_now(config)
     if made is None or now.same(made):
         return None
@@ -52,7 +50,7 @@ def exchanged(config: LoaderConfig) -> Any:
         f"DataLoader: `{name}` was exchanged for a {type(found).__name__} after the constructor, but with `distributed`"
     )
     if config.is_stream:
-        raise ValueError(f"{told} this data is read in its own order, in which samplers have no say.")
+        raise ValueError(f"{told} this data is read in its own order, which samplers do not change.")
     if batched and now.batches is made.batches and now.below is made.below:
         raise ValueError(f"{told} as in torch the batch sampler is read, which has its own; pass `sampler` instead.")
     if any(isinstance(part, DistributedSampler) and type(part) is not ExactSampler for part in (found, now.below)):
@@ -61,8 +59,8 @@ def exchanged(config: LoaderConfig) -> Any:
 
 
 def followed(config: LoaderConfig) -> tuple[Any, ExactSampler] | None:
-    """A batch sampler that reads the one which the loader shows, with the shown one's sampler; None where there is
-    none: a framework has given it to the constructor, or a subclass has put it there later."""
+    """The batch sampler around the shown one, and the shown one's sampler. A framework gave it to the constructor, or a
+    subclass set it later; None if there is none."""
     if config.watched_batches is not None:
         return config.watched_batches, config.watched_batches.sampler
     found = exchanged(config)
@@ -83,8 +81,8 @@ def _reads(value: Any, batches: ExactBatches, depth: int) -> bool:
 
 
 def is_own_stream(config: LoaderConfig) -> bool:
-    """Whether each rank reads a stream of its own: a Python `IterableDataset`, or a sampler that the user gave, to the
-    constructor or later."""
+    """Whether each rank reads a stream of its own: a Python `IterableDataset`, or a sampler given to the constructor or
+    later."""
     later = exchanged(config) is not None and followed(config) is None
     if isinstance(config.dataset, Dataset):
         return False

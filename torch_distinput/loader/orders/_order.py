@@ -17,23 +17,22 @@ from torch_distinput import _C
 from torch_distinput.loader.orders._draws import Drawn, Draws, draw_seed
 from torch_distinput.recognize._stateful import has_state
 
-# Below this size torch.randperm takes 32 random bits for each element, from it on 64.
+# torch.randperm takes 32 random bits an element below this size, else 64.
 _SMALL_PERMUTATION = (2**32 - 1) // 20
 _BURN = 1 << 16
 
 
 @dataclass
 class Start:
-    """Where an iterator begins: an epoch, and the batches and rows of it that were yielded before.
+    """Where an iterator begins: an epoch, and how many of its batches and rows were yielded before.
 
-    `begin`, `first`: the states of the generators before the iterator was made, and before its order was drawn.
-    `after`: the state of torch's own generator after the last draw. `base_seed`: of the workers, where that is known.
-    `saved`: the state that was loaded, if any. `state`: the same, if the epoch continues from it. `at_end`: a state of
-    the dataset or the sampler was loaded that was saved when an epoch had ended, or before it began; some objects are
-    then at their end and need one empty iteration first. `reuses`: the sampler is iterated as by an iterator that is
-    used again: torch iterates it once then, without drawing a seed for workers before, and a sampler may draw at that
-    moment. `resized`: for each change of the batch size: the batches of the iterator before it, the row after them, the
-    new size. `permutation`: of a shuffled epoch, once it is drawn: "torch" (`torch.randperm`) or "native" (computed).
+    `begin`, `first`: the generators' states before the iterator was made, and before its order was drawn. `after`: the
+    state of torch's own generator after the last draw. `base_seed`: the workers', if known. `saved`: the loaded state,
+    if any. `state`: the same, if the epoch continues from it. `at_end`: the states of dataset and sampler were saved
+    between two epochs; some objects are then at their end and need one empty iteration first. `reuses`: continues as a
+    reused iterator (persistent workers): torch then calls `iter(sampler)` once without first drawing the workers' seed,
+    and that call may itself draw. `resized`: for each change of the batch size, the iterator's batches before it, the
+    row after them, the new size. `permutation`: what drew a shuffled epoch, "torch" (`torch.randperm`) or "native".
     """
 
     epoch: int = 0
@@ -51,7 +50,7 @@ class Start:
     permutation: str | None = None
 
     def row_after(self, batches: int, batch_size: int) -> int:
-        """Rows of the epoch yielded after `batches` batches of the iterator, which began with `batch_size`."""
+        """The row of the epoch after `batches` batches of the iterator, which began with `batch_size`."""
         before, row = 0, self.rows
         for change, first, size in self.resized:
             if change <= batches:
@@ -110,11 +109,11 @@ def burn_permutation(generator: torch.Generator, size: int) -> None:
 def open_indices(
     index_sampler: Any, sampler_iter: Iterator, start: Start, draws: Draws, seed: int | None
 ) -> Iterator[Any]:
-    """The indices that torch would get from `iter(index_sampler)`, from `start` on, with the same draws as there.
+    """The indices that torch would get from `iter(index_sampler)`, from `start` on, with the same draws.
 
     Args:
         sampler_iter: a new `iter(index_sampler)`.
-        seed: the loader's own; decides the order of a RandomSampler instead of a generator.
+        seed: the loader's own; replaces the generator of a RandomSampler.
     """
     order = stock_order(index_sampler)
     if order is None:
@@ -129,7 +128,7 @@ def open_indices(
 
 
 def native_indices(order: StockOrder, permutation: int | torch.Tensor | None, rows: int) -> _C.Dataset:
-    """The indices of an epoch from row `rows` on; where `order` shuffles, as `permuted` has them."""
+    """The indices of an epoch from row `rows` on; `permuted` if `order` shuffles."""
     indices = _C.Dataset.range(0, order.size)
     return (permuted(indices, permutation) if order.shuffle else indices).skip(rows)
 
@@ -142,8 +141,8 @@ def permuted(rows: _C.Dataset, permutation: int | torch.Tensor | None) -> _C.Dat
 
 
 def draw_permutation(order: StockOrder, start: Start, draws: Draws, own: str) -> int | torch.Tensor:
-    """Takes the draws of torch's RandomSampler. Returns torch's permutation, or the seed of the native one: the kind
-    that the epoch has begun with, where `start` is in its middle, else the caller's `own`."""
+    """Takes the draws of torch's RandomSampler. Returns torch's permutation, or the seed of the native one: of the kind
+    with which the epoch began if `start` continues it, else of the kind `own`."""
     draws.before_first(start)
     kind = start.permutation = start.permutation or own
     generator = order.generator
@@ -178,7 +177,7 @@ def _shuffled(
 
 
 def _end_permutation(order: StockOrder) -> None:
-    """Takes the draws of torch's sampler at its end, where it draws another order to find that it has ended."""
+    """Takes the draws of torch's sampler at its end, where it draws another order and uses none of it."""
     if order.generator is not None:
         burn_permutation(order.generator, order.size)
 
@@ -193,8 +192,8 @@ def _seeded(order: StockOrder, start: Start, seed: int, bounds: Iterator[tuple[i
 
 
 def _bounds(index_sampler: BatchSampler, order: StockOrder, start: Start) -> Iterator[tuple[int, int, int]]:
-    """The first row, end and batch size of each batch. torch's sampler reads its batch size for each batch; where it
-    drops the last one, for the first batch only."""
+    """The first row, end and batch size of each batch. torch's sampler reads its batch size for each batch; with
+    `drop_last`, for the first batch only."""
     size, begin, batches = order.batch_size, start.rows, 0
     while begin < order.size:
         if index_sampler.batch_size != size and not (order.drop_last and batches):
@@ -210,14 +209,14 @@ def _bounds(index_sampler: BatchSampler, order: StockOrder, start: Start) -> Ite
 
 
 def checked_batch_size(size: Any) -> int:
-    """A batch size that was set while a sampler was in use; raises torch's ValueError where it is no positive int."""
+    """A batch size that was set while a sampler was in use; raises torch's ValueError unless it is a positive int."""
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         raise ValueError(f"batch_size should be a positive integer value, but got batch_size={size}")
     return size
 
 
 def _noting_sizes(index_sampler: BatchSampler, size: int, indices: Iterator[list], start: Start) -> Iterator[list]:
-    """Passes on `indices` of a sampler and notes in `start` each change of its batch size, which begins with `size`."""
+    """Passes on `indices` of a sampler, and notes in `start` each change of its batch size, at first `size`."""
     row, drop_last = start.rows, index_sampler.drop_last
     for batches, batch in enumerate(indices):
         if index_sampler.batch_size != size and not (drop_last and batches):
@@ -228,7 +227,7 @@ def _noting_sizes(index_sampler: BatchSampler, size: int, indices: Iterator[list
 
 
 def _sampled(index_sampler: Any, sampler_iter: Iterator, start: Start, draws: Draws) -> Iterator[Any]:
-    """The indices of any sampler. One without a state is iterated again past the indices that were yielded before."""
+    """The indices of any sampler. One without a state is read again up to the position."""
     stateful = has_state(index_sampler) or has_state(getattr(index_sampler, "sampler", None))
     if stateful:
         if start.state is not None and start.state["ended"]:
@@ -257,12 +256,12 @@ def _sampled(index_sampler: Any, sampler_iter: Iterator, start: Start, draws: Dr
 
 
 def _after_the_end(drawn: Drawn, start: Start) -> Drawn:
-    """The generator states for the next epoch, after the rest of the one before turned out to be empty."""
+    """The generators' states for the next epoch, when the rest of the saved one is empty."""
     return drawn if start.saved is None else dataclasses.replace(drawn, sampler=start.saved["sampler_generator"])
 
 
 def _with_drawn_generator(index_sampler: Any, start: Start, draws: Draws) -> Any:
-    """`index_sampler` where a RandomSampler without a generator has the one that it would make for itself."""
+    """`index_sampler`; a RandomSampler without a generator gets the one that it would make for itself."""
     batched = type(index_sampler) is BatchSampler
     sampler = index_sampler.sampler if batched else index_sampler
     if type(sampler) is not RandomSampler or sampler.generator is not None:
@@ -273,7 +272,7 @@ def _with_drawn_generator(index_sampler: Any, start: Start, draws: Draws) -> Any
 
 
 def _skipped(index_sampler: Any, sampler_iter: Iterator, start: Start) -> Iterator[Any]:
-    """The indices after those that were yielded before. A generator, because a sampler may draw when it is iterated."""
+    """The indices from the position on. A generator, because a sampler may draw when it is iterated."""
     if isinstance(index_sampler, _Batches) or type(index_sampler) is BatchSampler:
         yield from _Batches(index_sampler, itertools.islice(iter(index_sampler.sampler), start.rows, None))
     else:
@@ -286,7 +285,7 @@ class _Batches(BatchSampler):
     def __init__(self, settings: BatchSampler, sampler: Any):
         self._settings, self.sampler = settings, sampler
 
-    # Attributes in torch's class; here they follow those of another object.
+    # Attributes in torch's class.
     @property
     def batch_size(self) -> int:  # type: ignore[override]
         return self._settings.batch_size

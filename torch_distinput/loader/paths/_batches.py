@@ -30,12 +30,12 @@ def _rows_of(value: Any) -> int | None:
 
 
 def without_rows(batch: Any) -> Any:
-    """`batch` cut to zero rows: a part for a replica without data. Raises ValueError where it cannot be cut."""
+    """`batch` cut to zero rows: a part for a replica without data. Raises ValueError if it cannot be cut."""
     return _map_rows(batch, lambda tensor: tensor[:0], lambda rows: rows[:0])
 
 
 def padded(batch: Any, rows: int) -> Any:
-    """`batch` with its last row repeated until it has `rows` rows; rows of zeros where it has none."""
+    """`batch` with its last row repeated until it has `rows` rows; rows of zeros if it has none."""
 
     def tensor(value: torch.Tensor) -> torch.Tensor:
         if len(value) == 0:
@@ -52,7 +52,7 @@ def repeated(batch: Any, rows: int) -> Any:
 
 
 def joined(batches: list[Any]) -> Any:
-    """The rows of `batches` one after the other. Raises ValueError where they cannot be joined."""
+    """The rows of `batches` one after the other. Raises ValueError if they cannot be joined."""
     try:
         return batches[0] if len(batches) == 1 else _join(batches)
     except (RuntimeError, TypeError) as error:  # tensors of other inner sizes; lists beside tuples
@@ -67,7 +67,7 @@ def _join(values: list[Any]) -> Any:
         return functools.reduce(operator.add, values)
     parts: list[Any] = [children(value) for value in values]  # a None raises TypeError, too
     if parts[0] is None or len({len(part) for part in parts}) > 1:
-        raise TypeError(f"a {type(first).__name__} in them is no tensor, list or structure of these.")
+        raise TypeError(f"a {type(first).__name__} in them is not a tensor, list or structure of these.")
     return rebuild(first, [_join(list(column)) for column in zip(*parts, strict=True)])
 
 
@@ -122,5 +122,5 @@ class DeviceMover:
 
 
 def _is_block(value: Any) -> bool:
-    """Whether a copy of its bytes, which lie in one piece, is all that there is to `value`."""
+    """Whether a copy of its contiguous bytes is a complete copy of `value`."""
     return type(value) is torch.Tensor and is_plain(value) and value.is_contiguous()

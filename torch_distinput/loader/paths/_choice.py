@@ -40,8 +40,8 @@ _CALLER = "caller"
 
 @dataclass(frozen=True)
 class LoaderPath:
-    """The path of one iterator: its name, why it was chosen, the function that opens the iterator, the native pipeline
-    that it runs, or else the threads or processes that make the rows."""
+    """The path of one iterator: its name, why it was chosen, the function that opens the iterator, and the native
+    pipeline that it runs, or the threads or processes that make the rows."""
 
     name: str
     why: str
@@ -53,7 +53,7 @@ class LoaderPath:
 def choose_path(config: LoaderConfig, progress: Progress) -> LoaderPath:
     """The native path where dataset and arguments allow it, else a path of torch's own iterators.
 
-    Raises ValueError where an argument needs the native path and it cannot be taken.
+    Raises ValueError if an argument needs the native path and the path cannot be taken.
     """
     try:
         _check_options(config)
@@ -156,12 +156,12 @@ def _workers_path(config: LoaderConfig, progress: Progress, kind: str, why: str)
 
 
 def _check_start(config: LoaderConfig) -> None:
-    """Raises ValueError where workers would have to be sent a dataset of this library, which cannot be pickled."""
+    """Raises ValueError if a dataset of this library would have to be pickled for workers."""
     context = config.multiprocessing_context
     method = start_method() if context is None else context.get_start_method()
     if method != "fork" and isinstance(config.dataset, Dataset):
         raise ValueError(
-            "DataLoader: a dataset of this library cannot be pickled, and so not be sent to the worker processes of "
+            "DataLoader: a dataset of this library cannot be pickled, and so cannot be sent to the worker processes of "
             f'`multiprocessing_context="{method}"`. Use `multiprocessing_context="fork"`, or leave `num_workers` and '
             "`multiprocessing_context` out, or use `.map` and `.batch` of the dataset with `batch_size=None`, which "
             "threads run."

@@ -9,7 +9,7 @@ from torch_distinput import _C
 
 
 class CallTimes:
-    """Measures calls of `next`, from `begin()` to `end()`. A call that fails, or that meets the end, has no `end()`."""
+    """Measures calls of `next`, from `begin()` to `end()`. A call that fails or reaches the end has no `end()`."""
 
     def __init__(self) -> None:
         self.begin, self.end, self._read = _C.call_clock()

@@ -135,7 +135,7 @@ class LoaderIter(_BaseDataLoaderIter):
             )
 
     def stats(self) -> Stats:
-        """What this iterator has counted. Python makes the batches, so that all of the wait is Python's work."""
+        """What this iterator has counted. Python makes the batches, so the whole wait is Python's."""
         times = self._times.fields()
         return Stats(batches=self._num_yielded, rows=None, bytes=None, python_seconds=times["wait_seconds"], **times)
 
@@ -148,7 +148,7 @@ class LoaderIter(_BaseDataLoaderIter):
         return "Python in the caller's thread"
 
     def finish(self) -> None:
-        """The epoch ends here, whether or not there is more."""
+        """Ends the epoch, even if batches are left."""
         self._position.finished = True
 
     def close(self) -> None:
@@ -195,7 +195,7 @@ class CallerIter(_SingleProcessDataLoaderIter, LoaderIter):
         except StopIteration:
             if not self._start.at_end:
                 raise
-        # That was the rest of the epoch before; the next one follows.
+        # The rest of the saved epoch was empty: the next epoch follows.
         self._dataset_fetcher = _DatasetKind.create_fetcher(
             self._dataset_kind, self._dataset, self._auto_collation, self._collate_fn, self._drop_last
         )
@@ -225,10 +225,10 @@ class CallerIter(_SingleProcessDataLoaderIter, LoaderIter):
 
 
 class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
-    """Python makes the rows, in worker processes: of `pool`, or of torch's where it is None."""
+    """Python makes the rows, in worker processes: those of `pool`, or of torch's pool if it is None."""
 
     _pool: WorkerPool | None = None
-    _pins_here = False  # batches lie in page-locked memory, except for what torch must put there
+    _pins_here = False  # the pool's batches lie in page-locked memory; torch pins only the rest
 
     def __init__(self, config: LoaderConfig, progress: Progress, pool: WorkerPool | None):
         start, seen = progress.start, config  # `seen`: by torch's iterator
@@ -272,7 +272,7 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
             self._skip_batches()
 
     def _try_put_index(self) -> None:
-        for _ in range(self._passed_over):  # workers that made the batches before the position in this round
+        for _ in range(self._passed_over):  # workers that made this round's batches before the position
             next(self._worker_queue_idx_cycle)
         self._passed_over = 0
         super()._try_put_index()
@@ -308,12 +308,12 @@ class WorkersIter(_MultiProcessingDataLoaderIter, LoaderIter):
 
 
 def given_seed(config: LoaderConfig) -> int | None:
-    """The seed that the user gave for those random ops of a dataset of this library that have none of their own."""
+    """The user's seed for those random ops of a dataset of this library that have none of their own."""
     return native_of(config.dataset).options().seed if config.seed is None else config.seed
 
 
 def _for_workers(config: LoaderConfig, progress: Progress, epoch: int) -> Dataset:
-    """The dataset for workers, each of which reads its share: one seed for all, epochs counted from `epoch` on."""
+    """The dataset for workers, which read a share each: with one seed for all, epochs counted from `epoch` on."""
     drawn = peek_seed(torch.default_generator if config.generator is None else config.generator)
     seed = progress.seed_of(given_seed(config), drawn)
     signed = seed if seed < 2**63 else seed - 2**64

@@ -37,7 +37,7 @@ from torch_distinput.recognize._native_source import Source
 
 
 def reads_ahead(config: LoaderConfig) -> bool:
-    """Whether the user allowed read-ahead of data that can be written to."""
+    """Whether the user allowed reading ahead of data that can be written to."""
     return config.num_workers > 0 or config.prefetch_bytes is not None
 
 
@@ -63,11 +63,11 @@ def native_rows(
     permutation: int | torch.Tensor | None = None,
     begin: int | None = None,
 ) -> _C.Dataset:
-    """Batches of the rows of `source`, which are copied ahead where nobody can write to them or the user allowed it,
-    else in the caller's thread, at the time of the request.
+    """Batches of the rows of `source`. Rows are copied ahead if they cannot be written to or the user allowed it, else
+    on request, in the caller's thread.
 
     Args:
-        permutation: where it `shuffles`: torch's, the seed of the native one, or None for a seed of the pipeline's.
+        permutation: with `shuffles`: torch's, the seed of the native one, or None for the pipeline's seed.
         begin: the first row; None: all rows.
     """
     rows = permuted(source.native, permutation) if shuffles else source.native
@@ -96,7 +96,7 @@ class OnDevice:
 def open_batches(
     batches: _C.Dataset, device: torch.device | None, epoch: int, seed: int | None = None, pin_memory: bool = False
 ) -> _C.DatasetIterator | OnDevice:
-    """An iterator over `batches`: on the accelerator `device`; or, where that is None, on the CPU, with `pin_memory` in
+    """An iterator over `batches`: on the accelerator `device`, or, if that is None, on the CPU; `pin_memory`: there in
     page-locked memory."""
     if device is None:
         return batches.iterate(epoch=epoch, seed=seed, pin_memory=bool(pin_memory))
@@ -106,8 +106,8 @@ def open_batches(
 class NativeIter(LoaderIter):
     """Batches of a native pipeline. `_take` returns the next one.
 
-    An attribute `_take` replaces the method once a native iterator exists. It is a method of that iterator: a bound
-    method of this object would be a reference cycle, which only the garbage collector frees.
+    Once a native iterator exists, its own method replaces `_take`: a bound method of this object would be a reference
+    cycle, which only the garbage collector frees.
     """
 
     _convert: Convert = None
@@ -126,7 +126,7 @@ class NativeIter(LoaderIter):
         return self._next_batch()
 
     def _next_measured(self) -> Any:
-        """The next batch where no native iterator, which would measure itself, lives longer than a batch."""
+        """The next batch, measured here, because no native iterator outlives a batch to measure itself."""
         self._times.begin()
         if profiler_enabled():
             with record_function(self._profile_name):
@@ -149,11 +149,10 @@ class NativeIter(LoaderIter):
         return pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
 
     def _opened(self, rows: _C.Dataset, source: Source | None, epoch: int = 0) -> _C.DatasetIterator | OnDevice:
-        """An iterator over batches of rows of `source`, gathered in the memory of the loader: a device, page-locked, or
-        plain."""
+        """An iterator over batches of rows of `source`, in the loader's memory: a device's, page-locked, or plain."""
         seed = None
         if source is not None and source.draws:
-            # The loader's seed and epoch; else the seed that torch draws for the workers of each epoch.
+            # The loader's seed and epoch, or the seed that torch draws for each epoch's workers.
             self._position.base_seed = self._base_seed
             seed, epoch = (self._base_seed, 0) if self._seed is None else (self._seed, self._start.epoch)
             seed %= 2**64
@@ -192,7 +191,7 @@ class NativeIter(LoaderIter):
         self._take = take  # type: ignore[method-assign]  # as the class says
 
     def _shutdown_workers(self) -> None:
-        """torch's name, on iterators with workers, for `close`."""
+        """`close`, by torch's name on iterators with workers."""
         self.close()
 
 
@@ -215,7 +214,7 @@ class RowsIter(NativeIter):
         self._indices: _C.DatasetIterator | None = None
         self._row = self._start.rows
         if self._num_workers > 0:
-            self._draw()  # torch draws now too, because it sends its workers their first indices
+            self._draw()  # as torch, which now sends its workers their first indices
 
     def _draw(self) -> None:
         """Takes the same draws from the generators as torch's RandomSampler."""
@@ -230,7 +229,7 @@ class RowsIter(NativeIter):
         self._owes_permutation = order.generator is not None
 
     def _draw_end(self) -> None:
-        """Takes the draws of an epoch's end: torch's sampler draws another order to find that the first has ended."""
+        """Takes the draws at an epoch's end, where torch's sampler draws another order and uses none of it."""
         generator = self._order.generator
         if self._owes_permutation and generator is not None:
             self._owes_permutation = False
@@ -265,7 +264,7 @@ class RowsIter(NativeIter):
                 order.drop_last,
                 shuffles=order.shuffle,
                 permutation=self._permutation,
-                begin=self._row if self._row or source.draws else None,  # random numbers depend on the ops that follow
+                begin=self._row if self._row or source.draws else None,  # `skip` changes the numbers of random ops
             )
             self._native = self._opened(batches, source, epoch)
             self._convert = collated(source.spec)
