@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`DataLoader(distributed=...)`: exact rows and equal steps over ranks."""
+"""What the iterators of a DataLoader with `distributed` share: strategy, plan and example batch."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from torch_distinput.observe._explanation import Branch
 
 
 def _posted_batch(board: dist.Store, timeout: float) -> bytes:
-    """What a rank posts as an example, as soon as it has. The store is asked by a thread: Ctrl-C ends no call of it,
-    and a host that is frozen answers none."""
+    """Waits for the example that a rank posts. A thread asks the store, because Ctrl-C does not interrupt a call to it,
+    and a frozen host never answers one."""
     done, left = threading.Event(), threading.Event()
     answer: list[bytes | Exception] = []
 
@@ -54,7 +54,7 @@ def _posted_batch(board: dist.Store, timeout: float) -> bytes:
 
 
 class Feed:
-    """The strategy of a loader with `distributed`, and the plan by which its data is assigned. `plain`: see `Plan`."""
+    """The strategy of a loader with `distributed`, and the plan by which its data is assigned."""
 
     def __init__(self, config: LoaderConfig, plain: MakeLoader):
         self.plain = plain
@@ -63,13 +63,13 @@ class Feed:
         self._planned_for: Samplers
         self._example: Any = None
         # The names of strategies are numbered, so all ranks must make them in the same order: here, or at the first
-        # iterator where there is no group yet.
+        # iterator if there is no group yet.
         if config.distributed is not True or dist.is_initialized():
             self.strategy(config)
 
     def strategy(self, config: LoaderConfig) -> MultiWorkerMirroredStrategy:
-        """The strategy of one replica a rank, made at the first call. RuntimeError where the environment tells of
-        several processes, but no group is initialised."""
+        """The strategy with one replica a rank, made at the first call. Raises RuntimeError if the environment names
+        several processes and no group is initialised."""
         if self._strategy is None:
             group = None if config.distributed is True else config.distributed
             group_of("DataLoader", "distributed", group)  # its errors name the class that the user made
@@ -77,8 +77,8 @@ class Feed:
         return self._strategy
 
     def plan(self, config: LoaderConfig) -> Plan:
-        """The plan, made at the first call, so that an order without a seed is drawn once, and again only where a
-        subclass has exchanged the samplers since."""
+        """The plan, kept so that an order without a seed is drawn once; made again after a subclass has exchanged the
+        samplers."""
         samplers = samplers_now(config)
         if self._plan is None or not samplers.same(self._planned_for):
             self._plan, self._planned_for = plan_of(config, self.strategy(config), self.plain), samplers
@@ -86,8 +86,7 @@ class Feed:
         return self._plan
 
     def check_kind(self, config: LoaderConfig, kind: str) -> None:
-        """Raises ValueError for a state of data that was assigned in another way. Where there is no group yet, the
-        iterator asks again."""
+        """Raises ValueError for a state of another `kind` of data. Without a group, the iterator checks it later."""
         if self._strategy is None:
             return
         own = self.plan(config).kind
@@ -95,7 +94,7 @@ class Feed:
             raise other_data(kind, own)
 
     def post_example(self, config: LoaderConfig, batch: Any) -> None:
-        """Posts `batch`, cut to zero rows, to the store for ranks that have had no batch. Only the first call posts."""
+        """At the first call, posts `batch`, cut to zero rows, for ranks that have had no batch."""
         if self._example is not None:
             return
         try:
@@ -108,7 +107,7 @@ class Feed:
             board.set("batch", text)  # type: ignore[arg-type]  # torch's stub knows only str
 
     def example(self, config: LoaderConfig) -> Any:
-        """The example that another rank posted; waits for it. ValueError where no rank could cut or send one."""
+        """Waits for the example of another rank. Raises ValueError if that rank could not cut or send one."""
         board = examples_of(self.strategy(config))
         if self._example is None and board is not None:
             text = _posted_batch(board, config.peer_timeout)
@@ -138,7 +137,7 @@ class Feed:
         return facts, ops
 
     def length(self, config: LoaderConfig) -> int:
-        """Steps of an iterator, equal on all ranks; raises TypeError where that is unknown before reading."""
+        """Steps of an iterator, equal on all ranks; raises TypeError if unknown before reading."""
         plan = self.plan(config)
         if plan.dataset is not None:
             steps = len(plan.dataset)
@@ -149,7 +148,7 @@ class Feed:
         return max(steps - config.skip, 0)
 
     def global_valid(self, config: LoaderConfig, step: int, k: int) -> int:
-        """Rows over all ranks in steps [step, step + k); raises ValueError where that is unknown before reading."""
+        """Rows over all ranks in steps [step, step + k); raises ValueError if unknown before reading."""
         plan = self.plan(config)
         if plan.dataset is None or isinstance(config.dataset, Dataset):
             raise ValueError("global_valid: the rows of coming steps are known for map-style datasets only.")

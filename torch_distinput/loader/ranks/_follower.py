@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""A batch sampler of a framework's that reads the shown one, in step with the rows that the strategy assigns."""
+"""Reads a framework's batch sampler around the shown one, in step with the indices that the strategy assigns."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from torch_distinput.loader.ranks._index_queue import IndexQueue
 
 
 class Follower:
-    """Asks a batch sampler that reads the shown one, which meanwhile yields the indices that the strategy assigns.
+    """Reads a batch sampler around the shown one; the shown one then yields the indices that the strategy assigns.
 
-    An epoch ends with the indices of its last step. What the batch sampler does then decides whether there is another
-    one: `goes_on` asks it, when the last step was taken, because to open an epoch ranks wait for each other.
+    An epoch ends with the indices of its last step. The batch sampler then decides whether another epoch follows.
+    `goes_on` asks it only after the last step was taken, because ranks wait for each other to open an epoch.
 
     Args:
         batches: the batch sampler; it must pass lists on as they are.
         shown: the sampler of the shown batch sampler.
-        open_next: opens the next epoch. Weak, because it is the iterator's, which holds this object.
+        open_next: opens the next epoch; weak, because its iterator holds this object.
     """
 
     def __init__(self, batches: Any, shown: ExactSampler, open_next: weakref.WeakMethod[Callable[[], IndexQueue]]):
         self._batches, self._shown, self._open_next = batches, shown, open_next
         self._iterator: Iterator[Any] | None = None
-        self._handed: deque[list[int]] = deque()  # which the batch sampler has read, and not passed on yet
-        self._first: list[int] | None = None  # of an epoch that `goes_on` has found
+        self._handed: deque[list[int]] = deque()  # read by the batch sampler, not passed on yet
+        self._first: list[int] | None = None  # indices of an epoch that `goes_on` has begun
         self._may_open = self._begun = self._gave = False
         self.queue: IndexQueue
 
@@ -48,7 +48,7 @@ class Follower:
             yield indices
 
     def goes_on(self) -> bool:
-        """Whether the batch sampler begins another epoch; `queue` is that one's then."""
+        """Whether the batch sampler begins another epoch; if so, `queue` is that epoch's."""
         self._may_open = True
         try:
             self._first = self._ask()
@@ -87,7 +87,7 @@ class Follower:
 
     def _next_queue(self) -> IndexQueue:
         open_next = self._open_next()  # not in the frame of a generator, which would hold the iterator
-        assert open_next is not None, "the iterator asks"
+        assert open_next is not None, "the iterator is the caller"
         return open_next()
 
     def _error(self, what: str) -> ValueError:

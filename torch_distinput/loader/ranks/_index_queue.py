@@ -32,7 +32,7 @@ class IndexQueue:
         return True
 
     def more(self) -> bool:
-        """Whether `indices` has more, if need be after pulling further steps."""
+        """Whether `indices` has more; pulls further steps if it is empty."""
         while not self.indices:
             if not self.pull():
                 return False

@@ -41,7 +41,7 @@ class IndexSteps(PythonSteps):
         self._workers = self._inner._workers
 
     def _open_next_epoch(self) -> IndexQueue:
-        """The next epoch of an iterator that does not end with an epoch."""
+        """Opens the next epoch of an iterator that does not end with an epoch."""
         progress = self._progress
         epoch = self._start.epoch + 1 if progress.pinned is None else progress.pinned
         progress.epoch, progress.pinned, progress.start = epoch, None, Start(epoch)
@@ -67,7 +67,7 @@ class IndexSteps(PythonSteps):
         self._times.begin()
         if not self._queue.pulled and not self._queue.pull() and not self._goes_on():
             return None
-        # Before the rows are loaded: as in torch, a step that fails is over.
+        # Taken before the rows are loaded: as in torch, a step that fails is over.
         rows, info, after = self._queue.pulled.popleft()
         batch = self._kept(self._load()) if rows else self._dummy(0)
         self._position.native = Taken(after)

@@ -15,5 +15,5 @@ _ITERATORS = {"native": Steps, "indices": IndexSteps, "stream": StreamSteps}
 
 
 def open_steps(config: LoaderConfig, progress: Progress, feed: Feed, observer: Observer | None) -> Steps:
-    """A new iterator over the steps of this rank, which tells `observer` of them."""
+    """A new iterator over the steps of this rank, which reports them to `observer`."""
     return _ITERATORS[feed.plan(config).kind](config, progress, feed, observer)

@@ -2,9 +2,9 @@
 """How the data of a loader with `distributed` is assigned to ranks.
 
 There are three kinds of data. Native rows and datasets of this library are pipelines, whose batches the strategy
-assigns. Of a map-style dataset that Python reads, the strategy assigns indices, and each rank loads its rows through a
-plain DataLoader. A stream or a sampler of the user's belongs to one rank: a plain DataLoader reads it, and the ranks
-agree on steps only.
+assigns. For a map-style dataset that Python reads, the strategy assigns indices, and each rank loads its rows through a
+plain DataLoader. A stream or a user's sampler belongs to one rank: a plain DataLoader reads it, and the ranks agree
+only on steps.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Plan:
 
     `kind`: "native", "indices" or "stream". `why`: the reason, for `explain`. `dataset`: the distributed pipeline of
     batches or indices; None for a stream. `convert`: turns a native batch into torch's. `inner`: the plain loader that
-    makes the batches of indices and streams. `indices`: the batch sampler of `inner` for indices. `follows`: what
-    `followed` has found. `facts`: what the ranks must agree on, in the user's words, besides what the library compares.
-    `order`: see `order_of`.
+    makes the batches of indices and streams. `indices`: the batch sampler of `inner` for indices. `follows`: see
+    `followed`. `facts`: what the ranks must agree on besides what the library compares, in the user's words. `order`:
+    see `order_of`.
     """
 
     kind: str
@@ -60,7 +60,7 @@ def plan_of(config: LoaderConfig, strategy: MultiWorkerMirroredStrategy, plain: 
     """Decides how the data of a loader is assigned over the ranks of `strategy`."""
     if is_own_stream(config):
         hugging_face.check_split(config.dataset, *group_size_and_rank(config.distributed))
-        if config.share is None and not hugging_face.is_stream(config.dataset):  # the split of those was checked
+        if config.share is None and not hugging_face.is_stream(config.dataset):  # whose split was checked
             warn_of_peers(strategy, "reads streams of its own", "rows of their own", "Read the same stream")
         return _stream_plan(config, plain)
     if isinstance(config.dataset, Dataset):

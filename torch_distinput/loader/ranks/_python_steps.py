@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What iterators of steps share whose batches Python makes."""
+"""The base of the iterators of steps whose batches Python makes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class PythonSteps(Steps):
     _last: Any = None
 
     def _dummy(self, rows: int) -> Any:
-        """The batch for a step in which this rank has no rows: `rows` rows of padding, or zero rows."""
+        """The batch for a step in which this rank has no rows: `rows` rows of padding."""
         if self._last is None:
             self._last = self._example()
         return self._moved(repeated(self._last, rows) if rows else without_rows(self._last))
 
     def _example(self) -> Any:
-        """A batch from which to cut a zero-row one, for a rank that has had none."""
+        """A batch to cut rows from, for a rank that has had none."""
         raise NotImplementedError
 
     def _kept(self, batch: Any) -> Any:

@@ -30,8 +30,8 @@ _TWO_DATASETS = ("dataset", "pipeline", "length", "content", "type of the elemen
 
 
 class StepPosition:
-    """The position of an iterator of steps, which it outlives. `native`: returns that of the native iterator. `total`:
-    returns the steps of an epoch. `order`: see `order_of`. `start`: where the iterator began."""
+    """The position of an iterator of steps; it outlives the iterator. `native`: returns the native iterator's position.
+    `total`: returns the steps of an epoch. `order`: see `order_of`. `start`: where the iterator began."""
 
     native: Callable[[], Any]
     total: Callable[[], int | None] = staticmethod(lambda: None)
@@ -43,7 +43,7 @@ class StepPosition:
 
     @property
     def num_batches(self) -> int | None:
-        """The steps of this epoch; None where that is unknown."""
+        """The steps of this epoch; None if unknown."""
         return batches_of(self.total(), self.start.state)
 
     def state(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Steps:
             self._progress.attach(self, self._position)
 
     def _take_pinned_epoch(self, config: LoaderConfig) -> None:
-        """Takes an epoch that `set_epoch` of a dataset of this library has pinned."""
+        """Takes the epoch that a dataset of this library was given by its `set_epoch`."""
         epoch = pop_pinned_epoch(config.dataset) if isinstance(config.dataset, Dataset) else None
         if epoch is not None:
             self._start.epoch = self._progress.epoch = epoch
@@ -132,12 +132,12 @@ class Steps:
         return (batch, info) if self._with_info else batch
 
     def _follow_pinned_epoch(self) -> None:
-        """`set_epoch` came after this iterator was made and before its first step."""
+        """Begins the epoch that `set_epoch` pinned after this iterator was made and before its first step."""
         progress = self._progress
         if progress.position is not self._position:
             return
         epoch, progress.pinned = progress.pinned, None
-        assert epoch is not None, "the caller has seen to it"
+        assert epoch is not None, "checked by the caller"
         if epoch == self._start.epoch:
             return
         seed = self._position.native().get("seed")
@@ -153,7 +153,7 @@ class Steps:
             self._observer.end()
 
     def _open(self) -> _C.DistributedIterator:
-        # Where the user gave no seed, the seed of a loaded state decides the order of all later epochs.
+        # Without a seed of the user's, the seed of a loaded state decides the order of all later epochs.
         seed = self._progress.seed if self._config.seed is None else None
         assert self._plan.dataset is not None, "only a stream has none"
         by_number = self._skip_is_arithmetic()
@@ -168,20 +168,20 @@ class Steps:
         return native
 
     def _skip_is_arithmetic(self) -> bool:
-        """Whether the position after skipped steps follows from their number; an order without a seed begins with the
-        first step."""
+        """Whether the position after skipped steps follows from their number. An order without a seed does not exist
+        before the first step."""
         config = self._config
         if not config.skip or self._plan.dataset is None or isinstance(config.dataset, Dataset):
             return False
         return not config.shuffle or config.seed is not None or self._progress.seed is not None
 
     def _pass_over(self, steps: int) -> None:
-        """Goes to the position after the first `steps` steps of the epoch, also where a state was loaded."""
+        """Goes to the position after the first `steps` steps of the epoch, also after a state was loaded."""
         if not self._skip_is_arithmetic():
             if self._start.batches > steps:
                 raise ValueError(
                     f"skip_first_batches: `num_batches` must be at least {self._start.batches}, where the loaded state "
-                    f"stands, because this data is not read backwards, but is {steps}."
+                    f"stands, because this data cannot be read backwards, but is {steps}."
                 )
             for _ in range(steps - self._start.batches):
                 if self._take() is None:
@@ -207,7 +207,7 @@ class Steps:
         return self._native.stats()
 
     def close(self) -> None:
-        """Ends the iteration and reports it to the other ranks."""
+        """Ends the iteration, and reports that to the other ranks."""
         self._let_go()
 
     def _let_go(self) -> None:
@@ -224,7 +224,7 @@ class Steps:
 
 
 def explained(error: _C.DistributedDatasetError) -> _C.DistributedDatasetError:
-    """`error`, with advice where ranks passed different datasets to a DataLoader."""
+    """`error`, with advice if ranks passed different datasets."""
     if error.disagreed_on not in _TWO_DATASETS:
         return error
     advised = _C.DistributedDatasetError(

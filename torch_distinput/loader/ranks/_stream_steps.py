@@ -66,7 +66,7 @@ class StreamSteps(PythonSteps):
         tokens = Dataset(_C.Dataset.from_generator(open_tokens, _TOKENS, "DataLoader", lists_are_structure=False))
         options = InputOptions(
             per_replica_buffer_size=1 if self._config.num_workers else 0,  # 0 reads in the caller's thread
-            # Padding is done here, because the strategy does not know how many rows a full batch has.
+            # This class pads, because the strategy does not know how many rows a full batch has.
             tail="zero_rows" if self._pads or self._config.drop_last else self._config.tail,
             peer_timeout=self._config.peer_timeout,
         )
@@ -74,8 +74,8 @@ class StreamSteps(PythonSteps):
         return native_of(assigned).iterate(epoch=self._start.epoch, facts=self._facts(rank))
 
     def _facts(self, rank: int) -> list[tuple[str, str]]:
-        """What shows that each rank goes on with its own stream, and all of them at the same step. In a stream that all
-        ranks share, the position of one is that of all."""
+        """Facts by which ranks check that each continues its own stream, and all at the same step. If all ranks share
+        one stream, any rank's state will do."""
         saved = self._start.saved
         own = saved is not None and (self._config.share is not None or saved["distributed"]["rank"] == rank)
         loaded = "none" if saved is None else "its own" if own else f"that of rank {saved['distributed']['rank']}"
@@ -96,7 +96,7 @@ class StreamSteps(PythonSteps):
         return (0, 0) if self._start.state is None else (saved["step"], saved["row"])
 
     def _follow_pinned_epoch(self) -> None:
-        """A stream that has begun has no other epoch."""
+        """Does nothing: a stream that has begun cannot change its epoch."""
 
     def _finish(self) -> None:
         # The epoch may end before this rank's stream does, as with tail="until_first".
@@ -121,7 +121,7 @@ class StreamSteps(PythonSteps):
         return batch, self._placed(info)
 
     def _next_batch(self, info: _C.StepInfo) -> tuple[Any, Taken | Failed]:
-        """The rank's next batch, with all that follow where the last step was merged, and the state after it."""
+        """The rank's next batch, joined with all that follow if the last step was merged, and the state after it."""
         batch, after = self._batches.get_nowait()
         batches = [batch]
         while self._merges and info.is_last and not self._batches.empty():
