@@ -30,8 +30,8 @@ Rule = tuple[str, Callable[[Any], bool]]
 
 
 def state_of(config: LoaderConfig, state_dict: Any, runs_pipeline: Callable[[], bool]) -> dict[str, Any]:
-    """The state inside a `state_dict` of this class, as this version writes it; ValueError for another one or a newer
-    one. `runs_pipeline`: whether the next iterator of the loader runs a native pipeline."""
+    """The state inside `state_dict`, as this version writes it. Raises ValueError for a newer version and for what this
+    class did not write. `runs_pipeline`: whether the next iterator of the loader runs a native pipeline."""
     op = "load_state_dict"
     state = state_dict.get(STATE) if isinstance(state_dict, dict) else None
     if state is None and isinstance(state_dict, dict) and _TORCHDATA in state_dict:
@@ -55,8 +55,8 @@ def state_of(config: LoaderConfig, state_dict: Any, runs_pipeline: Callable[[], 
 
 
 def _upgraded(config: LoaderConfig, state: dict[str, Any]) -> dict[str, Any]:
-    """A state of version 1 of several processes, which does not know what its order was made with or whose stream it
-    is of; in its pipeline, an op of the library's own had the dataset's class as its name."""
+    """Adds to a state of ranks of version 1 what it lacks: what decides its order, and the rank whose stream it is of.
+    Removes the op that had the dataset's class as its name."""
     position = state["distributed"]
     if isinstance(position, dict) and state.get("kind") == "stream":
         position = position | {"rank": group_size_and_rank(config.distributed or True)[1]}
@@ -66,7 +66,7 @@ def _upgraded(config: LoaderConfig, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _permutation_of_older(config: LoaderConfig, state: dict[str, Any], runs_pipeline: Callable[[], bool]) -> str | None:
-    """The permutation of a state before version 3, which does not name it: that of the loader's own path."""
+    """The permutation of a state older than version 3, which does not name it: that of the loader's own path."""
     order = stock_order(config.batch_sampler)
     if order is None or not _draws_permutation(order, state):
         return None
@@ -75,7 +75,7 @@ def _permutation_of_older(config: LoaderConfig, state: dict[str, Any], runs_pipe
 
 
 def _draws_permutation(order: StockOrder, state: dict[str, Any]) -> bool:
-    """Whether an epoch in `order`, come as far as `state`, has drawn a permutation that its rest needs."""
+    """Whether `state` stands inside an epoch that has drawn a permutation of `order`, which its rest needs."""
     begun = type(state.get("rows")) is int and state["rows"] > 0 and state.get("finished") is False
     return order.shuffle and state.get("seed") is None and begun
 
@@ -94,7 +94,7 @@ def check(config: LoaderConfig, state: dict[str, Any], runs_pipeline: Callable[[
 
 
 def _check_one_process() -> None:
-    """A loader without `distributed` can go on where ranks stopped only if nobody else reads the rest."""
+    """Raises ValueError in a group, where each process would read the whole rest."""
     world = dist.get_world_size() if dist.is_initialized() else 1
     if world > 1:
         raise ValueError(
@@ -104,7 +104,7 @@ def _check_one_process() -> None:
 
 
 def _check_plain(config: LoaderConfig, state: dict[str, Any], runs_pipeline: Callable[[], bool]) -> None:
-    # Only a state in an order of its own names it, and states before `num_batches` lack that.
+    # A state has `order` only if the loader was given one; older states lack `num_batches`.
     state = {"order": None, "num_batches": None} | state
     _check_fields(state, {"size": _size_rule(config)}, others=True)
     if state["size"] != size_of(config):
@@ -176,8 +176,7 @@ def _size_rule(config: LoaderConfig) -> Rule:
 
 
 def _check_parts(config: LoaderConfig, state: dict[str, Any], runs_pipeline: Callable[[], bool]) -> None:
-    """Checks that of the states of dataset, stream, sampler, workers and pipeline there are those that the loader
-    needs."""
+    """Checks that `state` has exactly those states of dataset, stream, sampler, workers and pipeline that it needs."""
     if state["workers"] is not None:
         count = state["num_workers"]
         _check_fields(state["workers"], _workers_rules(count), "workers.")

@@ -6,13 +6,13 @@ from __future__ import annotations
 KINDS = {
     "native": "whose rows native code copies",
     "indices": "whose rows Python makes",
-    "stream": "of which each rank reads a stream or sampler of its own",
+    "stream": "that each rank reads from a stream or sampler of its own",
 }
 
 
 def other_data(saved: str, own: str | None) -> ValueError:
-    """The error about a state of data of the kind `saved`, for a loader over data of the kind `own`; None: any but a
-    stream, where it is not known yet which."""
+    """The error for a state of data of the kind `saved`, loaded over data of the kind `own`; None: not a stream, but
+    not known yet which of the others."""
     here = "that the ranks share" if own is None else KINDS[own]
     return ValueError(
         f"load_state_dict: the state is of data {KINDS[saved]}, but the loader has data {here}. Pass the dataset, "

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The kinds of values in the states of native iterators, which native code itself checks only when one is opened."""
+"""The types of values in the states of native iterators, which native code checks only when an iterator is opened."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _PLACE = {"path": _TEXT, "position": _INTEGER, "row": _INTEGER}  # of the random
 
 
 def wrong_kind(state: dict[str, Any]) -> tuple[str, str, Any] | None:
-    """The first value in a native state of a kind that no state has there: its place, the rule, the value. None where
-    there is none; numbers that do not fit the data are found when the iterator is opened."""
+    """The first value in a native state that has a wrong type: its place, the rule, the value; None if all types are
+    right. Whether numbers fit the data is checked when the iterator is opened."""
     if "kind" not in state:
         return "kind", "a text", None
     found = _of_rules(state, _FIELDS, "")
@@ -63,7 +63,7 @@ def _of_rules(state: dict[str, Any], rules: dict[str, Rule], prefix: str) -> tup
 
 
 def _not_plain(state: dict[str, Any]) -> tuple[str, str, Any] | None:
-    """A value that no state holds anywhere. Without recursion, because a stranger's value may be deep."""
+    """A value of a type that no state holds. Without recursion, because a damaged state may be deeply nested."""
     left: list[tuple[str, Any]] = [("", state)]
     seen: set[int] = set()
     while left:

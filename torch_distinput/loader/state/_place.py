@@ -8,8 +8,8 @@ from typing import Any
 
 
 def place_of(state: Mapping[str, Any]) -> str:
-    """The place of a loader's or an iterator's state, such as "epoch 0, batch 2 of 4, 64 of 100 rows". What the state
-    does not tell is left out; nothing in it is trusted to have the right type."""
+    """The place of a loader's or an iterator's state, such as "epoch 0, batch 2 of 4, 64 of 100 rows". Leaves out what
+    the state lacks, or has with a wrong type."""
     epoch, rank, world = _number(state, "epoch"), *_numbers(_inner(state, "distributed"), "rank", "world")
     parts = [] if epoch is None else [f"epoch {epoch}"]
     parts += _batches(state) if _number(state, "batches") is not None else _elements(state)

@@ -32,10 +32,10 @@ class Position:
 
     It outlives the iterator, whose finalizer therefore need not save anything: a finalizer may run at any point, also
     while torch holds the lock of a generator. `yielded`: batches yielded. `finished`: the iterator has raised
-    StopIteration. `ended`: nothing comes after these batches in the stream or the sampler. `native`: returns the
-    position of a native iterator. `total`: returns the batches of an epoch; negative: unknown. `seed`: the order is a
-    function of it and the epoch. `base_seed`: of the workers, where there are any. `reused`: the iterator had an epoch
-    before. `workers`: the states of the dataset in workers.
+    StopIteration. `ended`: the stream or the sampler has nothing after these batches. `native`: returns the position of
+    a native iterator. `total`: returns the batches of an epoch; negative: unknown. `seed`: with the epoch, decides the
+    order. `base_seed`: the workers', if any. `reused`: the iterator had an epoch before. `workers`: the states of the
+    dataset in workers.
     """
 
     def __init__(self, config: LoaderConfig, start: Start, draws: Draws, reads_ahead: bool):
@@ -70,13 +70,13 @@ class Position:
 
     @property
     def num_batches(self) -> int | None:
-        """The batches of this epoch; None where that is unknown."""
+        """The batches of this epoch; None if unknown."""
         return None if self._start.resized or self.total is None else batches_of(self.total(), self._start.state)
 
     def follow(self, stream: Any) -> None:
         """Brings `stream`, which the caller's thread reads, to the start: by the saved state, else by reading it again.
 
-        Raises ValueError where the state holds one of a stream and `stream` has none, or the other way round.
+        Raises ValueError if only one of the saved state and `stream` has a state of a stream.
         """
         start, state = self._start, self._start.state
         self.watch(stream)
@@ -99,7 +99,7 @@ class Position:
 
     @property
     def follows_sampler(self) -> bool:
-        """Whether `pulled` must be called for all indices taken from the sampler, because that has a state."""
+        """Whether the sampler has a state, so that `pulled` must be called for all indices taken from it."""
         return self._sampler is not None
 
     def pulled(self, indices: Any) -> None:
@@ -126,8 +126,8 @@ class Position:
             self.ended = self._sampler_states[0][1]
 
     def let_go(self) -> None:
-        """Called when the iterator is about to be freed: replaces native iterators, which hold threads, by their
-        states. Calls no code of the user's, which a finalizer must not run."""
+        """Called before the iterator is freed: replaces native iterators, which hold threads, by their states. Runs no
+        users' code, which a finalizer must not."""
         if self.native is not None:
             self.native = Taken(self.native())
         if isinstance(self._stream, _C.DatasetIterator):
@@ -163,15 +163,15 @@ class Position:
         } | ({} if self._drawn_by is None else {"order": self._drawn_by})
 
     def _drawn(self) -> tuple[Drawn, Drawn | None]:
-        """The states of the generators before the iterator was made, and before its order was drawn (None where these
-        follow from the former). Where nothing is left to be drawn: the current states, for the next iterator."""
+        """The generators' states before the iterator was made, and before its order was drawn (None if they follow from
+        the former). If nothing is left to be drawn: the current states, for the next iterator."""
         start = self._start
         self._draws.keep(start)
         if not self.finished and not self.ended:
             same = start.first is None or start.first.equals(start.begin.opened())
             return start.begin, None if same else start.first
         now = self._draws.snapshot()
-        # The rest of an epoch, and an iterator that is used again, draw no further seed for workers.
+        # A continued epoch and a reused iterator draw no seed for workers.
         return now, None if self.finished and not self._persistent else now
 
     def _sampler_state(self) -> Any:
@@ -196,22 +196,22 @@ def restore(config: LoaderConfig, state: dict[str, Any], draws: Draws) -> Start:
         start = Start(state["epoch"] + 1)
     start.at_end = finished or not state["batches"]
     start.saved, start.reuses = state, state["reused"]
-    # The workers of a loader are made again for each epoch, unless they are persistent.
+    # Each epoch has new workers, unless they are persistent.
     start.base_seed = None if finished and not config.persistent_workers else state["base_seed"]
     start.first = None if first is None else Drawn(*first)
     return start
 
 
 def batches_of(total: int | None, state: dict[str, Any] | None) -> int | None:
-    """The batches of an epoch, given those of an epoch with the present batch size, and the state with which it goes
-    on. None where that is unknown: `total` is None or negative, or the first part of the epoch had another number."""
+    """The batches of an epoch that continues from `state`: `total`, which is that of the present batch size. None if
+    unknown: `total` is None or negative, or the epoch began with another number."""
     if total is None or total < 0 or (state is not None and state.get("num_batches") != total):
         return None
     return total
 
 
 def order_of(config: LoaderConfig) -> dict[str, Any]:
-    """What decides the order in which ranks read a map-style dataset; Nones for other data."""
+    """What decides the order in which ranks read a map-style dataset; for other data, all None."""
     if isinstance(config.dataset, Dataset) or is_own_stream(config):
         return {"size": None, "rows": None, "shuffle": None, "given_seed": None}
     return {
@@ -223,12 +223,12 @@ def order_of(config: LoaderConfig) -> dict[str, Any]:
 
 
 def size_of(config: LoaderConfig) -> int | None:
-    """The number of samples of a map-style dataset; None where it has no `len`, and for a stream."""
+    """The number of samples of a map-style dataset; None without `len` and for a stream."""
     if not config.is_stream and hasattr(config.dataset, "__len__"):
         return len(config.dataset)
     return None
 
 
 def stateful_sampler(config: LoaderConfig) -> Any:
-    """The batch sampler or sampler that has a state; None where none has."""
+    """The batch sampler or sampler that has a state; None if neither has."""
     return next(filter(has_state, samplers_of(config)), None)

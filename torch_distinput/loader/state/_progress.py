@@ -18,7 +18,7 @@ from torch_distinput.recognize import _hugging_face as hugging_face
 
 
 class Place(Protocol):
-    """Where an iterator stands; it outlives the iterator."""
+    """Where an iterator stands; outlives the iterator."""
 
     yielded: int
     finished: bool
@@ -35,14 +35,14 @@ class LiveIterator(Protocol):
 
 
 class Progress:
-    """Counts epochs, and knows the position of the iterator made last, also when that iterator is gone.
+    """Counts epochs, and keeps position and counters of the latest iterator, also when that iterator is gone.
 
-    `epoch`: of the iterator made last. `used`: whether that yielded a batch; then the next iterator has the next epoch.
+    `epoch`: of the latest iterator. `used`: whether that yielded a batch; if so, the next iterator has the next epoch.
     `pinned`: the epoch that `set_epoch` gave to the next iterator. `seed`: for those random ops of a native dataset
-    that have none. `draws`: the generators from which orders are drawn. `info`: of the step last yielded over
-    processes. `loaded`: a state with which the next iterator begins. `pending`: an iterator that `state_dict` made for
-    the next `iter`. `start`: where the iterator made last begins. `position`: where it stands. `live`: all iterators
-    that exist. What the iterator made last has counted is kept, too.
+    that have none. `draws`: the generators from which orders are drawn. `info`: of the step last yielded with
+    `distributed`. `loaded`: a state with which the next iterator begins. `pending`: an iterator that `state_dict` made
+    for the next `iter`. `start`: where the latest iterator began. `position`: where it stands. `live`: all iterators
+    that exist.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Progress:
         self._latest: weakref.ref[LiveIterator] | None = None
         self._kept = Stats()
         self._ended = False  # whether the epoch had ended when its state was saved
-        self._moved = False  # the dataset was given a state
+        self._moved = False  # whether the dataset was given a state
 
     @contextlib.contextmanager
     def opening(self, config: LoaderConfig) -> Iterator[None]:
@@ -103,13 +103,13 @@ class Progress:
         return Start(state["epoch"], state["batches"], saved=state, state=state)
 
     def attach(self, iterator: LiveIterator, position: Place) -> None:
-        """Notes `iterator` as the one made last, with its position."""
+        """Notes `iterator`, with its position, as the latest one."""
         self.position, self._latest = position, weakref.ref(iterator)
         self.live.add(iterator)
 
     def seed_of(self, given: int | None, drawn: int) -> int:
         """The seed, modulo 2**64, for those random ops of a native dataset that have none: the user's, else the first
-        `drawn`, so that `torch.manual_seed` decides about them as about torch's samplers."""
+        `drawn`, so that they follow `torch.manual_seed` as torch's samplers do."""
         if given is not None or self.seed is None:
             self.seed = (drawn if given is None else given) % 2**64
         return self.seed
@@ -122,17 +122,17 @@ class Progress:
         return _progress_of, (self.epoch + self.used, self.pinned, self.seed)
 
     def stats(self) -> Stats:
-        """What the iterator made last has counted, also when it is gone; all 0 before the first one."""
+        """The counters of the latest iterator, also when it is gone; all 0 before the first one."""
         latest = None if self._latest is None else self._latest()
         return self._kept if latest is None else latest.stats()
 
     def keep_stats(self, position: Place, stats: Stats) -> None:
-        """Keeps what an iterator that ends has counted, if it is the one made last, which `position` tells."""
+        """Keeps the counters of an iterator that ends, if it is the latest: if `position` is."""
         if position is self.position:
             self._kept = stats
 
     def state(self) -> dict[str, Any] | None:
-        """The position of the iterator made last, or the state loaded after it; None before the first one."""
+        """The position of the latest iterator, or the state loaded after it; None before the first one."""
         if self.loaded is not None:
             return self.loaded
         return None if self.position is None else self.position.state()

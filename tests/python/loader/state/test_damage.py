@@ -169,7 +169,7 @@ def test_a_state_of_data_that_was_assigned_in_another_way_is_refused(native):
 
 def test_a_state_of_a_stream_is_refused_by_ranks_that_share_a_dataset_and_vice_versa():
     shared, stream = LOADERS["distributed"], LOADERS["distributed stream"]
-    own = "of which each rank reads a stream or sampler of its own"
+    own = "that each rank reads from a stream or sampler of its own"
     for saved, loaded, message in [
         (stream, shared, f"the state is of data {own}, but the loader has data that the ranks share"),
         (shared, stream, f"the state is of data whose rows native code copies, but the loader has data {own}"),
