@@ -1,7 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """How the values of a message between a DataLoader and its workers are pickled where native code does not take them.
 
-Progress travels beside the pickle: of tensors, numpy arrays and whatever else has buffers in pickle's protocol 5.
+The memory of tensors, numpy arrays and all else that has buffers in pickle's protocol 5 travels beside the pickle.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from torch._utils import ExceptionWrapper
 
 from torch_distinput.base._tensors import is_plain
 
-_INLINE = 256  # bytes; a buffer of less is not worth a place of its own
+_INLINE = 256  # bytes; smaller buffers stay in the pickle
 
 
 def pickle_value(value: Any, buffers: list[Any] | None) -> bytes:
-    """`value` as bytes. Progress of `_INLINE` bytes and more is appended to `buffers`; None: the bytes hold it too."""
+    """`value` as bytes. Buffers of at least `_INLINE` bytes are appended to `buffers`, unless that is None."""
     target = io.BytesIO()
     callback = None if buffers is None else lambda buffer: _put_beside(buffer, buffers)
     _Pickler(target, pickle.HIGHEST_PROTOCOL, True, callback).dump(value)
@@ -35,7 +35,7 @@ def unpickle_value(text: bytes, buffers: list[Any] | None) -> Any:
 
 
 def unreadable(error: Exception) -> ExceptionWrapper:
-    """What stands for the result of a task that cannot be unpickled."""
+    """The error that replaces a result that cannot be unpickled."""
     return ExceptionWrapper((type(error), error, error.__traceback__), "when a DataLoader read a worker's result")
 
 
@@ -48,7 +48,7 @@ def _put_beside(buffer: pickle.PickleBuffer, buffers: list[Any]) -> bool:
 
 
 class _Pickler(ForkingPickler):
-    """multiprocessing's, which knows how torch shares what is not plain memory of the CPU."""
+    """multiprocessing's pickler, by which torch shares all memory that is not plain CPU memory."""
 
     def reducer_override(self, value: Any) -> Any:
         kind = type(value)
@@ -59,7 +59,7 @@ class _Pickler(ForkingPickler):
             memory = (ctypes.c_ubyte * value.nbytes()).from_address(value.data_ptr()) if value.nbytes() else b""
             return _storage, (pickle.PickleBuffer(memory),)
         if kind is getattr(sys.modules.get("numpy"), "ndarray", None):
-            # Without protocol 5, which torch's workers do not use, it arrives writable and in the machine's byte order.
+            # As from torch's workers, which do not use protocol 5, arrays arrive writable and in native byte order.
             if not value.dtype.isnative:
                 return value.astype(value.dtype.newbyteorder("=")).__reduce_ex__(pickle.HIGHEST_PROTOCOL)
             if not value.flags.writeable and not value.dtype.hasobject:
@@ -68,8 +68,8 @@ class _Pickler(ForkingPickler):
 
 
 def _writable(array: Any) -> Any:
-    """An array of the same values that may be written to, with the same memory where that lies in one piece: nobody
-    writes here, but pickle passes on whether one may."""
+    """A writable array of the same values, in the same memory if that is contiguous. Nothing writes to it here, but
+    pickle passes the flag on."""
     if array.nbytes == 0 or not array.flags.forc:
         return array.copy()
     memory = (ctypes.c_ubyte * array.nbytes).from_address(array.ctypes.data)

@@ -1,7 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Page-locking of the memory that worker processes share with their consumer, so that devices copy from it directly.
 
-torch's runtime library does it, where torch shows one: `torch.cuda.cudart()`, or the same of another accelerator.
+The accelerator's runtime library does it, if torch exposes that, as `torch.cuda.cudart()` does.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 _PORTABLE = 1  # cudaHostRegisterPortable: for all devices
-# Why the runtime refused memory once in this process; it is not asked again.
+# Why the runtime refused memory; after that it is not asked again in this process.
 _refused: str | None = None
 
 
 def obstacle() -> str | None:
-    """Why this process cannot page-lock memory of its own; None where it can, as far as is known. Sets up no device."""
+    """Why this process cannot page-lock its own memory; None if no reason is known. Sets up no device."""
     if not torch.accelerator.is_available():
         return "there is no accelerator"
     if _runtime_of() is None:
@@ -26,7 +26,7 @@ def obstacle() -> str | None:
 
 
 def lock(address: int, size: int) -> bool:
-    """Page-locks whole pages; returns whether that worked. After a failure `obstacle` says why it did not."""
+    """Page-locks whole pages; returns whether that worked. After a failure `obstacle` says why."""
     global _refused
     try:
         runtime = _runtime_of()()
@@ -41,7 +41,7 @@ def lock(address: int, size: int) -> bool:
 
 
 def unlock(address: int) -> None:
-    """Takes `lock` back."""
+    """Undoes `lock`."""
     with contextlib.suppress(Exception):  # a device that has failed
         if int(_runtime_of()().cudaHostUnregister(address)):
             _forget_error()
@@ -49,7 +49,7 @@ def unlock(address: int) -> None:
 
 def _accelerator() -> torch.device:
     found = torch.accelerator.current_accelerator()
-    assert found is not None, "obstacle has seen to it"
+    assert found is not None, "checked by obstacle"
     return found
 
 
@@ -58,6 +58,6 @@ def _runtime_of() -> Any:
 
 
 def _forget_error() -> None:
-    """The runtime keeps its last error, which torch would report for the user's next kernel."""
+    """Clears the runtime's last error, which torch would report for the user's next kernel."""
     with contextlib.suppress(RuntimeError):
         torch.empty(1, device=_accelerator()).zero_()

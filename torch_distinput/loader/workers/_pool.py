@@ -2,7 +2,7 @@
 """This library's pool of worker processes, as torch's iterator sees it: a multiprocessing context.
 
 torch's iterator decides which worker gets which indices, in what order batches are handed out, and what is an error;
-torch's loop makes the batches. Between them, rings in shared memory stand for multiprocessing's queues.
+torch's loop makes the batches. Between them, rings in shared memory replace multiprocessing's queues.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from torch_distinput.loader.workers import _page_locks as page_locks
 from torch_distinput.loader.workers._messages import pickle_value, unpickle_value, unreadable
 from torch_distinput.loader.workers._process import Place, SharedMemory, run_worker
 
-# What a worker may take to end by itself, and after SIGTERM, in seconds.
+# Seconds that workers get to end by themselves, and after SIGTERM.
 _GRACE = 0.5
 _GRACE_AFTER_SIGNAL = 0.25
 _SLICE = 0.05
@@ -45,17 +45,17 @@ _CONTEXTS = (
 
 
 def why_torchs_pool(config: LoaderConfig) -> str | None:
-    """Why torch's pool must run the workers; None where this library's can."""
+    """Why torch's pool must run the workers; None if this library's can."""
     context = config.multiprocessing_context
     if context is not None and type(context) not in _CONTEXTS:
         return f"`multiprocessing_context` is a {type(context).__name__}"
     if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
-        return "RLIMIT_AS limits the address space, of which this library's would reserve much"
+        return "RLIMIT_AS limits the address space, and this library's pool reserves much of it"
     return _missing_memory(config.num_workers)
 
 
 def start_method() -> str:
-    """How processes start where nobody says it. Asking multiprocessing itself would decide it for the whole program."""
+    """How processes start by default. `get_start_method()` alone would fix that for the whole program."""
     return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 
 
@@ -69,8 +69,8 @@ def _missing_memory(workers: int) -> str | None:
 
 
 def open_pool(config: LoaderConfig) -> WorkerPool | None:
-    """The pool of a new iterator. None, with a warning, where the system had memory for it when that was
-    asked for the first time, and has none now: torch's pool serves the loader then."""
+    """The pool of a new iterator. None, with a warning, if the system had memory for it at first, but has none now:
+    torch's pool then serves the loader."""
     try:
         return WorkerPool(config)
     except (OSError, MemoryError) as error:
@@ -91,15 +91,15 @@ def devices_read(config: LoaderConfig) -> bool:
 
 
 def why_not_page_locked(config: LoaderConfig) -> str | None:
-    """Why batches, from which devices will copy, are not received in page-locked memory; None: they are."""
+    """Why batches for devices do not arrive in page-locked memory; None if they do."""
     if config.pin_memory and config.pin_memory_device:
         return "`pin_memory_device` is given"
     return page_locks.obstacle()
 
 
 class WorkerPool:
-    """The workers of one iterator. `expects(worker)`: whether results of that worker are still to come. `page_locked`:
-    whether devices copy directly from the memory that the workers share with this process."""
+    """The workers of one iterator. `expects(worker)`: whether that worker still owes results. `page_locked`: whether
+    devices copy directly from the memory that the workers share with this process."""
 
     def __init__(self, config: LoaderConfig):
         self._context = config.multiprocessing_context or torch.multiprocessing
@@ -110,7 +110,7 @@ class WorkerPool:
         self.expects: Callable[[int], bool] = lambda worker: True
         self._queues = 0
 
-    # What torch's iterator asks a context for.
+    # What torch's iterator calls of a context.
 
     def Queue(self) -> Results | Tasks:
         """The queue of results, and then one of tasks for each worker."""
@@ -118,7 +118,7 @@ class WorkerPool:
         return Results(self) if self._queues == 1 else Tasks(self, self._queues - 2)
 
     def Event(self) -> Done:
-        """The sign that all workers shall end."""
+        """The event that ends all workers."""
         return Done(self.end)
 
     def Process(self, target: Callable[..., None], args: tuple[Any, ...]) -> Any:
@@ -132,7 +132,7 @@ class WorkerPool:
     # The workers' lives.
 
     def lost(self) -> bool:
-        """Whether a worker has ended of which results are expected."""
+        """Whether a worker has ended that still owes results."""
         return any(self.expects(worker) and not process.is_alive() for worker, process in enumerate(self.processes))
 
     def check_owner(self) -> None:
@@ -146,7 +146,7 @@ class WorkerPool:
         _live.add(iterator)
 
     def shut_down(self, iterator: Any) -> None:
-        """Ends the workers of `iterator`, within a second also where they hang. In a forked child nothing happens."""
+        """Ends the workers of `iterator`, soon even if they hang. Does nothing in a forked child."""
         if not self.end.own or _utils.python_exit_status in (True, None) or getattr(iterator, "_shutdown", True):
             return
         iterator._shutdown = True
@@ -161,14 +161,14 @@ class WorkerPool:
                 iterator._workers_status[worker] = False
             self._join(_GRACE)
         finally:
-            # As in torch: until here, the death of a worker is an error that the signal's handler raises.
+            # As in torch: until here, the signal handler raises an error if a worker dies.
             if iterator._worker_pids_set:
                 _utils.signal_handling._remove_worker_pids(id(iterator))
                 iterator._worker_pids_set = False
             self._kill()
 
     def _kill(self) -> None:
-        """Ends the workers that are still there, and gives memory back that no batch uses."""
+        """Kills the workers that are left, and frees the memory that no batch uses."""
         for end, grace in (("terminate", _GRACE_AFTER_SIGNAL), ("kill", _GRACE)):
             alive = [process for process in self.processes if process.pid is not None and process.is_alive()]
             for process in alive:
@@ -237,7 +237,7 @@ class Results:
                 raise queue.Empty
 
     def put(self, item: Any) -> None:
-        """For torch's pinning thread, which `item` wakes."""
+        """Wakes torch's pinning thread with `item`."""
         self._own.append(item)
         self._pool.end.wake()
 
@@ -271,6 +271,6 @@ _live: weakref.WeakSet[_MultiProcessingDataLoaderIter] = weakref.WeakSet()
 
 @atexit.register
 def _end_all_workers() -> None:
-    """multiprocessing would wait for ever, when the interpreter exits, for a worker that does not react to SIGTERM."""
+    """At exit, multiprocessing would wait without end for a worker that ignores SIGTERM."""
     for iterator in list(_live):
         iterator._shutdown_workers()

@@ -18,12 +18,12 @@ from torch.utils.data._utils.collate import collate_tensor_fn, default_collate_f
 from torch_distinput import _C
 from torch_distinput.loader.workers._messages import pickle_value, unpickle_value
 
-# A worker whose consumer has ended may clean up for this long, in seconds.
+# Seconds that a worker gets to clean up after its consumer has ended.
 _GRACE = 0.5
 
 
 class Place(enum.Enum):
-    """What stands for an object of the consumer among the arguments of torch's loop."""
+    """Placeholders for the consumer's objects among the arguments of torch's loop."""
 
     TASKS = enum.auto()
     RESULTS = enum.auto()
@@ -31,14 +31,14 @@ class Place(enum.Enum):
 
 
 class SharedMemory:
-    """The memory of a pool, and its consumer's process, on the way to a worker."""
+    """A pool's memory and its consumer's process id, as they are passed to a worker."""
 
     def __init__(self, consumer: _C.ConsumerEnd):
         self._consumer = consumer
         self.process = os.getpid()
 
     def open(self, worker: int) -> _C.WorkerEnd:
-        """The end of `worker`, in a process that was forked."""
+        """The end of `worker`, in a forked process."""
         return self._consumer.worker(worker)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -46,7 +46,7 @@ class SharedMemory:
 
 
 class _AttachedMemory:
-    """The same in a process that was not forked."""
+    """`SharedMemory` in a process that was not forked."""
 
     def __init__(self, fd: Any, process: int):
         self._fd, self.process = fd, process
@@ -60,7 +60,7 @@ _registry: dict[Any, Any] = {}
 
 
 def run_worker(memory: SharedMemory, worker: int, loop: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    """Runs `loop`, torch's, in which the pool's rings stand for queues."""
+    """Runs torch's `loop` with the pool's rings in place of queues."""
     global _end, _registry
     _C.end_with_process(memory.process, os.getppid() == memory.process, _GRACE)
     _end = memory.open(worker)
@@ -81,7 +81,7 @@ def collate_into_message(samples: list[Any]) -> Any:
 
 
 def _collate_tensors(batch: list[Any], *, collate_fn_map: Any = None) -> torch.Tensor:
-    """torch's function for tensors; the batch gets no shared memory of its own, because the message has it."""
+    """torch's function for tensors, without shared memory for the batch: the message has it."""
     first = batch[0]
     if type(first) is not torch.Tensor or first.is_nested or first.layout is not torch.strided or not first.is_cpu:
         return collate_tensor_fn(batch, collate_fn_map=collate_fn_map)
@@ -111,11 +111,11 @@ class _Results:
         task, data = result
         try:
             self._end.send(task, data)
-        except Exception as error:  # noqa: BLE001 - pickling runs code of the user's
+        except Exception as error:  # noqa: BLE001 - pickling runs users' code
             self._end.send(task, self._unsendable(data, error))
 
     def _unsendable(self, data: Any, error: Exception) -> ExceptionWrapper:
-        """What the consumer gets instead of `data`, which raised `error`. The types of both may be unknown there."""
+        """The error that the consumer gets instead of `data`. Neither type need be known there."""
         where = f"in DataLoader worker process {self._worker}"
         if not isinstance(data, ExceptionWrapper):
             data = ExceptionWrapper((type(error), error, error.__traceback__), where)

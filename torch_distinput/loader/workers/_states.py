@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""States of a dataset whose copies live in worker processes: they are sent along with the batches."""
+"""States of a dataset's copies in worker processes: they arrive with the batches."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from torch_distinput.recognize._stateful import Failed, Taken, take_state
 class WorkerStates:
     """The states of the workers' datasets after the batches that were yielded.
 
-    `last`: the worker that made the last batch. `begun`: for each worker, whether it made a batch in this epoch; the
-    state of another one is of the epoch before. `ended`: for each worker, whether it had no more samples then.
+    `last`: the worker that made the last batch. `begun`: for each worker, whether it made a batch in this epoch; if
+    not, its state is of the epoch before. `ended`: for each worker, whether it then had no more samples.
     """
 
     def __init__(self, config: LoaderConfig, start: Start):
@@ -32,7 +32,7 @@ class WorkerStates:
         self.ended = [False] * workers
         self.next_epoch()
         saved = None if start.saved is None else start.saved["workers"]
-        # The workers of a loader are made again for each epoch, unless they are persistent.
+        # Each epoch has new workers, unless they are persistent.
         if saved is None or (start.state is None and not config.persistent_workers):
             return
         self._states, self.ended = [Taken(state) for state in saved["states"]], list(saved["ended"])
@@ -44,7 +44,7 @@ class WorkerStates:
         self.begun, self.last = [False] * len(self._states), len(self._states) - 1
 
     def state(self) -> dict[str, Any]:
-        """The states and fields as plain values; raises where a worker's state could not be taken."""
+        """The states and fields as plain values; raises if a worker's state could not be taken."""
         states = [state() for state in self._states]
         return {"states": states, "begun": list(self.begun), "ended": list(self.ended), "last": self.last}
 
@@ -61,7 +61,7 @@ class WorkerStates:
         return replace(config, **changes)
 
     def unwrap(self, tagged: _Tagged) -> Any:
-        """The batch that a worker made; notes the state that came with it."""
+        """The batch inside `tagged`; notes the state that came with it."""
         worker = tagged.worker
         self._states[worker], self.begun[worker], self.ended[worker] = tagged.state, True, tagged.ended
         self.last = worker
@@ -69,7 +69,7 @@ class WorkerStates:
 
 
 class _RestoredStream(IterableDataset):
-    """A stream whose copies in workers were given states: some had ended, or had not begun the epoch."""
+    """A stream whose copies in workers get saved states: some had ended, or had not begun the epoch."""
 
     def __init__(self, stream: IterableDataset, fresh: list[bool], begun: list[bool], ended: list[bool]):
         self.__dict__.update(_stream=stream, _fresh=fresh, _begun=begun, _ended=ended)
@@ -127,11 +127,11 @@ class _Tagged(NamedTuple):
         return self._replace(batch=pin_memory(self.batch, device))
 
 
-_Tagged.fields_are_values = True  # type: ignore[attr-defined]  # for messages: they have no objects in common
+_Tagged.fields_are_values = True  # type: ignore[attr-defined]  # for messages: fields share no objects
 
 
 class _Tagging:
-    """A collate_fn that adds the state of the worker's dataset. `batch_size`: of a stream, shows its end; else None."""
+    """A collate_fn that adds the state of the worker's dataset. `batch_size`: of a stream, to see its end, or None."""
 
     def __init__(self, collate_fn: Callable, batch_size: int | None):
         self._collate_fn, self._batch_size = collate_fn, batch_size
