@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What would help a loader whose program waits for data: only arguments that it takes and does not have yet."""
+"""Advice for a loader whose program waits for data: only arguments that it takes and does not have yet."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ _LESS = "do less per row: fewer bytes, smaller images, fewer operations"
 
 
 def advice_for(config: LoaderConfig, native: bool, bound: str, stats: Stats) -> str:
-    """One or two sentences on what would help where `bound` of `stats` limits the speed of the program that reads the
-    loader. An argument with a value in backquotes can be passed to the loader as it stands there. `native`: whether
-    native code makes the batches."""
+    """One or two sentences of advice for a program that is limited by `bound` of `stats`. Arguments in backquotes can
+    be passed to the loader as written. `native`: whether native code makes the batches."""
     if bound not in ("read", "decode", "python", "copy"):
         return general_advice(bound, stats)
     if not native:
@@ -47,7 +46,7 @@ def _of_python(config: LoaderConfig, bound: str) -> str:
         return f"More workers, `num_workers={_cpus()}`; {own}"
     return (
         f"Each of the {_cpus()} CPUs has a worker: do less per row; {own} Rows that wait for files or a network gain "
-        f"from more workers than CPUs, of which torch warns: `num_workers={2 * workers}`."
+        f"from more workers than CPUs, despite torch's warning: `num_workers={2 * workers}`."
     )
 
 
@@ -61,7 +60,7 @@ def _of_native_rows(config: LoaderConfig, bound: str, stats: Stats) -> str:
         )
     if not stats.queue_room:
         return (
-            f"`num_workers={max(2, _cpus())}` lets threads copy rows ahead, where nobody writes to the data meanwhile; "
+            f"`num_workers={max(2, _cpus())}` lets threads copy rows ahead, if nothing writes to the data meanwhile; "
             f"or {_LESS}."
         )
     if 0 < config.num_workers < _cpus():

@@ -23,10 +23,8 @@ _DEFAULTS = {"global_batch_size": None, "split": "balanced", "tail": "zero_rows"
 
 
 def check_arguments(config: LoaderConfig) -> None:
-    """Raises ValueError or TypeError for arguments that are wrong or do not go together.
-
-    torch's constructor has checked its own arguments before.
-    """
+    """Raises ValueError or TypeError for arguments that are wrong or do not go together. torch's constructor has
+    checked its own."""
     _check_device(config.device)
     InputOptions(split=config.split, tail=config.tail, peer_timeout=config.peer_timeout)
     optional_integer("DataLoader", "prefetch_bytes", config.prefetch_bytes)
@@ -37,7 +35,7 @@ def check_arguments(config: LoaderConfig) -> None:
     ours = isinstance(config.dataset, Dataset)
     if config.seed is not None and not ours and (not config.shuffle or config.own_sampler):
         raise ValueError(
-            "DataLoader: `seed` orders the rows of `shuffle=True`; what else is random follows `torch.manual_seed`."
+            "DataLoader: `seed` orders the rows of `shuffle=True`; all other randomness follows `torch.manual_seed`."
         )
     if ours and config.batch_size is not None:
         size = native_of(config.dataset).batch_size()
@@ -95,7 +93,7 @@ def check_ranks_arguments(config: LoaderConfig) -> None:
     given = (config.given_sampler, getattr(config.given_batch_sampler, "sampler", None))
     if any(isinstance(sampler, DistributedSampler) for sampler in given):
         raise ValueError(
-            "DataLoader: with `distributed`, the loader itself assigns the rows to ranks, so that a DistributedSampler "
+            "DataLoader: with `distributed`, the loader itself assigns the rows to ranks, and a DistributedSampler "
             "would shard them a second time; leave `sampler` out (and pass `shuffle=True` if it shuffled), or leave "
             "`distributed=None`."
         )
@@ -114,7 +112,7 @@ def _check_global_batch_size(config: LoaderConfig) -> None:
     size = config.global_batch_size
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise ValueError(f"DataLoader: `global_batch_size` must be a positive integer, but is {size!r}.")
-    # `batch_size` is this share where a framework makes a new loader from the attributes of an old one.
+    # `batch_size` is this share in a loader that a framework makes from the attributes of an old one.
     share = -(-size // group_size_and_rank(config.distributed)[0])
     if config.batch_size not in (1, share):
         raise ValueError(

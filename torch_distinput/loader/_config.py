@@ -1,9 +1,9 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The arguments of a DataLoader: where its parts read them, and where others see them.
 
-Subclasses written for torch's class have attributes of their own, and some have the names of arguments of ours. So the
-library reads its arguments from one frozen object under a private name. The public names only show them: a subclass's
-own attribute, property or method of that name takes the place of what is shown.
+Subclasses written for torch's class may have attributes with the names of this library's arguments. So the library
+reads its arguments from one frozen object under a private name. The public names only show them: a subclass's own
+attribute, property or method of the same name takes precedence.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TorchArguments:
 
 @dataclass(frozen=True, eq=False)
 class OwnArguments:
-    """The arguments that torch's class does not have. `tail` is never None, which means "zero_rows"."""
+    """The arguments that torch's class does not have. A `tail` of None is stored as "zero_rows"."""
 
     distributed: bool | Any = None
     global_batch_size: int | None = None
@@ -65,13 +65,13 @@ class OwnArguments:
 
 @dataclass(frozen=True, eq=False)
 class LoaderConfig(OwnArguments, TorchArguments):
-    """All arguments of a DataLoader at one moment. Its parts take it, and torch's iterators take it for the loader.
+    """All arguments of a DataLoader at one moment. Its parts take it, and torch's iterators get it as their loader.
 
     `shuffle`, `given_sampler`, `given_batch_sampler`, `tail_given`: what the constructor got. `watched_batches`: a
-    batch sampler in which a framework has wrapped the shown one. `made_with`: the samplers at the end of the
-    constructor. `shared_order`: of a sampler that all ranks share. `share`: of a stream or sampler that all ranks read.
-    `skip`: steps that each iterator passes over. `copied_to`: the device to which the loader that reads this one copies
-    the batches. `len_called`: what `len` has said of a stream, for torch's warning.
+    framework's batch sampler around the shown one. `made_with`: the samplers at the end of the constructor.
+    `shared_order`: the order of a sampler that all ranks share. `share`: this rank's share of a stream or sampler that
+    all ranks read. `skip`: steps that each iterator passes over. `copied_to`: the device to which an outer loader
+    copies the batches. `len_called`: the last `len` of a stream, for torch's warning.
     """
 
     shuffle: bool = False
@@ -93,12 +93,12 @@ class LoaderConfig(OwnArguments, TorchArguments):
 
     @property
     def auto_collation(self) -> bool:
-        """Whether samples are put together to batches."""
+        """Whether samples are collated into batches."""
         return self.batch_sampler is not None
 
     @property
     def index_sampler(self) -> Any:
-        """The sampler whose items are what one batch is made of."""
+        """The sampler that iterators draw from: lists of indices with `auto_collation`, else single ones."""
         return self.batch_sampler if self.auto_collation else self.sampler
 
     @property
@@ -113,17 +113,17 @@ class LoaderConfig(OwnArguments, TorchArguments):
 
     @property
     def steps_tail(self) -> Tail:
-        """What becomes of a last step that is short."""
+        """What happens to a short last step."""
         return "drop" if self.drop_last else self.tail
 
     def global_batch(self, world: int) -> int:
         """Rows of a step over all of `world` ranks."""
         if self.global_batch_size is not None:
             return self.global_batch_size
-        assert self.batch_size is not None, "check_arguments has seen to it"
+        assert self.batch_size is not None, "see check_arguments"
         return self.batch_size * world
 
-    # What torch's iterators ask a loader for.
+    # The names that torch's iterators read.
 
     @property
     def _dataset_kind(self) -> int:
@@ -142,8 +142,7 @@ _DEFAULTS = LoaderConfig()
 
 
 def own_arguments(loader: Any) -> LoaderConfig:
-    """What the constructor of `loader` got, without torch's arguments; the defaults where a subclass called torch's
-    constructor only."""
+    """What the constructor of `loader` got, without torch's arguments; the defaults if only torch's constructor ran."""
     return vars(loader).get(_KEY, _DEFAULTS)
 
 
@@ -156,8 +155,8 @@ def config_of(loader: Any) -> LoaderConfig:
 
 
 class Shown(Generic[_Value]):
-    """A public name that a subclass may take for itself: without `__set__`, so that an attribute of the loader comes
-    before it. `value(loader)` is what the name shows."""
+    """A public name that shows `value(loader)`, and that a subclass may use for itself: without `__set__`, so that an
+    attribute of the loader takes precedence."""
 
     def __init__(self, value: Callable[[Any], _Value]):
         self._value = value
@@ -168,13 +167,13 @@ class Shown(Generic[_Value]):
 
 
 def argument(name: str) -> Any:
-    """Shows an argument where the constructor was torch's only, which leaves the default."""
+    """Shows the argument `name`: its default, if only torch's constructor ran."""
     return Shown(lambda loader: getattr(own_arguments(loader), name))
 
 
 def configure(loader: Any, config: LoaderConfig) -> None:
-    """Gives `loader` its arguments. They are shown as attributes of the loader, from which frameworks copy it, unless
-    the subclass has its own."""
+    """Sets the arguments of `loader`, and shows them as attributes, from which frameworks copy loaders, except where a
+    subclass has its own."""
     before = own_arguments(loader)
     for name in ARGUMENTS:
         found = vars(loader).get(name, before)
@@ -185,5 +184,5 @@ def configure(loader: Any, config: LoaderConfig) -> None:
 
 
 def refuses(loader: Any, name: str) -> bool:
-    """Whether `name` is one of the arguments, and no subclass of the user's may have an attribute of that name."""
+    """Whether `name` is an argument that must not be set: a user's subclass may set an attribute of that name."""
     return name in ARGUMENTS and type(loader).__module__.partition(".")[0] == "torch_distinput"

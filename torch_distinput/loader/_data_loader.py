@@ -46,9 +46,9 @@ class DataLoader(data.DataLoader[_Item]):
     Native code copies the rows of tensors, numpy arrays, memory maps, torch's wrappers of these, and datasets of this
     library; `num_workers` then means threads. Python reads all other datasets as torch does: in the caller's thread, or
     in worker processes, which hand batches over in shared memory. `explain()` says which and why. Without workers, rows
-    are copied when they are asked for, so that a batch shows what was written to the data before it; `num_workers` or
-    `prefetch_bytes` lets threads copy rows ahead. A dataset of this library always reads ahead. With native rows
-    `shuffle=True` takes the same draws from the generator as torch, but gives another order, unless `order="torch"`.
+    are copied on request, so a batch shows all writes to the data before it; `num_workers` or `prefetch_bytes` lets
+    threads copy rows ahead. A dataset of this library always reads ahead. With native rows `shuffle=True` takes the
+    same draws from the generator as torch, but gives another order, unless `order="torch"`.
 
     Args:
         dataset: as in torch. A dataset of this library that is batched needs `batch_size=None`.
@@ -67,7 +67,7 @@ class DataLoader(data.DataLoader[_Item]):
             the epoch.
         with_info: yields `(batch, StepInfo)`; without it `last_info` has the info.
         prefetch_bytes: bytes of native rows that may be read ahead, also without workers.
-        peer_timeout: seconds without any sign of life after which another process counts as lost.
+        peer_timeout: seconds of silence after which another rank counts as lost.
         order: "torch": `shuffle=True`, or torch's RandomSampler, draws exactly torch's order for native rows too, for
             programs that need the same loss curve; the order is then held in memory, 8 bytes a row. None: a computed
             permutation orders native rows; rows that Python makes are in torch's order anyway. "torch" excludes `seed`,
@@ -147,7 +147,7 @@ class DataLoader(data.DataLoader[_Item]):
         self.__dict__ = dict(self.__dict__)
         if snapshot_every_n_steps is not None:
             count("DataLoader", "snapshot_every_n_steps", snapshot_every_n_steps, least=1)
-        before = own_arguments(self)  # an adapter may have said how the ranks share the rows
+        before = own_arguments(self)  # an adapter may have set how the ranks share the rows
         config = LoaderConfig(
             distributed=distributed,
             global_batch_size=global_batch_size,
@@ -189,7 +189,7 @@ class DataLoader(data.DataLoader[_Item]):
             pin_memory_device=pin_memory_device,
             in_order=in_order,
         )
-        # As they were given: a property of a subclass may fail until the subclass is made.
+        # The values as given: a property of a subclass may fail before its constructor has ended.
         torchs: dict[str, Any] = {
             "drop_last": drop_last,
             "in_order": in_order,
@@ -305,7 +305,7 @@ class DataLoader(data.DataLoader[_Item]):
 
         The number of workers and the batch size may differ from those of the saved loader, except for streams that
         worker processes read. With `distributed`, so may the number of ranks, except where ranks read streams of their
-        own. A loader without `distributed`, in one process, continues from the state of ranks as the only rank: it has
+        own. A loader of one process without `distributed` continues from a state of ranks as the only rank, and has
         `distributed=True` from then on. Raises ValueError, naming the field, for a state of another class, another kind
         of dataset or a newer version.
         """
@@ -375,7 +375,7 @@ class DataLoader(data.DataLoader[_Item]):
             return _C.UNKNOWN
 
     def explain(self) -> Explanation:
-        """A report on which path the next iterator takes, and why, with the ops that will run below.
+        """A report: the path that the next iterator takes, why, and the ops that run.
 
         >>> print(tdi.DataLoader(range(5), batch_size=2).explain())
         path: native
@@ -412,13 +412,13 @@ class DataLoader(data.DataLoader[_Item]):
         return self._loader_progress.stats()
 
     def verdict(self, all_ranks: bool = False) -> Verdict:
-        """What limits the speed of the program that reads from the iterator made last, by its `stats`, and what would
-        help: only arguments that this loader takes and does not have yet.
+        """What limits the program that reads the latest iterator, judged by its `stats`, and which arguments of this
+        loader, not set yet, would help.
 
         Args:
             all_ranks: False looks at this process only and never communicates. True compares the ranks of the loader's
                 group (of the default group without `distributed`) and tells which one the others wait for: all ranks
-                must call it, and get the same verdict. RuntimeError where no group is initialised.
+                must call it, and get the same verdict. RuntimeError if no group is initialised.
 
         >>> loader = tdi.DataLoader(torch.arange(5), batch_size=2)
         >>> loader.verdict().bound
@@ -430,7 +430,7 @@ class DataLoader(data.DataLoader[_Item]):
         group = None if distributed in (None, True, False) else distributed
         return verdict_over_ranks(gather_stats(self._loader_progress.stats(), group), partial(advise, self))
 
-    _loader_stats, _loader_explain, _loader_verdict = stats, explain, verdict  # a subclass may have others
+    _loader_stats, _loader_explain, _loader_verdict = stats, explain, verdict  # a subclass may replace the public names
 
     def __repr__(self) -> str:
         return described_loader(self, own_arguments(self))
@@ -448,7 +448,7 @@ class DataLoader(data.DataLoader[_Item]):
         return self
 
     def __exit__(self, *error: Any) -> None:
-        type(self).close(self)  # an attribute of this name is not ours
+        type(self).close(self)  # a subclass may have an attribute of this name
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy or pickle has the same arguments, continues with the same epoch, and has no iterators."""
@@ -456,7 +456,7 @@ class DataLoader(data.DataLoader[_Item]):
         return self.__dict__ | {"_iterator": None} | own
 
 
-# What other modules of this library ask a loader for.
+# For other modules of this library.
 
 
 def progress_of(loader: DataLoader[Any]) -> Progress:
@@ -465,7 +465,7 @@ def progress_of(loader: DataLoader[Any]) -> Progress:
 
 
 def advise(loader: DataLoader[Any], bound: str, stats: Stats) -> str:
-    """What would help where `bound` of `stats` limits the speed of the program that reads `loader`."""
+    """Advice for a program that reads `loader` and is limited by `bound` of `stats`."""
     config = config_of(loader)
     if config.distributed:
         native = loader._feed(config).plan(config).kind == "native"
@@ -488,8 +488,8 @@ def deliver_to(loader: DataLoader[Any], device: torch.device) -> None:
 
 
 def skipping(loader: DataLoader[Any], steps: int) -> DataLoader[Any]:
-    """The same distributed loader, whose iterators begin after `steps` steps of their epoch. It shares position and
-    epoch with `loader`."""
+    """A distributed loader that shares position and epoch with `loader`, and whose iterators begin after `steps` steps
+    of their epoch."""
     twin = object.__new__(type(loader))
     twin.__dict__.update(loader.__dict__)
     skip = own_arguments(loader).skip + count("skip_first_batches", "num_batches", steps)
@@ -498,7 +498,7 @@ def skipping(loader: DataLoader[Any], steps: int) -> DataLoader[Any]:
 
 
 def plain_loader(config: LoaderConfig, **changes: Any) -> DataLoader[Any]:
-    """A loader without `distributed` that makes batches of the same dataset in the same way, but for `changes`."""
+    """A loader without `distributed` that makes batches as `config` says, except for `changes`."""
     arguments = {name: getattr(config, name) for name in _OF_BATCHES} | changes
     if arguments["num_workers"] == 0:
         arguments |= {"prefetch_factor": None, "persistent_workers": False, "multiprocessing_context": None}

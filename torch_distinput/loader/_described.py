@@ -20,7 +20,7 @@ from torch_distinput.loader._config import ARGUMENTS, LoaderConfig, OwnArguments
 from torch_distinput.loader.orders._exact_sampler import group_size_and_rank
 from torch_distinput.loader.state._place import counted
 
-# torch's arguments and their defaults, but for those that are shown in another way; None is always a default.
+# torch's arguments and their defaults, except those shown in another way; None is always a default.
 _OTHERWISE = ("dataset", "batch_size", "sampler", "batch_sampler", "collate_fn")
 _TORCHS = {field.name: field.default for field in fields(TorchArguments) if field.name not in _OTHERWISE}
 _TORCHS["prefetch_factor"] = 2  # with workers
@@ -67,7 +67,7 @@ def _own_collate(loader: Any) -> Any:
 
 
 def _ranks(distributed: Any) -> str:
-    """The rank of this process in its group, where there is one."""
+    """The rank of this process in its group, if there is one."""
     try:
         if distributed is True and not dist.is_initialized():
             return "True"

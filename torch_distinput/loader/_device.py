@@ -12,8 +12,7 @@ from torch_distinput import _C
 
 
 def device_of(device: Any) -> torch.device:
-    """The device that the argument `device` means; raises ValueError for a name that torch does not know, TypeError for
-    what is no device.
+    """The device that the argument `device` means. Raises ValueError for an unknown name, TypeError for other types.
 
     An accelerator without an index is the one of LOCAL_RANK, or the only one that this process sees.
     """

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""What a DataLoader tells about itself: its report, and the stats of all ranks."""
+"""The report on a DataLoader, and the stats of all ranks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch_distinput.observe._stats import Stats
 
 
 def size_facts(config: LoaderConfig, steps: int | None) -> list[str]:
-    """Lines on the steps of an epoch, and on the rows of the first and the last one, of a loader for one process."""
+    """The steps of an epoch, and the rows of the first and last one, for a loader of one process."""
     if steps is None:
         return ["steps: not known"]
     facts = [f"steps: {steps}"]
@@ -29,8 +29,8 @@ def size_facts(config: LoaderConfig, steps: int | None) -> list[str]:
 
 
 def explained_loader(name: str, config: LoaderConfig, facts: list[str], ops: Branch | None) -> Explanation:
-    """The report in `facts` on a loader of the class `name`; below it `ops`, which it runs, or else those of its
-    dataset where that is one of this library."""
+    """The report on a loader of the class `name`: `facts`, and below them `ops`; without `ops`, those of a dataset of
+    this library."""
     dataset = config.dataset
     if ops is None and isinstance(dataset, Dataset):
         ops = dataset.explain().ops

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Frameworks that follow a DataLoader, which knows none of them: they register here."""
+"""Where frameworks register that follow a DataLoader, so that it depends on none of them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class Observer(Protocol):
         """A step is about to be handed out."""
 
     def end(self) -> None:
-        """No further step follows; may be called several times."""
+        """The last step is over; may be called several times."""
 
 
 class Framework(Protocol):
     """A framework that programs may import later than this library, or not at all."""
 
     def meet(self) -> None:
-        """A loader is about to be handed to the framework, if to any."""
+        """A loader may be about to be handed to the framework."""
 
     def observer_of(self, loader: Any) -> Observer | None:
-        """What wants to know the steps of a new iterator of `loader`; None where the program does not use it."""
+        """An observer of a new iterator of `loader`; None if the program does not use the framework."""
 
 
 _frameworks: list[Framework] = []
