@@ -87,9 +87,13 @@ class PreprocessingLayer(torch.nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_native": None}
 
+    # The arguments of the constructor that attributes of the same names hold.
+    _config_names: tuple[str, ...] = ()
+
     def get_config(self) -> dict[str, Any]:
-        """The arguments with which `from_config` makes an equal layer, as plain values."""
-        raise NotImplementedError
+        """The constructor's arguments, with which `from_config` makes an equal layer, as plain values."""
+        config = {name: getattr(self, name) for name in self._config_names}
+        return {name: name_of(value) if isinstance(value, torch.dtype) else value for name, value in config.items()}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> PreprocessingLayer:

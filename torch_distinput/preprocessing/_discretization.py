@@ -9,13 +9,7 @@ from typing import Any, Literal
 import torch
 
 from torch_distinput import _C
-from torch_distinput.ops._preprocessing_layer import (
-    PreprocessingLayer,
-    call_native,
-    check_choice,
-    dtype_of,
-    name_of,
-)
+from torch_distinput.ops._preprocessing_layer import PreprocessingLayer, call_native, check_choice, dtype_of
 from torch_distinput.preprocessing import _quantiles
 from torch_distinput.preprocessing._adapt import Adaptation, OrderedLearner, adapt
 
@@ -38,6 +32,8 @@ class Discretization(PreprocessingLayer):
     >>> tdi.preprocessing.Discretization(bin_boundaries=[0.0, 1.0])(torch.tensor([-1.0, 0.0, 5.0]))
     tensor([0, 1, 2], dtype=torch.int32)
     """
+
+    _config_names = ("bin_boundaries", "num_bins", "epsilon", "output_mode", "sparse", "dtype")
 
     def __init__(
         self,
@@ -134,17 +130,6 @@ class Discretization(PreprocessingLayer):
     def _set_values(self, values: dict[str, torch.Tensor]) -> None:
         if "bin_boundaries" in values:
             self.bin_boundaries = values["bin_boundaries"].tolist()
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments; after `adapt`, `bin_boundaries` are what it learned."""
-        return {
-            "bin_boundaries": self.bin_boundaries,
-            "num_bins": self.num_bins,
-            "epsilon": self.epsilon,
-            "output_mode": self.output_mode,
-            "sparse": self.sparse,
-            "dtype": name_of(self.dtype),
-        }
 
     @classmethod
     def from_config(cls, config: Any) -> Discretization:

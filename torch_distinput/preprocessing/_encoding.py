@@ -8,12 +8,7 @@ from typing import Any, Literal
 import torch
 
 from torch_distinput import _C
-from torch_distinput.ops._preprocessing_layer import (
-    PreprocessingLayer,
-    call_native,
-    dtype_of,
-    name_of,
-)
+from torch_distinput.ops._preprocessing_layer import PreprocessingLayer, call_native, dtype_of
 
 
 class CategoryEncoding(PreprocessingLayer):
@@ -31,6 +26,8 @@ class CategoryEncoding(PreprocessingLayer):
     >>> tdi.preprocessing.CategoryEncoding(num_tokens=3)(torch.tensor([[0, 2, 2]]))
     tensor([[1., 0., 1.]])
     """
+
+    _config_names = ("num_tokens", "output_mode", "sparse", "dtype")
 
     def __init__(
         self,
@@ -63,12 +60,3 @@ class CategoryEncoding(PreprocessingLayer):
         """The vectors of `inputs`."""
         given = (inputs,) if count_weights is None else (inputs, count_weights)
         return call_native("CategoryEncoding", self._layer(), given)
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return {
-            "num_tokens": self.num_tokens,
-            "output_mode": self.output_mode,
-            "sparse": self.sparse,
-            "dtype": name_of(self.dtype),
-        }

@@ -13,7 +13,6 @@ from torch_distinput.ops._preprocessing_layer import (
     call_native,
     check_choice,
     dtype_of,
-    name_of,
     native_salt,
     read_salt,
 )
@@ -38,6 +37,8 @@ class Hashing(PreprocessingLayer):
     >>> tdi.preprocessing.Hashing(num_bins=5)(["A", "B", "C"])
     tensor([4, 3, 2])
     """
+
+    _config_names = ("num_bins", "mask_value", "salt", "output_mode", "sparse", "dtype")
 
     def __init__(
         self,
@@ -85,17 +86,6 @@ class Hashing(PreprocessingLayer):
         """The bins of `inputs`, or vectors, as `output_mode` says."""
         return call_native("Hashing", self._layer(), (inputs,))
 
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return {
-            "num_bins": self.num_bins,
-            "mask_value": self.mask_value,
-            "salt": self.salt,
-            "output_mode": self.output_mode,
-            "sparse": self.sparse,
-            "dtype": name_of(self.dtype),
-        }
-
 
 class HashedCrossing(PreprocessingLayer):
     """Combinations of two or more features as bins by their hash: the bins of Keras.
@@ -114,6 +104,8 @@ class HashedCrossing(PreprocessingLayer):
     >>> tdi.preprocessing.HashedCrossing(num_bins=5)((["A", "B"], torch.tensor([101, 101])))
     tensor([1, 4])
     """
+
+    _config_names = ("num_bins", "output_mode", "sparse", "dtype")
 
     def __init__(
         self,
@@ -142,12 +134,3 @@ class HashedCrossing(PreprocessingLayer):
                 f"`HashedCrossing` should be called on a list or tuple of inputs. Received: inputs={inputs}"
             )
         return self._layer()(tuple(inputs))
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return {
-            "num_bins": self.num_bins,
-            "output_mode": self.output_mode,
-            "sparse": self.sparse,
-            "dtype": name_of(self.dtype),
-        }

@@ -31,6 +31,10 @@ class IndexLookup(PreprocessingLayer):
     """What `StringLookup` and `IntegerLookup` share. Not made directly."""
 
     _integers: bool
+    _config_names = (
+        *("invert", "max_tokens", "num_oov_indices", "oov_token", "mask_token", "output_mode", "sparse"),
+        *("pad_to_max_tokens", "oov_method", "salt"),
+    )
 
     def __init__(
         self,
@@ -361,21 +365,8 @@ class IndexLookup(PreprocessingLayer):
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments; a vocabulary that came from a file or from `adapt` is not among them."""
-        return {
-            "invert": self.invert,
-            "max_tokens": self.max_tokens,
-            "num_oov_indices": self.num_oov_indices,
-            "oov_token": self.oov_token,
-            "mask_token": self.mask_token,
-            "output_mode": self.output_mode,
-            "sparse": self.sparse,
-            "pad_to_max_tokens": self.pad_to_max_tokens,
-            "idf_weights": self._given_weights,
-            "vocabulary": self._given,
-            "oov_method": self.oov_method,
-            "salt": self.salt,
-            "vocabulary_size": self._frozen_size,
-        }
+        given = {"idf_weights": self._given_weights, "vocabulary": self._given, "vocabulary_size": self._frozen_size}
+        return super().get_config() | given
 
 
 def _as_list(values: Any) -> Any:

@@ -12,12 +12,7 @@ import torch
 from torch_distinput import _C
 from torch_distinput._C import InvalidArgumentError
 from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.ops._preprocessing_layer import (
-    PreprocessingLayer,
-    dtype_of,
-    name_of,
-    refuse_unknown,
-)
+from torch_distinput.ops._preprocessing_layer import PreprocessingLayer, dtype_of, name_of, refuse_unknown
 from torch_distinput.preprocessing._adapt import Adaptation, OrderedLearner, adapt
 
 

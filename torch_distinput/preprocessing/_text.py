@@ -51,6 +51,10 @@ class TextVectorization(IndexLookup):
     """
 
     _integers = False
+    _config_names = (
+        *("max_tokens", "standardize", "split", "ngrams", "output_mode", "output_sequence_length"),
+        *("pad_to_max_tokens", "sparse", "ragged", "encoding"),
+    )
 
     def __init__(
         self,
@@ -176,21 +180,7 @@ class TextVectorization(IndexLookup):
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments; a vocabulary that came from a file or from `adapt` is not among them."""
-        return {
-            "max_tokens": self.max_tokens,
-            "standardize": self.standardize,
-            "split": self.split,
-            "ngrams": self.ngrams,
-            "output_mode": self.output_mode,
-            "output_sequence_length": self.output_sequence_length,
-            "pad_to_max_tokens": self.pad_to_max_tokens,
-            "sparse": self.sparse,
-            "ragged": self.ragged,
-            "vocabulary": self._given,
-            "idf_weights": self._given_weights,
-            "encoding": self.encoding,
-            "vocabulary_size": self.vocabulary_size(),
-        }
+        return super().get_config() | {"vocabulary_size": self.vocabulary_size()}
 
 
 class _PreparingLearner(TokenLearner):
