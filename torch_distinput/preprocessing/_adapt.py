@@ -12,7 +12,7 @@ import itertools
 import sys
 import time
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -20,20 +20,33 @@ from torch_distinput import _C
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.distribute._base_strategy import all_values, input_context_of
 from torch_distinput.distribute._strategy import get_strategy
-from torch_distinput.ops._preprocessing_layer import flatten_rows, is_ragged
+from torch_distinput.ops._preprocessing_layer import PreprocessingLayer, flatten_rows, is_ragged
 
 # Elements between two looks at the clock and, for numbers over several processes, between two exchanges.
 _ROUND = 256
 
 
-class Adapts(Protocol):
-    """What a layer gives to `adapt`: a learner, one batch of an array, and what it makes of what was learned."""
+class AdaptedLayer(PreprocessingLayer):
+    """A layer that can learn from data."""
 
-    def _learner(self) -> Any: ...
+    def start_adapt(self, data: Any, steps: int | None = None, *, strategy: Any = None) -> Adaptation:
+        """An `Adaptation` of this layer to a `Dataset`: `adapt` in pieces that can be saved and resumed."""
+        return Adaptation(self, self._adapted_to(data), steps, strategy)
 
-    def _whole(self, data: Any) -> Any: ...
+    def _adapted_to(self, data: Any) -> Any:
+        """`data` as it is read. Raises ValueError where the layer cannot learn."""
+        raise NotImplementedError
 
-    def _finish_adapt(self, learner: Any) -> None: ...
+    def _learner(self) -> Any:
+        raise NotImplementedError
+
+    def _whole(self, data: Any) -> Any:
+        """An array as one batch."""
+        return data
+
+    def _finish_adapt(self, learner: Any) -> None:
+        """Takes what was learned."""
+        raise NotImplementedError
 
 
 class TokenLearner:
@@ -154,7 +167,7 @@ class Adaptation:
     [-1, 5, 6]
     """
 
-    def __init__(self, layer: Adapts, data: Any, steps: int | None = None, strategy: Any = None):
+    def __init__(self, layer: AdaptedLayer, data: Any, steps: int | None = None, strategy: Any = None):
         if not isinstance(data, Dataset):
             raise TypeError(f"start_adapt: `data` must be a Dataset, but is a {type(data).__name__}.")
         self._layer = layer
@@ -221,8 +234,9 @@ class Adaptation:
         self._elements, self._ended = state["elements"], state["ended"]
 
 
-def adapt(layer: Adapts, data: Any, steps: int | None, strategy: Any, progress: bool | None) -> None:
+def adapt(layer: AdaptedLayer, data: Any, steps: int | None, strategy: Any, progress: bool | None) -> None:
     """Runs a whole pass over a dataset, an iterable of batches, or an array."""
+    data = layer._adapted_to(data)
     if isinstance(data, Dataset):
         adaptation = Adaptation(layer, data, steps, strategy)
         bar = _Progress(type(layer).__name__, data, steps, progress)

@@ -9,12 +9,12 @@ from typing import Any, Literal
 import torch
 
 from torch_distinput import _C
-from torch_distinput.ops._preprocessing_layer import PreprocessingLayer, call_native, check_choice, dtype_of
+from torch_distinput.ops._preprocessing_layer import call_native, check_choice, dtype_of
 from torch_distinput.preprocessing import _quantiles
-from torch_distinput.preprocessing._adapt import Adaptation, OrderedLearner, adapt
+from torch_distinput.preprocessing._adapt import AdaptedLayer, OrderedLearner, adapt
 
 
-class Discretization(PreprocessingLayer):
+class Discretization(AdaptedLayer):
     """Numbers as the bins between boundaries: bin k holds numbers from boundary k - 1 to below boundary k.
 
     Args:
@@ -91,15 +91,9 @@ class Discretization(PreprocessingLayer):
 
         Raises ValueError for a layer that was made with `bin_boundaries`.
         """
-        self._check_adaptable()
         adapt(self, data, steps, strategy, progress)
 
-    def start_adapt(self, data: Any, steps: int | None = None, *, strategy: Any = None) -> Adaptation:
-        """An `Adaptation` of this layer to a `Dataset`: `adapt` in pieces that can be saved and resumed."""
-        self._check_adaptable()
-        return Adaptation(self, data, steps, strategy)
-
-    def _check_adaptable(self) -> None:
+    def _adapted_to(self, data: Any) -> Any:
         if self.num_bins is None:
             raise ValueError(
                 "Cannot adapt a Discretization layer that has been initialized with `bin_boundaries`, use `num_bins` "
@@ -109,12 +103,10 @@ class Discretization(PreprocessingLayer):
             raise ValueError(
                 f"Discretization: `num_bins` must be at least 1 to adapt. Received: num_bins={self.num_bins}"
             )
+        return data
 
     def _learner(self) -> OrderedLearner:
         return _QuantileLearner(self.epsilon)
-
-    def _whole(self, data: Any) -> Any:
-        return data
 
     def _finish_adapt(self, learner: Any) -> None:
         self.bin_boundaries = _quantiles.boundaries(learner.sketch, self.num_bins or 1)

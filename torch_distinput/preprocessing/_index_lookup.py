@@ -12,7 +12,6 @@ import torch
 from torch_distinput import _C
 from torch_distinput._C import FailedPreconditionError, InvalidArgumentError
 from torch_distinput.ops._preprocessing_layer import (
-    PreprocessingLayer,
     call_native,
     check_choice,
     check_sparse,
@@ -20,14 +19,14 @@ from torch_distinput.ops._preprocessing_layer import (
     read_salt,
     refuse_unknown,
 )
-from torch_distinput.preprocessing._adapt import Adaptation, TokenLearner, adapt
+from torch_distinput.preprocessing._adapt import AdaptedLayer, TokenLearner, adapt
 from torch_distinput.typing import OovMethod, OutputMode, OutputModeAlias
 
 MODES: tuple[OutputMode, ...] = get_args(OutputMode)
 ALIASES: dict[str, OutputMode] = {"binary": "multi_hot", "tf-idf": "tf_idf"}
 
 
-class IndexLookup(PreprocessingLayer):
+class IndexLookup(AdaptedLayer):
     """What `StringLookup` and `IntegerLookup` share. Not made directly."""
 
     _integers: bool
@@ -256,20 +255,15 @@ class IndexLookup(PreprocessingLayer):
         Raises ValueError for a layer whose vocabulary was given, and InvalidArgumentError where `max_tokens` leaves no
         room for a token.
         """
-        self._check_adaptable()
         adapt(self, data, steps, strategy, progress)
 
-    def start_adapt(self, data: Any, steps: int | None = None, *, strategy: Any = None) -> Adaptation:
-        """An `Adaptation` of this layer to a `Dataset`: `adapt` in pieces that can be saved and resumed."""
-        self._check_adaptable()
-        return Adaptation(self, data, steps, strategy)
-
-    def _check_adaptable(self) -> None:
+    def _adapted_to(self, data: Any) -> Any:
         if self._is_static:
             raise ValueError(
                 f"Cannot adapt layer '{self.name}' after setting a static vocabulary via `vocabulary` argument or "
                 "`set_vocabulary()` method."
             )
+        return data
 
     def _learner(self) -> TokenLearner:
         return TokenLearner(self._integers, self.output_mode == "tf_idf")

@@ -12,11 +12,11 @@ import torch
 from torch_distinput import _C
 from torch_distinput._C import InvalidArgumentError
 from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.ops._preprocessing_layer import PreprocessingLayer, dtype_of, name_of, refuse_unknown
-from torch_distinput.preprocessing._adapt import Adaptation, OrderedLearner, adapt
+from torch_distinput.ops._preprocessing_layer import dtype_of, name_of, refuse_unknown
+from torch_distinput.preprocessing._adapt import AdaptedLayer, OrderedLearner, adapt
 
 
-class Normalization(PreprocessingLayer):
+class Normalization(AdaptedLayer):
     """Numbers shifted and scaled to mean 0 and variance 1: `(input - mean) / sqrt(variance)` in float32.
 
     Args:
@@ -176,16 +176,12 @@ class Normalization(PreprocessingLayer):
 
         Raises ValueError for a layer that was made with `mean`, and for batches of another shape than the first one.
         """
-        self._check_adaptable()
-        adapt(self, self._as_batches(data), steps, strategy, progress)
+        adapt(self, data, steps, strategy, progress)
 
-    def start_adapt(self, data: Any, steps: int | None = None, *, strategy: Any = None) -> Adaptation:
-        """An `Adaptation` of this layer to a `Dataset`: `adapt` in pieces that can be saved and resumed."""
-        self._check_adaptable()
-        return Adaptation(self, self._as_batches(data), steps, strategy)
-
-    def _as_batches(self, data: Any) -> Any:
+    def _adapted_to(self, data: Any) -> Any:
         """A dataset whose elements are rows, in batches; anything else as it is."""
+        if self.input_mean is not None:
+            raise ValueError("Cannot adapt a Normalization layer that was made with `mean` and `variance`.")
         if not isinstance(data, Dataset):
             return data
         spec = data.element_spec
@@ -199,15 +195,8 @@ class Normalization(PreprocessingLayer):
             )
         return data.batch(128)
 
-    def _check_adaptable(self) -> None:
-        if self.input_mean is not None:
-            raise ValueError("Cannot adapt a Normalization layer that was made with `mean` and `variance`.")
-
     def _learner(self) -> OrderedLearner:
         return _MomentsLearner(self)
-
-    def _whole(self, data: Any) -> Any:
-        return data
 
     def _check_batch(self, batch: torch.Tensor) -> None:
         """Fixes the shape at the first batch and compares the others with it."""
