@@ -56,14 +56,14 @@ def measure(
 ) -> Iterator[str]:
     """Lines with the rates of the loader, of a copy of the cached batch, and of training with each."""
     rows = rows_of(cached)
-    rate = _rate(batches, lambda batch: None, seconds)
-    limit = _rate(itertools.repeat(cached), _copy, seconds)
+    rate = _train(batches, lambda batch: None, seconds).rate
+    limit = _train(itertools.repeat(cached), _copy, seconds).rate
     yield f"loader:           {_shown(rate, rows)}"
     yield f"limit:            {_shown(limit, rows)}: one copy of a batch in memory, {rate / limit:.1%} reached"
     if step is not None:
         # In turns, so that other load on the machine affects both.
         turns = [
-            (_train(batches, step, seconds / _TURNS), _rate(itertools.repeat(cached), step, seconds / _TURNS))
+            (_train(batches, step, seconds / _TURNS), _train(itertools.repeat(cached), step, seconds / _TURNS).rate)
             for _ in range(_TURNS)
         ]
         yield f"training:         {_shown(statistics.median(train.rate for train, _ in turns), rows)}"
@@ -74,7 +74,7 @@ def measure(
 
 @dataclass(frozen=True)
 class Training:
-    """A turn of training with the loader: batches, seconds inside its `next`, and seconds inside the step."""
+    """A turn of training, or of other use of batches: batches, seconds inside `next`, and seconds inside the step."""
 
     batches: int
     waited: float
@@ -164,17 +164,6 @@ def _endless(loader: Iterable[Any]) -> Iterator[Any]:
             yield batch
         if empty:
             raise ValueError("the loader yields no batch; an iterator, which can be read once, is not a loader.")
-
-
-def _rate(batches: Iterator[Any], use: Callable[[Any], Any], seconds: float) -> float:
-    """Batches a second."""
-    count, began = 0, time.perf_counter()
-    while True:
-        use(next(batches))
-        count += 1
-        passed = time.perf_counter() - began
-        if passed >= seconds:
-            return count / passed
 
 
 def _shown(rate: float, rows: int | None) -> str:
