@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol
+from typing import Any
 
 HIDDEN = 0.05  # a smaller share of the time spent waiting needs no advice
 
@@ -155,19 +155,9 @@ class Stats(Mapping[str, Any]):
 _NAMES = tuple(field.name for field in fields(Stats))
 
 
-class Observed(Protocol):
-    """What a DataLoader tells under names that a subclass of the user's does not take."""
-
-    def _loader_stats(self) -> Stats: ...
-
-    def _loader_verdict(self) -> Verdict: ...
-
-    def _loader_explain(self) -> str: ...
-
-
 def stats_of(source: Any) -> Stats:
     """The counters of a DataLoader, also of a subclass with another `stats`, or of an iterator."""
-    return source._loader_stats() if hasattr(source, "_loader_stats") else source.stats()
+    return (getattr(source, "_loader_stats", None) or source.stats)()
 
 
 @dataclass(frozen=True)
