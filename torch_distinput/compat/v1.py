@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch_distinput._C import InputContext, InputReplicationMode, OutOfRangeError
+from torch_distinput.base._arguments import function
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.distribute._base_strategy import Strategy as BaseStrategy
 from torch_distinput.distribute._base_strategy import distribute_whole, input_context_of, local_replicas
-from torch_distinput.distribute._values import wrap
+from torch_distinput.distribute._values import regroup
 
 __all__ = ["InputIterator", "InputReplicationMode", "Strategy"]
 
@@ -63,7 +64,7 @@ class _CallableSteps:
         while len(self._taken) < count:
             self._taken.append(self._source())
         values, self._taken = self._taken, []
-        return wrap(values) if wraps else values[0]
+        return regroup(values, always_wrap=True) if wraps else values[0]
 
 
 class Strategy:
@@ -111,9 +112,7 @@ class Strategy:
         """
         if replication_mode is not InputReplicationMode.PER_WORKER:
             raise ValueError(f"Input replication mode not supported: {replication_mode!r}")
-        if not callable(input_fn):
-            raise TypeError(f"make_input_fn_iterator: `input_fn` must be callable, but is a {type(input_fn).__name__}.")
-        source = input_fn(input_context_of(self._wrapped))
+        source = function("make_input_fn_iterator", "input_fn", input_fn)(input_context_of(self._wrapped))
         if isinstance(source, Dataset):
             distributed = distribute_whole(self._wrapped, source)
             return InputIterator(lambda: iter(distributed))

@@ -4,6 +4,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar, get_args
 
 from torch_distinput import _C
@@ -95,9 +96,6 @@ class InputOptions:
         if self.weights is not None and self.split != "balanced":
             raise ValueError(f"InputOptions: `weights` needs `split` 'balanced', but `split` is {self.split!r}.")
 
-    def _native(self) -> _C.InputOptions:
-        return _C.InputOptions(**{field.name: getattr(self, field.name) for field in fields(self)})
-
     @property
     def experimental_fetch_to_device(self) -> bool:
         """tf.distribute's name for `fetch_to_device`."""
@@ -119,20 +117,12 @@ class InputOptions:
         return self.per_replica_buffer_size
 
 
-def _flag(name: str, value: Any) -> bool:
-    return flag("InputOptions", name, value)
-
-
 def _mode(name: str, value: Any) -> InputReplicationMode:
     if isinstance(value, str) and value in InputReplicationMode.__members__:
         return InputReplicationMode[value]
     if not isinstance(value, InputReplicationMode):
         raise _not_among(name, value, list(InputReplicationMode.__members__))
     return value
-
-
-def _count(name: str, value: Any) -> int:
-    return count("InputOptions", name, value)
 
 
 def _word(words: Sequence[str]) -> Callable[[str, Any], Any]:
@@ -164,11 +154,11 @@ def _not_among(name: str, value: Any, words: Sequence[str]) -> ValueError:
     return ValueError(f"InputOptions: `{name}` must be one of {', '.join(map(repr, words))}, but is {value!r}.")
 
 
-_CHECKS = {
-    "fetch_to_device": _flag,
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "fetch_to_device": partial(flag, "InputOptions"),
     "replication_mode": _mode,
-    "place_dataset_on_device": _flag,
-    "per_replica_buffer_size": _count,
+    "place_dataset_on_device": partial(flag, "InputOptions"),
+    "per_replica_buffer_size": partial(count, "InputOptions"),
     "split": _word(SPLITS),
     "tail": _word(TAILS),
     "weights": _weights,
@@ -178,7 +168,7 @@ _CHECKS = {
 
 def native_options(options: InputOptions) -> _C.InputOptions:
     """The options as C++ has them."""
-    return options._native()
+    return _C.InputOptions(**{field.name: getattr(options, field.name) for field in fields(options)})
 
 
 def tail_given(options: InputOptions) -> bool:

@@ -43,7 +43,7 @@ class DefaultStrategy(Strategy):
         yield self
 
     def run(self, fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
-        _check_callable("run", "fn", fn)
+        _arguments.function("run", "fn", fn)
         _check_arguments(args, kwargs)
         return fn(*args, **(kwargs or {}))
 
@@ -64,7 +64,7 @@ class DefaultStrategy(Strategy):
 
     def distribute_values_from_function(self, value_fn: Callable[[ValueContext], Any]) -> Any:
         """Returns the value that `value_fn` returns."""
-        _check_callable("distribute_values_from_function", "value_fn", value_fn)
+        _arguments.function("distribute_values_from_function", "value_fn", value_fn)
         return value_fn(ValueContext())
 
     def gather(self, value: Any, axis: int) -> torch.Tensor:
@@ -108,7 +108,7 @@ class NativeStrategy(Strategy):
             yield self
 
     def run(self, fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
-        _check_callable("run", "fn", fn)
+        _arguments.function("run", "fn", fn)
         _check_arguments(args, kwargs)
         self._check_cross_replica("run")
         count = len(self._devices)
@@ -147,7 +147,7 @@ class NativeStrategy(Strategy):
     ) -> DistributedDataset:
         self._check_cross_replica("distribute_datasets_from_function")
         options = _input_options("distribute_datasets_from_function", options)
-        _check_callable("distribute_datasets_from_function", "dataset_fn", dataset_fn)
+        _arguments.function("distribute_datasets_from_function", "dataset_fn", dataset_fn)
 
         made = []  # lets the garbage collector see the functions of these datasets until the distributed dataset exists
 
@@ -160,7 +160,7 @@ class NativeStrategy(Strategy):
 
     def distribute_values_from_function(self, value_fn: Callable[[ValueContext], Any]) -> Any:
         self._check_cross_replica("distribute_values_from_function")
-        _check_callable("distribute_values_from_function", "value_fn", value_fn)
+        _arguments.function("distribute_values_from_function", "value_fn", value_fn)
         first = self._native.input_pipeline_id * len(self._devices)
         contexts = [ValueContext(first + replica, self.num_replicas_in_sync) for replica in range(len(self._devices))]
         return regroup([value_fn(context) for context in contexts], always_wrap=True)
@@ -287,11 +287,6 @@ def _call_dataset_fn(dataset_fn: Callable[[InputContext], Dataset], context: Inp
             f"{type(dataset).__name__}."
         )
     return dataset
-
-
-def _check_callable(call: str, name: str, value: Any) -> None:
-    if not callable(value):
-        raise TypeError(f"{call}: `{name}` must be callable, but is a {type(value).__name__}.")
 
 
 def _check_arguments(args: Any, kwargs: Any) -> None:

@@ -73,18 +73,6 @@ for _operator in _OPERATORS.split():
     setattr(PerReplica, f"__{_operator}__", _refuse(_operator))
 
 
-def wrap(values: Sequence[Any]) -> Any:
-    """Turns a list of elements, one for each replica and all of one structure, into that structure with `PerReplica`
-    leaves."""
-    first = values[0]
-    if type(first) is dict:
-        return {key: wrap([value[key] for value in values]) for key in first}
-    parts = children(first)
-    if parts is None:
-        return PerReplica(values)
-    return rebuild(first, [wrap(column) for column in zip(*map(children, values))])
-
-
 def regroup(values: Sequence[Any], always_wrap: bool = False) -> Any:
     """Turns the replicas' results into one structure with `PerReplica` leaves.
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import torch_distinput as tdi
 from torch_distinput import _C
+from torch_distinput.distribute._input_options import native_options
 
 # Rows of one number each; those that come as sequences of one token become scalars.
 SOURCES = {
@@ -50,7 +51,7 @@ def run(world, devices, make, options, states, most):
     def rank(number):
         try:
             strategy = _C.MultiWorkerMirroredStrategy(store, number, world, "g", ["cpu"] * devices)
-            iterator = strategy.distribute_dataset(make()._native, options._native()).iterate()
+            iterator = strategy.distribute_dataset(make()._native, native_options(options)).iterate()
             if states:
                 iterator.load_state_dict(states)
             rows, steps = [], 0
