@@ -10,6 +10,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+import torch_distinput as tdi
+
 torch.set_num_threads(1)
 
 # A background job of a shell ignores Ctrl-C, and so would the processes that tests start and interrupt.
@@ -40,3 +42,9 @@ def pytest_generate_tests(metafunc):
 def _pool(request):
     with pools.running_over(getattr(request, "param", pools.POOLS[0])):
         yield
+
+
+@pytest.fixture
+def two():
+    """Two replicas on the CPU."""
+    return tdi.MirroredStrategy(["cpu", "cpu"])

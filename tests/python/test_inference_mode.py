@@ -5,6 +5,7 @@ import contextlib
 
 import pytest
 import torch
+from torch_datasets import Made
 
 import torch_distinput as tdi
 
@@ -12,14 +13,6 @@ ROWS = torch.arange(400.0).reshape(100, 4)
 DATA = torch.utils.data.TensorDataset(ROWS, torch.arange(100))
 JAGGED = torch.nested.nested_tensor([torch.ones(n % 3 + 1) for n in range(16)], layout=torch.jagged)
 SPARSE = torch.eye(16).to_sparse()
-
-
-class Rows(torch.utils.data.Dataset):
-    def __len__(self):
-        return 100
-
-    def __getitem__(self, index):
-        return ROWS[index], torch.tensor(index)
 
 
 def slices():
@@ -33,7 +26,7 @@ def mirrored(dataset, **options):
 LOADERS = {
     "rows": lambda cls: cls(DATA, batch_size=4),
     "shuffled": lambda cls: cls(DATA, batch_size=4, shuffle=True),
-    "list": lambda cls: cls(Rows(), batch_size=4),
+    "list": lambda cls: cls(Made(100, lambda index: (ROWS[index], torch.tensor(index))), batch_size=4),
     "workers": lambda cls: cls(DATA, batch_size=4, num_workers=1),
     "dict": lambda cls: cls([{"x": ROWS[i], "name": str(i)} for i in range(40)], batch_size=4),
 }

@@ -7,6 +7,7 @@ import time
 
 import pytest
 import torch
+from torch_datasets import IndexStream
 
 import torch_distinput as tdi
 from torch_distinput.cli import _bench as bench
@@ -219,11 +220,6 @@ def test_inspect_shows_the_state_of_a_loader(tmp_path, capsys):
     assert "version: 3" in text and "weight" not in text
 
 
-class Stream(torch.utils.data.IterableDataset):
-    def __iter__(self):
-        return iter(range(100))
-
-
 @pytest.mark.parametrize(
     ("dataset", "arguments", "wanted"),
     [
@@ -238,8 +234,8 @@ class Stream(torch.utils.data.IterableDataset):
         (tdi.Dataset.range(100).batch(32), {"batch_size": None}, "epoch 0, batch 2 of 4, 64 rows"),
         (tdi.Dataset.range(100).filter(lambda row: row >= 0), {}, "epoch 0, batch 2"),
         (tdi.Dataset.range(100), {"distributed": True}, "epoch 0, batch 2 of 4, 64 rows"),
-        (Stream(), {}, "epoch 0, batch 2"),
-        (Stream(), {"distributed": True}, "epoch 0, batch 2, 64 rows over all ranks, rank 0 of 1"),
+        (IndexStream(100), {}, "epoch 0, batch 2"),
+        (IndexStream(100), {"distributed": True}, "epoch 0, batch 2, 64 rows over all ranks, rank 0 of 1"),
     ],
 )
 def test_inspect_says_where_a_loader_stands(tmp_path, capsys, dataset, arguments, wanted):

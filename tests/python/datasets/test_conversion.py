@@ -7,6 +7,7 @@ import typing
 import numpy as np
 import pytest
 import torch
+from torch_datasets import Made
 
 import torch_distinput as tdi
 
@@ -85,14 +86,7 @@ def test_an_ordered_dict_becomes_a_dict_and_a_struct_sequence_a_tuple():
 
 
 def test_lists_of_a_torch_sample_stay_lists():
-    class Samples(torch.utils.data.Dataset):
-        def __len__(self):
-            return 2
-
-        def __getitem__(self, index):
-            return [torch.tensor(index), [1.5, {"z": index}]]
-
-    first, second = tdi.Dataset.from_torch(Samples())
+    first, second = tdi.Dataset.from_torch(Made(2, lambda index: [torch.tensor(index), [1.5, {"z": index}]]))
     assert type(first) is list and type(first[1]) is list
     assert second[1][1]["z"].item() == 1
 

@@ -6,17 +6,15 @@ import sys
 import pytest
 import torch
 from torch.utils.data import IterableDataset, Subset, TensorDataset
+from torch_datasets import Indices
 
 import torch_distinput as tdi
 
 
-class Squares(torch.utils.data.Dataset):
+class Squares(Indices):
     def __init__(self, size=6):
-        self.size = size
+        super().__init__(size)
         self.calls = []
-
-    def __len__(self):
-        return self.size
 
     def __getitem__(self, index):
         if index == 13:

@@ -6,6 +6,7 @@ import signal
 import numpy as np
 import pytest
 import torch
+from torch_datasets import Made
 
 import torch_distinput as tdi
 
@@ -31,17 +32,6 @@ class Function:
             yield self(row)
 
 
-class Rows(torch.utils.data.Dataset):
-    def __init__(self, function):
-        self.function = function
-
-    def __len__(self):
-        return 12
-
-    def __getitem__(self, index):
-        return self.function(index)
-
-
 def mirrored(dataset):
     return tdi.MirroredStrategy(["cpu", "cpu"]).distribute_dataset(dataset, INLINE)
 
@@ -53,7 +43,7 @@ PIPELINES = {
     "filter": lambda f: tdi.Dataset.range(12).filter(lambda x: f(x) is not None),
     "generator": lambda f: tdi.Dataset.from_generator(f.rows, SCALAR),
     "batched generator": lambda f: tdi.Dataset.from_generator(f.rows, SCALAR).batch(5),
-    "rows": lambda f: tdi.Dataset.from_torch(Rows(f)).shuffle(seed=1),
+    "rows": lambda f: tdi.Dataset.from_torch(Made(12, f)).shuffle(seed=1),
     "flat_map": lambda f: tdi.Dataset.range(3).flat_map(lambda x: tdi.Dataset.range(4).map(f)),
     "mirrored": lambda f: mirrored(tdi.Dataset.range(12).map(f, element_spec=SCALAR).batch(4)),
     "mirrored generator": lambda f: mirrored(tdi.Dataset.from_generator(f.rows, SCALAR).batch(4)),

@@ -6,6 +6,7 @@ import weakref
 
 import pytest
 import torch
+from torch_datasets import Made
 
 import torch_distinput as tdi
 
@@ -34,14 +35,8 @@ def test_objects_may_be_declared():
 
 
 def test_a_dataset_of_torch_may_hold_objects():
-    class Things(torch.utils.data.Dataset):
-        def __len__(self):
-            return 3
-
-        def __getitem__(self, index):
-            return Thing(index), index
-
-    assert [(thing.number, int(n)) for thing, n in tdi.Dataset.from_torch(Things())] == [(0, 0), (1, 1), (2, 2)]
+    things = Made(3, lambda index: (Thing(index), index))
+    assert [(thing.number, int(n)) for thing, n in tdi.Dataset.from_torch(things)] == [(0, 0), (1, 1), (2, 2)]
 
 
 def test_a_batch_of_objects_is_a_list_and_goes_back_into_functions():

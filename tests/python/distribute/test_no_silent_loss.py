@@ -23,11 +23,6 @@ def mirrored(replicas: int) -> tdi.MirroredStrategy:
     return tdi.MirroredStrategy(["cpu"] * replicas)
 
 
-@pytest.fixture
-def two():
-    return mirrored(2)
-
-
 def with_policy(dataset: tdi.Dataset, policy) -> tdi.Dataset:
     return dataset.with_options(tdi.Options(auto_shard_policy=policy))
 

@@ -56,7 +56,7 @@ def train(rank, tail, steps):
     dataset = tdi.Dataset.from_tensor_slices((x, y)).shuffle(seed=2).batch(7).repeat(steps)
     iterator = iter(strategy.distribute_dataset(dataset, tdi.InputOptions(tail=tail)))
     for step in iterator:
-        inputs, targets = (tdi_local(strategy, leaf) for leaf in step)
+        inputs, targets = (strategy.experimental_local_results(leaf)[0] for leaf in step)
         info = iterator.step_info
         counts = torch.arange(len(inputs)) < info.valid[0]
         squares = ((parallel(inputs) - targets) ** 2)[counts]
@@ -64,10 +64,6 @@ def train(rank, tail, steps):
         tdi.distributed_mean(squares.sum(), info).backward()
         optimizer.step()
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
-
-
-def tdi_local(strategy, leaf):
-    return strategy.experimental_local_results(leaf)[0]
 
 
 def data():

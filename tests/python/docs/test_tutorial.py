@@ -26,11 +26,6 @@ def tutorial():
 
 
 @pytest.fixture
-def two():
-    return tdi.MirroredStrategy(["cpu", "cpu"])
-
-
-@pytest.fixture
 def four():
     return tdi.MirroredStrategy(["cpu"] * 4)
 

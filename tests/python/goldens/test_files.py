@@ -19,10 +19,6 @@ def _has_too_few(case: dict) -> bool:
     return any(_TOO_FEW in worker.get("end", {}).get("message", "") for worker in case["out"]["per_worker"])
 
 
-def _reads_files(recipe: dict) -> bool:
-    return "files" in recipe
-
-
 def _elements(stream: tdi.Dataset) -> list:
     return [compare.render(element) for element in itertools.islice(stream, 1000)]
 
@@ -37,7 +33,7 @@ def check_too_few(case: dict, streams) -> None:
     """Fewer files than workers: FILE is an error everywhere; AUTO loses no row and delivers none twice."""
     workers = range(case["in"]["W"])
     recipe = case["in"]["dataset"]
-    if not _reads_files(recipe):
+    if "files" not in recipe:
         recorded = case["out"]["per_worker"]
         got = [_elements(streams(worker)) for worker in workers]
         everything = list(map(compare.render, recipes.build(recipe)))

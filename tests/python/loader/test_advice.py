@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.utils import data
 from torch.utils.data import TensorDataset
+from torch_datasets import IndexTensors, Indices
 
 import torch_distinput as tdi
 from torch_distinput.loader import _advice as advice
@@ -17,18 +18,7 @@ from torch_distinput.loader._data_loader import advise
 BATCHES, ROW = 16, 0.004
 
 
-class Rows(data.Dataset):
-    """Rows that wait, as for a network."""
-
-    def __len__(self):
-        return 2 * BATCHES
-
-    def __getitem__(self, index):
-        time.sleep(ROW)
-        return torch.tensor(index)
-
-
-class TimedRows(Rows):
+class TimedRows(Indices):
     """Rows that tell when they were made: begin and end, by the clock of all processes."""
 
     def __getitem__(self, index):
@@ -42,6 +32,11 @@ class Stream(data.IterableDataset):
         for index in range(2 * BATCHES):
             time.sleep(ROW)
             yield torch.tensor(index)
+
+
+def waiting_rows():
+    """Rows that wait, as for a network."""
+    return IndexTensors(2 * BATCHES, ROW)
 
 
 def slowly(x):
@@ -66,9 +61,9 @@ def native():
 
 
 LOADERS = {
-    "rows of Python": (Rows, {}),
-    "rows of workers": (Rows, {"num_workers": 1}),
-    "rows of many workers": (Rows, {"num_workers": 2}),
+    "rows of Python": (waiting_rows, {}),
+    "rows of workers": (waiting_rows, {"num_workers": 1}),
+    "rows of many workers": (waiting_rows, {"num_workers": 2}),
     "a stream": (Stream, {}),
     "a stream of a worker": (Stream, {"num_workers": 1}),
     "a pipeline in Python": (native, {"collate_fn": as_list}),
@@ -78,7 +73,7 @@ LOADERS = {
     "native rows of a thread": (images, {"num_workers": 1}),
     "native rows ahead": (images, {"prefetch_bytes": 1 << 20}),
     "native rows of a sampler": (images, {"sampler": weighted()}),
-    "distributed rows of Python": (Rows, {"distributed": True}),
+    "distributed rows of Python": (waiting_rows, {"distributed": True}),
     "a distributed stream": (Stream, {"distributed": True}),
     "distributed native rows": (images, {"distributed": True}),
 }
@@ -124,11 +119,11 @@ def most_at_once(loader):
 @pytest.mark.parametrize(("workers", "distributed"), [(0, None), (0, True), (1, None), (2, None)])
 def test_the_advice_of_rows_that_wait_lets_more_of_them_wait_at_once(workers, distributed, monkeypatch):
     monkeypatch.setattr(advice, "_cpus", lambda: 2)
-    loader = tdi.DataLoader(TimedRows(), 2, distributed=distributed, num_workers=workers)
+    loader = tdi.DataLoader(TimedRows(2 * BATCHES), 2, distributed=distributed, num_workers=workers)
     before, verdict = most_at_once(loader), loader.verdict()
     changes = advised(verdict.advice)
     assert verdict.bound == "python" and list(changes) == ["num_workers"]
-    after = most_at_once(tdi.DataLoader(TimedRows(), 2, distributed=distributed, **changes))
+    after = most_at_once(tdi.DataLoader(TimedRows(2 * BATCHES), 2, distributed=distributed, **changes))
     assert after > before == max(workers, 1)
 
 

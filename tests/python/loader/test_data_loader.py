@@ -10,19 +10,14 @@ import pytest
 import torch
 from torch.utils import data
 from torch.utils.data import ConcatDataset, StackDataset, Subset, TensorDataset
+from torch_datasets import Indices
 
 import torch_distinput as tdi
 from torch_distinput.loader.paths._batches import rows_of
 from torch_distinput.loader.paths._native import OnDevice
 
 
-class Squares(data.Dataset):
-    def __init__(self, size=10):
-        self.size = size
-
-    def __len__(self):
-        return self.size
-
+class Squares(Indices):
     def __getitem__(self, index):
         return torch.tensor(index * index), index
 

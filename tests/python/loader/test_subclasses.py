@@ -60,10 +60,6 @@ class Forbidden:
         raise AssertionError(f"the library read `{self.name}`")
 
 
-def every_name_is_theirs():
-    return type("Theirs", (tdi.DataLoader,), {name: Forbidden() for name in NEW})
-
-
 def rows_of(loader):
     return sorted(int(row) for batch in loader for row in (batch[0] if isinstance(batch, list) else batch))
 
@@ -76,7 +72,8 @@ def test_the_names_beside_torchs_are_these():
 @pytest.mark.parametrize("kind", LOADERS)
 def test_the_library_reads_none_of_its_public_names(kind):
     dataset, arguments = LOADERS[kind]()
-    loader = every_name_is_theirs()(dataset, batch_size=4, **arguments)
+    theirs = type("Theirs", (tdi.DataLoader,), {name: Forbidden() for name in NEW})
+    loader = theirs(dataset, batch_size=4, **arguments)
     assert rows_of(loader) == list(range(SIZE))
     assert rows_of(copy.copy(loader)) == list(range(SIZE))
     tdi.DataLoader.explain(loader), tdi.DataLoader.cardinality(loader), tdi.DataLoader.verdict(loader)

@@ -4,17 +4,12 @@
 import torch
 from torch.utils import data
 from torch.utils.data import TensorDataset
+from torch_datasets import Indices
 
 import torch_distinput as tdi
 
 
-class Squares(data.Dataset):
-    def __init__(self, size):
-        self.size = size
-
-    def __len__(self):
-        return self.size
-
+class Squares(Indices):
     def __getitem__(self, index):
         return {"row": index, "square": torch.tensor(float(index * index)), "name": str(index)}
 

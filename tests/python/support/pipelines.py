@@ -5,21 +5,13 @@ from typing import Any
 
 import torch
 from hypothesis import strategies as st
+from torch_datasets import Made
 
 import torch_distinput as tdi
 
 
-class Rows(torch.utils.data.Dataset):
-    """A map-style dataset in Python; row i is (i, [i, i])."""
-
-    def __init__(self, count: int):
-        self.count = count
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __getitem__(self, index: int):
-        return {"id": torch.tensor(index), "x": torch.tensor([index, -index], dtype=torch.float32)}
+def row(index: int) -> dict:
+    return {"id": torch.tensor(index), "x": torch.tensor([index, -index], dtype=torch.float32)}
 
 
 def slices(count: int) -> tdi.Dataset:
@@ -30,18 +22,14 @@ def slices(count: int) -> tdi.Dataset:
 def generated(count: int) -> tdi.Dataset:
     """The same rows from a generator, which has no random access and no length."""
     spec = {"id": tdi.TensorSpec([], torch.int64), "x": tdi.TensorSpec([2], torch.float32)}
-    return tdi.Dataset.from_generator(lambda: map(Rows(count).__getitem__, range(count)), spec)
+    return tdi.Dataset.from_generator(lambda: map(row, range(count)), spec)
 
 
-SOURCES = {"slices": slices, "rows": lambda count: tdi.Dataset.from_torch(Rows(count)), "generator": generated}
+SOURCES = {"slices": slices, "rows": lambda count: tdi.Dataset.from_torch(Made(count, row)), "generator": generated}
 
 
 def add_one(element: dict) -> dict:
     return {"id": element["id"], "x": element["x"] + 1}
-
-
-def keep_some(element: dict) -> torch.Tensor:
-    return element["id"] % 3 != 1
 
 
 def shuffle(dataset: tdi.Dataset, seed: int) -> tdi.Dataset:
@@ -95,7 +83,7 @@ ROW_OPS = {
 }
 # These leave the random-access path.
 STREAM_OPS = {
-    "filter": lambda ds, k: ds.filter(keep_some),
+    "filter": lambda ds, k: ds.filter(lambda row: row["id"] % 3 != 1),
     "batch_unbatch": lambda ds, k: ds.batch(1 + k).unbatch(),
     "padded_unbatch": lambda ds, k: ds.padded_batch(1 + k).unbatch(),
     "flat_map": lambda ds, k: ds.flat_map(some),

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Datasets of torch's kinds whose rows are the numbers 0 to size - 1."""
+"""Datasets of torch's kinds; the rows of most are the numbers 0 to size - 1."""
 
 import time
 
@@ -7,10 +7,23 @@ import torch
 from torch.utils import data
 
 
+class Made(data.Dataset):
+    """Row i is `make(i)`."""
+
+    def __init__(self, size, make):
+        self.size, self.make = size, make
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, index):
+        return self.make(index)
+
+
 class Indices(data.Dataset):
     """Row i is i. `seconds`: how long Python takes for a row."""
 
-    def __init__(self, size, seconds=0.0):
+    def __init__(self, size=10, seconds=0.0):
         self.size, self.seconds = size, seconds
 
     def __len__(self):

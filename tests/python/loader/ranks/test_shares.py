@@ -9,6 +9,7 @@ import torch
 from distributed_loaders import Squares, collate, rows_of
 from ranks import returned, run_ranks
 from torch.utils import data
+from torch_datasets import Indices
 
 import torch_distinput as tdi
 from torch_distinput.recognize._contents import content_of
@@ -109,12 +110,8 @@ def test_errors_that_are_no_disagreement_name_no_fact():
     assert tdi.DistributedDatasetError("gone").disagreed_on is None
 
 
-class Counting(data.Dataset):
-    def __init__(self):
-        self.calls = 0
-
-    def __len__(self):
-        return 6
+class Counting(Indices):
+    calls = 0
 
     def __getitem__(self, index):
         self.calls += 1
@@ -122,7 +119,7 @@ class Counting(data.Dataset):
 
 
 def calls(rank):
-    dataset = Counting()
+    dataset = Counting(6)
     rows = [row for batch in tdi.DataLoader(dataset, 1, distributed=True) for row in rows_of(batch)]
     return rows, dataset.calls
 

@@ -11,16 +11,15 @@ from resumable_data import CountingStream, Stream, values
 from torch.distributed.checkpoint.stateful import Stateful
 from torch.utils import data
 from torch.utils.data import BatchSampler, TensorDataset
+from torch_datasets import Indices
 
 import torch_distinput as tdi
 
 
-class Squares(data.Dataset):
-    def __init__(self, size=23):
-        self.size, self.read = size, []
-
-    def __len__(self):
-        return self.size
+class Squares(Indices):
+    def __init__(self):
+        super().__init__(23)
+        self.read = []
 
     def __getitem__(self, index):
         self.read.append(index)

@@ -12,7 +12,7 @@ import time
 import pytest
 import torch
 from processes import SOON, descriptors, is_alive, mappings, run_script, wait_until
-from torch.utils import data
+from torch_datasets import Made
 from worker_loaders import loader_of, processes_of
 
 import torch_distinput as tdi
@@ -147,16 +147,9 @@ def test_workers_may_fork_and_close_their_descriptors(act, capfd):
     ]
 
 
-class Growing(data.Dataset):
-    def __len__(self):
-        return 12
-
-    def __getitem__(self, row):
-        return torch.full((2 ** (2 * row),), row, dtype=torch.uint8)
-
-
 def test_batches_may_grow_and_be_kept():
-    kept = list(tdi.DataLoader(Growing(), num_workers=2))
+    growing = Made(12, lambda row: torch.full((2 ** (2 * row),), row, dtype=torch.uint8))
+    kept = list(tdi.DataLoader(growing, num_workers=2))
     assert [batch.numel() for batch in kept] == [2 ** (2 * row) for row in range(12)]
     assert all(batch.eq(row).all() for row, batch in enumerate(kept))
 

@@ -44,10 +44,6 @@ def _slices_dict(recipe: dict) -> tdi.Dataset:
     return tdi.Dataset.from_tensor_slices({k: _tensor(v, dtypes.get(k)) for k, v in recipe["values"].items()})
 
 
-def _zip(recipe: dict) -> tdi.Dataset:
-    return tdi.Dataset.zip(tuple(build(part) for part in recipe["of"]))
-
-
 def _concat(recipe: dict) -> tdi.Dataset:
     return functools.reduce(lambda left, right: left.concatenate(right), [build(part) for part in recipe["of"]])
 
@@ -95,7 +91,7 @@ _SOURCES: dict[str, Callable[[dict], tdi.Dataset]] = {
     "files": _files,
     "file_names": _file_names,
     "list_files": _list_files,
-    "zip": _zip,
+    "zip": lambda recipe: tdi.Dataset.zip(tuple(build(part) for part in recipe["of"])),
     "concat": _concat,
 }
 
@@ -114,10 +110,6 @@ def _batch(dataset, n, drop=False, parallel=None):
 
 def _map(dataset, fn, parallel=None):
     return dataset.map(FUNCTIONS[fn], element_spec=declared_spec(fn, dataset))
-
-
-def _window_batch(dataset, n):
-    return needs(dataset, "window")(n).flat_map(lambda window: window.batch(n))
 
 
 _OPS: dict[str, Callable[..., tdi.Dataset]] = {
@@ -139,7 +131,7 @@ _OPS: dict[str, Callable[..., tdi.Dataset]] = {
     "shard_hint": lambda ds: ds.shard(tdi.SHARD_HINT, 0),
     "assert_cardinality": lambda ds, n: needs(ds, "assert_cardinality")(n),
     "shuffle_buffer_1": lambda ds: ds.shuffle(1),
-    "window_batch": _window_batch,
+    "window_batch": lambda dataset, n: needs(dataset, "window")(n).flat_map(lambda window: window.batch(n)),
     "rebatch": lambda ds, n: ds.rebatch(n),
 }
 
