@@ -198,38 +198,18 @@ class DataLoader(data.DataLoader[_Item]):
         }
         check_arguments(replace(config, dataset=dataset, **torchs))
         if distributed:
-            self._share_rows()
+            _share_rows(self)
 
     @cached_property
     def _loader_progress(self) -> Progress:
         return Progress()
-
-    def _share_rows(self) -> None:
-        """Makes the strategy, and replaces torch's sampler by one that frameworks take for a DistributedSampler."""
-        config = config_of(self)
-        self._feed(config)
-        if not config.is_stream and not config.own_sampler:
-            world, rank = group_size_and_rank(config.distributed)
-            batch = config.global_batch(world)
-            rows = step_rows(len(config.dataset), batch, world, config.split, config.steps_tail)
-            shuffle, seed = config.shuffle, config.seed
-            sampler = ExactSampler(config.dataset, world, rank, rows, shuffle, seed, self._loader_progress)
-            share = -(-batch // world)
-            batches = config.watched_batches or ExactBatches(sampler, share, config.drop_last)
-            self.__dict__.update(sampler=sampler, batch_sampler=batches, batch_size=share)
-        configure(self, replace(config, made_with=samplers_now(config_of(self))))
-
-    def _feed(self, config: LoaderConfig) -> Feed:
-        if self._loader_feed is None:
-            self._loader_feed = Feed(config, plain_loader)
-        return self._loader_feed
 
     # Iterating.
 
     def _get_iterator(self) -> Any:
         config, progress = config_of(self), self._loader_progress
         if config.distributed:
-            return open_steps(config, progress, self._feed(config), observer_of(self))
+            return open_steps(config, progress, _feed_of(self, config), observer_of(self))
         path = choose_path(config, progress)
         with progress.opening(config):
             return path.open()
@@ -249,7 +229,7 @@ class DataLoader(data.DataLoader[_Item]):
 
     def __len__(self) -> int:
         config = config_of(self)
-        return self._feed(config).length(config) if config.distributed else super().__len__()
+        return _feed_of(self, config).length(config) if config.distributed else super().__len__()
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self.__dict__.get("_DataLoader__initialized") and refuses(self, name):
@@ -269,7 +249,7 @@ class DataLoader(data.DataLoader[_Item]):
         epoch = count("set_epoch", "epoch", epoch)
         progress = self._loader_progress
         if stateful_sampler(config_of(self)) is None:
-            self._drop_pending()
+            _drop_pending(self)
         elif progress.pending is not None:  # it may have taken indices, which the sampler cannot take back
             progress.start.epoch = progress.epoch = epoch
         progress.pinned = None if progress.pending is not None else epoch
@@ -309,35 +289,23 @@ class DataLoader(data.DataLoader[_Item]):
         `distributed=True` from then on. Raises ValueError, naming the field, for a state of another class, another kind
         of dataset or a newer version.
         """
-        self._drop_pending()
+        _drop_pending(self)
         if isinstance(state_dict, dict) and not state_dict:
             return self._loader_progress.load(None)
         config = config_of(self)
-        state = check(config, state_of(config, state_dict, self._runs_pipeline), self._runs_pipeline)
+        state = check(
+            config, state_of(config, state_dict, partial(_runs_pipeline, self)), partial(_runs_pipeline, self)
+        )
         if "distributed" in state:
             shared = config if config.distributed else replace(config, distributed=True)
             if not is_own_stream(config):
-                self._feed(shared).check_kind(shared, state["kind"])
+                _feed_of(self, shared).check_kind(shared, state["kind"])
             if not config.distributed:
                 check_ranks_arguments(shared)
-                configure(self, shared)
-                self._share_rows()
-        self._drop_persistent()
+                configure(self, replace(own_arguments(self), distributed=True))
+                _share_rows(self)
+        _drop_persistent(self)
         self._loader_progress.load(state)
-
-    def _runs_pipeline(self) -> bool:
-        return choose_path(config_of(self), self._loader_progress).pipeline is not None
-
-    def _drop_persistent(self) -> None:
-        """Ends persistent workers: they keep their dataset as it is, so a loaded state needs new ones."""
-        if self._iterator is not None:
-            self._iterator.close()
-            self._iterator = None
-
-    def _drop_pending(self) -> None:
-        pending, self._loader_progress.pending = self._loader_progress.pending, None
-        if pending is not None:
-            pending.close()
 
     # Questions.
 
@@ -359,7 +327,7 @@ class DataLoader(data.DataLoader[_Item]):
         if not config.distributed:
             raise ValueError("global_valid: the loader must have `distributed=True`.")
         step, k = count("global_valid", "step", step), count("global_valid", "k", k, least=1)
-        return self._feed(config).global_valid(config, step, k)
+        return _feed_of(self, config).global_valid(config, step, k)
 
     def cardinality(self) -> int:
         """The number of batches of an epoch, `INFINITE` (-1) or `UNKNOWN` (-2).
@@ -388,7 +356,7 @@ class DataLoader(data.DataLoader[_Item]):
         """
         config = config_of(self)
         if config.distributed:
-            return explained_loader(type(self).__name__, config, *self._feed(config).explained(config))
+            return explained_loader(type(self).__name__, config, *_feed_of(self, config).explained(config))
         path = choose_path(config, self._loader_progress)
         facts = [f"path: {path.name}", f"why: {path.why}"]
         if path.threads:
@@ -439,7 +407,7 @@ class DataLoader(data.DataLoader[_Item]):
 
     def close(self) -> None:
         """Ends all iterators and their workers. Not required: each ends with its last reference."""
-        self._drop_pending()
+        _drop_pending(self)
         for iterator in list(self._loader_progress.live):
             iterator.close()
         self._iterator = None
@@ -456,6 +424,48 @@ class DataLoader(data.DataLoader[_Item]):
         return self.__dict__ | {"_iterator": None} | own
 
 
+# Functions, not methods: subclasses of the users' have names of their own.
+
+
+def _share_rows(loader: DataLoader[Any]) -> None:
+    """Makes the strategy, and replaces torch's sampler by one that frameworks take for a DistributedSampler."""
+    config = config_of(loader)
+    _feed_of(loader, config)
+    if not config.is_stream and not config.own_sampler:
+        world, rank = group_size_and_rank(config.distributed)
+        batch = config.global_batch(world)
+        rows = step_rows(len(config.dataset), batch, world, config.split, config.steps_tail)
+        shuffle, seed = config.shuffle, config.seed
+        sampler = ExactSampler(config.dataset, world, rank, rows, shuffle, seed, loader._loader_progress)
+        share = -(-batch // world)
+        batches = config.watched_batches or ExactBatches(sampler, share, config.drop_last)
+        loader.__dict__.update(sampler=sampler, batch_sampler=batches, batch_size=share)
+    configure(loader, replace(own_arguments(loader), made_with=samplers_now(config_of(loader))))
+
+
+def _feed_of(loader: DataLoader[Any], config: LoaderConfig) -> Feed:
+    if loader._loader_feed is None:
+        loader._loader_feed = Feed(config, plain_loader)
+    return loader._loader_feed
+
+
+def _runs_pipeline(loader: DataLoader[Any]) -> bool:
+    return choose_path(config_of(loader), loader._loader_progress).pipeline is not None
+
+
+def _drop_persistent(loader: DataLoader[Any]) -> None:
+    """Ends persistent workers: they keep their dataset as it is, so a loaded state needs new ones."""
+    if loader._iterator is not None:
+        loader._iterator.close()
+        loader._iterator = None
+
+
+def _drop_pending(loader: DataLoader[Any]) -> None:
+    pending, loader._loader_progress.pending = loader._loader_progress.pending, None
+    if pending is not None:
+        pending.close()
+
+
 # For other modules of this library.
 
 
@@ -468,7 +478,7 @@ def advise(loader: DataLoader[Any], bound: str, stats: Stats) -> str:
     """Advice for a program that reads `loader` and is limited by `bound` of `stats`."""
     config = config_of(loader)
     if config.distributed:
-        native = loader._feed(config).plan(config).kind == "native"
+        native = _feed_of(loader, config).plan(config).kind == "native"
     else:
         native = choose_path(config, loader._loader_progress).name == "native"
     return advice_for(config, native, bound, stats)
@@ -477,14 +487,14 @@ def advise(loader: DataLoader[Any], bound: str, stats: Stats) -> str:
 def group_of(loader: DataLoader[Any]) -> dist.ProcessGroup | None:
     """The ranks that share the rows of a distributed loader; None for one process."""
     config = config_of(loader)
-    return strategy_group(loader._feed(config).strategy(config))
+    return strategy_group(_feed_of(loader, config).strategy(config))
 
 
 def deliver_to(loader: DataLoader[Any], device: torch.device) -> None:
     """Sets the device of a distributed loader that has none yet, before its first iterator."""
     configure(loader, replace(own_arguments(loader), device=device))
     loader._loader_feed = None
-    loader._feed(config_of(loader))
+    _feed_of(loader, config_of(loader))
 
 
 def skipping(loader: DataLoader[Any], steps: int) -> DataLoader[Any]:

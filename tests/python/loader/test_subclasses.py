@@ -203,3 +203,21 @@ def test_what_asks_loaders_for_their_counters_asks_for_this_librarys(tmp_path):
     meter = Meter(loader)
     list(loader)
     assert meter.look().batches_per_second > 0
+
+
+PRIVATE = ("_config", "_feed", "_memory", "_order", "_path", "_progress", "_sampler", "_share", "_shuffle", "_skip")
+
+
+@pytest.mark.parametrize("kind", ["native", "workers", "distributed rows"])
+def test_private_attributes_of_a_subclass_are_its_own(kind):
+    class Theirs(tdi.DataLoader):
+        def __init__(self, dataset, **arguments):
+            self.__dict__.update({name: name.upper() for name in PRIVATE})
+            super().__init__(dataset, batch_size=4, **arguments)
+
+    dataset, arguments = LOADERS[kind]()
+    loader = Theirs(dataset, **arguments)
+    assert rows_of(loader) == list(range(SIZE))
+    loader.load_state_dict(loader.state_dict())
+    assert rows_of(loader) == list(range(SIZE)) and loader.stats().batches
+    assert [getattr(loader, name) for name in PRIVATE] == [name.upper() for name in PRIVATE]
