@@ -64,3 +64,12 @@ def test_a_circle_of_modules_is_reported_also_inside_functions(tmp_path: Path):
     result = check(tmp_path, loader___a=one, loader___b=two, loader___c="import torch_distinput.loader._a\n")
     assert result.returncode == 1
     assert "loader/_a.py:1: imports itself by way of loader/_b, loader/_c" in result.stdout
+
+
+def test_the_api_page_names_every_public_module(monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    import check_imports
+
+    page = (ROOT / "docs" / "api.md").read_text().replace("`tdi.", "`torch_distinput.")
+    names = {f"torch_distinput.{module.replace('/', '.')}" for module in check_imports.PUBLIC if module[0] != "_"}
+    assert names and all(name in page for name in names)
