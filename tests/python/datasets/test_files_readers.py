@@ -163,9 +163,8 @@ def test_all_replicas_together_get_every_record_once(tmp_path):
     path = tmp_path / "lines"
     path.write_text("".join(f"{n}\n" for n in numbers))
     dataset = tdi.TextLineDataset(path).shuffle(seed=1).map(lambda line: torch.tensor(int(line))).batch(8)
-    seen = []
-    for step in tdi.MirroredStrategy(["cpu", "cpu"]).distribute_dataset(dataset):
-        seen += [int(row) for value in step.values for row in value]
+    steps = tdi.MirroredStrategy(["cpu", "cpu"]).distribute_dataset(dataset)
+    seen = [int(row) for step in steps for value in step.values for row in value]
     assert sorted(seen) == numbers
 
 

@@ -199,9 +199,7 @@ def test_every_step_can_be_resumed(setting, replicas):
         return [[part["id"].tolist() for part in parts_of(dataset, step)] for step in iterator]
 
     def infos(iterator):
-        found = []
-        for _ in iterator:
-            found.append(iterator.step_info)
+        found = [iterator.step_info for _ in iterator]
         return found
 
     iterator = iter(dataset)

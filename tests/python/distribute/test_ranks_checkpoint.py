@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Positions in checkpoints: torch.distributed.checkpoint, other numbers of processes, other batch sizes."""
 
+import itertools
 import json
 
 import pytest
@@ -35,12 +36,8 @@ def run_part(rank, folder, batch, resume, steps, replicas=1, threads=None):
     position = Position(iterator)
     if resume:
         dcp.load({"data": position}, checkpoint_id=folder)
-    rows = []
-    for _ in range(steps):
-        step = next(iterator, None)
-        if step is None:
-            break
-        rows += [row for part in strategy.experimental_local_results(step) for row in part.tolist()]
+    steps = itertools.islice(iterator, steps)
+    rows = [row for step in steps for part in strategy.experimental_local_results(step) for row in part.tolist()]
     dcp.save({"data": position}, checkpoint_id=folder)
     return rows, iterator.state_dict()
 
@@ -77,9 +74,8 @@ def read_files(rank, folder, life, steps):
     position = PositionsOfAll(iterator)
     if life > 0:
         dcp.load({"data": position}, checkpoint_id=f"{folder}/checkpoint")
-    rows = []
-    for _, step in zip(range(steps), iterator):
-        rows += [row for part in strategy.experimental_local_results(step) for row in part]
+    steps = itertools.islice(iterator, steps)
+    rows = [row for step in steps for part in strategy.experimental_local_results(step) for row in part]
     dcp.save({"data": position}, checkpoint_id=f"{folder}/checkpoint")
     return rows
 

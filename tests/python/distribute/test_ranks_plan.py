@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Several real processes over one stream: which rank gets which rows, and where a resumed run continues."""
 
+import itertools
 import logging
 import random
 import time
@@ -53,12 +54,7 @@ def restart(rank, n, batch, state, steps):
     iterator = iter(strategy.distribute_dataset(tdi.Dataset.range(n).shuffle().batch(batch)))
     if state is not None:
         iterator.load_state_dict(state)
-    rows = []
-    for _ in range(steps):
-        step = next(iterator, None)
-        if step is None:
-            break
-        rows += rows_of(strategy, step)
+    rows = [row for step in itertools.islice(iterator, steps) for row in rows_of(strategy, step)]
     return rows, iterator.state_dict()
 
 

@@ -1,6 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """A packed mixture of two corpora over real processes: every token once, also after restarts on other numbers."""
 
+import itertools
+
 import pytest
 from ranks import returned, run_ranks
 from token_files import documents_of, write_megatron
@@ -36,10 +38,7 @@ def train(rank, folder, strategy, state, steps):
     if state is not None:
         iterator.load_state_dict(state)
     tokens = []
-    for _ in range(steps):
-        batch = next(iterator, None)
-        if batch is None:
-            break
+    for batch in itertools.islice(iterator, steps):
         for part in workers.experimental_local_results(batch["tokens"]):
             tokens += part[part != PAD].tolist()
     return tokens, iterator.state_dict(), iterator.stats().get("sampled")

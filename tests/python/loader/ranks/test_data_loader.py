@@ -141,10 +141,7 @@ def shown_batches(rank, n, shuffle, arguments):
     assert shown == [rows_of(batch) for batch in loader]
     assert list(loader.sampler) == [index for batch in shown for index in batch]
     valid = [loader.global_valid(step) for step in range(len(shown))]
-    infos = []
-    for _ in loader:
-        infos.append(loader.last_info.global_valid)
-    assert valid == infos
+    assert valid == [loader.last_info.global_valid for _ in loader]
     return len(loader.sampler), sum(map(len, shown)), loader.sampler.total_size, sum(valid)
 
 
@@ -374,9 +371,7 @@ def two_loaders(rank):
     train, test = make("native", 20, rank, shuffle=True), make("python", 9, rank)
     if rank == 0:
         len(test)
-    seen = []
-    for batch in train:
-        seen.append((rows_of(batch), [rows_of(inner) for inner in test]))
+    seen = [(rows_of(batch), [rows_of(inner) for inner in test]) for batch in train]
     return len(seen), [inner for _, inner in seen]
 
 

@@ -14,10 +14,7 @@ def restart(rank, kind, n, batch, state, steps):
     loader = make(kind, n, rank, batch_size=batch, shuffle=True)
     if state is not None:
         loader.load_state_dict(state)
-    rows = []
-    for batch in itertools.islice(loader, steps):
-        rows += rows_of(batch)
-    return rows, loader.state_dict()
+    return [row for batch in itertools.islice(loader, steps) for row in rows_of(batch)], loader.state_dict()
 
 
 SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("workers", "pipeline")]

@@ -69,9 +69,7 @@ def merged_streams(rank, sizes, workers):
         return [(batch["row"].tolist(), batch["name"], loader.last_info) for batch in iterator]
 
     whole = steps(loader)
-    saved = []
-    for _ in loader:
-        saved.append(loader.state_dict())
+    saved = [loader.state_dict() for _ in loader]
     rests = []
     for state in saved:
         loader.load_state_dict(state)
