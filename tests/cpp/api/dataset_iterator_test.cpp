@@ -16,9 +16,7 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::elements;
-using op_testing::error_of;
-using op_testing::Values;
+using namespace op_testing;
 
 const IterateOptions kStream{.epoch = 0, .stream_only = true};
 
@@ -35,9 +33,9 @@ TEST(DatasetIterator, RepeatsAnErrorAndKeepsThePositionBeforeIt) {
     DatasetIterator iterator = Dataset::from_rows(source).batch(2).iterate({.stream_only = stream_only});
     EXPECT_EQ(elements(iterator, 2), (std::vector<Values>{{0, 1}, {2, 3}}));
     const std::string rows = stream_only ? "row 5" : "one of the 2 rows 4 to 5";
-    EXPECT_EQ(error_of<c10::ValueError>([&] { iterator.next(); }),
+    EXPECT_EQ(message_of<c10::ValueError>([&] { iterator.next(); }),
               "row 5 is bad (from_rows(rows): " + rows + ")");
-    EXPECT_EQ(error_of<c10::ValueError>([&] { iterator.next(); }),
+    EXPECT_EQ(message_of<c10::ValueError>([&] { iterator.next(); }),
               "row 5 is bad (from_rows(rows): " + rows + ")");
     EXPECT_EQ(source->reads(), stream_only ? 6 : source->reads());
 
@@ -120,7 +118,7 @@ TEST(DatasetIterator, RefusesToGoOnWhenClosed) {
   const State before = iterator.save();
   iterator.close();
   iterator.close();
-  EXPECT_EQ(error_of<FailedPreconditionError>([&] { iterator.next(); }),
+  EXPECT_EQ(message_of<FailedPreconditionError>([&] { iterator.next(); }),
             "DatasetIterator: the iterator is closed.");
   EXPECT_THROW(iterator.load(before), FailedPreconditionError);
   EXPECT_EQ(iterator.save(), before);
@@ -141,17 +139,17 @@ TEST(DatasetIterator, SavesPlainValues) {
 TEST(DatasetIterator, RefusesStatesOfOtherIterators) {
   DatasetIterator iterator = Dataset::range(10).batch(4).iterate();
   const State good = iterator.save();
-  EXPECT_EQ(error_of<c10::ValueError>([&] { iterator.load(State().set("x", 1)); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { iterator.load(State().set("x", 1)); }),
             R"(state: this is not a saved position: {"x": 1}.)");
-  EXPECT_EQ(error_of<c10::ValueError>([&] { iterator.load(State(good).set("kind", "other")); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { iterator.load(State(good).set("kind", "other")); }),
             R"(state: expected a state of torch_distinput.DatasetIterator, but it is one of "other".)");
-  EXPECT_EQ(error_of<c10::ValueError>([&] { iterator.load(State(good).set("version", 2)); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { iterator.load(State(good).set("version", 2)); }),
             "state: version 2 cannot be read; this library reads versions 1 to 1.");
-  EXPECT_EQ(error_of<c10::ValueError>([&] { iterator.load(State(good).set("permutation", 7)); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { iterator.load(State(good).set("permutation", 7)); }),
             "state: saved with version 7 of the shuffle order, but this library has version 1.");
   DatasetIterator other = Dataset::range(11).batch(4).iterate();
   EXPECT_EQ(
-      error_of<c10::ValueError>([&] { other.load(good); }),
+      message_of<c10::ValueError>([&] { other.load(good); }),
       "state: saved from another pipeline; its op 0 was `range(start=0, stop=10, step=1)`, but here it is "
       "`range(start=0, stop=11, step=1)`.");
   DatasetIterator streaming = Dataset::range(10).batch(4).iterate(kStream);
@@ -272,7 +270,8 @@ TEST(DatasetLoop, VisitsEachElement) {
 
 TEST(DatasetSpec, IsAnErrorWhereThereIsNothingToLookAt) {
   EXPECT_EQ(
-      error_of<c10::ValueError>([] { Dataset::from_rows(std::make_shared<fakes::Rows>(0)).element_spec(); }),
+      message_of<c10::ValueError>(
+          [] { Dataset::from_rows(std::make_shared<fakes::Rows>(0)).element_spec(); }),
       "element_spec: the spec of `from_rows(rows, size=0)` cannot be known, because there is no element to "
       "look at.");
 }

@@ -76,7 +76,7 @@ TEST(DistributedDataset, OtherSplitsRefuseLeavesOfDifferentLength) {
   const Dataset dataset = Dataset::zip({Dataset::range(4).batch(4), Dataset::range(6).batch(6)});
   DistributedIterator iterator =
       replicas(2).distribute_dataset(dataset, {.split = Split::kBalanced}).iterate();
-  const std::string message = op_testing::error_of<c10::ValueError>([&] { iterator.next(); });
+  const std::string message = message_of<c10::ValueError>([&] { iterator.next(); });
   EXPECT_NE(
       message.find(
           "element 0: all leaves must have the same number of rows, but leaf [0] has 4 and leaf [1] has 6"),

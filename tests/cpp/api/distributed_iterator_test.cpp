@@ -13,8 +13,6 @@
 namespace torch_distinput::distribute_testing {
 namespace {
 
-using op_testing::error_of;
-
 DistributedIterator iterate(const Dataset& dataset, InputOptions options = {}) {
   return replicas(2).distribute_dataset(dataset, std::move(options)).iterate();
 }
@@ -118,7 +116,7 @@ TEST(DistributedIterator, AnErrorWhileOpeningIsRaisedByNext) {
 
 std::string refusal(const State& state) {
   DistributedIterator iterator = iterate(Dataset::range(8).batch(4));
-  return error_of<c10::ValueError>([&] { iterator.load(state); });
+  return message_of<c10::ValueError>([&] { iterator.load(state); });
 }
 
 TEST(DistributedIterator, LoadRefusesStatesOfOtherDatasets) {

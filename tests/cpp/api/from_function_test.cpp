@@ -10,7 +10,6 @@ namespace {
 using distribute_testing::replicas;
 using distribute_testing::steps;
 using distribute_testing::Steps;
-using op_testing::error_of;
 
 Dataset batches(std::int64_t rows) { return Dataset::range(rows).batch(2); }
 
@@ -64,7 +63,7 @@ TEST(FromFunction, OneDeviceHasOnePipeline) {
 
 TEST(FromFunction, PlacementFollowsTheOriginalsTable) {
   const auto outcome = [](InputOptions options) {
-    return error_of<c10::ValueError>([&] {
+    return message_of<c10::ValueError>([&] {
       replicas(2).distribute_datasets_from_function([](const InputContext&) { return batches(3); }, options);
     });
   };
@@ -77,7 +76,7 @@ TEST(FromFunction, PlacementFollowsTheOriginalsTable) {
 TEST(InputContext, DividesTheGlobalBatch) {
   const InputContext context{2, 1, 6};
   EXPECT_EQ(context.get_per_replica_batch_size(12), 2);
-  EXPECT_EQ(error_of<c10::ValueError>([&] { context.get_per_replica_batch_size(13); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { context.get_per_replica_batch_size(13); }),
             "The `global_batch_size` 13 is not divisible by `num_replicas_in_sync` 6 ");
   EXPECT_EQ(context.str(), "tf.distribute.InputContext(input pipeline id 1, total: 2)");
 }

@@ -11,7 +11,6 @@ namespace torch_distinput {
 namespace {
 
 using distribute_testing::replicas;
-using op_testing::error_of;
 
 TEST(Strategy, SeveralReplicasMayShareTheCpu) {
   const MirroredStrategy strategy({"cpu", "cpu", "cpu"});
@@ -31,7 +30,7 @@ TEST(Strategy, OneDeviceGivesPlainValues) {
 TEST(Strategy, WithoutDevicesTakesAllThereAre) { EXPECT_GE(MirroredStrategy().num_replicas_in_sync(), 1); }
 
 TEST(Strategy, RefusesDevicesThatDoNotExist) {
-  const std::string message = error_of<c10::ValueError>([] { MirroredStrategy({"cpu", "cuda:99"}); });
+  const std::string message = message_of<c10::ValueError>([] { MirroredStrategy({"cpu", "cuda:99"}); });
   EXPECT_NE(message.find("MirroredStrategy: device 'cuda:99' does not exist: torch sees"), std::string::npos)
       << message;
   EXPECT_THROW(OneDeviceStrategy("gpu:0"), c10::ValueError);
@@ -39,7 +38,7 @@ TEST(Strategy, RefusesDevicesThatDoNotExist) {
 }
 
 std::string refusal(InputOptions options) {
-  return error_of<c10::ValueError>(
+  return message_of<c10::ValueError>(
       [&] { replicas(2).distribute_dataset(Dataset::range(8).batch(4), std::move(options)); });
 }
 

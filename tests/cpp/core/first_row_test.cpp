@@ -45,13 +45,13 @@ TEST(FirstRow, TheSpecIsThatOfTheFirstRowThatDoesNotFail) {
 }
 
 TEST(FirstRow, TheIteratorStillReportsTheFailure) {
-  EXPECT_EQ(error_of<c10::IndexError>([] { values(late(10, 3).batch(2)); }),
+  EXPECT_EQ(message_of<c10::IndexError>([] { values(late(10, 3).batch(2)); }),
             "row 0 (map(function): element 0)");
 }
 
 TEST(FirstRow, WhereSeveralRowsFailTheFirstErrorIsThrown) {
   for (const std::int64_t size : {2, 5, 1000})
-    EXPECT_EQ(error_of<c10::IndexError>([&] { late(size, size).node()->spec(); }),
+    EXPECT_EQ(message_of<c10::IndexError>([&] { late(size, size).node()->spec(); }),
               "row 0 (map(function): element 0)");
 }
 

@@ -8,8 +8,6 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::error_of;
-
 std::string identity(const Dataset& dataset) { return pipeline_identity(dataset.node()).str(); }
 
 TEST(PipelineIdentity, ListsTheOpsFromTheSourceOn) {
@@ -48,12 +46,12 @@ TEST(CheckIdentity, NamesTheFirstDifference) {
   const State saved = pipeline_identity(Dataset::range(10).take(5).batch(2).node());
   EXPECT_NO_THROW(check_identity(saved, pipeline_identity(Dataset::range(10).take(5).batch(3).node())));
   EXPECT_EQ(
-      error_of<c10::ValueError>(
+      message_of<c10::ValueError>(
           [&] { check_identity(saved, pipeline_identity(Dataset::range(10).skip(5).batch(2).node())); }),
       "state: saved from another pipeline; its op 1 was `take(count=5)`, but here it is `skip(count=5)`.");
-  EXPECT_EQ(
-      error_of<c10::ValueError>([&] { check_identity(saved, pipeline_identity(Dataset::range(10).node())); }),
-      "state: saved from another pipeline; its op 1 was `take(count=5)`, but here it is nothing.");
+  EXPECT_EQ(message_of<c10::ValueError>(
+                [&] { check_identity(saved, pipeline_identity(Dataset::range(10).node())); }),
+            "state: saved from another pipeline; its op 1 was `take(count=5)`, but here it is nothing.");
 }
 
 }  // namespace

@@ -20,9 +20,7 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::error_of;
-using op_testing::numbers;
-using op_testing::Values;
+using namespace op_testing;
 
 std::shared_ptr<ExecutionContext> execution(Options options = {}) { return make_execution_context(options); }
 
@@ -135,7 +133,7 @@ TEST(PlanIterator, DeliversWhatComesBeforeABadRowAndKeepsItsPosition) {
   IteratorPtr iterator = iterator_of(dataset);
   for (std::int64_t i = 0; i < 40; ++i) ASSERT_EQ(next_values(*iterator), Values{i});
   for (int again = 0; again < 3; ++again) {
-    EXPECT_EQ(error_of<c10::ValueError>([&] { iterator->next(); }),
+    EXPECT_EQ(message_of<c10::ValueError>([&] { iterator->next(); }),
               "row 40 is bad (from_rows(rows): row 40)");
     EXPECT_EQ(iterator->save().at("position").as_int(), 40);
   }
@@ -207,9 +205,9 @@ TEST(PlanIterator, FindsTheRowOfEndlessData) {
 
 TEST(PlanIterator, RefusesPositionsOfOtherIterators) {
   IteratorPtr iterator = iterator_of(Dataset::range(3));
-  EXPECT_EQ(error_of<c10::ValueError>([&] { iterator->load(State().set("input", 3)); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { iterator->load(State().set("input", 3)); }),
             "state: saved on the sequential path, but this pipeline runs on the random-access path.");
-  EXPECT_EQ(error_of<c10::ValueError>(
+  EXPECT_EQ(message_of<c10::ValueError>(
                 [&] { iterator->load(State().set("path", "random access").set("position", 4)); }),
             "state: the saved `position` must be in [0, 3], but is 4.");
 }

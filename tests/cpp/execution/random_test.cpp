@@ -10,9 +10,7 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::expect_laws;
-using op_testing::values;
-using op_testing::Values;
+using namespace op_testing;
 
 Element draw(Element) { return at::randint(std::int64_t{1} << 62, {}, random(), at::kLong); }
 

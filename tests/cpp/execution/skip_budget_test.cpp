@@ -32,7 +32,7 @@ TEST(SkipBudget, BatchesAreFilledWithTheRowsThatDoNotFail) {
 
 TEST(SkipBudget, EndsTheRunWhenMoreRowsFailThanMaxCount) {
   EXPECT_EQ(values(flawed(7, 3, {.max_count = 3})).size(), 4U);
-  EXPECT_EQ(error_of<c10::ValueError>([] { values(flawed(7, 3, {.max_count = 2})); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { values(flawed(7, 3, {.max_count = 2})); }),
             "map(flawed): 3 rows failed, but Skip(max_count=2) allows no more. The last error: "
             "map(flawed): element 6: row 6");
 }
@@ -41,7 +41,7 @@ TEST(SkipBudget, EndsTheRunWhenALargerPartFailsThanMaxFractionFromAHundredRowsOn
   EXPECT_EQ(values(flawed(99, 3, {.max_fraction = 0.1}).take(66)).size(), 66U);
   EXPECT_EQ(values(flawed(400, 10, {.max_fraction = 0.11})).size(), 360U);
   const std::string message =
-      error_of<c10::ValueError>([] { values(flawed(400, 3, {.max_fraction = 0.1})); });
+      message_of<c10::ValueError>([] { values(flawed(400, 3, {.max_fraction = 0.1})); });
   EXPECT_NE(message.find("of 100 rows failed, but Skip(max_fraction=0.1)"), std::string::npos) << message;
 }
 
@@ -50,7 +50,7 @@ TEST(SkipBudget, ChecksMaxFractionOnceMoreAtTheEndHoweverFewRowsThereAre) {
     EXPECT_EQ(values(flawed(50, 25, {.max_fraction = 0.04}, options)).size(), 48U);
     DatasetIterator iterator = flawed(50, 1, {.max_fraction = 0.01}, options).iterate();
     EXPECT_EQ(
-        error_of<c10::ValueError>([&] { iterator.next(); }),
+        message_of<c10::ValueError>([&] { iterator.next(); }),
         "map(flawed): 50 of 50 rows failed, but Skip(max_fraction=0.01) allows no more. The last error: "
         "map(flawed): element 49: row 49");
   }

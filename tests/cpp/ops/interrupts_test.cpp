@@ -18,9 +18,7 @@ namespace {
 
 using fakes::Interrupted;
 using fakes::InterruptedCall;
-using op_testing::items;
-using op_testing::runs_user_code;
-using op_testing::Values;
+using namespace op_testing;
 
 /// Pipelines whose function runs in the consumer's thread.
 const std::map<std::string, std::function<Dataset(const FunctionPtr&)>>& pipelines() {

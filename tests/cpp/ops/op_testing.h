@@ -9,10 +9,10 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/scalar_tensor.h>
-#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
 #include "execution/open.h"
+#include "support/errors.h"
 #include "torch_distinput/dataset.h"
 #include "torch_distinput/testing.h"
 
@@ -127,18 +127,6 @@ inline Options skipping(Skip limits = {}) {
 inline void expect_laws(const Dataset& dataset) {
   EXPECT_NO_THROW(testing::assert_resumable(dataset));
   EXPECT_NO_THROW(testing::assert_paths_agree(dataset));
-}
-
-/// Returns the message of the `Error` that `call` throws. The test fails if it throws none.
-template <class Error, class Call>
-std::string error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what_without_backtrace();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
 }
 
 }  // namespace torch_distinput::op_testing

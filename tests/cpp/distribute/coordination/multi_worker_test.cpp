@@ -18,8 +18,6 @@
 namespace torch_distinput::distribute_testing {
 namespace {
 
-using op_testing::error_of;
-
 TEST(MultiWorker, RanksWithoutASeedAgreeOnOne) {
   auto ranks = ranks_of(3);
   const auto by_rank = on_all(ranks, [](std::int64_t, Rank& rank) {

@@ -12,7 +12,6 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::error_of;
 using op_testing::values;
 using Policy = AutoShardPolicy;
 
@@ -91,7 +90,7 @@ TEST(AutoShard, AutoAssignsDataOtherwiseAndSaysWhy) {
 }
 
 TEST(AutoShard, FileNamesTheSourceThatReadsNoFiles) {
-  const std::string message = error_of<NotFoundError>([] { shard(Dataset::range(5), Policy::kFile); });
+  const std::string message = message_of<NotFoundError>([] { shard(Dataset::range(5), Policy::kFile); });
   EXPECT_NE(message.find("range(start=0, stop=5, step=1)"), std::string::npos) << message;
 }
 
@@ -136,7 +135,7 @@ TEST(AutoShard, NamesTheOpsThatCountOnEachRank) {
 TEST(AutoShard, TooFewFilesAreAnErrorOnEveryRank) {
   for (const std::int64_t rank : {0, 1, 2}) {
     const std::string message =
-        error_of<InvalidArgumentError>([&] { shard(files(2), Policy::kFile, 3, rank); });
+        message_of<InvalidArgumentError>([&] { shard(files(2), Policy::kFile, 3, rank); });
     EXPECT_NE(message.find("only 2 file(s), fewer than the 3 ranks"), std::string::npos) << message;
     EXPECT_EQ(values(Dataset(shard(files(0), Policy::kFile, 3, rank).node)), op_testing::Values{});
   }

@@ -10,7 +10,6 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::error_of;
 using Policy = AutoShardPolicy;
 using Numbers = std::vector<std::int64_t>;
 
@@ -85,7 +84,7 @@ TEST(RowAssignment, RanksWithStreamsOfTheirOwnUseTheV2Splitter) {
 }
 
 TEST(RowAssignment, RefusesElementsThatCannotBeSplit) {
-  const std::string message = error_of<c10::ValueError>([] { deal(Dataset::range(6), Policy::kAuto); });
+  const std::string message = message_of<c10::ValueError>([] { deal(Dataset::range(6), Policy::kAuto); });
   EXPECT_NE(message.find("distribute_dataset: the element has no rows"), std::string::npos) << message;
   EXPECT_THROW(deal(Dataset::range(6).batch(2).enumerate(), Policy::kAuto), c10::ValueError);
 }

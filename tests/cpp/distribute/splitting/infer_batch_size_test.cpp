@@ -9,8 +9,6 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::error_of;
-
 std::int64_t inferred(const Dataset& dataset) { return infer_batch_size(*dataset.node()); }
 
 Element same(Element element) { return element; }
@@ -34,7 +32,7 @@ TEST(InferBatchSize, UsesTheNodesBatchSizeOtherwise) {
 
 TEST(InferBatchSize, RefusesLeavesWithoutRowsByName) {
   const Dataset dataset = Dataset::zip({Dataset::range(12), Dataset::range(12).batch(4)});
-  const std::string message = error_of<c10::ValueError>([&] { inferred(dataset); });
+  const std::string message = message_of<c10::ValueError>([&] { inferred(dataset); });
   EXPECT_NE(message.find("leaf [0] has no rows"), std::string::npos) << message;
   EXPECT_NE(message.find("Call `batch`"), std::string::npos) << message;
   EXPECT_FALSE(has_rows(*dataset.node()));

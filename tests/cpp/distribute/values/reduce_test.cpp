@@ -13,7 +13,6 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::error_of;
 using Axes = std::vector<std::int64_t>;
 
 at::Tensor floats(std::vector<double> values) { return at::tensor(values).to(at::kFloat); }
@@ -33,7 +32,7 @@ TEST(Reduce, AMeanOverAnAxisCountsTheItemsOfEachPart) {
 }
 
 TEST(Reduce, NamesWhatIsWrong) {
-  EXPECT_NE(error_of<InvalidArgumentError>([] {
+  EXPECT_NE(message_of<InvalidArgumentError>([] {
               reduce(ReduceOp::kSum, {floats({1, 2}), floats({3})});
             }).find("float32[2] and replica 1 float32[1]"),
             std::string::npos);
@@ -53,7 +52,7 @@ TEST(Gather, JoinsPartsOfAnyLength) {
 }
 
 TEST(Gather, NamesWhatIsWrong) {
-  EXPECT_NE(error_of<InvalidArgumentError>([] {
+  EXPECT_NE(message_of<InvalidArgumentError>([] {
               gather({at::ones({1, 2}), at::ones({1, 3})}, 0);
             }).find("may differ in dimension 0 alone, but replica 0 has a float32[1, 2] and replica 1"),
             std::string::npos);

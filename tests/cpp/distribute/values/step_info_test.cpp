@@ -14,7 +14,6 @@ namespace torch_distinput {
 namespace {
 
 using distribute_testing::replicas;
-using op_testing::error_of;
 
 TEST(StepInfo, BothLossHelpersGiveTheGlobalMean) {
   const StepInfo info{
@@ -56,7 +55,7 @@ TEST(StepInfo, RestoreOrderRemovesPadding) {
 
 TEST(StepInfo, RestoreOrderRequiresAllRowsOfTheStep) {
   const StepInfo info{.valid = {1, 1}, .global_valid = 2, .num_replicas = 2};
-  const std::string message = error_of<c10::ValueError>([&] { restore_order(at::empty({3, 1}), info); });
+  const std::string message = message_of<c10::ValueError>([&] { restore_order(at::empty({3, 1}), info); });
   EXPECT_NE(message.find("the 2 rows of the step along dim 0, but has shape [3, 1]"), std::string::npos)
       << message;
 }

@@ -11,9 +11,7 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::elements;
-using op_testing::error_of;
-using op_testing::Values;
+using namespace op_testing;
 
 const IterateOptions kStream{.epoch = 0, .stream_only = true};
 
@@ -53,7 +51,7 @@ TEST(Batch, OfBatchesKeepsTheInnerRows) {
 
 TEST(Batch, RefusesUnequalBatchesAndSaysWhatToDo) {
   const Dataset dataset = Dataset::range(3).batch(2).batch(2);
-  EXPECT_EQ(error_of<c10::ValueError>([&] { elements(dataset); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { elements(dataset); }),
             "batch: the element must have one shape, but is (2,) in element 0 of the batch and (1,) in "
             "element 1; use padded_batch or ragged_batch, or map it to one shape.");
 }
@@ -133,7 +131,7 @@ TEST(Batch, CountsTheReadAheadOfItsInputInBatches) {
 }
 
 TEST(Batch, RefusesASizeBelowOne) {
-  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::range(3).batch(0); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { Dataset::range(3).batch(0); }),
             "batch: `batch_size` must be at least 1, but is 0.");
 }
 

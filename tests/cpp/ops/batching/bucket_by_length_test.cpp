@@ -7,11 +7,7 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::elements;
-using op_testing::error_of;
-using op_testing::expect_laws;
-using op_testing::scalar;
-using op_testing::Values;
+using namespace op_testing;
 
 /// Row i is i, (i mod 4) + 1 times.
 Dataset repeated_rows(std::int64_t count) {
@@ -61,7 +57,8 @@ TEST(BucketByLength, KnowsThatItMakesBatchesOfNoSingleSize) {
 
 TEST(BucketByLength, RefusesWrongArguments) {
   const auto message = [](BucketOptions options) {
-    return error_of<c10::ValueError>([&] { repeated_rows(2).bucket_by_length(length, std::move(options)); });
+    return message_of<c10::ValueError>(
+        [&] { repeated_rows(2).bucket_by_length(length, std::move(options)); });
   };
   EXPECT_EQ(message({.bucket_boundaries = {3, 2}, .bucket_batch_sizes = {1, 1, 1}}),
             "bucket_by_length: `bucket_boundaries` must be increasing numbers of at least 1, but is [3, 2].");

@@ -11,11 +11,7 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::elements;
-using op_testing::error_of;
-using op_testing::expect_laws;
-using op_testing::scalar;
-using op_testing::Values;
+using namespace op_testing;
 
 /// Row i is 0, 1, ... i mod 3.
 Dataset counting_rows(std::int64_t count) {
@@ -74,21 +70,21 @@ TEST(PaddedBatch, ObeysTheLaws) {
 }
 
 TEST(PaddedBatch, RefusesWrongArguments) {
-  EXPECT_EQ(error_of<c10::ValueError>([] { counting_rows(2).padded_batch(0); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { counting_rows(2).padded_batch(0); }),
             "padded_batch: `batch_size` must be at least 1, but is 0.");
-  EXPECT_EQ(
-      error_of<c10::ValueError>([] { counting_rows(2).padded_batch(1, {.padded_shapes = shape(Dims{-2})}); }),
-      "padded_batch: `padded_shapes` must have dims of at least 0, or None, but has -2.");
-  EXPECT_EQ(error_of<c10::ValueError>(
+  EXPECT_EQ(message_of<c10::ValueError>(
+                [] { counting_rows(2).padded_batch(1, {.padded_shapes = shape(Dims{-2})}); }),
+            "padded_batch: `padded_shapes` must have dims of at least 0, or None, but has -2.");
+  EXPECT_EQ(message_of<c10::ValueError>(
                 [] { counting_rows(2).padded_batch(1, {.padding_values = Element(at::zeros({2}))}); }),
             "padded_batch: `padding_values` must be scalars, but the element has the shape (2,).");
-  EXPECT_EQ(error_of<c10::ValueError>([] {
+  EXPECT_EQ(message_of<c10::ValueError>([] {
               Dataset::range(2).padded_batch(1, {.padded_shapes = PaddedShapes{nullptr, {Dims{}, Dims{}}}});
             }),
             "padded_batch: `padded_shapes` must have the structure of the elements, *, but has 2 leaves.");
-  EXPECT_EQ(
-      error_of<c10::ValueError>([] { Dataset::range(2).padded_batch(1, {.padded_shapes = shape(Dims{3})}); }),
-      "padded_batch: the element has the shape (), which cannot be padded to (3,).");
+  EXPECT_EQ(message_of<c10::ValueError>(
+                [] { Dataset::range(2).padded_batch(1, {.padded_shapes = shape(Dims{3})}); }),
+            "padded_batch: the element has the shape (), which cannot be padded to (3,).");
 }
 
 TEST(PaddedBatch, SaysHowItPads) {

@@ -9,7 +9,6 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::error_of;
 using Lengths = std::vector<std::int64_t>;
 
 /// Row i has i mod 4 items.
@@ -65,7 +64,7 @@ TEST(RaggedBatch, SaysHowManyRowsABatchHas) {
 }
 
 TEST(RaggedBatch, RefusesASizeBelowOne) {
-  EXPECT_EQ(error_of<c10::ValueError>([] { rows_of_lengths(3).ragged_batch(0); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { rows_of_lengths(3).ragged_batch(0); }),
             "ragged_batch: `batch_size` must be at least 1, but is 0.");
 }
 

@@ -10,9 +10,7 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::elements;
-using op_testing::error_of;
-using op_testing::Values;
+using namespace op_testing;
 
 std::vector<Values> rebatched(std::int64_t rows, std::int64_t batch_size, std::vector<std::int64_t> sizes,
                               bool drop_remainder = false) {
@@ -74,11 +72,11 @@ TEST(Rebatch, HidesTheBatchSize) {
 
 TEST(Rebatch, RefusesBadSizes) {
   const Dataset batches = Dataset::range(4).batch(2);
-  EXPECT_EQ(error_of<c10::ValueError>([&] { batches.rebatch({}); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { batches.rebatch({}); }),
             "rebatch: `batch_sizes` must not be empty.");
-  EXPECT_EQ(error_of<c10::ValueError>([&] { batches.rebatch({2, -1}); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { batches.rebatch({2, -1}); }),
             "rebatch: `batch_sizes` must be at least 0, but one is -1.");
-  EXPECT_EQ(error_of<c10::ValueError>([&] { batches.rebatch({0, 0}); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { batches.rebatch({0, 0}); }),
             "rebatch: `batch_sizes` must not all be 0.");
 }
 
@@ -86,7 +84,7 @@ TEST(Rebatch, RefusesScalarsAndLeavesThatDisagree) {
   EXPECT_THROW(Dataset::range(3).rebatch({2}), c10::ValueError);
   const Dataset unequal = Dataset::zip({Dataset::range(8).batch(4, {.drop_remainder = true}),
                                         Dataset::range(12).batch(6, {.drop_remainder = true})});
-  EXPECT_EQ(error_of<c10::ValueError>([&] { unequal.rebatch({2}); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { unequal.rebatch({2}); }),
             "rebatch: all leaves must have the same number of rows, but leaf [0] has 4 and leaf [1] has 6.");
 }
 
@@ -94,7 +92,7 @@ TEST(Rebatch, RefusesToJoinRowsOfDifferentShapes) {
   const auto source = std::make_shared<fakes::Generators>(
       std::vector<Element>{at::zeros({3, 2}, at::kLong), at::zeros({3, 3}, at::kLong)});
   const Dataset dataset = Dataset::from_generator(source, std::nullopt).rebatch({2});
-  EXPECT_EQ(error_of<FailedPreconditionError>([&] { elements(dataset); }),
+  EXPECT_EQ(message_of<FailedPreconditionError>([&] { elements(dataset); }),
             "rebatch: the element must have one shape beyond dim 0, but is (2,) in element 0 and (3,) in "
             "element 1; map it to one shape.");
 }

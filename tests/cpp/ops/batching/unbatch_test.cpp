@@ -9,9 +9,7 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::elements;
-using op_testing::error_of;
-using op_testing::Values;
+using namespace op_testing;
 
 Dataset batches_of(std::vector<Element> batches) {
   return Dataset::from_generator(std::make_shared<fakes::Generators>(std::move(batches)), std::nullopt);
@@ -35,7 +33,7 @@ TEST(Unbatch, SkipsBatchesWithoutRows) {
 }
 
 TEST(Unbatch, RefusesAScalarByNameWhenItIsBuilt) {
-  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::range(3).unbatch(); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { Dataset::range(3).unbatch(); }),
             "unbatch: the element is a scalar, but must have rows along dim 0; call batch first.");
 }
 
@@ -43,12 +41,12 @@ TEST(Unbatch, RefusesLeavesThatDisagree) {
   const Dataset dataset =
       batches_of({Element::dict({{"x", at::zeros({2})}, {"y", at::zeros({3})}})}).unbatch();
   EXPECT_EQ(
-      error_of<c10::ValueError>([&] { elements(dataset); }),
+      message_of<c10::ValueError>([&] { elements(dataset); }),
       "unbatch: all leaves must have the same number of rows, but leaf ['x'] has 2 and leaf ['y'] has 3.");
 }
 
 TEST(Unbatch, RefusesAnElementWithoutLeaves) {
-  EXPECT_EQ(error_of<c10::ValueError>([&] { elements(batches_of({Element()}).unbatch()); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { elements(batches_of({Element()}).unbatch()); }),
             "unbatch: an element without leaves has no rows.");
 }
 

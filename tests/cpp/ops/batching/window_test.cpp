@@ -7,10 +7,7 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::elements;
-using op_testing::error_of;
-using op_testing::expect_laws;
-using op_testing::Values;
+using namespace op_testing;
 
 Dataset dataset_of(const Element& window, std::size_t leaf = 0) {
   return Dataset(std::get<NodePtr>(window.leaves()[leaf]));
@@ -51,7 +48,7 @@ TEST(Window, CanBeReadSeveralTimesAndWrittenTo) {
 }
 
 TEST(Window, RefusesAnEmptyWindow) {
-  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::range(3).window(0); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { Dataset::range(3).window(0); }),
             "window: `size` must be at least 1, but is 0.");
 }
 

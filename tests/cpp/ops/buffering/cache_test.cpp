@@ -149,7 +149,7 @@ TEST(Cache, IsFilledAfterARestartInTheMiddle) {
 
 TEST(Cache, RefusesAnEndlessInputWhenItIsOpened) {
   for (const Dataset& endless : {Dataset::range(3).repeat(), generated(3).repeat()}) {
-    EXPECT_EQ(error_of<c10::ValueError>([&] { endless.cache().iterate().next(); }),
+    EXPECT_EQ(message_of<c10::ValueError>([&] { endless.cache().iterate().next(); }),
               "cache: the input never ends, so it cannot be kept; put `repeat` after `cache`.");
   }
 }

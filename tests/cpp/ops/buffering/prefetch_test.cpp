@@ -156,7 +156,7 @@ TEST(Prefetch, KeepsThePlanAsItIs) {
 }
 
 TEST(Prefetch, RefusesOtherNegativeSizes) {
-  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::range(3).prefetch(-2); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { Dataset::range(3).prefetch(-2); }),
             "prefetch: `buffer_size` must be at least 0, or -1 for automatic, but is -2.");
 }
 

@@ -48,8 +48,9 @@ TEST(WithOptions, DoesNotChangeTheKeysOfUnseededOps) {
 TEST(WithOptions, RefusesValuesOutOfRange) {
   Options options;
   options.num_threads = -1;
-  EXPECT_NE(error_of<c10::ValueError>([&] { Dataset::range(3).with_options(options); }).find("`num_threads`"),
-            std::string::npos);
+  EXPECT_NE(
+      message_of<c10::ValueError>([&] { Dataset::range(3).with_options(options); }).find("`num_threads`"),
+      std::string::npos);
 }
 
 TEST(WithOptions, ObeysTheLaws) {

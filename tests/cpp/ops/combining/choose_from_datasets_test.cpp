@@ -7,10 +7,7 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::error_of;
-using op_testing::expect_laws;
-using op_testing::values;
-using op_testing::Values;
+using namespace op_testing;
 
 Dataset choices(Values indices) {
   return Dataset::from_tensor_slices(Element(at::tensor(indices, at::kLong)));
@@ -38,13 +35,13 @@ TEST(ChooseFromDatasets, ObeysTheLaws) {
 
 TEST(ChooseFromDatasets, RefusesAnIndexOutOfRange) {
   for (const std::int64_t index : {-1, 2}) {
-    EXPECT_EQ(
-        error_of<c10::ValueError>([&] { values(Dataset::choose_from_datasets(two(), choices({0, index}))); }),
-        "choose_from_datasets: `choice` must yield indices in [0, 2), but element 1 is " +
-            std::to_string(index) + ".");
+    EXPECT_EQ(message_of<c10::ValueError>(
+                  [&] { values(Dataset::choose_from_datasets(two(), choices({0, index}))); }),
+              "choose_from_datasets: `choice` must yield indices in [0, 2), but element 1 is " +
+                  std::to_string(index) + ".");
   }
   EXPECT_EQ(
-      error_of<c10::TypeError>([] { values(Dataset::choose_from_datasets(two(), choices({0}).batch(1))); }),
+      message_of<c10::TypeError>([] { values(Dataset::choose_from_datasets(two(), choices({0}).batch(1))); }),
       "choose_from_datasets: `choice` must yield int64 scalars, but element 0 is TensorSpec(shape=(1,), "
       "dtype=torch.int64).");
 }

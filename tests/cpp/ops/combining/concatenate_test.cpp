@@ -59,7 +59,7 @@ TEST(Concatenate, HasTheBatchSizeOfBothIfEqual) {
 
 TEST(Concatenate, RefusesOtherTypesAndNamesBoth) {
   const Dataset floats = Dataset::from_tensor_slices(at::zeros({3}));
-  const std::string message = error_of<c10::ValueError>([&] { Dataset::range(3).concatenate(floats); });
+  const std::string message = message_of<c10::ValueError>([&] { Dataset::range(3).concatenate(floats); });
   EXPECT_NE(message.find("concatenate:"), std::string::npos) << message;
   EXPECT_NE(message.find("torch.int64"), std::string::npos) << message;
   EXPECT_NE(message.find("torch.float32"), std::string::npos) << message;

@@ -9,11 +9,7 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::error_of;
-using op_testing::expect_laws;
-using op_testing::sorted;
-using op_testing::values;
-using op_testing::Values;
+using namespace op_testing;
 
 std::vector<Dataset> two(std::int64_t first, std::int64_t second) {
   return {Dataset::range(first), Dataset::range(100, 100 + second)};
@@ -62,16 +58,18 @@ TEST(SampleFromDatasets, ObeysTheLaws) {
 }
 
 TEST(SampleFromDatasets, RefusesWrongArguments) {
-  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::sample_from_datasets({}); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { Dataset::sample_from_datasets({}); }),
             "sample_from_datasets: `datasets` must hold at least 1 dataset, but holds none.");
-  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::sample_from_datasets(two(1, 1), {.weights = {1}}); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { Dataset::sample_from_datasets(two(1, 1), {.weights = {1}}); }),
             "sample_from_datasets: `weights` must have one entry for each of the 2 datasets, but has 1.");
-  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::sample_from_datasets(two(1, 1), {.weights = {1, -2}}); }),
-            "sample_from_datasets: `weights` must be finite and at least 0, but one is -2.");
-  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::sample_from_datasets(two(1, 1), {.weights = {0, 0}}); }),
-            "sample_from_datasets: `weights` must not all be 0.");
   EXPECT_EQ(
-      error_of<c10::ValueError>([] {
+      message_of<c10::ValueError>([] { Dataset::sample_from_datasets(two(1, 1), {.weights = {1, -2}}); }),
+      "sample_from_datasets: `weights` must be finite and at least 0, but one is -2.");
+  EXPECT_EQ(
+      message_of<c10::ValueError>([] { Dataset::sample_from_datasets(two(1, 1), {.weights = {0, 0}}); }),
+      "sample_from_datasets: `weights` must not all be 0.");
+  EXPECT_EQ(
+      message_of<c10::ValueError>([] {
         Dataset::sample_from_datasets({Dataset::range(1), Dataset::from_tensors(Element(at::zeros({})))});
       }),
       "sample_from_datasets: the element must have one type in all inputs, but is TensorSpec(shape=(), "

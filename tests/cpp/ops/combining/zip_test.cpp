@@ -73,10 +73,10 @@ TEST(Zip, DoesNotKnowItsRowsIfInputsDisagree) {
 }
 
 TEST(Zip, RefusesNoDatasetsAndALeafTooMany) {
-  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::zip(Structure::tuple({}), {}); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { Dataset::zip(Structure::tuple({}), {}); }),
             "zip: `structure` must hold at least 1 dataset, but holds none.");
   const StructurePtr two = Structure::tuple({Structure::leaf(), Structure::leaf()});
-  EXPECT_EQ(error_of<c10::ValueError>([&] { Dataset::zip(two, {Dataset::range(3)}); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { Dataset::zip(two, {Dataset::range(3)}); }),
             "zip: `structure` must have a leaf for each of the 1 datasets, but (*, *) has 2.");
 }
 

@@ -35,7 +35,7 @@ TEST(Filter, HasUnknownCardinalityAndTheSpecOfItsInput) {
 TEST(Filter, RefusesAnAnswerThatIsNoBool) {
   const FunctionPtr identity = make_function([](Element element) { return element; }, "is_good");
   DatasetIterator iterator = Dataset::range(3).filter(identity).iterate();
-  EXPECT_EQ(error_of<c10::TypeError>([&] { iterator.next(); }),
+  EXPECT_EQ(message_of<c10::TypeError>([&] { iterator.next(); }),
             "filter(is_good): element 0: the predicate must return one bool scalar, but returned "
             "TensorSpec(shape=(), "
             "dtype=torch.int64).");
@@ -44,7 +44,7 @@ TEST(Filter, RefusesAnAnswerThatIsNoBool) {
 TEST(Filter, RefusesSeveralBools) {
   const FunctionPtr many = make_function([](Element) { return Element(at::ones({2}, at::kBool)); });
   DatasetIterator iterator = Dataset::range(3).filter(many).iterate();
-  EXPECT_NE(error_of<c10::TypeError>([&] { iterator.next(); }).find("shape=(2,)"), std::string::npos);
+  EXPECT_NE(message_of<c10::TypeError>([&] { iterator.next(); }).find("shape=(2,)"), std::string::npos);
 }
 
 TEST(Filter, ThrowsErrorsOfThePredicate) {

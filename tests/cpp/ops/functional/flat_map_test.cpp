@@ -7,12 +7,7 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::error_of;
-using op_testing::expect_laws;
-using op_testing::numbers;
-using op_testing::scalar;
-using op_testing::values;
-using op_testing::Values;
+using namespace op_testing;
 
 /// The `x` elements 10 x, 10 x + 1, ...
 Dataset repeated(Element x) { return Dataset::range(10 * scalar(x), 11 * scalar(x)); }
@@ -53,10 +48,10 @@ TEST(FlatMap, KnowsTheRankOfItsElementsButExpectsOtherDims) {
 
 TEST(FlatMap, RefusesAFunctionThatReturnsNoDataset) {
   const auto wrong = make_function([](Element x) { return x; }, "wrong");
-  EXPECT_EQ(error_of<c10::TypeError>([&] { values(Dataset::range(2).flat_map(wrong)); }),
+  EXPECT_EQ(message_of<c10::TypeError>([&] { values(Dataset::range(2).flat_map(wrong)); }),
             "flat_map(wrong): element 0: the function must return a Dataset, but returned "
             "TensorSpec(shape=(), dtype=torch.int64).");
-  EXPECT_EQ(error_of<c10::ValueError>([&] { Dataset::range(2).flat_map(FunctionPtr()); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { Dataset::range(2).flat_map(FunctionPtr()); }),
             "flat_map: `function` must not be null.");
 }
 
@@ -64,7 +59,7 @@ TEST(FlatMap, RefusesDatasetsOfDifferentTypes) {
   const auto changing = [](Element x) {
     return scalar(x) == 0 ? Dataset::range(2) : Dataset::from_tensors(Element(at::zeros({})));
   };
-  EXPECT_EQ(error_of<c10::ValueError>([&] { values(Dataset::range(2).flat_map(changing)); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { values(Dataset::range(2).flat_map(changing)); }),
             "flat_map(function): the dataset of element 1: element 0: the element: expected "
             "TensorSpec(shape=None, dtype=torch.int64), got TensorSpec(shape=(), dtype=torch.float32).");
 }

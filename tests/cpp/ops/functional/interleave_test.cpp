@@ -8,12 +8,7 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::error_of;
-using op_testing::expect_laws;
-using op_testing::scalar;
-using op_testing::sorted;
-using op_testing::values;
-using op_testing::Values;
+using namespace op_testing;
 
 /// The `count` elements 10 x, 10 x + 1, ...
 std::function<Dataset(Element)> runs_of(std::int64_t count) {
@@ -125,7 +120,7 @@ TEST(Interleave, CanBeDestroyedWhileThreadsReadEndlessDatasets) {
 
 TEST(Interleave, RefusesWrongArguments) {
   const auto message = [](InterleaveOptions options) {
-    return error_of<c10::ValueError>([&] { Dataset::range(2).interleave(increasing, options); });
+    return message_of<c10::ValueError>([&] { Dataset::range(2).interleave(increasing, options); });
   };
   EXPECT_EQ(message({.cycle_length = 0}), "interleave: `cycle_length` must be at least 1, but is 0.");
   EXPECT_EQ(message({.block_length = 0}), "interleave: `block_length` must be at least 1, but is 0.");

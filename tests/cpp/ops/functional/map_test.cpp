@@ -110,7 +110,7 @@ TEST(Map, RowsThatDoNotFitTogetherAreRefusedByTheBatch) {
   };
   DatasetIterator iterator = Dataset::range(12).map(grow).batch(6).iterate();
   iterator.next();
-  EXPECT_EQ(error_of<c10::ValueError>([&] { iterator.next(); }),
+  EXPECT_EQ(message_of<c10::ValueError>([&] { iterator.next(); }),
             "batch: the element must have one shape, but is () in element 0 of the batch and (2,) in element "
             "1; use padded_batch or ragged_batch, or map it to one shape.");
 }
@@ -158,7 +158,7 @@ TEST(Map, UsesAndChecksADeclaredSpec) {
   const Dataset mapped = Dataset::range(3).map(make_function(bad, "bad"), {.element_spec = declared});
   EXPECT_EQ(mapped.element_spec(), declared);
   DatasetIterator iterator = mapped.iterate();
-  const std::string message = error_of<c10::ValueError>([&] { iterator.next(); });
+  const std::string message = message_of<c10::ValueError>([&] { iterator.next(); });
   EXPECT_NE(message.find("map(bad): element 0"), std::string::npos) << message;
   EXPECT_NE(message.find("(3,)"), std::string::npos) << message;
 }
@@ -171,7 +171,7 @@ TEST(Map, RefusesAResultOfAnotherTypeThanThoseBefore) {
     DatasetIterator iterator = source.map(make_function(changing, "changing")).iterate();
     iterator.next();
     iterator.next();
-    const std::string message = error_of<c10::ValueError>([&] { iterator.next(); });
+    const std::string message = message_of<c10::ValueError>([&] { iterator.next(); });
     EXPECT_NE(message.find("map(changing): element 2"), std::string::npos) << message;
     EXPECT_NE(message.find("torch.float32"), std::string::npos) << message;
   }
@@ -215,7 +215,7 @@ TEST(Map, WithoutRowWiseWholeBatchesAreMappedAndThenCut) {
 TEST(Map, RowWiseRefusesAFunctionThatChangesTheRows) {
   for (const Dataset& source : {Dataset::range(7), generated(7)}) {
     const Dataset mapped = source.batch(3).map(make_function(first_row, "first_row"), {.row_wise = true});
-    EXPECT_EQ(error_of<c10::ValueError>([&] { mapped.iterate().next(); }),
+    EXPECT_EQ(message_of<c10::ValueError>([&] { mapped.iterate().next(); }),
               "map(first_row): element 0: with `row_wise=True` the function must return as many rows as it "
               "gets, but "
               "got 3 rows and returned 1 rows.");
@@ -234,7 +234,7 @@ TEST(Map, SetsTheTraitsOfThePlan) {
 }
 
 TEST(Map, RefusesAWrongNumberOfCalls) {
-  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::range(3).map(twice, {.num_parallel_calls = 0}); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { Dataset::range(3).map(twice, {.num_parallel_calls = 0}); }),
             "map: `num_parallel_calls` must be at least 1, or -1 for automatic, but is 0.");
 }
 

@@ -7,10 +7,7 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::error_of;
-using op_testing::expect_laws;
-using op_testing::generated;
-using op_testing::values;
+using namespace op_testing;
 
 TEST(AssertCardinality, HasTheGivenCardinality) {
   EXPECT_EQ(generated(5).assert_cardinality(5).cardinality(), 5);
@@ -26,7 +23,7 @@ TEST(AssertCardinality, KeepsAPlanOfThatSize) {
 
 TEST(AssertCardinality, ThrowsAtTheElementWhereTheDataDiffers) {
   const auto message = [](const Dataset& dataset) {
-    return error_of<FailedPreconditionError>([&] { values(dataset); });
+    return message_of<FailedPreconditionError>([&] { values(dataset); });
   };
   EXPECT_EQ(message(Dataset::range(3).assert_cardinality(2)),
             "assert_cardinality: the dataset must have 2 elements, but has at least 3.");
@@ -49,7 +46,7 @@ TEST(AssertCardinality, ObeysTheLaws) {
 }
 
 TEST(AssertCardinality, RefusesANumberBelowInfinite) {
-  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::range(3).assert_cardinality(-2); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { Dataset::range(3).assert_cardinality(-2); }),
             "assert_cardinality: `cardinality` must be at least 0, or -1 for infinite, but is -2.");
 }
 

@@ -82,7 +82,7 @@ TEST(Repeat, KnowsItsCardinality) {
 }
 
 TEST(Repeat, RefusesOtherNegativeCounts) {
-  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::range(3).repeat(-2); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { Dataset::range(3).repeat(-2); }),
             "repeat: `count` must be at least 0, or None or -1 to repeat without end, but is -2.");
 }
 

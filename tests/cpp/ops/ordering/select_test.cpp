@@ -29,13 +29,13 @@ TEST(Select, KnowsItsLength) {
 }
 
 TEST(Select, RefusesBadIndices) {
-  EXPECT_EQ(error_of<c10::IndexError>([] { Dataset::range(3).select(indices({0, 3})); }),
+  EXPECT_EQ(message_of<c10::IndexError>([] { Dataset::range(3).select(indices({0, 3})); }),
             "select: `indices` must be below 3, the number of elements, but has 3.");
-  EXPECT_EQ(error_of<c10::IndexError>([] { Dataset::range(3).select(indices({-1})); }),
+  EXPECT_EQ(message_of<c10::IndexError>([] { Dataset::range(3).select(indices({-1})); }),
             "select: `indices` must be at least 0, but has -1.");
-  EXPECT_EQ(error_of<c10::IndexError>([] { generated(3).select(indices({4})).iterate().next(); }),
+  EXPECT_EQ(message_of<c10::IndexError>([] { generated(3).select(indices({4})).iterate().next(); }),
             "select: `indices` has 4, but the dataset has only 3 elements.");
-  EXPECT_NE(error_of<c10::TypeError>([] { Dataset::range(3).select(at::tensor({0.5})); }).find("int64"),
+  EXPECT_NE(message_of<c10::TypeError>([] { Dataset::range(3).select(at::tensor({0.5})); }).find("int64"),
             std::string::npos);
 }
 

@@ -36,18 +36,18 @@ TEST(Shard, KnowsItsCardinality) {
 }
 
 TEST(Shard, RefusesAnIndexOutOfRange) {
-  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::range(3).shard(2, 2); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { Dataset::range(3).shard(2, 2); }),
             "shard: `index` must be in [0, 2), but is 2.");
-  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::range(3).shard(2, -1); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { Dataset::range(3).shard(2, -1); }),
             "shard: `index` must be in [0, 2), but is -1.");
-  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::range(3).shard(0, 0); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { Dataset::range(3).shard(0, 0); }),
             "shard: `num_shards` must be at least 1, but is 0.");
 }
 
 TEST(Shard, ThrowsAtTheFirstNextForTooFewElementsAndNamesTheirNumber) {
   for (const Dataset& dataset : {Dataset::range(5), generated(5)}) {
     DatasetIterator iterator = non_empty_shard(dataset, 10, 0).iterate();
-    const std::string message = error_of<InvalidArgumentError>([&] { iterator.next(); });
+    const std::string message = message_of<InvalidArgumentError>([&] { iterator.next(); });
     EXPECT_NE(message.find("only has 5 file(s), which is not enough for the required 10 shards"),
               std::string::npos)
         << message;
@@ -75,7 +75,7 @@ TEST(Shard, WithAHintDividesCardinalitiesByTheMarkerAsRecorded) {
 TEST(Shard, WithAHintCannotBeRead) {
   const Dataset hint = Dataset::range(10).shard(kShardHint, 0);
   EXPECT_TRUE(hint.node()->traits().sharding.hint);
-  const std::string message = error_of<FailedPreconditionError>([&] { hint.iterate().next(); });
+  const std::string message = message_of<FailedPreconditionError>([&] { hint.iterate().next(); });
   EXPECT_NE(message.find("policy HINT"), std::string::npos) << message;
 }
 

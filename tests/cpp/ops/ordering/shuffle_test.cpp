@@ -76,17 +76,17 @@ TEST(Shuffle, WithAWindowReadsTwoWindowsAheadOnTheSequentialPath) {
 TEST(Shuffle, NeedsAWindowForAnEndlessDataset) {
   const Dataset endless = Dataset::range(10).repeat();
   EXPECT_EQ(values(endless.shuffle({.buffer_size = 5, .seed = 1}).take(30)).size(), 30U);
-  const std::string message = error_of<c10::ValueError>([&] { endless.shuffle(); });
+  const std::string message = message_of<c10::ValueError>([&] { endless.shuffle(); });
   EXPECT_NE(message.find("is infinite; give `buffer_size`"), std::string::npos) << message;
 }
 
 TEST(Shuffle, NeedsAKnownLengthWithoutAWindow) {
-  const std::string message = error_of<c10::ValueError>([] { generated(10).shuffle(); });
+  const std::string message = message_of<c10::ValueError>([] { generated(10).shuffle(); });
   EXPECT_NE(message.find("is unknown; give `buffer_size`"), std::string::npos) << message;
 }
 
 TEST(Shuffle, RefusesAWindowBelowOne) {
-  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::range(3).shuffle({.buffer_size = 0}); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { Dataset::range(3).shuffle({.buffer_size = 0}); }),
             "shuffle: `buffer_size` must be at least 1, or None for a full shuffle, but is 0.");
 }
 
@@ -128,7 +128,7 @@ TEST(Shuffle, WithoutAWindowNamesAnOpThatCountsSkippedRows) {
                               .take(20)
                               .shuffle({.seed = 1})
                               .with_options(skipping());
-  const std::string message = error_of<c10::ValueError>([&] { dataset.iterate().next(); });
+  const std::string message = message_of<c10::ValueError>([&] { dataset.iterate().next(); });
   EXPECT_NE(message.find("`map(decode)`"), std::string::npos) << message;
 }
 

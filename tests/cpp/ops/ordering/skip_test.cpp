@@ -34,7 +34,7 @@ TEST(Skip, KnowsItsCardinality) {
 }
 
 TEST(Skip, RefusesOtherNegativeCounts) {
-  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::range(3).skip(-2); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { Dataset::range(3).skip(-2); }),
             "skip: `count` must be at least 0, or -1 for all, but is -2.");
 }
 

@@ -34,7 +34,7 @@ TEST(Take, KnowsItsCardinality) {
 }
 
 TEST(Take, RefusesOtherNegativeCounts) {
-  EXPECT_EQ(error_of<c10::ValueError>([] { Dataset::range(3).take(-2); }),
+  EXPECT_EQ(message_of<c10::ValueError>([] { Dataset::range(3).take(-2); }),
             "take: `count` must be at least 0, or -1 for all, but is -2.");
 }
 

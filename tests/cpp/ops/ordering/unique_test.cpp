@@ -7,10 +7,7 @@
 namespace torch_distinput {
 namespace {
 
-using op_testing::expect_laws;
-using op_testing::scalar;
-using op_testing::values;
-using op_testing::Values;
+using namespace op_testing;
 
 Dataset with_repeats() {
   return Dataset::range(12).map([](Element x) { return scalar(scalar(x) * 5 % 7 % 4); });
@@ -35,7 +32,7 @@ TEST(Unique, HidesTheBatchSizeAndRefusesShardingByFile) {
 }
 
 TEST(Unique, RefusesDatasets) {
-  EXPECT_EQ(op_testing::error_of<c10::TypeError>([] { values(Dataset::range(4).window(2).unique()); }),
+  EXPECT_EQ(message_of<c10::TypeError>([] { values(Dataset::range(4).window(2).unique()); }),
             "unique: the element is a dataset leaf, which unique cannot compare; map it to a tensor first.");
 }
 
