@@ -26,7 +26,8 @@ class CombiningOps(Ops[Dataset]):
         >>> [(int(a), int(b)) for a, b in tdi.Dataset.zip((tdi.Dataset.range(3), tdi.Dataset.range(5, 7)))]
         [(0, 5), (1, 6)]
         """
-        return cls._wrapped(_C.Dataset.zip(map_leaves(_unwrapped, structure)))
+        natives = map_leaves(lambda leaf: native_of(leaf) if isinstance(leaf, Ops) else leaf, structure)
+        return cls._wrapped(_C.Dataset.zip(natives))
 
     @classmethod
     def sample_from_datasets(
@@ -79,7 +80,3 @@ class CombiningOps(Ops[Dataset]):
         [0, 1, 7, 8]
         """
         return self._wrapped(self._native.concatenate(checked_native("concatenate", "other", other)))
-
-
-def _unwrapped(value: Any) -> Any:
-    return native_of(value) if isinstance(value, Ops) else value

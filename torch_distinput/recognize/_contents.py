@@ -71,13 +71,8 @@ def _parts(dataset: Any) -> Iterable[Any]:
     if isinstance(dataset, StackDataset):
         return dataset.datasets.values() if isinstance(dataset.datasets, dict) else dataset.datasets
     held = getattr(dataset, "__dict__", {}).values()  # such as the one that a class of the user's transforms
-    return [value for value in held if _is_map_style(value)]
-
-
-def _is_map_style(value: Any) -> bool:
-    if isinstance(value, IterableDataset):
-        return False
-    return isinstance(value, Dataset) or hugging_face.is_table(value)
+    indexed = (value for value in held if not isinstance(value, IterableDataset))
+    return [value for value in indexed if isinstance(value, Dataset) or hugging_face.is_table(value)]
 
 
 def _probe(dataset: Any) -> list[Any]:

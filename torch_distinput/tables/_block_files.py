@@ -50,7 +50,8 @@ class BlockFiles(ABC, Generic[Index]):
         """One block as an Arrow table of one chunk."""
 
     def count_rows(self, files: list[bytes]) -> list[list[int]]:
-        new = [file for file in dict.fromkeys(files) if not self._is_known(file)]
+        with self._lock:
+            new = [file for file in dict.fromkeys(files) if file not in self._known]
         if len(new) > 1:
             with ThreadPoolExecutor(min(_THREADS, len(new))) as threads:
                 indexes = dict(zip(new, threads.map(self.index, new), strict=True))
@@ -80,10 +81,6 @@ class BlockFiles(ABC, Generic[Index]):
             with self._lock:
                 self._known[file] = (stamp, index)
             return index
-
-    def _is_known(self, file: bytes) -> bool:
-        with self._lock:
-            return file in self._known
 
     def fault(self, path: str, text: str) -> _C.InvalidArgumentError:
         """The error of a file."""

@@ -47,8 +47,7 @@ class Format:
 def load(path: str, format_: Format, stamp: Stamp) -> tuple[list[int], list[int]] | None:
     """The bounds of the blocks of a file and the number of records in each. None unless the stored index is complete,
     has this format and `stamp`, and is plausible for the file: it may be damaged, belong to another file, or come from
-        a stranger. The caller
-    checks where the records begin."""
+    a stranger. The caller checks where the records begin."""
     wanted = _head(format_, stamp)
     for content in _C.stored_beside(os.fsencode(path), format_.kind, _most_bytes(format_, stamp)):
         with contextlib.suppress(ValueError, LookupError, TypeError, RecursionError):
