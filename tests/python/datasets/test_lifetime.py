@@ -12,7 +12,7 @@ import weakref
 
 import pytest
 import torch
-from processes import library_threads
+from processes import library_threads, run_script
 
 import torch_distinput as tdi
 
@@ -158,20 +158,11 @@ def test_a_forked_child_makes_its_own_iterators(make):
     assert next(iterator).tolist() == [2, 3]
 
 
-def run_script(script, timeout=60):
-    return subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
-
-
 def test_ctrl_c_ends_a_wait():
     result = run_script(
         """
         import os, signal, threading, time
-        import torch, torch_distinput as tdi
+        import torch
 
         never = threading.Event()
         scalar = tdi.TensorSpec((), torch.int64)
@@ -226,7 +217,7 @@ def test_the_interpreter_exits_in_the_middle_of_an_epoch(blocked):
     result = run_script(
         f"""
         import threading
-        import torch, torch_distinput as tdi
+        import torch
 
         never = threading.Event()
 
@@ -260,7 +251,7 @@ def test_the_interpreter_exits_while_another_thread_drops_an_iterator(distribute
     result = run_script(
         f"""
         import threading
-        import torch, torch_distinput as tdi
+        import torch
 
         never, blocked, dropping = threading.Event(), threading.Event(), threading.Event()
 

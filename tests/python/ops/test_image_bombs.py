@@ -1,13 +1,12 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Small files that would unpack to much: chunks of a PNG beside the pixels, scans of a JPEG."""
 
-import io
 import struct
 import zlib
 
 import pytest
 import torch
-from decoders import needs_decoders
+from decoders import encoded, needs_decoders
 from peak_memory import peak_rise
 
 import torch_distinput as tdi
@@ -56,9 +55,7 @@ def test_chunks_that_pixels_do_not_need_are_not_unpacked(kind):
 
 def jpeg_of_scans(scans: int) -> bytes:
     """A progressive JPEG whose last scan is repeated."""
-    file = io.BytesIO()
-    Image.new("RGB", (16, 16), (10, 200, 30)).save(file, "JPEG", progressive=True)
-    data = file.getvalue()
+    data = encoded(Image.new("RGB", (16, 16), (10, 200, 30)), "JPEG", progressive=True)
     last = data.rindex(b"\xff\xda")
     ready = data[:last].count(b"\xff\xda")
     return data[:last] + data[last:-2] * (scans - ready) + b"\xff\xd9"

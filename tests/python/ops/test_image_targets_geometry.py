@@ -1,12 +1,10 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Masks and boxes follow their image: against Pillow, a model of the coordinates, and the image itself."""
 
-import io
-
 import numpy as np
 import pytest
 import torch
-from decoders import needs_decoders
+from decoders import encoded, needs_decoders
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from masks_and_boxes import FORMATS, coordinates, dataset, one, png, random_boxes
@@ -229,7 +227,7 @@ def test_masks_that_are_encoded():
         (lambda n: png(n)[:60], "PNG: "),
         (lambda n: b"", "the image is empty"),
         (lambda n: png(n[:-1]), "a mask must be as large as its image, 13 x 20, but is 12 x 20"),
-        (lambda n: jpeg(n), "a mask must be a PNG"),
+        (lambda n: encoded(Image.fromarray(n), "JPEG"), "a mask must be a PNG"),
     ],
 )
 def test_masks_that_cannot_be_used(mask, message):
@@ -243,12 +241,6 @@ def test_masks_that_cannot_be_used(mask, message):
         skipping = iter(path.with_options(tdi.Options(on_error="skip")))
         assert len(list(skipping)) == 1
         assert skipping.stats()["skipped"] == 1
-
-
-def jpeg(numbers: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    Image.fromarray(numbers).save(file, "JPEG")
-    return file.getvalue()
 
 
 def test_boxes_outside_of_a_crop_keep_their_place_with_zero_area():

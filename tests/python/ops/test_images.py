@@ -6,7 +6,7 @@ import io
 import numpy as np
 import pytest
 import torch
-from decoders import needs_decoders
+from decoders import encoded, needs_decoders
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,12 +27,6 @@ def sample_image(width: int, height: int, seed: int = 0, mode: str = "RGB"):
     values = 127 + 90 * np.stack(waves, -1) + generator.normal(0, 12, (height, width, channels))
     array = values.clip(0, 255).astype(np.uint8)
     return Image.fromarray(array[..., 0] if mode == "L" else array, mode if mode == "CMYK" else None)
-
-
-def encoded(image, form: str, **options) -> bytes:
-    file = io.BytesIO()
-    image.save(file, form, **options)
-    return file.getvalue()
 
 
 def as_tensor(image) -> torch.Tensor:

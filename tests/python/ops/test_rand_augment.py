@@ -1,14 +1,13 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """RandAugment against its changes made with Pillow, as torchvision makes them."""
 
-import io
 import itertools
 import math
 
 import numpy as np
 import pytest
 import torch
-from decoders import needs_decoders
+from decoders import encoded, needs_decoders
 
 import torch_distinput as tdi
 from torch_distinput.testing import assert_paths_agree, assert_resumable
@@ -110,12 +109,8 @@ def test_images_of_few_pixels_are_as_in_pillow(size):
 
 @needs_decoders
 def test_laws():
-    def encoded(seed: int) -> bytes:
-        file = io.BytesIO()
-        sample_image(40 + seed, 50 - seed, seed).save(file, "JPEG" if seed % 2 else "PNG")
-        return file.getvalue()
-
-    rows = tdi.Dataset.from_tensor_slices([encoded(seed) for seed in range(7)]).decode_image()
+    files = [encoded(sample_image(40 + seed, 50 - seed, seed), "JPEG" if seed % 2 else "PNG") for seed in range(7)]
+    rows = tdi.Dataset.from_tensor_slices(files).decode_image()
     images = rows.rand_augment(3).random_crop(24).rand_augment(magnitude=20).with_options(tdi.Options(seed=5))
     assert_resumable(images.shuffle(seed=1).batch(3))
     assert_paths_agree(images.batch(3))

@@ -1,13 +1,12 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """A DataLoader over torchvision's ImageFolder: the real one where it is installed, and classes of its shape."""
 
-import io
 import types
 
 import numpy as np
 import pytest
 import torch
-from decoders import needs_decoders
+from decoders import encoded, needs_decoders
 
 import torch_distinput as tdi
 
@@ -76,9 +75,7 @@ def test_large_jpegs_are_resized_as_by_torch(vision, tmp_path):
 
 def jpeg(width: int, height: int) -> bytes:
     noise = np.random.default_rng(width).integers(0, 256, (height, width, 3), dtype=np.uint8)
-    file = io.BytesIO()
-    Image.fromarray(noise).save(file, "JPEG")
-    return file.getvalue()
+    return encoded(Image.fromarray(noise), "JPEG")
 
 
 def error_of(loader) -> Exception:

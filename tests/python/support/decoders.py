@@ -1,5 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`needs_decoders`: a mark for tests of images, which a build without the decoders' libraries cannot run."""
+"""For tests of images: `needs_decoders` marks those that a build without the decoders' libraries cannot run."""
+
+import io
 
 import pytest
 
@@ -18,3 +20,10 @@ def _missing() -> str:
 
 MISSING = _missing()
 needs_decoders = pytest.mark.skipif(bool(MISSING), reason=MISSING or "the decoders are there")
+
+
+def encoded(image, form: str, **options) -> bytes:
+    """An image of Pillow as the bytes of a file."""
+    file = io.BytesIO()
+    image.save(file, form, **options)
+    return file.getvalue()

@@ -1,11 +1,10 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Images with masks and boxes, for tests of what follows an image."""
 
-import io
-
 import numpy as np
 import pytest
 import torch
+from decoders import encoded
 
 import torch_distinput as tdi
 
@@ -22,9 +21,7 @@ def png(array: np.ndarray, mode: str = "L", **options) -> bytes:
         image.putpalette([3, 5, 7] * 256)
     elif mode != "L":
         image = image.convert(mode)
-    file = io.BytesIO()
-    image.save(file, "PNG", **options)
-    return file.getvalue()
+    return encoded(image, "PNG", **options)
 
 
 def coordinates(width: int, height: int) -> torch.Tensor:

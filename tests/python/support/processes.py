@@ -20,7 +20,7 @@ def run_script(body, timeout=60):
     script = "import pools, torch_distinput as tdi\npools.take_asked_pool()\n" + textwrap.dedent(body)
     path = f"{Path(tdi.__file__).parents[1]}:{Path(__file__).parent}"
     return subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, "-X", "faulthandler", "-c", script],
         capture_output=True,
         text=True,
         timeout=timeout,
