@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -34,7 +35,7 @@ from torch_distinput.loader.state._check import STATE, VERSION, check, state_of
 from torch_distinput.loader.state._position import stateful_sampler
 from torch_distinput.loader.state._progress import Progress
 from torch_distinput.observe._explanation import Explanation, of_pipeline
-from torch_distinput.observe._stats import Stats, Verdict, verdict_of, verdict_over_ranks
+from torch_distinput.observe._stats import Stats, Verdict, reports_of, verdict_of, verdict_over_ranks
 from torch_distinput.typing import Order, Split, Tail
 
 _Item = TypeVar("_Item", covariant=True, default=Any)  # the default: of tensors and arrays
@@ -398,8 +399,6 @@ class DataLoader(data.DataLoader[_Item]):
         group = None if distributed in (None, True, False) else distributed
         return verdict_over_ranks(gather_stats(self._loader_progress.stats(), group), partial(advise, self))
 
-    _loader_stats, _loader_explain, _loader_verdict = stats, explain, verdict  # a subclass may replace the public names
-
     def __repr__(self) -> str:
         return described_loader(self, own_arguments(self))
 
@@ -467,6 +466,13 @@ def _drop_pending(loader: DataLoader[Any]) -> None:
 
 
 # For other modules of this library.
+
+
+@reports_of.register(DataLoader)
+def _reports_of(loader: DataLoader[Any]) -> Any:
+    """The class's own methods: a subclass of the user's may have others of these names."""
+    own = (DataLoader.stats, DataLoader.verdict, DataLoader.explain)
+    return SimpleNamespace(**{method.__name__: partial(method, loader) for method in own})
 
 
 def progress_of(loader: DataLoader[Any]) -> Progress:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from torch_distinput.loader._data_loader import DataLoader, progress_of
-from torch_distinput.observe._stats import Stats, stats_of
+from torch_distinput.observe._stats import Stats, reports_of, stats_of
 
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -81,7 +81,7 @@ class Meter:
     def __init__(self, source: Any, interval: float = 0.5):
         if not interval > 0:
             raise ValueError(f"Meter: `interval` must be above 0, but is {interval}.")
-        if not hasattr(source, "_loader_stats") and not callable(getattr(source, "stats", None)):
+        if not callable(getattr(reports_of(source), "stats", None)):
             raise TypeError(
                 f"Meter: `source` must have stats(), as a DataLoader has, but is a {type(source).__name__}."
             )

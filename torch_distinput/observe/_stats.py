@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -157,7 +158,13 @@ _NAMES = tuple(field.name for field in fields(Stats))
 
 def stats_of(source: Any) -> Stats:
     """The counters of a DataLoader, also of a subclass with another `stats`, or of an iterator."""
-    return (getattr(source, "_loader_stats", None) or source.stats)()
+    return reports_of(source).stats()
+
+
+@functools.singledispatch
+def reports_of(source: Any) -> Any:
+    """What has the `stats`, `verdict` and `explain` of `source`: itself, unless its class registers something else."""
+    return source
 
 
 @dataclass(frozen=True)

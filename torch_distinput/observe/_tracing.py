@@ -14,7 +14,7 @@ import torch
 from torch_distinput import _C
 from torch_distinput._build import version
 from torch_distinput.base._arguments import count
-from torch_distinput.observe._stats import stats_of
+from torch_distinput.observe._stats import reports_of, stats_of
 
 
 class trace:
@@ -61,10 +61,10 @@ class trace:
     def _told(self) -> dict[str, Any]:
         if self._loader is None:
             return {}
-        stats = stats_of(self._loader)
-        verdict = getattr(self._loader, "_loader_verdict", stats.verdict)()
+        reports, stats = reports_of(self._loader), stats_of(self._loader)
+        verdict = getattr(reports, "verdict", stats.verdict)()
         told: dict[str, Any] = {"stats": dict(stats), "verdict": dataclasses.asdict(verdict)}
-        explain = getattr(self._loader, "_loader_explain", None) or getattr(self._loader, "explain", None)
+        explain = getattr(reports, "explain", None)
         if callable(explain):
             told["explain"] = explain().tree.lines()
         return told
