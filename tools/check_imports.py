@@ -13,9 +13,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from cycles import cycles
+from rules import cycles, report
 
 PACKAGE = "torch_distinput"
+BELOW_LOADER = ("base", "observe", "recognize", "ops", "datasets", "distribute")
 EVERYWHERE = ("_C", "_build")  # the C++ module, and what the build writes
 
 # A room is a folder without its subfolders; a module of the package's own folder stands for itself. Each line says what
@@ -38,12 +39,7 @@ ROOMS = {
     "loader/state": ("observe", "recognize", "datasets", "loader/_config", "loader/orders"),
     "loader/workers": ("base", "recognize", "loader/_config", "loader/_device", "loader/orders"),
     "loader/paths": (
-        "base",
-        "observe",
-        "recognize",
-        "ops",
-        "datasets",
-        "distribute",
+        *BELOW_LOADER,
         "loader/_config",
         "loader/_device",
         "loader/orders",
@@ -51,12 +47,7 @@ ROOMS = {
         "loader/workers",
     ),
     "loader/ranks": (
-        "base",
-        "observe",
-        "recognize",
-        "ops",
-        "datasets",
-        "distribute",
+        *BELOW_LOADER,
         "loader/_config",
         "loader/_device",
         "loader/_observers",
@@ -110,6 +101,8 @@ PUBLIC = {
     "monitoring/tensorboard",
 }
 
+BY_NAME = ("getattr", "hasattr", "setattr", "delattr")
+
 # Underscored members of others that this library needs, for want of public ones.
 OF_OTHERS = {
     "torch.utils.data": {
@@ -136,8 +129,17 @@ OF_OTHERS = {
         "_register_backend",
         "_set_default_backend",
     },
-    "accelerate": {"_add_dataloader", "_dataloaders", "_gpu_gather", "_remove_dataloader", "_shared_state"},
-    "datasets": {"_indices"},
+    "accelerate": {
+        "_add_dataloader",
+        "_dataloaders",
+        "_gpu_gather",
+        "_is_accelerate_prepared",
+        "_remove_dataloader",
+        "_shared_state",
+        "_wrapped_by_torch_distinput",  # our mark on a function of theirs
+    },
+    "datasets": {"_column_requires_decoding", "_distributed", "_ex_iterable", "_indices"},
+    "collections": {"_fields"},
 }
 
 
@@ -204,9 +206,19 @@ def foreign_members(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """The line and the name of each underscored member that is not the module's own."""
     allowed = members(tree).union(*OF_OTHERS.values())
     for node in ast.walk(tree):
-        is_foreign = isinstance(node, ast.Attribute) and is_private(node.attr) and not is_own(node.value)
-        if is_foreign and node.attr not in allowed:
-            yield node.lineno, node.attr
+        name = foreign_name(node)
+        if name is not None and is_private(name) and name not in allowed:
+            yield node.lineno, name
+
+
+def foreign_name(node: ast.AST) -> str | None:
+    """The member of another object that `node` names, also as a text for `getattr` and its like."""
+    if isinstance(node, ast.Attribute):
+        return None if is_own(node.value) else node.attr
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in BY_NAME:
+        return None
+    named = isinstance(node.args[1], ast.Constant) and not is_own(node.args[0])
+    return str(node.args[1].value) if named else None
 
 
 def violations(root: Path) -> tuple[int, list[str]]:
@@ -238,12 +250,5 @@ def violations(root: Path) -> tuple[int, list[str]]:
     return len(paths), found
 
 
-def main() -> int:
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
-    count, found = violations(root)
-    print("\n".join([*found, f"import rules: {count} modules, {len(found)} violations"]))
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report("import rules", violations))

@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-from cycles import cycles
+from rules import cycles, report
 
 BASICS = ("include", "base", "runtime", "core", "kernels", "execution")
 
@@ -196,12 +196,5 @@ def violations(root: Path) -> tuple[int, list[str]]:
     return len(files), found
 
 
-def main() -> int:
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
-    count, found = violations(root)
-    print("\n".join([*found, f"include rules: {count} files, {len(found)} violations"]))
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report("include rules", violations))

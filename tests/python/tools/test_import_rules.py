@@ -41,6 +41,7 @@ def test_the_package_keeps_the_rules():
             "class A:\n    def f(self):\n        return self.loader._memory",
             "uses _memory, which no class",
         ),
+        ("loader___a", "print(getattr(loader, '_memory', None))", "uses _memory"),
         ("loader___a", "from torch_distinput.loader._a import a", ""),
     ],
 )

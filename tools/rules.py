@@ -1,5 +1,9 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Circles in graphs of files, for the scripts that check what may use what."""
+"""What the scripts that check which file may use which have in common."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
 
 
 def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
@@ -29,3 +33,12 @@ def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
         if node not in index:
             visit(node)
     return sorted(found)
+
+
+def report(what: str, violations: Callable[[Path], tuple[int, list[str]]]) -> int:
+    """Prints the violations in the source tree that the command line names, by default this one; the exit status.
+    `violations(root)`: the number of files read, and a line for each violation."""
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    count, found = violations(root)
+    print("\n".join([*found, f"{what}: {count} files, {len(found)} violations"]))
+    return 1 if found else 0
