@@ -13,6 +13,7 @@ import torch
 
 import torch_distinput as tdi
 from torch_distinput._C import ExchangeBroken
+from torch_distinput.distribute import _replica_threads
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -290,3 +291,27 @@ def test_the_default_strategy_runs_and_distributes_nothing():
     assert strategy.run(lambda a, b: a + b, (1,), {"b": 2}) == 3
     assert strategy.reduce("SUM", 5) == 5
     assert strategy.local_results(5) == (5,)
+
+
+def test_ctrl_c_while_replicas_are_started_ends_those_that_wait_for_the_others(strategy, monkeypatch):
+    waits, ended, starts = threading.Event(), threading.Event(), iter(range(3))
+
+    def fn():
+        waits.set()
+        try:
+            meet(1)
+        finally:
+            ended.set()
+
+    def copy_context():
+        if next(starts) == 1:
+            waits.wait(10)
+            raise KeyboardInterrupt
+        return contextvars.Context()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_replica_threads.contextvars, "copy_context", copy_context)
+        with pytest.raises(KeyboardInterrupt):
+            strategy.run(fn)
+    assert ended.wait(10)
+    assert strategy.run(lambda: 1) == 1
