@@ -534,6 +534,10 @@ class ReplicaRun:
     def leave(self, replica: int) -> None:
         """Wakes the replicas that wait for `replica`, which will not come."""
 
+class ProcessGroup:
+    """The processes that share one dataset and reach one store. `name` is the same in all of them and differs from that of every other group. Strategies over one object share one link to the other processes."""
+    def __init__(self, store: torch.distributed.distributed_c10d.Store, rank: int, size: int, name: str) -> None: ...
+
 class Vocabulary:
     """Distinct tokens in order."""
     @staticmethod
@@ -643,8 +647,8 @@ class MirroredStrategy(Strategy):
     def __init__(self, devices: collections.abc.Sequence[str] = []) -> None: ...
 
 class MultiWorkerMirroredStrategy(Strategy):
-    """Several processes that share one dataset and reach one store. `name` is the same in all of them and differs from that of every other group."""
-    def __init__(self, store: torch.distributed.distributed_c10d.Store, rank: int, size: int, name: str, devices: collections.abc.Sequence[str], make_group: object = None) -> None: ...
+    """Several processes that share one dataset."""
+    def __init__(self, group: ProcessGroup, devices: collections.abc.Sequence[str]) -> None: ...
 
 class InvalidArgumentError(ValueError):
     """A value of the right type that cannot be used, such as an empty Optional."""

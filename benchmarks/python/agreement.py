@@ -45,11 +45,11 @@ def one_stream() -> tuple[Callable[[], Iterator], int]:
     return lambda: iter(dataset), FAST
 
 
-def ours(depth: int | None = None, rounds: str = "store") -> tuple[Callable[[], Iterator], int]:
+def ours(depth: int | None = None) -> tuple[Callable[[], Iterator], int]:
     """A stream of each process's own. `depth`: the option `prefetch`; None: default options."""
     import torch_distinput as tdi
 
-    strategy = tdi.MultiWorkerMirroredStrategy(rounds=rounds)
+    strategy = tdi.MultiWorkerMirroredStrategy()
     own = tdi.Dataset.range(100_000_000).batch(1).with_options(tdi.Options(prefetch=depth))
     dataset = strategy.distribute_datasets_from_function(lambda context: own)
     return lambda: iter(dataset), FAST

@@ -5,6 +5,7 @@
 
 #include "api/value_rounds.h"
 #include "comm/c10d_store.h"
+#include "comm/shared_slot.h"
 #include "distribute/coordination/peers.h"
 #include "distribute/values/devices.h"
 
@@ -22,7 +23,8 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const ProcessGroup& gro
   num_ranks_ = group.size;
   rank_ = group.rank;
   if (group.size == 1) return;
-  peers_ = std::make_shared<Peers>(c10d_store(group), std::chrono::seconds{1}, group.make_group);
+  peers_ = std::make_shared<Peers>(
+      group.shared_->get([&] { return std::make_shared<GroupPeers>(c10d_store(group)); }));
   value_rounds_ = std::make_shared<ValueRounds>(peers_);
 }
 

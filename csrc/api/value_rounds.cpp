@@ -11,7 +11,6 @@
 namespace torch_distinput {
 namespace {
 
-constexpr const char* kValuesKey = "values";
 constexpr std::chrono::seconds kValuesTimeout{300};
 
 }  // namespace
@@ -23,11 +22,12 @@ ValueRounds::~ValueRounds() {
 }
 
 void ValueRounds::open() {
-  if (rounds_) return;
-  peers_->expect_answers_within(kValuesTimeout);
-  peers_->meet({"Strategy", kValuesTimeout});
-  watched_ = peers_->watch().watch(kValuesKey, kValuesTimeout);
-  rounds_ = all_gather_over_store(peers_->shared_store(), kValuesKey);
+  if (watched_) return;
+  GroupPeers& group = peers_->group();
+  group.expect_answers_within(kValuesTimeout);
+  group.link().meet({"Strategy", kValuesTimeout});
+  scope_ = peers_->name() + "/values/0";
+  watched_ = group.watch().watch(scope_, kValuesTimeout);
 }
 
 void ValueRounds::check() const {
@@ -45,7 +45,11 @@ std::vector<at::Tensor> ValueRounds::of_all(const std::vector<at::Tensor>& mine)
   open();
   WaitOptions wait_options{"Strategy: an exchange of values", kValuesTimeout};
   wait_options.check = [this] { check(); };
-  const std::vector<std::string> texts = rounds_->run(encode_tensors(mine), wait_options);
+  GroupLink& link = peers_->group().link();
+  const std::string joined =
+      link.reduce(scope_ + "/" + std::to_string(done_), text_of_one(link.rank(), encode_tensors(mine)),
+                  join_texts, wait_options);
+  const auto texts = texts_of_all(joined, link.size(), "Strategy: the values of all ranks");
   watched_->took(done_++);
   std::vector<at::Tensor> all;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
-#include "comm/all_gather.h"
 #include "distribute/coordination/peers.h"
 
 namespace torch_distinput {
@@ -32,7 +32,7 @@ class ValueRounds {
 
   PeersPtr peers_;
   std::mutex mutex_;  ///< guards the members below
-  std::unique_ptr<AllGather> rounds_;
+  std::string scope_;
   std::unique_ptr<MonitoredIterator> watched_;
   std::int64_t done_ = 0;
 };

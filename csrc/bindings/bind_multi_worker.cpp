@@ -1,5 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,32 +12,15 @@
 
 #include "bindings/gather_bytes.h"
 #include "bindings/interpreter/gil.h"
-#include "bindings/interpreter/py_ref.h"
 #include "bindings/module.h"
 #include "comm/restarts.h"
 #include "comm/tensor_text.h"
-#include "torch_distinput/error.h"
 #include "torch_distinput/multi_worker.h"
 
 namespace torch_distinput {
 namespace py = pybind11;
 
 namespace {
-
-/// `function(name, seconds)` as a function that C++ calls without the GIL, from any thread.
-ProcessGroup::MakeGroup group_maker(const py::object& function) {
-  if (function.is_none()) return {};
-  return [function = share(function)](const std::string& name, std::chrono::duration<double> timeout) {
-    const py::gil_scoped_acquire gil;
-    try {
-      const auto call = py::reinterpret_borrow<py::object>(function.get());
-      return call(name, timeout.count()).cast<c10::intrusive_ptr<c10d::ProcessGroup>>();
-    } catch (const py::error_already_set& error) {
-      // A Python exception must not leave the scope that holds the GIL.
-      throw DistributedDatasetError("the group for rounds could not be made: " + std::string(error.what()));
-    }
-  };
-}
 
 py::list all_gather_bytes(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const py::bytes& mine) {
   const auto everyone =
@@ -59,21 +41,22 @@ std::vector<at::Tensor> decode(const py::bytes& data, const std::string& whose) 
 }  // namespace
 
 void bind_multi_worker(py::module_& module) {
-  py::class_<MultiWorkerMirroredStrategy, Strategy>(
-      module, "MultiWorkerMirroredStrategy",
-      "Several processes that share one dataset and reach one store. `name` is the same in all of them and "
-      "differs from that of every other group.")
-      .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::string name,
-                       std::vector<std::string> devices, const py::object& make_group) {
-             ProcessGroup::MakeGroup make = group_maker(make_group);
-             return without_gil([&] {
-               ProcessGroup group(*store, rank, size, std::move(name));
-               group.make_group = std::move(make);
-               return std::make_unique<MultiWorkerMirroredStrategy>(group, std::move(devices));
-             });
+  py::class_<ProcessGroup>(
+      module, "ProcessGroup",
+      "The processes that share one dataset and reach one store. `name` is the same in all of "
+      "them and differs from that of every other group. Strategies over one object share one "
+      "link to the other processes.")
+      .def(py::init([](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::string name) {
+             return without_gil([&] { return ProcessGroup(*store, rank, size, std::move(name)); });
            }),
-           py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("name"), py::arg("devices"),
-           py::arg("make_group") = py::none());
+           py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("name"));
+  py::class_<MultiWorkerMirroredStrategy, Strategy>(module, "MultiWorkerMirroredStrategy",
+                                                    "Several processes that share one dataset.")
+      .def(py::init([](const ProcessGroup& group, std::vector<std::string> devices) {
+             return without_gil(
+                 [&] { return std::make_unique<MultiWorkerMirroredStrategy>(group, std::move(devices)); });
+           }),
+           py::arg("group"), py::arg("devices"));
   module.def("starts_share_store", starts_share_store,
              "Whether torchrun gives the processes of all its starts one store.");
   module.def(

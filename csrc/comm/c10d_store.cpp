@@ -70,6 +70,27 @@ class C10dStore final : public KeyValueStore {
     });
   }
 
+  std::optional<std::string> await(const std::string& key, std::chrono::milliseconds limit) override {
+    // A wait blocks its connection.
+    if (!waiting_) waiting_ = store_->clone();
+    const auto end = std::chrono::steady_clock::now() + limit;
+    try {
+      try {
+        waiting_->wait({prefix_ + key}, limit);
+      } catch (const c10::Error&) {  // of other types in other stores
+        if (std::chrono::steady_clock::now() < end) throw;
+        return std::nullopt;
+      }
+      std::string text = swap(*waiting_, prefix_ + key, kNeverSet, kNeverSet);
+      if (text == kNeverSet) return std::nullopt;
+      return text;
+    } catch (const c10::Error& error) {
+      throw_lost(lose(error.what_without_backtrace()));
+    } catch (const std::exception& error) {
+      throw_lost(lose(error.what()));
+    }
+  }
+
   std::int64_t add(const std::string& key, std::int64_t value) override {
     return reach([key = prefix_ + key, value](c10d::Store& store) { return store.add(key, value); });
   }
@@ -114,6 +135,10 @@ class C10dStore final : public KeyValueStore {
     } catch (const NoAnswer& error) {
       why = error.what();
     }
+    throw_lost(why);
+  }
+
+  [[noreturn]] void throw_lost(const std::string& why) const {
     throw DistributedDatasetError("rank " + std::to_string(rank_) +
                                   " lost the store of the process group, whose host may have ended: " + why +
                                   advice_after_restart());
@@ -132,6 +157,7 @@ class C10dStore final : public KeyValueStore {
   }
 
   std::shared_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<c10d::Store> waiting_;  // of `await`
   std::string prefix_;
   int rank_;
   int size_;

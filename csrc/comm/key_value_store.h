@@ -10,10 +10,10 @@
 
 namespace torch_distinput {
 
-/// A store in which the ranks of one group set texts for each other, as one rank sees it. No call waits for
-/// another rank. Safe from any thread. Every call throws DistributedDatasetError when the store cannot be
-/// reached. An exception of `interrupt_check()` ends the wait for an answer; the store may then execute the
-/// call later or never, so repeating it must be harmless.
+/// A store in which the ranks of one group set texts for each other, as one rank sees it. No call but `await`
+/// waits for another rank. Safe from any thread. Every call throws DistributedDatasetError when the store
+/// cannot be reached. An exception of `interrupt_check()` ends the wait for an answer; the store may then
+/// execute the call later or never, so repeating it must be harmless.
 class KeyValueStore {
  public:
   virtual ~KeyValueStore() = default;
@@ -33,6 +33,9 @@ class KeyValueStore {
   virtual void append(const std::string& key, const std::string& text) = 0;
   /// The texts under `keys`, in this order; nullopt unless every key has one. Does not wait for them.
   virtual std::optional<std::vector<std::string>> multi_get(const std::vector<std::string>& keys) = 0;
+  /// Waits until there is a text under `key` and returns it; nullopt after `limit`. The store pushes the
+  /// text's arrival: no polls. No interrupt ends the wait. One such call at a time; it delays no other call.
+  virtual std::optional<std::string> await(const std::string& key, std::chrono::milliseconds limit) = 0;
   /// Adds `value` to the number under `key`, 0 at first, and returns the sum. REQUIRES: no call but `add` and
   /// `remove` uses `key`.
   virtual std::int64_t add(const std::string& key, std::int64_t value) = 0;

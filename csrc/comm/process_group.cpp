@@ -7,10 +7,17 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "comm/shared_slot.h"
+
 namespace torch_distinput {
 
+ProcessGroup::ProcessGroup() : shared_(std::make_shared<SharedSlot>()) {}
+
 ProcessGroup::ProcessGroup(c10d::Store& shared, int rank_in_group, int ranks, std::string group_name)
-    : rank(rank_in_group), size(ranks), name(std::move(group_name)) {
+    : ProcessGroup() {
+  rank = rank_in_group;
+  size = ranks;
+  name = std::move(group_name);
   TORCH_CHECK_VALUE(size >= 1, "ProcessGroup: `size` must be at least 1, but is ", size, ".");
   TORCH_CHECK_VALUE(rank >= 0 && rank < size, "ProcessGroup: `rank` must be in [0, ", size, "), but is ",
                     rank, ".");

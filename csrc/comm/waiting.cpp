@@ -1,14 +1,13 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "comm/waiting.h"
 
-#include <algorithm>
 #include <sstream>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 #include <c10/util/Exception.h>
 
+#include "comm/rank_ranges.h"
 #include "comm/restarts.h"
 #include "torch_distinput/error.h"
 
@@ -19,15 +18,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kInterruptInterval{50};
 constexpr std::chrono::seconds kBrief{1};
-
-/// The time between two polls after a wait of `waited`: a fraction of it, so that polls are few and none
-/// comes much too late.
-Clock::duration pause_after(Clock::duration waited, bool urgent) {
-  using std::chrono::microseconds;
-  constexpr Clock::duration kShortest = microseconds{100};
-  if (urgent) return std::clamp<Clock::duration>(waited / 8, kShortest, microseconds{2'000});
-  return std::clamp<Clock::duration>(waited / 4, kShortest, microseconds{20'000});
-}
 
 void warn(int rank, const std::vector<int>& ranks, const WaitOptions& wait_options) {
   std::ostringstream text;
@@ -41,7 +31,8 @@ void warn(int rank, const std::vector<int>& ranks, const WaitOptions& wait_optio
 }  // namespace
 
 void wait_until(int rank, const std::function<bool()>& ready,
-                const std::function<std::vector<int>()>& missing, const WaitOptions& wait_options) {
+                const std::function<std::vector<int>()>& missing, const WaitOptions& wait_options,
+                const std::function<void()>& sleep) {
   const auto start = Clock::now();
   auto next_interrupt = start + kInterruptInterval;
   auto urgent_since = start;
@@ -56,8 +47,7 @@ void wait_until(int rank, const std::function<bool()>& ready,
            << advice_after_restart();
       throw DistributedDatasetError(text.str());
     }
-    const bool urgent = wait_options.urgent();
-    if (!urgent) urgent_since = now;
+    if (!wait_options.urgent()) urgent_since = now;
     if (now - urgent_since >= wait_options.warn_after && !std::exchange(warned, true))
       warn(rank, missing(), wait_options);
     if (interrupt_check() && now >= next_interrupt) {
@@ -65,7 +55,7 @@ void wait_until(int rank, const std::function<bool()>& ready,
       next_interrupt = now + kInterruptInterval;
     }
     wait_options.check();
-    std::this_thread::sleep_for(pause_after(now - start, urgent));
+    sleep();
   }
 }
 
@@ -75,13 +65,9 @@ BriefWait::BriefWait()
       }) {}
 
 std::string name_ranks(const std::vector<int>& ranks) {
-  std::ostringstream text;
-  text << (ranks.size() == 1 ? "rank " : "ranks ");
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (i > 0) text << (i + 1 == ranks.size() ? " and " : ", ");
-    text << ranks[i];
-  }
-  return text.str();
+  RankRanges ranges;
+  for (const int rank : ranks) ranges.add(rank);
+  return name_ranks(ranges);
 }
 
 }  // namespace torch_distinput

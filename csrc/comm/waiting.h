@@ -16,23 +16,24 @@ struct WaitOptions {
   std::string what;
   /// After this time the wait throws a DistributedDatasetError that names the missing ranks.
   std::chrono::duration<double> timeout;
-  /// Called after every poll of the store; its exception ends the wait. So does one of `interrupt_check()`,
-  /// which is called about every 50 ms.
+  /// Called about every 50 ms and after news; its exception ends the wait. So does one of
+  /// `interrupt_check()`.
   std::function<void()> check = [] {};
   /// After the wait has been urgent for this time without a break, one warning names the missing ranks.
   std::chrono::duration<double> warn_after = std::chrono::seconds{30};
   /// What `rank` did last, for the warning, as the end of the sentence `Rank 3 ...`. Empty: not reported.
   std::function<std::string(int rank)> activity = {};
-  /// Whether a caller is blocked on the result right now. If not, polls may be up to 20 ms apart instead of
-  /// 2 ms, so that the wait costs next to nothing.
+  /// Whether a caller is blocked on the result right now. If not, there is no warning.
   std::function<bool()> urgent = [] { return true; };
 };
 
 /// Waits, as rank `rank`, until `ready()` returns true. `missing()` returns the ranks that it waits for and
 /// is called for messages only. Throws DistributedDatasetError after `wait_options.timeout`, and what the
 /// functions of `wait_options` and `interrupt_check()` throw.
+/// `sleep`: waits for news that could make `ready()` true, for 50 ms at most.
 void wait_until(int rank, const std::function<bool()>& ready,
-                const std::function<std::vector<int>()>& missing, const WaitOptions& wait_options);
+                const std::function<std::vector<int>()>& missing, const WaitOptions& wait_options,
+                const std::function<void()>& sleep);
 
 /// For messages that need no answer, such as those of a rank that leaves. While an object lives, its thread
 /// waits at most one second for a store that does not answer; then the wait throws std::runtime_error and the
@@ -45,7 +46,7 @@ class BriefWait {
   InterruptScope scope_;
 };
 
-/// `rank 3`, or `ranks 0, 2 and 5`, for messages.
+/// As `name_ranks` of RankRanges, for messages.
 std::string name_ranks(const std::vector<int>& ranks);
 
 }  // namespace torch_distinput

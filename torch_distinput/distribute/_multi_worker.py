@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
+import atexit
 import collections
-import functools
 import hashlib
 import logging
 import os
 import random
 import re
 import warnings
+import weakref
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import torch
@@ -33,16 +33,15 @@ from torch_distinput.typing import Reduction, Rounds
 
 _logger = logging.getLogger("torch_distinput")
 
-# How many strategies were made over each group, by the group's name: the number separates their keys in the store.
+# How many groups have the same ranks, and how many strategies were made over each group, by name: the numbers separate
+# their keys in the store.
 _made: collections.Counter[str] = collections.Counter()
+_processes: weakref.WeakKeyDictionary[dist.ProcessGroup, tuple[_C.ProcessGroup, str]] = weakref.WeakKeyDictionary()
+# What strategies do not hold any more ends before the interpreter does.
+atexit.register(_processes.clear)
 
 
 _OF_MESH = "mesh_"
-
-# Up to this number of processes, rounds go over the store. On one machine the store was faster than gloo for 2 to 32
-# processes, by a factor of five to six with 16 and 32 (benchmarks/results/agreement.json). But the bytes that the
-# store's host sends in a round grow with the square of the number.
-STORE_UP_TO = 32
 
 
 class MultiWorkerMirroredStrategy(NativeStrategy):
@@ -61,9 +60,8 @@ class MultiWorkerMirroredStrategy(NativeStrategy):
             cannot, and warns.
         devices: of this process's replicas, such as `["cuda:0", "cuda:1"]` or `["cpu", "cpu"]`. None: the accelerator
             of the environment's LOCAL_RANK, or the only one that this process sees, else one CPU.
-        rounds: what carries the rounds in which processes agree on the end of streams of different length: "store", the
-            group's store, or "gloo", a group of the library's own, whose load on the store does not grow with the
-            number of processes. None: the store up to 32 processes, gloo above.
+        rounds: has no effect and warns: rounds in which processes agree on the end of streams of different length go
+            over the group's store, whose load grows with the number of processes and no faster.
 
     Raises RuntimeError where the environment says that there are several processes, but no group is initialised;
     ValueError for a device that does not exist, a mesh of several dims, a group without this process, or another value
@@ -84,20 +82,25 @@ class MultiWorkerMirroredStrategy(NativeStrategy):
             raise ValueError(
                 f"MultiWorkerMirroredStrategy: `rounds` must be None, 'store' or 'gloo', but is {rounds!r}."
             )
+        if rounds is not None:
+            warnings.warn(
+                "MultiWorkerMirroredStrategy: `rounds` has no effect any more; leave it out.",
+                FutureWarning,
+                stacklevel=2,
+            )
         group = group_of("MultiWorkerMirroredStrategy", "process_group", process_group)
         names = _arguments.devices("MultiWorkerMirroredStrategy", devices)
         self._group = group
         self._dimension = None if group is None else _name_of_dimension(process_group, group)
         self._seeds_agreed = 0
         if group is None:
-            native = _C.MultiWorkerMirroredStrategy(dist.HashStore(), 0, 1, "one process", names)
+            native = _C.MultiWorkerMirroredStrategy(_C.ProcessGroup(dist.HashStore(), 0, 1, "one process"), names)
         else:
             warn_of_restarts(group)
-            store = dist.distributed_c10d._get_process_group_store(group)
-            self._name = _name_of(group)
-            gloo = rounds == "gloo" or (rounds is None and group.size() > STORE_UP_TO)
-            make_group = functools.partial(_make_gloo, store, group.rank(), group.size()) if gloo else None
-            native = _C.MultiWorkerMirroredStrategy(store, group.rank(), group.size(), self._name, names, make_group)
+            processes, name = _processes_of(group)
+            _made[name] += 1
+            self._name = f"{name}/{_made[name]}"
+            native = _C.MultiWorkerMirroredStrategy(processes, names)
         super().__init__(native)
 
     def distribute_dataset(self, dataset: Dataset, options: InputOptions | None = None) -> DistributedDataset:
@@ -184,15 +187,13 @@ def examples_of(strategy: MultiWorkerMirroredStrategy) -> dist.Store | None:
     return dist.PrefixStore(f"tdi/{strategy._name}", dist.distributed_c10d._get_process_group_store(strategy._group))
 
 
-def _make_gloo(store: dist.Store, rank: int, size: int, name: str, seconds: float) -> dist.ProcessGroup:
-    """A gloo group over `store`, made without `new_group`: the ranks of other groups take no part, and ranks may make
-    several such groups in different orders."""
-    own = dist.PrefixStore(f"torch_distinput/gloo/{name}", store)
-    cpu, gloo = torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO
-    group = dist.ProcessGroup(own, rank, size)
-    group._register_backend(cpu, gloo, dist.ProcessGroupGloo(own, rank, size, timedelta(seconds=seconds)))
-    group._set_default_backend(gloo)
-    return group
+def _processes_of(group: dist.ProcessGroup) -> tuple[_C.ProcessGroup, str]:
+    """The processes of `group` and their name: the same object at each call, so that all strategies over the group share
+    one link to the other processes."""
+    if group not in _processes:
+        store, name = dist.distributed_c10d._get_process_group_store(group), _name_of(group)
+        _processes[group] = _C.ProcessGroup(store, group.rank(), group.size(), name), name
+    return _processes[group]
 
 
 def group_of(op: str, name: str, given: Any) -> dist.ProcessGroup | None:
@@ -239,8 +240,7 @@ def _name_of_dimension(given: Any, group: dist.ProcessGroup) -> str | None:
 
 
 def _name_of(group: dist.ProcessGroup) -> str:
-    """A name that is equal in all processes of the group, and differs from the names of other groups and of other
-    strategies over this group.
+    """A name that is equal in all processes of the group, and differs from the names of other groups.
 
     The name does not separate keys set before a restart from new ones; the rendezvous does. torchrun's restart count
     cannot, because each agent counts its own restarts.

@@ -15,7 +15,6 @@
 #include <c10/util/Exception.h>
 
 #include "base/process_owned.h"
-#include "comm/exchange_all.h"
 #include "comm/peer_text.h"
 #include "comm/waiting.h"
 #include "distribute/coordination/heartbeat_text.h"
@@ -38,9 +37,6 @@ constexpr std::chrono::milliseconds kShortestInterval{10};
 /// Missed heartbeats after which a rank has failed, if that takes longer than the timeout.
 constexpr double kMaxMissedHeartbeats = 3;
 
-constexpr const char* kHeartbeatKey = "heartbeat";
-std::string heartbeat_key(int rank) { return std::string(kHeartbeatKey) + "/" + std::to_string(rank); }
-
 /// What `rank` set under `key`, for messages.
 std::string whose_text(const std::string& rank, const std::string& key) {
   return "the text of " + rank + " under `" + key + "`";
@@ -62,6 +58,7 @@ struct Watched {
   PeerNews news;
   // A step takes no lock and reads no clock: the monitor's thread reads the counter and notes the time.
   std::atomic<bool> has_news{false};
+  std::atomic<std::int64_t> entries{-1};    // of the link, when the news were read
   std::atomic<std::int64_t> step{kNoStep};  // the last one taken
   std::int64_t seen_step = kNoStep;
   std::optional<std::chrono::steady_clock::time_point> left_at;  // when this rank learned of `news.left`
@@ -118,24 +115,35 @@ struct MonitoredIterators {
   }
 };
 
-/// Sets `text` under `key` unless there is one. Ignores errors: every rank detects a lost store by itself.
-void tell(KeyValueStore& kv_store, const std::string& key, const std::string& text) noexcept {
-  const BriefWait brief;
+/// Reads what has come for an iterator, if anything has since the last time.
+void read_news(GroupLink& link, MonitoredIterators& list, Watched& watched) {
+  const std::int64_t entries = link.entries();
+  if (watched.entries.load(std::memory_order_acquire) == entries) return;
+  const auto failed = link.find(watched.failed_key());
+  const auto left = link.find(watched.left_key());
+  std::optional<Leaving> leaving;
+  std::string failure = failed.value_or("");
   try {
-    kv_store.compare_set(key, text);
-  } catch (const std::exception&) {
-    return;
+    if (left) leaving = Leaving::decode({*left, whose_text("a rank", watched.left_key())}, link.size());
+  } catch (const PeerTextError& error) {
+    failure = error.what_without_backtrace();
   }
+  const std::lock_guard lock(list.mutex);
+  if (watched.news.failure.empty()) watched.news.failure = failure;
+  if (leaving) watched.news.left = leaving;
+  if (failed || left) watched.has_news.store(true, std::memory_order_release);
+  watched.entries.store(entries, std::memory_order_release);
 }
 
 class Handle final : public MonitoredIterator {
  public:
-  Handle(KeyValueStorePtr kv_store, std::shared_ptr<ProcessOwned<MonitoredIterators>> list,
+  Handle(GroupLinkPtr link, std::shared_ptr<ProcessOwned<MonitoredIterators>> list,
          std::shared_ptr<HeartbeatMonitor> watch, std::shared_ptr<Watched> watched)
-      : kv_store_(std::move(kv_store)),
+      : link_(std::move(link)),
         list_(std::move(list)),
         watch_(std::move(watch)),
         watched_(std::move(watched)) {
+    link_->open(watched_->key);
     const std::lock_guard lock((*list_)->mutex);
     (*list_)->all.push_back(watched_);
     // A short timeout needs heartbeats more often.
@@ -151,24 +159,23 @@ class Handle final : public MonitoredIterator {
   Handle& operator=(const Handle&) = delete;
 
   PeerNews news() const override {
+    if (list_->inherited()) return {};
+    read_news(*link_, **list_, *watched_);
     if (!watched_->has_news.load(std::memory_order_acquire)) return {};
     const std::lock_guard lock((*list_)->mutex);
     return watched_->news;
   }
   void fail(const std::string& message) noexcept override {
-    tell(*kv_store_, watched_->failed_key(),
-         "rank " + std::to_string(kv_store_->rank()) + " failed: " + message);
+    link_->post(watched_->failed_key(), "rank " + std::to_string(link_->rank()) + " failed: " + message);
   }
   void leave(std::int64_t step) noexcept override {
-    tell(*kv_store_, watched_->left_key(), Leaving{kv_store_->rank(), step}.encode());
+    link_->post(watched_->left_key(), Leaving{link_->rank(), step}.encode());
   }
   void took(std::int64_t step) noexcept override { watched_->step.store(step, std::memory_order_relaxed); }
-  void end() noexcept override {
-    leave_texts(*kv_store_, watched_->key + "/ended", {watched_->failed_key(), watched_->left_key()});
-  }
+  void end() noexcept override { link_->end(watched_->key); }
 
  private:
-  KeyValueStorePtr kv_store_;
+  GroupLinkPtr link_;
   std::shared_ptr<ProcessOwned<MonitoredIterators>> list_;
   std::shared_ptr<HeartbeatMonitor> watch_;  // keeps the thread alive
   std::shared_ptr<Watched> watched_;
@@ -177,8 +184,9 @@ class Handle final : public MonitoredIterator {
 class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
                                        public std::enable_shared_from_this<ThreadedHeartbeatMonitor> {
  public:
-  ThreadedHeartbeatMonitor(KeyValueStorePtr kv_store, std::chrono::milliseconds interval)
-      : kv_store_(std::move(kv_store)),
+  ThreadedHeartbeatMonitor(GroupLinkPtr link, std::chrono::milliseconds interval)
+      : link_(std::move(link)),
+        kv_store_(link_->store()),
         longest_(interval),
         next_((kv_store_->rank() + 1) % kv_store_->size()),
         list_(std::make_shared<ProcessOwned<MonitoredIterators>>(std::make_shared<MonitoredIterators>())),
@@ -193,7 +201,7 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
 
   std::unique_ptr<MonitoredIterator> watch(const std::string& key, Seconds timeout) override {
     auto watched = std::make_shared<Watched>(key, timeout);
-    return std::make_unique<Handle>(kv_store_, list_, shared_from_this(), std::move(watched));
+    return std::make_unique<Handle>(link_, list_, shared_from_this(), std::move(watched));
   }
 
   std::string activity(int rank) override {
@@ -224,7 +232,6 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
     } catch (const std::exception&) {
       return;  // the store is lost, so no rank can be told
     }
-    leave_texts(*kv_store_, kHeartbeatKey, keys_of_all(kHeartbeatKey, kv_store_->size()));
   }
 
   bool stopped() {
@@ -270,7 +277,10 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
                          own_activity()};
     kv_store_->set(heartbeat_key(kv_store_->rank()), mine.encode());
     listen(slept_at_most);
-    for (const auto& watched : (*list_)->snapshot()) read_news(*watched);
+    for (const auto& watched : (*list_)->snapshot()) {
+      read_news(*link_, **list_, *watched);
+      warn_if_no_request(*watched);
+    }
   }
 
   /// Checks for a heartbeat of the next rank.
@@ -295,22 +305,11 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
     return (*list_)->activity.str();
   }
 
-  void read_news(Watched& watched) {
-    const auto failed = kv_store_->multi_get({watched.failed_key()});
-    const auto left = kv_store_->multi_get({watched.left_key()});
-    std::optional<Leaving> leaving;
-    if (left)
-      leaving = Leaving::decode({left->front(), whose_text("a rank", watched.left_key())}, kv_store_->size());
-    const std::lock_guard lock((*list_)->mutex);
-    if (failed && watched.news.failure.empty()) watched.news.failure = failed->front();
-    if (leaving) watched.news.left = leaving;
-    if (failed || left) watched.has_news.store(true, std::memory_order_release);
-    if (left) warn_if_no_request(watched);
-  }
-
   /// Warns if this rank does not request its next step, which would throw that a peer has left: the user's
   /// code may be waiting for that peer in a collective.
   void warn_if_no_request(Watched& watched) {
+    const std::lock_guard lock((*list_)->mutex);
+    if (!watched.news.left) return;
     const auto now = std::chrono::steady_clock::now();
     if (!watched.left_at) watched.left_at = now;
     if (now - *watched.left_at < kRequestWithin || std::exchange(watched.warned, true)) return;
@@ -336,9 +335,10 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
       watched.news.failure = text;
       watched.has_news.store(true, std::memory_order_release);
     }
-    tell(*kv_store_, watched.failed_key(), text);
+    link_->post(watched.failed_key(), text);
   }
 
+  GroupLinkPtr link_;
   KeyValueStorePtr kv_store_;
   Seconds longest_;
   Seconds interval_ = longest_;  // of this rank's heartbeats
@@ -353,9 +353,9 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
 
 }  // namespace
 
-std::shared_ptr<HeartbeatMonitor> start_heartbeat_monitor(KeyValueStorePtr kv_store,
+std::shared_ptr<HeartbeatMonitor> start_heartbeat_monitor(GroupLinkPtr link,
                                                           std::chrono::milliseconds interval) {
-  return std::make_shared<ThreadedHeartbeatMonitor>(std::move(kv_store), interval);
+  return std::make_shared<ThreadedHeartbeatMonitor>(std::move(link), interval);
 }
 
 }  // namespace torch_distinput

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "comm/key_value_store.h"
+#include "comm/group_link.h"
 #include "distribute/coordination/heartbeat_text.h"
 
 namespace torch_distinput {
@@ -23,7 +23,7 @@ struct PeerNews {
 class MonitoredIterator {
  public:
   virtual ~MonitoredIterator() = default;
-  /// What is known now; does not call the store.
+  /// What is known now.
   virtual PeerNews news() const = 0;
   /// Reports to the peers that this rank failed. The first failure of an iterator counts.
   virtual void fail(const std::string& message) noexcept = 0;
@@ -31,15 +31,15 @@ class MonitoredIterator {
   virtual void leave(std::int64_t step) noexcept = 0;
   /// Records that this rank took step `step`, for `HeartbeatMonitor::activity` on other ranks.
   virtual void took(std::int64_t step) noexcept = 0;
-  /// Ends this rank's use of the iterator. When all ranks have called it, the store has no keys of the
-  /// iterator left. REQUIRES: it is called once, as the last call.
+  /// Ends this rank's use of the iterator, of which no news follows. REQUIRES: it is called once, as the last
+  /// call.
   virtual void end() noexcept = 0;
 };
 
 /// Monitors the peers of a group: a thread sends a heartbeat once in an interval, several times within the
-/// shortest timeout, and reads what the peers report. Each heartbeat contains the time within which the next
-/// one follows, so that no rank expects more of another than that rank promised. Each rank checks the
-/// heartbeats of the next rank only, so the store has a few calls for each rank, whatever the size of the
+/// shortest timeout. What the peers report arrives by the link. Each heartbeat contains the time within which
+/// the next one follows, so that no rank expects more of another than that rank promised. Each rank checks
+/// the heartbeats of the next rank only, so the store has a few calls for each rank, whatever the size of the
 /// group. Safe from any thread.
 class HeartbeatMonitor {
  public:
@@ -56,7 +56,7 @@ class HeartbeatMonitor {
 /// Starts a monitor and its thread. `interval`: between two heartbeats, unless a timeout needs more of them.
 /// The thread ends with the last owner of the monitor; it then reports to the peers that this rank has left
 /// on purpose.
-std::shared_ptr<HeartbeatMonitor> start_heartbeat_monitor(KeyValueStorePtr kv_store,
+std::shared_ptr<HeartbeatMonitor> start_heartbeat_monitor(GroupLinkPtr link,
                                                           std::chrono::milliseconds interval);
 
 }  // namespace torch_distinput

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "comm/exchange_all.h"
 #include "core/message_of.h"
 #include "torch_distinput/error.h"
 
@@ -34,9 +33,8 @@ std::string HandshakeKeys::next() {
   return dataset_ + "/" + std::to_string(handshakes_++);
 }
 
-PeerRounds::PeerRounds(PeersPtr peers, std::shared_ptr<MonitoredIterator> watched,
-                       std::unique_ptr<AllGather> rounds)
-    : peers_(std::move(peers)), watched_(std::move(watched)), rounds_(std::move(rounds)) {}
+PeerRounds::PeerRounds(PeersPtr peers, std::shared_ptr<MonitoredIterator> watched, std::string scope)
+    : peers_(std::move(peers)), watched_(std::move(watched)), scope_(std::move(scope)) {}
 
 void PeerRounds::check(std::int64_t step) const {
   const PeerNews news = watched_->news();
@@ -44,34 +42,39 @@ void PeerRounds::check(std::int64_t step) const {
   throw_if_left(news, step);
 }
 
-std::vector<std::string> PeerRounds::run(const std::string& text, std::int64_t step,
-                                         const std::function<void()>& check,
-                                         const std::function<bool()>& urgent) {
+std::string PeerRounds::run(const std::string& text, const GroupMachine::Join& join, std::int64_t step,
+                            const std::function<void()>& check, const std::function<bool()>& urgent) {
   WaitOptions wait_options{"DistributedIterator", std::chrono::duration<double>::max()};
   wait_options.check = [&] {
     this->check(step);
     check();
   };
-  wait_options.activity = [&](int rank) { return peers_->watch().activity(rank); };
+  GroupPeers& group = peers_->group();
+  wait_options.activity = [&](int rank) { return group.watch().activity(rank); };
   wait_options.urgent = urgent;
-  return rounds_->run(text, wait_options);
+  std::string joined =
+      group.link().reduce(scope_ + "/round-" + std::to_string(held_), text, join, wait_options);
+  ++held_;
+  return joined;
 }
 
 PeerLink::PeerLink(std::shared_ptr<HandshakeKeys> keys, double peer_timeout)
     : keys_(std::move(keys)), timeout_(peer_timeout) {}
 
 std::vector<Handshake> PeerLink::agree(const Handshake& mine) {
-  Peers& peers = *keys_->peers();
+  GroupPeers& peers = keys_->peers()->group();
   peers.expect_answers_within(timeout_);
   WaitOptions wait_options{"DistributedDataset", timeout_};
-  peers.meet(wait_options);
+  peers.link().meet(wait_options);
   if (key_.empty()) key_ = keys_->next();
   auto watched = peers.watch().watch(key_, timeout_);
   std::vector<Handshake> handshakes;
   try {
     wait_options.activity = [&](int rank) { return peers.watch().activity(rank); };
     wait_options.check = [&] { throw_if_failed(watched->news()); };
-    for (const auto& text : exchange_all(peers.kv_store(), open_key(), mine.encode(), wait_options)) {
+    const std::string joined =
+        peers.link().reduce(open_key(), text_of_one(peers.rank(), mine.encode()), join_texts, wait_options);
+    for (const auto& text : texts_of_all(joined, peers.link().size(), "DistributedDataset: the handshakes")) {
       const std::string rank = std::to_string(handshakes.size());
       std::string whose = "DistributedDataset: the text of rank ";
       whose.append(rank).append(" under `").append(open_key()).append("/").append(rank).append("`");
@@ -81,7 +84,6 @@ std::vector<Handshake> PeerLink::agree(const Handshake& mine) {
     // A rank that comes later finds this rank's handshake, so it must also learn that this rank has failed.
     watched->fail(error.what_without_backtrace());
     watched->end();
-    give_up(peers.kv_store(), open_key());
     throw;
   }
   check_handshakes_agree(handshakes);
@@ -91,10 +93,7 @@ std::vector<Handshake> PeerLink::agree(const Handshake& mine) {
 
 std::shared_ptr<PeerRounds> PeerLink::rounds() {
   if (rounds_) return rounds_;
-  const PeersPtr& peers = keys_->peers();
-  WaitOptions wait_options{"DistributedDataset", timeout_};
-  wait_options.check = [this] { check_alive(); };
-  rounds_ = std::make_shared<PeerRounds>(peers, watched_, peers->make_rounds(key_ + "/round", wait_options));
+  rounds_ = std::make_shared<PeerRounds>(keys_->peers(), watched_, key_);
   return rounds_;
 }
 
@@ -111,10 +110,10 @@ void PeerLink::fail(std::int64_t step, const std::exception_ptr& error) noexcept
 
 void PeerLink::fail_unopened(const std::exception_ptr& error) {
   constexpr std::chrono::duration<double> kTellWithin{10};
-  Peers& peers = *keys_->peers();
+  GroupPeers& peers = keys_->peers()->group();
   try {
     peers.expect_answers_within(timeout_);
-    peers.meet({"DistributedDataset", std::min(timeout_, kTellWithin)});
+    peers.link().meet({"DistributedDataset", std::min(timeout_, kTellWithin)});
   } catch (const DistributedDatasetError&) {
     return end();  // ranks that did not come are not told of the error
   } catch (...) {
@@ -124,7 +123,6 @@ void PeerLink::fail_unopened(const std::exception_ptr& error) {
   if (key_.empty()) key_ = keys_->next();
   watched_ = peers.watch().watch(key_, timeout_);
   watched_->fail(message_of(error));
-  give_up(peers.kv_store(), open_key());
   end();
 }
 
@@ -136,7 +134,11 @@ void PeerLink::end() noexcept {
 }
 
 void PeerLink::leave(std::int64_t steps) noexcept {
-  if (!watched_) return;
+  if (!watched_) {
+    // An interrupt ended the handshake.
+    if (!key_.empty()) keys_->peers()->group().link().end(key_);
+    return end();
+  }
   watched_->leave(steps);
   end();
 }

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "comm/all_gather.h"
 #include "distribute/coordination/handshake.h"
 #include "distribute/coordination/peers.h"
 #include "torch_distinput/error.h"
@@ -21,7 +20,7 @@ class HandshakeKeys {
  public:
   explicit HandshakeKeys(PeersPtr peers) : peers_(std::move(peers)) {}
   const PeersPtr& peers() const noexcept { return peers_; }
-  /// The key of the next handshake. REQUIRES: `peers()->meet` has returned.
+  /// The key of the next handshake. REQUIRES: the group has met.
   std::string next();
 
  private:
@@ -42,23 +41,25 @@ class PeerError : public DistributedDatasetError {
 /// `check`.
 class PeerRounds {
  public:
-  PeerRounds(PeersPtr peers, std::shared_ptr<MonitoredIterator> watched, std::unique_ptr<AllGather> rounds);
+  PeerRounds(PeersPtr peers, std::shared_ptr<MonitoredIterator> watched, std::string scope);
 
   int rank() const noexcept { return peers_->rank(); }
+  int size() const noexcept { return peers_->group().link().size(); }
   /// Throws PeerError if a rank is known to have failed, to send no heartbeats, or to have left before step
   /// `step`, which this rank is about to take.
   void check(std::int64_t step) const;
-  /// Sends `text` in the next round and returns the texts of all ranks. There is no timeout for slow ranks:
-  /// only one for which `check(step)` throws ends the wait. `step`: the first step of this round. `check` is
-  /// called repeatedly and ends the wait by throwing; `urgent`: whether the consumer waits. After an
-  /// interrupt the next call continues the same round.
-  std::vector<std::string> run(const std::string& text, std::int64_t step, const std::function<void()>& check,
-                               const std::function<bool()>& urgent);
+  /// Sends `text` in the next round and returns the join of all ranks' texts. There is no timeout for slow
+  /// ranks: only one for which `check(step)` throws ends the wait. `step`: the first step of this round.
+  /// `check` is called repeatedly and ends the wait by throwing; `urgent`: whether the consumer waits. After
+  /// an interrupt the next call continues the same round.
+  std::string run(const std::string& text, const GroupMachine::Join& join, std::int64_t step,
+                  const std::function<void()>& check, const std::function<bool()>& urgent);
 
  private:
   PeersPtr peers_;
   std::shared_ptr<MonitoredIterator> watched_;
-  std::unique_ptr<AllGather> rounds_;
+  std::string scope_;
+  std::int64_t held_ = 0;
 };
 
 /// Connects an iterator with those of the other ranks. One thread at a time.
@@ -72,9 +73,8 @@ class PeerLink {
   /// Waits for the handshakes of all ranks and returns them, by rank. Throws DistributedDatasetError if they
   /// differ or one is missing after the timeout. May be called again after an interrupt.
   std::vector<Handshake> agree(const Handshake& mine);
-  /// The rounds of this iterator. Every rank must call at the same time, once; later calls return the same
-  /// object, so that a round continues after an interrupt. Throws DistributedDatasetError. REQUIRES:
-  /// `open()`, as for the `check` functions and `took`.
+  /// The rounds of this iterator: at each call the same object, so that a round continues after an interrupt.
+  /// REQUIRES: `open()`, as for the `check` functions and `took`.
   std::shared_ptr<PeerRounds> rounds();
   /// Throws PeerError if a peer is known to have failed.
   void check_alive() const;

@@ -2,69 +2,65 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "comm/all_gather.h"
+#include "comm/group_link.h"
 #include "comm/key_value_store.h"
-#include "comm/rendezvous.h"
-#include "comm/waiting.h"
 #include "distribute/coordination/heartbeat_monitor.h"
 
 namespace torch_distinput {
 
-/// The processes of a strategy, shared by its datasets and their iterators. Safe from any thread.
+/// The processes of a group, shared by all strategies over it, their datasets and iterators: one connection,
+/// one meeting, one heartbeat, however many there are. Safe from any thread.
+class GroupPeers {
+ public:
+  /// `interval`: between two heartbeats.
+  explicit GroupPeers(KeyValueStorePtr kv_store, std::chrono::milliseconds interval = std::chrono::seconds{1})
+      : kv_store_(std::move(kv_store)), interval_(interval) {}
+
+  int rank() const noexcept { return kv_store_->rank(); }
+  /// As `KeyValueStore::expect_within`.
+  void expect_answers_within(std::chrono::duration<double> limit) { kv_store_->expect_within(limit); }
+  /// The link to the others, made at the first call.
+  GroupLink& link();
+  /// The monitor of the group, started at the first call. REQUIRES: `link().meet` has returned.
+  HeartbeatMonitor& watch();
+  /// The number of another strategy. Strategies are numbered in the order in which they are made, which is
+  /// the same on every rank.
+  std::int64_t next_strategy();
+
+ private:
+  KeyValueStorePtr kv_store_;
+  std::chrono::milliseconds interval_;
+  std::mutex mutex_;
+  std::int64_t strategies_ = 0;
+  GroupLinkPtr link_;
+  std::shared_ptr<HeartbeatMonitor> watch_;
+};
+
+/// The other processes as one strategy sees them. Safe from any thread.
 class Peers {
  public:
-  /// `interval`: between two heartbeats. `make_group`: as in ProcessGroup.
-  explicit Peers(KeyValueStorePtr kv_store, std::chrono::milliseconds interval = std::chrono::seconds{1},
-                 ProcessGroup::MakeGroup make_group = {})
-      : kv_store_(std::move(kv_store)),
-        interval_(interval),
-        make_group_(std::move(make_group)),
-        rendezvous_(std::make_unique<Rendezvous>(kv_store_)) {}
+  explicit Peers(std::shared_ptr<GroupPeers> group)
+      : group_(std::move(group)), name_("strategy/" + std::to_string(group_->next_strategy())) {}
 
+  GroupPeers& group() noexcept { return *group_; }
   /// The rank of this process.
-  int rank() const noexcept { return rank_; }
-  /// As `KeyValueStore::expect_within`.
-  void expect_answers_within(std::chrono::duration<double> limit) { shared_store()->expect_within(limit); }
-  /// Waits for the rendezvous of this life of the group, once; afterwards texts of earlier lives in the store
-  /// have no effect. Throws DistributedDatasetError, which names the missing ranks. May be called again after
-  /// an error.
-  void meet(const WaitOptions& wait_options);
-  /// The store, with keys of this life of the group. REQUIRES: `meet` has returned, here and below.
-  KeyValueStore& kv_store() { return *shared_store(); }
-  KeyValueStorePtr shared_store();
+  int rank() const noexcept { return group_->rank(); }
+  /// Before all keys of this strategy.
+  const std::string& name() const noexcept { return name_; }
   /// The key of another dataset. Datasets are numbered in the order in which they are first iterated, so the
   /// key is the same on every rank that iterates the same datasets in the same order.
   std::string next_dataset_key();
-  /// Rounds of all ranks under `key`. Every rank must call at the same time. Throws as
-  /// `all_gather_over_group` does.
-  std::unique_ptr<AllGather> make_rounds(const std::string& key, const WaitOptions& wait_options);
-  /// The monitor of the group, started at the first call.
-  HeartbeatMonitor& watch();
 
  private:
-  bool have_met();
-  std::vector<int> missing();
-  /// Returns `ask(rendezvous)`, for which this thread takes the rendezvous, so that no lock is held during
-  /// calls of the store. nullopt if another thread has it, or if it is over.
-  template <class Ask>
-  auto at_rendezvous(Ask ask) -> std::optional<decltype(ask(std::declval<Rendezvous&>()))>;
-
-  KeyValueStorePtr kv_store_;
-  int rank_ = kv_store_->rank();
-  std::chrono::milliseconds interval_;
-  ProcessGroup::MakeGroup make_group_;
+  std::shared_ptr<GroupPeers> group_;
+  std::string name_;
   std::mutex mutex_;
-  bool met_ = false;
-  std::unique_ptr<Rendezvous> rendezvous_;  // null while a thread has it, and when it is over
   std::int64_t datasets_ = 0;
-  std::shared_ptr<HeartbeatMonitor> watch_;
 };
 using PeersPtr = std::shared_ptr<Peers>;
 

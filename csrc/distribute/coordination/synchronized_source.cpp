@@ -247,9 +247,11 @@ class SynchronizedStepSource final : public StepSource {
     }
     std::vector<RankStatus> statuses;
     const StageScope waits(Stage::kWait);
-    const auto received =
-        rounds_->run(sent_->encode(), step, [this] { throw_if_stopped(); }, [this] { return wanted(); });
-    for (const std::string& one : received) {
+    const auto joined = rounds_->run(
+        text_of_one(rounds_->rank(), sent_->encode()), join_texts, step, [this] { throw_if_stopped(); },
+        [this] { return wanted(); });
+    for (const std::string& one :
+         texts_of_all(joined, rounds_->size(), "DistributedIterator: the statuses")) {
       statuses.push_back(RankStatus::decode(
           {one, "DistributedIterator: the status of rank " + std::to_string(statuses.size())}));
     }

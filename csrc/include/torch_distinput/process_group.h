@@ -2,11 +2,8 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
-
-#include <c10/util/intrusive_ptr.h>
 
 #include "torch_distinput/api.h"
 
@@ -17,8 +14,11 @@ class Store;
 
 namespace torch_distinput {
 
+struct SharedSlot;  // private to the library
+
 /// The processes that share one dataset, as one of them sees the group. Of c10d the library needs only a
-/// store that all of them reach.
+/// store that all of them reach. Strategies over copies of one object share one connection to the
+/// other processes, which lasts as long as one of them or a copy of the group.
 struct TDI_API ProcessGroup {
   /// `rank` is in [0, size). `name` must be the same in all processes of the group and differ from that of
   /// every other group on the store; it is not empty. Restarted processes may keep the name: what earlier
@@ -50,16 +50,10 @@ struct TDI_API ProcessGroup {
   int size = 1;                ///< number of processes, at least 1
   std::string name = "group";  ///< separates groups on one store
 
-  /// Makes a process group for the library alone, such as gloo's, named `name`. Every rank calls it at the
-  /// same time; it throws after `timeout` seconds.
-  using MakeGroup = std::function<c10::intrusive_ptr<c10d::ProcessGroup>(
-      const std::string& name, std::chrono::duration<double> timeout)>;
-  /// Where set, the rounds in which streams of several processes agree on steps are collectives of such a
-  /// group instead of texts in the store: the load on the store then does not grow with the number of ranks.
-  MakeGroup make_group = {};
-
  private:
-  ProcessGroup() = default;
+  friend class MultiWorkerMirroredStrategy;
+  ProcessGroup();
+  std::shared_ptr<SharedSlot> shared_;  // the link that all strategies over copies of this group share
 };
 
 }  // namespace torch_distinput

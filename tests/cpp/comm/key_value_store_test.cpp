@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <mutex>
 #include <random>
 #include <sstream>
@@ -19,8 +20,8 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <unistd.h>
 
-#include "comm/all_gather.h"
 #include "comm/c10d_store.h"
+#include "comm/group_link.h"
 #include "comm/restarts.h"
 #include "support/errors.h"
 #include "support/in_memory_stores.h"
@@ -30,6 +31,7 @@
 namespace torch_distinput {
 namespace {
 
+using namespace std::chrono_literals;
 using Ranks = std::vector<KeyValueStorePtr>;
 
 /// The stores of a group whose name no other test uses.
@@ -94,6 +96,25 @@ TEST_P(KeyValueStoreTest, MultiGetReturnsNothingUnlessAllKeysAreThere) {
   EXPECT_FALSE(ranks_[1]->multi_get({"a", "b"}));
   ranks_[2]->set("b", "2");
   EXPECT_EQ(found(*ranks_[1], {"b", "a"}), (std::vector<std::string>{"2", "1"}));
+}
+
+TEST_P(KeyValueStoreTest, AnAwaitedTextIsFoundBeforeAndAfterItIsSet) {
+  auto waits = std::async(std::launch::async, [&] { return ranks_[1]->await("late", 20s); });
+  ranks_[0]->set("late", "here");
+  EXPECT_EQ(waits.get(), "here");
+  EXPECT_EQ(ranks_[1]->await("late", 20s), "here");
+}
+
+TEST_P(KeyValueStoreTest, AnAwaitedTextThatDoesNotComeIsNothingAndTheStoreGoesOn) {
+  EXPECT_EQ(ranks_[1]->await("never", 10ms), std::nullopt);
+  ranks_[0]->set("a", "1");
+  EXPECT_EQ(ranks_[1]->await("a", 20s), "1");
+}
+
+TEST_P(KeyValueStoreTest, AWaitDoesNotHoldUpOtherRequestsOfItsRank) {
+  auto waits = std::async(std::launch::async, [&] { return ranks_[1]->await("mine", 20s); });
+  ranks_[1]->set("mine", "x");
+  EXPECT_EQ(waits.get(), "x");
 }
 
 TEST_P(KeyValueStoreTest, TheFirstOfSeveralTextsStays) {
@@ -202,30 +223,25 @@ TEST_F(FrozenStoreTest, AnInterruptEndsTheWaitAsItIs) {
   EXPECT_THROW(rank_->multi_get({"a"}), std::out_of_range);
 }
 
-TEST_F(FrozenStoreTest, ARoundContinuesAfterAnInterrupt) {
-  const auto rounds = all_gather_over_store(rank_, "round");
-  const WaitOptions wait_options{"test", std::chrono::seconds(60)};
-  for (int round = 0; round < 4; ++round) {
-    store_->freeze();
-    {
-      const InterruptScope ctrl_c([] { throw std::out_of_range("Ctrl-C"); });
-      EXPECT_THROW(rounds->run("text", wait_options), std::out_of_range);
-    }
-    store_->go_on();
-    EXPECT_EQ(rounds->run("text", wait_options), std::vector<std::string>{"text"});
+TEST_F(FrozenStoreTest, AGroupMeetsAfterAnInterrupt) {
+  store_->freeze();
+  GroupLink link(rank_);
+  {
+    const InterruptScope ctrl_c([] { throw std::out_of_range("Ctrl-C"); });
+    EXPECT_THROW(link.meet({"test", 60s}), std::out_of_range);
   }
+  store_->go_on();
+  link.meet({"test", 60s});
 }
 
-TEST_F(FrozenStoreTest, LeavingWaitsBrieflyForAFrozenStoreAndStillCounts) {
-  store_->freeze();
+TEST_F(FrozenStoreTest, ALinkWaitsBrieflyForAFrozenStoreWhenItEnds) {
   const auto start = std::chrono::steady_clock::now();
   {
-    const InterruptScope ctrl_c([] { FAIL() << "leave_texts checked for interrupts"; });
-    leave_texts(*rank_, "gone", {});
+    GroupLink link(rank_);
+    link.meet({"test", 60s});
+    store_->freeze();
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
-  store_->go_on();
-  EXPECT_EQ(rank_->add("gone", 0), 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 20s);
 }
 
 /// A store whose connection ends at the first call.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@ namespace torch_distinput {
 /// What the stores of one group share.
 struct SharedTexts {
   std::mutex mutex;
+  std::condition_variable changed;
   std::map<std::string, std::string> texts;
   std::map<std::string, std::int64_t> numbers;
 };
@@ -35,10 +37,12 @@ class InMemoryStore final : public KeyValueStore {
   void set(const std::string& key, const std::string& text) override {
     const std::lock_guard lock(shared_->mutex);
     shared_->texts[key] = text;
+    shared_->changed.notify_all();
   }
 
   std::string compare_set(const std::string& key, const std::string& text) override {
     const std::lock_guard lock(shared_->mutex);
+    shared_->changed.notify_all();
     return shared_->texts.try_emplace(key, text).first->second;
   }
 
@@ -58,6 +62,13 @@ class InMemoryStore final : public KeyValueStore {
     return found;
   }
 
+  std::optional<std::string> await(const std::string& key, std::chrono::milliseconds limit) override {
+    std::unique_lock lock(shared_->mutex);
+    if (!shared_->changed.wait_for(lock, limit, [&] { return shared_->texts.contains(key); }))
+      return std::nullopt;
+    return shared_->texts[key];
+  }
+
   std::int64_t add(const std::string& key, std::int64_t value) override {
     const std::lock_guard lock(shared_->mutex);
     return shared_->numbers[key] += value;
@@ -67,6 +78,12 @@ class InMemoryStore final : public KeyValueStore {
     const std::lock_guard lock(shared_->mutex);
     shared_->texts.erase(key);
     shared_->numbers.erase(key);
+  }
+
+  /// The number of keys that are there.
+  std::size_t keys() const {
+    const std::lock_guard lock(shared_->mutex);
+    return shared_->texts.size() + shared_->numbers.size();
   }
 
  private:
@@ -82,6 +99,11 @@ inline std::vector<KeyValueStorePtr> in_memory_stores(int size) {
   for (int rank = 0; rank < size; ++rank)
     ranks.push_back(std::make_shared<InMemoryStore>(shared, rank, size));
   return ranks;
+}
+
+/// The number of keys in a store of `in_memory_stores`.
+inline std::size_t keys_of(const KeyValueStore& store) {
+  return dynamic_cast<const InMemoryStore&>(store).keys();
 }
 
 }  // namespace torch_distinput

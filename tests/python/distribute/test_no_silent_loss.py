@@ -323,7 +323,9 @@ def test_a_worker_reads_the_rows_of_its_own_replicas_only(split):
     store = torch.distributed.HashStore()
 
     def worker(number):
-        native = tdi._C.MultiWorkerMirroredStrategy(store, number, 2, f"limits/{split}", ["cpu", "cpu"])
+        native = tdi._C.MultiWorkerMirroredStrategy(
+            tdi._C.ProcessGroup(store, number, 2, f"limits/{split}"), ["cpu", "cpu"]
+        )
         strategy = NativeStrategy(native)
         rows = CountedRows()
         dataset = tdi.Dataset.from_torch(rows).shuffle(seed=1).batch(8)

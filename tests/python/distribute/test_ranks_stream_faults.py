@@ -17,8 +17,6 @@ from sample_files import tf_records
 import torch_distinput as tdi
 
 STEPS = 60
-# The argument `rounds` of this process's strategies.
-ROUNDS = None
 
 
 def stream(rank, rows=STEPS):
@@ -28,7 +26,7 @@ def stream(rank, rows=STEPS):
 
 def opened(make, strategy=None, **options):
     """An iterator where rank r reads the stream `make(r)`."""
-    return (strategy or tdi.MultiWorkerMirroredStrategy(rounds=ROUNDS)).distribute_datasets_from_function(
+    return (strategy or tdi.MultiWorkerMirroredStrategy()).distribute_datasets_from_function(
         lambda context: make(context.input_pipeline_id), tdi.InputOptions(**{"peer_timeout": 20, **options})
     )
 
@@ -136,7 +134,7 @@ def loop_raises(rank, folder):
 
 def loaders_in_opposite_order(rank, folder):
     """Loaders whose rows have the same type cannot be distinguished: here one has wider rows."""
-    strategy = tdi.MultiWorkerMirroredStrategy(rounds=ROUNDS)
+    strategy = tdi.MultiWorkerMirroredStrategy()
     loaders = [opened(make, strategy) for make in (stream, lambda id: stream(id).map(lambda row: (row, row)))]
     return outcome(step for loader in (loaders if rank == 1 else loaders[::-1]) for step in loader)
 
@@ -210,9 +208,7 @@ WANTED = {
 }
 
 
-def play_all(rank, folder, rounds):
-    global ROUNDS
-    ROUNDS = rounds
+def play_all(rank, folder):
     seen = {}
     for fault in FAULTS:
         seen[fault.__name__] = fault(rank, folder)
@@ -220,9 +216,9 @@ def play_all(rank, folder, rounds):
     return seen
 
 
-@pytest.mark.parametrize(("world", "rounds"), [(2, "store"), (3, "gloo"), (5, "store")])
-def test_every_fault_is_equal_steps_or_one_named_error_on_all(world, rounds, tmp_path):
-    seen = returned(run_ranks(play_all, world, str(tmp_path), rounds, limit=120))
+@pytest.mark.parametrize("world", [2, 3, 5])
+def test_every_fault_is_equal_steps_or_one_named_error_on_all(world, tmp_path):
+    seen = returned(run_ranks(play_all, world, str(tmp_path), limit=120))
     for fault, (steps, says, cause) in WANTED.items():
         results = [one[fault] for one in seen]
         assert len({(count, error, text) for count, error, (text, _) in results}) == 1, (fault, results)
@@ -255,10 +251,8 @@ def test_every_fault_is_equal_steps_or_one_named_error_on_all(world, rounds, tmp
         assert len(texts) == 1 and f"the ranks must agree on {what}, but rank" in texts.pop(), (fault, texts)
 
 
-def waits_for_its_own_rows(rank, rounds):
+def waits_for_its_own_rows(rank):
     """Rank 0 leaves after all released steps, while rank 1 waits for its source and has nothing to post in a round."""
-    global ROUNDS
-    ROUNDS = rounds
     blocked = threading.Event()
 
     def rows():
@@ -278,16 +272,13 @@ def waits_for_its_own_rows(rank, rounds):
         assert time.monotonic() - started < 15
 
 
-@pytest.mark.parametrize("rounds", ["store", "gloo"])
-def test_a_rank_that_waits_for_its_own_source_learns_of_the_others(rounds):
-    here, there = run_ranks(waits_for_its_own_rows, 2, rounds)
+def test_a_rank_that_waits_for_its_own_source_learns_of_the_others():
+    here, there = run_ranks(waits_for_its_own_rows, 2)
     assert here == "left"
     assert isinstance(there, tdi.DistributedDatasetError) and "rank 0 left its loop after 29 steps" in str(there)
 
 
-def dies(rank, how, rounds="store"):
-    global ROUNDS
-    ROUNDS = rounds
+def dies(rank, how):
     iterator = iter(opened(stream_of(100_000), peer_timeout=3, per_replica_buffer_size=2))
     for number, _ in enumerate(iterator):
         if rank == 1 and number == 10:
@@ -306,9 +297,9 @@ def slow(*case):
     return pytest.param(*case, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("world", "rounds"), [(2, "gloo"), slow(3, "store"), (5, "store"), slow(5, "gloo")])
-def test_a_killed_rank_is_named_to_all_that_wait_for_it(world, rounds):
-    results = run_ranks(dies, world, signal.SIGKILL, rounds, limit=40, store="agent")
+@pytest.mark.parametrize("world", [2, slow(3), 5])
+def test_a_killed_rank_is_named_to_all_that_wait_for_it(world):
+    results = run_ranks(dies, world, signal.SIGKILL, limit=40, store="agent")
     assert results[1] == GONE
     for rank, error in enumerate(results):
         assert rank == 1 or isinstance(error, tdi.DistributedDatasetError)
@@ -343,9 +334,9 @@ def test_a_rank_that_was_frozen_for_a_while_goes_on(world):
     assert returned(run_ranks(pauses, world, limit=40, store="agent")) == [STEPS] * world
 
 
-@pytest.mark.parametrize(("world", "rounds"), [(2, "store"), (3, "gloo"), slow(5, "store")])
-def test_a_process_that_ends_with_a_round_under_way_is_named(world, rounds):
-    results = run_ranks(dies, world, "exit", rounds, limit=40)
+@pytest.mark.parametrize("world", [2, 3, slow(5)])
+def test_a_process_that_ends_with_a_round_under_way_is_named(world):
+    results = run_ranks(dies, world, "exit", limit=40)
     assert results.pop(1) == "left"
     for error in results:
         assert isinstance(error, tdi.DistributedDatasetError)
@@ -361,9 +352,9 @@ def test_the_end_of_the_stores_host_is_an_error_on_all_others(world):
         assert "lost the store of the process group, whose host may have ended" in str(error)
 
 
-@pytest.mark.parametrize(("world", "rounds"), [(2, "store"), (3, "gloo"), slow(5, "store"), (2, None)])
-def test_a_frozen_host_of_the_store_is_an_error_on_all_others(world, rounds):
-    results = run_ranks(host_stops, world, signal.SIGSTOP, rounds, limit=20, may_hang=(0,), store="rank 0")
+@pytest.mark.parametrize(("world", "streams"), [(2, True), (3, True), slow(5, True), (2, False)])
+def test_a_frozen_host_of_the_store_is_an_error_on_all_others(world, streams):
+    results = run_ranks(host_stops, world, signal.SIGSTOP, streams, limit=20, may_hang=(0,), store="rank 0")
     assert results[0] == LATE
     for error in results[1:]:
         assert isinstance(error, tdi.DistributedDatasetError)
@@ -397,15 +388,13 @@ def test_ctrl_c_works_while_the_stores_host_is_frozen(buffer):
     assert results[1] < 20, results[1]
 
 
-def host_stops(rank, how, rounds="store"):
-    """`rounds`: None for one stream that all ranks read, which needs no rounds."""
-    global ROUNDS
-    ROUNDS = rounds
-    strategy = tdi.MultiWorkerMirroredStrategy(rounds=rounds)
+def host_stops(rank, how, streams=True):
+    """`streams`: of each rank, which need rounds; else one dataset of all."""
+    strategy = tdi.MultiWorkerMirroredStrategy()
     options = tdi.InputOptions(peer_timeout=3)
     steps = (
         opened(stream_of(100_000), strategy, peer_timeout=3)
-        if rounds
+        if streams
         else strategy.distribute_dataset(tdi.Dataset.range(10_000_000).batch(2), options)
     )
     for number, _ in enumerate(steps):

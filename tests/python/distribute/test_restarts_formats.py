@@ -50,7 +50,7 @@ def run(world, devices, make, options, states, most):
 
     def rank(number):
         try:
-            strategy = _C.MultiWorkerMirroredStrategy(store, number, world, "g", ["cpu"] * devices)
+            strategy = _C.MultiWorkerMirroredStrategy(_C.ProcessGroup(store, number, world, "g"), ["cpu"] * devices)
             iterator = strategy.distribute_dataset(make()._native, native_options(options)).iterate()
             if states:
                 iterator.load_state_dict(states)

@@ -165,6 +165,6 @@ def test_ranks_with_streams_of_their_own_have_no_known_steps():
 
 def test_the_replicas_of_several_processes_are_told_apart():
     batches = tdi.Dataset.range(6).batch(4)._native
-    strategy = _C.MultiWorkerMirroredStrategy(dist.HashStore(), 1, 3, "explained", ["cpu", "cpu"])
+    strategy = _C.MultiWorkerMirroredStrategy(_C.ProcessGroup(dist.HashStore(), 1, 3, "explained"), ["cpu", "cpu"])
     text = strategy.distribute_dataset(batches, _C.InputOptions()).explain()
     assert text.startswith("replicas: 6, 2 in each of 3 processes; this is rank 1\n")

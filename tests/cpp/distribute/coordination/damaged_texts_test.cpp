@@ -12,7 +12,7 @@
 #include "distribute/coordination/round.h"
 #include "distribute/coordination/shared_spec.h"
 #include "support/errors.h"
-#include "support/in_memory_stores.h"
+#include "support/met_links.h"
 #include "support/mutations.h"
 #include "torch_distinput/error.h"
 
@@ -122,11 +122,12 @@ TEST(DamagedTexts, Heartbeat) {
 }
 
 TEST(DamagedTexts, AHeartbeatOfAnotherProgramFailsTheIteratorsOfAllRanks) {
-  for (const auto& [key, text] : {std::pair{"heartbeat/1", "1e9 soon"}, {"it/left", "0"}}) {
-    const auto ranks = in_memory_stores(2);
-    ranks[1]->set(key, text);
+  for (const auto& [key, text] : {std::pair{"heartbeat/1", "1e9 soon"}, {"it/0/left", "0"}}) {
+    const auto ranks = met_links(2);
+    ranks[1]->store()->set(key, text);
+    ranks[1]->post(key, text);
     const auto watched = start_heartbeat_monitor(ranks[0], std::chrono::milliseconds{2})
-                             ->watch("it", std::chrono::seconds{60});
+                             ->watch("it/0", std::chrono::seconds{60});
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{20};
     while (watched->news().failure.empty()) {
       ASSERT_LT(std::chrono::steady_clock::now(), deadline) << key;

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "support/in_memory_stores.h"
+#include "support/met_links.h"
 #include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
@@ -28,8 +28,8 @@ void eventually(const std::function<bool()>& done) {
 }
 
 /// Number of heartbeats that `rank` has sent.
-int heartbeat(KeyValueStore& kv_store, int rank) {
-  const auto text = kv_store.multi_get({"heartbeat/" + std::to_string(rank)});
+int heartbeat(const GroupLink& link, int rank) {
+  const auto text = link.store()->multi_get({"heartbeat/" + std::to_string(rank)});
   return text ? std::stoi(text->front()) : 0;
 }
 
@@ -54,6 +54,9 @@ class Losable final : public KeyValueStore {
   std::optional<std::vector<std::string>> multi_get(const std::vector<std::string>& keys) override {
     return reach().multi_get(keys);
   }
+  std::optional<std::string> await(const std::string& key, std::chrono::milliseconds limit) override {
+    return inner_->await(key, limit);
+  }
   std::int64_t add(const std::string& key, std::int64_t value) override { return reach().add(key, value); }
   void remove(const std::string& key) override { reach().remove(key); }
 
@@ -74,12 +77,13 @@ class Losable final : public KeyValueStore {
 };
 
 TEST(HeartbeatMonitor, ReportsTheFailureOfARankToTheOthers) {
-  const auto ranks = in_memory_stores(3);
+  const auto ranks = met_links(3);
   std::vector<std::unique_ptr<MonitoredIterator>> watched;
   for (const auto& rank : ranks)
-    watched.push_back(start_heartbeat_monitor(rank, kInterval)->watch("it", 60s));
+    watched.push_back(start_heartbeat_monitor(rank, kInterval)->watch("it/0", 60s));
   EXPECT_EQ(watched[0]->news().failure, "");
   watched[2]->fail("at step 4: the disk is full");
+  eventually([&] { return !watched[1]->news().failure.empty(); });
   watched[1]->fail("too late");
   for (const auto& one : watched) {
     eventually([&] { return !one->news().failure.empty(); });
@@ -88,9 +92,9 @@ TEST(HeartbeatMonitor, ReportsTheFailureOfARankToTheOthers) {
 }
 
 TEST(HeartbeatMonitor, ReportsThatARankLeftToTheOthers) {
-  const auto ranks = in_memory_stores(2);
-  const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it", 60s);
-  const auto second = start_heartbeat_monitor(ranks[1], kInterval)->watch("it", 60s);
+  const auto ranks = met_links(2);
+  const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it/0", 60s);
+  const auto second = start_heartbeat_monitor(ranks[1], kInterval)->watch("it/0", 60s);
   second->leave(17);
   eventually([&] { return first->news().left.has_value(); });
   EXPECT_EQ(first->news().left->rank, 1);
@@ -99,7 +103,7 @@ TEST(HeartbeatMonitor, ReportsThatARankLeftToTheOthers) {
 }
 
 TEST(HeartbeatMonitor, ReportsWhatARankDidLast) {
-  const auto ranks = in_memory_stores(2);
+  const auto ranks = met_links(2);
   const auto here = start_heartbeat_monitor(ranks[0], kInterval);
   EXPECT_EQ(here->activity(1), "has sent no heartbeat yet");
   const auto there = start_heartbeat_monitor(ranks[1], kInterval);
@@ -109,83 +113,86 @@ TEST(HeartbeatMonitor, ReportsWhatARankDidLast) {
 }
 
 TEST(HeartbeatMonitor, KeepsIteratorsApart) {
-  const auto ranks = in_memory_stores(2);
+  const auto ranks = met_links(2);
   const auto watch = start_heartbeat_monitor(ranks[0], kInterval);
-  const auto train = watch->watch("train", 60s);
-  const auto validation = watch->watch("validation", 60s);
-  start_heartbeat_monitor(ranks[1], kInterval)->watch("train", 60s)->fail("no");
+  const auto train = watch->watch("train/0", 60s);
+  const auto validation = watch->watch("validation/0", 60s);
+  start_heartbeat_monitor(ranks[1], kInterval)->watch("train/0", 60s)->fail("no");
   eventually([&] { return !train->news().failure.empty(); });
   EXPECT_EQ(validation->news().failure, "");
 }
 
 TEST(HeartbeatMonitor, NamesARankWithoutHeartbeatsToAll) {
-  const auto ranks = in_memory_stores(3);
-  const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it", 60s);
-  const auto second = start_heartbeat_monitor(ranks[1], kInterval)->watch("it", 20ms);
+  const auto ranks = met_links(3);
+  const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it/0", 60s);
+  const auto second = start_heartbeat_monitor(ranks[1], kInterval)->watch("it/0", 20ms);
   // Rank 2 sent one heartbeat and stopped without leaving.
-  ranks[2]->set("heartbeat/2", "1 2 24 has not taken a step yet");
+  ranks[2]->store()->set("heartbeat/2", "1 2 24 has not taken a step yet");
   eventually([&] { return !first->news().failure.empty(); });
   EXPECT_EQ(first->news().failure, "rank 2 sent no heartbeat for 0 s");
 }
 
 TEST(HeartbeatMonitor, SendsSeveralHeartbeatsWithinTheShortestTimeout) {
-  const auto ranks = in_memory_stores(2);
+  const auto ranks = met_links(2);
   const auto watch = start_heartbeat_monitor(ranks[0], 1h);
   eventually([&] { return heartbeat(*ranks[1], 0) == 1; });
-  const auto patient = watch->watch("patient", 10h);
-  const auto hasty = watch->watch("hasty", 50ms);
+  const auto patient = watch->watch("patient/0", 10h);
+  const auto hasty = watch->watch("hasty/0", 50ms);
   eventually([&] { return heartbeat(*ranks[1], 0) > 5; });
 }
 
 TEST(HeartbeatMonitor, NoRankFailsBeforeItsPromisedHeartbeatIsDue) {
-  const auto ranks = in_memory_stores(2);
+  const auto ranks = met_links(2);
   const auto before = std::chrono::steady_clock::now();
   // Rank 1's timeouts, and so its intervals, are longer than rank 0's.
-  ranks[1]->set("heartbeat/1", "1 50 24 has not taken a step yet");
-  const auto hasty = start_heartbeat_monitor(ranks[0], kInterval)->watch("it", 1ms);
+  ranks[1]->store()->set("heartbeat/1", "1 50 24 has not taken a step yet");
+  const auto hasty = start_heartbeat_monitor(ranks[0], kInterval)->watch("it/0", 1ms);
   eventually([&] { return !hasty->news().failure.empty(); });
   EXPECT_GE(std::chrono::steady_clock::now() - before, 150ms);
 }
 
 TEST(HeartbeatMonitor, TheStoreIsEmptyWhenAllHaveEnded) {
-  const auto ranks = in_memory_stores(2);
+  const auto stores = in_memory_stores(2);
+  auto ranks = met_links(stores);
   auto watches =
       std::vector{start_heartbeat_monitor(ranks[0], kInterval), start_heartbeat_monitor(ranks[1], kInterval)};
-  auto first = watches[0]->watch("it", 60s);
-  auto second = watches[1]->watch("it", 60s);
+  auto first = watches[0]->watch("it/0", 60s);
+  auto second = watches[1]->watch("it/0", 60s);
   first->leave(3);
   first->fail("no");
   first->end();
-  EXPECT_TRUE(ranks[0]->multi_get({"it/left", "it/failed"}));
+  eventually([&] { return second->news().left && !second->news().failure.empty(); });
   second->end();
-  EXPECT_FALSE(ranks[0]->multi_get({"it/left"}) || ranks[0]->multi_get({"it/failed"}));
   first.reset();
   second.reset();
   watches.clear();
-  EXPECT_FALSE(ranks[0]->multi_get({"heartbeat/0"}) || ranks[0]->multi_get({"heartbeat/1"}));
-  for (const char* const count : {"it/ended", "heartbeat"}) EXPECT_EQ(ranks[0]->add(count, 0), 0);
+  ranks.clear();
+  EXPECT_EQ(keys_of(*stores[0]), 0);
 }
 
 TEST(HeartbeatMonitor, ARankThatHasNotComeYetHasNotFailed) {
-  const auto ranks = in_memory_stores(2);
-  const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it", 1ms);
+  const auto ranks = met_links(2);
+  const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it/0", 1ms);
   eventually([&] { return heartbeat(*ranks[1], 0) > 5; });
   EXPECT_EQ(first->news().failure, "");
 }
 
 TEST(HeartbeatMonitor, ARankThatEndedOnPurposeHasNotFailed) {
-  const auto ranks = in_memory_stores(2);
-  const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it", 1ms);
+  const auto ranks = met_links(2);
+  const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it/0", 1ms);
   start_heartbeat_monitor(ranks[1], kInterval).reset();
-  EXPECT_EQ(ranks[0]->multi_get({"heartbeat/1"}), std::vector<std::string>{"gone"});
+  EXPECT_EQ(ranks[0]->store()->multi_get({"heartbeat/1"}), std::vector<std::string>{"gone"});
   eventually([&] { return heartbeat(*ranks[1], 0) > 5; });
   EXPECT_EQ(first->news().failure, "");
 }
 
 TEST(HeartbeatMonitor, TheTimeOfAnUnansweredCallCounts) {
-  const auto store = std::make_shared<Losable>(in_memory_stores(2)[0]);
-  const auto watch = start_heartbeat_monitor(store, kInterval);
-  const auto watched = watch->watch("it", 100ms);
+  auto stores = in_memory_stores(2);
+  const auto store = std::make_shared<Losable>(stores[0]);
+  stores[0] = store;
+  const auto links = met_links(stores);
+  const auto watch = start_heartbeat_monitor(links[0], kInterval);
+  const auto watched = watch->watch("it/0", 100ms);
   store->calls = 0;
   store->answers_after = 100ms;
   store->lost = true;
@@ -195,9 +202,12 @@ TEST(HeartbeatMonitor, TheTimeOfAnUnansweredCallCounts) {
 }
 
 TEST(HeartbeatMonitor, AStoreThatDoesNotAnswerDoesNotDelayTheEnd) {
-  const auto store = std::make_shared<Losable>(in_memory_stores(2)[0]);
-  auto watch = start_heartbeat_monitor(store, kInterval);
-  auto watched = watch->watch("it", 1h);
+  auto stores = in_memory_stores(2);
+  const auto store = std::make_shared<Losable>(stores[0]);
+  stores[0] = store;
+  const auto links = met_links(stores);
+  auto watch = start_heartbeat_monitor(links[0], kInterval);
+  auto watched = watch->watch("it/0", 1h);
   store->frozen = true;
   eventually([&] { return store->waits > 0; });
   watched.reset();
@@ -205,10 +215,13 @@ TEST(HeartbeatMonitor, AStoreThatDoesNotAnswerDoesNotDelayTheEnd) {
 }
 
 TEST(HeartbeatMonitor, ALostStoreIsAFailureAfterTheTimeout) {
-  const auto store = std::make_shared<Losable>(in_memory_stores(2)[0]);
-  const auto watch = start_heartbeat_monitor(store, kInterval);
-  const auto patient = watch->watch("patient", 60s);
-  const auto hasty = watch->watch("hasty", 10ms);
+  auto stores = in_memory_stores(2);
+  const auto store = std::make_shared<Losable>(stores[0]);
+  stores[0] = store;
+  const auto links = met_links(stores);
+  const auto watch = start_heartbeat_monitor(links[0], kInterval);
+  const auto patient = watch->watch("patient/0", 60s);
+  const auto hasty = watch->watch("hasty/0", 10ms);
   store->lost = true;
   eventually([&] { return !hasty->news().failure.empty(); });
   EXPECT_EQ(hasty->news().failure, "the store could not be reached for 0 s (connection reset)");

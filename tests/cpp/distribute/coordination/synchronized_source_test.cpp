@@ -121,6 +121,9 @@ class Paced final : public KeyValueStore {
   std::optional<std::vector<std::string>> multi_get(const std::vector<std::string>& keys) override {
     return paced().multi_get(keys);
   }
+  std::optional<std::string> await(const std::string& key, std::chrono::milliseconds limit) override {
+    return paced().await(key, limit);
+  }
   std::int64_t add(const std::string& key, std::int64_t value) override { return paced().add(key, value); }
   void remove(const std::string& key) override { paced().remove(key); }
 
@@ -558,7 +561,8 @@ TEST(SynchronizedStepSource, AllRanksEndTogetherAtAStepThatLacksAPart) {
 TEST(SynchronizedStepSource, RepeatIsRefused) {
   auto ranks = ranks_of(2);
   EXPECT_THROW(ranks[0].distribute_datasets_from_function(
-                   [](const InputContext&) { return Dataset::range(4).batch(2); }, {.tail = Tail::kRepeat}),
+                   [](const InputContext&) { return Dataset::range(4).batch(2); },
+                   {.tail = Tail::kRepeat, .peer_timeout = 0.01}),
                c10::ValueError);
 }
 
