@@ -188,8 +188,8 @@ def examples_of(strategy: MultiWorkerMirroredStrategy) -> dist.Store | None:
 
 
 def _processes_of(group: dist.ProcessGroup) -> tuple[_C.ProcessGroup, str]:
-    """The processes of `group` and their name: the same object at each call, so that all strategies over the group share
-    one link to the other processes."""
+    """The processes of `group` and their name: the same object at each call, so that all strategies over the group
+    share one link to the other processes."""
     if group not in _processes:
         store, name = dist.distributed_c10d._get_process_group_store(group), _name_of(group)
         _processes[group] = _C.ProcessGroup(store, group.rank(), group.size(), name), name
