@@ -5,6 +5,7 @@
 
 #include "api/value_rounds.h"
 #include "comm/c10d_store.h"
+#include "comm/host_identity.h"
 #include "comm/shared_slot.h"
 #include "distribute/coordination/peers.h"
 #include "distribute/values/devices.h"
@@ -23,8 +24,8 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const ProcessGroup& gro
   num_ranks_ = group.size;
   rank_ = group.rank;
   if (group.size == 1) return;
-  peers_ = std::make_shared<Peers>(
-      group.shared_->get([&] { return std::make_shared<GroupPeers>(c10d_store(group)); }));
+  peers_ = std::make_shared<Peers>(group.shared_->get(
+      [&] { return std::make_shared<GroupPeers>(c10d_store(group), host_identity(group)); }));
   value_rounds_ = std::make_shared<ValueRounds>(peers_);
 }
 

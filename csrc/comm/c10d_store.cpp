@@ -27,7 +27,7 @@ std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begi
 class C10dStore final : public KeyValueStore {
  public:
   explicit C10dStore(const ProcessGroup& group)
-      : store_(group.store),
+      : connection_(std::make_shared<Connection>(group.store)),
         prefix_("torch_distinput/" + group.name + "/"),
         rank_(group.rank),
         size_(group.size) {}
@@ -72,7 +72,7 @@ class C10dStore final : public KeyValueStore {
 
   std::optional<std::string> await(const std::string& key, std::chrono::milliseconds limit) override {
     // A wait blocks its connection.
-    if (!waiting_) waiting_ = store_->clone();
+    if (!waiting_) waiting_ = connection_->shared->clone();
     const auto end = std::chrono::steady_clock::now() + limit;
     try {
       try {
@@ -100,6 +100,21 @@ class C10dStore final : public KeyValueStore {
   }
 
  private:
+  /// The library's own connection, so that its calls never wait for the user's. Made at the first call: most
+  /// processes of a host make none.
+  struct Connection {
+    explicit Connection(std::shared_ptr<c10d::Store> of_group) : shared(std::move(of_group)) {}
+
+    /// REQUIRES: one thread at a time.
+    c10d::Store& own_store() {
+      if (!own) own = shared->clone();
+      return *own;
+    }
+
+    std::shared_ptr<c10d::Store> shared;
+    c10::intrusive_ptr<c10d::Store> own;
+  };
+
   /// Replaces `there` by `text` and returns the text under `key` afterwards. `kNone` means that there is no
   /// such key. If there is none and another text is expected, the store sets nothing and returns `there`.
   static std::string swap(c10d::Store& store, const std::string& key, const std::string& there,
@@ -122,7 +137,8 @@ class C10dStore final : public KeyValueStore {
     std::string why = lost();
     try {
       if (!why.empty()) throw NoAnswer(why);
-      auto answer = timed_caller_.run([store = store_, call = std::move(call)] { return call(*store); });
+      auto answer = timed_caller_.run(
+          [connection = connection_, call = std::move(call)] { return call(connection->own_store()); });
       try {
         return answer.get();
       } catch (const c10::DistNetworkError& error) {
@@ -156,7 +172,7 @@ class C10dStore final : public KeyValueStore {
     return lost_;
   }
 
-  std::shared_ptr<c10d::Store> store_;
+  std::shared_ptr<Connection> connection_;
   c10::intrusive_ptr<c10d::Store> waiting_;  // of `await`
   std::string prefix_;
   int rank_;

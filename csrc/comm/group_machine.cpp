@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "comm/heartbeat.h"
 #include "comm/peer_text.h"
 
 namespace torch_distinput {
@@ -68,13 +69,63 @@ struct WrittenEntry {
 
 }  // namespace
 
-std::string heartbeat_key(int rank) { return "heartbeat/" + std::to_string(rank); }
+std::string HostRecord::encode() const {
+  PeerTextWriter writer;
+  writer.string(name);
+  ranks.encode(writer);
+  return writer.take();
+}
 
-GroupMachine::GroupMachine(int rank, int size, std::uint64_t nonce) : rank_(rank), size_(size) {
+HostRecord HostRecord::decode(const std::string& text, const std::string& whose, int size) {
+  PeerTextReader reader(text, whose);
+  HostRecord record;
+  record.name = reader.string("the name of a host");
+  record.ranks = RankRanges::decode(reader, size);
+  reader.end();
+  return record;
+}
+
+std::string HostRecord::str() const {
+  return name.empty() ? name_ranks(ranks) : "host " + name + " (" + name_ranks(ranks) + ")";
+}
+
+std::string GroupMachine::Seat::encode() const {
+  PeerTextWriter writer;
+  writer.string(life);
+  for (const std::int64_t number : {host, hosts, next}) writer.integer(number);
+  return writer.take();
+}
+
+GroupMachine::Seat GroupMachine::Seat::decode(const std::string& text) {
+  PeerTextReader reader(text, "DistributedDataset: the seat of a host");
+  Seat seat;
+  seat.life = reader.string("the name of the life");
+  seat.host = reader.integer("the number of a host", 0, kMost);
+  seat.hosts = reader.integer("the number of hosts", 1, kMost);
+  seat.next = reader.integer("the next entry", 0, kMost);
+  reader.end();
+  return seat;
+}
+
+GroupMachine::GroupMachine(int rank, int size, std::uint64_t nonce, std::string host_name)
+    : rank_(rank), size_(size), host_name_(std::move(host_name)), ranks_(RankRanges::of(rank)) {
   std::ostringstream name;
   name << std::hex << nonce;
   own_life_ = name.str();
 }
+
+GroupMachine::GroupMachine(int rank, int size, const Seat& seat)
+    : rank_(rank),
+      size_(size),
+      took_over_(true),
+      stage_(Stage::kMet),
+      life_(seat.life),
+      ranks_(RankRanges::of(rank)),
+      host_(seat.host),
+      hosts_(seat.hosts),
+      next_(seat.next),
+      seen_(seat.next),
+      kept_(seat.next) {}
 
 std::string GroupMachine::prefix() const { return met() ? "life/" + life_ + "/" : ""; }
 
@@ -84,7 +135,16 @@ std::string GroupMachine::log_key(std::int64_t index) const {
 
 void GroupMachine::start() {
   stage_ = Stage::kSeeking;
-  if (rank_ == 0) name_life();
+  if (ranks_.first() == 0) name_life();
+}
+
+void GroupMachine::add_rank(int rank) {
+  ranks_.add(rank);
+  if (rank == 0 && stage_ != Stage::kNew) {
+    life_.clear();  // that of processes which died: only rank 0 names one
+    name_life();
+  }
+  announce();
 }
 
 void GroupMachine::name_life() {
@@ -103,7 +163,7 @@ void GroupMachine::look() {
   if (stage_ == Stage::kSeeking) return;
   request({.kind = Kind::kGet, .key = kLife, .then = [this](const StoreAnswer& answer) {
              if (met() || answer.text == named_) return;
-             if (rank_ == 0) {
+             if (ranks_.first() == 0) {
                name_life();  // a text of dead processes has replaced it
              } else if (answer.text) {
                consider(*answer.text);
@@ -125,29 +185,38 @@ void GroupMachine::consider(const std::string& named) {
 void GroupMachine::join_life(const std::string& life) {
   stage_ = Stage::kJoined;
   life_ = life;
-  member_ = -1;
-  const std::string key = "life/" + life + "/";
+  host_ = -1;
+  announced_ = 0;
   request({.kind = Kind::kAdd,
-           .key = key + "processes",
+           .key = "life/" + life + "/hosts",
            .number = 1,
            .then = [=, this](const StoreAnswer& answer) {
              if (life_ != life) return;
-             member_ = answer.number - 1;
-             request({Kind::kSet, key + "process/" + std::to_string(member_), std::to_string(rank_) + " "});
-             request({.kind = Kind::kAdd,
-                      .key = key + "come",
-                      .number = 1,
-                      .then = [=, this](const StoreAnswer& come) {
-                        if (come.number == size_) request({Kind::kSet, key + "all", "all"});
-                      }});
+             host_ = answer.number - 1;
+             announce();
+           }});
+}
+
+/// Counts the ranks that have come to this host.
+void GroupMachine::announce() {
+  const std::size_t come = ranks_.count() - announced_;
+  if (host_ < 0 || met() || come == 0) return;
+  announced_ += come;
+  const std::string key = "life/" + life_ + "/";
+  request({Kind::kSet, key + "host/" + std::to_string(host_), HostRecord{host_name_, ranks_}.encode()});
+  request({.kind = Kind::kAdd,
+           .key = key + "come",
+           .number = static_cast<std::int64_t>(come),
+           .then = [=, this](const StoreAnswer& answer) {
+             if (answer.number == size_) request({Kind::kSet, key + "all", "all"});
            }});
 }
 
 std::optional<std::string> GroupMachine::awaits() const {
-  if (stage_ == Stage::kNew) return std::nullopt;
+  if (stage_ == Stage::kNew || (met() && !logged())) return std::nullopt;
   if (stage_ == Stage::kSeeking) return kLife;
-  if (life_.empty() || member_ < 0) return std::nullopt;
-  if (rank_ == 0 && stage_ == Stage::kJoined) return "life/" + life_ + "/all";
+  if (life_.empty() || host_ < 0) return std::nullopt;
+  if (ranks_.first() == 0 && !met()) return "life/" + life_ + "/all";
   return log_key(next_);
 }
 
@@ -156,31 +225,29 @@ void GroupMachine::found(const std::string& key, const std::string& text) {
     if (key == log_key(index)) seen_ = index + 1;
   if (key != awaits()) return;
   if (stage_ == Stage::kSeeking) return consider(text);
-  if (rank_ == 0 && stage_ == Stage::kJoined) {
-    stage_ = Stage::kMet;
-    return request({.kind = Kind::kAdd,
-                    .key = "life/" + life_ + "/processes",
-                    .then = [this](const StoreAnswer& answer) {
-                      add_entry(0, {kMet, false, std::to_string(answer.number) + " "}, 0);
-                    }});
+  if (ranks_.first() == 0 && !met()) {
+    return request(
+        {.kind = Kind::kAdd, .key = "life/" + life_ + "/hosts", .then = [this](const StoreAnswer& answer) {
+           add_entry(0, {kMet, false, std::to_string(answer.number) + " "}, 0);
+         }});
   }
   deliver(text);
 }
 
-/// The first entry says how many processes the life has.
+/// The first entry says how many hosts the life has.
 void GroupMachine::open_log(const Entry& first) {
   PeerTextReader reader(first.text, whose(log_key(0)));
   if (first.key != kMet) reader.fail("the first entry", "`met`", first.key);
-  const std::int64_t processes = reader.integer("the number of processes", 1, size_);
+  const std::int64_t hosts = reader.integer("the number of hosts", 1, size_);
   reader.end();
-  if (member_ >= processes) {
-    // The processes of this life were complete without this one: they are dead.
+  if (host_ >= hosts) {
+    // The processes of this life were complete without those of this host: they are dead.
     life_.clear();
     next_ = seen_ = 0;
     return;
   }
   stage_ = Stage::kMet;
-  processes_ = processes;
+  hosts_ = hosts;
 }
 
 void GroupMachine::deliver(const std::string& text) {
@@ -201,8 +268,11 @@ std::string GroupMachine::Place::texts() const {
 }
 
 void GroupMachine::contribute(const std::string& key, const std::string& text, Join join) {
-  arrive({key, 0, member_, processes_}, seen_, text, join);
+  if (took_over_) return;  // the process that led this host is missing
+  arrive({key, 0, host_, hosts_}, seen_, text, join);
 }
+
+void GroupMachine::refuse(const std::string& key, const std::string& why) { finish(key, kept_, true, why); }
 
 void GroupMachine::arrive(Place place, std::int64_t read, const std::string& text, const Join& join) {
   while (place.members > 1 && place.expected() == 1)
@@ -256,13 +326,16 @@ void GroupMachine::combine(const Place& place, const std::string& texts, const J
 
 void GroupMachine::finish(const std::string& key, std::int64_t read, bool failed, const std::string& text) {
   const std::int64_t kept = kept_;
-  if (processes_ == 1) return entries_.push_back({key, failed, text});
+  if (!logged()) return entries_.push_back({key, failed, text});
   add_entry(next_, {key, failed, text}, read);
   for (std::int64_t index = kept; index < read; ++index) request({Kind::kRemove, log_key(index)});
 }
 
 void GroupMachine::post(const std::string& key, const std::string& text) {
-  if (processes_ == 1) return;  // nobody reads it
+  if (!logged()) {
+    if (posted_.insert(key).second) entries_.push_back({key, false, text});
+    return;
+  }
   add_entry(next_, {key, false, text}, kept_);
 }
 
@@ -292,30 +365,38 @@ void GroupMachine::drop_texts(const std::string& scope) {
 }
 
 void GroupMachine::end(const std::string& scope) {
+  if (!logged()) {
+    std::erase_if(posted_, [&](const auto& key) { return key.starts_with(scope); });
+    return;
+  }
   const std::string key = scope + kEnded;
   const std::string counter = prefix() + key + "/n";
   request({.kind = Kind::kAdd, .key = counter, .number = 1, .then = [=, this](const StoreAnswer& ended) {
-             if (ended.number != processes_) return;
+             if (ended.number != hosts_) return;
              request({Kind::kRemove, counter});
              post(key, "");
            }});
 }
 
-void GroupMachine::leave() {
+void GroupMachine::leave(int ranks) {
   if (!met()) return;
   drop_texts("");
-  request(
-      {.kind = Kind::kAdd, .key = prefix() + "gone", .number = 1, .then = [this](const StoreAnswer& gone) {
-         if (gone.number != processes_) return;
-         for (const char* const one : {"gone", "processes", "come", "all"})
-           request({Kind::kRemove, prefix() + one});
-         for (std::int64_t process = 0; process < processes_; ++process)
-           request({Kind::kRemove, prefix() + "process/" + std::to_string(process)});
-         for (int rank = 0; rank < size_; ++rank) request({Kind::kRemove, prefix() + heartbeat_key(rank)});
-         request({Kind::kRemove, kLife});
-         for (std::int64_t index = kept_; index < next_; ++index) request({Kind::kRemove, log_key(index)});
-         clean_log(next_);
-       }});
+  request({.kind = Kind::kAdd,
+           .key = prefix() + "gone",
+           .number = ranks,
+           .then = [this](const StoreAnswer& gone) {
+             if (gone.number != size_) return;
+             for (const char* const one : {"gone", "hosts", "come", "all"})
+               request({Kind::kRemove, prefix() + one});
+             for (std::int64_t host = 0; host < hosts_; ++host) {
+               request({Kind::kRemove, prefix() + "host/" + std::to_string(host)});
+               request({Kind::kRemove, prefix() + heartbeat_key(host)});
+             }
+             request({Kind::kRemove, kLife});
+             for (std::int64_t index = kept_; index < next_; ++index)
+               request({Kind::kRemove, log_key(index)});
+             clean_log(next_);
+           }});
 }
 
 /// Removes the entries from `index` on, which this process has not read.
@@ -352,30 +433,45 @@ std::vector<bool> GroupMachine::contributed(KeyValueStore& store, const Place& l
   return members;
 }
 
-std::vector<int> GroupMachine::missing(KeyValueStore& store, const std::string& key) const {
-  if (life_.empty()) return {0};
-  const std::string life = "life/" + life_ + "/";
-  std::int64_t processes = processes_;
-  std::vector<bool> have;
+HostRecord GroupMachine::record(KeyValueStore& store, std::int64_t host) const {
+  const std::string key = "life/" + life_ + "/host/" + std::to_string(host);
+  const auto text = store.multi_get({key});
+  return text ? HostRecord::decode(text->front(), whose(key), size_) : HostRecord{};
+}
+
+/// Those of `host` that have not contributed to `key`.
+std::vector<LateRank> GroupMachine::late_of(KeyValueStore& store, std::int64_t host,
+                                            const std::string& key) const {
+  RankRanges ranks = record(store, host).ranks;
+  Heartbeat last;
+  const std::string heartbeat = prefix() + heartbeat_key(host);
+  const auto text = store.multi_get({heartbeat});
+  if (text && text->front() != kGone) last = Heartbeat::decode({text->front(), whose(heartbeat)}, size_);
+  if (const auto late = last.late.find(key); late != last.late.end()) ranks = late->second;
+  std::vector<LateRank> all;
+  for (const int rank : ranks.ranks()) all.push_back({rank, last.activities[rank]});
+  return all;
+}
+
+std::vector<LateRank> GroupMachine::missing(KeyValueStore& store, const std::string& key) const {
+  if (life_.empty()) return {{0}};
+  std::vector<LateRank> late;
   if (met()) {
-    have = contributed(store, {key, 0, 0, processes});
-  } else {
-    processes = std::min<std::int64_t>(store.add(life + "processes", 0), size_);
-    have.resize(static_cast<std::size_t>(processes), true);
+    const auto have = contributed(store, {key, 0, 0, hosts_});
+    for (std::int64_t host = 0; host < hosts_; ++host) {
+      if (have[static_cast<std::size_t>(host)]) continue;
+      for (auto& one : late_of(store, host, key)) late.push_back(std::move(one));
+    }
+    std::sort(late.begin(), late.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+    return late;
   }
-  std::vector<bool> ranks(static_cast<std::size_t>(size_), !met());
-  for (std::int64_t process = 0; process < processes; ++process) {
-    if (have[static_cast<std::size_t>(process)] == met()) continue;
-    const std::string record = life + "process/" + std::to_string(process);
-    const auto text = store.multi_get({record});
-    if (!text) continue;
-    PeerTextReader reader(text->front(), whose(record));
-    ranks[static_cast<std::size_t>(reader.integer("a rank", 0, size_ - 1))] = met();
-  }
-  std::vector<int> missing;
+  RankRanges come;
+  const std::int64_t hosts = std::min<std::int64_t>(store.add("life/" + life_ + "/hosts", 0), size_);
+  for (std::int64_t host = 0; host < hosts; ++host) come.join(record(store, host).ranks);
+  const auto ranks = come.ranks();
   for (int rank = 0; rank < size_; ++rank)
-    if (ranks[static_cast<std::size_t>(rank)]) missing.push_back(rank);
-  return missing;
+    if (!std::binary_search(ranks.begin(), ranks.end(), rank)) late.push_back({rank});
+  return late;
 }
 
 std::vector<StoreRequest> GroupMachine::take_requests() { return std::exchange(requests_, {}); }

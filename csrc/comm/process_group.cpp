@@ -22,9 +22,8 @@ ProcessGroup::ProcessGroup(c10d::Store& shared, int rank_in_group, int ranks, st
   TORCH_CHECK_VALUE(rank >= 0 && rank < size, "ProcessGroup: `rank` must be in [0, ", size, "), but is ",
                     rank, ".");
   TORCH_CHECK_VALUE(!name.empty(), "ProcessGroup: `name` must not be empty.");
-  auto own = shared.clone();
-  c10d::Store* const connection = own.get();
-  store = {connection, [own = std::move(own)](c10d::Store*) {}};
+  auto owner = c10::intrusive_ptr<c10d::Store>::reclaim_copy(&shared);
+  store = {&shared, [owner = std::move(owner)](c10d::Store*) {}};
 }
 
 namespace {

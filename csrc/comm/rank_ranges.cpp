@@ -45,6 +45,13 @@ std::size_t RankRanges::count() const noexcept {
   return ranks;
 }
 
+std::vector<int> RankRanges::ranks() const {
+  std::vector<int> all;
+  for (const auto& [first, last] : ranges_)
+    for (int rank = first; rank <= last; ++rank) all.push_back(rank);
+  return all;
+}
+
 bool RankRanges::overlaps(const RankRanges& other) const noexcept {
   auto mine = ranges_.begin();
   auto theirs = other.ranges_.begin();

@@ -25,6 +25,8 @@ class RankRanges {
   /// The lowest rank. REQUIRES: not empty.
   int first() const noexcept { return ranges_.front().first; }
   bool overlaps(const RankRanges& other) const noexcept;
+  /// The ranks, in order.
+  std::vector<int> ranks() const;
 
   void encode(PeerTextWriter& text) const;
   /// The set that comes next in `text`. Throws PeerTextError unless its ranges are as `encode` writes them,

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "comm/waiting.h"
 
+#include <algorithm>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
@@ -18,20 +19,22 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kInterruptInterval{50};
 constexpr std::chrono::seconds kBrief{1};
+/// Ranks whose activity a warning tells.
+constexpr std::size_t kMaxActivities = 8;
 
-void warn(int rank, const std::vector<int>& ranks, const WaitOptions& wait_options) {
+void warn(int rank, const std::vector<LateRank>& ranks, const WaitOptions& wait_options) {
   std::ostringstream text;
   text << wait_options.what << ": rank " << rank << " has waited " << wait_options.warn_after.count()
        << " s for " << name_ranks(ranks) << ".";
-  if (wait_options.activity)
-    for (const int other : ranks) text << " Rank " << other << " " << wait_options.activity(other) << ".";
+  for (std::size_t i = 0; i < std::min(ranks.size(), kMaxActivities); ++i)
+    if (!ranks[i].activity.empty()) text << " Rank " << ranks[i].rank << " " << ranks[i].activity << ".";
   TORCH_WARN(text.str());
 }
 
 }  // namespace
 
 void wait_until(int rank, const std::function<bool()>& ready,
-                const std::function<std::vector<int>()>& missing, const WaitOptions& wait_options,
+                const std::function<std::vector<LateRank>()>& missing, const WaitOptions& wait_options,
                 const std::function<void()>& sleep) {
   const auto start = Clock::now();
   auto next_interrupt = start + kInterruptInterval;
@@ -67,6 +70,12 @@ BriefWait::BriefWait()
 std::string name_ranks(const std::vector<int>& ranks) {
   RankRanges ranges;
   for (const int rank : ranks) ranges.add(rank);
+  return name_ranks(ranges);
+}
+
+std::string name_ranks(const std::vector<LateRank>& ranks) {
+  RankRanges ranges;
+  for (const LateRank& late : ranks) ranges.add(late.rank);
   return name_ranks(ranges);
 }
 

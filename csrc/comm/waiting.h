@@ -21,10 +21,14 @@ struct WaitOptions {
   std::function<void()> check = [] {};
   /// After the wait has been urgent for this time without a break, one warning names the missing ranks.
   std::chrono::duration<double> warn_after = std::chrono::seconds{30};
-  /// What `rank` did last, for the warning, as the end of the sentence `Rank 3 ...`. Empty: not reported.
-  std::function<std::string(int rank)> activity = {};
   /// Whether a caller is blocked on the result right now. If not, there is no warning.
   std::function<bool()> urgent = [] { return true; };
+};
+
+/// A rank that others wait for.
+struct LateRank {
+  int rank;
+  std::string activity = {};  ///< what it did last, for messages, as the end of `Rank 3 ...`; "": not known
 };
 
 /// Waits, as rank `rank`, until `ready()` returns true. `missing()` returns the ranks that it waits for and
@@ -32,7 +36,7 @@ struct WaitOptions {
 /// functions of `wait_options` and `interrupt_check()` throw.
 /// `sleep`: waits for news that could make `ready()` true, for 50 ms at most.
 void wait_until(int rank, const std::function<bool()>& ready,
-                const std::function<std::vector<int>()>& missing, const WaitOptions& wait_options,
+                const std::function<std::vector<LateRank>()>& missing, const WaitOptions& wait_options,
                 const std::function<void()>& sleep);
 
 /// For messages that need no answer, such as those of a rank that leaves. While an object lives, its thread
@@ -48,5 +52,6 @@ class BriefWait {
 
 /// As `name_ranks` of RankRanges, for messages.
 std::string name_ranks(const std::vector<int>& ranks);
+std::string name_ranks(const std::vector<LateRank>& ranks);
 
 }  // namespace torch_distinput

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <condition_variable>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -15,19 +17,19 @@
 #include <c10/util/Exception.h>
 
 #include "base/process_owned.h"
+#include "comm/heartbeat.h"
 #include "comm/peer_text.h"
 #include "comm/waiting.h"
-#include "distribute/coordination/heartbeat_text.h"
-#include "distribute/coordination/liveness_timer.h"
+#include "distribute/coordination/silence.h"
 #include "runtime/worker_thread.h"
 #include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr const char* kGone = "gone";
 constexpr std::int64_t kNoStep = -1;
 constexpr std::chrono::seconds kRequestWithin{10};
 /// Heartbeats within a timeout: several, because some may be late on a busy machine.
@@ -37,10 +39,10 @@ constexpr std::chrono::milliseconds kShortestInterval{10};
 /// Missed heartbeats after which a rank has failed, if that takes longer than the timeout.
 constexpr double kMaxMissedHeartbeats = 3;
 
-/// What `rank` set under `key`, for messages.
-std::string whose_text(const std::string& rank, const std::string& key) {
-  return "the text of " + rank + " under `" + key + "`";
-}
+/// A member of the host whose leader is silent for this time sends the host's heartbeat in its place.
+constexpr std::chrono::seconds kStandInAfter{2};
+
+std::string whose_text(const std::string& key) { return "the text under `" + key + "`"; }
 
 /// `time` in seconds; below two seconds with one decimal place.
 std::string text_of(Seconds time) {
@@ -64,7 +66,6 @@ struct Watched {
   std::optional<std::chrono::steady_clock::time_point> left_at;  // when this rank learned of `news.left`
   bool warned = false;
 
-  std::string failed_key() const { return key + "/failed"; }
   std::string left_key() const { return key + "/left"; }
 };
 
@@ -119,19 +120,19 @@ struct MonitoredIterators {
 void read_news(GroupLink& link, MonitoredIterators& list, Watched& watched) {
   const std::int64_t entries = link.entries();
   if (watched.entries.load(std::memory_order_acquire) == entries) return;
-  const auto failed = link.find(watched.failed_key());
+  const auto failed = link.find(failed_key(watched.key));
   const auto left = link.find(watched.left_key());
   std::optional<Leaving> leaving;
-  std::string failure = failed.value_or("");
+  std::string failure = failed.value_or(link.lost());
   try {
-    if (left) leaving = Leaving::decode({*left, whose_text("a rank", watched.left_key())}, link.size());
+    if (left) leaving = Leaving::decode({*left, whose_text(watched.left_key())}, link.size());
   } catch (const PeerTextError& error) {
     failure = error.what_without_backtrace();
   }
   const std::lock_guard lock(list.mutex);
   if (watched.news.failure.empty()) watched.news.failure = failure;
   if (leaving) watched.news.left = leaving;
-  if (failed || left) watched.has_news.store(true, std::memory_order_release);
+  if (!failure.empty() || left) watched.has_news.store(true, std::memory_order_release);
   watched.entries.store(entries, std::memory_order_release);
 }
 
@@ -166,7 +167,7 @@ class Handle final : public MonitoredIterator {
     return watched_->news;
   }
   void fail(const std::string& message) noexcept override {
-    link_->post(watched_->failed_key(), "rank " + std::to_string(link_->rank()) + " failed: " + message);
+    link_->post(failed_key(watched_->key), "rank " + std::to_string(link_->rank()) + " failed: " + message);
   }
   void leave(std::int64_t step) noexcept override {
     link_->post(watched_->left_key(), Leaving{link_->rank(), step}.encode());
@@ -186,9 +187,7 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
  public:
   ThreadedHeartbeatMonitor(GroupLinkPtr link, std::chrono::milliseconds interval)
       : link_(std::move(link)),
-        kv_store_(link_->store()),
         longest_(interval),
-        next_((kv_store_->rank() + 1) % kv_store_->size()),
         list_(std::make_shared<ProcessOwned<MonitoredIterators>>(std::make_shared<MonitoredIterators>())),
         thread_("tdi-peers", [this] { run(); }) {}
 
@@ -204,33 +203,19 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
     return std::make_unique<Handle>(link_, list_, shared_from_this(), std::move(watched));
   }
 
-  std::string activity(int rank) override {
-    const auto heartbeat = kv_store_->multi_get({heartbeat_key(rank)});
-    if (!heartbeat) return "has sent no heartbeat yet";
-    return heartbeat->front() == kGone ? "has gone" : read(rank, heartbeat->front()).activity;
-  }
-
  private:
   /// Thrown to end the wait for a store that does not answer when the monitor is destroyed.
   struct Stopped {};
 
   void run() noexcept {
-    {
-      const InterruptScope unless_stopped([this] {
-        if (stopped()) throw Stopped();
-      });
-      try {
-        do {
-          look_or_blame_store();
-        } while (!stopped_after_interval());
-      } catch (const Stopped&) {
-      }
-    }
-    const BriefWait brief;
+    const InterruptScope unless_stopped([this] {
+      if (stopped()) throw Stopped();
+    });
     try {
-      kv_store_->set(heartbeat_key(kv_store_->rank()), kGone);
-    } catch (const std::exception&) {
-      return;  // the store is lost, so no rank can be told
+      do {
+        look();
+      } while (!stopped_after_interval());
+    } catch (const Stopped&) {
     }
   }
 
@@ -247,56 +232,68 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
     return list.stopped;
   }
 
-  void look_or_blame_store() {
+  void look() {
     const Seconds slept_at_most = 2 * interval_;
-    Seconds shortest_timeout{};
     {
       const std::lock_guard lock((*list_)->mutex);
       interval_ = (*list_)->interval(longest_);
-      shortest_timeout = (*list_)->shortest_timeout();
+      timeout_ = (*list_)->shortest_timeout();
     }
-    store_liveness_.goes_on_if_begun(slept_at_most);
-    std::string trouble;
+    link_->beat(own_activity(), next());
+    listen_here(slept_at_most);
     try {
-      look(slept_at_most);
+      if (link_->speaks()) listen_to_next(slept_at_most);
     } catch (const PeerTextError& error) {
       for (const auto& watched : (*list_)->snapshot()) fail(*watched, error.what_without_backtrace());
-    } catch (const c10::Error& error) {
-      trouble = error.what_without_backtrace();
-    } catch (const std::exception& error) {
-      trouble = error.what();
+    } catch (const DistributedDatasetError&) {
+      // The store is lost: the link, which uses it as well, finds that and says why.
     }
-    if (trouble.empty()) return store_liveness_.ends();
-    // No call of the store takes longer than the shortest timeout.
-    store_liveness_.goes_on(shortest_timeout);
-    blame(store_liveness_.length(), Seconds{}, "the store could not be reached for", trouble);
-  }
-
-  void look(Seconds slept_at_most) {
-    const Heartbeat mine{++heartbeat_, std::chrono::ceil<std::chrono::milliseconds>(interval_),
-                         own_activity()};
-    kv_store_->set(heartbeat_key(kv_store_->rank()), mine.encode());
-    listen(slept_at_most);
     for (const auto& watched : (*list_)->snapshot()) {
       read_news(*link_, **list_, *watched);
       warn_if_no_request(*watched);
     }
   }
 
-  /// Checks for a heartbeat of the next rank.
-  void listen(Seconds slept_at_most) {
-    const auto heartbeat = kv_store_->multi_get({heartbeat_key(next_)});
-    if (!heartbeat || heartbeat->front() == kGone) return next_liveness_.ends();
-    const Heartbeat read = this->read(next_, heartbeat->front());
-    if (std::exchange(last_heartbeat_, heartbeat->front()) != heartbeat->front())
-      return next_liveness_.ends();
-    next_liveness_.goes_on(slept_at_most);
-    blame(next_liveness_.length(), kMaxMissedHeartbeats * read.next,
-          "rank " + std::to_string(next_) + " sent no heartbeat for", "");
+  std::chrono::milliseconds next() const { return std::chrono::ceil<std::chrono::milliseconds>(interval_); }
+
+  /// Checks for signs of life of other ranks of this host: of all, where this one leads, else of the leader.
+  void listen_here(Seconds slept_at_most) {
+    for (const auto& [rank, scopes, at, name] : link_->heard()) {
+      const Seconds length = here_[rank].check(at, Clock::now(), slept_at_most);
+      if (!link_->speaks() && length > kStandInAfter) stand_in();
+      if (length < std::max<Seconds>(timeout_, kMaxMissedHeartbeats * interval_)) continue;
+      if (reported_.insert(rank).second)
+        link_->report_lost(scopes, name + " sent no heartbeat for " + text_of(length) + " s");
+    }
   }
 
-  static Heartbeat read(int rank, const std::string& text) {
-    return Heartbeat::decode({text, whose_text(name_ranks({rank}), heartbeat_key(rank))});
+  /// Sends the heartbeat of this host, whose leader does not: other hosts must not take it for lost.
+  void stand_in() {
+    Heartbeat heartbeat;
+    heartbeat.number = ++stood_in_;
+    heartbeat.next = next();
+    heartbeat.scopes = link_->scopes();
+    link_->store()->set(heartbeat_key(link_->host()), heartbeat.encode());
+  }
+
+  /// Checks for a heartbeat of the next host.
+  void listen_to_next(Seconds slept_at_most) {
+    const std::int64_t next_host = (link_->host() + 1) % link_->hosts();
+    if (next_host == link_->host()) return;
+    const std::string key = heartbeat_key(next_host);
+    const auto text = link_->store()->multi_get({key});
+    if (!text || text->front() == kGone) return next_.reset(Clock::now());
+    const Heartbeat heartbeat = Heartbeat::decode({text->front(), whose_text(key)}, link_->size());
+    const Seconds silence = next_.check(text->front(), Clock::now(), slept_at_most);
+    const Seconds limit =
+        std::max<Seconds>(std::min<Seconds>(timeout_, kHostTimeout), kMaxMissedHeartbeats * heartbeat.next);
+    if (silence < limit || std::exchange(next_reported_, true)) return;
+    std::string why = link_->record(next_host).str() + " sent no heartbeat for " + text_of(silence) + " s";
+    for (const auto& [rank, activity] : heartbeat.activities) {
+      why += "; rank " + std::to_string(rank) + " " + activity;
+      break;
+    }
+    link_->report_lost(heartbeat.scopes, why);
   }
 
   std::string own_activity() {
@@ -314,17 +311,9 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
     if (!watched.left_at) watched.left_at = now;
     if (now - *watched.left_at < kRequestWithin || std::exchange(watched.warned, true)) return;
     TORCH_WARN("DistributedIterator: rank ", watched.news.left->rank, " left its loop after ",
-               watched.news.left->step, " steps. Rank ", kv_store_->rank(),
+               watched.news.left->step, " steps. Rank ", link_->rank(),
                " has not asked for a step since; if it waits in a collective for rank ",
                watched.news.left->rank, ", that rank will not join it.");
-  }
-
-  /// Fails the iterators whose timeout is shorter than `silence`; none if `silence` is shorter than `least`.
-  void blame(Seconds silence, Seconds least, const std::string& what, const std::string& why) {
-    for (const auto& watched : (*list_)->snapshot()) {
-      if (silence < std::max(watched->timeout, least)) continue;
-      fail(*watched, what + " " + text_of(silence) + " s" + (why.empty() ? "" : " (" + why + ")"));
-    }
   }
 
   /// Fails an iterator, unless it has failed, here and on the other ranks.
@@ -335,18 +324,18 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
       watched.news.failure = text;
       watched.has_news.store(true, std::memory_order_release);
     }
-    link_->post(watched.failed_key(), text);
+    link_->post(failed_key(watched.key), text);
   }
 
   GroupLinkPtr link_;
-  KeyValueStorePtr kv_store_;
   Seconds longest_;
-  Seconds interval_ = longest_;  // of this rank's heartbeats
-  int next_;
-  std::int64_t heartbeat_ = 0;
-  std::string last_heartbeat_;
-  LivenessTimer next_liveness_;
-  LivenessTimer store_liveness_;
+  Seconds interval_ = longest_;  // of this rank's beats
+  Seconds timeout_ = Seconds::max();
+  std::map<int, Silence<Clock::time_point>> here_;  // of other ranks of this host
+  std::set<int> reported_;                          // those that are lost
+  std::int64_t stood_in_ = 0;
+  Silence<std::string> next_;  // of the next host
+  bool next_reported_ = false;
   std::shared_ptr<ProcessOwned<MonitoredIterators>> list_;
   WorkerThread thread_;  // last, because it uses the others
 };

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "comm/group_link.h"
-#include "distribute/coordination/heartbeat_text.h"
+#include "distribute/coordination/leaving.h"
 
 namespace torch_distinput {
 
@@ -17,6 +17,9 @@ struct PeerNews {
   std::string failure;          ///< names the rank and what happened; empty: no failure
   std::optional<Leaving> left;  ///< the first rank that left
 };
+
+/// How long a host may send no heartbeat before its ranks are lost, unless a shorter timeout holds.
+inline constexpr std::chrono::seconds kHostTimeout{5};
 
 /// One opened iterator. Its peers are the iterators of other ranks under the same key, which are monitored
 /// while this object lives. Safe from any thread.
@@ -29,28 +32,27 @@ class MonitoredIterator {
   virtual void fail(const std::string& message) noexcept = 0;
   /// Reports to the peers that this rank takes no step after the first `step` ones.
   virtual void leave(std::int64_t step) noexcept = 0;
-  /// Records that this rank took step `step`, for `HeartbeatMonitor::activity` on other ranks.
+  /// Records that this rank took step `step`, for messages of other ranks.
   virtual void took(std::int64_t step) noexcept = 0;
   /// Ends this rank's use of the iterator, of which no news follows. REQUIRES: it is called once, as the last
   /// call.
   virtual void end() noexcept = 0;
 };
 
-/// Monitors the peers of a group: a thread sends a heartbeat once in an interval, several times within the
-/// shortest timeout. What the peers report arrives by the link. Each heartbeat contains the time within which
-/// the next one follows, so that no rank expects more of another than that rank promised. Each rank checks
-/// the heartbeats of the next rank only, so the store has a few calls for each rank, whatever the size of the
-/// group. Safe from any thread.
+/// Monitors the peers of a group: a thread tells the link once in an interval, several times within the
+/// shortest timeout, what this rank did last. The host's leader makes one heartbeat of that for all ranks of
+/// the host, and checks that of the next host only, so that the store has two calls for each host, whatever
+/// the size of the group. Each heartbeat contains the time within which the next one follows, so that no host
+/// expects more of another than that one promised. Within a host, the leader and the other ranks hear of each
+/// other directly; a process that ends is seen by its connection (LeaderRole), not here. What the peers
+/// report arrives by the link. Safe from any thread.
 class HeartbeatMonitor {
  public:
   virtual ~HeartbeatMonitor() = default;
-  /// Monitors an iterator. `timeout`: how long a peer may send no heartbeat, or the store may not answer,
-  /// before that is a failure.
+  /// Monitors an iterator. `timeout`: how long a rank of this host may give no sign of life before that is a
+  /// failure. Another host may for `kHostTimeout`, or for `timeout` if that is shorter.
   virtual std::unique_ptr<MonitoredIterator> watch(const std::string& key,
                                                    std::chrono::duration<double> timeout) = 0;
-  /// What `rank` did last, from its last heartbeat, such as `took step 17 of dataset/0/1 31 s ago`. Throws as
-  /// KeyValueStore does.
-  virtual std::string activity(int rank) = 0;
 };
 
 /// Starts a monitor and its thread. `interval`: between two heartbeats, unless a timeout needs more of them.

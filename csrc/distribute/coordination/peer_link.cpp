@@ -50,7 +50,6 @@ std::string PeerRounds::run(const std::string& text, const GroupMachine::Join& j
     check();
   };
   GroupPeers& group = peers_->group();
-  wait_options.activity = [&](int rank) { return group.watch().activity(rank); };
   wait_options.urgent = urgent;
   std::string joined =
       group.link().reduce(scope_ + "/round-" + std::to_string(held_), text, join, wait_options);
@@ -70,7 +69,6 @@ std::vector<Handshake> PeerLink::agree(const Handshake& mine) {
   auto watched = peers.watch().watch(key_, timeout_);
   std::vector<Handshake> handshakes;
   try {
-    wait_options.activity = [&](int rank) { return peers.watch().activity(rank); };
     wait_options.check = [&] { throw_if_failed(watched->news()); };
     const std::string joined =
         peers.link().reduce(open_key(), text_of_one(peers.rank(), mine.encode()), join_texts, wait_options);

@@ -5,7 +5,7 @@ namespace torch_distinput {
 
 GroupLink& GroupPeers::link() {
   const std::lock_guard lock(mutex_);
-  if (!link_) link_ = std::make_shared<GroupLink>(kv_store_);
+  if (!link_) link_ = std::make_shared<GroupLink>(kv_store_, host_);
   return *link_;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "comm/group_link.h"
+#include "comm/host_identity.h"
 #include "comm/key_value_store.h"
 #include "distribute/coordination/heartbeat_monitor.h"
 
@@ -18,8 +19,9 @@ namespace torch_distinput {
 class GroupPeers {
  public:
   /// `interval`: between two heartbeats.
-  explicit GroupPeers(KeyValueStorePtr kv_store, std::chrono::milliseconds interval = std::chrono::seconds{1})
-      : kv_store_(std::move(kv_store)), interval_(interval) {}
+  explicit GroupPeers(KeyValueStorePtr kv_store, HostIdentity host = {},
+                      std::chrono::milliseconds interval = std::chrono::seconds{1})
+      : kv_store_(std::move(kv_store)), host_(std::move(host)), interval_(interval) {}
 
   int rank() const noexcept { return kv_store_->rank(); }
   /// As `KeyValueStore::expect_within`.
@@ -34,6 +36,7 @@ class GroupPeers {
 
  private:
   KeyValueStorePtr kv_store_;
+  HostIdentity host_;
   std::chrono::milliseconds interval_;
   std::mutex mutex_;
   std::int64_t strategies_ = 0;

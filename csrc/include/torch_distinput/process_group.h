@@ -22,8 +22,8 @@ struct SharedSlot;  // private to the library
 struct TDI_API ProcessGroup {
   /// `rank` is in [0, size). `name` must be the same in all processes of the group and differ from that of
   /// every other group on the store; it is not empty. Restarted processes may keep the name: what earlier
-  /// ones left in the store is ignored. `store` is cloned and not kept. Throws c10::ValueError for a rank,
-  /// size or name out of range, and what `clone` throws.
+  /// ones left in the store is ignored. `store`, which an intrusive_ptr owns, is kept and cloned where this
+  /// process speaks for its host. Throws c10::ValueError for a rank, size or name out of range.
   ProcessGroup(c10d::Store& store, int rank, int size, std::string name = "group");
 
   /// The processes of `group`, over its store, whatever its backends are; otherwise as above. Throws
@@ -44,7 +44,7 @@ struct TDI_API ProcessGroup {
   /// of a Slurm job is one process, however many tasks the job may start.
   static std::string launched_with();
 
-  /// The library's own connection, so that its calls never wait for the user's.
+  /// Of the group. The library makes calls over clones of it, so that they never wait for the user's.
   std::shared_ptr<c10d::Store> store;
   int rank = 0;                ///< of this process, in [0, size)
   int size = 1;                ///< number of processes, at least 1

@@ -3,6 +3,7 @@
 
 #include <future>
 #include <random>
+#include <set>
 #include <stdexcept>
 
 #include <c10/util/Exception.h>
@@ -50,6 +51,88 @@ TEST(GroupLink, EveryRankGetsTheJoinOfAllTexts) {
       for (auto& one : all) EXPECT_EQ(one.get(), std::string(static_cast<std::size_t>(size), 'x'));
     }
   }
+}
+
+TEST(GroupLink, RanksOfAHostSpeakThroughOneOfThem) {
+  for (const auto& [size, per_host] : {std::pair{2, 2}, {5, 2}, {6, 3}, {4, 4}}) {
+    const auto links = met_links(in_memory_stores(size), hosts_of(size, per_host));
+    std::set<std::int64_t> hosts;
+    int speakers = 0;
+    for (const auto& link : links) {
+      hosts.insert(link->host());
+      speakers += link->speaks() ? 1 : 0;
+      link->open("it/0");
+    }
+    const int expected = (size + per_host - 1) / per_host;
+    EXPECT_EQ(speakers, expected);
+    EXPECT_EQ(std::ssize(hosts), expected);
+    for (int round = 0; round < 20; ++round) {
+      const std::string key = "it/0/" + std::to_string(round);
+      std::vector<std::future<std::string>> all;
+      for (const auto& link : links)
+        all.push_back(reduces(link, key, std::string(static_cast<std::size_t>(link->rank() + 1), 'x')));
+      for (auto& one : all) EXPECT_EQ(one.get(), std::string(static_cast<std::size_t>(size), 'x'));
+    }
+    links[0]->post("it/0/failed", "first");
+    for (const auto& link : links)
+      while (link->find("it/0/failed") != "first") std::this_thread::yield();
+  }
+}
+
+TEST(GroupLink, AReductionNamesTheLateRankOfAnotherHost) {
+  const auto links = met_links(in_memory_stores(6), hosts_of(6, 3));
+  for (const auto& link : links) link->open("it/0");
+  std::vector<std::future<std::string>> others;
+  for (const int rank : {1, 2, 3, 5})
+    others.push_back(reduces(links[static_cast<std::size_t>(rank)], "it/0/a", "2"));
+  links[4]->beat("took step 3 of it/0 2 s ago", 1s);
+  const auto refused = [&] {
+    for (const auto& link : links) link->beat("", 1s);  // so that heartbeats say who is late
+    return message_of<DistributedDatasetError>(
+        [&] { links[0]->reduce("it/0/a", "0", longest, {"The handshake", 5ms}); });
+  };
+  const std::string wanted = "The handshake: rank 0 waited 0.005 s (`peer_timeout`) for rank 4.";
+  while (refused().find(wanted) == std::string::npos) std::this_thread::yield();
+  links[4]->reduce("it/0/a", "111", longest, kWaitOptions);
+  for (auto& other : others) EXPECT_EQ(other.get(), "111");
+}
+
+TEST(GroupLink, RanksGoOnWhenTheOneThatSpokeForThemHasLeft) {
+  for (const int per_host : {3, 6}) {
+    auto links = met_links(in_memory_stores(6), hosts_of(6, per_host));
+    for (const auto& link : links) link->open("it/0");
+    const auto leader =
+        std::find_if(links.begin(), links.end(), [](const auto& link) { return link->speaks(); });
+    (*leader)->end("it/0");
+    const int left = (*leader)->rank();
+    leader->reset();
+    std::erase(links, nullptr);
+    links.front()->post("it/0/news", "x");
+    for (const auto& link : links) {
+      while (!link->find("it/0/news")) std::this_thread::yield();
+      EXPECT_FALSE(link->find("it/0/failed"));
+    }
+    // It will not come to another scope.
+    for (const auto& link : links) link->open("it/1");
+    for (const auto& link : links) {
+      while (!link->find("it/1/failed")) std::this_thread::yield();
+      const std::string told = *link->find("it/1/failed");
+      EXPECT_EQ(told.find("rank " + std::to_string(left) + " on host node"), 0U) << told;
+      EXPECT_NE(told.find(" has left"), std::string::npos) << told;
+    }
+  }
+}
+
+TEST(GroupLink, AProcessThatAnEarlierStartLeftBehindIsPassedOver) {
+  const HostIdentity host = new_host("node0");
+  GroupLink left_behind(in_memory_stores(3)[1], host);  // waits for ranks 0 and 2 of its start
+  const auto refused = [&] {
+    return message_of<DistributedDatasetError>([&] { left_behind.meet({"The handshake", 5ms}); });
+  };
+  // Another group of other ranks cannot take it for one of theirs.
+  const auto links = met_links(in_memory_stores(2), {host, host});
+  EXPECT_EQ(links[0]->hosts(), 1);
+  EXPECT_NE(refused().find("rank 1 waited 0.005 s"), std::string::npos);
 }
 
 TEST(GroupLink, APostReachesAllAndTheFirstOfAKeyCounts) {
@@ -145,7 +228,9 @@ TEST(GroupLink, ALongWaitWarnsOnceOfMissingRanksAndWhatTheyDidLast) {
   const auto links = opened(2);
   WaitOptions wait_options{"The handshake", 300ms};
   wait_options.warn_after = 2ms;
-  wait_options.activity = [](int rank) { return "took step " + std::to_string(10 * rank) + " 31 s ago"; };
+  links[1]->beat("took step 10 31 s ago", 1s);
+  while (!links[0]->store()->multi_get({"heartbeat/0"}) && !links[0]->store()->multi_get({"heartbeat/1"}))
+    std::this_thread::yield();
   Warnings warnings;
   EXPECT_THROW(links[0]->reduce("it/0/a", "x", longest, wait_options), DistributedDatasetError);
   EXPECT_EQ(warnings.texts,

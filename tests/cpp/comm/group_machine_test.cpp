@@ -66,6 +66,7 @@ class Process {
   bool receive() {
     if (!machine.met()) return false;
     if (!waits_for_) waits_for_ = machine.awaits();
+    if (!waits_for_) return false;
     const auto texts = store_->multi_get({*waits_for_});
     if (!texts) return false;
     ++asked;
@@ -143,7 +144,7 @@ class Group {
     at(rank).take();
   }
   void leave() {
-    for (auto& process : all) process->machine.leave(), process->take();
+    for (auto& process : all) process->machine.leave(1), process->take();
     run();
   }
 
@@ -325,17 +326,23 @@ TEST(GroupMachine, DamagedTextsAreErrorsOrEntries) {
   EXPECT_GT(refused, 100);
 }
 
+std::vector<int> missing(Group& group, int process, const std::string& key) {
+  std::vector<int> ranks;
+  for (const auto& late : group.at(process).machine.missing(group.store(), key)) ranks.push_back(late.rank);
+  return ranks;
+}
+
 TEST(GroupMachine, NamesTheRanksThatHaveNotCome) {
   std::mt19937_64 random(9);
   const auto stores = in_memory_stores(4);
   Group group({stores[0], stores[2]}, random);
   group.meet();
-  EXPECT_EQ(group.at(0).machine.missing(group.store(), ""), (std::vector<int>{1, 3}));
-  EXPECT_EQ(group.at(1).machine.missing(group.store(), ""), (std::vector<int>{1, 3}));
+  EXPECT_EQ(missing(group, 0, ""), (std::vector<int>{1, 3}));
+  EXPECT_EQ(missing(group, 1, ""), (std::vector<int>{1, 3}));
 
   Group without_first({in_memory_stores(2)[1]}, random);
   without_first.meet();
-  EXPECT_EQ(without_first.at(0).machine.missing(without_first.store(), ""), std::vector<int>{0});
+  EXPECT_EQ(missing(without_first, 0, ""), std::vector<int>{0});
 }
 
 TEST(GroupMachine, NamesTheRanksThatHaveNotContributed) {
@@ -343,13 +350,12 @@ TEST(GroupMachine, NamesTheRanksThatHaveNotContributed) {
   for (const int size : {2, 31, 33, 70, 1'100}) {
     Group group(size, random);
     group.meet();
-    std::set<int> missing;
-    for (int i = 0; i < 3; ++i) missing.insert(static_cast<int>(random() % static_cast<std::uint64_t>(size)));
+    std::set<int> late;
+    for (int i = 0; i < 3; ++i) late.insert(static_cast<int>(random() % static_cast<std::uint64_t>(size)));
     for (int rank = 0; rank < size; ++rank)
-      if (!missing.contains(rank)) group.contribute(rank, "a", "1");
+      if (!late.contains(rank)) group.contribute(rank, "a", "1");
     group.run();
-    EXPECT_EQ(group.at(0).machine.missing(group.store(), "a"),
-              std::vector<int>(missing.begin(), missing.end()));
+    EXPECT_EQ(missing(group, 0, "a"), std::vector<int>(late.begin(), late.end()));
   }
 }
 

@@ -24,7 +24,8 @@ class Rank final : public Strategy {
                  /*partial_batches=*/true) {
     num_ranks_ = kv_store->size();
     rank_ = kv_store->rank();
-    peers_ = std::make_shared<Peers>(std::make_shared<GroupPeers>(kv_store, std::chrono::milliseconds(5)));
+    peers_ = std::make_shared<Peers>(
+        std::make_shared<GroupPeers>(kv_store, HostIdentity{}, std::chrono::milliseconds(5)));
   }
 };
 

@@ -5,9 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include "comm/heartbeat.h"
 #include "distribute/coordination/handshake.h"
 #include "distribute/coordination/heartbeat_monitor.h"
-#include "distribute/coordination/heartbeat_text.h"
+#include "distribute/coordination/leaving.h"
 #include "distribute/coordination/peers.h"
 #include "distribute/coordination/round.h"
 #include "distribute/coordination/shared_spec.h"
@@ -114,16 +115,24 @@ TEST(DamagedTexts, RankStatus) {
 }
 
 TEST(DamagedTexts, Heartbeat) {
-  const Heartbeat heartbeat{3, std::chrono::milliseconds{250}, "took step 1"};
-  expect_errors_or_values(heartbeat.encode(),
-                          [](PeerTextReader text) { EXPECT_GE(Heartbeat::decode(text).next.count(), 0); });
+  Heartbeat heartbeat{.number = 3, .next = std::chrono::milliseconds{250}};
+  heartbeat.scopes.open("it/4");
+  heartbeat.activities[1] = "took step 1";
+  heartbeat.late["it/4/open"] = RankRanges::of(1);
+  expect_errors_or_values(heartbeat.encode(), [](PeerTextReader text) {
+    const Heartbeat read = Heartbeat::decode(text, 2);
+    EXPECT_GE(read.next.count(), 0);
+    for (const auto& [rank, activity] : read.activities) EXPECT_LT(rank, 2);
+  });
   expect_errors_or_values(Leaving{1, 17}.encode(),
                           [](PeerTextReader text) { EXPECT_LT(Leaving::decode(text, 2).rank, 2); });
 }
 
 TEST(DamagedTexts, AHeartbeatOfAnotherProgramFailsTheIteratorsOfAllRanks) {
-  for (const auto& [key, text] : {std::pair{"heartbeat/1", "1e9 soon"}, {"it/0/left", "0"}}) {
+  for (const auto& [name, text] : {std::pair{"heartbeat/", "1e9 soon"}, {"it/0/left", "0"}}) {
     const auto ranks = met_links(2);
+    const std::string key =
+        name + (name == std::string("heartbeat/") ? std::to_string(ranks[1]->host()) : "");
     ranks[1]->store()->set(key, text);
     ranks[1]->post(key, text);
     const auto watched = start_heartbeat_monitor(ranks[0], std::chrono::milliseconds{2})

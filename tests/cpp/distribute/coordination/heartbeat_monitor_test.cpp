@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "comm/heartbeat.h"
 #include "support/met_links.h"
 #include "torch_distinput/interrupt.h"
 
@@ -27,10 +28,25 @@ void eventually(const std::function<bool()>& done) {
   }
 }
 
-/// Number of heartbeats that `rank` has sent.
-int heartbeat(const GroupLink& link, int rank) {
-  const auto text = link.store()->multi_get({"heartbeat/" + std::to_string(rank)});
-  return text ? std::stoi(text->front()) : 0;
+/// The last heartbeat of `link`'s host; the default one if there is none.
+Heartbeat heartbeat_of(const GroupLink& link) {
+  const auto text = link.store()->multi_get({heartbeat_key(link.host())});
+  if (!text || text->front() == kGone) return {};
+  return Heartbeat::decode({text->front(), "the heartbeat"}, link.size());
+}
+
+/// Makes `link`'s host look as if it had sent one heartbeat and stopped without leaving.
+void stop_heartbeats(const GroupLink& link, std::chrono::milliseconds next) {
+  Heartbeat heartbeat{.number = 1, .next = next};
+  heartbeat.activities[link.rank()] = "has not taken a step yet";
+  link.store()->set(heartbeat_key(link.host()), heartbeat.encode());
+}
+
+/// The link whose host checks the heartbeats of `link`'s.
+GroupLinkPtr watcher_of(const std::vector<GroupLinkPtr>& links, const GroupLinkPtr& link) {
+  for (const auto& one : links)
+    if ((one->host() + 1) % one->hosts() == link->host()) return one;
+  return nullptr;
 }
 
 /// A store that can be lost (its calls throw) or frozen (its calls do not return).
@@ -38,8 +54,6 @@ class Losable final : public KeyValueStore {
  public:
   explicit Losable(KeyValueStorePtr inner) : inner_(std::move(inner)) {}
   std::atomic<bool> lost{false};
-  std::atomic<std::chrono::milliseconds> answers_after{0ms};  // when it is lost
-  std::atomic<int> calls{0};
   std::atomic<bool> frozen{false};
   std::atomic<int> waits{0};
 
@@ -62,15 +76,11 @@ class Losable final : public KeyValueStore {
 
  private:
   KeyValueStore& reach() {
-    ++calls;
     for (; frozen; ++waits) {
       if (const auto& check = interrupt_check()) check();
       std::this_thread::sleep_for(1ms);
     }
-    if (lost) {
-      std::this_thread::sleep_for(answers_after.load());
-      throw std::runtime_error("connection reset");
-    }
+    if (lost) throw std::runtime_error("connection reset");
     return *inner_;
   }
   KeyValueStorePtr inner_;
@@ -102,14 +112,13 @@ TEST(HeartbeatMonitor, ReportsThatARankLeftToTheOthers) {
   EXPECT_EQ(first->news().failure, "");
 }
 
-TEST(HeartbeatMonitor, ReportsWhatARankDidLast) {
+TEST(HeartbeatMonitor, TellsWhatARankDidLast) {
   const auto ranks = met_links(2);
-  const auto here = start_heartbeat_monitor(ranks[0], kInterval);
-  EXPECT_EQ(here->activity(1), "has sent no heartbeat yet");
   const auto there = start_heartbeat_monitor(ranks[1], kInterval);
-  eventually([&] { return here->activity(1) == "has not taken a step yet"; });
+  const auto did = [&] { return heartbeat_of(*ranks[1]).activities[1]; };
+  eventually([&] { return did() == "has not taken a step yet"; });
   there->watch("dataset/0/0", 20s)->took(17);
-  eventually([&] { return here->activity(1) == "took step 17 of dataset/0/0 0 s ago"; });
+  eventually([&] { return did() == "took step 17 of dataset/0/0 0 s ago"; });
 }
 
 TEST(HeartbeatMonitor, KeepsIteratorsApart) {
@@ -122,30 +131,79 @@ TEST(HeartbeatMonitor, KeepsIteratorsApart) {
   EXPECT_EQ(validation->news().failure, "");
 }
 
-TEST(HeartbeatMonitor, NamesARankWithoutHeartbeatsToAll) {
+TEST(HeartbeatMonitor, NamesAHostWithoutHeartbeatsToAll) {
   const auto ranks = met_links(3);
-  const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it/0", 60s);
-  const auto second = start_heartbeat_monitor(ranks[1], kInterval)->watch("it/0", 20ms);
-  // Rank 2 sent one heartbeat and stopped without leaving.
-  ranks[2]->store()->set("heartbeat/2", "1 2 24 has not taken a step yet");
-  eventually([&] { return !first->news().failure.empty(); });
-  EXPECT_EQ(first->news().failure, "rank 2 sent no heartbeat for 0 s");
+  const auto watcher = watcher_of(ranks, ranks[2]);
+  const auto other = ranks[1 - watcher->rank()];
+  const auto first = start_heartbeat_monitor(other, kInterval)->watch("it/0", 60s);
+  const auto second = start_heartbeat_monitor(watcher, kInterval)->watch("it/0", 20ms);
+  stop_heartbeats(*ranks[2], 2ms);
+  for (const auto& one : {first.get(), second.get()}) {
+    eventually([&] { return !one->news().failure.empty(); });
+    EXPECT_EQ(one->news().failure, "rank 2 sent no heartbeat for 0 s; rank 2 has not taken a step yet");
+  }
+}
+
+TEST(HeartbeatMonitor, NamesAllRanksOfALostHost) {
+  const auto ranks = met_links(in_memory_stores(6), hosts_of(6, 2));
+  std::vector<std::unique_ptr<MonitoredIterator>> watched;
+  for (const int rank : {0, 1, 4, 5})
+    watched.push_back(start_heartbeat_monitor(ranks[rank], kInterval)->watch("it/0", 20ms));
+  stop_heartbeats(*ranks[2], 2ms);
+  for (const auto& one : watched) {
+    eventually([&] { return !one->news().failure.empty(); });
+    EXPECT_EQ(one->news().failure.find("host node1 (ranks 2 and 3) sent no heartbeat for 0 s"), 0U)
+        << one->news().failure;
+  }
+}
+
+TEST(HeartbeatMonitor, AHostThatHadEndedItsScopesIsNotLost) {
+  const auto ranks = met_links(2);
+  const auto there = start_heartbeat_monitor(ranks[1], kInterval);
+  auto ended = there->watch("it/0", 60s);
+  eventually([&] { return heartbeat_of(*ranks[1]).scopes.is_open("it/0"); });
+  ended->end();
+  ended.reset();
+  eventually([&] { return heartbeat_of(*ranks[1]).scopes.has_ended("it/0"); });
+  const auto here = start_heartbeat_monitor(ranks[0], kInterval);
+  const auto goes_on = here->watch("it/0", 60s);
+  ranks[0]->report_lost(heartbeat_of(*ranks[1]).scopes, "lost");
+  const auto next = here->watch("it/1", 60s);
+  eventually([&] { return !next->news().failure.empty(); });
+  EXPECT_EQ(goes_on->news().failure, "");
+}
+
+TEST(HeartbeatMonitor, NamesAFrozenRankOfTheSameHost) {
+  for (const int after_leader : {0, 1}) {
+    const auto ranks = met_links(in_memory_stores(3), hosts_of(3, 3));
+    const int leader = ranks[0]->speaks() ? 0 : ranks[1]->speaks() ? 1 : 2;
+    const int silent = (leader + after_leader) % 3;  // its link lives, but says nothing
+    std::vector<std::unique_ptr<MonitoredIterator>> watched;
+    for (const auto& rank : ranks)
+      if (rank->rank() != silent)
+        watched.push_back(start_heartbeat_monitor(rank, kInterval)->watch("it/0", 50ms));
+    const std::string wanted = "rank " + std::to_string(silent) + " on host node0 sent no heartbeat for 0.";
+    for (const auto& one : watched) {
+      eventually([&] { return !one->news().failure.empty(); });
+      EXPECT_EQ(one->news().failure.find(wanted), 0U) << one->news().failure;
+    }
+  }
 }
 
 TEST(HeartbeatMonitor, SendsSeveralHeartbeatsWithinTheShortestTimeout) {
   const auto ranks = met_links(2);
   const auto watch = start_heartbeat_monitor(ranks[0], 1h);
-  eventually([&] { return heartbeat(*ranks[1], 0) == 1; });
+  eventually([&] { return heartbeat_of(*ranks[0]).number == 1; });
   const auto patient = watch->watch("patient/0", 10h);
   const auto hasty = watch->watch("hasty/0", 50ms);
-  eventually([&] { return heartbeat(*ranks[1], 0) > 5; });
+  eventually([&] { return heartbeat_of(*ranks[0]).number > 5; });
 }
 
 TEST(HeartbeatMonitor, NoRankFailsBeforeItsPromisedHeartbeatIsDue) {
   const auto ranks = met_links(2);
   const auto before = std::chrono::steady_clock::now();
   // Rank 1's timeouts, and so its intervals, are longer than rank 0's.
-  ranks[1]->store()->set("heartbeat/1", "1 50 24 has not taken a step yet");
+  stop_heartbeats(*ranks[1], 50ms);
   const auto hasty = start_heartbeat_monitor(ranks[0], kInterval)->watch("it/0", 1ms);
   eventually([&] { return !hasty->news().failure.empty(); });
   EXPECT_GE(std::chrono::steady_clock::now() - before, 150ms);
@@ -173,32 +231,20 @@ TEST(HeartbeatMonitor, TheStoreIsEmptyWhenAllHaveEnded) {
 TEST(HeartbeatMonitor, ARankThatHasNotComeYetHasNotFailed) {
   const auto ranks = met_links(2);
   const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it/0", 1ms);
-  eventually([&] { return heartbeat(*ranks[1], 0) > 5; });
+  eventually([&] { return heartbeat_of(*ranks[0]).number > 5; });
   EXPECT_EQ(first->news().failure, "");
 }
 
 TEST(HeartbeatMonitor, ARankThatEndedOnPurposeHasNotFailed) {
-  const auto ranks = met_links(2);
+  auto ranks = met_links(2);
   const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it/0", 1ms);
   start_heartbeat_monitor(ranks[1], kInterval).reset();
-  EXPECT_EQ(ranks[0]->store()->multi_get({"heartbeat/1"}), std::vector<std::string>{"gone"});
-  eventually([&] { return heartbeat(*ranks[1], 0) > 5; });
+  const std::string key = heartbeat_key(ranks[1]->host());
+  ranks[1].reset();
+  EXPECT_EQ(ranks[0]->store()->multi_get({key}), std::vector<std::string>{kGone});
+  const auto number = heartbeat_of(*ranks[0]).number;
+  eventually([&] { return heartbeat_of(*ranks[0]).number > number + 5; });
   EXPECT_EQ(first->news().failure, "");
-}
-
-TEST(HeartbeatMonitor, TheTimeOfAnUnansweredCallCounts) {
-  auto stores = in_memory_stores(2);
-  const auto store = std::make_shared<Losable>(stores[0]);
-  stores[0] = store;
-  const auto links = met_links(stores);
-  const auto watch = start_heartbeat_monitor(links[0], kInterval);
-  const auto watched = watch->watch("it/0", 100ms);
-  store->calls = 0;
-  store->answers_after = 100ms;
-  store->lost = true;
-  eventually([&] { return !watched->news().failure.empty(); });
-  // The call at which the store was lost, one that may have been under way, and the report to the peers.
-  EXPECT_LE(store->calls, 3);
 }
 
 TEST(HeartbeatMonitor, AStoreThatDoesNotAnswerDoesNotDelayTheEnd) {
@@ -214,7 +260,7 @@ TEST(HeartbeatMonitor, AStoreThatDoesNotAnswerDoesNotDelayTheEnd) {
   watch.reset();  // must return
 }
 
-TEST(HeartbeatMonitor, ALostStoreIsAFailureAfterTheTimeout) {
+TEST(HeartbeatMonitor, ALostStoreIsAFailureOfAllIterators) {
   auto stores = in_memory_stores(2);
   const auto store = std::make_shared<Losable>(stores[0]);
   stores[0] = store;
@@ -223,9 +269,25 @@ TEST(HeartbeatMonitor, ALostStoreIsAFailureAfterTheTimeout) {
   const auto patient = watch->watch("patient/0", 60s);
   const auto hasty = watch->watch("hasty/0", 10ms);
   store->lost = true;
-  eventually([&] { return !hasty->news().failure.empty(); });
-  EXPECT_EQ(hasty->news().failure, "the store could not be reached for 0 s (connection reset)");
-  EXPECT_EQ(patient->news().failure, "");
+  for (const auto& one : {patient.get(), hasty.get()}) {
+    eventually([&] { return !one->news().failure.empty(); });
+    EXPECT_EQ(one->news().failure, "connection reset");
+  }
+}
+
+TEST(HeartbeatMonitor, ALostStoreIsAFailureOfAllRanksOfTheHost) {
+  auto stores = in_memory_stores(3);
+  std::vector<std::shared_ptr<Losable>> losable;
+  for (auto& store : stores) store = losable.emplace_back(std::make_shared<Losable>(store));
+  const auto links = met_links(stores, hosts_of(3, 3));
+  std::vector<std::unique_ptr<MonitoredIterator>> watched;
+  for (const auto& link : links)
+    watched.push_back(start_heartbeat_monitor(link, kInterval)->watch("it/0", 60s));
+  for (const auto& store : losable) store->lost = true;
+  for (const auto& one : watched) {
+    eventually([&] { return !one->news().failure.empty(); });
+    EXPECT_EQ(one->news().failure, "connection reset");
+  }
 }
 
 }  // namespace
