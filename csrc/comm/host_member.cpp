@@ -76,10 +76,15 @@ std::string HostMember::told_ended(int process) const {
                       : told_gone(leader_, host_name_, told_process_ended(process), leader_activity_);
 }
 
-std::unique_ptr<HostMachine> HostMember::take_over(int process) const {
+std::unique_ptr<HostMachine> HostMember::take_over(const std::string& why) const {
   auto machine = std::make_unique<HostMachine>(rank_, size_, *seat_, scopes_);
-  machine->report_lost(leader_scopes_, told_ended(process));
+  machine->report_lost(leader_scopes_, why);
   return machine;
+}
+
+void HostMember::lose_leader(const std::string& why) {
+  for (const auto& scope : scopes_.all_open())
+    if (!leader_scopes_.has_ended(scope)) entries_.push_back({failed_key(scope), false, why});
 }
 
 std::vector<HostMessage> HostMember::take_messages() { return std::exchange(messages_, {}); }

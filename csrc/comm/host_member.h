@@ -42,8 +42,10 @@ class HostMember {
   std::string name_of_leader() const { return name_of_rank(leader_, host_name_); }
   /// The rank of the leader; -1 before it has welcomed this process.
   int leader() const noexcept { return leader_; }
-  /// What goes on, for this rank alone, in the place of the leader, whose process has ended.
-  std::unique_ptr<HostMachine> take_over(int process) const;
+  /// What goes on, for this rank alone, in the place of a leader that has ended: `why`, for messages.
+  std::unique_ptr<HostMachine> take_over(const std::string& why) const;
+  /// The leader is silent: fails what is open here at once, because the store may be its process.
+  void lose_leader(const std::string& why);
   /// That the leader's process has ended, for messages.
   std::string told_ended(int process) const;
 

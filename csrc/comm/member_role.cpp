@@ -20,9 +20,9 @@ MemberRole::MemberRole(KeyValueStorePtr store, LocalConnection leader, const std
                    .encode());
 }
 
-void MemberRole::report_lost(const ScopeSet& scopes, const std::string& why) {
-  for (const auto& scope : member_.scopes().all_open())
-    if (!scopes.has_ended(scope)) member_.post(failed_key(scope), why);
+void MemberRole::report_lost(const ScopeSet&, const std::string& why) {
+  leader_lost_ = why;
+  member_.lose_leader(why);
 }
 
 void MemberRole::ask(const std::string& key, Answer answer) {
@@ -69,15 +69,14 @@ void MemberRole::drop_asks() {
 }
 
 std::unique_ptr<LinkRole> MemberRole::successor() {
-  if (!leader_.ended()) return nullptr;
+  if (!leader_.ended() && leader_lost_.empty()) return nullptr;
   if (member_.leader() < 0) return next_();
-  const int process = leader_.process_number();
-  if (!member_.met()) {
-    throw DistributedDatasetError("DistributedDataset: " + member_.told_ended(process) +
+  const std::string why = leader_lost_.empty() ? member_.told_ended(leader_.process_number()) : leader_lost_;
+  if (!member_.met())
+    throw DistributedDatasetError("DistributedDataset: " + why +
                                   ", before all processes of the group had come.");
-  }
   if (!member_.needs_group()) return nullptr;
-  return std::make_unique<LeaderRole>(store_, member_.take_over(process), std::nullopt, "");
+  return std::make_unique<LeaderRole>(store_, member_.take_over(why), std::nullopt, "");
 }
 
 std::optional<GroupMachine::Seat> MemberRole::seat() const {

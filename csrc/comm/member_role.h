@@ -56,6 +56,7 @@ class MemberRole final : public LinkRole {
   std::function<std::unique_ptr<LinkRole>()> next_;
   HostMember member_;
   std::multimap<std::string, Answer> asks_;
+  std::string leader_lost_;  // why it counts as lost though its process has not ended; "": it does not
   std::chrono::steady_clock::time_point heard_ = std::chrono::steady_clock::now();
 };
 

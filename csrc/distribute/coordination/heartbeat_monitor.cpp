@@ -6,10 +6,8 @@
 #include <cmath>
 #include <condition_variable>
 #include <exception>
-#include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -20,7 +18,7 @@
 #include "comm/heartbeat.h"
 #include "comm/peer_text.h"
 #include "comm/waiting.h"
-#include "distribute/coordination/silence.h"
+#include "distribute/coordination/loss_watch.h"
 #include "runtime/worker_thread.h"
 #include "torch_distinput/interrupt.h"
 
@@ -36,8 +34,6 @@ constexpr std::chrono::seconds kRequestWithin{10};
 constexpr double kHeartbeatsPerTimeout = 4;
 /// The shortest interval between heartbeats, however short the timeout.
 constexpr std::chrono::milliseconds kShortestInterval{10};
-/// Missed heartbeats after which a rank has failed, if that takes longer than the timeout.
-constexpr double kMaxMissedHeartbeats = 3;
 
 /// A member of the host whose leader is silent for this time sends the host's heartbeat in its place.
 constexpr std::chrono::seconds kStandInAfter{2};
@@ -240,8 +236,8 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
       timeout_ = (*list_)->shortest_timeout();
     }
     link_->beat(own_activity(), next());
-    listen_here(slept_at_most);
     try {
+      listen_here(slept_at_most);
       if (link_->speaks()) listen_to_next(slept_at_most);
     } catch (const PeerTextError& error) {
       for (const auto& watched : (*list_)->snapshot()) fail(*watched, error.what_without_backtrace());
@@ -259,41 +255,36 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
   /// Checks for signs of life of other ranks of this host: of all, where this one leads, else of the leader.
   void listen_here(Seconds slept_at_most) {
     for (const auto& [rank, scopes, at, name] : link_->heard()) {
-      const Seconds length = here_[rank].check(at, Clock::now(), slept_at_most);
-      if (!link_->speaks() && length > kStandInAfter) stand_in();
-      if (length < std::max<Seconds>(timeout_, kMaxMissedHeartbeats * interval_)) continue;
-      if (reported_.insert(rank).second)
-        link_->report_lost(scopes, name + " sent no heartbeat for " + text_of(length) + " s");
+      const auto silence = losses_.check_rank(rank, at, interval_, Clock::now(), slept_at_most, timeout_);
+      if (silence.lost)
+        link_->report_lost(scopes, name + " sent no heartbeat for " + text_of(silence.length) + " s");
+      else if (!link_->speaks() && link_->hosts() > 1 && silence.length > kStandInAfter)
+        stand_in();
     }
   }
 
   /// Sends the heartbeat of this host, whose leader does not: other hosts must not take it for lost.
   void stand_in() {
-    Heartbeat heartbeat;
-    heartbeat.number = ++stood_in_;
-    heartbeat.next = next();
-    heartbeat.scopes = link_->scopes();
+    Heartbeat heartbeat{.number = ++stood_in_, .next = next(), .scopes = link_->scopes()};
     link_->store()->set(heartbeat_key(link_->host()), heartbeat.encode());
   }
 
   /// Checks for a heartbeat of the next host.
   void listen_to_next(Seconds slept_at_most) {
-    const std::int64_t next_host = (link_->host() + 1) % link_->hosts();
-    if (next_host == link_->host()) return;
-    const std::string key = heartbeat_key(next_host);
+    const std::int64_t host = (link_->host() + 1) % link_->hosts();
+    if (host == link_->host()) return;
+    const std::string key = heartbeat_key(host);
     const auto text = link_->store()->multi_get({key});
-    if (!text || text->front() == kGone) return next_.reset(Clock::now());
-    const Heartbeat heartbeat = Heartbeat::decode({text->front(), whose_text(key)}, link_->size());
-    const Seconds silence = next_.check(text->front(), Clock::now(), slept_at_most);
-    const Seconds limit =
-        std::max<Seconds>(std::min<Seconds>(timeout_, kHostTimeout), kMaxMissedHeartbeats * heartbeat.next);
-    if (silence < limit || std::exchange(next_reported_, true)) return;
-    std::string why = link_->record(next_host).str() + " sent no heartbeat for " + text_of(silence) + " s";
-    for (const auto& [rank, activity] : heartbeat.activities) {
+    if (!text || text->front() == kGone) return losses_.no_host(Clock::now());
+    const Heartbeat last = Heartbeat::decode({text->front(), whose_text(key)}, link_->size());
+    const auto silence = losses_.check_host(text->front(), last.next, Clock::now(), slept_at_most, timeout_);
+    if (!silence) return;
+    std::string why = link_->record(host).str() + " sent no heartbeat for " + text_of(*silence) + " s";
+    if (!last.activities.empty()) {
+      const auto& [rank, activity] = *last.activities.begin();
       why += "; rank " + std::to_string(rank) + " " + activity;
-      break;
     }
-    link_->report_lost(heartbeat.scopes, why);
+    link_->report_lost(last.scopes, why);
   }
 
   std::string own_activity() {
@@ -331,11 +322,8 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
   Seconds longest_;
   Seconds interval_ = longest_;  // of this rank's beats
   Seconds timeout_ = Seconds::max();
-  std::map<int, Silence<Clock::time_point>> here_;  // of other ranks of this host
-  std::set<int> reported_;                          // those that are lost
+  LossWatch losses_;
   std::int64_t stood_in_ = 0;
-  Silence<std::string> next_;  // of the next host
-  bool next_reported_ = false;
   std::shared_ptr<ProcessOwned<MonitoredIterators>> list_;
   WorkerThread thread_;  // last, because it uses the others
 };

@@ -18,9 +18,6 @@ struct PeerNews {
   std::optional<Leaving> left;  ///< the first rank that left
 };
 
-/// How long a host may send no heartbeat before its ranks are lost, unless a shorter timeout holds.
-inline constexpr std::chrono::seconds kHostTimeout{5};
-
 /// One opened iterator. Its peers are the iterators of other ranks under the same key, which are monitored
 /// while this object lives. Safe from any thread.
 class MonitoredIterator {
@@ -50,7 +47,7 @@ class HeartbeatMonitor {
  public:
   virtual ~HeartbeatMonitor() = default;
   /// Monitors an iterator. `timeout`: how long a rank of this host may give no sign of life before that is a
-  /// failure. Another host may for `kHostTimeout`, or for `timeout` if that is shorter.
+  /// failure. Another host may for `kHostTimeout` (LossWatch), or for `timeout` if that is shorter.
   virtual std::unique_ptr<MonitoredIterator> watch(const std::string& key,
                                                    std::chrono::duration<double> timeout) = 0;
 };
