@@ -52,27 +52,26 @@ bool Agreement::wants_round() const {
   return has_news && released() <= ahead_ / 2;
 }
 
-RankStatus Agreement::status() const {
+RoundSummary Agreement::summary(int rank) const {
   RankStatus status{.after = after_, .failure = message_};
   for (const Ready& step : unreleased_) {
     status.valid.push_back(step.valid);
     if (step.place) status.places.push_back(*step.place);
     if (merges()) status.lacking.push_back(step.lacks);
   }
-  return status;
+  return RoundSummary::of(rank, status, rules_.merged_replicas);
 }
 
-void Agreement::apply(const std::vector<RankStatus>& statuses) {
-  const Round round = decide_round(statuses, rules_);
-  const bool all = !round.released.empty() && round.released.back().merged;
-  const auto own = all ? unreleased_.size() : std::min(unreleased_.size(), round.released.size());
+void Agreement::apply(const RoundSummary& all) {
+  const Round round = decide_round(all, rules_);
+  const bool takes_all = !round.released.empty() && round.released.back().merged;
+  const auto own = takes_all ? unreleased_.size() : std::min(unreleased_.size(), round.released.size());
   unreleased_.erase(unreleased_.begin(), unreleased_.begin() + static_cast<std::ptrdiff_t>(own));
   own_released_ += static_cast<std::int64_t>(own);
   released_.insert(released_.end(), round.released.begin(), round.released.end());
   ended_ = round.ended;
   if (!round.failed) return;
-  failure_ = {*round.failed, round.apart ? kApart : statuses[static_cast<std::size_t>(*round.failed)].failure,
-              round.apart};
+  failure_ = {*round.failed, round.apart ? kApart : round.failure, round.apart};
 }
 
 Round::Step Agreement::take(std::int64_t& own) {

@@ -6,10 +6,10 @@
 #include <deque>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "distribute/coordination/rank_status.h"
 #include "distribute/coordination/round.h"
+#include "distribute/coordination/round_summary.h"
 
 namespace torch_distinput {
 
@@ -22,7 +22,7 @@ namespace torch_distinput {
 class Agreement {
  public:
   /// The largest number of steps in a round, which keeps its text small.
-  static constexpr std::int64_t kMaxAhead = 64;
+  static constexpr std::int64_t kMaxAhead = RoundSummary::kMaxSteps;
 
   /// `ahead`: as in `read_ahead`.
   Agreement(std::int64_t ahead, RoundRules rules);
@@ -52,10 +52,10 @@ class Agreement {
 
   /// Whether this rank must take part in the next round now.
   bool wants_round() const;
-  /// This rank's status for the next round.
-  RankStatus status() const;
-  /// Applies the result of a round. `statuses`: those of all ranks, by rank, with this rank's `status()`.
-  void apply(const std::vector<RankStatus>& statuses);
+  /// The summary of this rank, `rank`, for the next round.
+  RoundSummary summary(int rank) const;
+  /// Applies the result of a round. `all`: the join of all ranks' summaries, with this rank's.
+  void apply(const RoundSummary& all);
 
   /// Number of steps that the consumer may take.
   std::int64_t released() const { return static_cast<std::int64_t>(released_.size()); }

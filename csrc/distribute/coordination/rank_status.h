@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "comm/peer_text.h"
-
 namespace torch_distinput {
 
-/// What a rank sends in a round of the agreement on the steps of uneven streams.
+/// What a rank has to say in a round of the agreement on the steps of uneven streams.
 struct RankStatus {
   enum class After { kMore, kEnd, kFailure };
 
@@ -30,13 +28,6 @@ struct RankStatus {
   bool lacks(std::int64_t step) const {
     return step >= ready() || (!lacking.empty() && lacking[static_cast<std::size_t>(step)]);
   }
-  /// Whether the rank is known to have no step `step`, counted from the first that is ready.
-  bool ends_by(std::int64_t step) const { return after == After::kEnd && step >= ready(); }
-
-  /// This status as text, for `decode`.
-  std::string encode() const;
-  /// The status in a text. Throws PeerTextError for one that `encode` cannot have made.
-  static RankStatus decode(PeerTextReader reader);
 };
 
 }  // namespace torch_distinput

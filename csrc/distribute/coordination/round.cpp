@@ -2,114 +2,99 @@
 #include "distribute/coordination/round.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace torch_distinput {
 namespace {
 
-using After = RankStatus::After;
-
-bool has_ended(const RankStatus& status) { return status.after == After::kEnd; }
-
-/// Number of steps that every rank has ready. Ranks that have ended may lack theirs, unless `until_first`.
-std::int64_t count_released(const std::vector<RankStatus>& statuses, bool until_first) {
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  std::int64_t most = 0;
-  for (const RankStatus& status : statuses) {
-    most = std::max(most, status.ready());
-    if (until_first || !has_ended(status)) least = std::min(least, status.ready());
-  }
-  return std::min(least, most);
+const RoundSummary::Step& step_of(const RoundSummary& all, std::int64_t step) {
+  return all.steps()[static_cast<std::size_t>(step)];
 }
 
-Round::Step decide_step(const std::vector<RankStatus>& statuses, std::int64_t step, bool until_first) {
-  Round::Step decided;
-  bool all_end = true;
-  bool one_ends = false;
-  for (const RankStatus& status : statuses) {
-    if (step < status.ready()) decided.global_valid += status.valid[static_cast<std::size_t>(step)];
-    decided.complete = decided.complete && step < status.ready();
-    all_end = all_end && status.ends_by(step + 1);
-    one_ends = one_ends || status.ends_by(step + 1);
-  }
-  decided.last = until_first ? one_ends : all_end;
-  decided.last_complete = one_ends;
-  return decided;
+/// Number of steps that every rank has ready. Ranks that have ended may lack theirs, unless `until_first`.
+std::int64_t count_released(const RoundSummary& all, bool until_first) {
+  const auto& steps = all.steps();
+  const auto limits = [&](const RoundSummary::Step& step) {
+    return step.ranks() > (until_first ? 0 : step.ended);
+  };
+  const auto least = std::find_if(steps.begin(), steps.end(), limits);
+  return std::min<std::int64_t>(least - steps.begin(), std::ssize(steps) - 1);
+}
+
+/// Number of ranks that are known to have no step `step`, counted from the first that is ready.
+std::int64_t count_ended(const RoundSummary& all, std::int64_t step) {
+  std::int64_t ended = 0;
+  for (std::int64_t i = 0; i <= step; ++i) ended += step_of(all, i).ended;
+  return ended;
+}
+
+/// Number of ranks that have step `step` ready.
+std::int64_t count_ready(const RoundSummary& all, std::int64_t step) {
+  std::int64_t ready = all.ranks();
+  for (std::int64_t i = 0; i <= step; ++i) ready -= step_of(all, i).ranks();
+  return ready;
+}
+
+bool epoch_ends(const RoundSummary& all, std::int64_t step, bool until_first) {
+  const std::int64_t ended = count_ended(all, step);
+  return until_first ? ended > 0 : ended == all.ranks();
+}
+
+Round::Step decide_step(const RoundSummary& all, std::int64_t step, bool until_first) {
+  return {.global_valid = step_of(all, step).rows,
+          .complete = count_ready(all, step) == all.ranks(),
+          .last = epoch_ends(all, step + 1, until_first),
+          .last_complete = count_ended(all, step + 1) > 0};
 }
 
 /// Index of the first of the trailing steps (the last one or two) that are merged into one; `count` if none
 /// are merged.
-std::int64_t find_merged(const std::vector<RankStatus>& statuses, std::int64_t count,
-                         const RoundRules& rules) {
+std::int64_t find_merged(const RoundSummary& all, std::int64_t count, const RoundRules& rules) {
   if (rules.merged_replicas == 0 || count == 0) return count;
-  const std::int64_t last = count - 1;
-  if (std::none_of(statuses.begin(), statuses.end(),
-                   [&](const RankStatus& status) { return status.lacks(last); }))
-    return count;
-  const std::int64_t first = std::max<std::int64_t>(last - 1, 0);
-  const auto reaches_all = [&](const RankStatus& status) {
-    const std::int64_t rows = status.rows(last) + (first < last ? status.rows(first) : 0);
-    return rows >= rules.merged_replicas;
-  };
-  return std::all_of(statuses.begin(), statuses.end(), reaches_all) ? first : count;
+  const RoundSummary::Step& last = step_of(all, count - 1);
+  return last.lacks && last.reaches ? std::max<std::int64_t>(count - 2, 0) : count;
 }
 
-Round::Step merge_from(const std::vector<RankStatus>& statuses, std::int64_t first) {
+Round::Step merge_from(const RoundSummary& all, std::int64_t first) {
   Round::Step merged{.last = true, .last_complete = true, .merged = true};
-  for (const RankStatus& status : statuses) {
-    for (std::int64_t step = first; step < status.ready(); ++step) merged.global_valid += status.rows(step);
-  }
+  for (std::int64_t step = first; step < std::ssize(all.steps()); ++step)
+    merged.global_valid += step_of(all, step).rows;
   return merged;
 }
 
-/// The first rank whose position after step `step` of the one stream differs from rank 0's, if any does.
-std::optional<int> find_apart(const std::vector<RankStatus>& statuses, std::int64_t step) {
-  const auto place = [&](const RankStatus& status) {
-    const auto at = static_cast<std::size_t>(step);
-    return at < status.places.size() ? std::optional(status.places[at]) : std::nullopt;
-  };
-  const auto apart = std::find_if(statuses.begin(), statuses.end(), [&](const RankStatus& status) {
-    return place(status) != place(statuses.front());
-  });
-  if (apart == statuses.end()) return std::nullopt;
-  return static_cast<int>(apart - statuses.begin());
+/// Whether a rank that has only these steps may yet end the epoch.
+bool may_end_after(const RoundSummary& all, std::int64_t released) {
+  const auto begin = all.steps().begin();
+  return std::any_of(begin, begin + released + 1,
+                     [](const RoundSummary::Step& step) { return step.waiting > 0; });
 }
 
 }  // namespace
 
-Round decide_round(const std::vector<RankStatus>& statuses, const RoundRules& rules) {
+Round decide_round(const RoundSummary& all, const RoundRules& rules) {
   const bool until_first = rules.until_first;
   Round round;
-  std::int64_t released = count_released(statuses, until_first);
-  const auto ends = [&](const RankStatus& status) { return status.ends_by(released); };
-  const auto fails = [&](const RankStatus& status) {
-    return status.after == After::kFailure && status.ready() == released;
-  };
-  round.ended = until_first ? std::any_of(statuses.begin(), statuses.end(), ends)
-                            : std::all_of(statuses.begin(), statuses.end(), ends);
-  const bool holds_back = rules.merged_replicas > 0 && released > 0 && !round.ended &&
-                          std::none_of(statuses.begin(), statuses.end(), fails);
+  std::int64_t released = count_released(all, until_first);
+  round.ended = epoch_ends(all, released, until_first);
+  const bool fails = all.failure() && all.failure()->ready == released;
+  const bool holds_back = rules.merged_replicas > 0 && released > 0 && !round.ended && !fails;
   if (holds_back) --released;
-  const std::int64_t merged = round.ended ? find_merged(statuses, released, rules) : released;
+  const std::int64_t merged = round.ended ? find_merged(all, released, rules) : released;
   for (std::int64_t step = 0; step < merged; ++step) {
-    if ((round.failed = find_apart(statuses, step))) {
+    if (all.apart() && all.apart()->step == step) {
+      round.failed = all.apart()->rank;
       round.apart = true;
       round.ended = false;
       return round;
     }
-    round.released.push_back(decide_step(statuses, step, until_first));
+    round.released.push_back(decide_step(all, step, until_first));
   }
-  if (merged < released) round.released.push_back(merge_from(statuses, merged));
-  if (holds_back) return round;
+  if (merged < released) round.released.push_back(merge_from(all, merged));
+  if (!fails || round.ended) return round;
   // With `until_first`, a rank that has not yet reported what follows may still end the epoch before the
   // failure. The result must not depend on which rank reports first, so the failure waits for all reports.
-  const auto has_reported = [&](const RankStatus& status) {
-    return status.ready() > released || status.after != After::kMore;
-  };
-  if (round.ended || (until_first && !std::all_of(statuses.begin(), statuses.end(), has_reported)))
-    return round;
-  const auto failed = std::find_if(statuses.begin(), statuses.end(), fails);
-  if (failed != statuses.end()) round.failed = static_cast<int>(failed - statuses.begin());
+  if (until_first && may_end_after(all, released)) return round;
+  round.failed = all.failure()->rank;
+  round.failure = all.failure()->message;
   return round;
 }
 

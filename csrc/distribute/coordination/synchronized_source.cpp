@@ -20,6 +20,7 @@
 #include "core/stop_scope.h"
 #include "distribute/coordination/agreement.h"
 #include "distribute/coordination/own_steps.h"
+#include "distribute/coordination/round_summary.h"
 #include "distribute/coordination/steps_ahead.h"
 #include "distribute/steps/open_step_source.h"
 #include "runtime/worker_thread.h"
@@ -241,26 +242,21 @@ class SynchronizedStepSource final : public StepSource {
     std::int64_t step = 0;
     {
       const std::lock_guard lock(table_->mutex);
-      // A round that an interrupt ended continues with the status that was sent.
-      if (!sent_) sent_ = table_->agreement.status();
+      // A round that an interrupt ended continues with the summary that was sent.
+      if (!sent_) sent_ = table_->agreement.summary(rounds_->rank()).encode();
       step = first_step_ + released_;
     }
-    std::vector<RankStatus> statuses;
+    const int size = rounds_->size();
+    const auto join = [size](const std::vector<std::string>& texts) { return join_rounds(texts, size); };
     const StageScope waits(Stage::kWait);
-    const auto joined = rounds_->run(
-        text_of_one(rounds_->rank(), sent_->encode()), join_texts, step, [this] { throw_if_stopped(); },
-        [this] { return wanted(); });
-    for (const std::string& one :
-         texts_of_all(joined, rounds_->size(), "DistributedIterator: the statuses")) {
-      statuses.push_back(RankStatus::decode(
-          {one, "DistributedIterator: the status of rank " + std::to_string(statuses.size())}));
-    }
+    const RoundSummary all = round_of_all(
+        rounds_->run(*sent_, join, step, [this] { throw_if_stopped(); }, [this] { return wanted(); }), size);
     sent_.reset();
     counters_.rounds.add();
     if (!reading_thread_) counters_.peer_ns.add(clock_ns() - waits.began());
     Change table(*table_);
     const auto before = table->agreement.released();
-    table->agreement.apply(statuses);
+    table->agreement.apply(all);
     released_ += table->agreement.released() - before;
     if (const auto& failure = table->agreement.failure()) table->error = describe(*failure);
   }
@@ -350,7 +346,7 @@ class SynchronizedStepSource final : public StepSource {
   Counter waits_;
   // Of the thread that holds the rounds.
   std::int64_t released_ = 0;
-  std::optional<RankStatus> sent_;  // sent in a round that is not over
+  std::optional<std::string> sent_;  // in a round that is not over
   // Of the consumer.
   std::int64_t next_step_ = first_step_;
   OwnSteps own_steps_;

@@ -8,9 +8,12 @@
 
 #include <gtest/gtest.h>
 
+#include "distribute/coordination/round_testing.h"
+
 namespace torch_distinput {
 namespace {
 
+using round_testing::joined;
 using Rows = std::vector<std::int64_t>;
 
 /// The stream of one rank, and how it ends.
@@ -146,13 +149,14 @@ class World {
         return make(number);
       case kSpeak:
         if (rank.rounds == rounds_.size()) rounds_.emplace_back(ranks_.size());
-        rounds_[rank.rounds][number] = RankStatus::decode({rank.agreement.status().encode(), "text"});
+        rounds_[rank.rounds][number] = rank.agreement.summary(static_cast<int>(number)).encode();
         rank.has_sent = true;
         return;
       case kHear: {
-        std::vector<RankStatus> statuses;
-        for (const auto& status : rounds_[rank.rounds++]) statuses.push_back(*status);
-        rank.agreement.apply(statuses);
+        std::vector<std::string> texts;
+        for (const auto& text : rounds_[rank.rounds++]) texts.push_back(*text);
+        const auto size = static_cast<int>(texts.size());
+        rank.agreement.apply(round_of_all(join_rounds(texts, size), size));
         rank.has_sent = false;
         break;
       }
@@ -192,7 +196,7 @@ class World {
   bool merges_;
   std::mt19937& random_;
   std::vector<Rank> ranks_;
-  std::vector<std::vector<std::optional<RankStatus>>> rounds_;
+  std::vector<std::vector<std::optional<std::string>>> rounds_;
 };
 
 std::vector<Stream> random_streams(std::mt19937& random) {
@@ -240,8 +244,7 @@ TEST(Agreement, MarksTheLastStepIfEveryStreamReportsItsEndWithIt) {
   two.add_step({.valid = 3});
   two.add_step({.valid = 1});
   two.end();
-  const std::vector<RankStatus> statuses{one.status(), two.status()};
-  one.apply(statuses);
+  one.apply(joined(one.summary(0), two.summary(1)));
   std::int64_t own = 0;
   EXPECT_FALSE(one.take(own).last);
   EXPECT_TRUE(own);
@@ -261,8 +264,7 @@ TEST(Agreement, ARoundCoversHalfOfTheReadAhead) {
       ++made;
     }
     if (agreement.wants_round()) {
-      const RankStatus status = agreement.status();
-      agreement.apply({status, status});
+      agreement.apply(joined(agreement.summary(0), agreement.summary(1)));
       ++rounds;
     }
     std::int64_t own = 0;
@@ -280,7 +282,7 @@ TEST(Agreement, AFullReadAheadIsRefilledSeveralStepsAtATime) {
       return status;
     }();
     while (agreement.has_room()) agreement.add_step({.valid = 1});
-    agreement.apply({agreement.status(), other});
+    agreement.apply(joined(agreement.summary(0), RoundSummary::of(1, other, 0)));
     const std::int64_t portion = std::max<std::int64_t>(ahead / 8, 1);
     std::int64_t own = 0;
     for (std::int64_t taken = 0; taken < portion; ++taken) {
@@ -303,7 +305,7 @@ TEST(Agreement, AReadAheadMayGrowAndShrink) {
   EXPECT_FALSE(agreement.has_room());
   agreement.read_ahead(1);
   EXPECT_TRUE(agreement.wants_round());
-  agreement.apply({agreement.status(), agreement.status()});
+  agreement.apply(joined(agreement.summary(0), agreement.summary(1)));
   std::int64_t own = 0;
   for (int step = 0; step < 4; ++step) {
     EXPECT_FALSE(agreement.has_room());
@@ -319,7 +321,7 @@ TEST(Agreement, ARankWithoutStepsTakesPartInEveryRoundAtOnce) {
   other.valid = {1, 1, 1};
   for (int round = 0; round < 5; ++round) {
     ASSERT_TRUE(ended.wants_round());
-    ended.apply({ended.status(), other});
+    ended.apply(joined(ended.summary(0), RoundSummary::of(1, other, 0)));
   }
   EXPECT_EQ(ended.released(), 15);
 }

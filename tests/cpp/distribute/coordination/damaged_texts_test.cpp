@@ -103,13 +103,17 @@ TEST(DamagedTexts, Handshake) {
   });
 }
 
-TEST(DamagedTexts, RankStatus) {
-  const RankStatus status{{2, 1, 7}, RankStatus::After::kEnd, "why", {7, -8, 9}, {false, true, false}};
-  expect_errors_or_values(status.encode(), [&](PeerTextReader text) {
-    const RankStatus one = RankStatus::decode(text);
-    for (const std::int64_t merged : {0, 2}) {
-      const Round round = decide_round({status, one}, {false, merged});
-      for (const Round::Step& step : round.released) EXPECT_GE(step.global_valid, 0);
+TEST(DamagedTexts, RoundSummary) {
+  const auto of = [](int rank, const RankStatus& status) { return RoundSummary::of(rank, status, 2); };
+  RoundSummary good = of(1, {{2, 1, 7}, RankStatus::After::kEnd, "", {7, -8, 9}, {false, true, false}});
+  good.join(of(2, {{5, 1}, RankStatus::After::kFailure, "why", {7, -9}, {false, true}}));
+  expect_errors_or_values(good.encode(), [&](PeerTextReader text) {
+    const RoundSummary one = RoundSummary::decode(text, 8);
+    RoundSummary all = of(0, {{3, 3}, RankStatus::After::kMore, "", {7, -8}, {false, false}});
+    if (one.ranks() < 8) all.join(one);
+    all = RoundSummary::decode({all.encode(), "joined"}, 8);
+    for (const RoundRules& rules : {RoundRules{}, {true, 0}, {false, 2}}) {
+      for (const Round::Step& step : decide_round(all, rules).released) EXPECT_GE(step.global_valid, 0);
     }
   });
 }

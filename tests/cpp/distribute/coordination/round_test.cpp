@@ -6,8 +6,12 @@
 
 #include <gtest/gtest.h>
 
+#include "distribute/coordination/round_testing.h"
+
 namespace torch_distinput {
 namespace {
+
+using round_testing::summary_of;
 
 using After = RankStatus::After;
 
@@ -17,28 +21,19 @@ std::vector<std::int64_t> valid_of(const Round& round) {
   return rows;
 }
 
-TEST(RankStatus, SurvivesEncodingAndDecoding) {
-  for (const RankStatus& status : {RankStatus{}, RankStatus{{8, 0, 3}, After::kEnd},
-                                   RankStatus{{1}, After::kFailure, "line one\nline two"},
-                                   RankStatus{{2, 1}, After::kMore, "", {7, 8}, {false, true}}}) {
-    const RankStatus back = RankStatus::decode({status.encode(), "text"});
-    EXPECT_EQ(back.valid, status.valid);
-    EXPECT_EQ(back.after, status.after);
-    EXPECT_EQ(back.failure, status.failure);
-    EXPECT_EQ(back.places, status.places);
-    EXPECT_EQ(back.lacking, status.lacking);
-  }
+Round decide(const std::vector<RankStatus>& statuses, const RoundRules& rules) {
+  return decide_round(summary_of(statuses, rules), rules);
 }
 
 TEST(Round, ReleasesTheStepsThatEveryRankHasReady) {
-  const Round round = decide_round({{{4, 4, 4}}, {{4, 4}}, {{4, 4, 4, 4}}}, {});
+  const Round round = decide({{{4, 4, 4}}, {{4, 4}}, {{4, 4, 4, 4}}}, {});
   EXPECT_EQ(valid_of(round), (std::vector<std::int64_t>{12, 12}));
   EXPECT_FALSE(round.released[1].last);
   EXPECT_FALSE(round.ended);
 }
 
 TEST(Round, RanksThatHaveEndedDoNotDelayTheOthers) {
-  const Round round = decide_round({{{4, 3}, After::kEnd}, {{4, 4, 4}}, {{}, After::kEnd}}, {});
+  const Round round = decide({{{4, 3}, After::kEnd}, {{4, 4, 4}}, {{}, After::kEnd}}, {});
   EXPECT_EQ(valid_of(round), (std::vector<std::int64_t>{8, 7, 4}));
   EXPECT_FALSE(round.released[0].complete);
   EXPECT_FALSE(round.released[2].last);
@@ -46,7 +41,7 @@ TEST(Round, RanksThatHaveEndedDoNotDelayTheOthers) {
 }
 
 TEST(Round, TheRestIsReleasedAtOnceWhenAllHaveEnded) {
-  const Round round = decide_round({{{4, 4, 1}, After::kEnd}, {{2}, After::kEnd}}, {});
+  const Round round = decide({{{4, 4, 1}, After::kEnd}, {{2}, After::kEnd}}, {});
   EXPECT_EQ(valid_of(round), (std::vector<std::int64_t>{6, 4, 1}));
   EXPECT_TRUE(round.released[0].complete);
   EXPECT_TRUE(round.released[0].last_complete);
@@ -57,13 +52,13 @@ TEST(Round, TheRestIsReleasedAtOnceWhenAllHaveEnded) {
 }
 
 TEST(Round, RanksWithoutAnyDataEndAtOnce) {
-  const Round round = decide_round({{{}, After::kEnd}, {{}, After::kEnd}}, {});
+  const Round round = decide({{{}, After::kEnd}, {{}, After::kEnd}}, {});
   EXPECT_TRUE(round.released.empty());
   EXPECT_TRUE(round.ended);
 }
 
 TEST(Round, UntilFirstEndsWithTheShortestRank) {
-  const Round round = decide_round({{{4, 4, 4}}, {{4, 4}, After::kEnd}}, {.until_first = true});
+  const Round round = decide({{{4, 4, 4}}, {{4, 4}, After::kEnd}}, {.until_first = true});
   EXPECT_EQ(valid_of(round), (std::vector<std::int64_t>{8, 8}));
   EXPECT_TRUE(round.released[1].last);
   EXPECT_TRUE(round.ended);
@@ -71,25 +66,25 @@ TEST(Round, UntilFirstEndsWithTheShortestRank) {
 
 TEST(Round, AFailureIsDueWhenTheStepsBeforeItAreReleased) {
   const RankStatus failing{{4, 4}, After::kFailure, "the disk is full"};
-  const Round early = decide_round({{{4}}, failing}, {});
+  const Round early = decide({{{4}}, failing}, {});
   EXPECT_EQ(early.released.size(), 1U);
   EXPECT_FALSE(early.failed);
-  const Round due = decide_round({{{4, 4, 4}}, failing}, {});
+  const Round due = decide({{{4, 4, 4}}, failing}, {});
   EXPECT_EQ(due.released.size(), 2U);
   EXPECT_EQ(due.failed, 1);
 }
 
 TEST(Round, RanksOfOneStreamFailWhereTheirPositionsDiffer) {
   const Round round =
-      decide_round({{{1, 1, 1}, After::kMore, "", {7, 8, 9}}, {{1, 1, 1}, After::kMore, "", {7, 5, 9}}}, {});
+      decide({{{1, 1, 1}, After::kMore, "", {7, 8, 9}}, {{1, 1, 1}, After::kMore, "", {7, 5, 9}}}, {});
   EXPECT_EQ(round.released.size(), 1U);
   EXPECT_EQ(round.failed, 1);
   EXPECT_TRUE(round.apart);
-  EXPECT_EQ(decide_round({{{1}, After::kEnd, "", {7}}, {{}, After::kEnd, ""}}, {}).failed, 1);
+  EXPECT_EQ(decide({{{1}, After::kEnd, "", {7}}, {{}, After::kEnd, ""}}, {}).failed, 1);
 }
 
 TEST(Round, AFailureIsDueEvenIfTheOthersHaveEnded) {
-  const Round round = decide_round({{{4}, After::kEnd}, {{4, 4}, After::kFailure, "no"}}, {});
+  const Round round = decide({{{4}, After::kEnd}, {{4, 4}, After::kFailure, "no"}}, {});
   EXPECT_EQ(round.released.size(), 2U);
   EXPECT_EQ(round.failed, 1);
   EXPECT_FALSE(round.ended);
@@ -102,11 +97,11 @@ RankStatus status(std::vector<std::int64_t> valid, std::vector<bool> lacking, Af
 TEST(Round, TheLatestStepIsHeldBackWhereTheLastOneIsMerged) {
   const RoundRules rules{.merged_replicas = 2};
   const auto full = status({4, 4}, {false, false}, After::kMore);
-  EXPECT_EQ(valid_of(decide_round({full, full}, rules)), (std::vector<std::int64_t>{8}));
+  EXPECT_EQ(valid_of(decide({full, full}, rules)), (std::vector<std::int64_t>{8}));
   // A failure that follows is not an end.
   RankStatus failing = full;
   failing.after = After::kFailure;
-  const Round round = decide_round({full, failing}, rules);
+  const Round round = decide({full, failing}, rules);
   EXPECT_EQ(valid_of(round), (std::vector<std::int64_t>{8, 8}));
   EXPECT_EQ(round.failed, 1);
 }
@@ -117,21 +112,20 @@ TEST(Round, ALastStepThatLacksRowsIsMergedWhereThatGivesEveryReplicaSome) {
     return status(std::move(valid), std::move(lacking), After::kEnd);
   };
   const auto longer = ended({4, 4, 3}, {false, false, false});
-  const Round round = decide_round({longer, ended({4, 4}, {false, false})}, rules);
+  const Round round = decide({longer, ended({4, 4}, {false, false})}, rules);
   EXPECT_EQ(valid_of(round), (std::vector<std::int64_t>{8, 11}));
   EXPECT_TRUE(round.released[1].merged && round.released[1].last && round.released[1].complete);
   EXPECT_FALSE(round.released[0].last);
   // Also where a split leaves a replica of one rank without rows.
-  EXPECT_EQ(valid_of(decide_round({longer, ended({4, 4, 2}, {false, false, true})}, rules)),
+  EXPECT_EQ(valid_of(decide({longer, ended({4, 4, 2}, {false, false, true})}, rules)),
             (std::vector<std::int64_t>{8, 13}));
   // A rank that ended two steps earlier has no rows for them.
-  EXPECT_EQ(valid_of(decide_round({longer, ended({4}, {false})}, rules)),
-            (std::vector<std::int64_t>{8, 4, 3}));
+  EXPECT_EQ(valid_of(decide({longer, ended({4}, {false})}, rules)), (std::vector<std::int64_t>{8, 4, 3}));
   // Nothing lacks.
-  EXPECT_EQ(valid_of(decide_round({longer, longer}, rules)), (std::vector<std::int64_t>{8, 8, 6}));
+  EXPECT_EQ(valid_of(decide({longer, longer}, rules)), (std::vector<std::int64_t>{8, 8, 6}));
   // An only step is dealt out anew.
-  EXPECT_TRUE(decide_round({ended({5}, {false}), ended({3}, {true})}, rules).released[0].merged);
-  EXPECT_FALSE(decide_round({ended({5}, {false}), ended({1}, {true})}, rules).released[0].merged);
+  EXPECT_TRUE(decide({ended({5}, {false}), ended({3}, {true})}, rules).released[0].merged);
+  EXPECT_FALSE(decide({ended({5}, {false}), ended({1}, {true})}, rules).released[0].merged);
 }
 
 /// Rounds over streams of known lengths, cut into portions at random, release exactly what lock-step would.
@@ -160,7 +154,7 @@ TEST(Round, AnyCutIntoRoundsReleasesTheSameSteps) {
         if (ready == left) status.after = After::kEnd;
         statuses.push_back(status);
       }
-      const Round round = decide_round(statuses, {.until_first = until_first});
+      const Round round = decide(statuses, {.until_first = until_first});
       ASSERT_TRUE(!round.released.empty() || round.ended);
       for (const auto& step : round.released) {
         std::int64_t rows = 0;
