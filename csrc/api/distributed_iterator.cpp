@@ -11,7 +11,6 @@
 #include "base/stage.h"
 #include "core/interrupt_watch.h"
 #include "distribute/coordination/report_failure.h"
-#include "distribute/coordination/shared_spec.h"
 #include "distribute/coordination/synchronized_source.h"
 #include "distribute/steps/deliver.h"
 #include "distribute/steps/device_placement.h"
@@ -122,29 +121,24 @@ void DistributedIterator::Impl::open_with_peers() {
   const Handshake mine = report_failure_to_peers(
       *link_, [this] { return describe_handshake(*distribution_, at_, seed_given_, facts_); });
   const std::int64_t began = clock_ns();
-  const auto handshakes = [&] {
+  const HandshakeSummary all = [&] {
     const StageScope waits(Stage::kWait);
     return link_->agree(mine);
   }();
   shell_.execution()->counters->peer_ns.add(clock_ns() - began);
-  rows_before_ = distribution_->one_stream() ? at_.start.position.row : 0;
-  std::vector<SpecPtr> specs;
-  for (const Handshake& handshake : handshakes) {
-    if (!distribution_->one_stream()) rows_before_ += handshake.rows;
-    specs.push_back(handshake.spec);
-  }
-  learn_spec(specs);
+  rows_before_ = distribution_->one_stream() ? at_.start.position.row : all.rows();
+  learn_spec(all.spec());
   at_.seed_agreed = true;
   if (seed_given_) return;
-  at_.seed = handshakes.front().drawn_seed;
+  at_.seed = all.drawn_seed();
   shell_.adopt_epoch(at_.epoch, at_.seed);
 }
 
 /// A rank without rows cannot see the type of its elements; it learns the type of its empty parts from the
 /// others.
-void DistributedIterator::Impl::learn_spec(const std::vector<SpecPtr>& of_ranks) {
+void DistributedIterator::Impl::learn_spec(const SpecSummary& all) {
   auto completed = std::make_shared<Distribution>(*distribution_);
-  completed->spec = complete_spec(completed->spec, of_ranks);
+  completed->spec = all.complete(completed->spec);
   distribution_ = std::move(completed);
 }
 

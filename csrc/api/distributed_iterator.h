@@ -37,7 +37,7 @@ struct DistributedIterator::Impl {
 
  private:
   void open_with_peers();
-  void learn_spec(const std::vector<SpecPtr>& of_ranks);
+  void learn_spec(const SpecSummary& all);
   void leave_peers() noexcept;
   IterContext context_of(const Distribution& distribution) const;
   std::unique_ptr<StepSource> make_step_source();

@@ -60,33 +60,32 @@ std::string PeerRounds::run(const std::string& text, const GroupMachine::Join& j
 PeerLink::PeerLink(std::shared_ptr<HandshakeKeys> keys, double peer_timeout)
     : keys_(std::move(keys)), timeout_(peer_timeout) {}
 
-std::vector<Handshake> PeerLink::agree(const Handshake& mine) {
+HandshakeSummary PeerLink::agree(const Handshake& mine) {
   GroupPeers& peers = keys_->peers()->group();
   peers.expect_answers_within(timeout_);
   WaitOptions wait_options{"DistributedDataset", timeout_};
   peers.link().meet(wait_options);
   if (key_.empty()) key_ = keys_->next();
   auto watched = peers.watch().watch(key_, timeout_);
-  std::vector<Handshake> handshakes;
+  HandshakeSummary all;
   try {
     wait_options.check = [&] { throw_if_failed(watched->news()); };
-    const std::string joined =
-        peers.link().reduce(open_key(), text_of_one(peers.rank(), mine.encode()), join_texts, wait_options);
-    for (const auto& text : texts_of_all(joined, peers.link().size(), "DistributedDataset: the handshakes")) {
-      const std::string rank = std::to_string(handshakes.size());
-      std::string whose = "DistributedDataset: the text of rank ";
-      whose.append(rank).append(" under `").append(open_key()).append("/").append(rank).append("`");
-      handshakes.push_back(Handshake::decode({text, std::move(whose)}));
-    }
+    const std::string whose = "DistributedDataset: the handshakes under `" + open_key() + "`";
+    const int size = peers.link().size();
+    const auto join = [=](const std::vector<std::string>& texts) {
+      return join_handshakes(texts, size, whose);
+    };
+    const std::string text = HandshakeSummary::of(peers.rank(), mine).encode();
+    all = handshakes_of_all(peers.link().reduce(open_key(), text, join, wait_options), size, whose);
   } catch (const DistributedDatasetError& error) {
     // A rank that comes later finds this rank's handshake, so it must also learn that this rank has failed.
     watched->fail(error.what_without_backtrace());
     watched->end();
     throw;
   }
-  check_handshakes_agree(handshakes);
+  check_handshakes_agree(all);
   watched_ = std::move(watched);
-  return handshakes;
+  return all;
 }
 
 std::shared_ptr<PeerRounds> PeerLink::rounds() {

@@ -7,9 +7,8 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "distribute/coordination/handshake.h"
+#include "distribute/coordination/handshake_summary.h"
 #include "distribute/coordination/peers.h"
 #include "torch_distinput/error.h"
 
@@ -70,9 +69,9 @@ class PeerLink {
 
   /// Whether `agree` has returned and the iterator has not ended since.
   bool open() const noexcept { return watched_ != nullptr; }
-  /// Waits for the handshakes of all ranks and returns them, by rank. Throws DistributedDatasetError if they
+  /// Waits for the handshakes of all ranks and returns their summary. Throws DistributedDatasetError if they
   /// differ or one is missing after the timeout. May be called again after an interrupt.
-  std::vector<Handshake> agree(const Handshake& mine);
+  HandshakeSummary agree(const Handshake& mine);
   /// The rounds of this iterator: at each call the same object, so that a round continues after an interrupt.
   /// REQUIRES: `open()`, as for the `check` functions and `took`.
   std::shared_ptr<PeerRounds> rounds();

@@ -26,6 +26,8 @@ constexpr int kMaxNesting = 100;
 /// Limit on one dim, and on the bytes of a leaf, counting dims that are 0 or unknown as 1.
 constexpr std::int64_t kMaxLeafBytes = std::int64_t{1} << 48;
 constexpr std::size_t kMaxDims = 64;
+/// The bytes of the widest dtype.
+constexpr std::int64_t kMaxItem = 16;
 
 int nesting(const Structure& structure) {
   int deepest = 0;
@@ -62,18 +64,14 @@ class Writer {
   std::string take() { return text_.take(); }
 
  private:
-  void dims(const Dims& dims) {
-    text_.integer(dims.size());
-    for (const std::int64_t dim : dims) text_.integer(dim);
-  }
   template <class Spec>
   void fields(const Spec& spec) {
     if constexpr (requires { spec.shape; }) {
       text_.flag(spec.shape.has_value());
-      if (spec.shape) dims(*spec.shape);
+      if (spec.shape) encode_dims(text_, *spec.shape);
     }
     if constexpr (requires { spec.dtype; }) text_.integer(static_cast<int>(spec.dtype));
-    if constexpr (requires { spec.expected; }) dims(spec.expected);
+    if constexpr (requires { spec.expected; }) encode_dims(text_, spec.expected);
     if constexpr (requires { spec.ragged_rank; }) text_.integer(spec.ragged_rank);
     if constexpr (requires { spec.encoding; }) text_.flag(spec.encoding.has_value());
   }
@@ -115,21 +113,6 @@ class Reader {
     return keys;
   }
 
-  Dims dims(std::int64_t item) {
-    const std::size_t count = text_.count("the number of dims");
-    if (count > kMaxDims)
-      text_.fail("the number of dims", "at most " + std::to_string(kMaxDims), std::to_string(count));
-    Dims dims;
-    std::int64_t bytes = item;
-    while (dims.size() < count) {
-      dims.push_back(text_.integer("a dim", kUnknownDim, kMaxLeafBytes));
-      if (__builtin_mul_overflow(bytes, std::max<std::int64_t>(dims.back(), 1), &bytes) ||
-          bytes > kMaxLeafBytes)
-        text_.fail("the size of a leaf", "at most 2**48 bytes", "larger");
-    }
-    return dims;
-  }
-
   template <std::size_t Index>
   LeafSpec leaf_of_kind(std::size_t index) {
     if constexpr (Index + 1 < std::variant_size_v<LeafSpec>) {
@@ -140,12 +123,10 @@ class Reader {
 
   template <class Spec>
   Spec fields(Spec spec) {
-    // The widest dtype has 16 bytes.
-    constexpr std::int64_t kItem = 16;
     if constexpr (requires { spec.shape; })
-      spec.shape = text_.flag("whether dims are known") ? std::optional(dims(kItem)) : std::nullopt;
+      spec.shape = text_.flag("whether dims are known") ? std::optional(decode_dims(text_)) : std::nullopt;
     if constexpr (requires { spec.dtype; }) spec.dtype = read_dtype(text_);
-    if constexpr (requires { spec.expected; }) spec.expected = dims(kItem);
+    if constexpr (requires { spec.expected; }) spec.expected = decode_dims(text_);
     if constexpr (requires { spec.ragged_rank; })
       spec.ragged_rank = text_.integer("the number of ragged dims", 1, 1);
     if constexpr (requires { spec.encoding; }) {
@@ -156,23 +137,6 @@ class Reader {
 
   PeerTextReader& text_;
 };
-
-bool lacks_dims(const TensorSpec& spec) {
-  const bool known = spec.shape && std::none_of(spec.shape->begin(), spec.shape->end(),
-                                                [](std::int64_t dim) { return dim == kUnknownDim; });
-  return spec.expected.empty() && !known;
-}
-
-/// The dims that the lowest rank saw for leaf `index` and that fit `spec`; empty if no rank saw any.
-Dims find_dims(const TensorSpec& spec, std::size_t index, const std::vector<SpecPtr>& of_ranks) {
-  for (const SpecPtr& other : of_ranks) {
-    if (!other || index >= other->leaves.size()) continue;
-    const auto* const seen = std::get_if<TensorSpec>(&other->leaves[index]);
-    if (seen == nullptr || seen->expected.empty()) continue;
-    if (!spec.shape || spec.shape->size() == seen->expected.size()) return seen->expected;
-  }
-  return {};
-}
 
 }  // namespace
 
@@ -194,18 +158,24 @@ SpecPtr decode_spec(PeerTextReader text) {
   return spec;
 }
 
-SpecPtr complete_spec(const SpecPtr& own, const std::vector<SpecPtr>& of_ranks) {
-  if (!own) {
-    const auto known =
-        std::find_if(of_ranks.begin(), of_ranks.end(), [](const SpecPtr& spec) { return spec != nullptr; });
-    return known == of_ranks.end() ? nullptr : *known;
+void encode_dims(PeerTextWriter& text, const Dims& dims) {
+  text.integer(dims.size());
+  for (const std::int64_t dim : dims) text.integer(dim);
+}
+
+Dims decode_dims(PeerTextReader& text) {
+  const std::size_t count = text.count("the number of dims");
+  if (count > kMaxDims)
+    text.fail("the number of dims", "at most " + std::to_string(kMaxDims), std::to_string(count));
+  Dims dims;
+  std::int64_t bytes = kMaxItem;
+  while (dims.size() < count) {
+    dims.push_back(text.integer("a dim", kUnknownDim, kMaxLeafBytes));
+    if (__builtin_mul_overflow(bytes, std::max<std::int64_t>(dims.back(), 1), &bytes) ||
+        bytes > kMaxLeafBytes)
+      text.fail("the size of a leaf", "at most 2**48 bytes", "larger");
   }
-  auto completed = std::make_shared<ElementSpec>(*own);
-  for (std::size_t i = 0; i < completed->leaves.size(); ++i) {
-    auto* const dense = std::get_if<TensorSpec>(&completed->leaves[i]);
-    if (dense != nullptr && lacks_dims(*dense)) dense->expected = find_dims(*dense, i, of_ranks);
-  }
-  return completed;
+  return dims;
 }
 
 }  // namespace torch_distinput

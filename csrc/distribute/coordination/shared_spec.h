@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "comm/peer_text.h"
 #include "torch_distinput/spec.h"
@@ -17,9 +16,9 @@ std::string encode_spec(const SpecPtr& spec);
 /// The spec in a text; null for "". Throws PeerTextError for a text that `encode_spec` cannot have made.
 SpecPtr decode_spec(PeerTextReader text);
 
-/// `own`, completed from `of_ranks`, the specs that the ranks sent, by rank. The lowest rank that knows it
-/// provides what `own` lacks: the whole spec, or the dims that a probe saw where declared dims are unknown.
-/// Null if no rank knows the spec.
-SpecPtr complete_spec(const SpecPtr& own, const std::vector<SpecPtr>& of_ranks);
+/// Dims of a leaf as part of a text.
+void encode_dims(PeerTextWriter& text, const Dims& dims);
+/// The dims that come next in `text`. Throws PeerTextError for those that no leaf can have.
+Dims decode_dims(PeerTextReader& text);
 
 }  // namespace torch_distinput

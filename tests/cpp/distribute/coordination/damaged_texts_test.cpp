@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/heartbeat.h"
-#include "distribute/coordination/handshake.h"
+#include "distribute/coordination/handshake_summary.h"
 #include "distribute/coordination/heartbeat_monitor.h"
 #include "distribute/coordination/leaving.h"
 #include "distribute/coordination/peers.h"
@@ -86,17 +86,19 @@ TEST(DamagedTexts, ASpecDeeperThanReadersAllowIsNotSent) {
 }
 
 TEST(DamagedTexts, Handshake) {
-  Handshake handshake{{{"length", "12"}, {"pipeline", "a\\\nb"}}, 17, 3, rich_spec(), true};
-  const std::string text = handshake.encode();
-  const Handshake back = Handshake::decode({text, "text"});
-  EXPECT_EQ(back.facts[1].value, "a\\\nb");
-  EXPECT_EQ(back.drawn_seed, 17U);
-  EXPECT_TRUE(back.lacks_type);
-  expect_errors_or_values(text, [&](PeerTextReader damaged) {
-    const Handshake one = Handshake::decode(damaged);
-    EXPECT_GE(one.rows, 0);
+  const Handshake handshake{{{"length", "12"}, {"pipeline", "a\\\nb"}}, 17, 3, rich_spec(), true};
+  HandshakeSummary good = HandshakeSummary::of(0, handshake);
+  good.join(HandshakeSummary::of(2, Handshake{{{"length", "13"}}, 18, 4, nullptr, false}));
+  expect_errors_or_values(good.encode(), [&](PeerTextReader damaged) {
+    const HandshakeSummary one = HandshakeSummary::decode(damaged, 4);
+    EXPECT_GE(one.rows(), 0);
+    EXPECT_LE(one.ranks(), 4);
+    const SpecPtr spec = one.spec().complete(rich_spec());
+    EXPECT_EQ(std::ssize(zero_rows(*spec).leaves()), spec->structure->leaf_count());
+    const Handshake other{{{"length", "12"}}, 0, 0, nullptr, false};
+    const std::string text = HandshakeSummary::of(1, other).encode();
     try {
-      check_handshakes_agree({handshake, one});
+      check_handshakes_agree(handshakes_of_all(join_handshakes({text, one.encode()}, 4, "text"), 4, "text"));
     } catch (const DistributedDatasetError&) {
       return;
     }

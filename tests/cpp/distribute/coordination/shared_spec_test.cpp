@@ -12,8 +12,6 @@ SpecPtr make(StructurePtr structure, std::vector<LeafSpec> leaves) {
 
 SpecPtr bare(LeafSpec leaf) { return make(Structure::leaf(), {std::move(leaf)}); }
 
-const Dims& expected_of(const SpecPtr& spec) { return std::get<TensorSpec>(spec->leaves.at(0)).expected; }
-
 TEST(SharedSpec, SurvivesEncodingWithEveryKindOfLeafAndNesting) {
   const auto leaf = Structure::leaf();
   const auto structure =
@@ -39,29 +37,6 @@ TEST(SharedSpec, SpecsOfThisProcessOnlyAreNotSent) {
   EXPECT_EQ(encode_spec(bare(DatasetSpec{})), "");
   const auto named = Structure::named_tuple("P", {"x"}, {Structure::leaf()}, std::make_shared<int>());
   EXPECT_EQ(encode_spec(make(Structure::list({named}), {TensorSpec{}})), "");
-}
-
-TEST(SharedSpec, TheLowestRankThatKnowsTheSpecDecides) {
-  const SpecPtr known = bare(TensorSpec{Dims{kUnknownDim}, c10::ScalarType::Int, {}});
-  const SpecPtr other = bare(TensorSpec{Dims{kUnknownDim}, c10::ScalarType::Float, {}});
-  EXPECT_EQ(complete_spec(nullptr, {nullptr, known, other}), known);
-  EXPECT_EQ(complete_spec(nullptr, {nullptr, nullptr}), nullptr);
-  EXPECT_EQ(*complete_spec(other, {nullptr, known}), *other);
-}
-
-TEST(SharedSpec, OnlyUnknownDimsAreLearned) {
-  const auto type = c10::ScalarType::Float;
-  const SpecPtr probed = bare(TensorSpec{Dims{kUnknownDim, kUnknownDim}, type, {2, 5}});
-  const SpecPtr open = bare(TensorSpec{Dims{kUnknownDim, kUnknownDim}, type, {}});
-  EXPECT_EQ(expected_of(complete_spec(open, {open, probed})), (Dims{2, 5}));
-  const SpecPtr rankless = bare(TensorSpec{std::nullopt, type, {}});
-  EXPECT_EQ(expected_of(complete_spec(rankless, {probed})), (Dims{2, 5}));
-  const SpecPtr own = bare(TensorSpec{Dims{kUnknownDim, kUnknownDim}, type, {1, 9}});
-  EXPECT_EQ(expected_of(complete_spec(own, {probed, own})), (Dims{1, 9}));
-  const SpecPtr declared = bare(TensorSpec{Dims{4, 7}, type, {}});
-  EXPECT_EQ(expected_of(complete_spec(declared, {probed})), Dims{});
-  const SpecPtr vector = bare(TensorSpec{Dims{kUnknownDim}, type, {}});
-  EXPECT_EQ(expected_of(complete_spec(vector, {probed})), Dims{});
 }
 
 }  // namespace

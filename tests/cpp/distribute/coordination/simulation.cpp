@@ -5,7 +5,6 @@
 #include <chrono>
 #include <utility>
 
-#include "comm/group_link.h"
 #include "comm/heartbeat.h"
 
 namespace torch_distinput::simulation {
@@ -65,8 +64,8 @@ struct Simulation::Process {
   void post(const std::string& key, const std::string& text) {
     machine ? machine->post(key, text) : member->post(key, text);
   }
-  void contribute(const std::string& key, const std::string& text) {
-    machine ? machine->contribute(key, text, join_texts) : member->contribute(key, text);
+  void contribute(const std::string& key, const std::string& text, const GroupMachine::Join& join) {
+    machine ? machine->contribute(key, text, join) : member->contribute(key, text);
   }
   bool met() const { return machine ? machine->group().met() : member && member->met(); }
 };
@@ -450,10 +449,7 @@ void Simulation::take_entries(int rank) {
     } else if (key == scope + "/round-" + std::to_string(self.rounds)) {
       ++self.rounds;
       self.in_round = false;
-      std::vector<RankStatus> statuses;
-      for (const auto& one : texts_of_all(text, job_.ranks, "x"))
-        statuses.push_back(RankStatus::decode({one, "x"}));
-      self.agreement.apply(statuses);
+      self.agreement.apply(round_of_all(text, job_.ranks));
       produce(rank);
       hold_round(rank);
       if (self.waits) consume(rank);
@@ -468,7 +464,7 @@ void Simulation::iterate(int rank) {
     self.machine = self.member->take_over(self.leader_lost);
     self.member.reset();
   }
-  self.contribute(std::string(kScope) + "/open", text_of_one(rank, "x"));
+  self.contribute(std::string(kScope) + "/open", "x", [](const auto& texts) { return texts.front(); });
   progress(rank);
 }
 
@@ -487,7 +483,8 @@ void Simulation::hold_round(int rank) {
   if (self.in_round || self.done || !self.agreement.wants_round()) return;
   self.in_round = true;
   self.contribute(std::string(kScope) + "/round-" + std::to_string(self.rounds),
-                  text_of_one(rank, self.agreement.status().encode()));
+                  RoundSummary::of(rank, self.agreement.status(), 1).encode(),
+                  [ranks = job_.ranks](const auto& texts) { return join_rounds(texts, ranks); });
   progress(rank);
 }
 
