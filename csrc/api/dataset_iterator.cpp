@@ -1,7 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "api/dataset_iterator.h"
 
-#include <string>
 #include <utility>
 
 #include <c10/util/Exception.h>
@@ -13,32 +12,15 @@
 #include "execution/sampled.h"
 #include "execution/yields_batches.h"
 #include "runtime/buffer_pool.h"
-#include "runtime/permutation.h"
-#include "torch_distinput/error.h"
 
 namespace torch_distinput {
 namespace {
 
-constexpr const char* kKind = "torch_distinput.DatasetIterator";
-constexpr std::int64_t kVersion = 1;
+constexpr PositionKind kKind{"torch_distinput.DatasetIterator", /*version=*/1};
 /// Saving a checkpoint costs microseconds, so it is not done for every element: after an error, at most this
 /// much work is done again.
 constexpr std::chrono::microseconds kCheckpointInterval{100};
 constexpr std::int64_t kMaxSince = 4096;
-
-void check_header(const State& state) {
-  TORCH_CHECK_VALUE(state.has("kind") && state.has("version"),
-                    "state: this is not a saved position: ", brief(state), ".");
-  const StateReader saved(state, "state");
-  TORCH_CHECK_VALUE(saved.at("kind") == State(kKind), "state: expected a state of ", kKind,
-                    ", but it is one of ", brief(saved.at("kind")), ".");
-  const std::int64_t version = saved.integer("version");
-  TORCH_CHECK_VALUE(version >= 1 && version <= kVersion, "state: version ", version,
-                    " cannot be read; this library reads versions 1 to ", kVersion, ".");
-  const std::int64_t permutation = saved.integer("permutation");
-  TORCH_CHECK_VALUE(permutation == kPermutationVersion, "state: saved with version ", permutation,
-                    " of the shuffle order, but this library has version ", kPermutationVersion, ".");
-}
 
 std::shared_ptr<ExecutionContext> execution_context_for(const EpochRun& run) {
   auto execution = make_execution_context(run.node->options());
@@ -105,11 +87,7 @@ void DatasetIterator::Impl::recover() {
 
 State DatasetIterator::Impl::save() const {
   if (shell_.closed()) return closed_at_;
-  State state;
-  state.set("version", kVersion);
-  state.set("kind", kKind);
-  state.set("permutation", kPermutationVersion);
-  state.set("pipeline", pipeline_identity(run_.node));
+  State state = position_header(kKind, run_.node);
   state.set("epoch", run_.epoch);
   state.set("seed", State::key(run_.seed));
   state.set("used", shell_.used());
@@ -121,9 +99,8 @@ State DatasetIterator::Impl::save() const {
 void DatasetIterator::Impl::load(const State& state) {
   shell_.check_usable();
   const WorkScope work(shell_.execution()->counters);
-  check_header(state);
+  check_header(state, kKind, run_.node, "state");
   const StateReader saved(state, "state");
-  check_identity(saved.at("pipeline"), pipeline_identity(run_.node));
   const State& position = saved.at("position");
   const bool from_plan = position.has("path");
   TORCH_CHECK_VALUE(from_plan == iterator_.runs_plan, "state: saved on the ",

@@ -11,6 +11,7 @@
 #include <c10/util/hash.h>
 
 #include "core/state_reader.h"
+#include "runtime/permutation.h"
 
 namespace torch_distinput {
 namespace {
@@ -79,6 +80,30 @@ void check_identity(const State& saved, const State& current) {
     TORCH_CHECK_VALUE(was == is, "state: saved from another pipeline; its op ", i, " was ", was,
                       ", but here it is ", is, ".");
   }
+}
+
+State position_header(const PositionKind& kind, const NodePtr& node) {
+  return State()
+      .set("version", kind.version)
+      .set("kind", kind.name)
+      .set("permutation", kPermutationVersion)
+      .set("pipeline", pipeline_identity(node));
+}
+
+void check_header(const State& state, const PositionKind& kind, const NodePtr& node,
+                  std::string_view reader) {
+  TORCH_CHECK_VALUE(state.has("kind") && state.has("version"), reader,
+                    ": this is not a saved position: ", brief(state), ".");
+  const StateReader saved(state, reader);
+  TORCH_CHECK_VALUE(saved.at("kind") == State(kind.name), reader, ": expected a state of ", kind.name,
+                    ", but it is one of ", brief(saved.at("kind")), ".");
+  const std::int64_t version = saved.integer("version");
+  TORCH_CHECK_VALUE(version >= 1 && version <= kind.version, reader, ": version ", version,
+                    " cannot be read; this library reads versions 1 to ", kind.version, ".");
+  const std::int64_t permutation = saved.integer("permutation");
+  TORCH_CHECK_VALUE(permutation == kPermutationVersion, reader, ": saved with version ", permutation,
+                    " of the shuffle order, but this library has version ", kPermutationVersion, ".");
+  check_identity(saved.at("pipeline"), pipeline_identity(node));
 }
 
 }  // namespace torch_distinput

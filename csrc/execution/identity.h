@@ -1,7 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
+#include <cstdint>
+#include <string_view>
 
 #include "torch_distinput/node.h"
 #include "torch_distinput/state.h"
@@ -15,5 +16,19 @@ State pipeline_identity(const NodePtr& node);
 
 /// Throws c10::ValueError naming the first difference between a saved identity and this pipeline's.
 void check_identity(const State& saved, const State& current);
+
+/// A kind of saved position, and the newest version of it.
+struct PositionKind {
+  const char* name;
+  std::int64_t version;
+};
+
+/// The fields with which a saved position of `node` begins.
+State position_header(const PositionKind& kind, const NodePtr& node);
+
+/// Throws c10::ValueError for a state that does not begin as a saved position of `kind`, is of a newer
+/// version, was saved with another shuffle order, or is of another pipeline than `node` (it names the
+/// difference). `reader` begins the messages.
+void check_header(const State& state, const PositionKind& kind, const NodePtr& node, std::string_view reader);
 
 }  // namespace torch_distinput

@@ -1,7 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/checkpoint/position_state.h"
 
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -9,29 +8,12 @@
 
 #include "core/state_reader.h"
 #include "execution/identity.h"
-#include "runtime/permutation.h"
 
 namespace torch_distinput {
 namespace {
 
-constexpr std::int64_t kVersion = 1;
-constexpr const char* kKind = "torch_distinput.DistributedIterator";
+constexpr PositionKind kKind{"torch_distinput.DistributedIterator", /*version=*/1};
 constexpr const char* kPositionStateCall = "DistributedIterator.load";
-
-void check_header(const State& state) {
-  TORCH_CHECK_VALUE(state.has("kind") && state.has("version"), kPositionStateCall,
-                    ": this is not a saved position: ", brief(state), ".");
-  const StateReader saved(state, kPositionStateCall);
-  TORCH_CHECK_VALUE(saved.at("kind") == State(kKind), kPositionStateCall, ": expected a state of ", kKind,
-                    ", but it is one of ", brief(saved.at("kind")), ".");
-  const std::int64_t version = saved.integer("version");
-  TORCH_CHECK_VALUE(version >= 1 && version <= kVersion, kPositionStateCall, ": version ", version,
-                    " of the state cannot be read; this library reads versions 1 to ", kVersion, ".");
-  const std::int64_t permutation = saved.integer("permutation");
-  TORCH_CHECK_VALUE(permutation == kPermutationVersion, kPositionStateCall, ": saved with version ",
-                    permutation, " of the shuffle order, but this library has version ", kPermutationVersion,
-                    ".");
-}
 
 State write_split(const SplitPosition& split) {
   State state;
@@ -64,10 +46,7 @@ void write_place(State& state, const Start& start) {
   state.set("row", position.row);
   state.set("cursor", write_split(position.split));
   if (!start.upstream) return;
-  State input;
-  input.set("element", start.upstream->element);
-  input.set("state", start.upstream->state);
-  state.set("input", std::move(input));
+  state.set("input", State().set("element", start.upstream->element).set("state", start.upstream->state));
 }
 
 Start read_place(const State& state, bool same_split, std::int64_t parts) {
@@ -116,11 +95,7 @@ void read_seed(const State& state, EpochPosition& at) {
 }
 
 State write_position(const Distribution& distribution, const EpochPosition& at) {
-  State state;
-  state.set("version", kVersion);
-  state.set("kind", kKind);
-  state.set("permutation", kPermutationVersion);
-  state.set("pipeline", pipeline_identity(distribution.assignment.node));
+  State state = position_header(kKind, distribution.assignment.node);
   state.set("epoch", at.epoch);
   state.set("seed", at.seed_agreed ? State::key(at.seed) : State());
   state.set("split", distribution.assignment.splitter->describe());
@@ -135,9 +110,8 @@ State write_position(const Distribution& distribution, const EpochPosition& at) 
 }
 
 EpochPosition read_position(const Distribution& distribution, const State& state) {
-  check_header(state);
+  check_header(state, kKind, distribution.assignment.node, kPositionStateCall);
   const StateReader saved(state, kPositionStateCall);
-  check_identity(saved.at("pipeline"), pipeline_identity(distribution.assignment.node));
   EpochPosition at{.epoch = saved.count("epoch", kMaxEpochs)};
   read_seed(state, at);
   const Splitter& splitter = *distribution.assignment.splitter;
