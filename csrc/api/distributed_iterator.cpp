@@ -12,7 +12,7 @@
 #include "core/interrupt_watch.h"
 #include "distribute/coordination/report_failure.h"
 #include "distribute/coordination/synchronized_source.h"
-#include "distribute/steps/deliver.h"
+#include "distribute/steps/built_step.h"
 #include "distribute/steps/device_placement.h"
 #include "distribute/steps/open_step_source.h"
 #include "execution/execution_context.h"

@@ -8,6 +8,8 @@
 namespace torch_distinput {
 namespace {
 
+constexpr std::int64_t kStride = 256;
+
 class SlicePlan final : public IndexPlan {
  public:
   SlicePlan(PlanPtr input, std::int64_t begin, std::int64_t size)
@@ -28,6 +30,20 @@ class SlicePlan final : public IndexPlan {
 };
 
 }  // namespace
+
+std::int64_t RowTotals::before(std::int64_t position, const SumRange& sum) const {
+  const auto stride = static_cast<std::size_t>(position / kStride);
+  std::int64_t total = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    while (totals_.size() <= stride) {
+      const auto begin = static_cast<std::int64_t>(totals_.size() - 1) * kStride;
+      totals_.push_back(totals_.back() + sum(begin, begin + kStride));
+    }
+    total = totals_[stride];
+  }
+  return total + sum(position / kStride * kStride, position);
+}
 
 IndexPlan::IndexPlan(PlanPtr input) : input_(std::move(input)) {}
 

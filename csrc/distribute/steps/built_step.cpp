@@ -69,4 +69,12 @@ BuiltStep build_step(const Distribution& distribution, const PlannedStep& planne
   return step;
 }
 
+PerReplica deliver(const DeviceTransferPtr& transfer, BuiltStep& step, std::int64_t epoch, bool is_last) {
+  std::vector<Element> values = transfer ? transfer->deliver(step.parts, step.staged) : std::move(step.parts);
+  StepInfo info = std::move(step.info);
+  info.epoch = epoch;
+  info.is_last = is_last;
+  return {std::move(values), std::move(info)};
+}
+
 }  // namespace torch_distinput

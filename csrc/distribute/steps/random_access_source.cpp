@@ -1,12 +1,14 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/steps/random_access_source.h"
 
+#include <deque>
 #include <limits>
+#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "core/state_reader.h"
-#include "distribute/steps/planned_steps.h"
+#include "distribute/splitting/step_schedule.h"
 #include "distribute/steps/read_ahead.h"
 #include "execution/execution_context.h"
 #include "kernels/rows.h"
@@ -15,6 +17,36 @@
 
 namespace torch_distinput {
 namespace {
+
+/// The steps of a run by number, planned in order even if they are taken out of order. Safe from any thread.
+class PlannedSteps {
+ public:
+  PlannedSteps(ScheduleRules rules, const StepPosition& start, std::shared_ptr<PlanRows> rows)
+      : schedule_(std::move(rules), start), rows_(std::move(rows)) {}
+
+  /// Step `index`, counted from the start of the run; nullopt after the end. Take each index once.
+  std::optional<PlannedStep> take(std::int64_t index) {
+    const std::lock_guard lock(mutex_);
+    while (first_ + std::ssize(slots_) <= index) slots_.push_back({schedule_.next(*rows_)});
+    Slot& slot = slots_[static_cast<std::size_t>(index - first_)];
+    slot.taken = true;
+    auto step = std::move(slot.step);
+    for (; !slots_.empty() && slots_.front().taken; ++first_) slots_.pop_front();
+    return step;
+  }
+
+ private:
+  struct Slot {
+    std::optional<PlannedStep> step;
+    bool taken = false;
+  };
+
+  std::mutex mutex_;
+  StepSchedule schedule_;
+  std::shared_ptr<PlanRows> rows_;
+  std::deque<Slot> slots_;
+  std::int64_t first_ = 0;  // index of the first slot
+};
 
 /// Makes steps; safe from any thread.
 class StepMaker {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <span>
 #include <thread>
 #include <utility>
@@ -12,7 +13,7 @@
 #include "base/stage.h"
 #include "core/interrupt_poll.h"
 #include "io/byte_source.h"
-#include "io/crc32.h"
+#include "io/zlib_abi.h"
 
 namespace torch_distinput {
 namespace {
@@ -32,6 +33,13 @@ class Turn {
   std::atomic<int>& comparing_;
 };
 
+/// The CRC-32 of zip and gzip of the bytes whose CRC-32 is `before` and then `bytes`; that of no bytes is 0.
+std::uint32_t add_to_crc(std::uint32_t before, std::span<const char> bytes) {
+  static_assert(kCheckPiece <= std::numeric_limits<unsigned int>::max());  // zlib counts in 32 bits
+  return static_cast<std::uint32_t>(::crc32(before, reinterpret_cast<const unsigned char*>(bytes.data()),
+                                            static_cast<unsigned int>(bytes.size())));
+}
+
 std::uint32_t crc_of(const FilePtr& file, const CheckedPart& part) {
   InterruptPoll poll;
   std::vector<char> piece(static_cast<std::size_t>(std::min<std::uint64_t>(kCheckPiece, part.size)));
@@ -43,7 +51,7 @@ std::uint32_t crc_of(const FilePtr& file, const CheckedPart& part) {
     const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(left, piece.size()));
     const std::size_t count = bytes->read(std::span(piece).first(wanted));
     if (count == 0) throw FileError(file->path(), part.begin + part.size - left, "the file ends here");
-    crc = crc32(crc, std::span(piece).first(count));
+    crc = add_to_crc(crc, std::span(piece).first(count));
     left -= count;
   }
   return crc;

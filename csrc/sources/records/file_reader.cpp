@@ -2,20 +2,94 @@
 #include "sources/records/file_reader.h"
 
 #include <algorithm>
+#include <mutex>
+#include <unordered_map>
 #include <utility>
 
 #include <c10/util/Exception.h>
 
 #include "execution/execution_context.h"
+#include "io/index_set.h"
+#include "io/record_reader.h"
+#include "runtime/arena.h"
+#include "sources/records/byte_elements.h"
 #include "sources/records/file_errors.h"
-#include "sources/records/file_index_cache.h"
-#include "sources/records/file_iterator.h"
 #include "sources/records/file_names.h"
 #include "sources/records/file_plan.h"
 #include "sources/records/file_row_count.h"
+#include "sources/records/files_iterator.h"
+#include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
 namespace {
+
+/// The indexes that the nodes of one dataset share, so that each version of a file is indexed once. Safe from
+/// any thread.
+class FileIndexCache {
+ public:
+  /// Returns the indexes of `files` as they are now. Waits for those that must be built, and looks for
+  /// interrupts meanwhile. Throws FileError if a file cannot be indexed.
+  std::vector<RecordIndexPtr> get(const std::vector<std::string>& files, const RecordFormat& format) {
+    std::vector<RecordIndexPtr> found(files.size());
+    std::vector<std::string> missing;
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      const FileStamp stamp = stamp_of(files[i]);
+      const std::lock_guard lock(mutex_);
+      const auto known = indexes_.find(files[i]);
+      if (known != indexes_.end() && known->second->stamp() == stamp) {
+        found[i] = known->second;
+      } else {
+        missing.push_back(files[i]);
+        places.push_back(i);
+      }
+    }
+    if (missing.empty()) return found;
+    // Without the lock: the interrupt check may run user code, which must not wait for it. Two threads may
+    // build the same index.
+    const auto built = index_files(missing, format, available_cpus(), interrupt_check());
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < missing.size(); ++i) {
+      found[places[i]] = built[i];
+      indexes_[missing[i]] = built[i];
+    }
+    return found;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::string, RecordIndexPtr> indexes_;
+};
+
+/// Looks for an interrupt of the calling thread, which is the one that reads.
+void look_for_interrupt() {
+  if (const auto& check = interrupt_check()) check();
+}
+
+/// The records of the files that `names` yields, read in order in the caller's thread. The state is that of
+/// `names` before the open file, and the byte of the uncompressed contents at which the next record begins.
+class RecordsIterator final : public FilesIterator {
+ public:
+  RecordsIterator(IteratorPtr names, const FileReader& reader, const IterContext& context)
+      : FilesIterator(std::move(names), reader.name, context), reader_(reader) {}
+
+ private:
+  void open(const std::string& file, std::int64_t position) override {
+    with_file_errors(op(), [&] {
+      records_.emplace(std::make_shared<const File>(file), reader_.format, reader_.compression,
+                       static_cast<std::uint64_t>(position), look_for_interrupt, reader_.max_record_bytes);
+    });
+  }
+  std::optional<Element> read() override {
+    const auto record = with_file_errors(op(), [&] { return records_->next(); });
+    if (!record) return std::nullopt;
+    return string_element({record->data(), record->size()}, reader_.is_text);
+  }
+  std::int64_t position() const override { return static_cast<std::int64_t>(records_->offset()); }
+
+  FileReader reader_;
+  std::optional<RecordReader> records_;  ///< of the file opened last
+};
 
 const char* index_text(const std::optional<bool>& index) {
   if (!index) return "";
@@ -61,7 +135,7 @@ class FileReaderNode final : public Node {
     return records ? file_plan(std::move(records), reader_, context.execution->pool) : nullptr;
   }
   IteratorPtr iterate(const IterContext& context) const override {
-    return file_iterator(names_->iterate(context.input(0)), reader_, context);
+    return std::make_unique<RecordsIterator>(names_->iterate(context.input(0)), reader_, context);
   }
 
  private:
