@@ -1,7 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "execution/batch_reader.h"
 
-#include <string>
 #include <utility>
 
 #include <c10/util/Exception.h>
@@ -73,10 +72,7 @@ std::int64_t BatchReader::advance(std::int64_t count) {
 }
 
 State BatchReader::save() const {
-  State state;
-  state.set("input", batch_ ? before_ : input_->save());
-  state.set("row", batch_ ? State(row_) : State());
-  return state;
+  return State().set("input", batch_ ? before_ : input_->save()).set("row", batch_ ? State(row_) : State());
 }
 
 void BatchReader::load(const State& state) {

@@ -68,10 +68,7 @@ std::string SkipBudget::ending() const {
 
 State SkipBudget::save() const {
   if (!skip_) return {};
-  State state;
-  state.set("seen", seen_);
-  state.set("skipped", skipped_);
-  return state;
+  return State().set("seen", seen_).set("skipped", skipped_);
 }
 
 void SkipBudget::load(const State& state) {

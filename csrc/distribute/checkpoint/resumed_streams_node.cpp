@@ -6,8 +6,6 @@
 #include <string>
 #include <utility>
 
-#include <c10/util/Exception.h>
-
 #include "core/interrupt_poll.h"
 #include "core/state_reader.h"
 #include "distribute/splitting/cut_rows.h"
@@ -18,18 +16,14 @@ namespace {
 
 /// The state of a plan iterator whose next row is `position.row`.
 State plan_state(const StepPosition& position) {
-  State state;
-  state.set("path", "random access");
-  state.set("position", position.split.element);
-  state.set("row", position.row);
-  return state;
+  return State()
+      .set("path", "random access")
+      .set("position", position.split.element)
+      .set("row", position.row);
 }
 
 State place(std::int64_t stream, std::int64_t element) {
-  State state;
-  state.set("stream", stream);
-  state.set("element", element);
-  return state;
+  return State().set("stream", stream).set("element", element);
 }
 
 class ResumedStreamsIterator final : public Iterator {

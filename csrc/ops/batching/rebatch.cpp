@@ -37,11 +37,10 @@ class RebatchIterator final : public Iterator {
   }
 
   State save() const override {
-    State state;
-    state.set("batches", reader_.save());
-    state.set("turn", static_cast<std::int64_t>(turn_));
-    state.set("ended", ended_);
-    return state;
+    return State()
+        .set("batches", reader_.save())
+        .set("turn", static_cast<std::int64_t>(turn_))
+        .set("ended", ended_);
   }
 
   void load(const State& state) override {

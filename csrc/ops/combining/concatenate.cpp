@@ -78,10 +78,7 @@ class ConcatenateIterator final : public Iterator {
   }
 
   State save() const override {
-    State state;
-    state.set("part", static_cast<std::int64_t>(part_));
-    state.set("input", input_->save());
-    return state;
+    return State().set("part", static_cast<std::int64_t>(part_)).set("input", input_->save());
   }
 
   void load(const State& state) override {

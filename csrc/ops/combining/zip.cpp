@@ -36,10 +36,7 @@ class ZipIterator final : public Iterator {
   State save() const override {
     State::List inputs;
     for (const IteratorPtr& input : inputs_) inputs.push_back(input->save());
-    State state;
-    state.set("ended", ended_);
-    state.set("inputs", std::move(inputs));
-    return state;
+    return State().set("ended", ended_).set("inputs", std::move(inputs));
   }
 
   void load(const State& state) override {

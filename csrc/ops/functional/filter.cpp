@@ -59,11 +59,7 @@ class FilterIterator final : public Iterator {
   }
 
   State save() const override {
-    State state;
-    state.set("input", input_->save());
-    state.set("number", number_);
-    state.set("skip", budget_.save());
-    return state;
+    return State().set("input", input_->save()).set("number", number_).set("skip", budget_.save());
   }
 
   void load(const State& state) override {

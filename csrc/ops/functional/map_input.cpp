@@ -21,11 +21,10 @@ std::optional<MapInput::Item> MapInput::next() {
 }
 
 State MapInput::save() const {
-  State state;
-  state.set("input", input_->save());
-  state.set("number", number_);
-  state.set("delivered", State::List(delivered_.begin(), delivered_.end()));
-  return state;
+  return State()
+      .set("input", input_->save())
+      .set("number", number_)
+      .set("delivered", State::List(delivered_.begin(), delivered_.end()));
 }
 
 void MapInput::load(const State& state) {

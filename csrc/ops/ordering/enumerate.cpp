@@ -79,12 +79,7 @@ class EnumerateIterator final : public Iterator {
     return element;
   }
 
-  State save() const override {
-    State state;
-    state.set("position", position_);
-    state.set("input", input_->save());
-    return state;
-  }
+  State save() const override { return State().set("position", position_).set("input", input_->save()); }
 
   void load(const State& state) override {
     const StateReader saved(state, "enumerate");

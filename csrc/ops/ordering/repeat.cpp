@@ -122,11 +122,10 @@ class RepeatIterator final : public Iterator {
   }
 
   State save() const override {
-    State state;
-    state.set("round", round_);
-    state.set("empty", empty_);
-    state.set("input", input_ == nullptr ? State() : input_->save());
-    return state;
+    return State()
+        .set("round", round_)
+        .set("empty", empty_)
+        .set("input", input_ == nullptr ? State() : input_->save());
   }
 
   void load(const State& state) override {

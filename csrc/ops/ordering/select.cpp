@@ -59,11 +59,7 @@ class SelectIterator final : public Iterator {
     return elements_[wanted];
   }
 
-  State save() const override {
-    State state;
-    state.set("position", static_cast<std::int64_t>(position_));
-    return state;
-  }
+  State save() const override { return State().set("position", static_cast<std::int64_t>(position_)); }
   void load(const State& state) override {
     position_ = static_cast<std::size_t>(StateReader(state, "select").count("position", indices_.numel()));
   }

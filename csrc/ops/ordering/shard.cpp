@@ -55,12 +55,7 @@ class ShardIterator final : public Iterator {
     return mine;
   }
 
-  State save() const override {
-    State state;
-    state.set("consumed", consumed_);
-    state.set("input", input_->save());
-    return state;
-  }
+  State save() const override { return State().set("consumed", consumed_).set("input", input_->save()); }
 
   void load(const State& state) override {
     const StateReader saved(state, "shard");

@@ -46,10 +46,9 @@ class WindowedShuffleIterator final : public Iterator {
     const std::int64_t first = first_needed();
     const auto held =
         std::find_if(held_.begin(), held_.end(), [&](const auto& w) { return w.begin == first; });
-    State state;
-    state.set("position", position_);
-    state.set("input", held == held_.end() ? input_->save() : held->before);
-    return state;
+    return State()
+        .set("position", position_)
+        .set("input", held == held_.end() ? input_->save() : held->before);
   }
 
   void load(const State& state) override {
@@ -173,12 +172,7 @@ class SkippingShuffleIterator final : public Iterator {
     return std::nullopt;
   }
 
-  State save() const override {
-    State state;
-    state.set("position", position_);
-    state.set("skip", budget_.save());
-    return state;
-  }
+  State save() const override { return State().set("position", position_).set("skip", budget_.save()); }
 
   void load(const State& state) override {
     const StateReader saved(state, kShuffleIteratorsName);

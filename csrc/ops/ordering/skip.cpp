@@ -26,12 +26,7 @@ class SkipIterator final : public Iterator {
     return input_->next();
   }
 
-  State save() const override {
-    State state;
-    state.set("skipped", skipped_);
-    state.set("input", input_->save());
-    return state;
-  }
+  State save() const override { return State().set("skipped", skipped_).set("input", input_->save()); }
 
   void load(const State& state) override {
     const StateReader saved(state, "skip");

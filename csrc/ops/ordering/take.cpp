@@ -26,12 +26,7 @@ class TakeIterator final : public Iterator {
     return element;
   }
 
-  State save() const override {
-    State state;
-    state.set("taken", taken_);
-    state.set("input", input_->save());
-    return state;
-  }
+  State save() const override { return State().set("taken", taken_).set("input", input_->save()); }
 
   void load(const State& state) override {
     const StateReader saved(state, "take");

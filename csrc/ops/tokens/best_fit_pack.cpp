@@ -36,10 +36,10 @@ class BestFitPackIterator final : public Iterator {
 
   State save() const override {
     const bool in_window = handed_out_ < rows_.size();
-    State state;
-    state.set("input", in_window ? before_ : input_->save());
-    state.set("rows", in_window ? static_cast<std::int64_t>(handed_out_) : 0);
-    return state.set("read", in_window ? first_ : read_);
+    return State()
+        .set("input", in_window ? before_ : input_->save())
+        .set("rows", in_window ? static_cast<std::int64_t>(handed_out_) : 0)
+        .set("read", in_window ? first_ : read_);
   }
 
   /// Reads the window again and packs it again.

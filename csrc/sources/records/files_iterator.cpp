@@ -32,11 +32,10 @@ std::optional<Element> FilesIterator::next() {
 }
 
 State FilesIterator::save() const {
-  State state;
-  state.set("names", in_file_ ? before_ : names_->save());
-  state.set("offset", in_file_ ? State(position()) : State());
-  state.set("skip", budget_.save());
-  return state;
+  return State()
+      .set("names", in_file_ ? before_ : names_->save())
+      .set("offset", in_file_ ? State(position()) : State())
+      .set("skip", budget_.save());
 }
 
 void FilesIterator::load(const State& state) {
