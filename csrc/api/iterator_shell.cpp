@@ -5,7 +5,6 @@
 #include <bit>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/counters.h"
 #include "device/transfer/nvtx_ranges.h"

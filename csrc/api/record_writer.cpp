@@ -2,7 +2,6 @@
 #include "torch_distinput/record_writer.h"
 
 #include <limits>
-#include <utility>
 
 #include <c10/util/Exception.h>
 

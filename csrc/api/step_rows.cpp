@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "torch_distinput/step_rows.h"
 
-#include <utility>
-
 #include <c10/util/Exception.h>
 
 #include "api/input_options.h"

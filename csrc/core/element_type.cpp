@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "core/element_type.h"
 
-#include <string>
-
 #include <c10/util/Exception.h>
 
 #include "core/names.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <exception>
-#include <string>
 
 #include <c10/util/Exception.h>
 

@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
-
 #include "kernels/images.h"
 #include "torch_distinput/node.h"
 

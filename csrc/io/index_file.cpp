@@ -6,7 +6,6 @@
 #include <cstring>
 #include <stdexcept>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include "io/crc32c.h"

@@ -1,7 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "kernels/dense.h"
 
-#include <array>
 #include <cstring>
 
 #include <c10/core/TensorImpl.h>

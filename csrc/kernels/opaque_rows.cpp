@@ -1,6 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <utility>
-
 #include "kernels/leaf_rows.h"
 
 namespace torch_distinput {

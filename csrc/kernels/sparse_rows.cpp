@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <ATen/ops/_sparse_coo_tensor_unsafe.h>
-#include <c10/util/Exception.h>
 
 #include "kernels/dense.h"
 #include "kernels/host_memory.h"

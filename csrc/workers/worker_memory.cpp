@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <stdexcept>
-#include <system_error>
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -6,9 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
-#include <c10/util/Exception.h>
 
 #include "bindings/interpreter/python_error.h"
 #include "bindings/interpreter/torch_tensor.h"

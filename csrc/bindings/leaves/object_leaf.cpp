@@ -1,10 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "bindings/leaves/object_leaf.h"
 
-#include <string>
-#include <utility>
-#include <vector>
-
 #include <c10/util/Exception.h>
 
 #include "bindings/interpreter/py_ref.h"

@@ -1,7 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <optional>
-#include <type_traits>
 
 #include "bindings/interpreter/torch_tensor.h"
 #include "bindings/workers/encoder.h"

@@ -2,7 +2,6 @@
 #include "bindings/workers/row_view.h"
 
 #include <algorithm>
-#include <memory>
 #include <string_view>
 
 #include "bindings/interpreter/torch_tensor.h"

@@ -2,7 +2,6 @@
 #include "distribute/sharding/row_assignment.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "distribute/splitting/batch_sizes.h"

@@ -3,7 +3,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <functional>
 #include <numeric>
 #include <sstream>
 

@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include <c10/util/Exception.h>
-
 #include "core/interrupt_poll.h"
 #include "distribute/splitting/cut_rows.h"
 #include "kernels/rows.h"

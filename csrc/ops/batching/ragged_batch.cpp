@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <memory>
-#include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -2,8 +2,6 @@
 #include <memory>
 #include <utility>
 
-#include <c10/util/Exception.h>
-
 #include "execution/batch_reader.h"
 #include "execution/open.h"
 #include "execution/unary_node.h"

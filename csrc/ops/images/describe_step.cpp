@@ -2,7 +2,6 @@
 #include <cmath>
 #include <iterator>
 #include <sstream>
-#include <type_traits>
 
 #include <c10/util/Exception.h>
 

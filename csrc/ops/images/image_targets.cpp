@@ -1,9 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "ops/images/image_targets.h"
 
-#include <algorithm>
 #include <limits>
-#include <utility>
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>

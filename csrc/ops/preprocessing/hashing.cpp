@@ -1,5 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>

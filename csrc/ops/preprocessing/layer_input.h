@@ -3,10 +3,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 

@@ -1,6 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <charconv>
-#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>

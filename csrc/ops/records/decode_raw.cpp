@@ -1,6 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include <c10/util/Exception.h>

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 

@@ -5,8 +5,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include <c10/util/Exception.h>
-
 #include "core/element_type.h"
 #include "core/interrupt_poll.h"
 #include "execution/execution_context.h"

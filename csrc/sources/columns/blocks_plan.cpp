@@ -2,7 +2,6 @@
 #include "sources/columns/blocks_plan.h"
 
 #include <algorithm>
-#include <numeric>
 #include <span>
 #include <utility>
 

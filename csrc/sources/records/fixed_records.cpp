@@ -1,6 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <string>
-
 #include <c10/util/Exception.h>
 
 #include "sources/records/file_reader.h"

@@ -2,7 +2,6 @@
 #include <utility>
 
 #include <c10/core/TensorImpl.h>
-#include <c10/util/Exception.h>
 
 #include "core/tensor_on.h"
 #include "kernels/rows.h"
