@@ -2,13 +2,11 @@
 #include <set>
 #include <stdexcept>
 
-#include <ATen/ops/arange.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "ops/op_testing.h"
+#include "runtime/forked_child.h"
 #include "support/fakes.h"
 #include "torch_distinput/error.h"
 #include "torch_distinput/interrupt.h"
@@ -58,10 +56,10 @@ TEST(DatasetIterator, KeepsThePositionInFastStreams) {
 TEST(DatasetIterator, GoesOnAfterAnInterrupt) {
   bool interrupt = true;
   const auto poll_then_pass = [&](Element element) {
-    if (op_testing::scalar(element) == 3 && std::exchange(interrupt, false)) interrupt_check()();
+    if (scalar(element) == 3 && std::exchange(interrupt, false)) interrupt_check()();
     return element;
   };
-  DatasetIterator iterator = op_testing::generated(6).map(poll_then_pass).batch(2).iterate();
+  DatasetIterator iterator = generated(6).map(poll_then_pass).batch(2).iterate();
   const InterruptScope scope([] { throw std::runtime_error("interrupt"); });
   EXPECT_EQ(elements(iterator, 1), (std::vector<Values>{{0, 1}}));
   EXPECT_THROW(iterator.next(), std::runtime_error);
@@ -101,12 +99,7 @@ TEST(DatasetIterator, ReusesItsMemory) {
 }
 
 TEST(DatasetIterator, CountsSkippedRows) {
-  const Dataset dataset = op_testing::generated(5)
-                              .map([](Element element) {
-                                TORCH_CHECK_VALUE(op_testing::scalar(element) != 2, "bad");
-                                return element;
-                              })
-                              .with_options(op_testing::skipping());
+  const Dataset dataset = generated(5).map(fails_at(2)).with_options(skipping());
   DatasetIterator iterator = dataset.iterate();
   EXPECT_EQ(elements(iterator), (std::vector<Values>{{0}, {1}, {3}, {4}}));
   EXPECT_EQ(iterator.stats().skipped, 1);
@@ -162,13 +155,13 @@ TEST(DatasetIterator, ResumesWithAnotherBatchSizeAtTheSameRow) {
   DatasetIterator before = rows.batch(3).iterate({.epoch = 0});
   Values seen;
   for (int i = 0; i < 3; ++i) {
-    const Values batch = op_testing::items(*before.next());
+    const Values batch = items(*before.next());
     seen.insert(seen.end(), batch.begin(), batch.end());
   }
   DatasetIterator after = rows.batch(5).iterate({.epoch = 0});
   after.load(before.save());
   for (const Values& batch : elements(after)) seen.insert(seen.end(), batch.begin(), batch.end());
-  EXPECT_EQ(seen, op_testing::values(rows));
+  EXPECT_EQ(seen, values(rows));
 }
 
 TEST(DatasetIterator, RestoresEpochAndSeed) {
@@ -184,23 +177,12 @@ TEST(DatasetIterator, RestoresEpochAndSeed) {
 TEST(DatasetIterator, IsRefusedInAForkedChild) {
   DatasetIterator iterator = Dataset::range(100).batch(4).iterate();
   iterator.next();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    int failures = 0;
-    try {
-      iterator.next();
-      ++failures;
-    } catch (const FailedPreconditionError&) {
-    }
+  EXPECT_TRUE(true_in_forked_child([&] {
+    EXPECT_THROW(iterator.next(), FailedPreconditionError);
     // A new iterator works in the child, without threads.
-    const auto fresh = elements(Dataset::range(6).batch(4));
-    if (fresh != std::vector<Values>{{0, 1, 2, 3}, {4, 5}}) ++failures;
-    ::_exit(failures);
-  }
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+    EXPECT_EQ(elements(Dataset::range(6).batch(4)), (std::vector<Values>{{0, 1, 2, 3}, {4, 5}}));
+    return !HasFailure();
+  }));
   EXPECT_EQ(elements(iterator).size(), 24U);
 }
 
@@ -244,28 +226,28 @@ TEST(DatasetEpochs, GoOnFromARestoredIterator) {
   before.set_epoch(4);
   DatasetIterator iterator = before.iterate();
   elements(iterator);
-  const Values fifth = op_testing::values(before, {});
+  const Values fifth = values(before, {});
 
   const Dataset after = Dataset::range(30).shuffle();
   DatasetIterator restored = after.iterate();
   restored.load(iterator.save());
   EXPECT_FALSE(restored.next());
-  EXPECT_EQ(op_testing::values(after, {}), fifth);
+  EXPECT_EQ(values(after, {}), fifth);
 }
 
 TEST(DatasetSeeds, DrawnOnceDifferBetweenHandles) {
   const Dataset a = Dataset::range(1000).shuffle();
   const Dataset b = Dataset::range(1000).shuffle();
-  EXPECT_EQ(op_testing::values(a), op_testing::values(a));
-  EXPECT_NE(op_testing::values(a), op_testing::values(b));
+  EXPECT_EQ(values(a), values(a));
+  EXPECT_NE(values(a), values(b));
   const Dataset seeded = a.with_options({.seed = 3});
-  EXPECT_EQ(op_testing::values(seeded), op_testing::values(b.with_options({.seed = 3})));
+  EXPECT_EQ(values(seeded), values(b.with_options({.seed = 3})));
 }
 
 TEST(DatasetLoop, VisitsEachElement) {
   Values seen;
-  for (const Element& element : Dataset::range(4)) seen.push_back(op_testing::scalar(element));
-  EXPECT_EQ(seen, op_testing::numbers(0, 4));
+  for (const Element& element : Dataset::range(4)) seen.push_back(scalar(element));
+  EXPECT_EQ(seen, numbers(0, 4));
 }
 
 TEST(DatasetSpec, IsAnErrorWhereThereIsNothingToLookAt) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "distribute/distribute_testing.h"
+#include "support/errors.h"
 
 namespace torch_distinput::distribute_testing {
 namespace {
@@ -52,7 +53,6 @@ TEST(DistributedDataset, OneReplicaTakesElementsWhole) {
 }
 
 TEST(DistributedDataset, BatchesOfAFunctionAreCountedAsSteps) {
-  const auto same = [](Element element) { return element; };
   const Dataset dataset = Dataset::range(10).batch(4).map(same);
   EXPECT_EQ(replicas(3).distribute_dataset(dataset).num_steps(), 3);
   EXPECT_EQ(steps(replicas(3).distribute_dataset(dataset)).size(), 3U);
@@ -77,11 +77,9 @@ TEST(DistributedDataset, OtherSplitsRefuseLeavesOfDifferentLength) {
   DistributedIterator iterator =
       replicas(2).distribute_dataset(dataset, {.split = Split::kBalanced}).iterate();
   const std::string message = message_of<c10::ValueError>([&] { iterator.next(); });
-  EXPECT_NE(
-      message.find(
-          "element 0: all leaves must have the same number of rows, but leaf [0] has 4 and leaf [1] has 6"),
-      std::string::npos)
-      << message;
+  EXPECT_TRUE(
+      has(message,
+          "element 0: all leaves must have the same number of rows, but leaf [0] has 4 and leaf [1] has 6"));
 }
 
 TEST(DistributedDataset, PartsWithoutRowsHaveTypeAndDims) {
@@ -152,7 +150,7 @@ TEST(DistributedDataset, ExplainSaysWhatWasDecidedAndWhy) {
         "batch size: 4", "split: legacy(num_replicas=3): policy DATA", "tail: zero_rows",
         "building of steps: from a plan, ", "rows of the first step: 2, 2, 0",
         "rows of the last step: ", "cardinality: 3, steps: 3"}) {
-    EXPECT_NE(text.find(line), std::string::npos) << text;
+    EXPECT_TRUE(has(text, line));
   }
 }
 

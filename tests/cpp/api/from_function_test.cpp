@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "distribute/distribute_testing.h"
+#include "support/errors.h"
 
 namespace torch_distinput {
 namespace {
@@ -67,10 +68,10 @@ TEST(FromFunction, PlacementFollowsTheOriginalsTable) {
       replicas(2).distribute_datasets_from_function([](const InputContext&) { return batches(3); }, options);
     });
   };
-  EXPECT_NE(outcome({.place_dataset_on_device = true}).find("needs `replication_mode`"), std::string::npos);
-  EXPECT_NE(outcome({.replication_mode = ReplicationMode::kPerReplica, .place_dataset_on_device = true})
-                .find("while `fetch_to_device` is True"),
-            std::string::npos);
+  EXPECT_TRUE(has(outcome({.place_dataset_on_device = true}), "needs `replication_mode`"));
+  EXPECT_TRUE(
+      has(outcome({.replication_mode = ReplicationMode::kPerReplica, .place_dataset_on_device = true}),
+          "while `fetch_to_device` is True"));
 }
 
 TEST(InputContext, DividesTheGlobalBatch) {

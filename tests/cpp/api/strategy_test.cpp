@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "distribute/distribute_testing.h"
+#include "support/errors.h"
 
 namespace torch_distinput {
 namespace {
@@ -31,8 +32,7 @@ TEST(Strategy, WithoutDevicesTakesAllThereAre) { EXPECT_GE(MirroredStrategy().nu
 
 TEST(Strategy, RefusesDevicesThatDoNotExist) {
   const std::string message = message_of<c10::ValueError>([] { MirroredStrategy({"cpu", "cuda:99"}); });
-  EXPECT_NE(message.find("MirroredStrategy: device 'cuda:99' does not exist: torch sees"), std::string::npos)
-      << message;
+  EXPECT_TRUE(has(message, "MirroredStrategy: device 'cuda:99' does not exist: torch sees"));
   EXPECT_THROW(OneDeviceStrategy("gpu:0"), c10::ValueError);
   EXPECT_THROW(OneDeviceStrategy("meta"), c10::ValueError);
 }
@@ -43,16 +43,15 @@ std::string refusal(InputOptions options) {
 }
 
 TEST(Strategy, OptionsWithoutAMeaningAreRefusedByName) {
-  EXPECT_NE(refusal({.per_replica_buffer_size = -1}).find("`per_replica_buffer_size`"), std::string::npos);
-  EXPECT_NE(refusal({.peer_timeout = 0}).find("`peer_timeout`"), std::string::npos);
-  EXPECT_NE(refusal({.weights = std::vector<double>{1, 1}}).find("`split` \"balanced\""), std::string::npos);
+  EXPECT_TRUE(has(refusal({.per_replica_buffer_size = -1}), "`per_replica_buffer_size`"));
+  EXPECT_TRUE(has(refusal({.peer_timeout = 0}), "`peer_timeout`"));
+  EXPECT_TRUE(has(refusal({.weights = std::vector<double>{1, 1}}), "`split` \"balanced\""));
   const auto weights = [](std::vector<double> values) {
     return refusal({.split = Split::kBalanced, .weights = std::move(values)});
   };
-  EXPECT_NE(weights({1}).find("must be 2 numbers"), std::string::npos);
-  EXPECT_NE(weights({1, 0}).find("must be positive"), std::string::npos);
-  EXPECT_NE(weights({1, std::numeric_limits<double>::infinity()}).find("must be positive"),
-            std::string::npos);
+  EXPECT_TRUE(has(weights({1}), "must be 2 numbers"));
+  EXPECT_TRUE(has(weights({1, 0}), "must be positive"));
+  EXPECT_TRUE(has(weights({1, std::numeric_limits<double>::infinity()}), "must be positive"));
 }
 
 TEST(Strategy, ReplicationPerReplicaIsForFunctions) {

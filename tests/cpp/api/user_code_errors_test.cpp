@@ -9,13 +9,14 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "support/elements.h"
-#include "support/errors.h"
+#include "ops/op_testing.h"
 #include "torch_distinput/error.h"
 #include "torch_distinput/files.h"
 
 namespace torch_distinput {
 namespace {
+
+using op_testing::collect;
 
 /// The message of the UserCodeError that reading `dataset` throws, once the std::runtime_error in it is seen.
 std::string failure(const Dataset& dataset, bool stream_only = false) {

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
@@ -106,9 +104,8 @@ TEST(FromEnv, WrongVariablesAreNamed) {
   };
   EXPECT_EQ(refusal({{"RANK", "2"}, {"WORLD_SIZE", "2"}}),
             "ProcessGroup.from_env: the environment variable RANK must be an integer in [0, 1], but is '2'.");
-  EXPECT_NE(refusal({{"SLURM_PROCID", "0"}}).find("SLURM_NTASKS must be an integer"), std::string::npos);
-  EXPECT_NE(refusal({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MASTER_PORT", "seven"}}).find("MASTER_PORT"),
-            std::string::npos);
+  EXPECT_TRUE(has(refusal({{"SLURM_PROCID", "0"}}), "SLURM_NTASKS must be an integer"));
+  EXPECT_TRUE(has(refusal({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MASTER_PORT", "seven"}}), "MASTER_PORT"));
 }
 
 TEST(FromEnv, LaunchersThatStartedSeveralProcessesAreQuoted) {

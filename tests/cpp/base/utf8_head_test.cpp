@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "base/utf8_head.h"
 
-#include <string>
-
 #include <gtest/gtest.h>
 
 namespace torch_distinput {

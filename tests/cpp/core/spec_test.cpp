@@ -1,10 +1,11 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "torch_distinput/spec.h"
 
-#include <ATen/ops/arange.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
+
+#include "support/errors.h"
 
 namespace torch_distinput {
 namespace {
@@ -16,16 +17,6 @@ TensorSpec tensor(std::optional<Dims> shape, ScalarType dtype = ScalarType::Floa
 }
 
 ElementSpec bare(LeafSpec leaf) { return {Structure::leaf(), {std::move(leaf)}}; }
-
-template <class Call>
-std::string value_error(Call call) {
-  try {
-    call();
-  } catch (const c10::ValueError& error) {
-    return error.msg();
-  }
-  return "no ValueError";
-}
 
 TEST(Spec, OfAnElementHasEveryDim) { EXPECT_EQ(spec_of(at::zeros({2, 3})), bare(tensor(Dims{2, 3}))); }
 
@@ -57,23 +48,24 @@ TEST(Spec, MergingKeepsWhatBothSay) {
 }
 
 TEST(Spec, MergingDifferentTypesNamesOpAndTypes) {
-  const auto message = value_error(
+  const auto message = message_of<c10::ValueError>(
       [] { merge_specs(bare(tensor(Dims{4})), bare(tensor(Dims{4}, ScalarType::Long)), "concatenate"); });
-  EXPECT_NE(message.find("concatenate: the element"), std::string::npos) << message;
-  EXPECT_NE(message.find("float32"), std::string::npos) << message;
-  EXPECT_NE(message.find("int64"), std::string::npos) << message;
+  EXPECT_TRUE(has(message, "concatenate: the element"));
+  EXPECT_TRUE(has(message, "float32"));
+  EXPECT_TRUE(has(message, "int64"));
 }
 
 TEST(Spec, CheckingNamesTheLeafAndBothTypes) {
   const ElementSpec spec{Structure::dict({"x", "y"}, {Structure::leaf(), Structure::leaf()}),
                          {tensor(Dims{}), tensor(Dims{3})}};
   const auto element = Element::dict({{"x", at::zeros({})}, {"y", at::zeros({4})}});
-  const auto message = value_error([&] { check_element(element, spec, "from_generator: element 7"); });
+  const auto message =
+      message_of<c10::ValueError>([&] { check_element(element, spec, "from_generator: element 7"); });
   EXPECT_EQ(message,
             "from_generator: element 7: leaf ['y']: expected TensorSpec(shape=(3,), dtype=torch.float32), "
             "got TensorSpec(shape=(4,), dtype=torch.float32).");
-  EXPECT_NE(value_error([&] { check_element(at::zeros({3}), spec, "here"); }).find("structure"),
-            std::string::npos);
+  EXPECT_TRUE(
+      has(message_of<c10::ValueError>([&] { check_element(at::zeros({3}), spec, "here"); }), "structure"));
 }
 
 TEST(Spec, UnknownDimsAcceptAnySize) {

@@ -1,7 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <ATen/core/ivalue.h>
@@ -24,15 +23,19 @@ torch::serialize::InputArchive read_back(torch::serialize::OutputArchive& archiv
   return in;
 }
 
+State restored(torch::serialize::InputArchive& archive) {
+  State state;
+  archive >> state;
+  return state;
+}
+
 State position(int step) { return State().set("step", step).set("name", "caf\u00e9"); }
 
 TEST(StateArchive, GoesThroughAnArchiveOfTorch) {
   torch::serialize::OutputArchive out;
   out << position(3);
   torch::serialize::InputArchive in = read_back(out);
-  State restored;
-  in >> restored;
-  EXPECT_EQ(restored, position(3));
+  EXPECT_EQ(restored(in), position(3));
 }
 
 TEST(StateArchive, StandsBesideAnOptimizerInEitherOrder) {
@@ -46,9 +49,7 @@ TEST(StateArchive, StandsBesideAnOptimizerInEitherOrder) {
     optimizer.save(out);
     if (!first) out << position(3);
     torch::serialize::InputArchive in = read_back(out);
-    State restored;
-    in >> restored;
-    EXPECT_EQ(restored, position(3)) << first;
+    EXPECT_EQ(restored(in), position(3)) << first;
     torch::optim::Adam loaded(std::vector<at::Tensor>{at::ones({2}).requires_grad_()}, 0.1);
     loaded.load(in);
     EXPECT_EQ(loaded.state().size(), 1U) << first;
@@ -63,9 +64,7 @@ TEST(StateArchive, PositionsHaveNames) {
   torch::serialize::InputArchive in = read_back(out);
   EXPECT_EQ(State::load(in, "val_2"), position(2));
   EXPECT_EQ(State::load(in, "train"), position(1));
-  State restored;
-  in >> restored;
-  EXPECT_EQ(restored, position(3));
+  EXPECT_EQ(restored(in), position(3));
 }
 
 TEST(StateArchive, ASecondPositionUnderAKeyIsRefusedAndTheFirstOneStays) {
@@ -73,15 +72,13 @@ TEST(StateArchive, ASecondPositionUnderAKeyIsRefusedAndTheFirstOneStays) {
   out << position(1);
   position(2).save(out, "train");
   const std::string unnamed = message_of<c10::ValueError>([&] { out << position(3); });
-  EXPECT_NE(unnamed.find("must not have the key `tdi_state` yet"), std::string::npos) << unnamed;
-  EXPECT_NE(unnamed.find("state.save(archive, \"train\")"), std::string::npos) << unnamed;
+  EXPECT_TRUE(has(unnamed, "must not have the key `tdi_state` yet"));
+  EXPECT_TRUE(has(unnamed, "state.save(archive, \"train\")"));
   const std::string named = message_of<c10::ValueError>([&] { position(4).save(out, "train"); });
-  EXPECT_NE(named.find("the key `tdi_state_train` yet"), std::string::npos) << named;
+  EXPECT_TRUE(has(named, "the key `tdi_state_train` yet"));
 
   torch::serialize::InputArchive in = read_back(out);
-  State restored;
-  in >> restored;
-  EXPECT_EQ(restored, position(1));
+  EXPECT_EQ(restored(in), position(1));
   EXPECT_EQ(State::load(in, "train"), position(2));
 }
 
@@ -112,9 +109,7 @@ TEST(StateArchive, ReadsTheKeyOfEarlierVersions) {
   torch::serialize::OutputArchive out;
   out.write("state", c10::IValue(position(5).str()));
   torch::serialize::InputArchive in = read_back(out);
-  State restored;
-  in >> restored;
-  EXPECT_EQ(restored, position(5));
+  EXPECT_EQ(restored(in), position(5));
   EXPECT_THROW(static_cast<void>(State::load(in, "train")), c10::ValueError);
 }
 
@@ -126,26 +121,25 @@ TEST(StateArchive, AMissingPositionIsAnErrorWithTheNamesThatAreThere) {
   nested.write("step", at::ones({1}));
   out.write("state", nested);  // as an optimizer does
   torch::serialize::InputArchive in = read_back(out);
-  State restored = position(9);
-  const std::string unnamed = message_of<c10::ValueError>([&] { in >> restored; });
-  EXPECT_NE(unnamed.find("under the key `tdi_state`, but has none there"), std::string::npos) << unnamed;
-  EXPECT_NE(unnamed.find("'train', 'val'"), std::string::npos) << unnamed;
-  EXPECT_EQ(restored, position(9));
+  State kept = position(9);
+  const std::string unnamed = message_of<c10::ValueError>([&] { in >> kept; });
+  EXPECT_TRUE(has(unnamed, "under the key `tdi_state`, but has none there"));
+  EXPECT_TRUE(has(unnamed, "'train', 'val'"));
+  EXPECT_EQ(kept, position(9));
   const std::string test = message_of<c10::ValueError>([&] { static_cast<void>(State::load(in, "test")); });
-  EXPECT_NE(test.find("`tdi_state_test`"), std::string::npos) << test;
+  EXPECT_TRUE(has(test, "`tdi_state_test`"));
 
   torch::serialize::OutputArchive empty;
   empty.write("x", at::ones({1}));
   torch::serialize::InputArchive without = read_back(empty);
-  EXPECT_NE(message_of<c10::ValueError>([&] { without >> restored; }).find("that it has: none"),
-            std::string::npos);
+  EXPECT_TRUE(has(message_of<c10::ValueError>([&] { without >> kept; }), "that it has: none"));
 }
 
 TEST(StateArchive, ANameIsLettersDigitsAndUnderscores) {
   torch::serialize::OutputArchive out;
   const std::string message = message_of<c10::ValueError>([&] { position(1).save(out, "train set"); });
-  EXPECT_NE(message.find("`name`"), std::string::npos) << message;
-  EXPECT_NE(message.find("'train set'"), std::string::npos) << message;
+  EXPECT_TRUE(has(message, "`name`"));
+  EXPECT_TRUE(has(message, "'train set'"));
   EXPECT_THROW(position(1).save(out, "a.b"), c10::ValueError);
 }
 

@@ -52,8 +52,7 @@ TEST(StateReader, CountsAreNeitherNegativeNorSoLargeThatTheirSumsOverflow) {
   for (const std::int64_t wrong :
        {std::int64_t{-1}, kMaxCounted + 1, std::numeric_limits<std::int64_t>::max(),
         std::numeric_limits<std::int64_t>::min()}) {
-    const State state = State().set("taken", wrong);
-    EXPECT_THROW(StateReader(state, "take").count("taken"), c10::ValueError) << wrong;
+    EXPECT_THROW(StateReader(State().set("taken", wrong), "take").count("taken"), c10::ValueError) << wrong;
   }
 }
 

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
-#include <limits>
 #include <random>
 #include <string>
 
@@ -113,16 +112,15 @@ TEST(StateFile, KeepsAStateAndReplacesTheFileAtOnce) {
 
 TEST(StateFile, ErrorsNameTheFile) {
   const std::string missing = ::testing::TempDir() + "no_such_folder/state.json";
-  EXPECT_NE(message_of<NotFoundError>([&] { static_cast<void>(State::load(missing)); }).find(missing),
-            std::string::npos);
+  EXPECT_TRUE(has(message_of<NotFoundError>([&] { static_cast<void>(State::load(missing)); }), missing));
   EXPECT_THROW(State(1).save(missing), NotFoundError);
   EXPECT_THROW(static_cast<void>(State::load(::testing::TempDir())), SystemError);
 
   const std::string damaged = ::testing::TempDir() + "damaged_state_test.json";
   std::ofstream(damaged) << "{";
   const std::string message = message_of<c10::ValueError>([&] { static_cast<void>(State::load(damaged)); });
-  EXPECT_NE(message.find("at byte 1"), std::string::npos) << message;
-  EXPECT_NE(message.find(damaged), std::string::npos) << message;
+  EXPECT_TRUE(has(message, "at byte 1"));
+  EXPECT_TRUE(has(message, damaged));
   std::remove(damaged.c_str());
 }
 

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -18,6 +16,7 @@ namespace torch_distinput::distribute_testing {
 
 using model::Rows;
 using op_testing::items;
+using op_testing::same;
 
 inline MirroredStrategy replicas(std::int64_t count) {
   return MirroredStrategy(std::vector<std::string>(static_cast<std::size_t>(count), "cpu"));
@@ -93,7 +92,6 @@ inline Dataset Pipeline::dataset() const {
   Dataset rows = Dataset::range(n);
   if (source == Source::kFilter) rows = rows.filter([](const Element&) { return true; });
   Dataset batches = rows.batch(batch, {.drop_remainder = drop_remainder});
-  const auto same = [](Element element) { return element; };
   if (source == Source::kMap) batches = batches.map(same);
   if (source == Source::kRowWiseMap) batches = batches.map(same, {.row_wise = true});
   return rounds == 1 ? batches : batches.repeat(rounds);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "distribute/splitting/part.h"
+#include "support/numbers.h"
 #include "torch_distinput/strategy.h"
 
 /// \file
@@ -103,10 +104,8 @@ inline std::vector<Rows> batches(const Case& c) {
   std::vector<Rows> all;
   std::int64_t row = 0;
   for (const std::int64_t n : c.elements) {
-    Rows batch(static_cast<std::size_t>(n));
-    std::iota(batch.begin(), batch.end(), row);
+    all.push_back(numbers(row, row + n));
     row += n;
-    all.push_back(batch);
   }
   return all;
 }
@@ -120,8 +119,7 @@ inline std::vector<Rows> parts(const Case& c) {
     }
     return stream;
   }
-  Rows rows(static_cast<std::size_t>(std::accumulate(c.elements.begin(), c.elements.end(), std::int64_t{0})));
-  std::iota(rows.begin(), rows.end(), std::int64_t{0});
+  const Rows rows = numbers(0, std::accumulate(c.elements.begin(), c.elements.end(), std::int64_t{0}));
   std::int64_t at = 0;
   const auto sizes = v2_sizes(c);
   for (std::size_t k = 0;; k = (k + 1) % sizes.size()) {

@@ -6,7 +6,10 @@
 #include <optional>
 #include <vector>
 
+#include "distribute/model.h"
+#include "distribute/splitting/batch_sizes.h"
 #include "distribute/splitting/part.h"
+#include "distribute/splitting/splitter.h"
 
 namespace torch_distinput {
 
@@ -38,5 +41,20 @@ class VectorRows final : public RowCounts {
   std::int64_t furthest_ = -1;
   std::vector<std::int64_t> rows_;
 };
+
+/// The splitter of a case of the model.
+inline SplitterPtr splitter_of(const model::Case& c) {
+  switch (c.kind) {
+    case model::Kind::kLegacy:
+      return legacy_splitter(c.replicas);
+    case model::Kind::kV2:
+      return v2_splitter(batch_sizes_for_worker(c.batch, 1, c.replicas, 0));
+    case model::Kind::kBalanced:
+      return balanced_splitter(c.replicas, c.weights);
+    case model::Kind::kWhole:
+      return whole_splitter();
+  }
+  return nullptr;
+}
 
 }  // namespace torch_distinput

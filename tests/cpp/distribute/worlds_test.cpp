@@ -1,5 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <numeric>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -77,10 +76,7 @@ void expect_every_row_once(std::int64_t n, const std::vector<Epoch>& by_rank) {
         all.insert(all.end(), part.begin(), part.begin() + epoch.valid[step][replica]);
       }
   }
-  std::sort(all.begin(), all.end());
-  Rows expected(static_cast<std::size_t>(n));
-  std::iota(expected.begin(), expected.end(), 0);
-  EXPECT_EQ(all, expected);
+  EXPECT_EQ(sorted(all), numbers(0, n));
 }
 
 class Worlds : public ::testing::TestWithParam<World> {};

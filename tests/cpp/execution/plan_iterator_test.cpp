@@ -1,7 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "execution/plan_iterator.h"
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -31,7 +30,7 @@ IteratorPtr iterator_of(const Dataset& dataset, Options options = {}) {
 
 Values next_values(Iterator& iterator) {
   const auto element = iterator.next();
-  return element ? op_testing::items(*element) : Values{};
+  return element ? items(*element) : Values{};
 }
 
 TEST(PlanIterator, HandsOutAllElementsInOrder) {
@@ -98,7 +97,7 @@ TEST(PlanIterator, MeasuresLargeElementsWhoseBytesAreBounded) {
 
 TEST(PlanIterator, KnowsTheBytesOfElementsBelowOpsThatKeepThem) {
   constexpr std::int64_t kBytes = 24 * 4;
-  const auto bytes = [](const Dataset& dataset) { return op_testing::plan_of(dataset)->least_bytes(); };
+  const auto bytes = [](const Dataset& dataset) { return plan_of(dataset)->least_bytes(); };
   const Dataset rows = Dataset::from_tensor_slices(Element(at::zeros({10, 24})));
   EXPECT_EQ(bytes(rows), kBytes);
   EXPECT_EQ(bytes(rows.shuffle({.seed = 1}).batch(4).prefetch(2).skip(1)), 4 * kBytes);
@@ -110,22 +109,22 @@ TEST(PlanIterator, YieldsTheSameWithAnyNumberOfThreads) {
   const Dataset dataset = Dataset::range(500).shuffle({.seed = 3}).batch(7);
   IteratorPtr serial = iterator_of(dataset, {.num_threads = 0});
   IteratorPtr three = iterator_of(dataset, {.num_threads = 3});
-  EXPECT_EQ(op_testing::elements(*three), op_testing::elements(*serial));
+  EXPECT_EQ(elements(*three), elements(*serial));
 }
 
 TEST(PlanIterator, RunsPlansOfUsersCodeInTheCallersThreadUnlessAskedToReadAhead) {
   std::mutex mutex;
   std::set<std::thread::id> threads;
-  const auto note = op_testing::runs_user_code([&](Element element) {
+  const auto note = runs_user_code([&](Element element) {
     const std::lock_guard lock(mutex);
     threads.insert(std::this_thread::get_id());
     return element;
   });
   IteratorPtr plain = iterator_of(Dataset::range(20).map(note));
-  op_testing::elements(*plain);
+  elements(*plain);
   EXPECT_EQ(threads, std::set{std::this_thread::get_id()});
   IteratorPtr ahead = iterator_of(Dataset::range(20).map(note).prefetch(4));
-  EXPECT_EQ(op_testing::elements(*ahead).size(), 20U);
+  EXPECT_EQ(elements(*ahead).size(), 20U);
 }
 
 TEST(PlanIterator, DeliversWhatComesBeforeABadRowAndKeepsItsPosition) {

@@ -35,9 +35,8 @@ TEST(Random, FollowsSeedAndEpoch) {
 
 TEST(Random, ObeysTheLawsOfItsOp) {
   expect_laws(Dataset::range(9).shuffle().map(draw).batch(2));
-  expect_laws(op_testing::generated(9).map(draw, {.num_parallel_calls = 2}));
-  expect_laws(
-      Dataset::range(9).filter([](const Element& x) { return op_testing::scalar(draw(x)) % 2 == 0; }));
+  expect_laws(generated(9).map(draw, {.num_parallel_calls = 2}));
+  expect_laws(Dataset::range(9).filter([](const Element& x) { return scalar(draw(x)) % 2 == 0; }));
 }
 
 TEST(Random, IsOneGeneratorForOneRow) {

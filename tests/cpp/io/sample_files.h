@@ -18,6 +18,7 @@
 #include "io/file_error.h"
 #include "io/record_reader.h"
 #include "io/zlib_abi.h"
+#include "support/errors.h"
 #include "support/mutations.h"
 
 /// Helpers that write sample files and read them back.
@@ -45,6 +46,12 @@ class Folder {
 
  private:
   std::filesystem::path path_;
+};
+
+/// Each test has a folder of its own.
+class InFolder : public ::testing::Test {
+ protected:
+  const Folder folder_;
 };
 
 /// The bytes of a number, as they lie in memory.

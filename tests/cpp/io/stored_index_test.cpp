@@ -14,6 +14,7 @@ namespace torch_distinput {
 namespace {
 
 using namespace files_testing;
+using StoredIndexTest = InFolder;
 
 constexpr RecordFormat kGroups{.kind = RecordKind::kTarGroups};
 
@@ -40,9 +41,8 @@ std::string fetch_all(const std::string& path, const RecordFormat& format) {
   return bytes;
 }
 
-TEST(StoredIndex, IsRefusedWhereRecordsFollowItsLast) {
-  const Folder folder;
-  const std::string lines = folder.write("lines", "one\ntwo\nthree\n");
+TEST_F(StoredIndexTest, IsRefusedWhereRecordsFollowItsLast) {
+  const std::string lines = folder_.write("lines", "one\ntwo\nthree\n");
   plant(lines, kLines, {0, 4, 8, 14});
   EXPECT_TRUE(is_believed(lines, kLines));
   for (const std::vector<std::uint64_t>& begins :
@@ -50,52 +50,49 @@ TEST(StoredIndex, IsRefusedWhereRecordsFollowItsLast) {
     plant(lines, kLines, begins);
     EXPECT_FALSE(is_believed(lines, kLines)) << begins.size();
   }
-  const std::string tail = folder.write("tail", "one\n" + std::string(50'000, '\r'));
+  const std::string tail = folder_.write("tail", "one\n" + std::string(50'000, '\r'));
   plant(tail, kLines, {0, 4});
   EXPECT_TRUE(is_believed(tail, kLines));
-  const std::string records = folder.write("records", tf_records({"one", "two"}));
+  const std::string records = folder_.write("records", tf_records({"one", "two"}));
   plant(records, kTfRecordFormat, {0, 19});
   EXPECT_FALSE(is_believed(records, kTfRecordFormat));
   plant(records, kTfRecordFormat, {0, 19, 38});
   EXPECT_TRUE(is_believed(records, kTfRecordFormat));
 }
 
-TEST(StoredIndex, OfOtherLinesIsAnErrorWhenTheyAreRead) {
-  const Folder folder;
+TEST_F(StoredIndexTest, OfOtherLinesIsAnErrorWhenTheyAreRead) {
   const std::string text = "one\ntwo\nthree\n";
   for (const std::vector<std::uint64_t>& begins : {std::vector<std::uint64_t>{0, 8, 14}, {0, 2, 4, 8, 14}}) {
-    const std::string path = folder.write("lines" + std::to_string(begins.size()), text);
+    const std::string path = folder_.write("lines" + std::to_string(begins.size()), text);
     plant(path, kLines, begins);
     ASSERT_TRUE(is_believed(path, kLines));
     const std::string message = error_of([&] { fetch_all(path, kLines); }, FileError::Kind::kChanged);
-    EXPECT_NE(message.find("are not one line"), std::string::npos) << message;
+    EXPECT_TRUE(has(message, "are not one line"));
   }
-  const std::string large = folder.write("large", std::string(40'000, 'x') + "\n" + std::string(40'000, 'y'));
+  const std::string large =
+      folder_.write("large", std::string(40'000, 'x') + "\n" + std::string(40'000, 'y'));
   plant(large, kLines, {0, 80'001});
-  EXPECT_NE(error_of([&] { fetch_all(large, kLines); }, FileError::Kind::kChanged).find("are not one line"),
-            std::string::npos);
+  EXPECT_TRUE(
+      has(error_of([&] { fetch_all(large, kLines); }, FileError::Kind::kChanged), "are not one line"));
 }
 
-TEST(StoredIndex, OfATarArchiveHasWholeBlocks) {
-  const Folder folder;
-  const std::string path = folder.write("tar", std::string(4096, '\0'));
+TEST_F(StoredIndexTest, OfATarArchiveHasWholeBlocks) {
+  const std::string path = folder_.write("tar", std::string(4096, '\0'));
   RecordOffsets offsets;
   offsets.add(0);
   offsets.add(700);
   EXPECT_THROW(RecordIndex(kGroups, stamp_of(path), std::move(offsets)), std::invalid_argument);
 }
 
-TEST(StoredIndex, IsNotReadWhereItIsLargerThanItCanBe) {
-  const Folder folder;
-  const std::string path = folder.write("lines", "one\n");
+TEST_F(StoredIndexTest, IsNotReadWhereItIsLargerThanItCanBe) {
+  const std::string path = folder_.write("lines", "one\n");
   std::ofstream(index_places(path, kLines).front()).put('x');
   std::filesystem::resize_file(index_places(path, kLines).front(), std::uintmax_t{1} << 40);
   EXPECT_FALSE(is_believed(path, kLines));
 }
 
-TEST(StoredIndex, IsBelievedOnlyWhereNoStrangerCanWriteIt) {
-  const Folder folder;
-  const std::string path = folder.write("lines", "one\ntwo\n");
+TEST_F(StoredIndexTest, IsBelievedOnlyWhereNoStrangerCanWriteIt) {
+  const std::string path = folder_.write("lines", "one\ntwo\n");
   plant(path, kLines, {0, 4, 8});
   const std::string place = index_places(path, kLines).front();
   const auto mode = [](const std::string& file, ::mode_t bits) { ASSERT_EQ(::chmod(file.c_str(), bits), 0); };
@@ -116,19 +113,17 @@ TEST(StoredIndex, IsBelievedOnlyWhereNoStrangerCanWriteIt) {
   EXPECT_TRUE(is_believed(path, kLines));
 }
 
-TEST(StoredIndex, IsNoLink) {
-  const Folder folder;
-  const std::string path = folder.write("lines", "one\ntwo\n");
+TEST_F(StoredIndexTest, IsNoLink) {
+  const std::string path = folder_.write("lines", "one\ntwo\n");
   plant(path, kLines, {0, 4, 8});
   const std::string place = index_places(path, kLines).front();
-  std::filesystem::rename(place, folder.path("elsewhere"));
-  std::filesystem::create_symlink(folder.path("elsewhere"), place);
+  std::filesystem::rename(place, folder_.path("elsewhere"));
+  std::filesystem::create_symlink(folder_.path("elsewhere"), place);
   EXPECT_FALSE(is_believed(path, kLines));
 }
 
-TEST(StoredIndex, HasTheModeOfTheDataUnderTheUmask) {
-  const Folder folder;
-  const std::string path = folder.write("lines", "one\ntwo\n");
+TEST_F(StoredIndexTest, HasTheModeOfTheDataUnderTheUmask) {
+  const std::string path = folder_.write("lines", "one\ntwo\n");
   const ::mode_t before = ::umask(027);
   for (const auto& [data, wanted] :
        {std::pair{0600U, 0600U}, {0640U, 0640U}, {0664U, 0640U}, {0666U, 0640U}, {0444U, 0440U}}) {
@@ -141,9 +136,8 @@ TEST(StoredIndex, HasTheModeOfTheDataUnderTheUmask) {
   ::umask(before);
 }
 
-TEST(StoredIndex, IsNotWrittenWhereTheEnvironmentSaysSo) {
-  const Folder folder;
-  const std::string path = folder.write("lines", "one\ntwo\n");
+TEST_F(StoredIndexTest, IsNotWrittenWhereTheEnvironmentSaysSo) {
+  const std::string path = folder_.write("lines", "one\ntwo\n");
   ::setenv("TORCH_DISTINPUT_WRITE_INDEX", "0", 1);
   store_index(path, *index_files({path}, kLines, 0, {})[0]);
   ::unsetenv("TORCH_DISTINPUT_WRITE_INDEX");

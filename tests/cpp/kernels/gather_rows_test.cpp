@@ -8,6 +8,7 @@
 
 #include "kernels/rows.h"
 #include "runtime/permutation.h"
+#include "support/numbers.h"
 
 namespace torch_distinput {
 namespace {
@@ -60,8 +61,7 @@ TEST_P(GatherRows, CopiesToSlots) {
 TEST_P(GatherRows, SkipsTheGapBetweenRows) { check(random_positions(50), {}, 3); }
 
 TEST_P(GatherRows, CopiesARunOfRows) {
-  std::vector<std::int64_t> run(60);
-  std::iota(run.begin(), run.end(), 11);
+  const std::vector<std::int64_t> run = numbers(11, 71);
   check(run, {}, 0);
   check(run, {}, 5);
 }

@@ -44,9 +44,7 @@ TEST(HostData, NamesAStorageThatIsTooSmallNow) {
   std::vector<char> copy(rows.nbytes());
   rows.storage().unsafeGetStorageImpl()->set_nbytes(31);
   const std::string text = message_of<c10::Error>([&] { copy_items(rows, copy.data()); });
-  EXPECT_NE(text.find("its storage has 31 bytes now, but rows of shape [4, 2] of Float need 32"),
-            std::string::npos)
-      << text;
+  EXPECT_TRUE(has(text, "its storage has 31 bytes now, but rows of shape [4, 2] of Float need 32"));
   EXPECT_THROW(ReadGuard{rows}, c10::Error);
   EXPECT_EQ(host_data(at::zeros({0, 3})), nullptr);
 }

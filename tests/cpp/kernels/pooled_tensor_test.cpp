@@ -1,7 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cstdint>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 
-#include "support/elements.h"
+#include "ops/op_testing.h"
 #include "torch_distinput/plan.h"
 
 namespace torch_distinput {
@@ -25,7 +25,7 @@ TEST(PlanTakeRows, CutsAndJoinsSegmentsInOrder) {
   const ThreeRowsEach plan;
   const std::array<Segment, 4> segments{Segment{2, 1, 3}, Segment{0, 0, 1}, Segment{0, 0, 2},
                                         Segment{3, 2, 2}};
-  EXPECT_EQ(items(plan.take_rows(segments).tensor()), (std::vector<std::int64_t>{21, 22, 0, 0, 1}));
+  EXPECT_EQ(op_testing::items(plan.take_rows(segments)), (op_testing::Values{21, 22, 0, 0, 1}));
 }
 
 }  // namespace

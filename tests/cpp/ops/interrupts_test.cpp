@@ -26,14 +26,14 @@ const std::map<std::string, std::function<Dataset(const FunctionPtr&)>>& pipelin
       {"map", [](const FunctionPtr& f) { return Dataset::range(9).map(f); }},
       {"map and batch", [](const FunctionPtr& f) { return Dataset::range(9).map(f).batch(2); }},
       {"map of batches", [](const FunctionPtr& f) { return Dataset::range(9).batch(2).map(f); }},
-      {"map of a stream", [](const FunctionPtr& f) { return op_testing::generated(9).map(f).batch(2); }},
+      {"map of a stream", [](const FunctionPtr& f) { return generated(9).map(f).batch(2); }},
       {"stream above a map",
        [](const FunctionPtr& f) {
          return Dataset::range(9).map(f).batch(2).filter([](const Element&) { return true; });
        }},
       {"filter",
        [](const FunctionPtr& f) {
-         return op_testing::generated(9).filter(runs_user_code([f](Element element) {
+         return generated(9).filter(runs_user_code([f](Element element) {
            f->apply({&element, 1});
            return Element(at::scalar_tensor(true, at::kBool));
          }));
@@ -48,8 +48,7 @@ const std::map<std::string, std::function<Dataset(const FunctionPtr&)>>& pipelin
                                              {.cycle_length = 2});
        }},
       {"unbatch", [](const FunctionPtr& f) { return Dataset::range(9).batch(3).map(f).unbatch(); }},
-      {"skipping",
-       [](const FunctionPtr& f) { return Dataset::range(9).map(f).with_options(op_testing::skipping()); }},
+      {"skipping", [](const FunctionPtr& f) { return Dataset::range(9).map(f).with_options(skipping()); }},
       {"parallel interleave over it",
        [](const FunctionPtr& f) {
          return Dataset::range(3).map(f).interleave([](const Element&) { return Dataset::range(2); },
@@ -57,8 +56,7 @@ const std::map<std::string, std::function<Dataset(const FunctionPtr&)>>& pipelin
        }},
       {"parallel map over it",
        [](const FunctionPtr& f) {
-         return op_testing::generated(9).map(f).map(runs_user_code([](Element element) { return element; }),
-                                                    {.num_parallel_calls = 2});
+         return generated(9).map(f).map(runs_user_code(same), {.num_parallel_calls = 2});
        }},
   };
   return *all;
@@ -68,7 +66,7 @@ class AnInterrupt : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(AnInterrupt, InAFunctionIsThrownOnceAndLosesNoRow) {
   const auto& make = pipelines().at(GetParam());
-  const auto expected = op_testing::elements(make(runs_user_code([](Element element) { return element; })));
+  const auto expected = elements(make(runs_user_code(same)));
   for (std::int64_t struck = 0; struck < 9; ++struck) {
     InterruptedCall call(struck);
     DatasetIterator iterator = make(runs_user_code(call.function())).iterate({.epoch = 0});
@@ -91,21 +89,21 @@ TEST_P(AnInterrupt, InAFunctionIsThrownOnceAndLosesNoRow) {
 
 TEST_P(AnInterrupt, LeavesThePositionBeforeTheElement) {
   const auto& make = pipelines().at(GetParam());
-  const Dataset whole = make(runs_user_code([](Element element) { return element; }));
+  const Dataset whole = make(runs_user_code(same));
   InterruptedCall call(2);
   DatasetIterator iterator = make(runs_user_code(call.function())).iterate({.epoch = 0, .seed = 1});
   {
     const InterruptScope consumer([] {});
-    EXPECT_THROW(op_testing::elements(iterator), Interrupted);
+    EXPECT_THROW(elements(iterator), Interrupted);
   }
   DatasetIterator resumed = whole.iterate({.epoch = 0, .seed = 1});
   resumed.load(iterator.save());
   DatasetIterator uninterrupted = whole.iterate({.epoch = 0, .seed = 1});
-  const auto all = op_testing::elements(uninterrupted);
-  const auto rest = op_testing::elements(resumed);
+  const auto all = elements(uninterrupted);
+  const auto rest = elements(resumed);
   ASSERT_LE(rest.size(), all.size());
   EXPECT_TRUE(std::equal(rest.begin(), rest.end(), all.end() - std::ssize(rest)));
-  EXPECT_EQ(rest, op_testing::elements(iterator));
+  EXPECT_EQ(rest, elements(iterator));
 }
 
 INSTANTIATE_TEST_SUITE_P(Everywhere, AnInterrupt, ::testing::ValuesIn([] {

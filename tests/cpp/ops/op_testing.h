@@ -1,8 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,11 +14,15 @@
 
 #include "execution/open.h"
 #include "support/errors.h"
+#include "support/numbers.h"
 #include "torch_distinput/dataset.h"
 #include "torch_distinput/testing.h"
 
 /// Helpers for the tests of ops: pipelines of int64 elements whose elements are read as plain numbers.
 namespace torch_distinput::op_testing {
+
+using torch_distinput::numbers;
+using torch_distinput::sorted;
 
 /// The items of one element, or of a whole dataset.
 using Values = std::vector<std::int64_t>;
@@ -44,6 +49,14 @@ inline std::vector<Values> elements(Iterator& iterator, std::size_t most = 1000)
   return result;
 }
 
+/// The elements of one epoch.
+inline std::vector<Element> collect(const Dataset& dataset, IterateOptions options = {.epoch = 0}) {
+  DatasetIterator iterator = dataset.iterate(options);
+  std::vector<Element> result;
+  while (std::optional<Element> element = iterator.next()) result.push_back(std::move(*element));
+  return result;
+}
+
 /// The items of each element of `dataset`.
 inline std::vector<Values> elements(const Dataset& dataset, IterateOptions options = {.epoch = 0}) {
   DatasetIterator iterator = dataset.iterate(options);
@@ -63,38 +76,41 @@ inline Values stream_values(const Dataset& dataset) {
   return values(dataset, {.epoch = 0, .stream_only = true});
 }
 
-/// `values` in ascending order.
-inline Values sorted(Values values) {
-  std::sort(values.begin(), values.end());
-  return values;
-}
-
-/// The numbers from `begin` up to, but not including, `end`.
-inline Values numbers(std::int64_t begin, std::int64_t end) {
-  Values result;
-  for (std::int64_t value = begin; value < end; ++value) result.push_back(value);
-  return result;
-}
-
 /// The number in an element that is an int64 scalar, and the element of a number.
 inline std::int64_t scalar(const Element& element) { return element.tensor().item<std::int64_t>(); }
 inline Element scalar(std::int64_t value) { return at::scalar_tensor(value, at::kLong); }
 
+/// A dataset of the int64 scalars that the function yields which `open` returns.
+template <class Open>
+Dataset scalars_from(const Open& open) {
+  return Dataset::from_generator(open, {Structure::leaf(), {TensorSpec{Dims{}, at::kLong}}});
+}
+
 /// A dataset of 0, 1, ..., `size` - 1 without random access.
 inline Dataset generated(std::int64_t size) {
-  const auto open = [size] {
+  return scalars_from([size] {
     return [size, next = std::int64_t{0}]() mutable -> std::optional<Element> {
       if (next == size) return std::nullopt;
       return scalar(next++);
     };
-  };
-  return Dataset::from_generator(open, {Structure::leaf(), {TensorSpec{Dims{}, at::kLong}}});
+  });
 }
 
 /// The plan of epoch 0; null if there is none.
 inline PlanPtr plan_of(const Dataset& dataset) {
   return dataset.node()->plan(
       epoch_context(make_execution_context(dataset.options()), 1, 0, /*stream_only=*/false));
+}
+
+/// A function that changes nothing.
+inline Element same(Element element) { return element; }
+
+/// A function that throws a std::runtime_error for the number `bad`, and changes nothing.
+inline std::function<Element(Element)> fails_at(std::int64_t bad) {
+  return [bad](Element element) {
+    if (scalar(element) == bad) throw std::runtime_error("bad row");
+    return element;
+  };
 }
 
 /// A function that counts as user code, which may block.

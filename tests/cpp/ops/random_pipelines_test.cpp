@@ -163,9 +163,7 @@ class Builder {
     p.only_permutes = false;
   }
   void with_options(Pipeline& p) {
-    Options options;
-    options.prefetch = number(0, 3);
-    append(p, p.dataset.with_options(options), "with_options()");
+    append(p, p.dataset.with_options({.prefetch = number(0, 3)}), "with_options()");
   }
 
   std::mt19937 random_;
@@ -206,9 +204,8 @@ TEST(RandomPipelines, YieldTheSameElementsWithAnyNumberOfThreads) {
     const IterateOptions run = {.epoch = 2, .seed = 3};
     const std::vector<Values> expected = elements(p.dataset, run);
     for (const std::int64_t threads : {0, 1, 2, 4}) {
-      Options options;
-      options.num_threads = threads;
-      EXPECT_EQ(elements(p.dataset.with_options(options), run), expected) << threads << " threads";
+      EXPECT_EQ(elements(p.dataset.with_options({.num_threads = threads}), run), expected)
+          << threads << " threads";
     }
   });
 }

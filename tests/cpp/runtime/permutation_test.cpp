@@ -11,20 +11,19 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/positions.h"
+#include "support/numbers.h"
 
 namespace torch_distinput {
 namespace {
 
 std::vector<std::int64_t> order(const Permutation& permutation) {
-  std::vector<std::int64_t> rows = iota(permutation.size());
+  std::vector<std::int64_t> rows = numbers(0, permutation.size());
   permutation.apply(rows);
   return rows;
 }
 
-bool is_permutation(std::vector<std::int64_t> rows) {
-  std::sort(rows.begin(), rows.end());
-  return rows == iota(static_cast<std::int64_t>(rows.size()));
+bool is_permutation(const std::vector<std::int64_t>& rows) {
+  return sorted(rows) == numbers(0, std::ssize(rows));
 }
 
 /// The distance of a chi-square sum from its expectation, in standard deviations.

@@ -10,13 +10,13 @@
 #include <gtest/gtest.h>
 
 #include "runtime/permutation.h"
-#include "runtime/positions.h"
+#include "support/numbers.h"
 
 namespace torch_distinput {
 namespace {
 
 std::vector<std::int64_t> order(const WindowedPermutation& permutation) {
-  std::vector<std::int64_t> rows = iota(permutation.size());
+  std::vector<std::int64_t> rows = numbers(0, permutation.size());
   permutation.apply(rows);
   return rows;
 }
@@ -36,9 +36,7 @@ TEST(WindowedPermutationTest, IsABijectionWithinItsBound) {
       ASSERT_LE(std::abs(rows[static_cast<std::size_t>(p)] - p), window + (window + 1) / 2 - 1)
           << n << " " << window;
     }
-    std::vector<std::int64_t> sorted = rows;
-    std::sort(sorted.begin(), sorted.end());
-    ASSERT_EQ(sorted, iota(n)) << n << " " << window;
+    ASSERT_EQ(sorted(rows), numbers(0, n)) << n << " " << window;
   }
 }
 
@@ -55,7 +53,7 @@ TEST(WindowedPermutationTest, BoundIsReached) {
 }
 
 TEST(WindowedPermutationTest, WindowOfOneIsTheIdentity) {
-  EXPECT_EQ(order(WindowedPermutation(50, 1, 3)), iota(50));
+  EXPECT_EQ(order(WindowedPermutation(50, 1, 3)), numbers(0, 50));
 }
 
 TEST(WindowedPermutationTest, RowsCrossWindowBorders) {
@@ -68,7 +66,7 @@ TEST(WindowedPermutationTest, BatchEqualsSinglePositions) {
   for (const auto& [n, window] : shapes()) {
     const WindowedPermutation permutation(n, window, 21);
     std::vector<std::int64_t> expected;
-    std::vector<std::int64_t> positions = iota(n);
+    std::vector<std::int64_t> positions = numbers(0, n);
     for (int repeat = 0; repeat < 2; ++repeat) {
       expected.clear();
       for (const std::int64_t position : positions) expected.push_back(permutation(position));
@@ -97,7 +95,7 @@ std::vector<std::int64_t> stream_stage(const std::vector<std::int64_t>& input, i
 
 TEST(WindowedPermutationTest, StreamGivesTheSameOrder) {
   for (const auto& [n, window] : shapes()) {
-    const std::vector<std::int64_t> first = stream_stage(iota(n), 0, window, 4);
+    const std::vector<std::int64_t> first = stream_stage(numbers(0, n), 0, window, 4);
     ASSERT_EQ(stream_stage(first, 1, window, 4), order(WindowedPermutation(n, window, 4)))
         << n << " " << window;
   }

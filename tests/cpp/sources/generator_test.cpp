@@ -1,47 +1,42 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "support/elements.h"
-#include "support/errors.h"
+#include "ops/op_testing.h"
 #include "support/fakes.h"
-#include "torch_distinput/testing.h"
 
 namespace torch_distinput {
 namespace {
 
-using Values = std::vector<std::int64_t>;
+using namespace op_testing;
 
-std::vector<Element> numbers(std::int64_t count) {
-  std::vector<Element> elements;
-  for (std::int64_t i = 0; i < count; ++i) elements.emplace_back(at::scalar_tensor(i, at::kLong));
-  return elements;
+/// A source of the int64 scalars 0, 1, ... and then of `last`.
+std::shared_ptr<fakes::Generators> counting(std::int64_t count, const std::vector<Element>& last = {}) {
+  std::vector<Element> elements = collect(Dataset::range(count));
+  elements.insert(elements.end(), last.begin(), last.end());
+  return std::make_shared<fakes::Generators>(elements);
 }
 
-ElementSpec int_scalar() { return {Structure::leaf(), {TensorSpec{Dims{}, at::kLong, {}}}}; }
+Dataset generated_from(const std::shared_ptr<fakes::Generators>& source) {
+  return Dataset::from_generator(source, ElementSpec{Structure::leaf(), {TensorSpec{Dims{}, at::kLong}}});
+}
 
 TEST(FromGenerator, IsOpenedByEachIteratorThatReads) {
-  const auto source = std::make_shared<fakes::Generators>(numbers(3));
-  const Dataset dataset = Dataset::from_generator(source, int_scalar());
+  const auto source = counting(3);
+  const Dataset dataset = generated_from(source);
   const DatasetIterator idle = dataset.iterate();
   EXPECT_EQ(source->opened(), 0);
-  EXPECT_EQ(collect_items(dataset), (std::vector<Values>{{0}, {1}, {2}}));
-  EXPECT_EQ(collect_items(dataset), (std::vector<Values>{{0}, {1}, {2}}));
+  EXPECT_EQ(elements(dataset), (std::vector<Values>{{0}, {1}, {2}}));
+  EXPECT_EQ(elements(dataset), (std::vector<Values>{{0}, {1}, {2}}));
   EXPECT_EQ(source->opened(), 2);
 }
 
 TEST(FromGenerator, HasAnUnknownLength) {
-  const Dataset dataset =
-      Dataset::from_generator(std::make_shared<fakes::Generators>(numbers(3)), int_scalar());
-  EXPECT_EQ(dataset.cardinality(), kUnknownCardinality);
+  EXPECT_EQ(generated_from(counting(3)).cardinality(), kUnknownCardinality);
 }
 
 TEST(FromGenerator, NamesTheElementThatBreaksTheSpec) {
-  auto elements = numbers(2);
-  elements.emplace_back(at::zeros({3}));
-  const Dataset dataset =
-      Dataset::from_generator(std::make_shared<fakes::Generators>(elements), int_scalar());
+  const Dataset dataset = generated_from(counting(2, {at::zeros({3})}));
   EXPECT_EQ(message_of<c10::ValueError>([&] { collect(dataset); }),
             "from_generator: element 2: the element: expected TensorSpec(shape=(), dtype=torch.int64), got "
             "TensorSpec(shape=(3,), dtype=torch.float32).");
@@ -67,17 +62,12 @@ TEST(FromGenerator, WithoutASpecOrAnElementHasNoSpec) {
   EXPECT_TRUE(collect(empty).empty());
 }
 
-TEST(FromGenerator, ResumesByRunningAgain) {
-  testing::assert_resumable(
-      Dataset::from_generator(std::make_shared<fakes::Generators>(numbers(7)), int_scalar()));
-}
+TEST(FromGenerator, ResumesByRunningAgain) { testing::assert_resumable(generated_from(counting(7))); }
 
 TEST(FromGenerator, SaysWhenARunEndsBeforeTheSavedPosition) {
-  DatasetIterator longer =
-      Dataset::from_generator(std::make_shared<fakes::Generators>(numbers(5)), int_scalar()).iterate();
+  DatasetIterator longer = generated_from(counting(5)).iterate();
   for (int i = 0; i < 4; ++i) longer.next();
-  DatasetIterator shorter =
-      Dataset::from_generator(std::make_shared<fakes::Generators>(numbers(3)), int_scalar()).iterate();
+  DatasetIterator shorter = generated_from(counting(3)).iterate();
   EXPECT_EQ(message_of<c10::ValueError>([&] { shorter.load(longer.save()); }),
             "from_generator: the saved position is after element 3, but the generator ended after 3; it must "
             "yield the same elements again.");

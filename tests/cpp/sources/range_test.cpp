@@ -4,20 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include "support/elements.h"
-#include "support/errors.h"
-#include "torch_distinput/testing.h"
+#include "ops/op_testing.h"
 
 namespace torch_distinput {
 namespace {
 
-using Values = std::vector<std::int64_t>;
-
-Values values(const Dataset& dataset) {
-  Values result;
-  for (const Element& element : collect(dataset)) result.push_back(items(element.tensor()).front());
-  return result;
-}
+using namespace op_testing;
 
 TEST(Range, CountsToStop) {
   EXPECT_EQ(values(Dataset::range(4)), (Values{0, 1, 2, 3}));
@@ -48,10 +40,7 @@ TEST(Range, RefusesAStepOfZero) {
   EXPECT_EQ(message_of<c10::ValueError>([] { Dataset::range(0, 3, 0); }), "range: `step` must not be 0.");
 }
 
-TEST(Range, ObeysTheLaws) {
-  testing::assert_resumable(Dataset::range(1, 70, 2));
-  testing::assert_paths_agree(Dataset::range(1, 70, 2));
-}
+TEST(Range, ObeysTheLaws) { expect_laws(Dataset::range(1, 70, 2)); }
 
 }  // namespace
 }  // namespace torch_distinput

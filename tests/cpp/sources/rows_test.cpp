@@ -2,15 +2,13 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "support/elements.h"
-#include "support/errors.h"
+#include "ops/op_testing.h"
 #include "support/fakes.h"
-#include "torch_distinput/testing.h"
 
 namespace torch_distinput {
 namespace {
 
-using Values = std::vector<std::int64_t>;
+using namespace op_testing;
 
 /// A source with the given elements as rows. With `lose_one`, each call returns one row too few.
 class GivenRows final : public RowSource {
@@ -33,7 +31,7 @@ class GivenRows final : public RowSource {
 TEST(FromRows, YieldsTheRowsInOrder) {
   const Dataset dataset = Dataset::from_rows(std::make_shared<fakes::Rows>(5));
   EXPECT_EQ(dataset.cardinality(), 5);
-  EXPECT_EQ(collect_items(dataset.batch(2)), (std::vector<Values>{{0, 1}, {2, 3}, {4}}));
+  EXPECT_EQ(elements(dataset.batch(2)), (std::vector<Values>{{0, 1}, {2, 3}, {4}}));
 }
 
 TEST(FromRows, ProbesRowZeroForItsSpec) {
@@ -65,25 +63,17 @@ TEST(FromRows, RefusesASourceThatReturnsTooFewRows) {
 }
 
 TEST(FromRows, SkipsRowsThatFailIfTheOptionsSaySo) {
-  Options options;
-  options.skip = Skip{};
   const Dataset dataset =
       Dataset::from_rows(std::make_shared<fakes::Rows>(7, std::set<std::int64_t>{0, 3, 6}))
           .batch(3)
-          .with_options(options);
+          .with_options(skipping());
   DatasetIterator iterator = dataset.iterate();
-  EXPECT_EQ(items(iterator.next()->tensor()), (Values{1, 2, 4}));
-  EXPECT_EQ(items(iterator.next()->tensor()), (Values{5}));
-  EXPECT_FALSE(iterator.next());
+  EXPECT_EQ(elements(iterator), (std::vector<Values>{{1, 2, 4}, {5}}));
   EXPECT_EQ(iterator.stats().skipped, 3);
   testing::assert_resumable(dataset);
 }
 
-TEST(FromRows, ObeysTheLaws) {
-  const Dataset dataset = Dataset::from_rows(std::make_shared<fakes::Rows>(11)).batch(3);
-  testing::assert_resumable(dataset);
-  testing::assert_paths_agree(dataset);
-}
+TEST(FromRows, ObeysTheLaws) { expect_laws(Dataset::from_rows(std::make_shared<fakes::Rows>(11)).batch(3)); }
 
 }  // namespace
 }  // namespace torch_distinput

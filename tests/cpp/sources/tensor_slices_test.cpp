@@ -7,14 +7,12 @@
 #include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 
-#include "support/elements.h"
-#include "support/errors.h"
-#include "torch_distinput/testing.h"
+#include "ops/op_testing.h"
 
 namespace torch_distinput {
 namespace {
 
-using Values = std::vector<std::int64_t>;
+using namespace op_testing;
 
 Dataset slices(at::Tensor tensor) { return Dataset::from_tensor_slices(Element(std::move(tensor))); }
 
@@ -26,15 +24,15 @@ TEST(FromTensorSlices, YieldsOneElementForEachRow) {
             "{'x': TensorSpec(shape=(3,), dtype=torch.int64), 'y': TensorSpec(shape=(), dtype=torch.int64)}");
   const auto elements = collect(dataset);
   ASSERT_EQ(elements.size(), 4U);
-  EXPECT_EQ(items(elements[2]["x"].tensor()), (Values{6, 7, 8}));
-  EXPECT_EQ(items(elements[2]["y"].tensor()), (Values{2}));
+  EXPECT_EQ(items(elements[2]["x"]), (Values{6, 7, 8}));
+  EXPECT_EQ(items(elements[2]["y"]), (Values{2}));
 }
 
 TEST(FromTensorSlices, ReadsTheUsersMemoryWithoutACopy) {
   const at::Tensor x = at::arange(6, at::kLong).reshape({3, 2});
   const Dataset dataset = slices(x);
   x.add_(10);
-  EXPECT_EQ(collect_items(dataset), (std::vector<Values>{{10, 11}, {12, 13}, {14, 15}}));
+  EXPECT_EQ(elements(dataset), (std::vector<Values>{{10, 11}, {12, 13}, {14, 15}}));
 }
 
 /// Moves the storage of `tensor` as `share_memory_` does, and overwrites its old memory.
@@ -53,12 +51,12 @@ TEST(FromTensorSlices, FollowsAStorageThatMoves) {
   const Dataset dataset = slices(x);
   const Dataset column = slices(y).batch(4);
   DatasetIterator iterator = dataset.iterate({.epoch = 0});
-  EXPECT_EQ(items(iterator.next()->tensor()), rows[0]);
+  EXPECT_EQ(items(*iterator.next()), rows[0]);
   move_storage(x);
   move_storage(y);
-  EXPECT_EQ(items(iterator.next()->tensor()), rows[1]);
-  EXPECT_EQ(collect_items(dataset), rows);
-  EXPECT_EQ(collect_items(column), (std::vector<Values>{{0, 1, 2, 3}}));
+  EXPECT_EQ(items(*iterator.next()), rows[1]);
+  EXPECT_EQ(elements(dataset), rows);
+  EXPECT_EQ(elements(column), (std::vector<Values>{{0, 1, 2, 3}}));
 }
 
 TEST(FromTensorSlices, ReportsAStorageThatBecameTooSmall) {
@@ -66,8 +64,8 @@ TEST(FromTensorSlices, ReportsAStorageThatBecameTooSmall) {
   const Dataset dataset = slices(x);
   x.storage().unsafeGetStorageImpl()->set_nbytes(8);
   for (const Dataset& each : {dataset, dataset.batch(2)})
-    EXPECT_NE(message_of<c10::Error>([&] { collect(each); }).find("rows are read from has lost its memory"),
-              std::string::npos);
+    EXPECT_TRUE(
+        has(message_of<c10::Error>([&] { collect(each); }), "rows are read from has lost its memory"));
 }
 
 /// The rows of `x`, each with a string.
@@ -81,8 +79,8 @@ TEST(FromTensorSlices, KeepsItsRowsBesideStringsWhenTheTensorIsResized) {
   const at::Tensor x = at::arange(6, at::kLong).reshape({3, 2});
   const Dataset dataset = beside_strings(x);
   x.resize_({1});
-  EXPECT_EQ(items(collect(dataset.batch(3))[0]["x"].tensor()), (Values{0, 1, 2, 3, 4, 5}));
-  EXPECT_EQ(items(collect(dataset)[2]["x"].tensor()), (Values{4, 5}));
+  EXPECT_EQ(items(collect(dataset.batch(3))[0]["x"]), (Values{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(items(collect(dataset)[2]["x"]), (Values{4, 5}));
 }
 
 TEST(FromTensorSlices, TakesAnyStridesBesideStrings) {
@@ -142,11 +140,7 @@ TEST(FromTensorSlices, RefusesWhatHasNoRows) {
       "`.cpu()` first.");
 }
 
-TEST(FromTensorSlices, ObeysTheLaws) {
-  const Dataset dataset = slices(at::arange(30, at::kFloat).reshape({10, 3}));
-  testing::assert_resumable(dataset);
-  testing::assert_paths_agree(dataset);
-}
+TEST(FromTensorSlices, ObeysTheLaws) { expect_laws(slices(at::arange(30, at::kFloat).reshape({10, 3}))); }
 
 }  // namespace
 }  // namespace torch_distinput

@@ -3,12 +3,12 @@
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
-#include "support/elements.h"
-#include "support/errors.h"
-#include "torch_distinput/testing.h"
+#include "ops/op_testing.h"
 
 namespace torch_distinput {
 namespace {
+
+using namespace op_testing;
 
 Element value() {
   return Element::dict(
@@ -36,7 +36,7 @@ TEST(FromTensors, CanBeBatched) {
   const auto batches = collect(Dataset::from_tensors(value()).batch(3));
   ASSERT_EQ(batches.size(), 1U);
   EXPECT_EQ(batches[0]["x"].tensor().sizes(), at::IntArrayRef({1, 2, 3}));
-  EXPECT_EQ(items(batches[0]["x"].tensor()), items(value()["x"].tensor()));
+  EXPECT_EQ(items(batches[0]["x"]), items(value()["x"]));
 }
 
 TEST(FromTensors, CarriesLeavesOfOtherKinds) {
@@ -53,10 +53,7 @@ TEST(FromTensors, RefusesTensorsOutsideHostMemory) {
       "first.");
 }
 
-TEST(FromTensors, ObeysTheLaws) {
-  testing::assert_resumable(Dataset::from_tensors(value()));
-  testing::assert_paths_agree(Dataset::from_tensors(value()));
-}
+TEST(FromTensors, ObeysTheLaws) { expect_laws(Dataset::from_tensors(value())); }
 
 }  // namespace
 }  // namespace torch_distinput

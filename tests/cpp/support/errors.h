@@ -2,8 +2,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
-#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
 namespace torch_distinput {
@@ -18,6 +18,13 @@ std::string message_of(Call call) {
   }
   ADD_FAILURE() << "nothing was thrown";
   return "";
+}
+
+/// Whether `text` has `part`; a failure shows all of `text`.
+inline ::testing::AssertionResult has(std::string_view text, std::string_view part) {
+  if (text.find(part) != std::string_view::npos)
+    return ::testing::AssertionSuccess() << "`" << part << "` is in: " << text;
+  return ::testing::AssertionFailure() << "`" << part << "` is not in: " << text;
 }
 
 }  // namespace torch_distinput

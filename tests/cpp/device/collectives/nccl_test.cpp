@@ -1,9 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 /// The CUDA library's calls of NCCL, with a fake NCCL that needs no GPU (tests/fake_nccl).
 #include <cstdint>
-#include <numeric>
 #include <random>
-#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>

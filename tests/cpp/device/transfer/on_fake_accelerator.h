@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "fake_accelerator/fake_accelerator.h"
+#include "torch_distinput/strategy.h"
 
 namespace torch_distinput {
 
@@ -21,5 +22,8 @@ class OnFakeAccelerator : public testing::Test {
     fake::drain();
   }
 };
+
+/// A strategy over both devices.
+inline MirroredStrategy both_devices() { return MirroredStrategy({"fake:0", "fake:1"}); }
 
 }  // namespace torch_distinput

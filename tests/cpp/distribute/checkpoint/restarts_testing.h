@@ -4,11 +4,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <numeric>
 #include <random>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <ATen/ops/full.h>
@@ -88,7 +86,6 @@ struct Recipe {
 };
 
 inline Dataset with_op(const Dataset& dataset, Op op, std::int64_t batch) {
-  const auto same = [](Element element) { return element; };
   switch (op) {
     case Op::kNone:
       return dataset;

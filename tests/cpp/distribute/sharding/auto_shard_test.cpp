@@ -12,6 +12,7 @@
 namespace torch_distinput {
 namespace {
 
+using op_testing::same;
 using op_testing::values;
 using Policy = AutoShardPolicy;
 
@@ -31,7 +32,6 @@ TEST(AutoShard, AutoAssignsFilesWhereEverySourceReadsThem) {
 }
 
 TEST(AutoShard, LooksThroughTheOpsThatTheOriginalLooksThrough) {
-  const auto same = [](Element element) { return element; };
   const auto yes = [](const Element&) { return true; };
   const Dataset read = files(3);
   for (const Dataset& seen_through : {read.batch(2),
@@ -73,7 +73,6 @@ TEST(AutoShard, FilesBelowUnbatchAreAssignedWhole) {
 
 TEST(AutoShard, FunctionsMayFollowAHint) {
   const Dataset marked = Dataset::range(4).shard(kShardHint, 0);
-  const auto same = [](Element element) { return element; };
   const auto twice = [](const Element& element) { return Dataset::from_tensors(element).repeat(2); };
   EXPECT_EQ(to_string(*marked.map(same).node()->spec()), to_string(*marked.node()->spec()));
   const Dataset sharded(shard(marked.map(same).flat_map(twice).batch(2), Policy::kHint).node);
@@ -83,7 +82,7 @@ TEST(AutoShard, FunctionsMayFollowAHint) {
 TEST(AutoShard, AutoAssignsDataOtherwiseAndSaysWhy) {
   const Sharding memory = shard(Dataset::range(5).batch(2), Policy::kAuto);
   EXPECT_EQ(memory.applied, Policy::kData);
-  EXPECT_NE(memory.reason.find("range(start=0, stop=5, step=1) does not read files"), std::string::npos);
+  EXPECT_TRUE(has(memory.reason, "range(start=0, stop=5, step=1) does not read files"));
   const Dataset mixed = Dataset::zip({files(5), Dataset::range(5)});
   EXPECT_EQ(shard(mixed, Policy::kAuto).applied, Policy::kData);
   EXPECT_EQ(shard(mixed, Policy::kAuto).node, mixed.node());
@@ -91,17 +90,16 @@ TEST(AutoShard, AutoAssignsDataOtherwiseAndSaysWhy) {
 
 TEST(AutoShard, FileNamesTheSourceThatReadsNoFiles) {
   const std::string message = message_of<NotFoundError>([] { shard(Dataset::range(5), Policy::kFile); });
-  EXPECT_NE(message.find("range(start=0, stop=5, step=1)"), std::string::npos) << message;
+  EXPECT_TRUE(has(message, "range(start=0, stop=5, step=1)"));
 }
 
 TEST(AutoShard, TheFileShardGoesBeforeEveryShuffle) {
   const Dataset names = Dataset::range(8).shuffle({.seed = 1}).shuffle({.seed = 2});
   const Dataset reader(std::make_shared<FakeReader>(names.node()));
   const op_testing::Values odd = values(Dataset(shard(reader.batch(2), Policy::kFile).node));
-  EXPECT_EQ(op_testing::sorted(odd), (std::vector<std::int64_t>{1, 3, 5, 7}));
+  EXPECT_EQ(sorted(odd), (std::vector<std::int64_t>{1, 3, 5, 7}));
   // Both shuffles stay, in the same order.
-  const Dataset wanted = Dataset::range(8).shard(2, 1).shuffle({.seed = 1}).shuffle({.seed = 2});
-  EXPECT_EQ(odd, values(wanted));
+  EXPECT_EQ(odd, values(Dataset::range(8).shard(2, 1).shuffle({.seed = 1}).shuffle({.seed = 2})));
 }
 
 /// The files of `names` that two ranks read, sorted together.
@@ -112,7 +110,7 @@ std::vector<std::int64_t> read_by_two(const Dataset& names) {
     const op_testing::Values mine = values(Dataset(shard(reader, Policy::kFile, 2, rank).node));
     all.insert(all.end(), mine.begin(), mine.end());
   }
-  return op_testing::sorted(all);
+  return sorted(all);
 }
 
 TEST(AutoShard, OpsThatChooseShuffledNamesChooseForAllRanks) {
@@ -120,7 +118,7 @@ TEST(AutoShard, OpsThatChooseShuffledNamesChooseForAllRanks) {
   for (const Dataset& chosen :
        {shuffled.take(5), shuffled.skip(6), shuffled.shard(2, 1), shuffled.take(5).shuffle({.seed = 2}),
         shuffled.filter([](Element name) { return name.tensor().item<std::int64_t>() > 2; }).take(4)}) {
-    EXPECT_EQ(read_by_two(chosen), op_testing::sorted(values(chosen))) << chosen.explain();
+    EXPECT_EQ(read_by_two(chosen), sorted(values(chosen))) << chosen.explain();
   }
 }
 
@@ -136,7 +134,7 @@ TEST(AutoShard, TooFewFilesAreAnErrorOnEveryRank) {
   for (const std::int64_t rank : {0, 1, 2}) {
     const std::string message =
         message_of<InvalidArgumentError>([&] { shard(files(2), Policy::kFile, 3, rank); });
-    EXPECT_NE(message.find("only 2 file(s), fewer than the 3 ranks"), std::string::npos) << message;
+    EXPECT_TRUE(has(message, "only 2 file(s), fewer than the 3 ranks"));
     EXPECT_EQ(values(Dataset(shard(files(0), Policy::kFile, 3, rank).node)), op_testing::Values{});
   }
 }
@@ -148,13 +146,13 @@ TEST(AutoShard, AutoWithTooFewFilesAssignsRangesOfRecords) {
   for (const std::int64_t rank : {0, 1, 2}) {
     const Sharding sharding = shard(TextLineDataset(path), Policy::kAuto, 3, rank);
     EXPECT_EQ(sharding.applied, Policy::kFile);
-    EXPECT_NE(sharding.reason.find("its range of the records"), std::string::npos);
+    EXPECT_TRUE(has(sharding.reason, "its range of the records"));
     sizes.push_back(sharding.node->cardinality());
   }
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{2, 2, 1}));
   const Sharding streamed = shard(TextLineDataset(path, {.index = false}), Policy::kAuto, 3, 0);
   EXPECT_EQ(streamed.applied, Policy::kData);
-  EXPECT_NE(streamed.reason.find("only 1 file(s)"), std::string::npos) << streamed.reason;
+  EXPECT_TRUE(has(streamed.reason, "only 1 file(s)"));
 }
 
 TEST(AutoShard, RecordsThatAnOpCountsAreNotAssignedInRanges) {

@@ -6,10 +6,12 @@
 
 #include "distribute/distribute_testing.h"
 #include "distribute/fake_files.h"
+#include "support/errors.h"
 
 namespace torch_distinput {
 namespace {
 
+using op_testing::same;
 using Policy = AutoShardPolicy;
 using Numbers = std::vector<std::int64_t>;
 
@@ -23,8 +25,6 @@ RowAssignment deal(const Dataset& dataset, Policy policy, const Replicas& replic
 std::string splitter(const Dataset& dataset, Policy policy, const Replicas& replicas = kTwo) {
   return deal(dataset, policy, replicas).splitter->describe();
 }
-
-Element same(Element element) { return element; }
 
 TEST(RowAssignment, PolicyAndBatchSizeChooseTheSplitter) {
   const Dataset batches = Dataset::range(9).batch(3);
@@ -85,7 +85,7 @@ TEST(RowAssignment, RanksWithStreamsOfTheirOwnUseTheV2Splitter) {
 
 TEST(RowAssignment, RefusesElementsThatCannotBeSplit) {
   const std::string message = message_of<c10::ValueError>([] { deal(Dataset::range(6), Policy::kAuto); });
-  EXPECT_NE(message.find("distribute_dataset: the element has no rows"), std::string::npos) << message;
+  EXPECT_TRUE(has(message, "distribute_dataset: the element has no rows"));
   EXPECT_THROW(deal(Dataset::range(6).batch(2).enumerate(), Policy::kAuto), c10::ValueError);
 }
 

@@ -5,9 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "distribute/model.h"
-#include "distribute/splitting/batch_sizes.h"
 #include "distribute/vector_rows.h"
+#include "support/numbers.h"
 
 namespace torch_distinput {
 namespace {
@@ -15,22 +14,7 @@ namespace {
 using model::Rows;
 
 ScheduleRules rules_of(const model::Case& c) {
-  ScheduleRules rules{.splitter = nullptr, .width = c.replicas, .tail = c.tail, .batch = c.batch};
-  switch (c.kind) {
-    case model::Kind::kLegacy:
-      rules.splitter = legacy_splitter(c.replicas);
-      break;
-    case model::Kind::kV2:
-      rules.splitter = v2_splitter(batch_sizes_for_worker(c.batch, 1, c.replicas, 0));
-      break;
-    case model::Kind::kBalanced:
-      rules.splitter = balanced_splitter(c.replicas, c.weights);
-      break;
-    case model::Kind::kWhole:
-      rules.splitter = whole_splitter();
-      break;
-  }
-  return rules;
+  return {.splitter = splitter_of(c), .width = c.replicas, .tail = c.tail, .batch = c.batch};
 }
 
 std::vector<PlannedStep> run(const ScheduleRules& rules, VectorRows& rows, StepPosition start = {}) {
@@ -97,14 +81,12 @@ TEST(StepSchedule, ContinuesAfterTheRowsOfPartsOfAnotherSplitOrBatch) {
     }
     const SplitterPtr other = splitter();
     const auto rest = other->assign(split, after, 1000);
-    Rows numbers;
+    Rows seen;
     for (const Part& part : rest) {
       const auto of_part = after.numbers(part);
-      numbers.insert(numbers.end(), of_part.begin(), of_part.end());
+      seen.insert(seen.end(), of_part.begin(), of_part.end());
     }
-    Rows expected(static_cast<std::size_t>(total - row));
-    std::iota(expected.begin(), expected.end(), row);
-    ASSERT_EQ(numbers, expected) << "trial " << i;
+    ASSERT_EQ(seen, torch_distinput::numbers(row, total)) << "trial " << i;
   }
 }
 
@@ -169,10 +151,8 @@ TEST(StepSchedule, DeliversEachRowOnceWhenResumedWithOtherReplicas) {
     resumed.split.part = 0;
     resumed.split.ended = false;
     for (const PlannedStep& step : run(rules_of(after), rows, resumed)) add(step);
-    Rows all(static_cast<std::size_t>(
-        std::accumulate(before.elements.begin(), before.elements.end(), std::int64_t{0})));
-    std::iota(all.begin(), all.end(), std::int64_t{0});
-    ASSERT_EQ(seen, all);
+    ASSERT_EQ(seen, torch_distinput::numbers(
+                        0, std::accumulate(before.elements.begin(), before.elements.end(), std::int64_t{0})));
   }
 }
 

@@ -1,12 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "distribute/steps/plan_rows.h"
 
-#include <numeric>
-
 #include <gtest/gtest.h>
 
 #include "distribute/distribute_testing.h"
-#include "distribute/splitting/batch_sizes.h"
 #include "distribute/vector_rows.h"
 
 namespace torch_distinput {
@@ -46,24 +43,11 @@ TEST(PlanRows, LocatesRowsOfEndlessData) {
 }
 
 TEST(PlanRows, IsNullIfOnlyTheDataHasTheRowCounts) {
-  const auto plan = op_testing::plan_of(Dataset::range(4).batch(2).map([](Element e) { return e; }));
+  const auto plan = op_testing::plan_of(Dataset::range(4).batch(2).map(op_testing::same));
   ASSERT_TRUE(plan);
   EXPECT_FALSE(PlanRows::make(plan, /*unbatched=*/false));
   EXPECT_FALSE(PlanRows::make(nullptr, /*unbatched=*/false));
   EXPECT_TRUE(PlanRows::make(plan, /*unbatched=*/true));
-}
-
-SplitterPtr splitter_of(const model::Case& c) {
-  switch (c.kind) {
-    case model::Kind::kLegacy:
-      return legacy_splitter(c.replicas);
-    case model::Kind::kV2:
-      return v2_splitter(batch_sizes_for_worker(c.batch, 1, c.replicas, 0));
-    case model::Kind::kBalanced:
-      return balanced_splitter(c.replicas, c.weights);
-    default:
-      return whole_splitter();
-  }
 }
 
 TEST(CountSteps, AgreesWithTheModel) {

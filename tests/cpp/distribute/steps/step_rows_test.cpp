@@ -4,29 +4,26 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
-#include "torch_distinput/strategy.h"
+#include "distribute/distribute_testing.h"
 
 namespace torch_distinput {
 namespace {
 
+using distribute_testing::replicas;
+using op_testing::items;
+
 constexpr std::array kTailsOfEpochs = {Tail::kZeroRows, Tail::kPadded,     Tail::kRepeat,
                                        Tail::kDrop,     Tail::kUntilFirst, Tail::kMerge};
 
-std::vector<std::int64_t> delivered(const Element& part) {
-  const at::Tensor rows = part.tensor().contiguous();
-  return {rows.const_data_ptr<std::int64_t>(), rows.const_data_ptr<std::int64_t>() + rows.numel()};
-}
-
 /// Each rank's rows of each step, as iterators deliver them: the replicas of one process stand for ranks,
 /// which cut one stream in the same way, except for "tf" with a known batch size.
-void expect_what_is_delivered(const Dataset& batches, std::int64_t replicas, const InputOptions& options) {
-  const MirroredStrategy strategy(std::vector<std::string>(static_cast<std::size_t>(replicas), "cpu"));
-  const StepRows step_rows(batches, replicas, options);
+void expect_what_is_delivered(const Dataset& batches, std::int64_t count, const InputOptions& options) {
+  const StepRows step_rows(batches, count, options);
   std::int64_t step = 0;
-  for (const PerReplica& parts : strategy.distribute_dataset(batches, options)) {
+  for (const PerReplica& parts : replicas(count).distribute_dataset(batches, options)) {
     EXPECT_EQ(step_rows.global_valid(step), parts.info().global_valid);
     std::int64_t replica = 0;
-    for (const Element& part : parts) EXPECT_EQ(step_rows.rows(step, replica++), delivered(part));
+    for (const Element& part : parts) EXPECT_EQ(step_rows.rows(step, replica++), items(part));
     ++step;
   }
   EXPECT_EQ(step_rows.num_steps(), step);
@@ -36,13 +33,13 @@ TEST(StepRows, AreTheRowsThatIteratorsDeliver) {
   for (const Tail tail : kTailsOfEpochs) {
     for (std::int64_t rows = 0; rows < 15; ++rows) {
       for (const std::int64_t batch : {1, 3, 4, 7}) {
-        for (const std::int64_t replicas : {1, 2, 3, 4}) {
+        for (const std::int64_t count : {1, 2, 3, 4}) {
           SCOPED_TRACE(::testing::Message() << "tail " << static_cast<int>(tail) << ", " << rows
-                                            << " rows in batches of " << batch << " over " << replicas);
+                                            << " rows in batches of " << batch << " over " << count);
           const InputOptions options{.split = Split::kBalanced, .tail = tail};
-          expect_what_is_delivered(Dataset::range(rows).batch(batch), replicas, options);
+          expect_what_is_delivered(Dataset::range(rows).batch(batch), count, options);
           const Dataset more = Dataset::range(rows, 2 * rows).batch(batch);  // a short batch in the middle
-          expect_what_is_delivered(Dataset::range(rows).batch(batch).concatenate(more), replicas, options);
+          expect_what_is_delivered(Dataset::range(rows).batch(batch).concatenate(more), count, options);
         }
       }
     }

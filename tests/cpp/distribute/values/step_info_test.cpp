@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "distribute/distribute_testing.h"
+#include "support/errors.h"
 
 namespace torch_distinput {
 namespace {
@@ -56,8 +57,7 @@ TEST(StepInfo, RestoreOrderRemovesPadding) {
 TEST(StepInfo, RestoreOrderRequiresAllRowsOfTheStep) {
   const StepInfo info{.valid = {1, 1}, .global_valid = 2, .num_replicas = 2};
   const std::string message = message_of<c10::ValueError>([&] { restore_order(at::empty({3, 1}), info); });
-  EXPECT_NE(message.find("the 2 rows of the step along dim 0, but has shape [3, 1]"), std::string::npos)
-      << message;
+  EXPECT_TRUE(has(message, "the 2 rows of the step along dim 0, but has shape [3, 1]"));
 }
 
 }  // namespace

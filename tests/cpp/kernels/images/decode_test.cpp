@@ -17,17 +17,16 @@ using namespace images_testing;
 
 constexpr Extent kExtent{37, 19};
 
-bool lacks_decoders() {
-  try {
-    check_decoders();
-    return false;
-  } catch (const ImageError&) {
-    return true;
+class Decode : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      check_decoders();
+    } catch (const ImageError&) {
+      GTEST_SKIP() << "this build has no decoders";
+    }
   }
-}
-
-#define TDI_NEEDS_DECODERS() \
-  if (lacks_decoders()) GTEST_SKIP() << "this build has no decoders"
+};
 
 /// All pixels of `region`; otherwise as `open_image`.
 Pixels decode_region(std::string_view encoded, const ImageHead& head, const Box& region, int denominator,
@@ -39,8 +38,7 @@ Pixels decoded(const std::string& image, const Box& region = whole(kExtent), int
   return decode_region(image, read_head(image, kDefaultMaxPixels), region, denominator);
 }
 
-TEST(Decode, EachRegionIsThatOfTheWholeImage) {
-  TDI_NEEDS_DECODERS();
+TEST_F(Decode, EachRegionIsThatOfTheWholeImage) {
   for (const std::string& image : {kJpeg, kProgressiveJpeg, kPng, kWebp}) {
     const Pixels all = decoded(image);
     ASSERT_EQ(all.extent(), kExtent);
@@ -56,8 +54,7 @@ TEST(Decode, EachRegionIsThatOfTheWholeImage) {
   }
 }
 
-TEST(Decode, LinesAreTheSameHoweverManyAreReadAtOnce) {
-  TDI_NEEDS_DECODERS();
+TEST_F(Decode, LinesAreTheSameHoweverManyAreReadAtOnce) {
   std::mt19937_64 random(5);
   const auto draw = [&](std::int64_t most) {
     return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most + 1));
@@ -75,14 +72,12 @@ TEST(Decode, LinesAreTheSameHoweverManyAreReadAtOnce) {
   }
 }
 
-TEST(Decode, AJpegCanBeSmaller) {
-  TDI_NEEDS_DECODERS();
+TEST_F(Decode, AJpegCanBeSmaller) {
   EXPECT_EQ(decoded(kJpeg, {0, 0, 10, 5}, 4).extent(), (Extent{10, 5}));
   EXPECT_TRUE(equal(decoded(kJpeg, {3, 2, 4, 2}, 4), decoded(kJpeg, {0, 0, 10, 5}, 4).part({3, 2, 4, 2})));
 }
 
-TEST(Decode, AMaskIsGreyOrTheIndicesOfAPalette) {
-  TDI_NEEDS_DECODERS();
+TEST_F(Decode, AMaskIsGreyOrTheIndicesOfAPalette) {
   const auto mask = [](const std::string& image) {
     return decode_region(image, read_head(image, kDefaultMaxPixels), {1, 1, 3, 2}, 1, Samples::kMask);
   };
@@ -96,8 +91,7 @@ TEST(Decode, AMaskIsGreyOrTheIndicesOfAPalette) {
   EXPECT_THROW(mask(kWebp), ImageError);
 }
 
-TEST(Decode, SaysWhatIsWrong) {
-  TDI_NEEDS_DECODERS();
+TEST_F(Decode, SaysWhatIsWrong) {
   const auto error = [](const std::string& image, std::int64_t max_pixels = 1000) {
     try {
       decode_region(image, read_head(image, max_pixels), whole(kExtent), 1);
@@ -118,8 +112,7 @@ TEST(Decode, SaysWhatIsWrong) {
 }
 
 /// Any bytes are decoded, or are an error.
-TEST(Decode, DamagedImages) {
-  TDI_NEEDS_DECODERS();
+TEST_F(Decode, DamagedImages) {
   constexpr std::int64_t kMaxPixels = 20'000;
   std::mt19937_64 random(7);
   int read = 0;

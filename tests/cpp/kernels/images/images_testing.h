@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <random>
-#include <string>
 
 #include "kernels/images/pixels.h"
 

@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <array>
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include "ops/op_testing.h"
@@ -57,8 +55,8 @@ TEST(Batch, RefusesUnequalBatchesAndSaysWhatToDo) {
 }
 
 TEST(Batch, OfAStreamIsAStream) {
-  const Dataset dataset = op_testing::generated(5).batch(2);
-  EXPECT_EQ(op_testing::plan_of(dataset), nullptr);
+  const Dataset dataset = generated(5).batch(2);
+  EXPECT_EQ(plan_of(dataset), nullptr);
   EXPECT_EQ(dataset.cardinality(), kUnknownCardinality);
   EXPECT_EQ(elements(dataset), (std::vector<Values>{{0, 1}, {2, 3}, {4}}));
 }
@@ -78,42 +76,42 @@ TEST(Batch, BuildsRowsWithoutALayoutByStacking) {
 }
 
 TEST(Batch, TakesTheRowsOfAllSegmentsWithOneGather) {
-  const PlanPtr plan = op_testing::plan_of(Dataset::range(10).batch(4));
+  const PlanPtr plan = plan_of(Dataset::range(10).batch(4));
   const std::array<Segment, 4> segments{Segment{2, 1, 2}, Segment{0, 0, 2}, Segment{0, 0, 2},
                                         Segment{1, 3, 3}};
-  EXPECT_EQ(op_testing::items(plan->take_rows(segments)), (Values{9, 0, 1, 0, 1}));
+  EXPECT_EQ(items(plan->take_rows(segments)), (Values{9, 0, 1, 0, 1}));
   const std::array<Segment, 1> nothing{Segment{1, 2, 2}};
   EXPECT_EQ(plan->take_rows(nothing).tensor().sizes(), at::IntArrayRef({0}));
 }
 
 TEST(Batch, CutsRowsWithoutALayout) {
-  const PlanPtr plan = op_testing::plan_of(Dataset::from_rows(std::make_shared<fakes::Rows>(6)).batch(4));
+  const PlanPtr plan = plan_of(Dataset::from_rows(std::make_shared<fakes::Rows>(6)).batch(4));
   const std::array<Segment, 2> segments{Segment{1, 0, 1}, Segment{0, 2, 3}};
-  EXPECT_EQ(op_testing::items(plan->take_rows(segments)), (Values{4, 2}));
+  EXPECT_EQ(items(plan->take_rows(segments)), (Values{4, 2}));
   const std::array<Segment, 1> nothing{Segment{0, 1, 1}};
   EXPECT_EQ(plan->take_rows(nothing).tensor().sizes(), at::IntArrayRef({0}));
 }
 
 TEST(Batch, CountsItsRows) {
-  const PlanPtr kept = op_testing::plan_of(Dataset::range(10).batch(4));
+  const PlanPtr kept = plan_of(Dataset::range(10).batch(4));
   EXPECT_EQ(kept->rows(0), 4);
   EXPECT_EQ(kept->rows(2), 2);
   EXPECT_EQ(kept->rows_before(2), 8);
   EXPECT_EQ(kept->rows_before(3), 10);
-  const PlanPtr dropped = op_testing::plan_of(Dataset::range(10).batch(4, {.drop_remainder = true}));
+  const PlanPtr dropped = plan_of(Dataset::range(10).batch(4, {.drop_remainder = true}));
   EXPECT_EQ(dropped->rows_before(2), 8);
 }
 
 TEST(Batch, HasALayoutOnlyWhenAllBatchesAreFull) {
-  EXPECT_EQ(op_testing::plan_of(Dataset::range(8).batch(4))->layout(), nullptr);
-  const PlanPtr plan = op_testing::plan_of(Dataset::range(8).batch(4, {.drop_remainder = true}));
+  EXPECT_EQ(plan_of(Dataset::range(8).batch(4))->layout(), nullptr);
+  const PlanPtr plan = plan_of(Dataset::range(8).batch(4, {.drop_remainder = true}));
   ASSERT_NE(plan->layout(), nullptr);
   EXPECT_EQ(plan->layout()->leaves[0].shape, Dims{4});
   EXPECT_EQ(plan->layout()->leaves[0].bytes, 32);
 }
 
 TEST(Batch, GathersBatchesIntoSlots) {
-  const PlanPtr plan = op_testing::plan_of(Dataset::range(8).batch(2, {.drop_remainder = true}));
+  const PlanPtr plan = plan_of(Dataset::range(8).batch(2, {.drop_remainder = true}));
   std::vector<std::int64_t> positions{3, 0};
   const std::vector<std::int64_t> slots{0, 1};
   Values to(4, -1);
@@ -127,7 +125,7 @@ TEST(Batch, GathersBatchesIntoSlots) {
 }
 
 TEST(Batch, CountsTheReadAheadOfItsInputInBatches) {
-  EXPECT_EQ(op_testing::plan_of(Dataset::range(100).prefetch(10).batch(4))->traits().read_ahead, 3);
+  EXPECT_EQ(plan_of(Dataset::range(100).prefetch(10).batch(4))->traits().read_ahead, 3);
 }
 
 TEST(Batch, RefusesASizeBelowOne) {
@@ -145,15 +143,15 @@ TEST(Batch, KeepsBatchesUnchangedWhileLaterOnesAreMade) {
   while (auto element = iterator.next()) kept.push_back(std::move(*element));
   for (std::size_t i = 0; i < kept.size(); ++i) {
     const auto first = static_cast<std::int64_t>(4 * i);
-    EXPECT_EQ(op_testing::items(kept[i]), op_testing::numbers(first, first + 4));
+    EXPECT_EQ(items(kept[i]), numbers(first, first + 4));
   }
 }
 
 TEST(Batch, ObeysTheLaws) {
-  op_testing::expect_laws(Dataset::range(23).batch(4));
-  op_testing::expect_laws(Dataset::range(23).batch(4, {.drop_remainder = true}));
-  op_testing::expect_laws(Dataset::range(23).batch(2, {.drop_remainder = true}).batch(3));
-  op_testing::expect_laws(op_testing::generated(11).batch(4));
+  expect_laws(Dataset::range(23).batch(4));
+  expect_laws(Dataset::range(23).batch(4, {.drop_remainder = true}));
+  expect_laws(Dataset::range(23).batch(2, {.drop_remainder = true}).batch(3));
+  expect_laws(generated(11).batch(4));
 }
 
 }  // namespace

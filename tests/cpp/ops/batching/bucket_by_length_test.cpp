@@ -41,7 +41,7 @@ TEST(BucketByLength, PadsToTheBoundaryIfAsked) {
 
 TEST(BucketByLength, ObeysTheLaws) {
   expect_laws(repeated_rows(13).bucket_by_length(length, kOptions));
-  expect_laws(op_testing::generated(13)
+  expect_laws(generated(13)
                   .map([](Element x) { return Element(at::full({scalar(x) % 5 + 1}, scalar(x), at::kLong)); })
                   .bucket_by_length(length, kOptions)
                   .unbatch());

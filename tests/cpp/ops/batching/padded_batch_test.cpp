@@ -1,8 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <string>
-
 #include <ATen/ops/arange.h>
-#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -50,16 +47,16 @@ TEST(PaddedBatch, IsABatchForInferenceAndSharding) {
   EXPECT_EQ(dataset.node()->batch_size(), 3);
   EXPECT_EQ(dataset.cardinality(), 3);
   EXPECT_TRUE(dataset.node()->traits().sharding.pass_through);
-  const PlanPtr plan = op_testing::plan_of(dataset);
+  const PlanPtr plan = plan_of(dataset);
   ASSERT_NE(plan, nullptr);
   EXPECT_EQ(plan->rows(2), 1);
   EXPECT_EQ(plan->rows_before(2), 6);
 }
 
 TEST(PaddedBatch, GivesPartsOfABatchTheLengthOfTheWholeBatch) {
-  const PlanPtr plan = op_testing::plan_of(counting_rows(6).padded_batch(3));
+  const PlanPtr plan = plan_of(counting_rows(6).padded_batch(3));
   const Segment first{0, 0, 1};
-  EXPECT_EQ(op_testing::items(plan->take_rows({&first, 1})), (Values{0, 0, 0}));
+  EXPECT_EQ(items(plan->take_rows({&first, 1})), (Values{0, 0, 0}));
 }
 
 TEST(PaddedBatch, ObeysTheLaws) {

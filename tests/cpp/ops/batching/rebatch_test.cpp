@@ -1,5 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/ops/arange.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -103,9 +102,9 @@ TEST(Rebatch, DescribesItself) {
 }
 
 TEST(Rebatch, ObeysTheLaws) {
-  op_testing::expect_laws(Dataset::range(23).batch(4).rebatch({3, 0, 2}));
-  op_testing::expect_laws(Dataset::range(8).batch(4).rebatch({0, 4, 0}));
-  op_testing::expect_laws(op_testing::generated(11).batch(4).rebatch({1, 5}, {.drop_remainder = true}));
+  expect_laws(Dataset::range(23).batch(4).rebatch({3, 0, 2}));
+  expect_laws(Dataset::range(8).batch(4).rebatch({0, 4, 0}));
+  expect_laws(generated(11).batch(4).rebatch({1, 5}, {.drop_remainder = true}));
 }
 
 }  // namespace

@@ -51,8 +51,8 @@ TEST(Unbatch, RefusesAnElementWithoutLeaves) {
 }
 
 TEST(Unbatch, ObeysTheLaws) {
-  op_testing::expect_laws(Dataset::range(11).batch(4).unbatch());
-  op_testing::expect_laws(op_testing::generated(7).batch(3).unbatch().batch(2));
+  expect_laws(Dataset::range(11).batch(4).unbatch());
+  expect_laws(generated(7).batch(3).unbatch().batch(2));
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ TEST(Window, HoldsConsecutiveValuesOfEachLeaf) {
   std::vector<Values> first;
   std::vector<Values> second;
   for (const Element& window : rows.window(2)) {
-    first.push_back(op_testing::values(dataset_of(window, 0)));
-    second.push_back(op_testing::values(dataset_of(window, 1)));
+    first.push_back(values(dataset_of(window, 0)));
+    second.push_back(values(dataset_of(window, 1)));
   }
   EXPECT_EQ(first, (std::vector<Values>{{0, 1}, {2, 3}, {4}}));
   EXPECT_EQ(second, (std::vector<Values>{{10, 11}, {12, 13}, {14}}));
@@ -36,7 +36,7 @@ TEST(Window, KnowsItsSpecAndLength) {
   EXPECT_EQ(to_string(Dataset::range(5).window(2).element_spec()),
             "DatasetSpec(TensorSpec(shape=(), dtype=torch.int64))");
   EXPECT_EQ(Dataset::range(5).window(2).cardinality(), 3);
-  EXPECT_EQ(op_testing::generated(5).window(2).cardinality(), kUnknownCardinality);
+  EXPECT_EQ(generated(5).window(2).cardinality(), kUnknownCardinality);
   EXPECT_EQ(Dataset::range(8).batch(2).window(2).node()->batch_size(), std::nullopt);
 }
 
@@ -44,7 +44,7 @@ TEST(Window, CanBeReadSeveralTimesAndWrittenTo) {
   const Element window = *Dataset::range(3).window(3).iterate({.epoch = 0}).next();
   for (const Element& element : dataset_of(window)) element.tensor().fill_(7);
   expect_laws(dataset_of(window));
-  EXPECT_EQ(op_testing::values(dataset_of(window)), (Values{0, 1, 2}));
+  EXPECT_EQ(values(dataset_of(window)), (Values{0, 1, 2}));
 }
 
 TEST(Window, RefusesAnEmptyWindow) {

@@ -4,7 +4,6 @@
 #include <thread>
 
 #include <ATen/ops/arange.h>
-#include <ATen/ops/zeros.h>
 
 #include "ops/op_testing.h"
 
@@ -65,7 +64,7 @@ TEST(Cache, KeepsTheRowsItHasSeen) {
 }
 
 TEST(Cache, AcceptsTheSameRowTwiceInARequest) {
-  const PlanPtr plan = plan_of(Dataset::range(4).map([](Element element) { return element; }).cache());
+  const PlanPtr plan = plan_of(Dataset::range(4).map(same).cache());
   Values positions = {2, 2, 1, 2};
   Values fetched;
   for (const Element& element : plan->fetch(positions)) fetched.push_back(scalar(element));
@@ -85,13 +84,13 @@ TEST(Cache, DoesNotFreezeAShuffleAfterIt) {
 }
 
 TEST(Cache, KeepsElementsOfDifferentBaseSeedsApart) {
-  const Dataset cached = Dataset::range(20).map([](Element element) { return element; }).shuffle().cache();
+  const Dataset cached = Dataset::range(20).map(same).shuffle().cache();
   EXPECT_EQ(values(cached.take(10), {.epoch = 0, .seed = 1}).size(), 10U);
   EXPECT_EQ(sorted(values(cached, {.epoch = 0, .seed = 2})), numbers(0, 20));
 }
 
 TEST(Cache, YieldsMemoryThatTheUserMayWriteTo) {
-  const Dataset elementwise = Dataset::range(3).map([](Element element) { return element; }).cache();
+  const Dataset elementwise = Dataset::range(3).map(same).cache();
   for (const Dataset& cached : {Dataset::range(3).cache(), elementwise, generated(3).cache()}) {
     for (int epoch = 0; epoch < 3; ++epoch) {
       Values seen;
@@ -120,7 +119,7 @@ TEST(Cache, LosesNoElementAfterAnError) {
 
 TEST(Cache, SharesRowsBetweenIteratorsInManyThreads) {
   const Dataset columns = Dataset::range(200).cache().batch(7);
-  const Dataset rows = Dataset::range(200).map([](Element element) { return element; }).cache().batch(7);
+  const Dataset rows = Dataset::range(200).map(same).cache().batch(7);
   const Dataset stream = generated(200).cache().batch(7);
   for (const Dataset& cached : {columns, rows, stream}) {
     std::vector<Values> seen(4);
@@ -158,7 +157,7 @@ TEST(Cache, ObeysTheLaws) {
   expect_laws(Dataset::range(9).shuffle().cache());
   expect_laws(generated(9).cache());
   expect_laws(generated(9).shuffle({.buffer_size = 4}).cache().repeat(2));
-  expect_laws(Dataset::range(9).map([](Element element) { return element; }).cache().shuffle().batch(2));
+  expect_laws(Dataset::range(9).map(same).cache().shuffle().batch(2));
   expect_laws(Dataset::range(9).batch(2).cache());
 }
 

@@ -1,8 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <atomic>
-#include <future>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "ops/op_testing.h"
@@ -31,7 +29,7 @@ Dataset watched(const std::shared_ptr<Watched>& watch, std::int64_t size) {
       return scalar(watch->read++);
     };
   };
-  return Dataset::from_generator(open, {Structure::leaf(), {TensorSpec{Dims{}, at::kLong}}});
+  return scalars_from(open);
 }
 
 /// Waits until `condition` holds, without sleeping for a fixed time. Returns false if it does not hold in
@@ -77,7 +75,7 @@ TEST(Prefetch, WithABufferOfZeroReadsInTheCallersThread) {
       return scalar(1);
     };
   };
-  const Dataset dataset = Dataset::from_generator(open, {Structure::leaf(), {TensorSpec{Dims{}, at::kLong}}});
+  const Dataset dataset = scalars_from(open);
   dataset.prefetch(0).iterate().next();
   EXPECT_EQ(reader, std::this_thread::get_id());
   dataset.prefetch(1).iterate().next();
@@ -85,13 +83,7 @@ TEST(Prefetch, WithABufferOfZeroReadsInTheCallersThread) {
 }
 
 TEST(Prefetch, ThrowsAnErrorAfterTheElementsBeforeIt) {
-  const Dataset dataset = generated(9)
-                              .map([](Element element) {
-                                if (scalar(element) == 3) throw std::runtime_error("bad row");
-                                return element;
-                              })
-                              .prefetch(8);
-  DatasetIterator iterator = dataset.iterate();
+  DatasetIterator iterator = generated(9).map(fails_at(3)).prefetch(8).iterate();
   for (std::int64_t i = 0; i < 3; ++i) EXPECT_EQ(scalar(*iterator.next()), i);
   EXPECT_THROW(iterator.next(), UserCodeError);
   EXPECT_THROW(iterator.next(), UserCodeError);
@@ -121,8 +113,7 @@ TEST(Prefetch, EndsAWaitInItsInputWhenItIsDestroyed) {
     };
   };
   {
-    const Dataset dataset =
-        Dataset::from_generator(open, {Structure::leaf(), {TensorSpec{Dims{}, at::kLong}}});
+    const Dataset dataset = scalars_from(open);
     DatasetIterator iterator = dataset.prefetch(3).iterate();
     iterator.next();
     EXPECT_TRUE(eventually([&] { return waits.load(); }));
@@ -143,7 +134,7 @@ TEST(Prefetch, SetsTheReadAheadOfThePlan) {
   EXPECT_EQ(plan_of(Dataset::range(9).prefetch(3))->traits().read_ahead, 3);
   EXPECT_EQ(plan_of(Dataset::range(9).prefetch(3).prefetch(5))->traits().read_ahead, 5);
   EXPECT_EQ(plan_of(Dataset::range(9).prefetch(-1))->traits().read_ahead, -1);
-  const Dataset python = Dataset::range(9).map(runs_user_code([](Element element) { return element; }));
+  const Dataset python = Dataset::range(9).map(runs_user_code(same));
   EXPECT_GE(plan_of(python.prefetch(-1))->traits().read_ahead, 1);
 }
 

@@ -30,7 +30,7 @@ TEST(ChooseFromDatasets, KnowsItsLengthIfNoDatasetEnds) {
 
 TEST(ChooseFromDatasets, ObeysTheLaws) {
   expect_laws(Dataset::choose_from_datasets(two(), choices({1, 0, 0, 1, 0, 0})));
-  expect_laws(Dataset::choose_from_datasets({op_testing::generated(4)}, choices({0, 0, 0})));
+  expect_laws(Dataset::choose_from_datasets({generated(4)}, choices({0, 0, 0})));
 }
 
 TEST(ChooseFromDatasets, RefusesAnIndexOutOfRange) {

@@ -17,8 +17,8 @@ std::vector<Dataset> two(std::int64_t first, std::int64_t second) {
 
 TEST(SampleFromDatasets, DrawsFromAllUntilAllHaveEnded) {
   const Dataset dataset = Dataset::sample_from_datasets(two(5, 20), {.seed = 3});
-  Values expected = op_testing::numbers(0, 5);
-  for (const std::int64_t value : op_testing::numbers(100, 120)) expected.push_back(value);
+  Values expected = numbers(0, 5);
+  for (const std::int64_t value : numbers(100, 120)) expected.push_back(value);
   EXPECT_EQ(sorted(values(dataset)), expected);
   EXPECT_EQ(dataset.cardinality(), 25);
   EXPECT_NE(values(dataset), expected);
@@ -53,8 +53,7 @@ TEST(SampleFromDatasets, NeverReadsADatasetWithoutWeight) {
 
 TEST(SampleFromDatasets, ObeysTheLaws) {
   expect_laws(Dataset::sample_from_datasets(two(4, 9)));
-  expect_laws(
-      Dataset::sample_from_datasets({op_testing::generated(3), Dataset::range(5).shuffle()}).batch(2));
+  expect_laws(Dataset::sample_from_datasets({generated(3), Dataset::range(5).shuffle()}).batch(2));
 }
 
 TEST(SampleFromDatasets, RefusesWrongArguments) {

@@ -1,6 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <ATen/ops/zeros.h>
-
 #include "ops/op_testing.h"
 
 namespace torch_distinput {

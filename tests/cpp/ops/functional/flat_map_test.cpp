@@ -69,14 +69,14 @@ TEST(FlatMap, SkipsElementsWhoseFunctionFails) {
     TORCH_CHECK(scalar(x) != 1, "bad");
     return repeated(std::move(x));
   };
-  const Dataset dataset = Dataset::range(4).flat_map(fails).with_options(op_testing::skipping());
+  const Dataset dataset = Dataset::range(4).flat_map(fails).with_options(skipping());
   EXPECT_EQ(values(dataset), (Values{20, 21, 30, 31, 32}));
   expect_laws(dataset);
 }
 
 TEST(FlatMap, ObeysTheLaws) {
   expect_laws(Dataset::range(5).flat_map(repeated));
-  expect_laws(op_testing::generated(5).flat_map(repeated).batch(3));
+  expect_laws(generated(5).flat_map(repeated).batch(3));
   expect_laws(Dataset::range(6).shuffle().flat_map(
       [](Element x) { return Dataset::range(2 * scalar(x), 3 * scalar(x)).shuffle(); }));
 }
@@ -87,7 +87,7 @@ TEST(FlatMap, ShufflesEachOfItsDatasetsDifferently) {
   const Values first(all.begin(), all.begin() + 20);
   const Values second(all.begin() + 20, all.end());
   EXPECT_NE(first, second);
-  EXPECT_EQ(op_testing::sorted(first), numbers(0, 20));
+  EXPECT_EQ(sorted(first), numbers(0, 20));
 }
 
 }  // namespace

@@ -104,20 +104,13 @@ TEST(ParallelMap, UnorderedSavesWhatWasDeliveredBeforeASlowCall) {
 }
 
 TEST(ParallelMap, ThrowsErrorsInOrder) {
-  const FunctionPtr fail = runs_user_code([](Element element) {
-    if (scalar(element) == 3) throw std::runtime_error("bad row");
-    return element;
-  });
-  DatasetIterator iterator = mapped(9, fail, 4).iterate();
+  DatasetIterator iterator = mapped(9, runs_user_code(fails_at(3)), 4).iterate();
   for (std::int64_t i = 0; i < 3; ++i) EXPECT_EQ(scalar(*iterator.next()), i);
   EXPECT_THROW(iterator.next(), UserCodeError);
 }
 
 TEST(ParallelMap, ThrowsAnErrorOfTheInputAfterTheResultsBeforeIt) {
-  const Dataset failing = generated(9).map([](Element element) {
-    if (scalar(element) == 2) throw std::runtime_error("bad row");
-    return element;
-  });
+  const Dataset failing = generated(9).map(fails_at(2));
   DatasetIterator iterator = failing.map(runs_user_code(doubled), {.num_parallel_calls = 4}).iterate();
   EXPECT_EQ(scalar(*iterator.next()), 0);
   EXPECT_EQ(scalar(*iterator.next()), 2);
@@ -162,14 +155,12 @@ TEST(ParallelMap, OfNothingIsEmpty) {
 }
 
 TEST(ParallelMap, WithoutThreadsRunsInTheCallersThread) {
-  Options serial;
-  serial.num_threads = 0;
   std::set<std::thread::id> threads;
   const FunctionPtr record = runs_user_code([&threads](Element element) {
     threads.insert(std::this_thread::get_id());
     return element;
   });
-  EXPECT_EQ(values(mapped(9, record, 4).with_options(serial)), numbers(0, 9));
+  EXPECT_EQ(values(mapped(9, record, 4).with_options({.num_threads = 0})), numbers(0, 9));
   EXPECT_EQ(threads, std::set<std::thread::id>{std::this_thread::get_id()});
 }
 

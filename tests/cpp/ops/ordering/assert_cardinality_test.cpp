@@ -11,14 +11,13 @@ using namespace op_testing;
 
 TEST(AssertCardinality, HasTheGivenCardinality) {
   EXPECT_EQ(generated(5).assert_cardinality(5).cardinality(), 5);
-  EXPECT_EQ(values(generated(5).assert_cardinality(5)), op_testing::numbers(0, 5));
+  EXPECT_EQ(values(generated(5).assert_cardinality(5)), numbers(0, 5));
 }
 
 TEST(AssertCardinality, KeepsAPlanOfThatSize) {
-  EXPECT_NE(op_testing::plan_of(Dataset::range(5).assert_cardinality(5)), nullptr);
-  EXPECT_NE(op_testing::plan_of(Dataset::range(5).repeat().assert_cardinality(kInfiniteCardinality)),
-            nullptr);
-  EXPECT_EQ(op_testing::plan_of(Dataset::range(5).assert_cardinality(4)), nullptr);
+  EXPECT_NE(plan_of(Dataset::range(5).assert_cardinality(5)), nullptr);
+  EXPECT_NE(plan_of(Dataset::range(5).repeat().assert_cardinality(kInfiniteCardinality)), nullptr);
+  EXPECT_EQ(plan_of(Dataset::range(5).assert_cardinality(4)), nullptr);
 }
 
 TEST(AssertCardinality, ThrowsAtTheElementWhereTheDataDiffers) {

@@ -39,8 +39,7 @@ TEST(Repeat, AnEmptyRoundInBetweenDoesNotEndACountedRepeat) {
       return scalar(--left);
     };
   };
-  const Dataset dataset = Dataset::from_generator(open, {Structure::leaf(), {TensorSpec{Dims{}, at::kLong}}});
-  EXPECT_EQ(values(dataset.repeat(3)), Values({0, 0}));
+  EXPECT_EQ(values(scalars_from(open).repeat(3)), Values({0, 0}));
 }
 
 TEST(Repeat, ShufflesEachRoundDifferently) {

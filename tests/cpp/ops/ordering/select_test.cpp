@@ -35,15 +35,13 @@ TEST(Select, RefusesBadIndices) {
             "select: `indices` must be at least 0, but has -1.");
   EXPECT_EQ(message_of<c10::IndexError>([] { generated(3).select(indices({4})).iterate().next(); }),
             "select: `indices` has 4, but the dataset has only 3 elements.");
-  EXPECT_NE(message_of<c10::TypeError>([] { Dataset::range(3).select(at::tensor({0.5})); }).find("int64"),
-            std::string::npos);
+  EXPECT_TRUE(has(message_of<c10::TypeError>([] { Dataset::range(3).select(at::tensor({0.5})); }), "int64"));
 }
 
 TEST(Select, WithOtherIndicesIsAnotherPipeline) {
   const Dataset one = Dataset::range(9).select(indices({1, 2}));
   const Dataset other = Dataset::range(9).select(indices({2, 1}));
-  const State state = one.iterate().save();
-  EXPECT_THROW(other.iterate().load(state), c10::ValueError);
+  EXPECT_THROW(other.iterate().load(one.iterate().save()), c10::ValueError);
 }
 
 TEST(Select, ObeysTheLaws) {

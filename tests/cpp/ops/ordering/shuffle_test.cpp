@@ -34,9 +34,8 @@ TEST(Shuffle, WithoutASeedFollowsTheBaseSeed) {
 
 TEST(Shuffle, KeepsItsOrderAfterOpsThatChangeOnlySpeed) {
   const IterateOptions base_seed = {.epoch = 0, .seed = 5};
-  const Dataset plain = Dataset::range(50).shuffle().map([](Element element) { return element; });
-  const Dataset tuned = Dataset::range(50).shuffle().prefetch(2).map([](Element element) { return element; },
-                                                                     {.num_parallel_calls = 2});
+  const Dataset plain = Dataset::range(50).shuffle().map(same);
+  const Dataset tuned = Dataset::range(50).shuffle().prefetch(2).map(same, {.num_parallel_calls = 2});
   EXPECT_EQ(values(tuned, base_seed), values(plain, base_seed));
 }
 
@@ -65,7 +64,7 @@ TEST(Shuffle, HasTheOrderOfThePlanForUnknownLengths) {
 TEST(Shuffle, WithAWindowReadsTwoWindowsAheadOnTheSequentialPath) {
   std::int64_t read = 0;
   const auto open = [&read] { return [&read]() -> std::optional<Element> { return scalar(read++); }; };
-  const Dataset endless = Dataset::from_generator(open, {Structure::leaf(), {TensorSpec{Dims{}, at::kLong}}});
+  const Dataset endless = scalars_from(open);
   DatasetIterator iterator = endless.shuffle({.buffer_size = 10, .seed = 1}).iterate();
   for (std::int64_t given = 1; given <= 100; ++given) {
     iterator.next();
@@ -77,12 +76,12 @@ TEST(Shuffle, NeedsAWindowForAnEndlessDataset) {
   const Dataset endless = Dataset::range(10).repeat();
   EXPECT_EQ(values(endless.shuffle({.buffer_size = 5, .seed = 1}).take(30)).size(), 30U);
   const std::string message = message_of<c10::ValueError>([&] { endless.shuffle(); });
-  EXPECT_NE(message.find("is infinite; give `buffer_size`"), std::string::npos) << message;
+  EXPECT_TRUE(has(message, "is infinite; give `buffer_size`"));
 }
 
 TEST(Shuffle, NeedsAKnownLengthWithoutAWindow) {
   const std::string message = message_of<c10::ValueError>([] { generated(10).shuffle(); });
-  EXPECT_NE(message.find("is unknown; give `buffer_size`"), std::string::npos) << message;
+  EXPECT_TRUE(has(message, "is unknown; give `buffer_size`"));
 }
 
 TEST(Shuffle, RefusesAWindowBelowOne) {
@@ -93,8 +92,7 @@ TEST(Shuffle, RefusesAWindowBelowOne) {
 TEST(Shuffle, KeepsBatchesWhole) {
   std::vector<Values> batches = elements(Dataset::range(10).batch(3).shuffle({.seed = 4}));
   std::sort(batches.begin(), batches.end());
-  const std::vector<Values> expected = {{0, 1, 2}, {3, 4, 5}, {6, 7, 8}, {9}};
-  EXPECT_EQ(batches, expected);
+  EXPECT_EQ(batches, (std::vector<Values>{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}, {9}}));
 }
 
 TEST(Shuffle, CountsTheRowsOfShuffledBatches) {
@@ -124,12 +122,11 @@ TEST(Shuffle, UnderSkipDropsRowsThatFailAndShufflesTheRest) {
 
 TEST(Shuffle, WithoutAWindowNamesAnOpThatCountsSkippedRows) {
   const Dataset dataset = Dataset::range(30)
-                              .map(make_function([](Element element) { return element; }, "decode"))
+                              .map(make_function(same, "decode"))
                               .take(20)
                               .shuffle({.seed = 1})
                               .with_options(skipping());
-  const std::string message = message_of<c10::ValueError>([&] { dataset.iterate().next(); });
-  EXPECT_NE(message.find("`map(decode)`"), std::string::npos) << message;
+  EXPECT_TRUE(has(message_of<c10::ValueError>([&] { dataset.iterate().next(); }), "`map(decode)`"));
 }
 
 TEST(Shuffle, DescribesItself) {

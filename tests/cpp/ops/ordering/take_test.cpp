@@ -19,7 +19,7 @@ TEST(Take, WithACountOfZeroIsEmpty) { EXPECT_EQ(values(Dataset::range(3).take(0)
 TEST(Take, ReadsNoMoreThanItYields) {
   std::int64_t calls = 0;
   const auto open = [&calls] { return [&calls]() -> std::optional<Element> { return scalar(calls++); }; };
-  const Dataset endless = Dataset::from_generator(open, {Structure::leaf(), {TensorSpec{Dims{}, at::kLong}}});
+  const Dataset endless = scalars_from(open);
   EXPECT_EQ(values(endless.take(3)), numbers(0, 3));
   EXPECT_EQ(calls, 3);
 }

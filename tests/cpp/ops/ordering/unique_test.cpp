@@ -21,7 +21,7 @@ TEST(Unique, ComparesStructuresShapesAndBytes) {
     return Element::tuple(
         {scalar(value), Element(at::tensor(Values(static_cast<std::size_t>(value), 0), at::kLong))});
   });
-  EXPECT_EQ(op_testing::elements(rows.unique()), (std::vector<Values>{{0}, {1, 0}, {2, 0, 0}}));
+  EXPECT_EQ(elements(rows.unique()), (std::vector<Values>{{0}, {1, 0}, {2, 0, 0}}));
 }
 
 TEST(Unique, HidesTheBatchSizeAndRefusesShardingByFile) {
@@ -38,7 +38,7 @@ TEST(Unique, RefusesDatasets) {
 
 TEST(Unique, ObeysTheLaws) {
   expect_laws(with_repeats().unique());
-  expect_laws(op_testing::generated(5).repeat(2).unique().batch(2));
+  expect_laws(generated(5).repeat(2).unique().batch(2));
 }
 
 }  // namespace

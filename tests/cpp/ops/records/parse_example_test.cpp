@@ -50,8 +50,7 @@ TEST(ParseExample, BytesOfFilesAreNotCopiedIntoABatchOfNumbers) {
   const Dataset rows = TFRecordDataset(path).decode_raw(at::kLong).batch(6);
   expect_laws(rows);
   EXPECT_EQ(values(rows), numbers(0, 6));
-  const PlanPtr plan = plan_of(TFRecordDataset(path).decode_raw(at::kLong));
-  ASSERT_TRUE(plan->fetches_batches());
+  ASSERT_TRUE(plan_of(TFRecordDataset(path).decode_raw(at::kLong))->fetches_batches());
 }
 
 /// Nothing but InvalidArgumentError may come of damaged records, whatever the features; a sanitizer build

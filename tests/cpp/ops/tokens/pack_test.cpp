@@ -6,13 +6,14 @@
 #include <ATen/ops/from_blob.h>
 #include <gtest/gtest.h>
 
+#include "ops/op_testing.h"
 #include "ops/tokens/pack_iterators.h"
-#include "support/elements.h"
-#include "torch_distinput/testing.h"
 #include "torch_distinput/tokens.h"
 
 namespace torch_distinput {
 namespace {
+
+using namespace op_testing;
 
 /// Documents of these sizes; their tokens are numbered over all documents.
 Dataset documents_of(const std::vector<std::int64_t>& sizes) {
@@ -54,10 +55,10 @@ TEST(BestFitRows, FillRowsThatGreedyPackingWouldPad) {
 TEST(Pack, JoinsDocumentsToRowsOfOneLength) {
   const auto rows = collect(documents_of({3, 0, 6}).pack(4, {.pad_id = 99}));
   ASSERT_EQ(rows.size(), 3U);
-  EXPECT_EQ(items(rows[0]["tokens"].tensor()), (std::vector<std::int64_t>{0, 1, 2, 3}));
-  EXPECT_EQ(items(rows[2]["tokens"].tensor()), (std::vector<std::int64_t>{8, 99, 99, 99}));
-  EXPECT_EQ(items(rows[1]["position_ids"].tensor()), (std::vector<std::int64_t>{0, 1, 2, 3}));
-  EXPECT_EQ(items(rows[0]["cu_seqlens"].tensor().to(at::kLong)), (std::vector<std::int64_t>{0, 3, 4, 4, 4}));
+  EXPECT_EQ(items(rows[0]["tokens"]), (Values{0, 1, 2, 3}));
+  EXPECT_EQ(items(rows[2]["tokens"]), (Values{8, 99, 99, 99}));
+  EXPECT_EQ(items(rows[1]["position_ids"]), (Values{0, 1, 2, 3}));
+  EXPECT_EQ(items(rows[0]["cu_seqlens"].tensor().to(at::kLong)), (Values{0, 3, 4, 4, 4}));
 }
 
 TEST(Pack, ObeysTheResumeLaw) {

@@ -1,12 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <array>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "support/elements.h"
 #include "support/errors.h"
 #include "torch_distinput/columns.h"
 #include "torch_distinput/error.h"

@@ -10,9 +10,8 @@
 
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "runtime/forked_child.h"
 #include "support/interrupts.h"
 
 namespace torch_distinput {
@@ -123,17 +122,12 @@ TEST(BlockCache, AForkedChildDoesNotWaitForItsParentsThreads) {
     });
   });
   begun.get_future().wait();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(20);
+  EXPECT_TRUE(true_in_forked_child([&] {
     Reads reads;
-    ::_exit(cache.get({"file", 0}, std::ref(reads))->rows == 10 ? 0 : 1);
-  }
-  int status = -1;
-  ::waitpid(child, &status, 0);
+    return cache.get({"file", 0}, std::ref(reads))->rows == 10;
+  }));
   end.set_value();
   reader.join();
-  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

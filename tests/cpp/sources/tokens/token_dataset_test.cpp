@@ -6,16 +6,15 @@
 #include <gtest/gtest.h>
 
 #include "io/sample_files.h"
+#include "ops/op_testing.h"
 #include "sources/tokens/token_windows.h"
-#include "support/elements.h"
-#include "support/errors.h"
 #include "torch_distinput/error.h"
-#include "torch_distinput/testing.h"
 #include "torch_distinput/tokens.h"
 
 namespace torch_distinput {
 namespace {
 
+using TokenDatasetTest = files_testing::InFolder;
 using Files = std::vector<std::string>;
 using Tokens = std::vector<std::uint16_t>;
 using Bounds = std::vector<std::pair<std::int64_t, std::int64_t>>;
@@ -66,48 +65,42 @@ TEST(TokenRows, AreThoseFoundOneByOne) {
   }
 }
 
-TEST(TokenDataset, TargetsAreOneTokenFurtherOnInTheSameMemory) {
-  const files_testing::Folder folder;
-  const Files files{written(folder, "a", counted(10)), written(folder, "b", counted(4))};
+TEST_F(TokenDatasetTest, TargetsAreOneTokenFurtherOnInTheSameMemory) {
+  const Files files{written(folder_, "a", counted(10)), written(folder_, "b", counted(4))};
   const TokenDataset dataset(files, c10::kUInt16, {.sequence_length = 3});
   EXPECT_EQ(dataset.cardinality(), 4);
-  const Element batch = collect(dataset.batch(4)).at(0);
-  EXPECT_EQ(items(batch.tensor(0)), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 2}));
-  EXPECT_EQ(items(batch.tensor(1)), (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}));
+  const Element batch = *dataset.batch(4).begin();
+  EXPECT_EQ(op_testing::items(batch), (op_testing::Values{0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 2,  //
+                                                          1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}));
   EXPECT_EQ(batch.tensor(0).storage().data(), batch.tensor(1).storage().data());
 }
 
-TEST(TokenDataset, ObeysTheLaws) {
-  const files_testing::Folder folder;
-  const Files files{written(folder, "a", counted(50)), written(folder, "b", counted(31))};
+TEST_F(TokenDatasetTest, ObeysTheLaws) {
+  const Files files{written(folder_, "a", counted(50)), written(folder_, "b", counted(31))};
   const TokenDataset dataset(files, c10::kUInt16,
                              {.sequence_length = 4, .stride = 3, .document_boundary = 17});
-  for (const Dataset& pipeline : {Dataset(dataset), dataset.shuffle({.seed = 1}).batch(3)}) {
-    EXPECT_NO_THROW(testing::assert_resumable(pipeline));
-    EXPECT_NO_THROW(testing::assert_paths_agree(pipeline));
-  }
+  op_testing::expect_laws(dataset);
+  op_testing::expect_laws(dataset.shuffle({.seed = 1}).batch(3));
 }
 
-TEST(TokenDataset, NamesFileAndByteOfATokenOutOfRange) {
-  const files_testing::Folder folder;
-  const std::string path = written(folder, "a", counted(10));
+TEST_F(TokenDatasetTest, NamesFileAndByteOfATokenOutOfRange) {
+  const std::string path = written(folder_, "a", counted(10));
   const TokenDataset dataset(path, c10::kUInt16, {.sequence_length = 3, .vocab_size = 8});
   DatasetIterator iterator = dataset.batch(3).iterate();
   EXPECT_EQ(message_of<InvalidArgumentError>([&] { iterator.next(); }),
             "TokenDataset: " + path + ": at byte 16: token 8 is 8, but tokens must be in [0, 8).");
 }
 
-TEST(TokenDataset, AFileThatShrinksIsAnError) {
-  const files_testing::Folder folder;
-  const std::string path = written(folder, "a", counted(4000));
+TEST_F(TokenDatasetTest, AFileThatShrinksIsAnError) {
+  const std::string path = written(folder_, "a", counted(4000));
   DatasetIterator iterator = TokenDataset(path, c10::kUInt16, {.sequence_length = 5}).batch(8).iterate();
   EXPECT_TRUE(iterator.next());
   std::filesystem::resize_file(path, 100);
-  EXPECT_NE(message_of<InvalidArgumentError>([&] {
-              while (iterator.next()) {
-              }
-            }).find("the file changed"),
-            std::string::npos);
+  EXPECT_TRUE(has(message_of<InvalidArgumentError>([&] {
+                    while (iterator.next()) {
+                    }
+                  }),
+                  "the file changed"));
 }
 
 }  // namespace
