@@ -2,7 +2,6 @@
 /// The operator that a backend registers so that `normalize_images` runs after the copy.
 #include <cmath>
 #include <cstdint>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/BFloat16.h>

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <latch>
 #include <stdexcept>
-#include <string>
 #include <thread>
 
 #include <gtest/gtest.h>

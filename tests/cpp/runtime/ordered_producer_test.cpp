@@ -1,7 +1,6 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "runtime/ordered_producer.h"
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -17,9 +16,8 @@
 #include <gtest/gtest.h>
 
 #include "runtime/arena.h"
-#include "runtime/draining_executor.h"
 #include "runtime/forked_child.h"
-#include "runtime/manual_executor.h"
+#include "runtime/test_executors.h"
 #include "runtime/worker_thread.h"
 
 namespace torch_distinput {

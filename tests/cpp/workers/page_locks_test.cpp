@@ -2,7 +2,6 @@
 #include "workers/page_locks.h"
 
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <utility>
