@@ -54,7 +54,14 @@ std::string next_result(ConsumerEnd& consumer, std::shared_ptr<char>* held = nul
   return {};
 }
 
-TEST(WorkerEndsTest, ResultsOfProcessesArriveAndKeptOnesStay) {
+/// The memory of one worker, and the consumer's end.
+class WorkerEndsTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<WorkerMemory> memory_ = std::make_shared<WorkerMemory>(1);
+  ConsumerEnd consumer_{memory_};
+};
+
+TEST(TwoWorkersTest, ResultsOfProcessesArriveAndKeptOnesStay) {
   const auto memory = std::make_shared<WorkerMemory>(2);
   ConsumerEnd consumer(memory);
   const ChildProcess first([&] { echo(memory, 0); });
@@ -74,26 +81,22 @@ TEST(WorkerEndsTest, ResultsOfProcessesArriveAndKeptOnesStay) {
   memory->stop();
 }
 
-TEST(WorkerEndsTest, TasksAndResultsMayBeLargerThanTheRings) {
-  const auto memory = std::make_shared<WorkerMemory>(1);
-  ConsumerEnd consumer(memory);
+TEST_F(WorkerEndsTest, TasksAndResultsMayBeLargerThanTheRings) {
   const std::string large(5 * WorkerMemory::kRing + 3, 'l');
-  for (int i = 0; i < 4; ++i) consumer.send(0, large + std::to_string(i));
-  const ChildProcess worker([&] { echo(memory, 0); });
-  for (int i = 0; i < 4; ++i) ASSERT_EQ(next_result(consumer), large + std::to_string(i));
-  memory->stop();
+  for (int i = 0; i < 4; ++i) consumer_.send(0, large + std::to_string(i));
+  const ChildProcess worker([&] { echo(memory_, 0); });
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(next_result(consumer_), large + std::to_string(i));
+  memory_->stop();
 }
 
-TEST(WorkerEndsTest, AnUnrelatedProcessAttachesByDescriptor) {
-  const auto memory = std::make_shared<WorkerMemory>(1);
-  ConsumerEnd consumer(memory);
-  const ChildProcess worker([&] { echo(WorkerMemory::attach(::dup(memory->segment().fd())), 0); });
-  consumer.send(0, "hello");
-  EXPECT_EQ(next_result(consumer), "hello");
-  memory->stop();
+TEST_F(WorkerEndsTest, AnUnrelatedProcessAttachesByDescriptor) {
+  const ChildProcess worker([&] { echo(WorkerMemory::attach(::dup(memory_->segment().fd())), 0); });
+  consumer_.send(0, "hello");
+  EXPECT_EQ(next_result(consumer_), "hello");
+  memory_->stop();
 }
 
-TEST(WorkerEndsTest, AKilledWorkerLeavesOnlyWholeResults) {
+TEST(KilledWorkerTest, AKilledWorkerLeavesOnlyWholeResults) {
   for (int round = 0; round < 20; ++round) {
     const auto memory = std::make_shared<WorkerMemory>(1);
     ConsumerEnd consumer(memory);
@@ -110,29 +113,25 @@ TEST(WorkerEndsTest, AKilledWorkerLeavesOnlyWholeResults) {
   }
 }
 
-TEST(WorkerEndsTest, AForkOfTheConsumerNeitherFreesNorCountsAsItself) {
-  const auto memory = std::make_shared<WorkerMemory>(1);
-  ConsumerEnd consumer(memory);
-  WorkerEnd worker(memory, 0);
-  std::shared_ptr<char> held = SlabsInUse::hold(consumer.slabs(), 0, worker.allocate(100));
+TEST_F(WorkerEndsTest, AForkOfTheConsumerNeitherFreesNorCountsAsItself) {
+  WorkerEnd worker(memory_, 0);
+  std::shared_ptr<char> held = SlabsInUse::hold(consumer_.slabs(), 0, worker.allocate(100));
   ChildProcess fork([&] {
     held.reset();
     ::_exit(worker.own() ? 1 : 0);
   });
   EXPECT_EQ(fork.wait(), 0);
-  EXPECT_EQ(memory->control(0).freed.top.load(), 0U);
+  EXPECT_EQ(memory_->control(0).freed.top.load(), 0U);
   held.reset();
-  EXPECT_NE(memory->control(0).freed.top.load(), 0U);
+  EXPECT_NE(memory_->control(0).freed.top.load(), 0U);
 }
 
-TEST(WorkerEndsTest, ASlabReturnsOnlyWhenNoForkedChildCanSeeIt) {
-  const auto memory = std::make_shared<WorkerMemory>(1);
-  ConsumerEnd consumer(memory);
-  WorkerEnd worker(memory, 0);
-  const auto freed = [&] { return memory->control(0).freed.top.load() != 0; };
-  std::shared_ptr<char> held = SlabsInUse::hold(consumer.slabs(), 0, worker.allocate(100));
+TEST_F(WorkerEndsTest, ASlabReturnsOnlyWhenNoForkedChildCanSeeIt) {
+  WorkerEnd worker(memory_, 0);
+  const auto freed = [&] { return memory_->control(0).freed.top.load() != 0; };
+  std::shared_ptr<char> held = SlabsInUse::hold(consumer_.slabs(), 0, worker.allocate(100));
   ChildProcess sees([] { ::pause(); });
-  std::shared_ptr<char> younger = SlabsInUse::hold(consumer.slabs(), 0, worker.allocate(5000));
+  std::shared_ptr<char> younger = SlabsInUse::hold(consumer_.slabs(), 0, worker.allocate(5000));
   held.reset();
   EXPECT_FALSE(freed());
   younger.reset();  // made after the fork
@@ -141,21 +140,19 @@ TEST(WorkerEndsTest, ASlabReturnsOnlyWhenNoForkedChildCanSeeIt) {
   EXPECT_FALSE(freed());
   sees.kill(SIGKILL);
   sees.wait();
-  const std::shared_ptr<char> next = SlabsInUse::hold(consumer.slabs(), 0, worker.allocate(100));
+  const std::shared_ptr<char> next = SlabsInUse::hold(consumer_.slabs(), 0, worker.allocate(100));
   EXPECT_TRUE(freed());
 }
 
-TEST(WorkerEndsTest, TheEndGivesMemoryBackExceptWhatIsInUse) {
-  const auto memory = std::make_shared<WorkerMemory>(1);
-  ConsumerEnd consumer(memory);
-  WorkerEnd worker(memory, 0);
+TEST_F(WorkerEndsTest, TheEndGivesMemoryBackExceptWhatIsInUse) {
+  WorkerEnd worker(memory_, 0);
   constexpr std::uint64_t kBytes = 1 << 20;
   const std::uint64_t kept = worker.allocate(kBytes);
   const std::uint64_t free = worker.allocate(kBytes);
   std::memset(worker.at(kept), 1, kBytes);
   std::memset(worker.at(free), 2, kBytes);
-  std::shared_ptr<char> held = SlabsInUse::hold(consumer.slabs(), 0, kept);
-  consumer.slabs()->end();
+  std::shared_ptr<char> held = SlabsInUse::hold(consumer_.slabs(), 0, kept);
+  consumer_.slabs()->end();
   EXPECT_EQ(held.get()[kBytes / 2], 1);
   EXPECT_EQ(worker.at(free)[kBytes / 2], 0);
   held.reset();
