@@ -405,7 +405,7 @@ class InputReplicationMode(enum.Enum):
 
 class InputOptions:
     """Options of a distributed dataset."""
-    def __init__(self, fetch_to_device: bool = True, replication_mode: InputReplicationMode = InputReplicationMode.PER_WORKER, place_dataset_on_device: bool = False, per_replica_buffer_size: int = 1, split: str = 'tf', tail: str = 'zero_rows', weights: collections.abc.Sequence[float] | None = None, peer_timeout: float = 300.0) -> None: ...
+    def __init__(self, fetch_to_device: bool = True, replication_mode: InputReplicationMode = InputReplicationMode.PER_WORKER, place_dataset_on_device: bool = False, per_replica_buffer_size: int = 1, split: str = 'tf', tail: str = 'zero_rows', weights: collections.abc.Sequence[float] | None = None, peer_timeout: float = 300.0, host_timeout: float = 5.0) -> None: ...
     @property
     def fetch_to_device(self) -> bool:
         """Whether parts are copied to their replica's device."""
@@ -429,7 +429,10 @@ class InputOptions:
         """Relative shares of the replicas, or None."""
     @property
     def peer_timeout(self) -> float:
-        """Seconds of silence after which another process counts as lost."""
+        """Seconds that other processes, and the store, may keep this one waiting."""
+    @property
+    def host_timeout(self) -> float:
+        """Seconds without a sign of life after which another host counts as lost."""
 
 class StepRows:
     """Which rows of an epoch each replica gets in each step."""

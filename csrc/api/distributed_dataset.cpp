@@ -68,7 +68,8 @@ DistributedIterator DistributedDataset::iterate(IterateOptions options) const {
   auto epochs = options.epoch ? nullptr : impl_->epochs;
   std::unique_ptr<PeerLink> link;
   if (impl_->handshakes)
-    link = std::make_unique<PeerLink>(impl_->handshakes, impl_->distribution->input.peer_timeout);
+    link = std::make_unique<PeerLink>(impl_->handshakes, impl_->distribution->input.peer_timeout,
+                                      impl_->distribution->input.host_timeout);
   const bool seed_given = options.seed || impl_->distribution->options.seed;
   std::vector<Handshake::Fact> facts;
   for (auto& [name, value] : options.facts) facts.push_back({std::move(name), std::move(value)});

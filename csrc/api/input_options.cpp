@@ -29,6 +29,8 @@ void check_numbers(const InputOptions& options) {
                     options.per_replica_buffer_size, ".");
   TORCH_CHECK_VALUE(options.peer_timeout > 0, "InputOptions: `peer_timeout` must be positive, but is ",
                     options.peer_timeout, ".");
+  TORCH_CHECK_VALUE(options.host_timeout > 0, "InputOptions: `host_timeout` must be positive, but is ",
+                    options.host_timeout, ".");
 }
 
 /// The same combinations are errors as in tf.distribute (recorded).

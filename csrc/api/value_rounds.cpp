@@ -12,6 +12,7 @@ namespace torch_distinput {
 namespace {
 
 constexpr std::chrono::seconds kValuesTimeout{300};
+constexpr std::chrono::seconds kHostTimeout{5};
 
 }  // namespace
 
@@ -27,7 +28,7 @@ void ValueRounds::open() {
   group.expect_answers_within(kValuesTimeout);
   group.link().meet({"Strategy", kValuesTimeout});
   scope_ = peers_->name() + "/values/0";
-  watched_ = group.watch().watch(scope_, kValuesTimeout);
+  watched_ = group.watch().watch(scope_, kValuesTimeout, kHostTimeout);
 }
 
 void ValueRounds::check() const {

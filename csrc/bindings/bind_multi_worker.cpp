@@ -1,4 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "comm/restarts.h"
 #include "comm/tensor_text.h"
 #include "torch_distinput/multi_worker.h"
+#include "torch_distinput/store_costs.h"
 
 namespace torch_distinput {
 namespace py = pybind11;
@@ -57,6 +59,26 @@ void bind_multi_worker(py::module_& module) {
                  [&] { return std::make_unique<MultiWorkerMirroredStrategy>(group, std::move(devices)); });
            }),
            py::arg("group"), py::arg("devices"));
+  py::class_<StoreCosts>(module, "StoreCosts", "What the processes of a job cost a store.")
+      .def_readonly("start_seconds", &StoreCosts::start_seconds, "Until all have met and shaken hands.")
+      .def_readonly("start_requests", &StoreCosts::start_requests, "Requests meanwhile.")
+      .def_readonly("start_bytes", &StoreCosts::start_bytes, "Bytes in and out of the store meanwhile.")
+      .def_readonly("rest_requests_per_second", &StoreCosts::rest_requests_per_second,
+                    "Requests while nothing happens.")
+      .def_readonly("connections", &StoreCosts::connections, "Connections to the store.")
+      .def_readonly("round_seconds", &StoreCosts::round_seconds, "The median time of a round.")
+      .def_readonly("round_messages", &StoreCosts::round_messages, "Requests of a round.")
+      .def_readonly("round_bytes", &StoreCosts::round_bytes, "Bytes of a round.");
+  module.def(
+      "measure_store",
+      [](const c10::intrusive_ptr<c10d::Store>& store, int ranks, int hosts, const std::string& name,
+         double rest) {
+        return without_gil(
+            [&] { return measure_store(*store, ranks, hosts, name, std::chrono::duration<double>(rest)); });
+      },
+      py::arg("store"), py::arg("ranks"), py::arg("hosts"), py::arg("name"), py::arg("rest"),
+      "Measures a job of `ranks` ranks on `hosts` hosts, as threads of this process. `rest`: seconds at "
+      "rest.");
   module.def("starts_share_store", starts_share_store,
              "Whether torchrun gives the processes of all its starts one store.");
   module.def(

@@ -146,7 +146,8 @@ void bind_step_info(py::module_& module) {
 InputOptions make_input_options(bool fetch_to_device, ReplicationMode replication_mode,
                                 bool place_dataset_on_device, std::int64_t per_replica_buffer_size,
                                 const std::string& split, const std::string& tail,
-                                std::optional<std::vector<double>> weights, double peer_timeout) {
+                                std::optional<std::vector<double>> weights, double peer_timeout,
+                                double host_timeout) {
   return {.fetch_to_device = fetch_to_device,
           .replication_mode = replication_mode,
           .place_dataset_on_device = place_dataset_on_device,
@@ -154,7 +155,8 @@ InputOptions make_input_options(bool fetch_to_device, ReplicationMode replicatio
           .split = value_of(kSplits, "split", split),
           .tail = value_of(kTails, "tail", tail),
           .weights = std::move(weights),
-          .peer_timeout = peer_timeout};
+          .peer_timeout = peer_timeout,
+          .host_timeout = host_timeout};
 }
 
 void bind_input_options(py::module_& module) {
@@ -171,7 +173,7 @@ void bind_input_options(py::module_& module) {
            py::arg("per_replica_buffer_size") = defaults.per_replica_buffer_size,
            py::arg("split") = name_of(kSplits, defaults.split),
            py::arg("tail") = name_of(kTails, defaults.tail), py::arg("weights") = py::none(),
-           py::arg("peer_timeout") = defaults.peer_timeout)
+           py::arg("peer_timeout") = defaults.peer_timeout, py::arg("host_timeout") = defaults.host_timeout)
       .def_readonly("fetch_to_device", &InputOptions::fetch_to_device,
                     "Whether parts are copied to their replica's device.")
       .def_readonly("replication_mode", &InputOptions::replication_mode,
@@ -190,7 +192,9 @@ void bind_input_options(py::module_& module) {
           "\"until_first\" or \"merge\".")
       .def_readonly("weights", &InputOptions::weights, "Relative shares of the replicas, or None.")
       .def_readonly("peer_timeout", &InputOptions::peer_timeout,
-                    "Seconds of silence after which another process counts as lost.");
+                    "Seconds that other processes, and the store, may keep this one waiting.")
+      .def_readonly("host_timeout", &InputOptions::host_timeout,
+                    "Seconds without a sign of life after which another host counts as lost.");
 }
 
 void bind_step_rows(py::module_& module) {

@@ -327,16 +327,21 @@ void GroupLink::end(const std::string& scope) noexcept {
   done.wait_for(kEndWithin);
 }
 
-std::string GroupLink::reduce(const std::string& key, const std::string& text, GroupMachine::Join join,
-                              WaitOptions wait_options) {
-  bool first = false;
+void GroupLink::contribute(const std::string& key, const std::string& text, GroupMachine::Join join) {
   {
     const std::lock_guard lock(shared_->mutex);
-    first = shared_->contributed.insert(key).second;
+    if (!shared_->contributed.insert(key).second) return;
   }
-  if (first) {
-    shared_->submit([=, join = std::move(join)](LinkRole& role) { role.contribute(key, text, join); });
-  }
+  shared_->submit([=, join = std::move(join)](LinkRole& role) { role.contribute(key, text, join); });
+}
+
+std::string GroupLink::reduce(const std::string& key, const std::string& text, GroupMachine::Join join,
+                              WaitOptions wait_options) {
+  contribute(key, text, std::move(join));
+  return result(key, std::move(wait_options));
+}
+
+std::string GroupLink::result(const std::string& key, WaitOptions wait_options) {
   wait_for([&](const Shared& shared) { return shared.entries.contains(key); }, key, std::move(wait_options));
   const std::lock_guard lock(shared_->mutex);
   auto entry = shared_->entries.extract(key);

@@ -51,10 +51,13 @@ class GroupLink {
   /// Ends a scope for this process: its entries are dropped. Waits until the others have been told, a tenth
   /// of a second at most, because the process may end at once.
   void end(const std::string& scope) noexcept;
-  /// Contributes `text` to the reduction `key` and waits for the join of all processes' texts. After a wait
-  /// that ended early, the next call with this key continues; its `text` and `join` are not used. Throws
-  /// DistributedDatasetError as `wait_until` does, when the store is lost, and on all ranks when texts cannot
-  /// be joined. REQUIRES: the scope is open.
+  /// Contributes `text` to the reduction `key`; the first call for a key counts. REQUIRES: the scope is open.
+  void contribute(const std::string& key, const std::string& text, GroupMachine::Join join);
+  /// Waits for the join of all processes' texts, once. Throws DistributedDatasetError as `wait_until` does,
+  /// when the store is lost, and on all ranks when texts cannot be joined. After a wait that ended early, the
+  /// next call continues. REQUIRES: `contribute` was called for `key`.
+  std::string result(const std::string& key, WaitOptions wait_options);
+  /// Both.
   std::string reduce(const std::string& key, const std::string& text, GroupMachine::Join join,
                      WaitOptions wait_options);
   /// Adds an entry for all processes, this one included, unless one has the same key. Does not wait.

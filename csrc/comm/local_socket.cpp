@@ -48,7 +48,7 @@ Descriptor new_socket() {
 }
 
 Descriptor descriptor_of(int process) {
-  if (process <= 0) return Descriptor();
+  if (process <= 0 || process == ::getpid()) return Descriptor();  // a process does not outlive itself
   return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
 }
 
@@ -71,7 +71,9 @@ LocalConnection::LocalConnection(Descriptor socket) : socket_(std::move(socket))
   if (::getsockopt(socket_.number(), SOL_SOCKET, SO_PEERCRED, &other, &size) != 0 || other.uid != ::getuid())
     throw std::runtime_error("a process of another user");
   process_number_ = other.pid;
+  errno = 0;
   process_ = descriptor_of(other.pid);
+  process_has_ended_ = !process_.open() && errno == ESRCH;
 }
 
 LocalConnection::~LocalConnection() {
@@ -84,7 +86,7 @@ std::optional<LocalConnection> LocalConnection::to(const std::string& address) {
   if (!socket.open() || ::connect(socket.number(), there.get(), there.size) != 0) return std::nullopt;
   LocalConnection connection(std::move(socket));
   // A forked child of a process that has ended may hold its socket: nobody would answer.
-  if (connection.process_number_ > 0 && !connection.process_.open() && errno == ESRCH) return std::nullopt;
+  if (connection.process_has_ended_) return std::nullopt;
   return connection;
 }
 

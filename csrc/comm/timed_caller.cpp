@@ -43,9 +43,7 @@ struct TimedCaller::Shared {
   }
 };
 
-TimedCaller::TimedCaller() : shared_(std::make_shared<Shared>()) {
-  shared_->thread.emplace("tdi-store", [shared = shared_.share()] { shared->serve(); });
-}
+TimedCaller::TimedCaller() : shared_(std::make_shared<Shared>()) {}
 
 TimedCaller::~TimedCaller() {
   if (shared_.inherited()) return;
@@ -63,6 +61,9 @@ void TimedCaller::enter(std::function<void()> job) {
   {
     const std::lock_guard lock(shared_->mutex);
     if (!shared_->lost.empty()) throw NoAnswer(shared_->lost);
+    // Most processes of a host make no call.
+    if (!shared_->thread)
+      shared_->thread.emplace("tdi-store", [shared = shared_.share()] { shared->serve(); });
     shared_->jobs.push_back(std::move(job));
   }
   // Notified without the lock, which the thread would wake up only to wait for.

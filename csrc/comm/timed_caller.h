@@ -22,8 +22,8 @@ class NoAnswer : public std::runtime_error {
 };
 
 /// Makes calls that may never return, such as a call to a host that is frozen. Nothing can end such a call,
-/// so one thread of this object makes all calls in order, and is abandoned when one takes too long. Safe from
-/// any thread.
+/// so one thread of this object, which the first call starts, makes all calls in order, and is abandoned when
+/// one takes too long. Safe from any thread.
 class TimedCaller {
  public:
   TimedCaller();

@@ -10,12 +10,20 @@ from pathlib import Path
 
 from torch_distinput import _build
 from torch_distinput.cli import _bench as bench
+from torch_distinput.cli import _bench_store as bench_store
 from torch_distinput.cli import _doctor as doctor
 from torch_distinput.cli import _explain as explain
 from torch_distinput.cli import _inspect as inspect
 from torch_distinput.cli import _report as report
 
-COMMANDS = {"doctor": doctor, "explain": explain, "bench": bench, "inspect": inspect, "report": report}
+COMMANDS = {
+    "doctor": doctor,
+    "explain": explain,
+    "bench": bench,
+    "bench-store": bench_store,
+    "inspect": inspect,
+    "report": report,
+}
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -17,6 +17,7 @@ from torch_distinput import _build
 from torch_distinput.distribute._elastic import risk_of_restarts
 
 _FEW_FILES = 4096
+_OWN_FILES = 256  # that a training process has open itself
 _SMALL_SHARED = 1 << 30
 _SMALL_LOCKED = 1 << 26
 
@@ -35,13 +36,17 @@ class Finding:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command has no arguments."""
+    """Adds the argument of the command."""
+    parser.add_argument("--ranks", type=int, help="also say which limits a job of that many ranks meets here")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints what was found."""
     for check in CHECKS:
         for finding in check():
+            print(finding)
+    if arguments.ranks is not None:
+        for finding in store_limits(arguments.ranks):
             print(finding)
 
 
@@ -120,6 +125,19 @@ def restarts() -> Iterator[Finding]:
     if "TORCHELASTIC_MAX_RESTARTS" in os.environ:
         risk = risk_of_restarts()
         yield Finding("restarts", "would fail with gloo" if risk else "no known trouble", risk)
+
+
+def store_limits(ranks: int) -> Iterator[Finding]:
+    """Limits of this machine that a job of `ranks` ranks meets if it hosts the store of their group: each rank connects
+    to it once (torch does), and each host of ranks twice more (this library does)."""
+    backlog = _number_in("/proc/sys/net/core/somaxconn") or 0
+    advice = f"Raise it (`sysctl net.core.somaxconn={ranks}`): connections beyond it are reset when all ranks start."
+    yield Finding("connections that may wait (somaxconn)", str(backlog), advice if backlog < ranks else "")
+    needed = ranks + 2 * ranks + _OWN_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = soft != resource.RLIM_INFINITY and soft < needed
+    advice = f"Raise it for the process that hosts the store (`ulimit -n {needed}`): each connection is an open file."
+    yield Finding(f"open files for {ranks} ranks", f"{soft} allowed, {needed} needed at most", advice if few else "")
 
 
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (versions, devices, processors, memory, files, restarts)

@@ -40,7 +40,9 @@ class InputOptions:
             without rows.
         weights: relative share of each replica, one positive number for each replica of all processes; needs
             `split="balanced"`.
-        peer_timeout: seconds without any sign of life after which another process counts as lost.
+        peer_timeout: seconds that other processes, and the group's store, may keep this one waiting.
+        host_timeout: seconds without a sign of life after which another host counts as lost, or `peer_timeout` if that
+            is shorter. A process that dies is known at once.
 
     The fields that tf.distribute has can also be given with its prefix `experimental_`. Raises TypeError or ValueError
     that names the field.
@@ -57,6 +59,7 @@ class InputOptions:
     tail: Tail
     weights: tuple[float, ...] | None
     peer_timeout: float
+    host_timeout: float
     _tail_given: ClassVar[bool]  # set on each object, not a field
 
     def __init__(
@@ -69,6 +72,7 @@ class InputOptions:
         tail: Tail | None = None,
         weights: Sequence[float] | None = None,
         peer_timeout: float = 300.0,
+        host_timeout: float = 5.0,
         **experimental: Any,
     ):
         values: dict[str, Any] = {
@@ -89,6 +93,7 @@ class InputOptions:
             "tail": "zero_rows" if tail is None else tail,
             "weights": weights,
             "peer_timeout": peer_timeout,
+            "host_timeout": host_timeout,
         }
         object.__setattr__(self, "_tail_given", tail is not None)
         for name, value in values.items():
@@ -163,6 +168,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "tail": _word(TAILS),
     "weights": _weights,
     "peer_timeout": _seconds,
+    "host_timeout": _seconds,
 }
 
 

@@ -20,7 +20,7 @@ from torch_distinput.loader.orders._order import stock_order
 
 _TORCHS = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "generator", "pin_memory_device")
 _OF_WORKERS = ("multiprocessing_context", "prefetch_factor", "persistent_workers")
-_OURS = ("device", "split", "seed", "with_info", "prefetch_bytes", "peer_timeout")
+_OURS = ("device", "split", "seed", "with_info", "prefetch_bytes", "peer_timeout", "host_timeout")
 
 
 def draws_order(loader: data.DataLoader) -> bool:

@@ -59,6 +59,7 @@ class OwnArguments:
     with_info: bool = False
     prefetch_bytes: int | None = None
     peer_timeout: float = 300.0
+    host_timeout: float = 5.0
     order: Order | None = None
     snapshot_every_n_steps: int | None = None
 
@@ -115,6 +116,10 @@ class LoaderConfig(OwnArguments, TorchArguments):
     def steps_tail(self) -> Tail:
         """What happens to a short last step."""
         return "drop" if self.drop_last else self.tail
+
+    def timeouts(self) -> dict[str, float]:
+        """Those that InputOptions has, too."""
+        return {"peer_timeout": self.peer_timeout, "host_timeout": self.host_timeout}
 
     def global_batch(self, world: int) -> int:
         """Rows of a step over all of `world` ranks."""

@@ -68,7 +68,8 @@ class DataLoader(data.DataLoader[_Item]):
             the epoch.
         with_info: yields `(batch, StepInfo)`; without it `last_info` has the info.
         prefetch_bytes: bytes of native rows that may be read ahead, also without workers.
-        peer_timeout: seconds of silence after which another rank counts as lost.
+        peer_timeout: seconds that other ranks may keep this one waiting.
+        host_timeout: seconds without a sign of life after which another host counts as lost.
         order: "torch": `shuffle=True`, or torch's RandomSampler, draws exactly torch's order for native rows too, for
             programs that need the same loss curve; the order is then held in memory, 8 bytes a row. None: a computed
             permutation orders native rows; rows that Python makes are in torch's order anyway. "torch" excludes `seed`,
@@ -100,6 +101,7 @@ class DataLoader(data.DataLoader[_Item]):
     with_info: bool = argument("with_info")
     prefetch_bytes: int | None = argument("prefetch_bytes")
     peer_timeout: float = argument("peer_timeout")
+    host_timeout: float = argument("host_timeout")
     order: Order | None = argument("order")
     snapshot_every_n_steps: int | None = argument("snapshot_every_n_steps")
     _loader_feed: Feed | None = None
@@ -133,6 +135,7 @@ class DataLoader(data.DataLoader[_Item]):
         with_info: bool = False,
         prefetch_bytes: int | None = None,
         peer_timeout: float = 300.0,
+        host_timeout: float = 5.0,
         order: Order | None = None,
         snapshot_every_n_steps: int | None = None,
     ):
@@ -159,6 +162,7 @@ class DataLoader(data.DataLoader[_Item]):
             with_info=with_info,
             prefetch_bytes=prefetch_bytes,
             peer_timeout=peer_timeout,
+            host_timeout=host_timeout,
             order=order,
             snapshot_every_n_steps=snapshot_every_n_steps,
             shuffle=bool(shuffle),

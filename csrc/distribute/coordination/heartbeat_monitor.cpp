@@ -48,11 +48,14 @@ std::string text_of(Seconds time) {
 }
 
 struct Watched {
-  Watched(std::string iterator_key, Seconds peer_timeout)
-      : key(std::move(iterator_key)), timeout(peer_timeout) {}
+  Watched(std::string iterator_key, Seconds peer_timeout, Seconds silence_of_hosts)
+      : key(std::move(iterator_key)),
+        timeout(peer_timeout),
+        host_timeout(std::min(peer_timeout, silence_of_hosts)) {}
 
   std::string key;
   Seconds timeout;
+  Seconds host_timeout;
   PeerNews news;
   // A step takes no lock and reads no clock: the monitor's thread reads the counter and notes the time.
   std::atomic<bool> has_news{false};
@@ -99,16 +102,16 @@ struct MonitoredIterators {
     return all;
   }
 
-  /// The shortest timeout of all iterators. REQUIRES: the mutex is held.
-  Seconds shortest_timeout() const {
+  /// The shortest of the timeouts `which` of all iterators. REQUIRES: the mutex is held.
+  Seconds shortest(Seconds Watched::* which) const {
     Seconds shortest = Seconds::max();
-    for (const auto& watched : all) shortest = std::min(shortest, watched->timeout);
+    for (const auto& watched : all) shortest = std::min(shortest, (*watched).*which);
     return shortest;
   }
   /// The time between two heartbeats, at most `longest`. REQUIRES: the mutex is held.
   Seconds interval(Seconds longest) const {
-    return std::min(longest,
-                    std::max<Seconds>(shortest_timeout() / kHeartbeatsPerTimeout, kShortestInterval));
+    return std::min(longest, std::max<Seconds>(shortest(&Watched::host_timeout) / kHeartbeatsPerTimeout,
+                                               kShortestInterval));
   }
 };
 
@@ -194,8 +197,9 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
     (*list_)->changed.notify_all();
   }
 
-  std::unique_ptr<MonitoredIterator> watch(const std::string& key, Seconds timeout) override {
-    auto watched = std::make_shared<Watched>(key, timeout);
+  std::unique_ptr<MonitoredIterator> watch(const std::string& key, Seconds timeout,
+                                           Seconds host_timeout) override {
+    auto watched = std::make_shared<Watched>(key, timeout, host_timeout);
     return std::make_unique<Handle>(link_, list_, shared_from_this(), std::move(watched));
   }
 
@@ -233,7 +237,8 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
     {
       const std::lock_guard lock((*list_)->mutex);
       interval_ = (*list_)->interval(longest_);
-      timeout_ = (*list_)->shortest_timeout();
+      timeout_ = (*list_)->shortest(&Watched::timeout);
+      host_timeout_ = (*list_)->shortest(&Watched::host_timeout);
     }
     link_->beat(own_activity(), next());
     try {
@@ -277,7 +282,8 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
     const auto text = link_->store()->multi_get({key});
     if (!text || text->front() == kGone) return losses_.no_host(Clock::now());
     const Heartbeat last = Heartbeat::decode({text->front(), whose_text(key)}, link_->size());
-    const auto silence = losses_.check_host(text->front(), last.next, Clock::now(), slept_at_most, timeout_);
+    const auto silence =
+        losses_.check_host(text->front(), last.next, Clock::now(), slept_at_most, host_timeout_);
     if (!silence) return;
     std::string why = link_->record(host).str() + " sent no heartbeat for " + text_of(*silence) + " s";
     if (!last.activities.empty()) {
@@ -322,6 +328,7 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
   Seconds longest_;
   Seconds interval_ = longest_;  // of this rank's beats
   Seconds timeout_ = Seconds::max();
+  Seconds host_timeout_ = Seconds::max();
   LossWatch losses_;
   std::int64_t stood_in_ = 0;
   std::shared_ptr<ProcessOwned<MonitoredIterators>> list_;

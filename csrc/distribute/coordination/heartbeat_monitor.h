@@ -47,9 +47,10 @@ class HeartbeatMonitor {
  public:
   virtual ~HeartbeatMonitor() = default;
   /// Monitors an iterator. `timeout`: how long a rank of this host may give no sign of life before that is a
-  /// failure. Another host may for `kHostTimeout` (LossWatch), or for `timeout` if that is shorter.
+  /// failure; another host may for `host_timeout`, or for `timeout` if that is shorter.
   virtual std::unique_ptr<MonitoredIterator> watch(const std::string& key,
-                                                   std::chrono::duration<double> timeout) = 0;
+                                                   std::chrono::duration<double> timeout,
+                                                   std::chrono::duration<double> host_timeout) = 0;
 };
 
 /// Starts a monitor and its thread. `interval`: between two heartbeats, unless a timeout needs more of them.

@@ -15,8 +15,8 @@ constexpr double kMaxMissed = 3;
 std::optional<LossWatch::Seconds> LossWatch::check_host(const std::string& text, Seconds next, Time now,
                                                         Seconds most, Seconds timeout) {
   const Seconds length = host_.check(text, now, most);
-  const Seconds limit = std::max<Seconds>(std::min<Seconds>(timeout, kHostTimeout), kMaxMissed * next);
-  if (length < limit || std::exchange(host_lost_, true)) return std::nullopt;
+  if (length < std::max<Seconds>(timeout, kMaxMissed * next) || std::exchange(host_lost_, true))
+    return std::nullopt;
   return length;
 }
 

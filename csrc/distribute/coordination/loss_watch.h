@@ -12,14 +12,11 @@
 
 namespace torch_distinput {
 
-/// How long a host may send no heartbeat before its ranks are lost, unless a shorter timeout holds.
-inline constexpr std::chrono::seconds kHostTimeout{5};
-
 /// Decides who is lost from the signs of life that one process hears: of the next host, if it speaks for its
 /// own, and of ranks of its host. Has no thread and no clock. One thread at a time.
 ///
-/// In all functions `most` is the longest time between two checks that counts as silence, and `timeout` the
-/// shortest of the iterators that are open.
+/// In all functions `most` is the longest time between two checks that counts as silence, and `timeout` how
+/// long that may last.
 class LossWatch {
  public:
   using Seconds = std::chrono::duration<double>;

@@ -57,8 +57,8 @@ std::string PeerRounds::run(const std::string& text, const GroupMachine::Join& j
   return joined;
 }
 
-PeerLink::PeerLink(std::shared_ptr<HandshakeKeys> keys, double peer_timeout)
-    : keys_(std::move(keys)), timeout_(peer_timeout) {}
+PeerLink::PeerLink(std::shared_ptr<HandshakeKeys> keys, double peer_timeout, double host_timeout)
+    : keys_(std::move(keys)), timeout_(peer_timeout), host_timeout_(host_timeout) {}
 
 HandshakeSummary PeerLink::agree(const Handshake& mine) {
   GroupPeers& peers = keys_->peers()->group();
@@ -66,7 +66,7 @@ HandshakeSummary PeerLink::agree(const Handshake& mine) {
   WaitOptions wait_options{"DistributedDataset", timeout_};
   peers.link().meet(wait_options);
   if (key_.empty()) key_ = keys_->next();
-  auto watched = peers.watch().watch(key_, timeout_);
+  auto watched = peers.watch().watch(key_, timeout_, host_timeout_);
   HandshakeSummary all;
   try {
     wait_options.check = [&] { throw_if_failed(watched->news()); };
@@ -118,7 +118,7 @@ void PeerLink::fail_unopened(const std::exception_ptr& error) {
     throw;
   }
   if (key_.empty()) key_ = keys_->next();
-  watched_ = peers.watch().watch(key_, timeout_);
+  watched_ = peers.watch().watch(key_, timeout_, host_timeout_);
   watched_->fail(message_of(error));
   end();
 }

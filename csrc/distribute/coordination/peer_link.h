@@ -64,8 +64,8 @@ class PeerRounds {
 /// Connects an iterator with those of the other ranks. One thread at a time.
 class PeerLink {
  public:
-  /// `peer_timeout`: seconds to wait for peers, for their heartbeats and for the store.
-  PeerLink(std::shared_ptr<HandshakeKeys> keys, double peer_timeout);
+  /// `peer_timeout`, `host_timeout`: seconds, as in InputOptions.
+  PeerLink(std::shared_ptr<HandshakeKeys> keys, double peer_timeout, double host_timeout);
 
   /// Whether `agree` has returned and the iterator has not ended since.
   bool open() const noexcept { return watched_ != nullptr; }
@@ -96,6 +96,7 @@ class PeerLink {
 
   std::shared_ptr<HandshakeKeys> keys_;
   std::chrono::duration<double> timeout_;
+  std::chrono::duration<double> host_timeout_;
   std::string key_;  // of the handshake under way, or of this iterator
   std::shared_ptr<MonitoredIterator> watched_;
   std::shared_ptr<PeerRounds> rounds_;

@@ -28,7 +28,7 @@ auto report_failure_to_peers(PeerLink& link, Make make) {
 template <class Make>
 auto report_failure_to_peers(const PeersPtr& peers, double peer_timeout, Make make) {
   if (!peers) return make();
-  PeerLink link(std::make_shared<HandshakeKeys>(peers), peer_timeout);
+  PeerLink link(std::make_shared<HandshakeKeys>(peers), peer_timeout, peer_timeout);
   return report_failure_to_peers(link, std::move(make));
 }
 

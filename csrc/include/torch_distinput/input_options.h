@@ -43,7 +43,11 @@ struct TDI_API InputOptions {
   Tail tail = Tail::kZeroRows;
   /// One share for each replica of all processes, positive and finite; balanced split only.
   std::optional<std::vector<double>> weights = {};
-  double peer_timeout = 300.0;  ///< seconds of silence after which another process counts as lost; positive
+  double peer_timeout =
+      300.0;  ///< seconds that other processes, and the store, may keep this one waiting; positive
+  /// Seconds without a sign of life after which another host counts as lost, or `peer_timeout` if that is
+  /// shorter; positive.
+  double host_timeout = 5.0;
 };
 
 }  // namespace torch_distinput

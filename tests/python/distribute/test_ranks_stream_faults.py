@@ -303,7 +303,7 @@ def test_a_killed_rank_is_named_to_all_that_wait_for_it(world):
     assert results[1] == GONE
     for rank, error in enumerate(results):
         assert rank == 1 or isinstance(error, tdi.DistributedDatasetError)
-        assert rank == 1 or "rank 1 sent no heartbeat for" in str(error)
+        assert rank == 1 or re.search(r"rank 1 on host \S+ ended unexpectedly \(process \d+\)", str(error))
 
 
 @pytest.mark.parametrize("world", [2, slow(3), slow(5)])
@@ -311,7 +311,7 @@ def test_a_frozen_rank_is_named_to_all_that_wait_for_it(world):
     results = run_ranks(dies, world, signal.SIGSTOP, limit=20, may_hang=(1,), store="agent")
     assert results[1] == LATE
     for rank, error in enumerate(results):
-        assert rank == 1 or "rank 1 sent no heartbeat for" in str(error)
+        assert rank == 1 or re.search(r"rank 1 on host \S+ sent no heartbeat for", str(error))
 
 
 def pauses(rank):
@@ -358,7 +358,7 @@ def test_a_frozen_host_of_the_store_is_an_error_on_all_others(world, streams):
     assert results[0] == LATE
     for error in results[1:]:
         assert isinstance(error, tdi.DistributedDatasetError)
-        assert "no answer for 3 s" in str(error) or "rank 0 sent no heartbeat for 3 s" in str(error)
+        assert re.search(r"no answer for 3 s|rank 0 on host \S+ sent no heartbeat for", str(error))
 
 
 def interrupted(rank, buffer):

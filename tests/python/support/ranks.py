@@ -44,13 +44,16 @@ def run_ranks(
     may_hang: tuple[int, ...] = (),
     store: str = "file",
     may_fork: bool = False,
+    backend: str = "gloo",
+    per_host: int | None = None,
     **env: str,
 ) -> list[Any]:
     """Calls `function(rank, *args)` in `world` processes with an initialised group; the results by rank.
 
     An exception in a process is its result, with the traceback as a note. A process that has not ended after `limit`
     seconds is killed; the test fails unless its rank is in `may_hang`: those are not waited for. `store`: "file",
-    "agent" or "rank 0". `may_fork`: the processes may have children. `env` goes into the processes' environment.
+    "agent" or "rank 0". `may_fork`: the processes may have children. `backend`: of the group; "fake" has no connections
+    between the ranks. `per_host`: ranks of one host; None: all. `env` goes into the processes' environment.
     """
     with tempfile.TemporaryDirectory() as folder:
         agent = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) if store == "agent" else None
@@ -58,7 +61,8 @@ def run_ranks(
         pipes, processes = [], []
         for rank in range(world):
             ours, theirs = _context.Pipe()
-            setting = (store, where, rank, world, pools.asked_pool() | env)
+            host = {} if per_host is None else {"TDI_HOST_ID": f"node{rank // per_host}"}
+            setting = (store, where, rank, world, backend, pools.asked_pool() | host | env)
             process = _context.Process(target=_main, args=(theirs, setting, function, args), daemon=not may_fork)
             process.start()
             theirs.close()
@@ -106,7 +110,7 @@ def _show_stacks(process: Any) -> None:
 
 
 def _main(pipe: Any, setting: tuple, function: Callable, args: tuple) -> None:
-    kind, where, rank, world, env = setting
+    kind, where, rank, world, backend, env = setting
     faulthandler.register(signal.SIGUSR1)
     multiprocessing.set_start_method(multiprocessing.get_all_start_methods()[0], force=True)  # the system's own
     os.environ.update(env)
@@ -117,7 +121,9 @@ def _main(pipe: Any, setting: tuple, function: Callable, args: tuple) -> None:
         store = dist.TCPStore("127.0.0.1", where, is_master=False)
     else:
         store = _store_in_rank_0(where, rank)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=timedelta(seconds=60))
+    if backend == "fake":
+        import torch.testing._internal.distributed.fake_pg  # noqa: F401 - it registers the backend
+    dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timedelta(seconds=60))
     try:
         result = function(rank, *args)
     except Exception as error:  # noqa: BLE001 - it is the result

@@ -142,7 +142,7 @@ TEST(DamagedTexts, AHeartbeatOfAnotherProgramFailsTheIteratorsOfAllRanks) {
     ranks[1]->store()->set(key, text);
     ranks[1]->post(key, text);
     const auto watched = start_heartbeat_monitor(ranks[0], std::chrono::milliseconds{2})
-                             ->watch("it/0", std::chrono::seconds{60});
+                             ->watch("it/0", std::chrono::seconds{60}, std::chrono::seconds{5});
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{20};
     while (watched->news().failure.empty()) {
       ASSERT_LT(std::chrono::steady_clock::now(), deadline) << key;

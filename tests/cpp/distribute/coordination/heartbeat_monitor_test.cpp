@@ -90,7 +90,7 @@ TEST(HeartbeatMonitor, ReportsTheFailureOfARankToTheOthers) {
   const auto ranks = met_links(3);
   std::vector<std::unique_ptr<MonitoredIterator>> watched;
   for (const auto& rank : ranks)
-    watched.push_back(start_heartbeat_monitor(rank, kInterval)->watch("it/0", 60s));
+    watched.push_back(start_heartbeat_monitor(rank, kInterval)->watch("it/0", 60s, 5s));
   EXPECT_EQ(watched[0]->news().failure, "");
   watched[2]->fail("at step 4: the disk is full");
   eventually([&] { return !watched[1]->news().failure.empty(); });
@@ -103,8 +103,8 @@ TEST(HeartbeatMonitor, ReportsTheFailureOfARankToTheOthers) {
 
 TEST(HeartbeatMonitor, ReportsThatARankLeftToTheOthers) {
   const auto ranks = met_links(2);
-  const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it/0", 60s);
-  const auto second = start_heartbeat_monitor(ranks[1], kInterval)->watch("it/0", 60s);
+  const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it/0", 60s, 5s);
+  const auto second = start_heartbeat_monitor(ranks[1], kInterval)->watch("it/0", 60s, 5s);
   second->leave(17);
   eventually([&] { return first->news().left.has_value(); });
   EXPECT_EQ(first->news().left->rank, 1);
@@ -117,16 +117,16 @@ TEST(HeartbeatMonitor, TellsWhatARankDidLast) {
   const auto there = start_heartbeat_monitor(ranks[1], kInterval);
   const auto did = [&] { return heartbeat_of(*ranks[1]).activities[1]; };
   eventually([&] { return did() == "has not taken a step yet"; });
-  there->watch("dataset/0/0", 20s)->took(17);
+  there->watch("dataset/0/0", 20s, 5s)->took(17);
   eventually([&] { return did() == "took step 17 of dataset/0/0 0 s ago"; });
 }
 
 TEST(HeartbeatMonitor, KeepsIteratorsApart) {
   const auto ranks = met_links(2);
   const auto watch = start_heartbeat_monitor(ranks[0], kInterval);
-  const auto train = watch->watch("train/0", 60s);
-  const auto validation = watch->watch("validation/0", 60s);
-  start_heartbeat_monitor(ranks[1], kInterval)->watch("train/0", 60s)->fail("no");
+  const auto train = watch->watch("train/0", 60s, 5s);
+  const auto validation = watch->watch("validation/0", 60s, 5s);
+  start_heartbeat_monitor(ranks[1], kInterval)->watch("train/0", 60s, 5s)->fail("no");
   eventually([&] { return !train->news().failure.empty(); });
   EXPECT_EQ(validation->news().failure, "");
 }
@@ -135,8 +135,8 @@ TEST(HeartbeatMonitor, NamesAHostWithoutHeartbeatsToAll) {
   const auto ranks = met_links(3);
   const auto watcher = watcher_of(ranks, ranks[2]);
   const auto other = ranks[1 - watcher->rank()];
-  const auto first = start_heartbeat_monitor(other, kInterval)->watch("it/0", 60s);
-  const auto second = start_heartbeat_monitor(watcher, kInterval)->watch("it/0", 20ms);
+  const auto first = start_heartbeat_monitor(other, kInterval)->watch("it/0", 60s, 5s);
+  const auto second = start_heartbeat_monitor(watcher, kInterval)->watch("it/0", 20ms, 5s);
   stop_heartbeats(*ranks[2], 2ms);
   for (const auto& one : {first.get(), second.get()}) {
     eventually([&] { return !one->news().failure.empty(); });
@@ -148,7 +148,7 @@ TEST(HeartbeatMonitor, NamesAllRanksOfALostHost) {
   const auto ranks = met_links(in_memory_stores(6), hosts_of(6, 2));
   std::vector<std::unique_ptr<MonitoredIterator>> watched;
   for (const int rank : {0, 1, 4, 5})
-    watched.push_back(start_heartbeat_monitor(ranks[rank], kInterval)->watch("it/0", 20ms));
+    watched.push_back(start_heartbeat_monitor(ranks[rank], kInterval)->watch("it/0", 20ms, 5s));
   stop_heartbeats(*ranks[2], 2ms);
   for (const auto& one : watched) {
     eventually([&] { return !one->news().failure.empty(); });
@@ -160,15 +160,15 @@ TEST(HeartbeatMonitor, NamesAllRanksOfALostHost) {
 TEST(HeartbeatMonitor, AHostThatHadEndedItsScopesIsNotLost) {
   const auto ranks = met_links(2);
   const auto there = start_heartbeat_monitor(ranks[1], kInterval);
-  auto ended = there->watch("it/0", 60s);
+  auto ended = there->watch("it/0", 60s, 5s);
   eventually([&] { return heartbeat_of(*ranks[1]).scopes.is_open("it/0"); });
   ended->end();
   ended.reset();
   eventually([&] { return heartbeat_of(*ranks[1]).scopes.has_ended("it/0"); });
   const auto here = start_heartbeat_monitor(ranks[0], kInterval);
-  const auto goes_on = here->watch("it/0", 60s);
+  const auto goes_on = here->watch("it/0", 60s, 5s);
   ranks[0]->report_lost(heartbeat_of(*ranks[1]).scopes, "lost");
-  const auto next = here->watch("it/1", 60s);
+  const auto next = here->watch("it/1", 60s, 5s);
   eventually([&] { return !next->news().failure.empty(); });
   EXPECT_EQ(goes_on->news().failure, "");
 }
@@ -181,7 +181,7 @@ TEST(HeartbeatMonitor, NamesAFrozenRankOfTheSameHost) {
     std::vector<std::unique_ptr<MonitoredIterator>> watched;
     for (const auto& rank : ranks)
       if (rank->rank() != silent)
-        watched.push_back(start_heartbeat_monitor(rank, kInterval)->watch("it/0", 50ms));
+        watched.push_back(start_heartbeat_monitor(rank, kInterval)->watch("it/0", 50ms, 5s));
     const std::string wanted = "rank " + std::to_string(silent) + " on host node0 sent no heartbeat for 0.";
     for (const auto& one : watched) {
       eventually([&] { return !one->news().failure.empty(); });
@@ -194,8 +194,8 @@ TEST(HeartbeatMonitor, SendsSeveralHeartbeatsWithinTheShortestTimeout) {
   const auto ranks = met_links(2);
   const auto watch = start_heartbeat_monitor(ranks[0], 1h);
   eventually([&] { return heartbeat_of(*ranks[0]).number == 1; });
-  const auto patient = watch->watch("patient/0", 10h);
-  const auto hasty = watch->watch("hasty/0", 50ms);
+  const auto patient = watch->watch("patient/0", 10h, 5s);
+  const auto hasty = watch->watch("hasty/0", 50ms, 5s);
   eventually([&] { return heartbeat_of(*ranks[0]).number > 5; });
 }
 
@@ -204,7 +204,7 @@ TEST(HeartbeatMonitor, NoRankFailsBeforeItsPromisedHeartbeatIsDue) {
   const auto before = std::chrono::steady_clock::now();
   // Rank 1's timeouts, and so its intervals, are longer than rank 0's.
   stop_heartbeats(*ranks[1], 50ms);
-  const auto hasty = start_heartbeat_monitor(ranks[0], kInterval)->watch("it/0", 1ms);
+  const auto hasty = start_heartbeat_monitor(ranks[0], kInterval)->watch("it/0", 1ms, 5s);
   eventually([&] { return !hasty->news().failure.empty(); });
   EXPECT_GE(std::chrono::steady_clock::now() - before, 150ms);
 }
@@ -214,8 +214,8 @@ TEST(HeartbeatMonitor, TheStoreIsEmptyWhenAllHaveEnded) {
   auto ranks = met_links(stores);
   auto watches =
       std::vector{start_heartbeat_monitor(ranks[0], kInterval), start_heartbeat_monitor(ranks[1], kInterval)};
-  auto first = watches[0]->watch("it/0", 60s);
-  auto second = watches[1]->watch("it/0", 60s);
+  auto first = watches[0]->watch("it/0", 60s, 5s);
+  auto second = watches[1]->watch("it/0", 60s, 5s);
   first->leave(3);
   first->fail("no");
   first->end();
@@ -230,14 +230,14 @@ TEST(HeartbeatMonitor, TheStoreIsEmptyWhenAllHaveEnded) {
 
 TEST(HeartbeatMonitor, ARankThatHasNotComeYetHasNotFailed) {
   const auto ranks = met_links(2);
-  const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it/0", 1ms);
+  const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it/0", 1ms, 5s);
   eventually([&] { return heartbeat_of(*ranks[0]).number > 5; });
   EXPECT_EQ(first->news().failure, "");
 }
 
 TEST(HeartbeatMonitor, ARankThatEndedOnPurposeHasNotFailed) {
   auto ranks = met_links(2);
-  const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it/0", 1ms);
+  const auto first = start_heartbeat_monitor(ranks[0], kInterval)->watch("it/0", 1ms, 5s);
   start_heartbeat_monitor(ranks[1], kInterval).reset();
   const std::string key = heartbeat_key(ranks[1]->host());
   ranks[1].reset();
@@ -253,7 +253,7 @@ TEST(HeartbeatMonitor, AStoreThatDoesNotAnswerDoesNotDelayTheEnd) {
   stores[0] = store;
   const auto links = met_links(stores);
   auto watch = start_heartbeat_monitor(links[0], kInterval);
-  auto watched = watch->watch("it/0", 1h);
+  auto watched = watch->watch("it/0", 1h, 5s);
   store->frozen = true;
   eventually([&] { return store->waits > 0; });
   watched.reset();
@@ -266,8 +266,8 @@ TEST(HeartbeatMonitor, ALostStoreIsAFailureOfAllIterators) {
   stores[0] = store;
   const auto links = met_links(stores);
   const auto watch = start_heartbeat_monitor(links[0], kInterval);
-  const auto patient = watch->watch("patient/0", 60s);
-  const auto hasty = watch->watch("hasty/0", 10ms);
+  const auto patient = watch->watch("patient/0", 60s, 5s);
+  const auto hasty = watch->watch("hasty/0", 10ms, 5s);
   store->lost = true;
   for (const auto& one : {patient.get(), hasty.get()}) {
     eventually([&] { return !one->news().failure.empty(); });
@@ -282,7 +282,7 @@ TEST(HeartbeatMonitor, ALostStoreIsAFailureOfAllRanksOfTheHost) {
   const auto links = met_links(stores, hosts_of(3, 3));
   std::vector<std::unique_ptr<MonitoredIterator>> watched;
   for (const auto& link : links)
-    watched.push_back(start_heartbeat_monitor(link, kInterval)->watch("it/0", 60s));
+    watched.push_back(start_heartbeat_monitor(link, kInterval)->watch("it/0", 60s, 5s));
   for (const auto& store : losable) store->lost = true;
   for (const auto& one : watched) {
     eventually([&] { return !one->news().failure.empty(); });

@@ -17,6 +17,7 @@ constexpr const char* kScope = "it/0";
 constexpr Time kLocalHop = 20;
 constexpr Time kBeat = kSecond;
 constexpr Time kFirstLook = 500;
+constexpr std::chrono::seconds kHostTimeout{5};
 
 LossWatch::Time clock_of(Time time) { return LossWatch::Time(std::chrono::microseconds(time)); }
 LossWatch::Seconds seconds(Time time) { return std::chrono::microseconds(time); }
@@ -120,20 +121,21 @@ std::int64_t Simulation::speakers() const {
 // Life of a process.
 
 void Simulation::start(int rank) {
-  Process& self = process(rank);
   outcomes_[static_cast<std::size_t>(rank)].started = true;
   const auto leader = leaders_.find(host_of(rank));
-  if (leader != leaders_.end() && !process(leader->second).gone && !process(leader->second).met()) {
-    self.member = std::make_unique<HostMember>(rank, job_.ranks, "node" + std::to_string(host_of(rank)));
-    connect(rank, leader->second);
-  } else {
-    leaders_[host_of(rank)] = rank;
-    self.machine =
-        std::make_unique<HostMachine>(rank, job_.ranks, random_(), "node" + std::to_string(host_of(rank)));
-    self.machine->group().start();
-    at_process(rank, now_ + self.next_look, [=, this] { look(rank); });
-  }
-  at_process(rank, now_ + kBeat, [=, this] { beat(rank); });
+  if (leader == leaders_.end() || process(leader->second).gone || process(leader->second).met())
+    return lead(rank);
+  process(rank).member = std::make_unique<HostMember>(rank, job_.ranks, name_of_host(rank));
+  connect(rank, leader->second);
+}
+
+void Simulation::lead(int rank) {
+  Process& self = process(rank);
+  leaders_[host_of(rank)] = rank;
+  self.member.reset();
+  self.machine = std::make_unique<HostMachine>(rank, job_.ranks, random_(), name_of_host(rank));
+  self.machine->group().start();
+  at_process(rank, now_ + self.next_look, [=, this] { look(rank); });
   progress(rank);
 }
 
@@ -141,7 +143,9 @@ void Simulation::connect(int rank, int leader) {
   process(rank).leader = leader;
   at_process(leader, now_ + kLocalHop, [=, this] {
     Process& host = process(leader);
-    if (!host.machine->admit(rank)) return;
+    // A link that has lost the store has closed its socket.
+    if (host.lost || !host.machine->admit(rank))
+      return at_process(rank, now_ + kLocalHop, [=, this] { lead(rank); });
     host.guests.push_back(rank);
     host.heard[rank] = now_;
     send_to_member(leader, rank, {.kind = MessageKind::kWelcome, .number = leader});
@@ -208,7 +212,7 @@ void Simulation::beat(int rank) {
     } else {
       costs_.bytes += static_cast<std::int64_t>(text->size());
       const Heartbeat last = Heartbeat::decode({*text, "a heartbeat"}, job_.ranks);
-      if (self.losses.check_host(*text, last.next, now, seconds(2 * kBeat), timeout)) {
+      if (self.losses.check_host(*text, last.next, now, seconds(2 * kBeat), kHostTimeout)) {
         const auto record =
             HostRecord::decode(*read(group.prefix() + "host/" + std::to_string(next)), "x", job_.ranks);
         self.machine->report_lost(last.scopes, record.str() + " sent no heartbeat");
@@ -460,6 +464,7 @@ void Simulation::take_entries(int rank) {
 void Simulation::iterate(int rank) {
   Process& self = process(rank);
   self.open(kScope);
+  beat(rank);  // its monitor starts
   if (self.orphan && self.member) {
     self.machine = self.member->take_over(self.leader_lost);
     self.member.reset();
@@ -483,7 +488,7 @@ void Simulation::hold_round(int rank) {
   if (self.in_round || self.done || !self.agreement.wants_round()) return;
   self.in_round = true;
   self.contribute(std::string(kScope) + "/round-" + std::to_string(self.rounds),
-                  RoundSummary::of(rank, self.agreement.status(), 1).encode(),
+                  self.agreement.summary(rank).encode(),
                   [ranks = job_.ranks](const auto& texts) { return join_rounds(texts, ranks); });
   progress(rank);
 }

@@ -104,9 +104,11 @@ class Simulation {
   void at_process(int rank, Time when, std::function<void()> what);
   Process& process(int rank) { return *processes_[static_cast<std::size_t>(rank)]; }
   int host_of(int rank) const { return rank / job_.per_host; }
+  std::string name_of_host(int rank) const { return "node" + std::to_string(host_of(rank)); }
 
   // Life of a process.
   void start(int rank);
+  void lead(int rank);
   void connect(int rank, int leader);
   void beat(int rank);
   void look(int rank);

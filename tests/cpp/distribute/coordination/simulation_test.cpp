@@ -49,8 +49,15 @@ TEST(Simulation, TheSameSeedIsTheSameRun) {
 
 // What a fault may do.
 
+/// Whether no process of the host is there to stand in for a frozen one.
 bool stops_host(const Job& job, const Fault& fault) {
-  return fault.kind == Kind::kFreezeHost || (fault.kind == Kind::kFreeze && job.per_host == 1);
+  if (fault.kind != Kind::kFreeze) return fault.kind == Kind::kFreezeHost;
+  const int first = fault.rank / job.per_host * job.per_host;
+  for (int rank = first; rank < std::min(first + job.per_host, job.ranks); ++rank) {
+    const auto struck = [&](const Fault& one) { return one.rank == rank; };
+    if (std::none_of(job.faults.begin(), job.faults.end(), struck)) return false;
+  }
+  return true;
 }
 
 /// Whether other ranks may get an error because of it. A frozen rank is slow, not lost, for `peer_timeout`; a
@@ -59,6 +66,11 @@ bool may_fail(const Job& job, const Fault& fault) {
   if (fault.kind == Kind::kEndSilently) return false;
   if (stops_host(job, fault)) return fault.length > 4 * kSecond;
   return fault.kind != Kind::kFreeze;
+}
+
+/// Whether a rank has a host of its own.
+bool alone(const Job& job, int rank) {
+  return job.per_host == 1 || (rank % job.per_host == 0 && rank == job.ranks - 1);
 }
 
 /// Whether an error says what this fault has done.
@@ -71,7 +83,7 @@ bool names(const Job& job, const Fault& fault, const std::string& error) {
     const std::string name = "rank " + std::to_string(rank) + " ";
     if (error.rfind(name, 0) == 0) return true;
   }
-  return (whole || job.per_host == 1) && error.rfind("host node" + std::to_string(host) + " (", 0) == 0;
+  return (whole || alone(job, fault.rank)) && error.rfind("host node" + std::to_string(host) + " (", 0) == 0;
 }
 
 /// A job with up to two faults.
@@ -100,7 +112,7 @@ Job random_job(std::uint64_t seed) {
 /// Whether a rank died before the group could know of it by a heartbeat: those that wait for its handshake
 /// are told after `peer_timeout`.
 bool died_unseen(const Simulation& run) {
-  return any_of(run.outcomes(), [](const Outcome& one) { return !one.alive && (!one.started || !one.met); });
+  return any_of(run.outcomes(), [](const Outcome& one) { return !one.alive && one.steps == 0; });
 }
 
 void check(const Job& job, const Simulation& run) {
