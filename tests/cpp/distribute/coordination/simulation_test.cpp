@@ -95,13 +95,13 @@ Job random_job(std::uint64_t seed) {
   Job job{.seed = seed};
   job.ranks = static_cast<int>(below(20) == 0 ? 60 + below(30) : 2 + below(12));
   job.per_host = static_cast<int>(1 + below(4));
-  const std::int64_t most = below(40);
+  const std::int64_t most = below(120);
   for (int rank = 0; rank < job.ranks; ++rank) job.steps.push_back(below(3) == 0 ? most : below(most + 1));
   job.step_time = (1 + below(30)) * kMs;
   job.start_skew = below(2) == 0 ? 20 * kMs : kSecond;
   job.hop = 50 + below(2'000);
   for (std::int64_t left = below(3); left > 0; --left) {
-    Fault fault{static_cast<Kind>(below(7)), below(3 * kSecond), static_cast<int>(below(job.ranks)), 0};
+    Fault fault{static_cast<Kind>(below(7)), below(2 * kSecond), static_cast<int>(below(job.ranks)), 0};
     // Nothing in between, where the phases of heartbeats decide.
     fault.length = below(2) == 0 ? below(4 * kSecond) : (7 + below(4)) * kSecond;
     job.faults.push_back(fault);
@@ -157,7 +157,7 @@ TEST(Simulation, WhateverHappensStepsAreEqualAndFailuresAreNamed) {
     failed += any_of(run.outcomes(), [](const Outcome& one) { return !one.error.empty(); }) ? 1 : 0;
     ended += any_of(run.outcomes(), [](const Outcome& one) { return one.ended; }) ? 1 : 0;
   }
-  EXPECT_GT(failed, schedules() / 5);
+  EXPECT_GT(failed, schedules() / 8);
   EXPECT_GT(ended, schedules() / 5);
 }
 
