@@ -25,6 +25,17 @@ FileStamp to_stamp(const struct ::stat& status, const std::string& path) {
           .is_regular = S_ISREG(status.st_mode)};
 }
 
+std::string to_version(const struct ::stat& status) {
+  std::string text;
+  for (const auto number :
+       {std::int64_t(status.st_dev), std::int64_t(status.st_ino), std::int64_t(status.st_size),
+        std::int64_t{status.st_mtim.tv_sec}, std::int64_t{status.st_mtim.tv_nsec},
+        std::int64_t{status.st_ctim.tv_sec}, std::int64_t{status.st_ctim.tv_nsec}}) {
+    text += std::to_string(number) + " ";
+  }
+  return text;
+}
+
 int open_file(const std::string& path) {
   int descriptor;
   do {
@@ -74,6 +85,12 @@ FileStamp stamp_of(const std::string& path) {
   return to_stamp(status, path);
 }
 
+std::string version_on_host(const std::string& path) {
+  struct ::stat status;
+  if (::stat(path.c_str(), &status) != 0) throw_system_error(path, "look at", errno);
+  return to_version(status);
+}
+
 bool can_index(const std::string& path) {
   const FileStamp stamp = stamp_of(path);
   if (!stamp.is_regular || stamp.size > 0) return stamp.is_regular;
@@ -96,6 +113,12 @@ FileStamp File::stamp() const {
   struct ::stat status;
   if (::fstat(descriptor_, &status) != 0) throw_system_error(path_, "look at", errno);
   return to_stamp(status, path_);
+}
+
+std::string File::version() const {
+  struct ::stat status;
+  if (::fstat(descriptor_, &status) != 0) throw_system_error(path_, "look at", errno);
+  return to_version(status);
 }
 
 std::size_t File::read(std::span<char> into, std::uint64_t offset) const {

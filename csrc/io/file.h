@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/polling.h"
+#include "torch_distinput/api.h"
 
 namespace torch_distinput {
 
@@ -22,6 +23,10 @@ struct FileStamp {
 
 /// Returns the stamp of the file `path`. Throws FileError if it is missing, a folder or not accessible.
 FileStamp stamp_of(const std::string& path);
+
+/// Names the file `path` and its version, for processes on this host: device, inode, size and times of
+/// change. Throws FileError as `stamp_of`.
+TDI_API std::string version_on_host(const std::string& path);
 
 /// Returns whether the records of the file `path` can be indexed: it is regular, and the size it reports is
 /// that of its contents (a file in /proc reports 0 and may hold bytes). Throws FileError as `stamp_of` and
@@ -43,6 +48,8 @@ class File {
   const std::string& path() const noexcept { return path_; }
   /// The stamp of the open file now.
   FileStamp stamp() const;
+  /// The `version_on_host` of the open file now.
+  std::string version() const;
 
   /// Fills `into` with the bytes from `offset` on and returns how many were read: fewer than `into.size()`
   /// only at the end of the file. REQUIRES: the file is regular.

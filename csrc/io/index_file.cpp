@@ -69,12 +69,6 @@ std::string format_name(const RecordFormat& format) {
   return format.kind == RecordKind::kTextLines ? "lines" : "records";
 }
 
-/// The most bytes of a stored index of a file: offsets of the shortest records, in their wide form.
-std::uint64_t most_bytes(const RecordFormat& format, const FileStamp& stamp) {
-  const std::uint64_t offsets = stamp.size / least_bytes(format) + 1;
-  return sizeof(Head) + offsets * sizeof(std::uint64_t) + sizeof(std::uint32_t);
-}
-
 }  // namespace
 
 std::vector<char> encode_index(const RecordIndex& index) {
@@ -122,17 +116,28 @@ std::optional<RecordIndex> decode_index(std::span<const char> bytes, const Recor
   }
 }
 
+std::string index_kind(const RecordFormat& format) {
+  return format_name(format) + " index " + std::to_string(kVersion);
+}
+
+std::uint64_t most_index_bytes(const RecordFormat& format, const FileStamp& stamp) {
+  // Offsets of the shortest records, in their wide form.
+  const std::uint64_t offsets = stamp.size / least_bytes(format) + 1;
+  return sizeof(Head) + offsets * sizeof(std::uint64_t) + sizeof(std::uint32_t);
+}
+
 std::vector<std::string> index_places(const std::string& path, const RecordFormat& format) {
   return stored_places(path, format_name(format));
 }
 
 std::optional<RecordIndex> load_index(const File& file, const RecordFormat& format, const FileStamp& stamp) {
   std::optional<RecordIndex> index;
-  load_stored(file.path(), format_name(format), most_bytes(format, stamp), [&](std::span<const char> bytes) {
-    index = decode_index(bytes, format, stamp);
-    if (index && !ends_with_file(*index, file)) index.reset();
-    return index.has_value();
-  });
+  load_stored(file.path(), format_name(format), most_index_bytes(format, stamp),
+              [&](std::span<const char> bytes) {
+                index = decode_index(bytes, format, stamp);
+                if (index && !ends_with_file(*index, file)) index.reset();
+                return index.has_value();
+              });
   return index;
 }
 

@@ -18,6 +18,11 @@ std::vector<char> encode_index(const RecordIndex& index);
 std::optional<RecordIndex> decode_index(std::span<const char> bytes, const RecordFormat& format,
                                         const FileStamp& stamp);
 
+/// What an index depends on besides its file, as text: the version of the stored form, and the format.
+std::string index_kind(const RecordFormat& format);
+/// The most bytes of a stored index of a file.
+std::uint64_t most_index_bytes(const RecordFormat& format, const FileStamp& stamp);
+
 /// Returns the `stored_places` of the index of `path`.
 std::vector<std::string> index_places(const std::string& path, const RecordFormat& format);
 

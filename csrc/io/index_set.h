@@ -25,8 +25,10 @@ void set_indexing_progress(IndexingProgressFunction function);
 
 /// Returns the indexes of `files`, in their order. A stored index is used if it matches the file; others are
 /// built by up to `threads` threads (in the caller's thread if at most one of them could work) and stored for
-/// files from 256 KiB on, except fixed records. A file that occurs several times is indexed once. The caller
-/// waits and calls `poll` meanwhile; it must hold no lock that `poll` needs. Throws FileError if a file
+/// files from 256 KiB on, except fixed records. A file that occurs several times is indexed once, and by one
+/// process on this host at a time; where indexes are stored, each host makes those of its share of the files
+/// first, and the others' only when they were not stored in about the same time. The caller waits and calls
+/// `poll` meanwhile; it must hold no lock that `poll` needs. Throws FileError if a file
 /// cannot be indexed.
 std::vector<RecordIndexPtr> index_files(const std::vector<std::string>& files, const RecordFormat& format,
                                         int threads, const Poll& poll);

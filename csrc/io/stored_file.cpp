@@ -118,13 +118,12 @@ std::optional<std::vector<char>> read_whole(const std::string& path, const struc
   return bytes;
 }
 
-/// Whether the environment lets indexes be written.
-bool may_store() {
+}  // namespace
+
+bool may_store() noexcept {
   const char* const value = std::getenv("TORCH_DISTINPUT_WRITE_INDEX");
   return value == nullptr || std::string_view(value) != "0";
 }
-
-}  // namespace
 
 std::vector<std::string> stored_places(const std::string& path, const std::string& kind) {
   const fs::path full = fs::absolute(path);

@@ -22,9 +22,12 @@ std::vector<std::string> stored_places(const std::string& path, const std::strin
 TDI_API void load_stored(const std::string& path, const std::string& kind, std::uint64_t most,
                          const std::function<bool(std::span<const char>)>& accept);
 
+/// Whether the environment lets `store_beside` write: it does not have `TORCH_DISTINPUT_WRITE_INDEX=0`.
+TDI_API bool may_store() noexcept;
+
 /// Stores `bytes` at the first place that can be written to, atomically (by a rename), with the mode of
-/// `path` under the umask. What cannot be stored is not an error: it is made again when it is next needed.
-/// Stores nothing where the environment has `TORCH_DISTINPUT_WRITE_INDEX=0`.
+/// `path` under the umask, if `may_store`. What cannot be stored is not an error: it is made again when it is
+/// next needed.
 TDI_API void store_beside(const std::string& path, const std::string& kind,
                           std::span<const char> bytes) noexcept;
 
