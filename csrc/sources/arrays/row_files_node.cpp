@@ -8,6 +8,8 @@
 #include "core/element_type.h"
 #include "core/interrupt_poll.h"
 #include "execution/execution_context.h"
+#include "io/file_error.h"
+#include "io/host_deal.h"
 #include "sources/records/file_errors.h"
 #include "sources/records/file_names.h"
 #include "sources/records/file_row_count.h"
@@ -24,6 +26,7 @@ class RowFileCache {
   std::vector<RowFilePtr> get(const std::vector<std::string>& paths, const RowFormat& format) {
     std::vector<RowFilePtr> files;
     InterruptPoll poll;
+    open_scattered(paths, format, poll);
     for (const std::string& path : paths) {
       poll();
       files.push_back(open(path, format));
@@ -33,6 +36,19 @@ class RowFileCache {
   }
 
  private:
+  /// Opens the files in an order of this process, because processes on the host take over what others of them
+  /// have found in a file. Errors come again, in the files' order.
+  void open_scattered(const std::vector<std::string>& paths, const RowFormat& format, InterruptPoll& poll) {
+    try {
+      for (const std::size_t number : deal_files(paths.size(), {}).order) {
+        poll();
+        open(paths[number], format);
+      }
+    } catch (const FileError&) {
+      return;
+    }
+  }
+
   RowFilePtr open(const std::string& path, const RowFormat& format) {
     {
       const std::lock_guard lock(mutex_);

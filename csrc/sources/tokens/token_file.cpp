@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <span>
 
 #include "io/file_error.h"
+#include "io/host_share.h"
 #include "sources/arrays/row_files.h"
 #include "sources/tokens/token_values.h"
 #include "torch_distinput/spec.h"
@@ -188,6 +191,39 @@ TokenFile open_indexed(const std::string& path, std::optional<c10::ScalarType> d
   return result;
 }
 
+using Report = std::function<void(std::uint64_t)>;
+
+/// The documents' ends, found by reading; `report` is told how many tokens were read.
+std::vector<std::int64_t> scan_for_documents(const File& opened, const TokenFile& file, std::int64_t token,
+                                             const Report& report) {
+  const auto item = static_cast<std::int64_t>(c10::elementSize(file.dtype));
+  const auto block = static_cast<std::int64_t>(kScanBytes) / item;
+  std::vector<char> bytes(kScanBytes);
+  std::vector<std::int64_t> ends;
+  for (std::int64_t first = 0; first < file.tokens; first += block) {
+    report(static_cast<std::uint64_t>(first));
+    const std::int64_t count = std::min(block, file.tokens - first);
+    read_whole(opened, std::span(bytes).first(static_cast<std::size_t>(count * item)),
+               static_cast<std::uint64_t>(first * item));
+    std::int64_t next = 0;
+    while ((next = find_token(bytes.data(), file.dtype, next, count, token)) < count)
+      ends.push_back(first + ++next);
+  }
+  if (file.tokens > 0 && (ends.empty() || ends.back() != file.tokens)) ends.push_back(file.tokens);
+  return ends;
+}
+
+/// The ends of documents in `bytes`, which may be anything; nullopt unless they can be those of `tokens`
+/// tokens.
+std::optional<std::vector<std::int64_t>> decode_ends(std::span<const char> bytes, std::int64_t tokens) {
+  std::vector<std::int64_t> ends(bytes.size() / sizeof(std::int64_t));
+  if (ends.empty() || ends.size() * sizeof(std::int64_t) != bytes.size()) return std::nullopt;
+  std::memcpy(ends.data(), bytes.data(), bytes.size());
+  const bool increase = std::adjacent_find(ends.begin(), ends.end(), std::greater_equal<>()) == ends.end();
+  if (!increase || ends.front() <= 0 || ends.back() != tokens) return std::nullopt;
+  return ends;
+}
+
 }  // namespace
 
 TokenFile open_token_file(const std::string& path, std::optional<c10::ScalarType> dtype) {
@@ -197,20 +233,23 @@ TokenFile open_token_file(const std::string& path, std::optional<c10::ScalarType
 std::vector<std::int64_t> find_documents(const TokenFile& file, std::int64_t token,
                                          const std::function<void()>& look) {
   const File opened(file.data_path);
-  const auto item = static_cast<std::int64_t>(c10::elementSize(file.dtype));
-  const auto block = static_cast<std::int64_t>(kScanBytes) / item;
-  std::vector<char> bytes(kScanBytes);
   std::vector<std::int64_t> ends;
-  for (std::int64_t first = 0; first < file.tokens; first += block) {
-    if (look) look();
-    const std::int64_t count = std::min(block, file.tokens - first);
-    read_whole(opened, std::span(bytes).first(static_cast<std::size_t>(count * item)),
-               static_cast<std::uint64_t>(first * item));
-    std::int64_t next = 0;
-    while ((next = find_token(bytes.data(), file.dtype, next, count, token)) < count)
-      ends.push_back(first + ++next);
-  }
-  if (file.tokens > 0 && (ends.empty() || ends.back() != file.tokens)) ends.push_back(file.tokens);
+  const auto scan = [&](const Report& report) {
+    ends = scan_for_documents(opened, file, token, [&](std::uint64_t tokens) {
+      if (look) look();
+      report(tokens);
+    });
+    const auto* const bytes = reinterpret_cast<const char*>(ends.data());
+    return std::vector<char>(bytes, bytes + ends.size() * sizeof(std::int64_t));
+  };
+  const std::string key =
+      "documents 1 " + std::to_string(token) + " " + dtype_name(file.dtype) + " " + opened.version();
+  const auto accept = [&](std::span<const char> bytes) {
+    auto found = decode_ends(bytes, file.tokens);
+    if (found) ends = *std::move(found);
+    return found.has_value();
+  };
+  share_on_host(key, static_cast<std::uint64_t>(file.tokens) * sizeof(std::int64_t), accept, scan, look);
   return ends;
 }
 

@@ -31,7 +31,8 @@ struct TokenFile {
 TokenFile open_token_file(const std::string& path, std::optional<c10::ScalarType> dtype);
 
 /// Returns the ends of the documents of a file: a document ends after each `token`, and at the end of the
-/// file. Reads the file once and calls `look` now and then. Throws FileError.
+/// file. Reads the file once, or takes what another process on the host has found, and calls `look` now and
+/// then. Throws FileError.
 std::vector<std::int64_t> find_documents(const TokenFile& file, std::int64_t token,
                                          const std::function<void()>& look);
 
