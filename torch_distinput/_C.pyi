@@ -725,6 +725,18 @@ def json_fault(text: bytes) -> typing.Any:
 def stored_beside(path: bytes, kind: str, most: int) -> list[bytes]:
     """What `store_beside` has stored of this `kind` for the file `path`, in each place that may be believed, up to `most` bytes each."""
 
+def may_store() -> bool:
+    """Whether the environment lets `store_beside` write."""
+
+def deal_files(count: int) -> tuple[list[int], int]:
+    """The numbers of `count` files in the order in which this process takes them, and how many of them are its host's share, which come first."""
+
+def version_on_host(path: bytes) -> str:
+    """Names the file `path` and its version, for processes on this host."""
+
+def share_on_host(key: bytes, most: int, accept: collections.abc.Callable, make: collections.abc.Callable) -> None:
+    """Calls `accept` with the bytes that another process on the host has made under `key`, up to `most`; unless it returns true, calls `make`, in one process at a time, and gives what it returns to the others. `make` is called with a function that it calls with a growing number, to show that it goes on."""
+
 def store_beside(path: bytes, kind: str, content: bytes) -> None:
     """Stores bytes beside the file `path`, or in the user's cache folder; nothing where neither can be written to."""
 

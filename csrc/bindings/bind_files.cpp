@@ -1,5 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <array>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,9 +14,13 @@
 
 #include "bindings/interpreter/gil.h"
 #include "bindings/module.h"
+#include "io/file.h"
+#include "io/host_deal.h"
+#include "io/host_share.h"
 #include "io/json_lines.h"
 #include "io/stored_file.h"
 #include "torch_distinput/files.h"
+#include "torch_distinput/interrupt.h"
 
 namespace torch_distinput {
 namespace {
@@ -94,6 +100,23 @@ void write_beside(const py::bytes& path, const std::string& kind, const py::byte
   without_gil([&] { store_beside(name, kind, bytes); });
 }
 
+/// Both functions are called with the GIL, and their errors are the caller's.
+void share_bytes(const py::bytes& key, std::uint64_t most, const py::function& accept,
+                 const py::function& make) {
+  const auto name = key.cast<std::string>();
+  const auto accepts = [&](std::span<const char> bytes) {
+    const GilScope gil;
+    return run_python([&] { return accept(py::bytes(bytes.data(), bytes.size())).cast<bool>(); });
+  };
+  const auto makes = [&](const std::function<void(std::uint64_t)>& report) {
+    const GilScope gil;
+    const auto content = run_python(
+        [&] { return static_cast<std::string>(make(py::cpp_function(report)).cast<py::bytes>()); });
+    return std::vector<char>(content.begin(), content.end());
+  };
+  without_gil([&] { share_on_host(name, most, accepts, makes, interrupt_check()); });
+}
+
 /// The first line of `text` that is not one JSON object: its begin, its end and which rule it breaks; None
 /// where there is none.
 py::object json_fault(const py::bytes& text) {
@@ -129,6 +152,27 @@ void bind_files(py::module_& module) {
              "What `store_beside` has stored of this `kind` for the file `path`, in each place that may be "
              "believed, "
              "up to `most` bytes each.");
+  module.def("may_store", may_store, "Whether the environment lets `store_beside` write.");
+  module.def(
+      "deal_files",
+      [](std::size_t count) {
+        HostDeal deal = deal_files(count, host_place());
+        return std::pair(std::move(deal.order), deal.own);
+      },
+      py::arg("count"),
+      "The numbers of `count` files in the order in which this process takes them, and how many of them are "
+      "its host's "
+      "share, which come first.");
+  module.def(
+      "version_on_host", [](const py::bytes& path) { return version_on_host(path.cast<std::string>()); },
+      py::arg("path"), "Names the file `path` and its version, for processes on this host.");
+  module.def("share_on_host", share_bytes, py::arg("key"), py::arg("most"), py::arg("accept"),
+             py::arg("make"),
+             "Calls `accept` with the bytes that another process on the host has made under `key`, up to "
+             "`most`; unless "
+             "it returns true, calls `make`, in one process at a time, and gives what it returns to the "
+             "others. `make` "
+             "is called with a function that it calls with a growing number, to show that it goes on.");
   module.def(
       "store_beside", write_beside, py::arg("path"), py::arg("kind"), py::arg("content"),
       "Stores bytes beside the file `path`, or in the user's cache folder; nothing where neither can be "

@@ -14,6 +14,9 @@ import torch_distinput as tdi
 
 torch.set_num_threads(1)
 
+# Tests read what they have written: no other process answers from its memory. Those of sharing name a folder.
+os.environ["TORCH_DISTINPUT_HOST_SHARE"] = ""
+
 # A background job of a shell ignores Ctrl-C, and so would the processes that tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

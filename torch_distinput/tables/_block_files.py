@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,9 @@ Index = TypeVar("Index")
 
 # Indexes are made by threads side by side, because pyarrow and numpy release the GIL and storage has latency.
 _THREADS = 8
+# By how many seconds other hosts may begin later, and how fast they read a large file at most.
+_LATE = 1.0
+_BYTES_PER_SECOND = 500e6
 
 
 class BlockFiles(ABC, Generic[Index]):
@@ -29,6 +33,9 @@ class BlockFiles(ABC, Generic[Index]):
         self._op = op
         self._lock = threading.Lock()
         self._known: dict[bytes, tuple[Stamp, Index]] = {}
+        # The files whose indexes other hosts make, and until when they have time for it.
+        self._of_others: set[str] = set()
+        self._others_until = 0.0
 
     def __reduce__(self) -> Any:
         raise TypeError(f"{self._op}: a reader of files cannot be pickled.")
@@ -52,12 +59,34 @@ class BlockFiles(ABC, Generic[Index]):
     def count_rows(self, files: list[bytes]) -> list[list[int]]:
         with self._lock:
             new = [file for file in dict.fromkeys(files) if file not in self._known]
-        if len(new) > 1:
-            with ThreadPoolExecutor(min(_THREADS, len(new))) as threads:
-                indexes = dict(zip(new, threads.map(self.index, new), strict=True))
-        else:
-            indexes = {}
+        indexes = self._indexes(new) if len(new) > 1 else {}
         return [self.rows(indexes[file] if file in indexes else self.index(file)) for file in files]
+
+    def _indexes(self, files: list[bytes]) -> dict[bytes, Index]:
+        order, own = _C.deal_files(len(files))
+        begin = time.monotonic()
+        made = self._index_side_by_side([files[number] for number in order[:own]])
+        # The other hosts have about as many files as this one had, and may have begun later.
+        self._others_until = 2 * time.monotonic() - begin + _LATE
+        self._of_others = {os.fsdecode(files[number]) for number in order[own:]}
+        return made | self._index_side_by_side([files[number] for number in order[own:]])
+
+    def _index_side_by_side(self, files: list[bytes]) -> dict[bytes, Index]:
+        if not files:
+            return {}
+        with ThreadPoolExecutor(min(_THREADS, len(files))) as threads:
+            made = {file: threads.submit(self.index, file) for file in files}
+            try:
+                return {file: made[file].result() for file in sorted(files)}
+            finally:
+                for future in made.values():
+                    future.cancel()
+
+    def patience(self, path: str, size: int) -> float:
+        """For how many seconds from now on another host is given time to store the index of a file."""
+        if path not in self._of_others:
+            return 0.0
+        return self._others_until + size / _BYTES_PER_SECOND - time.monotonic()
 
     def schema(self, file: bytes) -> Any:
         index = self.index(file)

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from typing import Any
 
 from torch_distinput.tables._block_files import BlockFiles
-from torch_distinput.tables._stored_index import Stamp
+from torch_distinput.tables._stored_index import Report, Stamp, share
+
+_MAGIC = b"PAR1"
+# The bytes read at the end of a file; most footers are shorter.
+_FOOTER_GUESS = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -31,16 +36,35 @@ class ParquetFiles(BlockFiles[Footer]):
     def make_index(self, path: str, stamp: Stamp) -> Footer:
         import pyarrow.parquet as parquet
 
-        with parquet.ParquetFile(path) as file:
-            metadata, schema = file.metadata, self._chosen(path, file.schema_arrow)
+        with parquet.ParquetFile(self._footer(path, stamp)) as file:
+            metadata, whole = file.metadata, file.schema_arrow
+        schema = self._chosen(path, whole)
         sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         groups = _together(sizes, self._least_rows)
         known = Footer(metadata, schema, groups, [sum(sizes[group] for group in block) for block in groups], [])
         if self._filters is None:
             return known
-        known = replace(known, condition=self._condition_columns(path))
+        known = replace(known, condition=self._condition_columns(whole))
         counts = [self._filtered(path, known, block, known.condition).num_rows for block in groups]
         return replace(known, counts=counts)
+
+    def _footer(self, path: str, stamp: Stamp) -> Any:
+        """A file with the metadata of that at `path`, which one process on the host reads; the path itself where its
+        end is not that of a Parquet file, for which pyarrow has the message."""
+        import pyarrow
+
+        found: list[bytes] = []
+
+        def accept(content: bytes) -> bool:
+            found.append(content)
+            return _is_footer(content)
+
+        def make(report: Report) -> bytes:
+            found.append(_read_footer(path))
+            return found[-1]
+
+        share(path, "parquet footer 1", stamp.size, stamp.size + len(_MAGIC), accept, make)
+        return pyarrow.BufferReader(found[-1]) if _is_footer(found[-1]) else path
 
     def rows(self, index: Footer) -> list[int]:
         return index.counts
@@ -69,12 +93,11 @@ class ParquetFiles(BlockFiles[Footer]):
         the process or wait forever if the statistics of a column are damaged."""
         return _passing(self._read(path, index, groups, names), self._filters)
 
-    def _condition_columns(self, path: str) -> list[str]:
+    def _condition_columns(self, schema: Any) -> list[str]:
         """The columns that the condition reads: evaluating it without one of them fails."""
         import pyarrow
-        import pyarrow.parquet as parquet
 
-        empty = parquet.read_schema(path).empty_table()
+        empty = schema.empty_table()
         _passing(empty, self._filters)
         needed = []
         for name in empty.column_names:
@@ -93,6 +116,29 @@ class ParquetFiles(BlockFiles[Footer]):
         if missing:
             raise self.fault(path, f"there is no column {missing[0]!r}; the columns are {schema.names}.")
         return pyarrow.schema([schema.field(name) for name in self._columns])
+
+
+def _read_footer(path: str) -> bytes:
+    """What opens as a Parquet file with the metadata of `path` and without its rows; other bytes where the file ends as
+    no Parquet file does."""
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _FOOTER_GUESS))
+        end = file.read(_FOOTER_GUESS)
+        needed = int.from_bytes(end[-8:-4], "little") + 8
+        if len(end) < needed <= size:
+            file.seek(size - needed)
+            end = file.read(needed)
+    return _MAGIC + end[-needed:]
+
+
+def _is_footer(content: bytes) -> bool:
+    """Whether these bytes are as `_read_footer` returns them for a Parquet file. pyarrow checks their metadata."""
+    return (
+        content[:4] == content[-4:] == _MAGIC
+        and len(content) == int.from_bytes(content[-8:-4], "little") + 8 + len(_MAGIC)
+        and len(content) > 12
+    )
 
 
 def _passing(table: Any, condition: Any) -> Any:

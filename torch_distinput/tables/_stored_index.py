@@ -10,12 +10,20 @@ import json
 import os
 import stat
 import zlib
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from torch_distinput import _C
 
+# Where the blocks of a file lie: their bounds and the number of records in each.
+Blocks = tuple[list[int], list[int]]
+# Called with a growing number while a file is read.
+Report = Callable[[int], None]
+
 # Indexes of smaller files are not stored: reading such a file takes no longer than reading its index.
 MIN_STORED = 256 << 10
+# What is known of smaller files is not shared: an entry takes a page of memory.
+MIN_SHARED = 4 << 10
 _VERSION = 3
 
 
@@ -44,21 +52,64 @@ class Format:
     block_bytes: int
 
 
-def load(path: str, format_: Format, stamp: Stamp) -> tuple[list[int], list[int]] | None:
+def load(path: str, format_: Format, stamp: Stamp) -> Blocks | None:
     """The bounds of the blocks of a file and the number of records in each. None unless the stored index is complete,
     has this format and `stamp`, and is plausible for the file: it may be damaged, belong to another file, or come from
     a stranger. The caller checks where the records begin."""
-    wanted = _head(format_, stamp)
     for content in _C.stored_beside(os.fsencode(path), format_.kind, _most_bytes(format_, stamp)):
-        with contextlib.suppress(ValueError, LookupError, TypeError, RecursionError):
-            checksum, text = content.split(b"\n", 1)
-            if int(checksum, 16) != zlib.crc32(text):
-                continue
-            found = json.loads(text)
-            bounds, counts = found["bounds"], found["counts"]
-            if found["head"] == wanted and _fits(bounds, counts, stamp.size):
-                return bounds, counts
+        found = _decoded(content, format_, stamp)
+        if found is not None:
+            return found
     return None
+
+
+def shared(
+    path: str, format_: Format, stamp: Stamp, make: Callable[[Report], tuple[Blocks, bool]]
+) -> tuple[Blocks, bool]:
+    """What `make` returns for a file, or has returned in another process on this host: its blocks, and whether its last
+    record has an open quote. The blocks are checked as those of a stored index are."""
+    found: list[tuple[Blocks, bool]] = []
+
+    def accept(content: bytes) -> bool:
+        known = _decoded(content[1:], format_, stamp)
+        if known is not None:
+            found.append((known, content[:1] == b"1"))
+        return known is not None
+
+    def encoded(report: Report) -> bytes:
+        found.append(make(report))
+        blocks, is_open = found[0]
+        return (b"1" if is_open else b"0") + _encoded(format_, stamp, *blocks)
+
+    share(path, json.dumps(_head(format_, stamp)), stamp.size, _most_bytes(format_, stamp), accept, encoded)
+    return found[0]
+
+
+def share(
+    path: str, kind: str, size: int, most: int, accept: Callable[[bytes], bool], make: Callable[[Report], bytes]
+) -> None:
+    """Calls `accept` with the bytes of this kind that another process on the host has made of a file; else `make`."""
+    if size < MIN_SHARED:
+        make(lambda done: None)
+    else:
+        _C.share_on_host(f"{kind} {_C.version_on_host(os.fsencode(path))}".encode(), most, accept, make)
+
+
+def _decoded(content: bytes, format_: Format, stamp: Stamp) -> Blocks | None:
+    with contextlib.suppress(ValueError, LookupError, TypeError, RecursionError):
+        checksum, text = content.split(b"\n", 1)
+        if int(checksum, 16) != zlib.crc32(text):
+            return None
+        found = json.loads(text)
+        bounds, counts = found["bounds"], found["counts"]
+        if found["head"] == _head(format_, stamp) and _fits(bounds, counts, stamp.size):
+            return bounds, counts
+    return None
+
+
+def _encoded(format_: Format, stamp: Stamp, bounds: list[int], counts: list[int]) -> bytes:
+    text = json.dumps({"head": _head(format_, stamp), "bounds": bounds, "counts": counts}).encode()
+    return b"%08x\n%b" % (zlib.crc32(text), text)
 
 
 def _most_bytes(format_: Format, stamp: Stamp) -> int:
@@ -83,8 +134,7 @@ def _fits(bounds: list[int], counts: list[int], size: int) -> bool:
 
 def store(path: str, format_: Format, stamp: Stamp, bounds: list[int], counts: list[int]) -> None:
     """Stores an index where that is possible. One that cannot be stored is made again when it is next needed."""
-    text = json.dumps({"head": _head(format_, stamp), "bounds": bounds, "counts": counts}).encode()
-    _C.store_beside(os.fsencode(path), format_.kind, b"%08x\n%b" % (zlib.crc32(text), text))
+    _C.store_beside(os.fsencode(path), format_.kind, _encoded(format_, stamp, bounds, counts))
 
 
 def _head(format_: Format, stamp: Stamp) -> dict[str, int | str]:

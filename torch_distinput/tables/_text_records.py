@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -178,15 +179,20 @@ def line_at(path: str, offset: int) -> int:
     return line
 
 
-def find_blocks(path: str, begin: int, block_bytes: int, format_: Format) -> tuple[list[int], list[int]]:
+def find_blocks(
+    path: str, begin: int, block_bytes: int, format_: Format, report: Callable[[int], None] | None = None
+) -> tuple[list[int], list[int]]:
     """The bounds of blocks of about `block_bytes` bytes from `begin` on, and the number of records in each. A record
-    that is too long gets a block of its own up to the end of the file; nothing after its start is searched."""
+    that is too long gets a block of its own up to the end of the file; nothing after its start is searched. `report` is
+    called with the bytes read so far."""
     bounds, counts = [begin], []
     rows, offset, rest = 0, begin, b""  # records of the open block; the offset of `rest`, the start of a record
     with open(path, "rb") as file:
         file.seek(begin)
         while True:
             chunk = file.read(_CHUNK_BYTES)
+            if report is not None:
+                report(file.tell())
             data = np.frombuffer(rest + chunk, np.uint8)
             ends = format_.ends(data) if chunk else all_ends(data, format_)
             if not len(ends) and too_long(len(data)):

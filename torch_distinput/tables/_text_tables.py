@@ -7,6 +7,7 @@ import csv
 import io
 import os
 import re
+import time
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ from torch_distinput.tables._text_records import (
 )
 
 BLOCK_BYTES = 1 << 20
+# How many times a host looks whether another one has stored an index before it makes it.
+_LOOKS = 4
 # How many blocks are searched for the first that shows types, and how many parts of a block with bad records.
 _MOST_SHOWN = 16
 _MOST_SPANS = 64
@@ -99,17 +102,34 @@ class TextTables(BlockFiles[Records]):
         return None
 
     def make_index(self, path: str, stamp: Stamp) -> Records:
-        found = None
         begin = self.first_record(path)
+        (bounds, counts), is_open = _stored_index.shared(
+            path, self.stored, stamp, lambda report: self._read_through(path, stamp, begin, report)
+        )
+        return Records(bounds, counts, self.names_of(path, begin), is_open)
+
+    def _read_through(
+        self, path: str, stamp: Stamp, begin: int, report: _stored_index.Report
+    ) -> tuple[_stored_index.Blocks, bool]:
+        """The blocks of a file, from the index beside it if that is right, and whether its last record is open."""
         stores = self._stores and stamp.size >= _stored_index.MIN_STORED
-        if stores:
-            found = _stored_index.load(path, self.stored, stamp)
+        found = self._load(path, stamp, report) if stores else None
         if found is None or found[0][0] != begin:
-            found = find_blocks(path, begin, BLOCK_BYTES, self.format)
+            found = find_blocks(path, begin, BLOCK_BYTES, self.format, report)
             if stores:
                 _stored_index.store(path, self.stored, stamp, *found)
-        bounds, counts = found
-        return Records(bounds, counts, self.names_of(path, begin), self._is_open(path, bounds, counts))
+        return found, self._is_open(path, *found)
+
+    def _load(self, path: str, stamp: Stamp, report: _stored_index.Report) -> _stored_index.Blocks | None:
+        """The stored index; waits for another host that is about to store it."""
+        wait = max(0.0, self.patience(path, stamp.size) / _LOOKS)
+        for look in range(_LOOKS if wait and _C.may_store() else 0):
+            found = _stored_index.load(path, self.stored, stamp)
+            if found is not None or self.patience(path, stamp.size) <= 0:
+                return found
+            time.sleep(wait)
+            report(look + 1)
+        return _stored_index.load(path, self.stored, stamp)
 
     def _is_open(self, path: str, bounds: list[int], counts: list[int]) -> bool:
         if not counts or too_long(bounds[-1] - bounds[-2]):
