@@ -7,8 +7,7 @@ import sys
 import pytest
 import torch
 from launched import launch, launched
-from processes import run_example
-from ranks import run_ranks
+from ranks import run_example, run_ranks
 from torch.utils import data
 from torch.utils.data import TensorDataset
 from torch_datasets import Indices, SizedIndexStream
@@ -419,7 +418,6 @@ def test_the_library_imports_no_framework():
 
 
 def test_the_example_counts_every_row():
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-    output = run_example("07_accelerate.py", launcher=launcher)
+    output = run_example("07_accelerate.py", world=2)
     assert output.count("1001 of 1001 rows, each once, in 16 steps") == 6
     assert "evaluated 203 of 203 test rows" in output

@@ -7,7 +7,7 @@ import os
 import pytest
 import torch
 from launched import launch
-from processes import run_example
+from ranks import run_example
 from torch import nn
 from torch.utils import data
 
@@ -162,8 +162,6 @@ def test_metrics_are_those_of_every_row_in_order(tmp_path, size):
 
 
 def test_the_example_counts_every_row():
-    output = run_example(
-        "08_transformers.py", launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-    )
+    output = run_example("08_transformers.py", world=2)
     assert "4 epochs of 203 rows, each row once an epoch" in output
     assert "evaluated 97 of 97 test rows" in output

@@ -1,12 +1,12 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The examples run as a user would run them, and do what their docs say."""
+"""The examples run as programs, those for torchrun by its agent, and do what their docs say."""
 
 import importlib.util
 import re
 
 import pytest
 from decoders import needs_decoders
-from processes import run_example
+from ranks import run_example
 
 
 def test_the_digits_example_learns_and_sees_every_row_once():
@@ -47,9 +47,7 @@ def test_the_preprocessing_example_gives_the_tutorials_numbers_in_both_places():
 
 
 def test_uneven_data_trains_and_evaluates_every_row_on_three_processes():
-    output = run_example(
-        "03_ddp_uneven.py", launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3")
-    )
+    output = run_example("03_ddp_uneven.py", world=3)
     assert re.search(r"epoch 4: 23 steps on each of 3 ranks", output)
     assert float(re.search(r"evaluated 359 of 359 test rows, accuracy (\d\.\d+)", output)[1]) >= 0.9
 
@@ -62,7 +60,7 @@ def test_lightning_sees_every_row_of_uneven_data_once():
 
 
 def test_tensor_parallel_ranks_see_the_same_rows():
-    output = run_example("10_meshes.py", launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4"))
+    output = run_example("10_meshes.py", world=4)
     assert re.search(r"epoch 3: 23 steps on each rank, 719 \+ 719 of 1438 rows", output)
 
 
@@ -74,9 +72,7 @@ def test_the_tabular_example_learns_and_resumes():
 
 
 def test_the_language_model_sees_every_token_once_on_two_processes_and_then_on_one():
-    output = run_example(
-        "13_language_model.py", launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-    )
+    output = run_example("13_language_model.py", world=2)
     assert re.search(r"every one of the \d+ tokens was seen once: True", output)
     assert "documents drawn from the corpora: (160, 50)" in output
 

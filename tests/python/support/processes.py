@@ -8,8 +8,6 @@ import textwrap
 import time
 from pathlib import Path
 
-from places import EXAMPLES
-
 import torch_distinput as tdi
 
 # Twice what is promised, and some for a machine that has other work to do.
@@ -65,17 +63,3 @@ def descriptors():
 
 def mappings():
     return sum("memfd:torch_distinput" in line for line in Path("/proc/self/maps").read_text().splitlines())
-
-
-def run_example(name: str, *arguments: str, launcher: tuple[str, ...] = ()) -> str:
-    # The package under test, also where it is not installed.
-    path = [str(Path(tdi.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    result = subprocess.run(
-        [sys.executable, *launcher, str(EXAMPLES / name), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(path)},
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout

@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Real processes with a gloo group, for tests: `run_ranks(function, world)`.
+"""Real processes with a gloo group, for tests: `run_ranks(function, world)`, and examples: `run_example(name)`.
 
 Processes are forked from a server that has imported torch and what tests need once, so that a group of them starts in
 a twentieth of a second. Their own worker processes start as they do in a process of torchrun's.
@@ -15,19 +15,31 @@ import faulthandler
 import multiprocessing
 import os
 import pickle
+import runpy
 import signal
+import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pools
+import torch
 import torch.distributed as dist
+from places import EXAMPLES
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+import torch_distinput as tdi
 
 _context = multiprocessing.get_context("forkserver")
-PRELOADED = ["torch.distributed", "torch_distinput", "pytest", "hypothesis"]
+PRELOADED = [
+    *("torch.distributed", "torch.distributed.launcher.api", "torch._dynamo", "sklearn.datasets"),  # of examples, too
+    *("torch_distinput", "pytest", "hypothesis"),
+]
 _context.set_forkserver_preload(PRELOADED)
 
 # The result of a process that ended without one, because a test killed it or it crashed.
@@ -112,7 +124,7 @@ def _show_stacks(process: Any) -> None:
 def _main(pipe: Any, setting: tuple, function: Callable, args: tuple) -> None:
     kind, where, rank, world, backend, env = setting
     faulthandler.register(signal.SIGUSR1)
-    multiprocessing.set_start_method(multiprocessing.get_all_start_methods()[0], force=True)  # the system's own
+    _start_as_programs_do()
     os.environ.update(env)
     pools.take_asked_pool()
     if kind == "file":
@@ -151,3 +163,49 @@ def _picklable(error: Exception, note: str) -> Exception:
     plain = type(error)(str(error))
     plain.__notes__ = [*getattr(error, "__notes__", ()), note]  # add_note came with Python 3.11
     return plain
+
+
+def run_example(name: str, *arguments: str, world: int | None = None) -> str:
+    """What an example prints, in a forked process; `world`: in so many processes, which torchrun's agent starts."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = _agent if world else _logged
+        process = _context.Process(target=target, args=(folder, world, str(EXAMPLES / name), *arguments))
+        process.start()
+        process.join(120)
+        process.terminate()  # an agent then ends its processes
+        process.join(10)
+        process.kill()
+        process.join()
+        output = "".join(file.read_text() for file in sorted(Path(folder).rglob("*.*")))  # logs, and errors of ranks
+    assert process.exitcode == 0, output
+    return output
+
+
+def _logged(folder: str, _: None, file: str, *arguments: str) -> None:
+    with open(os.path.join(folder, "output.log"), "wb") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    _run_as_main(file, *arguments)
+
+
+def _agent(folder: str, world: int, file: str, *arguments: str) -> None:
+    logs = DefaultLogsSpecs(log_dir=folder, redirects=Std.ALL)
+    ends = {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0"}
+    config = LaunchConfig(1, 1, world, start_method="fork", max_restarts=0, logs_specs=logs, **ends)
+    elastic_launch(config, _run_as_main)(file, *arguments)
+
+
+def _run_as_main(file: str, *arguments: str) -> None:
+    _start_as_programs_do()
+    torch.set_num_threads(1)
+    # The package under test, also where it is not installed, for programs that the example starts.
+    path = [str(Path(tdi.__file__).parents[1]), os.environ.get("PYTHONPATH")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+    sys.argv = [file, *arguments]
+    runpy.run_path(file, run_name="__main__")
+    sys.stdout.flush()
+
+
+def _start_as_programs_do() -> None:
+    """The process's own processes start by the system's method, not by that of the server."""
+    multiprocessing.set_start_method(multiprocessing.get_all_start_methods()[0], force=True)
