@@ -34,14 +34,13 @@ ROOMS = {
     "distribute": ("base", "observe", "ops", "datasets", "typing"),
     "preprocessing": ("base", "ops", "datasets", "distribute", "typing"),
     "compat": ("base", "datasets", "distribute"),
-    # The bottom of the loader's room, on which its inner rooms stand: `_config`, `_device`, `_observers`.
+    # The bottom of the loader's room, on which its inner rooms stand: `_config` and `_observers`.
     "loader/orders": ("recognize", "datasets", "loader/_config"),
     "loader/state": ("observe", "recognize", "datasets", "loader/_config", "loader/orders"),
-    "loader/workers": ("base", "recognize", "loader/_config", "loader/_device", "loader/orders"),
+    "loader/workers": ("base", "recognize", "loader/_config", "loader/orders"),
     "loader/paths": (
         *BELOW_LOADER,
         "loader/_config",
-        "loader/_device",
         "loader/orders",
         "loader/state",
         "loader/workers",
@@ -49,7 +48,6 @@ ROOMS = {
     "loader/ranks": (
         *BELOW_LOADER,
         "loader/_config",
-        "loader/_device",
         "loader/_observers",
         "loader/orders",
         "loader/state",

@@ -21,29 +21,27 @@ from torch_distinput._C import (  # noqa: E402
     AutoShardPolicy,
     DamagedPictureError,
     DatasetIterator,
+    DatasetSpec,
     DistributedDatasetError,
     FailedPreconditionError,
     InputContext,
     InputReplicationMode,
     InvalidArgumentError,
     NotFoundError,
+    OpaqueSpec,
     Options,
     OutOfRangeError,
+    RaggedTensorSpec,
     Skip,
+    SparseTensorSpec,
     StepInfo,
+    StringSpec,
+    TensorSpec,
     UnequalRowsError,
     ValueContext,
     random,
 )
-from torch_distinput.base._spec import (  # noqa: E402
-    DatasetSpec,
-    OpaqueSpec,
-    PerReplicaSpec,
-    RaggedTensorSpec,
-    SparseTensorSpec,
-    StringSpec,
-    TensorSpec,
-)
+from torch_distinput.base._spec import PerReplicaSpec  # noqa: E402
 from torch_distinput.datasets._archives import TarDataset  # noqa: E402
 from torch_distinput.datasets._arrays import NumpyDataset, SafetensorsDataset  # noqa: E402
 from torch_distinput.datasets._column_files import CsvDataset, JsonLinesDataset, ParquetDataset  # noqa: E402

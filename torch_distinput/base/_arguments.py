@@ -6,12 +6,14 @@ function raises TypeError for a value of another type and ValueError for a value
 """
 
 import operator
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
 
 T = TypeVar("T")
+Path = str | bytes | os.PathLike
 
 _INT64 = range(-(2**63), 2**63)
 
@@ -120,6 +122,16 @@ def function(op: str, name: str, value: T) -> T:
     if not callable(value):
         raise TypeError(f"{op}: `{name}` must be callable, but is a {type(value).__name__}.")
     return value
+
+
+def file_names(paths: Any, where: str) -> list[bytes]:
+    """One path or several as file names in the file system's encoding. `where` begins the TypeError's message."""
+    if isinstance(paths, (str, bytes, os.PathLike)):
+        paths = [paths]
+    try:
+        return [os.fsencode(path) for path in paths]
+    except TypeError:
+        raise TypeError(f"{where} must be a path or paths, but is {paths!r}.") from None
 
 
 def _wrong_type(op: str, name: str, kind: str, value: Any) -> TypeError:

@@ -1,19 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The types of values. A nested structure of specs is the type of an element."""
+"""`PerReplicaSpec`, the type of a `PerReplica`."""
 
 from typing import Any
-
-from torch_distinput._C import DatasetSpec, OpaqueSpec, RaggedTensorSpec, SparseTensorSpec, StringSpec, TensorSpec
-
-__all__ = [
-    "DatasetSpec",
-    "OpaqueSpec",
-    "PerReplicaSpec",
-    "RaggedTensorSpec",
-    "SparseTensorSpec",
-    "StringSpec",
-    "TensorSpec",
-]
 
 
 class PerReplicaSpec:

@@ -1,11 +1,11 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Nested structures: lists, tuples, named tuples and mappings. Everything else is a leaf."""
+"""Nested structures: lists, tuples, named tuples and mappings. Everything else is a leaf, tensors above all."""
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, strided
 
 
 def children(value: Any) -> list[Any] | None:
@@ -41,6 +41,15 @@ def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
     """The structure of `value` with `function(leaf)` in place of each leaf."""
     parts = children(value)
     return function(value) if parts is None else rebuild(value, [map_leaves(function, part) for part in parts])
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Whether `tensor` is its bytes in host memory, their type and their strides, and nothing else."""
+    return (
+        tensor.device.type == "cpu"
+        and tensor.layout is strided
+        and not (tensor.requires_grad or tensor.is_conj() or tensor.is_neg() or tensor.is_quantized or tensor.is_nested)
+    )
 
 
 def _rebuild_mapping(value: Any, items: dict) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from torch_distinput import _C
-from torch_distinput.base._file_names import Path
+from torch_distinput.base._arguments import Path
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.datasets._files import files_of, record_options
 from torch_distinput.typing import Compression, Index

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from torch_distinput import _C
-from torch_distinput.base._file_names import Path
+from torch_distinput.base._arguments import Path
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.datasets._files import files_of
 

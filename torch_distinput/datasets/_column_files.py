@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from torch_distinput import _C
-from torch_distinput.base._arguments import count, sequence, text
-from torch_distinput.base._file_names import Path
+from torch_distinput.base._arguments import Path, count, sequence, text
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.datasets._files import files_of, index_flag
 from torch_distinput.tables._block_files import BlockFiles

@@ -10,8 +10,7 @@ from typing import Any, NoReturn, Protocol
 from torch.utils.data import IterableDataset, get_worker_info
 
 from torch_distinput import _C
-from torch_distinput.base._arguments import count, flag, function, integer, optional_integer, sequence
-from torch_distinput.base._file_names import file_names
+from torch_distinput.base._arguments import count, file_names, flag, function, integer, optional_integer, sequence
 from torch_distinput.observe import _explanation as explanation
 from torch_distinput.ops._batching import BatchingOps
 from torch_distinput.ops._buffering import BufferingOps

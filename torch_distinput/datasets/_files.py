@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from torch_distinput import _C
-from torch_distinput.base._arguments import integer, is_flag, optional_integer, optional_text
-from torch_distinput.base._file_names import Path, file_names
+from torch_distinput.base._arguments import Path, file_names, integer, is_flag, optional_integer, optional_text
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.ops._base import native_of
 from torch_distinput.typing import Compression, Index

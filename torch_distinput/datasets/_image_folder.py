@@ -7,7 +7,7 @@ import os
 from typing import Any, cast
 
 from torch_distinput import _C
-from torch_distinput.base._file_names import file_names
+from torch_distinput.base._arguments import file_names
 from torch_distinput.datasets._dataset import Dataset
 
 

@@ -9,8 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from torch_distinput import _C
-from torch_distinput.base._arguments import instance, optional_text
-from torch_distinput.base._file_names import Path
+from torch_distinput.base._arguments import Path, instance, optional_text
 from torch_distinput.typing import Compression
 
 

@@ -10,8 +10,7 @@ import numpy
 import torch
 
 from torch_distinput import _C
-from torch_distinput.base._arguments import integer, optional_integer
-from torch_distinput.base._file_names import Path
+from torch_distinput.base._arguments import Path, integer, optional_integer
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.datasets._files import files_of
 from torch_distinput.recognize._token_columns import arrays_of, is_column

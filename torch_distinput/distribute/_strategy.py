@@ -22,8 +22,7 @@ from torch_distinput.distribute._empty_parts import EmptyParts
 from torch_distinput.distribute._input_options import InputOptions, native_options, tail_given
 from torch_distinput.distribute._reduce import Axis, ReduceOp, combine, concatenate
 from torch_distinput.distribute._replica import Frame, ReplicaContext, current_frame, enter_frame
-from torch_distinput.distribute._replica_exchange import ReplicaExchange
-from torch_distinput.distribute._replica_threads import ReplicaThreads
+from torch_distinput.distribute._replica_exchange import ReplicaExchange, ReplicaThreads
 from torch_distinput.distribute._values import PerReplica, local_results, regroup, select
 from torch_distinput.ops._base import native_of
 from torch_distinput.typing import Reduction

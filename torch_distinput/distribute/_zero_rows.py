@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
+from torch_distinput._C import TensorSpec
 from torch_distinput.base._arguments import function
-from torch_distinput.base._spec import PerReplicaSpec, TensorSpec
+from torch_distinput.base._spec import PerReplicaSpec
 from torch_distinput.base._structure import children, map_leaves
 
 _ADVICE = (

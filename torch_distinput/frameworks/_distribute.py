@@ -11,12 +11,14 @@ from torch.utils import data
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
 
 from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.frameworks._defaults import TAIL
 from torch_distinput.frameworks._shares import ElementShare, EveryNth, Share, SharedOrder, StreamShare
 from torch_distinput.loader._config import configure, own_arguments
 from torch_distinput.loader._data_loader import DataLoader
 from torch_distinput.loader.orders._exact_sampler import group_size_and_rank
 from torch_distinput.loader.orders._order import stock_order
+
+# Models and metrics written for a framework rarely accept a batch without rows.
+TAIL = "merge"
 
 _TORCHS = ("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "generator", "pin_memory_device")
 _OF_WORKERS = ("multiprocessing_context", "prefetch_factor", "persistent_workers")

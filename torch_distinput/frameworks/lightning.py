@@ -13,7 +13,7 @@ import inspect
 import os
 from typing import Any
 
-from torch_distinput.frameworks._defaults import TAIL
+from torch_distinput.frameworks._distribute import TAIL
 from torch_distinput.loader import _data_loader as data_loader
 
 

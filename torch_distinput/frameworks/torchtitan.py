@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from torch_distinput.frameworks._defaults import TAIL
+from torch_distinput.frameworks._distribute import TAIL
 from torch_distinput.loader import _data_loader as data_loader
 from torch_distinput.loader._config import config_of
 from torch_distinput.loader.orders._exact_sampler import group_size_and_rank

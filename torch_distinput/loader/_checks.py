@@ -13,8 +13,7 @@ from torch_distinput.base._arguments import flag, instance, optional_integer
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.distribute._input_options import InputOptions
 from torch_distinput.distribute._strategy import OneDeviceStrategy
-from torch_distinput.loader._config import LoaderConfig
-from torch_distinput.loader._device import device_of
+from torch_distinput.loader._config import LoaderConfig, device_of
 from torch_distinput.loader.orders._exact_sampler import group_size_and_rank
 from torch_distinput.loader.orders._exchanged import is_own_stream
 from torch_distinput.ops._base import native_of

@@ -9,6 +9,7 @@ attribute, property or method of the same name takes precedence.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Generic, TypeVar
@@ -17,6 +18,7 @@ import torch
 from torch.utils.data import IterableDataset
 from torch.utils.data.dataloader import _DatasetKind
 
+from torch_distinput import _C
 from torch_distinput.typing import Order, Split, Tail
 
 _KEY = "_loader_config"  # of the attribute of a loader
@@ -191,3 +193,26 @@ def configure(loader: Any, config: LoaderConfig) -> None:
 def refuses(loader: Any, name: str) -> bool:
     """Whether `name` is an argument that must not be set: a user's subclass may set an attribute of that name."""
     return name in ARGUMENTS and type(loader).__module__.partition(".")[0] == "torch_distinput"
+
+
+def device_of(device: Any) -> torch.device:
+    """The device that the argument `device` means. Raises ValueError for an unknown name, TypeError for other types.
+
+    An accelerator without an index is the one of LOCAL_RANK, or the only one that this process sees.
+    """
+    try:
+        device = torch.device("cpu" if device is None else device)
+    except RuntimeError as error:
+        raise ValueError(f"DataLoader: `device` is {device!r}: {error}") from None
+    except TypeError:
+        raise TypeError(f"DataLoader: `device` must be a torch.device or its name, but is {device!r}.") from None
+    if device.type != "cpu" and device.index is None:
+        rank = int(os.environ.get("LOCAL_RANK", "0"))
+        device = torch.device(device.type, 0 if rank > 0 and _C.device_count() == 1 else rank)
+    return device
+
+
+def accelerator_of(device: Any) -> torch.device | None:
+    """The accelerator that the argument `device` means; None where batches stay on the CPU."""
+    found = device_of(device)
+    return None if found.type == "cpu" else found

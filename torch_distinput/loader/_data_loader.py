@@ -30,7 +30,9 @@ from torch_distinput.loader.orders._exchanged import is_own_stream, samplers_now
 from torch_distinput.loader.paths._choice import choose_path
 from torch_distinput.loader.paths._iterators import LoaderIter
 from torch_distinput.loader.ranks._feed import Feed
-from torch_distinput.loader.ranks._open import open_steps
+from torch_distinput.loader.ranks._index_steps import IndexSteps
+from torch_distinput.loader.ranks._steps import Steps
+from torch_distinput.loader.ranks._stream_steps import StreamSteps
 from torch_distinput.loader.state._check import STATE, VERSION, check, state_of
 from torch_distinput.loader.state._position import stateful_sampler
 from torch_distinput.loader.state._progress import Progress
@@ -38,6 +40,7 @@ from torch_distinput.observe._explanation import Explanation, of_pipeline
 from torch_distinput.observe._stats import Stats, Verdict, reports_of, verdict_of, verdict_over_ranks
 from torch_distinput.typing import Order, Split, Tail
 
+_STEPS = {"native": Steps, "indices": IndexSteps, "stream": StreamSteps}
 _Item = TypeVar("_Item", covariant=True, default=Any)  # the default: of tensors and arrays
 
 
@@ -214,7 +217,8 @@ class DataLoader(data.DataLoader[_Item]):
     def _get_iterator(self) -> Any:
         config, progress = config_of(self), self._loader_progress
         if config.distributed:
-            return open_steps(config, progress, _feed_of(self, config), observer_of(self))
+            feed = _feed_of(self, config)
+            return _STEPS[feed.plan(config).kind](config, progress, feed, observer_of(self))
         path = choose_path(config, progress)
         with progress.opening(config):
             return path.open()

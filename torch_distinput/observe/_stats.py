@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from torch_distinput import _C
+
 HIDDEN = 0.05  # a smaller share of the time spent waiting needs no advice
 
 
@@ -192,6 +194,19 @@ class Verdict:
 
     def __str__(self) -> str:
         return f"{self.bound}-bound\nevidence: {self.evidence}\nadvice: {self.advice}"
+
+
+class CallTimes:
+    """Measures calls of `next`, from `begin()` to `end()`, of an iterator whose batches Python makes; native ones
+    measure themselves. A call that fails or reaches the end has no `end()`."""
+
+    def __init__(self) -> None:
+        self.begin, self.end, self._read = _C.call_clock()
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of `Stats` that are measured here."""
+        wait, consumer, histogram = self._read()
+        return {"wait_seconds": wait / 1e9, "consumer_seconds": consumer / 1e9, "wait_histogram": histogram}
 
 
 _ADVICE = {

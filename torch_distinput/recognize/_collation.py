@@ -13,7 +13,7 @@ from typing import Any
 from torch.utils.data import default_collate, default_convert
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from torch_distinput.base._spec import OpaqueSpec, StringSpec, TensorSpec
+from torch_distinput._C import OpaqueSpec, StringSpec, TensorSpec
 from torch_distinput.base._structure import children
 
 _REGISTRY = dict(default_collate_fn_map)

@@ -13,7 +13,7 @@ import torch
 
 import torch_distinput as tdi
 from torch_distinput._C import ExchangeBroken
-from torch_distinput.distribute import _replica_threads
+from torch_distinput.distribute import _replica_exchange
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -310,7 +310,7 @@ def test_ctrl_c_while_replicas_are_started_ends_those_that_wait_for_the_others(s
         return contextvars.Context()
 
     with monkeypatch.context() as patch:
-        patch.setattr(_replica_threads.contextvars, "copy_context", copy_context)
+        patch.setattr(_replica_exchange.contextvars, "copy_context", copy_context)
         with pytest.raises(KeyboardInterrupt):
             strategy.run(fn)
     assert ended.wait(10)

@@ -11,8 +11,7 @@ from typing import Any
 import torch
 
 from torch_distinput import _C
-from torch_distinput.base._structure import children, rebuild
-from torch_distinput.base._tensors import is_plain
+from torch_distinput.base._structure import children, is_plain, rebuild
 
 
 def rows_of(batch: Any) -> int:

@@ -27,18 +27,16 @@ from torch.utils.data.dataloader import (
 
 from torch_distinput import _C
 from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.loader._config import LoaderConfig
-from torch_distinput.loader._device import accelerator_of
+from torch_distinput.loader._config import LoaderConfig, accelerator_of
 from torch_distinput.loader.orders._order import Start, open_indices, peek_seed
 from torch_distinput.loader.paths._batches import DeviceMover
-from torch_distinput.loader.paths._clock import CallTimes
 from torch_distinput.loader.state._place import described_iterator
 from torch_distinput.loader.state._position import Position
 from torch_distinput.loader.state._progress import Progress
 from torch_distinput.loader.workers._pool import WorkerPool
 from torch_distinput.loader.workers._process import collate_into_message
 from torch_distinput.loader.workers._states import WorkerStates
-from torch_distinput.observe._stats import Stats
+from torch_distinput.observe._stats import CallTimes, Stats
 from torch_distinput.ops._base import native_of
 from torch_distinput.recognize._collation import is_stock_collate
 from torch_distinput.recognize._stateful import has_state

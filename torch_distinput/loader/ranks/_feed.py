@@ -12,13 +12,12 @@ from torch_distinput import _C
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.distribute import _peer_values
 from torch_distinput.distribute._multi_worker import MultiWorkerMirroredStrategy, examples_of, group_of
-from torch_distinput.loader._config import LoaderConfig
-from torch_distinput.loader._device import device_of
+from torch_distinput.loader._config import LoaderConfig, device_of
 from torch_distinput.loader.orders._exact_sampler import step_rows
 from torch_distinput.loader.orders._exchanged import Samplers, samplers_now
 from torch_distinput.loader.paths._batches import without_rows
 from torch_distinput.loader.ranks._plan import MakeLoader, Plan, plan_of
-from torch_distinput.loader.state._data_kind import other_data
+from torch_distinput.loader.state._check import other_data
 from torch_distinput.loader.state._position import order_of
 from torch_distinput.observe._explanation import Branch
 

@@ -9,11 +9,9 @@ from typing import Any
 
 from torch_distinput import _C
 from torch_distinput.loader.orders._order import Start
-from torch_distinput.loader.paths._clock import CallTimes
-from torch_distinput.loader.ranks._follower import Follower
-from torch_distinput.loader.ranks._index_queue import IndexQueue
-from torch_distinput.loader.ranks._python_steps import PythonSteps
-from torch_distinput.observe._stats import Stats
+from torch_distinput.loader.ranks._indices import Follower, IndexQueue
+from torch_distinput.loader.ranks._steps import PythonSteps
+from torch_distinput.observe._stats import CallTimes, Stats
 from torch_distinput.recognize._stateful import Taken
 
 

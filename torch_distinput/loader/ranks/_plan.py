@@ -22,7 +22,7 @@ from torch_distinput.loader._config import LoaderConfig
 from torch_distinput.loader.orders._exact_sampler import ExactSampler, group_size_and_rank
 from torch_distinput.loader.orders._exchanged import exchanged, followed, is_own_stream
 from torch_distinput.loader.paths._native import native_rows, options_of
-from torch_distinput.loader.ranks._index_queue import AssignedIndices
+from torch_distinput.loader.ranks._indices import AssignedIndices
 from torch_distinput.ops._base import native_of
 from torch_distinput.recognize import _hugging_face as hugging_face
 from torch_distinput.recognize._collation import Convert, can_collate, collated, converted, is_stock_collate

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +16,10 @@ from torch_distinput import _C
 from torch_distinput.datasets._dataset import Dataset, pop_pinned_epoch
 from torch_distinput.distribute._distributed import empty_parts_of, native_of
 from torch_distinput.distribute._empty_parts import EmptyParts
-from torch_distinput.loader._config import LoaderConfig
+from torch_distinput.loader._config import LoaderConfig, accelerator_of
 from torch_distinput.loader._observers import Observer
 from torch_distinput.loader.orders._order import Start
+from torch_distinput.loader.paths._batches import DeviceMover, repeated, without_rows
 from torch_distinput.loader.paths._iterators import profiler_enabled
 from torch_distinput.loader.ranks._feed import Feed
 from torch_distinput.loader.state._place import described_iterator
@@ -221,6 +223,38 @@ class Steps:
         # The iterator may be half made or a forked child's copy, or the interpreter may be exiting.
         with contextlib.suppress(Exception):
             self._let_go()
+
+
+class PythonSteps(Steps):
+    """Steps whose batches an inner loader makes: zero-row parts, padding, copies to the device."""
+
+    _last: Any = None
+
+    def _dummy(self, rows: int) -> Any:
+        """The batch for a step in which this rank has no rows: `rows` rows of padding."""
+        if self._last is None:
+            self._last = self._example()
+        return self._moved(repeated(self._last, rows) if rows else without_rows(self._last))
+
+    def _example(self) -> Any:
+        """A batch to cut rows from, for a rank that has had none."""
+        raise NotImplementedError
+
+    def _kept(self, batch: Any) -> Any:
+        self._last = batch
+        return self._moved(batch)
+
+    def _moved(self, batch: Any) -> Any:
+        return batch if self._mover is None else self._mover(batch)
+
+    @functools.cached_property
+    def _mover(self) -> DeviceMover | None:
+        device = accelerator_of(self._config.device)
+        return None if device is None else DeviceMover(device)
+
+    def close(self) -> None:
+        super().close()
+        self._plan.inner.close()
 
 
 def explained(error: _C.DistributedDatasetError) -> _C.DistributedDatasetError:

@@ -17,7 +17,7 @@ from torch_distinput.distribute._distributed import native_of
 from torch_distinput.distribute._input_options import InputOptions
 from torch_distinput.loader.orders._exact_sampler import group_size_and_rank
 from torch_distinput.loader.paths._batches import joined, padded, rows_of
-from torch_distinput.loader.ranks._python_steps import PythonSteps
+from torch_distinput.loader.ranks._steps import PythonSteps
 from torch_distinput.recognize._stateful import Failed, Taken, attempt
 
 _TOKENS = _C.TensorSpec([None], torch.int8)

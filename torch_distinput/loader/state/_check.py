@@ -16,13 +16,19 @@ from torch_distinput.loader.orders._draws import draws_from_torch, sampler_gener
 from torch_distinput.loader.orders._exact_sampler import group_size_and_rank
 from torch_distinput.loader.orders._exchanged import is_own_stream
 from torch_distinput.loader.orders._order import StockOrder, stock_order
-from torch_distinput.loader.state._data_kind import KINDS, other_data
 from torch_distinput.loader.state._native_state import wrong_kind
 from torch_distinput.loader.state._position import order_of, size_of, stateful_sampler
 from torch_distinput.recognize._stateful import has_state
 
 STATE = "torch_distinput.DataLoader"
 VERSION = 3
+
+# The kinds of data that ranks read, by the names that states have for them.
+_KINDS = {
+    "native": "whose rows native code copies",
+    "indices": "whose rows Python makes",
+    "stream": "that each rank reads from a stream or sampler of its own",
+}
 
 _TORCHDATA = "_iterator_finished"  # a field of every state of torchdata's
 
@@ -236,7 +242,7 @@ def _check_distributed(config: LoaderConfig, state: dict[str, Any], runs_pipelin
             "batches": _whole(0),
             "num_batches": _optional(_whole(0)),
             "seed": _optional(_whole(0, 2**64 - 1)),
-            "kind": (f"one of {tuple(KINDS)}", lambda value: isinstance(value, str) and value in KINDS),
+            "kind": (f"one of {tuple(_KINDS)}", lambda value: isinstance(value, str) and value in _KINDS),
             "distributed": ("a dict", lambda value: isinstance(value, dict)),
             "size": _optional(_whole(0)),
             "rows": ("None or a text", lambda value: value is None or isinstance(value, str)),
@@ -255,6 +261,16 @@ def _check_distributed(config: LoaderConfig, state: dict[str, Any], runs_pipelin
     rules = {"step": _whole(0), "row": _whole(0), "world": _whole(1), "rank": _whole(0), "inner": is_dict}
     _check_fields(position, rules, "distributed.")
     _check_plain(config, state_of(config, position["inner"], runs_pipeline), runs_pipeline)
+
+
+def other_data(saved: str, own: str | None) -> ValueError:
+    """The error for a state of data of the kind `saved`, loaded over data of the kind `own`; None: not a stream, but
+    not known yet which of the others."""
+    here = "that the ranks share" if own is None else _KINDS[own]
+    return ValueError(
+        f"load_state_dict: the state is of data {_KINDS[saved]}, but the loader has data {here}. Pass the dataset, "
+        "`sampler`, `collate_fn` and options of workers of the loader that was saved; `explain()` says how they decide."
+    )
 
 
 def _check_order(config: LoaderConfig, state: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch._utils import ExceptionWrapper
 
-from torch_distinput.base._tensors import is_plain
+from torch_distinput.base._structure import is_plain
 
 _INLINE = 256  # bytes; smaller buffers stay in the pickle
 

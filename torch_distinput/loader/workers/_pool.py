@@ -25,8 +25,7 @@ from torch.utils.data import _utils
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from torch_distinput import _C
-from torch_distinput.loader._config import LoaderConfig
-from torch_distinput.loader._device import accelerator_of
+from torch_distinput.loader._config import LoaderConfig, accelerator_of
 from torch_distinput.loader.workers import _page_locks as page_locks
 from torch_distinput.loader.workers._messages import pickle_value, unpickle_value, unreadable
 from torch_distinput.loader.workers._process import Place, SharedMemory, run_worker
