@@ -134,16 +134,15 @@ def _train(batches: Iterator[Any], step: Callable[[Any], Any], seconds: float) -
 def rows_of(batch: Any) -> int | None:
     """The rows of a batch: dim 0 of its first tensor; None where it has none."""
     found: list[int] = []
-    map_leaves(lambda leaf: _count_rows(leaf, found), batch)
+
+    def count(leaf: Any) -> None:
+        if isinstance(leaf, PerReplica):
+            found.append(sum(rows_of(value) or 0 for value in leaf.values))
+        elif isinstance(leaf, torch.Tensor) and leaf.dim():
+            found.append(len(leaf))
+
+    map_leaves(count, batch)
     return found[0] if found else None
-
-
-def _count_rows(leaf: Any, found: list[int]) -> Any:
-    if isinstance(leaf, PerReplica):
-        found.append(sum(rows_of(value) or 0 for value in leaf.values))
-    elif isinstance(leaf, torch.Tensor) and leaf.dim():
-        found.append(len(leaf))
-    return leaf
 
 
 def _copy(batch: Any) -> None:

@@ -41,19 +41,15 @@ def read(path: Path) -> Any:
         raise FileNotFoundError(f"there is no file `{path}`.")
     data = path.read_bytes()
     if data.lstrip()[:1] in (b"{", b"["):
-        return _read_json(path, data)
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"`{path}` begins like JSON, but is not valid JSON: {error}") from error
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # of many types, and with advice to run what the file holds
         told = "holds code or classes, which are not run" if zipfile.is_zipfile(path) else "is damaged, or another file"
         raise ValueError(f"`{path}` is neither JSON nor a plain checkpoint of torch.save: it {told}.") from error
-
-
-def _read_json(path: Path, data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"`{path}` begins like JSON, but is not valid JSON: {error}") from error
 
 
 def positions(value: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

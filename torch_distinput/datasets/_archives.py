@@ -4,17 +4,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import Any
 
 from torch_distinput import _C
-from torch_distinput.base._arguments import Path
-from torch_distinput.datasets._dataset import Dataset
-from torch_distinput.datasets._files import files_of, record_options
-from torch_distinput.typing import Compression, Index
+from torch_distinput.datasets._files import RecordFiles
 
 
-class TarDataset(Dataset):
+class TarDataset(RecordFiles):
     """The groups of tar archives in WebDataset's layout, as dicts of `bytes` by suffix with `__key__`.
 
     Consecutive members whose names are equal up to the first dot of the last part are one element: `a/7.jpg` and
@@ -43,23 +39,10 @@ class TarDataset(Dataset):
     [{'__key__': '7', 'cls': b'3', 'txt': b'seven'}]
     """
 
-    def __init__(
-        self,
-        files: Path | Iterable[Path] | Dataset,
-        compression_type: Compression | None = None,
-        index: Index = "auto",
-        max_record_bytes: int | None = None,
-    ):
-        name = "TarDataset"
-        options = record_options(compression_type, index, max_record_bytes, name)
-        super().__init__(_C.tar_members(_archives(name, files), *options))
+    _op = "TarDataset"
 
-
-def _archives(op: str, files: Any) -> Any:
-    given = files_of(op, files)
-    if isinstance(files, Dataset):
-        return given
-    names: list[bytes] = []
-    for path in given:
-        names += [path] if b"{" not in path or os.path.exists(path) else _C.expand_braces(path)
-    return names
+    def _records(self, files: Any, *options: Any) -> _C.Dataset:
+        if isinstance(files, list):
+            names = [[path] if b"{" not in path or os.path.exists(path) else _C.expand_braces(path) for path in files]
+            files = [name for expanded in names for name in expanded]
+        return _C.tar_members(files, *options)

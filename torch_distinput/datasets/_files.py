@@ -14,7 +14,26 @@ from torch_distinput.ops._base import native_of
 from torch_distinput.typing import Compression, Index
 
 
-class TextLineDataset(Dataset):
+class RecordFiles(Dataset):
+    """Records of files, which native code finds. Not made directly."""
+
+    _op: str
+
+    def __init__(
+        self,
+        files: Path | Iterable[Path] | Dataset,
+        compression_type: Compression | None = None,
+        index: Index = "auto",
+        max_record_bytes: int | None = None,
+    ):
+        options = record_options(compression_type, index, max_record_bytes, self._op)
+        super().__init__(self._records(files_of(self._op, files), *options))
+
+    def _records(self, files: Any, *options: Any) -> _C.Dataset:
+        raise NotImplementedError
+
+
+class TextLineDataset(RecordFiles):
     r"""The lines of text files, as `str` without line ends; carriage returns are dropped, as in tf.data.
 
     Args:
@@ -40,35 +59,17 @@ class TextLineDataset(Dataset):
     ['one', 'two']
     """
 
-    def __init__(
-        self,
-        files: Path | Iterable[Path] | Dataset,
-        compression_type: Compression | None = None,
-        index: Index = "auto",
-        max_record_bytes: int | None = None,
-    ):
-        name = "TextLineDataset"
-        options = record_options(compression_type, index, max_record_bytes, name)
-        super().__init__(_C.text_lines(files_of(name, files), *options))
+    _op, _records = "TextLineDataset", staticmethod(_C.text_lines)
 
 
-class TFRecordDataset(Dataset):
+class TFRecordDataset(RecordFiles):
     """The records of TFRecord files, as `bytes`; all checksums are checked. Arguments and errors: `TextLineDataset`.
 
     Raises InvalidArgumentError, naming file and byte, also for a record with a wrong checksum or an impossible length,
     and for a file that ends inside a record.
     """
 
-    def __init__(
-        self,
-        files: Path | Iterable[Path] | Dataset,
-        compression_type: Compression | None = None,
-        index: Index = "auto",
-        max_record_bytes: int | None = None,
-    ):
-        name = "TFRecordDataset"
-        options = record_options(compression_type, index, max_record_bytes, name)
-        super().__init__(_C.tf_records(files_of(name, files), *options))
+    _op, _records = "TFRecordDataset", staticmethod(_C.tf_records)
 
 
 class FixedLengthRecordDataset(Dataset):

@@ -52,16 +52,15 @@ class ReplicaExchange:
         return self._results[replica]
 
     def _join(self, join: Callable[[Sequence[Any]], list[Any]]) -> None:
+        def detached(leaf: Any) -> Any:
+            return leaf.detach() if isinstance(leaf, torch.Tensor) else leaf
+
         results = join(self._across(list(self._values)))
         # A replica without grad mode must not get a result that requires gradients because other replicas record them.
         self._results = [
-            result if self._run.records(replica) else map_leaves(_detached, result)
+            result if self._run.records(replica) else map_leaves(detached, result)
             for replica, result in enumerate(results)
         ]
-
-
-def _detached(leaf: Any) -> Any:
-    return leaf.detach() if isinstance(leaf, torch.Tensor) else leaf
 
 
 class ReplicaThreads:

@@ -117,9 +117,12 @@ def install() -> None:
     if getattr(accelerate.Accelerator.gather_for_metrics, "_wrapped_by_torch_distinput", False):
         return
     accelerate.Accelerator.gather_for_metrics = _gathering(accelerate.Accelerator.gather_for_metrics)
-    operations._gpu_gather = _checking(operations._gpu_gather)  # of all backends of torch.distributed
-    wrappers["prepare"] = _preparing(_moved_out(accelerates.prepare_data_loader, _call_prepare))
-    wrappers["skip"] = _skipping(_moved_out(accelerates.skip_first_batches, _call_skip))
+    # Of all backends of torch.distributed.
+    operations._gpu_gather = functools.partial(_gpu_gather, operations._gpu_gather)
+    prepare = _moved_out(accelerates.prepare_data_loader, _call_prepare)
+    wrappers["prepare"] = functools.partial(_prepare_data_loader, prepare)
+    skip = _moved_out(accelerates.skip_first_batches, _call_skip)
+    wrappers["skip"] = functools.partial(_skip_first_batches, skip)
 
 
 wrappers: dict[str, Callable] = {}
@@ -150,31 +153,25 @@ def _call_skip(*args: Any, **kwargs: Any) -> Any:
     return wrappers["skip"](*args, **kwargs)
 
 
-def _preparing(original: Callable) -> Callable:
-    def prepare_data_loader(
-        dataloader: Any, device: Any = None, *args: Any, split_batches: bool = False, **kwargs: Any
-    ) -> Any:
-        if not isinstance(dataloader, DataLoader):
-            return original(dataloader, device, *args, split_batches=split_batches, **kwargs)
-        return prepared(
-            dataloader,
-            device if kwargs.get("put_on_device") else None,
-            split_batches=split_batches,
-            even_batches=kwargs.get("even_batches", True),
-            seed=kwargs.get("data_seed"),
-            mesh=kwargs.get("torch_device_mesh"),
-        )
-
-    return prepare_data_loader
+def _prepare_data_loader(
+    original: Callable, dataloader: Any, device: Any = None, *args: Any, split_batches: bool = False, **kwargs: Any
+) -> Any:
+    if not isinstance(dataloader, DataLoader):
+        return original(dataloader, device, *args, split_batches=split_batches, **kwargs)
+    return prepared(
+        dataloader,
+        device if kwargs.get("put_on_device") else None,
+        split_batches=split_batches,
+        even_batches=kwargs.get("even_batches", True),
+        seed=kwargs.get("data_seed"),
+        mesh=kwargs.get("torch_device_mesh"),
+    )
 
 
-def _skipping(original: Callable) -> Callable:
-    def skip_first_batches(dataloader: Any, num_batches: int = 0) -> Any:
-        if isinstance(dataloader, DataLoader) and own_arguments(dataloader).distributed:
-            return skipping(dataloader, num_batches)
-        return original(dataloader, num_batches)
-
-    return skip_first_batches
+def _skip_first_batches(original: Callable, dataloader: Any, num_batches: int = 0) -> Any:
+    if isinstance(dataloader, DataLoader) and own_arguments(dataloader).distributed:
+        return skipping(dataloader, num_batches)
+    return original(dataloader, num_batches)
 
 
 def _gathering(original: Callable) -> Callable:
@@ -192,16 +189,13 @@ def _gathering(original: Callable) -> Callable:
     return gather_for_metrics
 
 
-def _checking(original: Callable) -> Callable:
-    def _gpu_gather(tensor: Any) -> Any:
-        loader = GradientState().active_dataloader
-        if isinstance(loader, DataLoader) and progress_of(loader).info is not None:
-            shapes: list[tuple[int, ...]] = []
-            recursively_apply(lambda leaf: shapes.append(tuple(leaf.shape)), tensor)
-            check_shapes(shapes, loader, PartialState().device)
-        return original(tensor)
-
-    return _gpu_gather
+def _gpu_gather(original: Callable, tensor: Any) -> Any:
+    loader = GradientState().active_dataloader
+    if isinstance(loader, DataLoader) and progress_of(loader).info is not None:
+        shapes: list[tuple[int, ...]] = []
+        recursively_apply(lambda leaf: shapes.append(tuple(leaf.shape)), tensor)
+        check_shapes(shapes, loader, PartialState().device)
+    return original(tensor)
 
 
 def _only_tensors(value: Any) -> bool:

@@ -30,7 +30,7 @@ class IndexLookup(AdaptedLayer):
     """What `StringLookup` and `IntegerLookup` share. Not made directly."""
 
     _integers: bool
-    _config_names = (
+    _config_names: tuple[str, ...] = (
         *("invert", "max_tokens", "num_oov_indices", "oov_token", "mask_token", "output_mode", "sparse"),
         *("pad_to_max_tokens", "oov_method", "salt"),
     )
@@ -47,10 +47,10 @@ class IndexLookup(AdaptedLayer):
         output_mode: OutputMode | OutputModeAlias,
         sparse: bool,
         pad_to_max_tokens: bool,
-        oov_method: OovMethod,
-        salt: Any,
         name: str | None,
-        kwargs: Mapping[str, Any],
+        oov_method: OovMethod = "floormod",
+        salt: Any = None,
+        kwargs: Mapping[str, Any] | None = None,
     ):
         super().__init__(name)
         layer = type(self).__name__
@@ -78,8 +78,8 @@ class IndexLookup(AdaptedLayer):
                 "`idf_weights` should only be set if `output_mode` is `'tf_idf'`. "
                 f"Received: idf_weights={idf_weights} and output_mode={output_mode}"
             )
-        kwargs = {key: value for key, value in kwargs.items() if key != "vocabulary_size"}  # from `get_config`
-        refuse_unknown(kwargs, "Unrecognized keyword argument(s)")
+        unknown = {key: value for key, value in (kwargs or {}).items() if key != "vocabulary_size"}  # from `get_config`
+        refuse_unknown(unknown, "Unrecognized keyword argument(s)")
         self.max_tokens = max_tokens
         self.num_oov_indices = num_oov_indices
         self.mask_token = mask_token

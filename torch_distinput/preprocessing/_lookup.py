@@ -42,6 +42,7 @@ class StringLookup(IndexLookup):
     """
 
     _integers = False
+    _config_names = (*IndexLookup._config_names, "encoding")
 
     def __init__(
         self,
@@ -75,15 +76,11 @@ class StringLookup(IndexLookup):
             output_mode,
             sparse,
             pad_to_max_tokens,
+            name,
             oov_method,
             salt,
-            name,
             kwargs,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments; a vocabulary that came from a file or from `adapt` is not among them."""
-        return {**super().get_config(), "encoding": self.encoding}
 
 
 class IntegerLookup(IndexLookup):
@@ -112,6 +109,7 @@ class IntegerLookup(IndexLookup):
     """
 
     _integers = True
+    _config_names = (*IndexLookup._config_names, "vocabulary_dtype")
 
     def __init__(
         self,
@@ -136,6 +134,7 @@ class IntegerLookup(IndexLookup):
                 "Only `vocabulary_dtype='int64'` is supported at this time. "
                 f"Received: vocabulary_dtype={vocabulary_dtype}"
             )
+        self.vocabulary_dtype = vocabulary_dtype
         super().__init__(
             max_tokens,
             num_oov_indices,
@@ -147,12 +146,8 @@ class IntegerLookup(IndexLookup):
             output_mode,
             sparse,
             pad_to_max_tokens,
+            name,
             oov_method,
             salt,
-            name,
             kwargs,
         )
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments; a vocabulary that came from a file or from `adapt` is not among them."""
-        return {**super().get_config(), "vocabulary_dtype": "int64"}

@@ -91,20 +91,7 @@ class TextVectorization(IndexLookup):
         self.ragged = ragged
         self.encoding = encoding
         super().__init__(
-            max_tokens,
-            1,
-            "",
-            "[UNK]",
-            vocabulary,
-            idf_weights,
-            False,
-            mode,
-            sparse,
-            pad_to_max_tokens,
-            "floormod",
-            None,
-            name,
-            {},
+            max_tokens, 1, "", "[UNK]", vocabulary, idf_weights, False, mode, sparse, pad_to_max_tokens, name
         )
 
     def _runs_natively(self) -> bool:

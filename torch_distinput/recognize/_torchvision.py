@@ -7,6 +7,7 @@ numbers, which belong to rows, from a seed that torch draws.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -127,14 +128,6 @@ def _filter(transform: Any, steps: _Steps) -> tuple[str, bool]:
     return interpolation, interpolation != "nearest"
 
 
-def _center_crop(transform: Any, steps: _Steps) -> None:
-    steps.calls.append(("center_crop", (_numbers(transform.size),)))
-
-
-def _pad(transform: Any, steps: _Steps) -> None:
-    steps.calls.append(("pad", (_numbers(transform.padding), *_fill(transform))))
-
-
 def _fill(transform: Any) -> tuple[int, str]:
     if not isinstance(transform.fill, int):
         raise NotNative(f"the transform {type(transform).__name__} has a `fill` that is not an int")
@@ -153,12 +146,8 @@ def _random_resized_crop(transform: Any, steps: _Steps) -> None:
     _add_random("random_resized_crop", arguments, transform, steps)
 
 
-def _horizontal_flip(transform: Any, steps: _Steps) -> None:
-    _add_random("horizontal_flip", (float(transform.p),), transform, steps)
-
-
-def _vertical_flip(transform: Any, steps: _Steps) -> None:
-    _add_random("vertical_flip", (float(transform.p),), transform, steps)
+def _flip(name: str, transform: Any, steps: _Steps) -> None:
+    _add_random(name, (float(transform.p),), transform, steps)
 
 
 def _color_jitter(transform: Any, steps: _Steps) -> None:
@@ -215,12 +204,12 @@ def _normalize(transform: Any, steps: _Steps) -> None:
 _KNOWN: dict[str, Callable[[Any, _Steps], None]] = {
     "Compose": _compose,
     "Resize": _resize,
-    "CenterCrop": _center_crop,
-    "Pad": _pad,
+    "CenterCrop": lambda transform, steps: steps.calls.append(("center_crop", (_numbers(transform.size),))),
+    "Pad": lambda transform, steps: steps.calls.append(("pad", (_numbers(transform.padding), *_fill(transform)))),
     "RandomCrop": _random_crop,
     "RandomResizedCrop": _random_resized_crop,
-    "RandomHorizontalFlip": _horizontal_flip,
-    "RandomVerticalFlip": _vertical_flip,
+    "RandomHorizontalFlip": functools.partial(_flip, "horizontal_flip"),
+    "RandomVerticalFlip": functools.partial(_flip, "vertical_flip"),
     "ColorJitter": _color_jitter,
     "RandAugment": _rand_augment,
     "PILToTensor": _to_tensor,

@@ -266,6 +266,8 @@ class TextTables(BlockFiles[Records]):
 
     def _located(self, path: str, index: Records, cut: Cut, schema: Any, error: Exception) -> Exception:
         """The error of records, with the row and the column that caused it."""
+        import pyarrow
+
         low, high = 0, len(cut)  # the first `low` records are good, the first `high` are not
         while high - low > 1:
             middle = (low + high) // 2
@@ -273,7 +275,7 @@ class TextTables(BlockFiles[Records]):
         row, record = cut.first_row + low, cut.records(low, low + 1)
         if self.is_broken(record, index):
             return self.fault(path, f"row {row}: {_without_place(self._fails(record, index, schema) or error)}.")
-        fails = {name: self._fails(record, index, _only(schema, name)) for name in schema.names}
+        fails = {field.name: self._fails(record, index, pyarrow.schema([field])) for field in schema}
         bad = [name for name, found in fails.items() if found is not None]
         if not bad or len(bad) == len(fails) > 1:  # it is about the record, not about a column
             return self.fault(path, f"row {row}: {_without_place(error)}.")
@@ -345,10 +347,8 @@ class CsvFiles(TextTables):
     def is_broken(self, record: bytes, index: Records) -> bool:
         import pyarrow
 
-        return (
-            self._fails(record, index, pyarrow.schema({name: pyarrow.binary() for name in index.names or ()}))
-            is not None
-        )
+        schema = pyarrow.schema({name: pyarrow.binary() for name in index.names or ()})
+        return self._fails(record, index, schema) is not None
 
     def parse(self, data: Any, index: Records, schema: Any) -> Any:
         import pyarrow
@@ -450,9 +450,3 @@ def arrow_type(op: str, name: str, kind: Any) -> Any:
 def _without_place(error: Any) -> str:
     """pyarrow's message without row and column, which it counts within a block."""
     return re.sub(r"^(In CSV column #\d+: )?((CSV parse error: )?Row #\d+: )?|\.? in row \d+$", "", str(error))
-
-
-def _only(schema: Any, name: str) -> Any:
-    import pyarrow
-
-    return pyarrow.schema([schema.field(name)])

@@ -248,16 +248,13 @@ def _sampled(index_sampler: Any, sampler_iter: Iterator, start: Start, draws: Dr
         except StopIteration:
             if again is None:
                 return
-            draws.restore(_after_the_end(again, start))
+            # The generators' states for the next epoch, when the rest of the saved one is empty.
+            sampler = again.sampler if start.saved is None else start.saved["sampler_generator"]
+            draws.restore(dataclasses.replace(again, sampler=sampler))
             again, pull = None, iter(index_sampler).__next__
             continue
         again = None
         yield index
-
-
-def _after_the_end(drawn: Drawn, start: Start) -> Drawn:
-    """The generators' states for the next epoch, when the rest of the saved one is empty."""
-    return drawn if start.saved is None else dataclasses.replace(drawn, sampler=start.saved["sampler_generator"])
 
 
 def _with_drawn_generator(index_sampler: Any, start: Start, draws: Draws) -> Any:

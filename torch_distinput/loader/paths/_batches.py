@@ -92,14 +92,19 @@ def _map_rows(value: Any, tensor: Any, rows: Any) -> Any:
 
 
 class DeviceMover:
-    """Copies batches that Python made to an accelerator."""
+    """Copies batches that Python made to an accelerator; None leaves them as they are."""
 
-    def __init__(self, device: torch.device):
+    def __init__(self, device: torch.device | None):
         self._device = device
-        self._copies = _C.DeviceCopies(str(device))
+
+    @functools.cached_property
+    def _copies(self) -> _C.DeviceCopies:
+        return _C.DeviceCopies(str(self._device))
 
     def __call__(self, batch: Any) -> Any:
         """`batch` on the device: all values with a method `to`; plain tensors share as few copies as possible."""
+        if self._device is None:
+            return batch
         plain: list[torch.Tensor] = []
         self._collect(batch, plain)
         return self._moved(batch, iter(self._copies.bring(plain)) if plain else iter(()))

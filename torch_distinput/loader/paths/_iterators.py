@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import functools
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -54,6 +53,7 @@ class LoaderIter(_BaseDataLoaderIter):
     def __init__(self, config: LoaderConfig):
         self._seed = config.seed
         self._device = accelerator_of(config.device)
+        self._moved = DeviceMover(self._device)  # for batches that Python made
         self._begin(config)
         super().__init__(cast(Any, config))
         if self._start.base_seed is not None:
@@ -84,18 +84,9 @@ class LoaderIter(_BaseDataLoaderIter):
             raise
         self._progress.used = True
         self._position.handed_out()
-        if self._device is not None:
-            data = self._moved(data)
+        data = self._moved(data)
         self._times.end()
         return data
-
-    def _moved(self, batch: Any) -> Any:
-        """`batch`, which Python made, on the loader's device."""
-        return batch if self._mover is None else self._mover(batch)
-
-    @functools.cached_property
-    def _mover(self) -> DeviceMover | None:
-        return None if self._device is None else DeviceMover(self._device)
 
     def _next_index(self) -> Any:
         index = next(self._sampler_iter)

@@ -79,7 +79,9 @@ class Steps:
         self._profile_name = f"enumerate(DataLoader)#{type(self).__name__}.__next__"
         with self._progress.opening(config):
             self._start: Start = self._progress.start
-            self._take_pinned_epoch(config)
+            epoch = pop_pinned_epoch(config.dataset) if isinstance(config.dataset, Dataset) else None
+            if epoch is not None:
+                self._start.epoch = self._progress.epoch = epoch
             self._position = StepPosition(self._start, plan.kind, plan.order)
             if plan.dataset is not None:
                 assigned = native_of(plan.dataset)
@@ -93,12 +95,6 @@ class Steps:
             if config.skip:
                 self._pass_over(config.skip)
             self._progress.attach(self, self._position)
-
-    def _take_pinned_epoch(self, config: LoaderConfig) -> None:
-        """Takes the epoch that a dataset of this library was given by its `set_epoch`."""
-        epoch = pop_pinned_epoch(config.dataset) if isinstance(config.dataset, Dataset) else None
-        if epoch is not None:
-            self._start.epoch = self._progress.epoch = epoch
 
     def __iter__(self) -> Steps:
         return self
@@ -244,13 +240,9 @@ class PythonSteps(Steps):
         self._last = batch
         return self._moved(batch)
 
-    def _moved(self, batch: Any) -> Any:
-        return batch if self._mover is None else self._mover(batch)
-
     @functools.cached_property
-    def _mover(self) -> DeviceMover | None:
-        device = accelerator_of(self._config.device)
-        return None if device is None else DeviceMover(device)
+    def _moved(self) -> DeviceMover:
+        return DeviceMover(accelerator_of(self._config.device))
 
     def close(self) -> None:
         super().close()

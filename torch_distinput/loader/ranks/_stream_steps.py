@@ -34,13 +34,7 @@ class _Place:
     after: Taken | Failed
 
     def __call__(self) -> dict[str, Any]:
-        return {
-            "step": self.step,
-            "row": self.row,
-            "inner": self.after(),
-            "world": self.world,
-            "rank": self.rank,
-        }
+        return {"step": self.step, "row": self.row, "inner": self.after(), "world": self.world, "rank": self.rank}
 
 
 class StreamSteps(PythonSteps):

@@ -112,12 +112,10 @@ def _check_one_process() -> None:
 def _check_plain(config: LoaderConfig, state: dict[str, Any], runs_pipeline: Callable[[], bool]) -> None:
     # A state has `order` only if the loader was given one; older states lack `num_batches`.
     state = {"order": None, "num_batches": None} | state
-    _check_fields(state, {"size": _size_rule(config)}, others=True)
-    if state["size"] != size_of(config):
-        raise ValueError(
-            f"load_state_dict: `size` must be the same: saved over {state['size']} rows, but the dataset has "
-            f"{size_of(config)}."
-        )
+    size = size_of(config)
+    of_its_type = (f"the dataset's number of rows, {size}", lambda value: type(value) is type(size))
+    _check_fields(state, {"size": of_its_type}, others=True)
+    _check_size(state["size"], size)
     _check_fields(state, _plain_rules(config, state))
     _check_seed(config, state["seed"])
     _check_parts(config, state, runs_pipeline)
@@ -142,6 +140,7 @@ def _check_plain(config: LoaderConfig, state: dict[str, Any], runs_pipeline: Cal
 def _plain_rules(config: LoaderConfig, state: dict[str, Any]) -> dict[str, Rule]:
     order = stock_order(config.batch_sampler)
     drawn = order is not None and _draws_permutation(order, state)
+    permutation = ("'torch' or 'native', which has drawn the order", lambda value: value in ("torch", "native"))
     torchs = torch.default_generator if draws_from_torch(config) else None
     generators = torchs, config.generator, sampler_generator(config)
     return {
@@ -165,27 +164,15 @@ def _plain_rules(config: LoaderConfig, state: dict[str, Any]) -> dict[str, Rule]
         "sampler": _ANY,
         "workers": ("None or a dict of the states in workers", lambda value: value is None or isinstance(value, dict)),
         "native": ("None or a dict", lambda value: value is None or isinstance(value, dict)),
-        "permutation": _permutation_rule(drawn),
+        "permutation": permutation if drawn else _optional(permutation),
         "order": (f"the loader's, {config.order!r}", lambda value: value == config.order),
     }
-
-
-def _permutation_rule(drawn: bool) -> Rule:
-    if drawn:
-        return "'torch' or 'native', which has drawn the order", lambda value: value in ("torch", "native")
-    return "None, 'torch' or 'native'", lambda value: value in (None, "torch", "native")
-
-
-def _size_rule(config: LoaderConfig) -> Rule:
-    size = size_of(config)
-    return f"the dataset's number of rows, {size}", lambda value: type(value) is type(size)
 
 
 def _check_parts(config: LoaderConfig, state: dict[str, Any], runs_pipeline: Callable[[], bool]) -> None:
     """Checks that `state` has exactly those states of dataset, stream, sampler, workers and pipeline that it needs."""
     if state["workers"] is not None:
-        count = state["num_workers"]
-        _check_fields(state["workers"], _workers_rules(count), "workers.")
+        _check_fields(state["workers"], _workers_rules(state["num_workers"]), "workers.")
     if (state["native"] is None) == (isinstance(config.dataset, Dataset) and runs_pipeline()):
         raise ValueError(
             "load_state_dict: a loader over a pipeline of torch_distinput cannot load the state of one over other "
@@ -273,13 +260,16 @@ def other_data(saved: str, own: str | None) -> ValueError:
     )
 
 
+def _check_size(saved: int | None, here: int | None) -> None:
+    if saved != here:
+        raise ValueError(
+            f"load_state_dict: `size` must be the same: saved over {saved} rows, but the dataset has {here}."
+        )
+
+
 def _check_order(config: LoaderConfig, state: dict[str, Any]) -> None:
     here = order_of(config)
-    if state["size"] != here["size"]:
-        raise ValueError(
-            f"load_state_dict: `size` must be the same: saved over {state['size']} rows, but the dataset has "
-            f"{here['size']}."
-        )
+    _check_size(state["size"], here["size"])
     if state["rows"] != here["rows"]:
         raise ValueError(
             f"load_state_dict: `rows` must be the same: saved over {state['rows']}, but the dataset has {here['rows']}."
