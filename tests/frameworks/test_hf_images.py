@@ -141,11 +141,7 @@ GOOD = encoded(pixels(0))
         ([encoded(pixels(0, 1) > 99)], None, "has an image in row 0 of mode 1"),
         ([encoded(pixels(0), "BMP")], None, "has an image in row 0 that is not JPEG, PNG or WebP"),
         ([GOOD, GOOD[:20]], None, "has an image in row 1 that cannot be read"),
-        (
-            [turned(1), turned(3)],
-            None,
-            "in row 1 that is not JPEG, PNG or WebP, is animated, or has an orientation",
-        ),
+        ([turned(1), turned(3)], None, "in row 1 that is not JPEG, PNG or WebP, is animated, or has an orientation"),
         ([GOOD, "https://example.org/a.png"], None, "has images in it and others in files"),
         (["https://example.org/a.png"], None, "has images that are no files of this machine"),
         (["/none/a.png"], None, "in row 0 that cannot be read: [Errno 2] No such file or directory"),

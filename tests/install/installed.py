@@ -4,6 +4,7 @@
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,33 @@ def run(*command: object, timeout: float, env: dict[str, str] | None = None, cwd
     )
     assert result.returncode == 0, f"{' '.join(map(str, command))}\n{result.stdout}"
     return result.stdout
+
+
+def free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return str(probe.getsockname()[1])
+
+
+def run_together(commands: list[list[object]], environments: list[dict[str, str]] | None = None) -> list[str]:
+    """The output of each of several programs that run side by side; `environments`: what each has besides."""
+    started = [
+        subprocess.Popen(
+            [str(part) for part in command],
+            env={**os.environ, **own},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for command, own in zip(commands, environments or [{}] * len(commands))
+    ]
+    try:
+        outputs = [process.communicate(timeout=60)[0] for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    assert [process.returncode for process in started] == [0] * len(started), outputs
+    return outputs
 
 
 def library_of(prefix: Path) -> Path:

@@ -2,17 +2,14 @@
 """The programs in examples/cpp build against the installed package and do what they say."""
 
 import json
-import os
 import random
 import re
 import shutil
-import socket
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from installed import ROOT, build, run
+from installed import ROOT, build, free_port, run, run_together
 
 import torch_distinput as tdi
 
@@ -25,32 +22,10 @@ def examples(prefix: Path) -> Path:
     return build("examples", prefix, ROOT / "examples/cpp")
 
 
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return str(probe.getsockname()[1])
-
-
 def run_processes(size: int, *command: object, variables: tuple[str, str] = ("RANK", "WORLD_SIZE")) -> list[str]:
     """The output of each of `size` processes with a launcher's two variables, and with a store on rank 0."""
     group = {variables[1]: str(size), "MASTER_ADDR": "localhost", "MASTER_PORT": free_port()}
-    ranks = [
-        subprocess.Popen(
-            [str(part) for part in command],
-            env={**os.environ, **group, variables[0]: str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(size)
-    ]
-    try:
-        outputs = [rank.communicate(timeout=60)[0] for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    assert [rank.returncode for rank in ranks] == [0] * size, outputs
-    return outputs
+    return run_together([[*command]] * size, [group | {variables[0]: str(rank)} for rank in range(size)])
 
 
 def test_the_digits_program_learns_from_a_csv_file(examples: Path, tmp_path: Path):

@@ -4,8 +4,6 @@
 import os
 import re
 import shutil
-import socket
-import subprocess
 import sys
 import tarfile
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from installed import HERE, ROOT, WORK, build, library_of, run
+from installed import HERE, ROOT, WORK, build, free_port, library_of, run, run_together
 from torch.utils.cpp_extension import include_paths
 
 
@@ -53,19 +51,8 @@ def test_a_plain_cpp_program_gets_every_row_once(built: dict[str, Future[Path]])
 @pytest.mark.parametrize("size", [2, 3])
 def test_processes_without_python_share_a_dataset_over_a_store(built: dict[str, Future[Path]], size: int):
     app = built["processes"].result() / "app"
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
-    ranks = [
-        subprocess.Popen([app, str(port), str(rank), str(size)], stdout=subprocess.PIPE, text=True)
-        for rank in range(size)
-    ]
-    try:
-        outputs = [rank.communicate(timeout=60)[0] for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    assert [rank.returncode for rank in ranks] == [0] * size, outputs
+    port = free_port()
+    outputs = run_together([[app, port, rank, size] for rank in range(size)])
     shared = [re.findall(r"^shared (\d) (\d):((?: \d)*)$", output, re.MULTILINE) for output in outputs]
     assert all([(step, rows) for step, rows, _ in mine] == [("0", "4"), ("1", "4"), ("2", "2")] for mine in shared)
     assert sorted(int(row) for mine in shared for _, _, rows in mine for row in rows.split()) == list(range(10))

@@ -178,10 +178,7 @@ WRONG_TYPES = [
         lambda: RANGE.padded_batch(2, padded_shapes="a"),
         "padded_batch: `padded_shapes` must hold sequences of ints and None, but has 'a'.",
     ),
-    (
-        lambda: tdi.Dataset.sample_from_datasets(3),
-        "sample_from_datasets: `datasets` must be a sequence, but is 3.",
-    ),
+    (lambda: tdi.Dataset.sample_from_datasets(3), "sample_from_datasets: `datasets` must be a sequence, but is 3."),
     (
         lambda: tdi.Dataset.sample_from_datasets([RANGE, RANGE], ["a", "b"]),
         "sample_from_datasets: `weights[0]` must be a number, but is 'a'.",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from peak_memory import peak_rise
+from processes import peak_rise
 
 import torch_distinput as tdi
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from peak_memory import peak_rise
+from processes import peak_rise
 from sample_files import masked_crc, tf_records
 
 import torch_distinput as tdi
@@ -117,11 +117,7 @@ def bomb(head: bytes, megabytes: int) -> bytes:
 
 @pytest.mark.parametrize("kind", READERS)
 def test_a_small_file_does_not_unpack_to_a_record_without_limit(tmp_path, kind):
-    head = {
-        "lines": b"",
-        "records": _head_of(600 << 20),
-        "archives": _tar_head(600 << 20),
-    }[kind]
+    head = {"lines": b"", "records": _head_of(600 << 20), "archives": _tar_head(600 << 20)}[kind]
     path = tmp_path / "bomb"
     path.write_bytes(bomb(head, 300 if kind == "lines" else 2))
     dataset = READERS[kind][0](path, compression_type="GZIP")

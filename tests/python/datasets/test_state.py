@@ -6,8 +6,11 @@ import json
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import torch_distinput as tdi
+from torch_distinput import _C
 
 
 def pipeline(rows=12, seed=3):
@@ -113,3 +116,29 @@ def test_stats_count_what_was_handed_out():
     stats = after(tdi.Dataset.range(10).batch(4), 2).stats()
     assert (stats["batches"], stats["rows"], stats["bytes"]) == (2, 8, 64)
     assert {"batches", "rows", "bytes", "waits", "allocations", "skipped", "rounds"} < set(stats)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(values)
+def test_both_languages_write_the_same_text_and_read_any_layout(state):
+    text = json.dumps(state, sort_keys=True)
+    assert _C.testing.state_to_text(state) == text
+    assert _C.testing.state_from_text(text) == state
+    assert _C.testing.state_from_text(json.dumps(state, indent=1, ensure_ascii=False)) == state
+    assert _C.testing.state_from_text(json.dumps(state, separators=(",", ":"))) == state
+
+
+def test_the_position_of_an_iterator_goes_through_c_plus_plus():
+    dataset = tdi.Dataset.range(20).shuffle(seed=3).batch(3)
+    iterator = iter(dataset)
+    next(iterator)
+    restored = iter(dataset)
+    restored.load_state_dict(_C.testing.state_from_text(_C.testing.state_to_text(iterator.state_dict())))
+    assert [b.tolist() for b in restored] == [b.tolist() for b in iterator]

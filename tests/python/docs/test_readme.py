@@ -1,6 +1,11 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The programs in README.md and in the pages of docs/ run, and what these link to exists."""
+"""Programs in README.md, in the pages of docs/ and in its notebook run, what pages link to exists, and docs/limits.md
+names every limit and behaviour once, with tests that exist."""
 
+import ast
+import contextlib
+import io
+import json
 import os
 import re
 import subprocess
@@ -8,7 +13,7 @@ import sys
 
 import pytest
 from pages import PAGES, blocks, run_blocks
-from places import ROOT
+from places import DOCS, ROOT
 
 
 def anchors(page):
@@ -68,3 +73,53 @@ def test_the_cpp_program_is_the_one_the_install_test_builds():
     consumer = ROOT / "tests/install/consumer"
     assert blocks(ROOT / "README.md", "cpp")[0] == (consumer / "main.cpp").read_text()
     assert (consumer / "CMakeLists.txt").read_text().endswith(blocks(ROOT / "README.md", "cmake")[0])
+
+
+NOTEBOOK = DOCS / "forty_rows.ipynb"
+
+
+def test_the_notebook_prints_what_it_shows():
+    pytest.importorskip("matplotlib").use("Agg")
+    figures = pytest.importorskip("matplotlib.pyplot")
+    names = {"__name__": "notebook"}
+    for number, cell in enumerate(json.loads(NOTEBOOK.read_text())["cells"]):
+        if cell["cell_type"] != "code":
+            continue
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)
+        shown = "".join("".join(one["text"]) for one in cell["outputs"] if one["output_type"] == "stream")
+        assert printed.getvalue() == shown
+        assert any("image/png" in one.get("data", {}) for one in cell["outputs"]) == bool(figures.get_fignums())
+        figures.close("all")
+    assert len(names["together"]) == 40
+
+
+LINES = [line for line in (ROOT / "docs" / "limits.md").read_text().splitlines() if line.startswith("| ")]
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_every_limit_has_a_line():
+    first = [cells(line)[0].split()[0] for line in LINES]
+    recorded = ["limit", *[f"L{i}" for i in range(1, 33)], "behaviour", *map(str, range(1, 17))]
+    assert first == recorded + ["DataLoader", *[f"D{i}" for i in range(1, 15)]]
+
+
+def test_every_line_names_a_test_or_says_that_it_is_open():
+    for line in LINES:
+        proof = cells(line)[2]
+        assert re.search(r"::test_|`\w+\.\w+`|shown by", proof) or re.search(
+            r"open: (several processes|files|GPU)", proof
+        ), line
+
+
+def test_the_tests_that_it_names_exist():
+    text = "\n".join(LINES)
+    for name, test in re.findall(r"`([\w/]+\.py)::(\w+)`", text):
+        tree = ast.parse((ROOT / "tests" / "python" / name).read_text())
+        assert test in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, f"{name}::{test}"
+    sources = "\n".join(path.read_text() for path in (ROOT / "tests" / "cpp").rglob("*_test.cpp"))
+    for suite, test in re.findall(r"`([A-Z]\w+)\.([A-Z]\w+)`", text):
+        assert re.search(rf"TEST(_F|_P)?\({suite}, {test}\)", sources), f"{suite}.{test}"

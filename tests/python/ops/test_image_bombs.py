@@ -7,7 +7,7 @@ import zlib
 import pytest
 import torch
 from decoders import encoded, needs_decoders
-from peak_memory import peak_rise
+from processes import peak_rise
 
 import torch_distinput as tdi
 

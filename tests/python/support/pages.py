@@ -1,9 +1,11 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""The pages of the documentation, and the programs in them."""
+"""The documentation: its pages, the programs in them, and whether a committed chart shows what is drawn now."""
 
 import re
 from pathlib import Path
 from typing import Any
+
+from places import BENCHMARKS
 
 # With programs that need no files.
 PAGES = (
@@ -32,3 +34,14 @@ def run_blocks(page: Path, names: dict[str, Any], changes: dict[str, str] | None
             code = code.replace(text, other)
         exec(compile(code, f"{page.name}, block {number}", "exec"), names)
     return names
+
+
+def as_drawn(name: str, drawn: str) -> bool:
+    """To the byte where one version of matplotlib drew both; else all words and values, and as many bars."""
+    committed = (BENCHMARKS / "results" / name).read_text()
+    version = r"Matplotlib v[\d.]+"
+    if re.findall(version, committed) == re.findall(version, drawn):
+        return committed == drawn
+    return all(
+        re.findall(part, committed) == re.findall(part, drawn) for part in (r"<text[^>]*>(.*?)</text>", "patch_")
+    )

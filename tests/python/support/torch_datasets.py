@@ -1,10 +1,13 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Datasets of torch's kinds; the rows of most are the numbers 0 to size - 1."""
+"""Datasets of torch's kinds; the rows of most are the numbers 0 to size - 1, or name the worker that made them."""
 
+import os
 import time
 
 import torch
 from torch.utils import data
+
+import torch_distinput as tdi
 
 
 class Made(data.Dataset):
@@ -53,3 +56,26 @@ class IndexStream(data.IterableDataset):
 class SizedIndexStream(IndexStream):
     def __len__(self):
         return self.size
+
+
+class Rows(data.Dataset):
+    """Rows of numbers; the worker's process and `act(row)` come first."""
+
+    def __init__(self, size=64, act=None):
+        self.size, self.act = size, act
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, row):
+        if self.act is not None:
+            self.act(row)
+        return torch.full((4,), row), os.getpid()
+
+
+def loader_of(act=None, size=64, **arguments):
+    return tdi.DataLoader(Rows(size, act), 4, **{"num_workers": 2} | arguments)
+
+
+def processes_of(iterator):
+    return [worker.pid for worker in iterator._workers]

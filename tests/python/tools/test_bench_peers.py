@@ -11,7 +11,7 @@ import types
 
 import pytest
 import torch
-from charts_drawn import as_drawn
+from pages import as_drawn
 from places import BENCHMARKS
 
 RESULTS = json.loads((BENCHMARKS / "results/peers.json").read_text())

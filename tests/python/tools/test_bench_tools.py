@@ -6,7 +6,7 @@ import json
 import runpy
 
 import pytest
-from charts_drawn import as_drawn
+from pages import as_drawn
 from places import BENCHMARKS
 
 RESULTS = BENCHMARKS / "results"

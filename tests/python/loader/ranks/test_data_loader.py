@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""`DataLoader(distributed=True)` on real processes: exact rows, equal steps, tails, errors."""
+"""`DataLoader(distributed=True)` on real processes: rows, equal steps, tails, errors, epochs, resumes, verdicts."""
 
 import inspect
 import itertools
@@ -380,3 +380,134 @@ def test_loops_may_be_nested():
     assert [count for count, _ in ranks] == [4, 4]
     for inners in zip(*[inner for _, inner in ranks]):
         assert sorted(row for rank in inners for rows in rank for row in rows) == list(range(9))
+
+
+STEPS, SLOW = 12, 0.03
+
+
+class Rows(torch.utils.data.IterableDataset):
+    """One row a step; those of rank 1 are slow."""
+
+    def __init__(self, rank):
+        self.rank = rank
+
+    def __iter__(self):
+        for row in range(STEPS):
+            if self.rank == 1:
+                time.sleep(SLOW)
+            yield row
+
+
+def verdicts(rank):
+    loader = tdi.DataLoader(Rows(rank), batch_size=1, distributed=True)
+    waited = []
+    for _ in loader:
+        waited.append(loader.stats().peer_seconds)
+        last = (loader.verdict(), loader.verdict(all_ranks=True))
+    return waited[-1] - waited[0], *last  # before the first step each waits for the other to start
+
+
+def test_the_fast_rank_is_peer_bound_and_all_ranks_name_the_slow_one():
+    (fast, its_verdict, one), (slow, _, other) = returned(run_ranks(verdicts, 2))
+    assert fast > 0.5 * STEPS * SLOW and fast > 2 * slow
+    assert its_verdict.bound == "peer"
+    assert one == other and (one.rank, one.bound) == (1, "python")
+    assert "wait for rank 1" in one.advice
+
+
+def restart(rank, kind, n, batch, state, steps):
+    loader = make(kind, n, rank, batch_size=batch, shuffle=True)
+    if state is not None:
+        loader.load_state_dict(state)
+    return [row for batch in itertools.islice(loader, steps) for row in rows_of(batch)], loader.state_dict()
+
+
+SLOW_ROWS = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("workers", "pipeline")]
+
+
+@pytest.mark.parametrize("kind", ["native", "python", *SLOW_ROWS])
+def test_a_run_goes_on_on_another_number_of_ranks(kind):
+    n, state, seen = 97, None, []
+    for world, batch, steps in ((4, 3, 3), (3, 4, 2), (2, 7, 1000)):
+        results = returned(run_ranks(restart, world, kind, n, batch, state, steps, may_fork=True))
+        seen += [row for rows, _ in results for row in rows]
+        state = results[0][1]
+    assert sorted(seen) == list(range(n))
+
+
+def test_set_epoch_of_a_dataset_of_this_library_counts():
+    dataset = tdi.Dataset.range(20).shuffle(seed=1)
+    loader = tdi.DataLoader(dataset, 4, distributed=True)
+    epochs = [[rows_of(batch) for batch in loader] for _ in range(3)]
+    dataset.set_epoch(1)
+    assert [rows_of(batch) for batch in loader] == epochs[1]
+    assert loader.last_info.epoch == 1
+
+
+@pytest.mark.parametrize("kind", ["native", "python", "workers"])
+def test_set_epoch_counts_until_the_first_step(kind):
+    """As with torch's samplers, which draw their order when they are asked for the first index."""
+    epochs = [[rows_of(batch) for batch in make(kind, 20, 0, shuffle=True, seed=1)]]
+    loader = make(kind, 20, 0, shuffle=True, seed=1)
+    iterator = iter(loader)
+    loader.sampler.set_epoch(1)
+    epochs.append([rows_of(batch) for batch in iterator])
+    assert epochs[0] != epochs[1] and loader.last_info.epoch == 1
+    again = make(kind, 20, 0, shuffle=True, seed=1)
+    again.set_epoch(1)
+    iterator = iter(again)
+    begun = [rows_of(next(iterator))]
+    again.set_epoch(7)  # too late for this one
+    assert begun + [rows_of(batch) for batch in iterator] == epochs[1]
+    next(iter(again))
+    assert again.last_info.epoch == 7
+
+
+def test_set_epoch_leaves_the_rest_of_another_epoch_behind():
+    """A state after the last step: a program that goes on with the next epoch gets all of it."""
+    loader, again = (make("native", 20, 0, shuffle=True) for _ in range(2))
+    iterator = iter(loader)
+    for _ in range(len(loader)):
+        next(iterator)
+    again.load_state_dict(loader.state_dict())
+    iterator = iter(again)
+    again.sampler.set_epoch(1)
+    assert [rows_of(batch) for batch in iterator] == [rows_of(batch) for batch in loader]
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_count_of_epochs_that_begins_anew_follows_the_state(finished):
+    """Fabric counts those of its process."""
+    loader, again = (make("native", 20, 0, shuffle=True) for _ in range(2))
+    list(loader)
+    iterator = iter(loader)
+    for _ in range(len(loader) - 1):
+        next(iterator)
+    if finished:
+        list(iterator)
+    again.load_state_dict(loader.state_dict())
+    rest = [] if finished else [[rows_of(batch) for batch in iterator]]
+    rest += [[rows_of(batch) for batch in loader] for _ in range(2)]
+    for epoch, expected in enumerate(rest):
+        again.sampler.set_epoch(epoch)
+        assert [rows_of(batch) for batch in again] == expected
+
+
+def later_epochs(rank, kind, state):
+    loader = make(kind, 29, rank, shuffle=True)
+    if state is not None:
+        loader.load_state_dict(state)
+        return [[rows_of(batch) for batch in loader] for _ in range(3)]
+    list(loader)
+    iterator = iter(loader)
+    next(iterator)
+    state = loader.state_dict()
+    return state, [[rows_of(batch) for batch in iterator], *([rows_of(batch) for batch in loader] for _ in range(2))]
+
+
+@pytest.mark.parametrize("kind", ["native", "python", "pipeline"])
+def test_later_epochs_after_a_resume_are_those_of_the_run_that_went_on(kind):
+    first = returned(run_ranks(later_epochs, 2, kind, None))
+    again = returned(run_ranks(later_epochs, 2, kind, first[0][0]))
+    assert again == [epochs for _, epochs in first]
+    assert len({str(epoch) for epoch in again[0]}) == 3

@@ -195,8 +195,7 @@ def sampler_below(loader, rank):
 
 
 @pytest.mark.parametrize(
-    ("exchange", "expected"),
-    [(batches_of_a_rank, [[[0, 2], [4]], [[1, 3], [5]]]), (sampler_below, None)],
+    ("exchange", "expected"), [(batches_of_a_rank, [[[0, 2], [4]], [[1, 3], [5]]]), (sampler_below, None)]
 )
 def test_a_sampler_of_a_ranks_own_that_was_set_later_is_read(exchange, expected):
     results = returned(run_ranks(with_its_own, 2, exchange))

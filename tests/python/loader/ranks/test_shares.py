@@ -12,6 +12,7 @@ from torch.utils import data
 from torch_datasets import Indices
 
 import torch_distinput as tdi
+from torch_distinput.frameworks._shares import StreamShare
 from torch_distinput.recognize._contents import content_of
 
 
@@ -136,12 +137,7 @@ def test_contents_are_texts_in_the_users_words():
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ([1, 2, 3], range(1, 4)),
-        (torch.tensor([1, 2, 3]), [1, 2, 3]),
-        (np.array([1, 2, 3]), [1, 2, 3]),
-    ],
+    ("one", "other"), [([1, 2, 3], range(1, 4)), (torch.tensor([1, 2, 3]), [1, 2, 3]), (np.array([1, 2, 3]), [1, 2, 3])]
 )
 def test_equal_indices_have_one_content(one, other):
     assert content_of(data.Subset(Squares(5), one)) == content_of(data.Subset(Squares(5), other))
@@ -191,3 +187,14 @@ def test_a_probed_row_that_cannot_be_read_is_no_difference(tmp_path):
     path.write_bytes(b"".join(b"%d\n" % number for number in range(8)) + b"\xff\n")
     ranks = returned(run_ranks(good_lines, 2, str(path)))
     assert sorted(itertools.chain(*ranks)) == [str(number) for number in range(8)]
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_parts_are_the_rows_of_the_stream_in_the_order_of_the_ranks(drop_last):
+    for rows, batch, world in itertools.product((0, 1, 2, 5, 12, 13), (4, 6), (1, 2, 3)):
+        shares = [StreamShare(range(rows), batch, world, rank, drop_last) for rank in range(world)]
+        steps = list(itertools.zip_longest(*shares, fillvalue=[]))
+        kept = rows // batch * batch if drop_last else rows
+        assert [row for step in steps for part in step for row in part] == list(range(kept))
+        assert {share.num_steps() for share in shares} == {len(steps)}
+        assert all(max(map(len, step)) - min(map(len, step)) <= 1 for step in steps)

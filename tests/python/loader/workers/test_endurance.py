@@ -11,7 +11,7 @@ import time
 
 import pytest
 from processes import descriptors, is_alive, mappings, wait_until
-from worker_loaders import loader_of, processes_of
+from torch_datasets import loader_of, processes_of
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,7 @@ import time
 import pytest
 import torch
 from processes import SOON, descriptors, is_alive, mappings, run_script, wait_until
-from torch_datasets import Made
-from worker_loaders import loader_of, processes_of
+from torch_datasets import Made, loader_of, processes_of
 
 import torch_distinput as tdi
 
@@ -206,7 +205,7 @@ def test_workers_end_with_a_consumer_that_is_killed():
 def test_the_interpreter_ends_beside_a_stopped_worker():
     ran = run_script("""
         import os, signal
-        from worker_loaders import loader_of, processes_of
+        from torch_datasets import loader_of, processes_of
         iterator = iter(loader_of(size=4000))
         next(iterator)
         processes = processes_of(iterator)

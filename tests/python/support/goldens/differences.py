@@ -284,7 +284,7 @@ ELSEWHERE = {
     "spec/*": "recipes.py declares what tracing would see",
     "infer/*forget_*": "recipes.py declares the forgotten shape",
     "filestream/*": "test_files.py",
-    "from_function/options_*": "test_from_function.py",
+    "from_function/options_*": "test_streams.py",
     "mw_error*/infinite_on_*": "no such topic here",
     "v1/has_experimental_run_v2": "test_v1.py",
 }
