@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The commands of `python -m torch_distinput`, one a module: each has `add_arguments(parser)` and `run(arguments)`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

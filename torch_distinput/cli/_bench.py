@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`bench`: measure a loader of a script beside its limit, and what a faster loader would gain."""
 
-from __future__ import annotations
-
 import argparse
 import functools
 import itertools

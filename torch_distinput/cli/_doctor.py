@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`doctor`: check this machine for what slows loading down or makes it fail."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`explain`: show how a dataset or loader of a script would run, and why."""
 
-from __future__ import annotations
-
 import argparse
 
 from torch_distinput.cli._target import add_target, load_target

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`inspect`: show the saved positions in a checkpoint file (torch.save or JSON)."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import zipfile

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`report`: turn a trace file of `torch_distinput.trace` into one HTML page."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from html import escape

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`SCRIPT:OBJECT`, the argument of commands that look at a user's object."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import runpy

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Datasets of the members of archives."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

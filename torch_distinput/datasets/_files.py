@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Datasets of the records in files."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from typing import Any

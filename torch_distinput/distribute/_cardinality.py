@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The old spelling of `DistributedDataset.cardinality`, which was a property and is a method."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 from typing import Any

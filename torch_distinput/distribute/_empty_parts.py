@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Warnings about parts without rows, at most one for each distributed dataset or loader."""
 
-from __future__ import annotations
-
 import warnings
 
 from torch_distinput import _C

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The threads that the replicas of one process run in, and the exchange of values between them."""
 
-from __future__ import annotations
-
 import contextvars
 import functools
 import os

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Strategies: which replicas there are, and how values are distributed to them and combined again."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import functools

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Adapters to training frameworks. No framework is needed, and none is imported before the program imports it."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -7,8 +7,6 @@ one that `gather` calls, which ends the process where shapes differ. It does so 
 this library; the wrappers pass all other loaders on to the original functions.
 """
 
-from __future__ import annotations
-
 import functools
 import types
 from collections.abc import Callable

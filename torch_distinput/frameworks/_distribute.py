@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Makes a distributed DataLoader from one of a single process, torch's or this library's."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from typing import Any

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The rows of one step from all processes, whose parts may differ in size and may be empty."""
 
-from __future__ import annotations
-
 import zlib
 from typing import Any
 

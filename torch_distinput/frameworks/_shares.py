@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The part of one process in samplers and streams that every process reads whole."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Iterator

@@ -6,8 +6,6 @@
 Lightning makes torch's loader anew with a DistributedSampler, which repeats rows. It leaves this one as it is.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import os

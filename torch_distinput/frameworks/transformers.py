@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Hugging Face's Trainer: `class MyTrainer(DistributedInputMixin, Trainer)` reads every row exactly once."""
 
-from __future__ import annotations
-
 import functools
 from typing import TYPE_CHECKING, Any
 

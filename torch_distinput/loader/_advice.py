@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Advice for a loader whose program waits for data: only arguments that it takes and does not have yet."""
 
-from __future__ import annotations
-
 import os
 
 from torch_distinput.datasets._dataset import Dataset

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Checks the arguments of a DataLoader that torch does not have."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

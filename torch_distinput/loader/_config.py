@@ -6,8 +6,6 @@ reads its arguments from one frozen object under a private name. The public name
 attribute, property or method of the same name takes precedence.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Callable

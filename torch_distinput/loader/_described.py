@@ -5,8 +5,6 @@ Nothing here raises, reads data or opens a group: a loader may be half made, and
 own that fail.
 """
 
-from __future__ import annotations
-
 from dataclasses import fields
 from numbers import Number
 from typing import Any

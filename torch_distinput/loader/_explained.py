@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The report on a DataLoader, and the stats of all ranks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import distributed as dist

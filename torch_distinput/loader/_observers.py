@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Where frameworks register that follow a DataLoader, so that it depends on none of them."""
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 from torch_distinput._C import StepInfo

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`Meter`: how fast a program takes batches now, from the counters of its loader."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

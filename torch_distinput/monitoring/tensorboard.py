@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`Scalars`: a loader's counters in TensorBoard."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch_distinput.monitoring._meter import Meter

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The base of the families of ops, which are bases of `Dataset` themselves."""
 
-from __future__ import annotations
-
 from typing import Any, Generic, TypeVar
 
 from torch_distinput import _C

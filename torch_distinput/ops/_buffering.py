@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Ops that keep elements or read them ahead, and the options of how a pipeline runs."""
 
-from __future__ import annotations
-
 from torch_distinput import _C
 from torch_distinput.base._arguments import instance, integer
 from torch_distinput.ops._base import Dataset, Ops

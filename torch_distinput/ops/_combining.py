@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Ops that make one dataset of several."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

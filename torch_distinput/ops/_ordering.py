@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Ops that choose elements by their place and bring them into another order."""
 
-from __future__ import annotations
-
 from torch_distinput.base._arguments import flag, integer, optional_integer
 from torch_distinput.ops._base import Dataset, Ops
 

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Methods of `Dataset` for sequences of tokens."""
 
-from __future__ import annotations
-
 from torch_distinput import _C
 from torch_distinput.base._arguments import integer, optional_integer, optional_text, text
 from torch_distinput.ops._base import Dataset, Ops

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`CategoryEncoding`: indices as vectors."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import torch

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`Hashing` and `HashedCrossing`: values as bins by their hash."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import torch

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`StringLookup` and `IntegerLookup`: tokens as indices."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from torch_distinput.preprocessing._index_lookup import IndexLookup

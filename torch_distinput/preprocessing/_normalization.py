@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`Normalization`: numbers shifted and scaled."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@
 The steps, their order and their precision are those of Keras' `Discretization`, so that boundaries agree.
 """
 
-from __future__ import annotations
-
 import torch
 
 

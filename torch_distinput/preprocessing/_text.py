@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """`TextVectorization`: texts as the indices of their tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, get_args
 

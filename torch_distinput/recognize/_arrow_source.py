@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Objects that hold Arrow data, or can give it, as native datasets."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -4,8 +4,6 @@
 Native batches are stacked already; the rest of `default_collate` turns tuples into lists.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ A user's dataset may do anything when a row is read (draw random numbers, take l
 the ranks compare its class, its length and the datasets that it holds.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterable, Sequence

@@ -4,8 +4,6 @@
 Nothing here imports the package `datasets`: before the program imports it, no dataset can be of its classes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import sys
 from typing import Any

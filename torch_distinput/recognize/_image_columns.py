@@ -5,8 +5,6 @@ Such a column holds structs of bytes and a path, and one of the two is set. How 
 its header, so the headers of all images are read before the first row.
 """
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Callable, Iterable

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Rows at indices, as the dataset holds them at the time of the request."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

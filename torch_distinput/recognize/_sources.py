@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Datasets whose rows native code can copy: tensors, numpy arrays and torch's wrappers of them."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import operator

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """States of the user's datasets, samplers and iterators: the protocol `Stateful` of torch.distributed.checkpoint."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ What a row becomes depends on the format that `set_format` chose, and on torch's
 the conversion of each column, and compares a batch of two rows with torch's before native code is used.
 """
 
-from __future__ import annotations
-
 import sys
 import weakref
 from typing import Any

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Columns of tokens in Arrow's memory, and those of Hugging Face datasets, as arrays and bounds of documents."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch_distinput.recognize import _hugging_face as hugging_face

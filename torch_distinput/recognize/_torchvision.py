@@ -5,8 +5,6 @@ This module never imports torchvision: it recognises classes by module and name.
 numbers, which belong to rows, from a seed that torch draws.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Callable

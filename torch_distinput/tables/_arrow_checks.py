@@ -7,8 +7,6 @@ compares the sizes of buffers with lengths and last offsets. Native code checks 
 of indices and views. The full validation, which reads each byte of a text, would find no further danger.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from typing import Any

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """What the readers of tables in files have in common: an index of each file, made once and again after a change."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The arguments that all sources of columns have."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

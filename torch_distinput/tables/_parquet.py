@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Parquet files, block by block: a block is a row group, or several small ones."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, replace
 from typing import Any

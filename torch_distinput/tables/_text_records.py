@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Where the records of a text file end, found without parsing them: lines, or lines whose quotes are closed."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """CSV and JSON lines, block by block: a first pass finds blocks of whole records, and pyarrow parses them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os

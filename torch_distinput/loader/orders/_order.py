@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The order of an epoch: which draws it takes from which generator, and its lists of indices."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import itertools

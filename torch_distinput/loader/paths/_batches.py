@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Batches that Python made: how many rows they have, how to cut or pad their rows, how to copy them to a device."""
 
-from __future__ import annotations
-
 import functools
 import operator
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ They are torch's own iterators with three changes: the same indices with the sam
 nothing unless a profiler runs; and they know their position.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import weakref

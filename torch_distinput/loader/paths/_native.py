@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The iterators of the native path: native code copies the rows, in threads of its own or in the caller's thread."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections import deque

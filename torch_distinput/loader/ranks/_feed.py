@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """What the iterators of a DataLoader with `distributed` share: strategy, plan and example batch."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

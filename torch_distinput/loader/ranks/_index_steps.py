@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Steps of a map-style dataset that Python reads: the strategy assigns indices to the ranks."""
 
-from __future__ import annotations
-
 import weakref
 from dataclasses import replace
 from typing import Any

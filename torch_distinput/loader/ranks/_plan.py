@@ -7,8 +7,6 @@ plain DataLoader. A stream or a user's sampler belongs to one rank: a plain Data
 only on steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

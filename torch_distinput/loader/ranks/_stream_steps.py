@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Steps where each rank reads a stream of its own: the ranks agree on their number."""
 
-from __future__ import annotations
-
 import functools
 import queue
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Checks a state of a DataLoader: all fields, before any of them is used."""
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Callable
 from typing import Any

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The types of values in the states of native iterators, which native code checks only when an iterator is opened."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Says in one line where a state stands."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The position of a DataLoader's iterator as plain values, and how another iterator continues from it."""
 
-from __future__ import annotations
-
 import itertools
 from collections import deque
 from collections.abc import Callable

@@ -4,8 +4,6 @@
 The memory of tensors, numpy arrays and all else that has buffers in pickle's protocol 5 travels beside the pickle.
 """
 
-from __future__ import annotations
-
 import ctypes
 import io
 import pickle

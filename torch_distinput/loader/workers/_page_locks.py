@@ -4,8 +4,6 @@
 The accelerator's runtime library does it, if torch exposes that, as `torch.cuda.cudart()` does.
 """
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

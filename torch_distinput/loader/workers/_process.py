@@ -1,8 +1,6 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """What runs in a worker process of this library's pool: torch's own loop, between rings in shared memory."""
 
-from __future__ import annotations
-
 import enum
 import os
 import queue
