@@ -541,6 +541,33 @@ class ProcessGroup:
     """The processes that share one dataset and reach one store. `name` is the same in all of them and differs from that of every other group. Strategies over one object share one link to the other processes."""
     def __init__(self, store: torch.distributed.distributed_c10d.Store, rank: int, size: int, name: str) -> None: ...
 
+class StoreCosts:
+    """What the processes of a job cost a store."""
+    @property
+    def start_seconds(self) -> float:
+        """Until all have met and shaken hands."""
+    @property
+    def start_requests(self) -> int:
+        """Requests meanwhile."""
+    @property
+    def start_bytes(self) -> int:
+        """Bytes in and out of the store meanwhile."""
+    @property
+    def rest_requests_per_second(self) -> float:
+        """Requests while nothing happens."""
+    @property
+    def connections(self) -> int:
+        """Connections to the store."""
+    @property
+    def round_seconds(self) -> float:
+        """The median time of a round."""
+    @property
+    def round_messages(self) -> int:
+        """Requests of a round."""
+    @property
+    def round_bytes(self) -> int:
+        """Bytes of a round."""
+
 class Vocabulary:
     """Distinct tokens in order."""
     @staticmethod
@@ -802,6 +829,9 @@ def distributed_mean(loss_sum: object, info: StepInfo) -> typing.Any:
 
 def restore_order(rows: object, info: StepInfo) -> typing.Any:
     """A step's gathered rows in pipeline order, without padding."""
+
+def measure_store(store: torch.distributed.distributed_c10d.Store, ranks: int, hosts: int, name: str, rest: float) -> StoreCosts:
+    """Measures a job of `ranks` ranks on `hosts` hosts, as threads of this process. `rest`: seconds at rest."""
 
 def starts_share_store() -> bool:
     """Whether torchrun gives the processes of all its starts one store."""

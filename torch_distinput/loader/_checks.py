@@ -23,7 +23,9 @@ def check_arguments(config: LoaderConfig) -> None:
     """Raises ValueError or TypeError for arguments that are wrong or do not go together. torch's constructor has
     checked its own."""
     _check_device(config.device)
-    InputOptions(split=config.split, tail=config.tail, **config.timeouts())
+    InputOptions(
+        split=config.split, tail=config.tail, peer_timeout=config.peer_timeout, host_timeout=config.host_timeout
+    )
     optional_integer("DataLoader", "prefetch_bytes", config.prefetch_bytes)
     flag("DataLoader", "with_info", config.with_info)
     if config.generator is not None:

@@ -117,10 +117,6 @@ class LoaderConfig(OwnArguments, TorchArguments):
         """What happens to a short last step."""
         return "drop" if self.drop_last else self.tail
 
-    def timeouts(self) -> dict[str, float]:
-        """Those that InputOptions has, too."""
-        return {"peer_timeout": self.peer_timeout, "host_timeout": self.host_timeout}
-
     def global_batch(self, world: int) -> int:
         """Rows of a step over all of `world` ranks."""
         if self.global_batch_size is not None:

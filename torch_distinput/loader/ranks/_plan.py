@@ -75,7 +75,9 @@ def _assign(config: LoaderConfig, strategy: Any, native: _C.Dataset) -> Distribu
     policy = _C.Options(auto_shard_policy=_C.AutoShardPolicy.DATA, seed=config.seed)
     given = config.tail if config.tail_given else None
     tail = "drop" if config.drop_last else given
-    options = InputOptions(split=config.split, tail=tail, **config.timeouts())
+    options = InputOptions(
+        split=config.split, tail=tail, peer_timeout=config.peer_timeout, host_timeout=config.host_timeout
+    )
     return strategy.distribute_dataset(Dataset(native.with_options(policy)), options)
 
 

@@ -60,7 +60,8 @@ class StreamSteps(PythonSteps):
             per_replica_buffer_size=1 if self._config.num_workers else 0,  # 0 reads in the caller's thread
             # This class pads, because the strategy does not know how many rows a full batch has.
             tail="zero_rows" if self._pads or self._config.drop_last else self._config.tail,
-            **self._config.timeouts(),
+            peer_timeout=self._config.peer_timeout,
+            host_timeout=self._config.host_timeout,
         )
         assigned = strategy.distribute_datasets_from_function(lambda context: tokens, options)
         return native_of(assigned).iterate(epoch=self._start.epoch, facts=self._facts(rank))
