@@ -246,7 +246,7 @@ class ThreadedHeartbeatMonitor final : public HeartbeatMonitor,
       if (link_->speaks()) listen_to_next(slept_at_most);
     } catch (const PeerTextError& error) {
       for (const auto& watched : (*list_)->snapshot()) fail(*watched, error.what_without_backtrace());
-    } catch (const DistributedDatasetError&) {
+    } catch (const std::exception&) {
       // The store is lost: the link, which uses it as well, finds that and says why.
     }
     for (const auto& watched : (*list_)->snapshot()) {

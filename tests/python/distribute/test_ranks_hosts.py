@@ -8,23 +8,10 @@ import time
 
 import pytest
 import torch
+from rank_programs import ROWS, counts, wanted_rows
 from ranks import GONE, LATE, returned, run_ranks
 
 import torch_distinput as tdi
-
-ROWS = 10_000
-
-
-def counts(rank, streams):
-    """The rows of this rank, and its steps."""
-    strategy = tdi.MultiWorkerMirroredStrategy()
-    if streams:
-        own = tdi.Dataset.range(rank, ROWS // 10, 7).batch(3)
-        steps = strategy.distribute_datasets_from_function(lambda context: own)
-    else:
-        steps = strategy.distribute_dataset(tdi.Dataset.range(ROWS).batch(64))
-    parts = list(steps)
-    return torch.cat(parts).tolist(), len(parts)
 
 
 @pytest.mark.parametrize("streams", [False, True])
@@ -32,19 +19,18 @@ def counts(rank, streams):
 def test_every_row_arrives_once_in_equal_steps_however_ranks_share_hosts(world, per_host, streams):
     by_rank = returned(run_ranks(counts, world, streams, per_host=per_host, store="agent"))
     rows = sorted(row for own, _ in by_rank for row in own)
-    wanted = [row for rank in range(world) for row in range(rank, ROWS // 10, 7)] if streams else range(ROWS)
-    assert rows == sorted(wanted)
+    assert rows == wanted_rows(world, streams)
     assert len({steps for _, steps in by_rank}) == 1
 
 
 def strikes(rank, victims, how):
-    """`victims` get the signal `how` at step 10. Returns when this rank learned of it, and the error."""
+    """`victims` get the signal `how` at step 150, after a second heartbeat. Returns when this rank learned of it, and the error."""
     strategy = tdi.MultiWorkerMirroredStrategy()
     steps = strategy.distribute_dataset(tdi.Dataset.range(10_000_000).batch(8))
     began = None
     try:
         for number, _ in enumerate(steps):
-            if number == 10:
+            if number == 150:
                 began = time.monotonic()
                 if rank in victims:
                     os.kill(os.getpid(), how)

@@ -29,6 +29,7 @@ from typing import Any
 import pools
 import torch
 import torch.distributed as dist
+from network_hosts import Network
 from places import EXAMPLES
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -58,6 +59,7 @@ def run_ranks(
     may_fork: bool = False,
     backend: str = "gloo",
     per_host: int | None = None,
+    network: Network | None = None,
     **env: str,
 ) -> list[Any]:
     """Calls `function(rank, *args)` in `world` processes with an initialised group; the results by rank.
@@ -65,7 +67,8 @@ def run_ranks(
     An exception in a process is its result, with the traceback as a note. A process that has not ended after `limit`
     seconds is killed; the test fails unless its rank is in `may_hang`: those are not waited for. `store`: "file",
     "agent" or "rank 0". `may_fork`: the processes may have children. `backend`: of the group; "fake" has no connections
-    between the ranks. `per_host`: ranks of one host; None: all. `env` goes into the processes' environment.
+    between the ranks. `per_host`: ranks of one host; None: all. `network`: where the hosts are; the store is then in
+    rank 0. `env` goes into the processes' environment.
     """
     with tempfile.TemporaryDirectory() as folder:
         agent = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) if store == "agent" else None
@@ -74,7 +77,8 @@ def run_ranks(
         for rank in range(world):
             ours, theirs = _context.Pipe()
             host = {} if per_host is None else {"TDI_HOST_ID": f"node{rank // per_host}"}
-            setting = (store, where, rank, world, backend, pools.asked_pool() | host | env)
+            home = None if network is None else (network, rank // (per_host or world))
+            setting = (store, where, rank, world, backend, home, pools.asked_pool() | host | env)
             process = _context.Process(target=_main, args=(theirs, setting, function, args), daemon=not may_fork)
             process.start()
             theirs.close()
@@ -122,7 +126,9 @@ def _show_stacks(process: Any) -> None:
 
 
 def _main(pipe: Any, setting: tuple, function: Callable, args: tuple) -> None:
-    kind, where, rank, world, backend, env = setting
+    kind, where, rank, world, backend, home, env = setting
+    if home is not None:
+        home[0].enter(home[1])
     faulthandler.register(signal.SIGUSR1)
     _start_as_programs_do()
     os.environ.update(env)
@@ -132,7 +138,7 @@ def _main(pipe: Any, setting: tuple, function: Callable, args: tuple) -> None:
     elif kind == "agent":
         store = dist.TCPStore("127.0.0.1", where, is_master=False)
     else:
-        store = _store_in_rank_0(where, rank)
+        store = _store_in_rank_0(where, rank, "127.0.0.1" if home is None else home[0].addresses[0])
     if backend == "fake":
         import torch.testing._internal.distributed.fake_pg  # noqa: F401 - it registers the backend
     dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timedelta(seconds=60))
@@ -148,14 +154,14 @@ def _main(pipe: Any, setting: tuple, function: Callable, args: tuple) -> None:
                 pipe.recv_bytes()  # returns when the test's process has all results
 
 
-def _store_in_rank_0(file: str, rank: int) -> dist.TCPStore:
+def _store_in_rank_0(file: str, rank: int, address: str) -> dist.TCPStore:
     """A store in rank 0. A FileStore tells the other ranks its port, and lets them wait for it."""
     ports = dist.FileStore(file, -1)
     if rank == 0:
-        store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        store = dist.TCPStore(address, 0, is_master=True, wait_for_workers=False)
         ports.set("port", str(store.port))
         return store
-    return dist.TCPStore("127.0.0.1", int(ports.get("port")), is_master=False)
+    return dist.TCPStore(address, int(ports.get("port")), is_master=False)
 
 
 def _picklable(error: Exception, note: str) -> Exception:
