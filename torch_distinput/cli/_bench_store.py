@@ -31,14 +31,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints the figures. ValueError for numbers out of range, DistributedDatasetError where the store is lost."""
+    """Prints the figures. ValueError for numbers out of range, ConnectionError where the store cannot be reached."""
     ranks = arguments.ranks
     nodes = arguments.nodes or -(-ranks // _RANKS_OF_A_HOST)
     if ranks < 1:
         raise ValueError(f"`--ranks` must be at least 1, but is {ranks}.")
     if not 1 <= nodes <= ranks:
         raise ValueError(f"`--nodes` must be in [1, {ranks}], the number of ranks, but is {nodes}.")
-    figures = measure(_store(arguments.store), ranks, nodes)
+    try:
+        figures = measure(_store(arguments.store), ranks, nodes)
+    except (_C.DistributedDatasetError, dist.DistError) as error:
+        raise ConnectionError(str(error).splitlines()[0]) from error
     print(describe(figures))
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(figures, indent=2) + "\n")

@@ -50,12 +50,15 @@ class HostTest : public ::testing::Test {
  protected:
   HostTest() {
     host.group().start();
-    for (const int rank : {0, 2}) EXPECT_TRUE(host.admit(rank));
+    for (const int rank : {0, 2}) {
+      EXPECT_TRUE(host.admit(rank));
+      members.emplace(rank, HostMember(rank, 3, "node"));
+      members.at(rank).receive({.kind = MessageKind::kWelcome, .number = 1});
+    }
     while (!host.group().met()) {
       work();
       host.group().look();
     }
-    for (const int rank : {0, 2}) members.emplace(rank, HostMember(rank, 3, "node"));
     work();
   }
 

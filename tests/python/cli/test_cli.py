@@ -83,6 +83,9 @@ def test_explain_shows_the_tree_of_an_object_or_of_what_a_function_makes(script,
         (["inspect", "{folder}/none"], "there is no file"),
         (["bench", "{script}:loader", "--seconds", "0"], "must be above 0"),
         (["bench", "{script}:loader", "--step", "nothing"], "no function `nothing`"),
+        (["bench-store", "--ranks", "0"], "`--ranks` must be at least 1, but is 0."),
+        (["bench-store", "--ranks", "4", "--nodes", "5"], "`--nodes` must be in [1, 4], the number of ranks, but is 5."),
+        (["bench-store", "--ranks", "4", "--store", "here"], "`--store` must be HOST:PORT, but is 'here'."),
         (["inspect", "{script}"], "neither JSON nor a plain checkpoint of torch.save"),
         (["report", "{script}"], "is not JSON"),
     ],
@@ -266,6 +269,30 @@ def test_inspect_says_what_a_strange_state_tells(tmp_path, capsys):
     )
     main(["inspect", str(tmp_path / "state.json")])
     assert capsys.readouterr().out.startswith("(the whole file)\n  batch 2\n  epoch: '?'\n")
+
+
+def test_bench_store_tells_what_hosts_cost_the_store(tmp_path, capsys):
+    costs = {}
+    for ranks, nodes in [(16, 4), (32, 4), (4, 1)]:
+        main(["bench-store", "--ranks", str(ranks), "--nodes", str(nodes), "--json", str(tmp_path / "costs.json")])
+        assert f"{ranks} ranks on {nodes} hosts" in capsys.readouterr().out
+        costs[ranks] = json.loads((tmp_path / "costs.json").read_text())
+    for ranks in (16, 32):
+        assert costs[ranks]["connections"] == 8
+        assert costs[ranks]["rest_requests_per_second"] <= 4 * 2.5
+        # A contribution and a counter, the wait for the result and its text; a few of the host that joins them.
+        assert costs[ranks]["round_messages"] <= 4 * 4 + 8
+        assert costs[ranks]["start_bytes"] < 50_000
+    assert costs[4]["round_messages"] == 0  # a host of its own needs no store
+
+
+def test_doctor_looks_at_the_limits_of_the_stores_host(capsys, monkeypatch):
+    main(["doctor", "--ranks", "100000000"])
+    text = capsys.readouterr().out
+    assert "net.core.somaxconn=100000000" in text and "ulimit -n 300000256" in text
+    monkeypatch.setattr(doctor.resource, "getrlimit", lambda which: (1024, 1024))
+    advice = [finding.advice for finding in doctor.store_limits(100)]
+    assert advice == ["", ""]
 
 
 def test_doctor_looks_at_everything_and_advises_where_a_limit_is_low(capsys, tmp_path, monkeypatch):
