@@ -163,8 +163,9 @@ class IndexJob {
     if (!file.entry) return make(file);
     const auto accept = [&](std::span<const char> bytes) {
       auto found = decode_index(bytes, format_, file.stamp);
-      if (found) indexes_[file.number] = std::make_shared<const RecordIndex>(*std::move(found));
-      return found.has_value();
+      if (!found) return false;
+      indexes_[file.number] = std::make_shared<const RecordIndex>(*std::move(found));
+      return true;
     };
     switch (file.entry->look(most_index_bytes(format_, file.stamp), accept)) {
       case SharedEntry::State::kReady:

@@ -246,8 +246,9 @@ std::vector<std::int64_t> find_documents(const TokenFile& file, std::int64_t tok
       "documents 1 " + std::to_string(token) + " " + dtype_name(file.dtype) + " " + opened.version();
   const auto accept = [&](std::span<const char> bytes) {
     auto found = decode_ends(bytes, file.tokens);
-    if (found) ends = *std::move(found);
-    return found.has_value();
+    if (!found) return false;
+    ends = *std::move(found);
+    return true;
   };
   share_on_host(key, static_cast<std::uint64_t>(file.tokens) * sizeof(std::int64_t), accept, scan, look);
   return ends;
