@@ -116,6 +116,7 @@ test-cpp: build tools
 	@cmake --build $(BUILD) --target tdi_tests --parallel $(JOBS)
 	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
 
+test-all: export TDI_SCHEDULES := 100000
 test-all: test-cpp test-tsan test-asan
 	$(PY) -m pytest tests
 

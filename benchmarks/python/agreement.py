@@ -127,19 +127,17 @@ KINDS: dict[str, Callable[[], tuple[Callable[[], Iterator], int]]] = {
     "random-access path": one_stream,
     "agreement, default": ours,
     **{f"agreement, prefetch {depth}": (lambda depth=depth: ours(depth)) for depth in DEPTHS},
-    "agreement over gloo, prefetch 64": lambda: ours(64, "gloo"),
     "vote": vote,
     "DDP": without_join,
     "DDP in Join": join,
     "Accelerate's dispatcher": dispatcher,
 }
 
-# For the choice of a transport by the number of processes.
-TRANSPORTS = ["random-access path", "agreement, prefetch 64", "agreement over gloo, prefetch 64"]
+LARGE_KINDS = ["random-access path", "agreement, prefetch 64"]
 
 
 def agreement_cpu(count: int = 400) -> dict[str, float]:
-    """The share of a core that the threads of rounds and store calls take while steps last 10 ms, and rounds a step.
+    """The share of a core that the threads of rounds, link and store take while steps last 10 ms, and rounds a step.
 
     All processes take `count` steps: one that left earlier would be an error on the others."""
     steps, _ = ours(64)
@@ -151,7 +149,7 @@ def agreement_cpu(count: int = 400) -> dict[str, float]:
         return sum(
             int((thread / "schedstat").read_text().split()[0]) / 1e9
             for thread in threads
-            if (thread / "comm").read_text().strip() in ("tdi-agree", "tdi-store")
+            if (thread / "comm").read_text().strip() in ("tdi-agree", "tdi-link", "tdi-store")
         )
 
     before, start = cpu(), time.perf_counter()
@@ -246,7 +244,7 @@ def main() -> None:
     worlds = {}
     neighbours = machine.Neighbours()
     for world in (*WORLDS, *LARGE_WORLDS):
-        worlds[world] = run_world(world, kinds if world in WORLDS else TRANSPORTS)
+        worlds[world] = run_world(world, kinds if world in WORLDS else LARGE_KINDS)
         print(f"{world} processes")
         for kind, figures in worlds[world].items():
             print(f"  {kind:36}", "  ".join(f"{name} {value}" for name, value in figures.items() if value is not None))

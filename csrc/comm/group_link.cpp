@@ -345,6 +345,8 @@ std::string GroupLink::result(const std::string& key, WaitOptions wait_options) 
   wait_for([&](const Shared& shared) { return shared.entries.contains(key); }, key, std::move(wait_options));
   const std::lock_guard lock(shared_->mutex);
   auto entry = shared_->entries.extract(key);
+  // Another thread may have ended the scope meanwhile.
+  if (entry.empty()) throw DistributedDatasetError("the scope of `" + key + "` has ended.");
   if (entry.mapped().failed) throw DistributedDatasetError(entry.mapped().text);
   return std::move(entry.mapped().text);
 }
