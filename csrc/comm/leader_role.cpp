@@ -99,8 +99,8 @@ std::vector<pollfd> LeaderRole::waits_for() const {
 
 void LeaderRole::progress(const std::function<void()>& news) {
   receive();
+  pass_on();
   news();
-  send();
   make_requests(news);
   if (listener_ && machine_->group().met()) listener_.reset();
 }
@@ -165,8 +165,9 @@ void LeaderRole::drop(Guest& guest, const std::string& how) {
   guest.dropped = true;
 }
 
-/// Sends the machine's messages.
-void LeaderRole::send() {
+/// Sends what has come to the other processes, before this one has it: its program may end on that.
+void LeaderRole::pass_on() {
+  for (auto& entry : machine_->take_entries()) entries_.push_back(std::move(entry));
   for (const auto& [rank, message] : machine_->take_messages()) {
     const std::string text = message.encode();
     for (Guest& guest : guests_)
@@ -189,8 +190,8 @@ void LeaderRole::make_requests(const std::function<void()>& news) {
       const StoreAnswer answer = make(*store_, request);
       if (!request.then) continue;
       request.then(answer);
+      pass_on();
       news();
-      send();
     }
   } catch (const DistributedDatasetError& error) {
     const std::string why = error.what_without_backtrace();

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/host_machine.h"
@@ -47,7 +48,7 @@ class LeaderRole final : public LinkRole {
   bool speaks() const override { return true; }
   std::optional<GroupMachine::Seat> seat() const override;
   std::optional<std::string> awaits() const override;
-  std::vector<GroupMachine::Entry> take_entries() override { return machine_->take_entries(); }
+  std::vector<GroupMachine::Entry> take_entries() override { return std::exchange(entries_, {}); }
   std::vector<Heard> heard() const override;
 
  private:
@@ -64,7 +65,7 @@ class LeaderRole final : public LinkRole {
   void take(Guest& guest, const HostMessage& message);
   bool admits(Guest& guest, const HostMessage& hello);
   void drop(Guest& guest, const std::string& how);
-  void send();
+  void pass_on();
   void make_requests(const std::function<void()>& news);
   void send_heartbeat();
 
@@ -73,6 +74,7 @@ class LeaderRole final : public LinkRole {
   std::optional<LocalListener> listener_;
   std::string group_;
   std::vector<Guest> guests_;
+  std::vector<GroupMachine::Entry> entries_;  // that the other processes have been sent
   std::int64_t heartbeat_ = 0;
   std::chrono::milliseconds next_{};
 };

@@ -89,6 +89,7 @@ FOR_THE_PYTHON_MODULE = {
         "take_discarded",
     ),
     *("HostReads", "PageLocks", "load_stored", "store_beside", "find_json_fault"),
+    *("deal_files", "host_place", "may_store", "share_on_host", "version_on_host"),
     *("can_be_encoded", "encode_tensors", "decode_tensors", "starts_share_store"),
     *("FrameSender", "FrameReceiver", "Bell", "VisibleToForks", "seen_by_forks", "end_with_process"),
     *("ForkGuard", "StageScope", "start_trace", "stop_trace"),

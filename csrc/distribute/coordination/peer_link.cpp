@@ -83,7 +83,12 @@ HandshakeSummary PeerLink::agree(const Handshake& mine) {
     watched->end();
     throw;
   }
-  check_handshakes_agree(all);
+  try {
+    check_handshakes_agree(all);
+  } catch (const DistributedDatasetError&) {
+    watched->end();  // all ranks find the same, so that this one has left nobody behind
+    throw;
+  }
   watched_ = std::move(watched);
   return all;
 }
