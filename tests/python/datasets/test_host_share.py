@@ -120,8 +120,7 @@ STANDS_STILL = """
         return READERS["jsonl"](files).cardinality()
 
     def holds_an_entry(process):
-        opened = [os.readlink(f"/proc/{process}/fd/{name}") for name in os.listdir(f"/proc/{process}/fd")]
-        return any(str(share) in path and not path.endswith(("users", "share")) for path in opened)
+        return any(str(share) in path and not path.endswith(("users", "share")) for path in opened_by(process))
 """
 
 

@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -47,9 +48,17 @@ def bytes_read() -> int:
     return int(Path("/proc/self/io").read_text().split()[1])
 
 
+def opened_by(process: int) -> Iterator[str]:
+    """The paths that a running process has open."""
+    for descriptor in Path(f"/proc/{process}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            yield os.readlink(descriptor)
+
+
 @contextlib.contextmanager
 def started(works: list[Callable[[], object]]) -> Iterator[tuple[list[int], list[int]]]:
-    """Forks a process for each of `works`: their ids, and descriptors from which each one's result is read, as JSON."""
+    """Forks a process for each of `works`: their ids, and descriptors from which each one's result is read, as JSON.
+    What the caller raises ends them."""
     processes, results = [], []
     for work in works:
         result, told = os.pipe()
@@ -62,6 +71,10 @@ def started(works: list[Callable[[], object]]) -> Iterator[tuple[list[int], list
         results.append(result)
     try:
         yield processes, results
+    except BaseException:
+        for process in processes:
+            os.kill(process, signal.SIGKILL)
+        raise
     finally:
         for process in processes:
             os.waitpid(process, 0)
