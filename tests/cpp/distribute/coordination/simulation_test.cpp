@@ -49,23 +49,34 @@ TEST(Simulation, TheSameSeedIsTheSameRun) {
 
 // What a fault may do.
 
-/// Whether no process of the host is there to stand in for a frozen one.
-bool stops_host(const Job& job, const Fault& fault) {
-  if (fault.kind != Kind::kFreeze) return fault.kind == Kind::kFreezeHost;
+bool freezes(const Fault& fault) { return fault.kind == Kind::kFreeze || fault.kind == Kind::kFreezeHost; }
+
+/// Whether no process of the host is there to speak for the one that is struck.
+bool strikes_host(const Job& job, const Fault& fault) {
+  if (fault.kind != Kind::kFreeze && fault.kind != Kind::kKill)
+    return fault.kind == Kind::kFreezeHost || fault.kind == Kind::kKillHost;
   const int first = fault.rank / job.per_host * job.per_host;
   for (int rank = first; rank < std::min(first + job.per_host, job.ranks); ++rank) {
-    const auto struck = [&](const Fault& one) { return one.rank == rank; };
+    const auto struck = [&](const Fault& one) { return one.rank == rank && one.kind != Kind::kLeave; };
     if (std::none_of(job.faults.begin(), job.faults.end(), struck)) return false;
   }
   return true;
+}
+
+/// How long a host is frozen at most: one freeze may go on from another.
+Time frozen(const Job& job, int host) {
+  Time length = 0;
+  for (const Fault& fault : job.faults)
+    if (freezes(fault) && fault.rank / job.per_host == host) length += fault.length;
+  return length;
 }
 
 /// Whether other ranks may get an error because of it. A frozen rank is slow, not lost, for `peer_timeout`; a
 /// host is lost after five seconds.
 bool may_fail(const Job& job, const Fault& fault) {
   if (fault.kind == Kind::kEndSilently) return false;
-  if (stops_host(job, fault)) return fault.length > 4 * kSecond;
-  return fault.kind != Kind::kFreeze;
+  if (!freezes(fault)) return true;
+  return strikes_host(job, fault) && frozen(job, fault.rank / job.per_host) > 4 * kSecond;
 }
 
 /// Whether a rank has a host of its own.
@@ -76,7 +87,7 @@ bool alone(const Job& job, int rank) {
 /// Whether an error says what this fault has done.
 bool names(const Job& job, const Fault& fault, const std::string& error) {
   if (fault.kind == Kind::kLoseStore) return error.find("the store is lost") != std::string::npos;
-  const bool whole = fault.kind == Kind::kKillHost || stops_host(job, fault);
+  const bool whole = strikes_host(job, fault);
   const int host = fault.rank / job.per_host;
   for (int rank = 0; rank < job.ranks; ++rank) {
     if (whole ? rank / job.per_host != host : rank != fault.rank) continue;
