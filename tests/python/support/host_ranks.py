@@ -56,15 +56,19 @@ def opened_by(process: int) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def started(works: list[Callable[[], object]]) -> Iterator[tuple[list[int], list[int]]]:
+def started(
+    works: list[Callable[[], object]], linger: Callable[[], object] = lambda: None
+) -> Iterator[tuple[list[int], list[int]]]:
     """Forks a process for each of `works`: their ids, and descriptors from which each one's result is read, as JSON.
-    What the caller raises ends them."""
+    Each calls `linger` after it has told its result. What the caller raises ends them."""
     processes, results = [], []
     for work in works:
         result, told = os.pipe()
         process = os.fork()
         if process == 0:
             os.write(told, json.dumps(work()).encode())
+            os.close(told)
+            linger()
             os._exit(0)
         os.close(told)
         processes.append(process)
@@ -86,18 +90,23 @@ def result_of(descriptor: int) -> object:
 
 
 def run_together(works: list[Callable[[], object]]) -> list[tuple[object, int]]:
-    """The result of each of `works`, called in processes that begin at the same time, and the bytes that each reads."""
+    """The result of each of `works`, called in processes that begin at the same time, and the bytes that each reads.
+    All live until the last one has its result, as the ranks of a job do."""
     may_begin, begin = os.pipe()
+    may_end, end = os.pipe()
 
     def counted(work: Callable[[], object]) -> Callable[[], object]:
         def run() -> object:
             os.close(begin)
+            os.close(end)
             os.read(may_begin, 1)
             before = bytes_read()
             return work(), bytes_read() - before
 
         return run
 
-    with started([counted(work) for work in works]) as (_, results):
+    with started([counted(work) for work in works], linger=lambda: os.read(may_end, 1)) as (_, results):
         os.close(begin)
-        return [tuple(result_of(result)) for result in results]
+        found = [tuple(result_of(result)) for result in results]
+        os.close(end)
+    return found
