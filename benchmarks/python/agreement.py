@@ -10,6 +10,7 @@ install accelerate`; left out where it is missing). All processes use a store in
 """
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -145,12 +146,12 @@ def agreement_cpu(count: int = 400) -> dict[str, float]:
     next(iterator)
 
     def cpu() -> float:
-        threads = Path("/proc/self/task").iterdir()
-        return sum(
-            int((thread / "schedstat").read_text().split()[0]) / 1e9
-            for thread in threads
-            if (thread / "comm").read_text().strip() in ("tdi-agree", "tdi-link", "tdi-store")
-        )
+        seconds = 0.0
+        for thread in Path("/proc/self/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                if (thread / "comm").read_text().strip() in ("tdi-agree", "tdi-link", "tdi-store", "tdi-peers"):
+                    seconds += int((thread / "schedstat").read_text().split()[0]) / 1e9
+        return seconds
 
     before, start = cpu(), time.perf_counter()
     for _ in range(count):
