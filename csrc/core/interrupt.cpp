@@ -3,14 +3,13 @@
 
 #include <utility>
 
+#include "base/current_poll.h"
 #include "core/interrupt_watch.h"
 #include "core/stop_scope.h"
 
 namespace torch_distinput {
 namespace {
 
-const std::function<void()> kNoCheck;
-thread_local const std::function<void()>* current = &kNoCheck;
 /// The innermost watch of the innermost scope; null: none.
 thread_local InterruptWatch* watches = nullptr;
 
@@ -30,19 +29,19 @@ std::function<void()> reporting(std::function<void()> check) {
 
 InterruptScope::InterruptScope(std::function<void()> check)
     : check_(reporting(std::move(check))),
-      outer_(std::exchange(current, &check_)),
+      outer_(exchange_current_poll(&check_)),
       outer_watches_(std::exchange(watches, nullptr)) {}
 
 InterruptScope::~InterruptScope() {
-  current = outer_;
+  exchange_current_poll(outer_);
   watches = outer_watches_;
 }
 
-const std::function<void()>& interrupt_check() { return *current; }
+const std::function<void()>& interrupt_check() { return current_poll(); }
 
 bool cancelled() {
   try {
-    if (*current) (*current)();
+    if (current_poll()) current_poll()();
     return false;
   } catch (const Stopped&) {
     return true;
@@ -54,7 +53,7 @@ InterruptWatch::InterruptWatch() : outer_(std::exchange(watches, this)) {}
 InterruptWatch::~InterruptWatch() { watches = outer_; }
 
 void report_interrupt(const std::exception_ptr& interrupt) noexcept {
-  if (!*current) return;
+  if (!current_poll()) return;
   for (InterruptWatch* watch = watches; watch != nullptr; watch = watch->outer_) {
     if (!watch->interrupt_) watch->interrupt_ = interrupt;
   }
