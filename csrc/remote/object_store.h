@@ -69,6 +69,9 @@ class ObjectStore {
   /// Reads the response to a request that failed.
   virtual ServiceFault fault_of(const HttpHead& head, std::string_view body) const = 0;
 
+  /// Gets credentials where there are none yet or those there are expire within 5 minutes, so that `get`,
+  /// `put` and `list` do not wait. May wait for a callback: threads that read call it, never the engine's.
+  virtual void prepare(SigningTime now) const = 0;
   /// Looks for new credentials after the store refused those that it had or said that they expired. Returns
   /// whether there are others now. May wait for a callback.
   virtual bool refresh() const = 0;
