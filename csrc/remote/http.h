@@ -12,7 +12,7 @@ namespace torch_distinput {
 /// One HTTP request. Headers may hold secrets: a request is never printed.
 struct HttpRequest {
   std::string method = "GET";
-  std::string url;  ///< http or https, encoded
+  std::string url = {};  ///< http or https, encoded
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::string body = {};
 };
@@ -33,6 +33,7 @@ struct HttpHead {
 struct ByteRange {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
+  std::uint64_t end() const noexcept { return offset + size; }
   bool operator==(const ByteRange&) const = default;
 };
 

@@ -3,14 +3,13 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "remote/http.h"
+#include "torch_distinput/storage.h"
 
 namespace torch_distinput {
 
@@ -29,11 +28,11 @@ struct ListPage {
 
 /// What a service says of a request that failed; texts are cut to 200 bytes of printable ASCII.
 struct ServiceFault {
-  std::string code;           ///< "NoSuchKey", "AuthenticationFailed"; "" where it does not tell
-  std::string message;        ///< a sentence of the service
-  std::string request_id;     ///< what its operators ask for
-  bool is_throttled = false;  ///< says "slow down" with a status that others use for errors
-  bool is_expired = false;    ///< the credentials expired, or the clock of this machine is wrong
+  std::string code = {};        ///< "NoSuchKey", "AuthenticationFailed"; "" where it does not tell
+  std::string message = {};     ///< a sentence of the service
+  std::string request_id = {};  ///< what its operators ask for
+  bool is_throttled = false;    ///< says "slow down" with a status that others use for errors
+  bool is_expired = false;      ///< the credentials expired, or the clock of this machine is wrong
 };
 
 /// The time that requests are signed with.
@@ -77,14 +76,6 @@ class ObjectStore {
   virtual bool refresh() const = 0;
 };
 using ObjectStorePtr = std::shared_ptr<const ObjectStore>;
-
-/// Keys and values such as {"key": ..., "secret": ..., "endpoint_url": ...}; what each store takes is in
-/// docs/remote.md.
-using StorageOptions = std::map<std::string, std::string>;
-
-/// Credentials of any kind, by the names of StorageOptions, from a callback; "expires" holds seconds since
-/// 1970.
-using CredentialCallback = std::function<StorageOptions(const std::string& url)>;
 
 /// The store for objects at URLs like `url` (scheme and authority count). `options` go before the
 /// environment and files of credentials. `callback` may be empty; it is asked where nothing else has

@@ -1,0 +1,63 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "torch_distinput/api.h"
+
+/// \file
+/// Data in object stores. Wherever a source takes the name of a file, it takes a URL too: https://, http://,
+/// s3://bucket/key, gs://, az://, hf://. libcurl is loaded when the first one is read.
+
+namespace torch_distinput {
+
+/// How a store is asked: {"endpoint_url": ..., "region": ..., "key": ..., "secret": ...}. docs/remote.md has
+/// the names for each kind of store. What is not given comes from the usual variables and files.
+using StorageOptions = std::map<std::string, std::string>;
+/// Returns credentials for a URL by the names of StorageOptions; "expires" holds the seconds since 1970 until
+/// which they are good. Called by threads that read, before they are needed and when they expire.
+using CredentialCallback = std::function<StorageOptions(const std::string& url)>;
+
+/// How all objects with the scheme and bucket (or host) of `url` are asked for in this process from now on.
+/// Files that are open go on as before. Throws InvalidArgumentError naming an option that is wrong; the value
+/// of a secret is in no message.
+TDI_API void set_storage_options(const std::string& url, StorageOptions options,
+                                 CredentialCallback credentials = {});
+
+/// A file of this machine, or an object of a store, that is open for reading at any place. Safe from any
+/// thread. Errors: NotFoundError, SystemError, and RemoteError for objects. Waits look for interrupts.
+class TDI_API InputFile {
+ public:
+  /// Opens the file `name`, a path or a URL. `op` begins the messages of errors.
+  InputFile(const std::string& name, std::string op);
+  ~InputFile();
+  InputFile(InputFile&&) noexcept;
+  InputFile& operator=(InputFile&&) noexcept;
+
+  std::uint64_t size() const;
+  /// Names the file and its version, for comparison.
+  std::string version() const;
+  /// Writes `size` bytes from `offset` on to `to` and returns how many: fewer only at the end of the file.
+  std::size_t read(char* to, std::size_t size, std::uint64_t offset) const;
+  /// Asks a store for these bytes (offset and size of each), side by side, without waiting for them.
+  void will_read(const std::vector<std::pair<std::uint64_t, std::uint64_t>>& ranges) const;
+
+ private:
+  std::unique_ptr<class OpenFile> file_;
+};
+
+/// Whether `name` is a URL that this library reads.
+TDI_API bool names_object(const std::string& name);
+/// The URLs of the objects that begin with `prefix`, and their sizes in bytes. Errors as for InputFile.
+TDI_API std::vector<std::pair<std::string, std::uint64_t>> list_objects(const std::string& prefix);
+/// Makes `contents` the object at `url`. Errors as for InputFile.
+TDI_API void write_object(const std::string& url, std::string contents);
+
+}  // namespace torch_distinput

@@ -1,0 +1,44 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "remote/ahead_ledger.h"
+
+#include <iterator>
+#include <utility>
+
+#include "base/of_process.h"
+
+namespace torch_distinput {
+
+AheadLedger& AheadLedger::of_process() {
+  static auto& ledger = *new OfProcess<AheadLedger>;
+  return ledger.get();
+}
+
+void AheadLedger::add(FetchId fetch, std::shared_ptr<AheadBytes> owner, std::uint64_t bytes) {
+  std::vector<Entry> forgotten;
+  {
+    const std::lock_guard lock(mutex_);
+    entries_.push_back({fetch, std::move(owner), bytes});
+    places_.emplace(fetch, std::prev(entries_.end()));
+    bytes_ += bytes;
+    while (bytes_ > kMostBytes && entries_.size() > 1) {
+      bytes_ -= entries_.front().bytes;
+      places_.erase(entries_.front().fetch);
+      forgotten.push_back(std::move(entries_.front()));
+      entries_.pop_front();
+    }
+  }
+  for (const Entry& entry : forgotten) entry.owner->forget(entry.fetch);
+}
+
+void AheadLedger::remove(FetchId fetch) {
+  Entry removed;  // released after the lock
+  const std::lock_guard lock(mutex_);
+  const auto found = places_.find(fetch);
+  if (found == places_.end()) return;
+  removed = std::move(*found->second);
+  bytes_ -= removed.bytes;
+  entries_.erase(found->second);
+  places_.erase(found);
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,51 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "remote/fetch_schedule.h"
+
+namespace torch_distinput {
+
+/// Whose bytes are in the ledger.
+class AheadBytes {
+ public:
+  virtual ~AheadBytes() = default;
+  /// Drops the bytes that `fetch` gets, unless somebody waits for them.
+  virtual void forget(FetchId fetch) = 0;
+};
+
+/// The bytes of objects that this process has asked for in advance and not read, and which were asked for
+/// first: those make room where it is too many. Keeps their owners alive. Safe from any thread.
+class AheadLedger {
+ public:
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+
+  /// That of this process; a forked child has its own.
+  static AheadLedger& of_process();
+
+  /// Bytes that `owner` gets with `fetch`. Owners are told to forget the oldest ones where there are too
+  /// many: call it without a lock that `forget` takes.
+  void add(FetchId fetch, std::shared_ptr<AheadBytes> owner, std::uint64_t bytes);
+  /// They were read, or forgotten.
+  void remove(FetchId fetch);
+
+ private:
+  struct Entry {
+    FetchId fetch;
+    std::shared_ptr<AheadBytes> owner;
+    std::uint64_t bytes;
+  };
+
+  std::mutex mutex_;
+  std::list<Entry> entries_;  ///< the oldest first
+  std::unordered_map<FetchId, std::list<Entry>::iterator> places_;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace torch_distinput

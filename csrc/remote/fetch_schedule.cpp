@@ -1,0 +1,245 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "remote/fetch_schedule.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace torch_distinput {
+namespace {
+
+/// How often the clocks of attempts are looked at.
+constexpr Nanos kLook = 5 * kMillisecond;
+/// Responses that must have come before one is called late.
+constexpr std::size_t kTelling = 20;
+constexpr double kLate = 0.95;
+constexpr double kMostRetryTokens = 10;
+constexpr double kMostHedgeTokens = 4;
+/// Repetitions a second that a server gets whatever else is asked of it: one of them finds out that it works.
+constexpr double kProbes = 2;
+/// Those that wait to be repeated are spread over this time once the server works again.
+constexpr Nanos kRecall = kSecond;
+
+}  // namespace
+
+FetchSchedule::FetchSchedule(FetchRules rules, std::uint64_t seed) : rules_(rules), random_(seed) {}
+
+FetchSchedule::~FetchSchedule() = default;
+
+void FetchSchedule::add(FetchId id, const std::string& key, Nanos patience, Nanos now) {
+  auto& origin = origins_[key];
+  if (origin == nullptr) {
+    origin = std::make_unique<Origin>();
+    origin->refilled = now;
+  }
+  origin->retry_tokens = std::min(kMostRetryTokens, origin->retry_tokens + rules_.retry_share);
+  origin->hedge_tokens = std::min(kMostHedgeTokens, origin->hedge_tokens + rules_.hedge_share);
+  fetches_.emplace(id, Fetch{.id = id, .origin = origin.get(), .patience = patience, .queued = true});
+  origin->queue.push_back(id);
+}
+
+void FetchSchedule::urge(FetchId id) {
+  Fetch* const fetch = find(id);
+  if (fetch == nullptr || !fetch->queued || fetch->origin->queue.front() == id) return;
+  // Its place further back is passed over later, because then it is not queued any more.
+  fetch->origin->queue.push_front(id);
+}
+
+void FetchSchedule::drop(FetchId id) {
+  Fetch* const fetch = find(id);
+  if (fetch == nullptr) return;
+  if (fetch->due >= 0) --fetch->origin->delayed;
+  cancel_attempts(*fetch, 0);
+  fetches_.erase(id);
+}
+
+bool FetchSchedule::first_byte(AttemptId id, Nanos now) {
+  const auto found = attempts_.find(id);
+  if (found == attempts_.end()) return false;
+  Attempt& attempt = found->second;
+  Fetch& fetch = fetches_.at(attempt.fetch);
+  if (fetch.speaker != 0) return fetch.speaker == id;
+  fetch.speaker = id;
+  attempt.answered = attempt.heard = fetch.progressed = now;
+  fetch.origin->latencies.add(now - attempt.began);
+  if (attempt.is_hedge) ++counts_.hedges_won;
+  cancel_attempts(fetch, id);
+  return true;
+}
+
+void FetchSchedule::progress(AttemptId id, std::uint64_t bytes, Nanos now) {
+  const auto found = attempts_.find(id);
+  if (found == attempts_.end()) return;
+  Fetch& fetch = fetches_.at(found->second.fetch);
+  found->second.heard = fetch.progressed = now;
+  found->second.bytes += bytes;
+  fetch.origin->limit.received(bytes, now);
+}
+
+void FetchSchedule::end(AttemptId id, Ending ending, Nanos retry_after, Nanos now) {
+  const auto found = attempts_.find(id);
+  if (found == attempts_.end()) return;
+  const Attempt attempt = found->second;
+  Fetch& fetch = fetches_.at(attempt.fetch);
+  Origin& origin = *fetch.origin;
+  end_attempt(id);
+  switch (ending) {
+    case Ending::kDone:
+      origin.limit.finished(now - attempt.began);
+      if (attempt.answered >= 0) origin.latencies.add_body(attempt.bytes, now - attempt.answered);
+      if (origin.delayed > 0) recall(origin, now);
+      if (fetch.tries > 1) origin.retry_tokens = std::min(kMostRetryTokens, origin.retry_tokens + 1);
+      drop(attempt.fetch);
+      return;
+    case Ending::kRefused:
+      drop(attempt.fetch);
+      return;
+    case Ending::kAgain:
+      fetch.queued = true;
+      --fetch.tries;
+      origin.queue.push_front(fetch.id);
+      return;
+    case Ending::kThrottled:
+      ++counts_.throttled;
+      origin.limit.throttled(now);
+      break;
+    case Ending::kFailed:
+      break;
+  }
+  if (fetch.first == 0 && fetch.second == 0) wait_to_retry(fetch, retry_after, now);
+}
+
+FetchSchedule::Step FetchSchedule::step(Nanos now) {
+  if (now >= next_look_) look_at_clocks(now);
+  for (auto& [key, origin] : origins_) {
+    start_waiting(*origin, now);
+    origin->limit.note_demand(origin->running, !origin->queue.empty());
+  }
+  step_.wake = attempts_.empty() && fetches_.empty() ? std::numeric_limits<Nanos>::max() : next_look_;
+  return std::exchange(step_, Step{});
+}
+
+const Latencies* FetchSchedule::latencies(const std::string& key) const noexcept {
+  const auto found = origins_.find(key);
+  return found == origins_.end() ? nullptr : &found->second->latencies;
+}
+
+int FetchSchedule::limit(const std::string& key) const noexcept {
+  const auto found = origins_.find(key);
+  return found == origins_.end() ? 0 : found->second->limit.limit();
+}
+
+int FetchSchedule::running(const std::string& key) const noexcept {
+  const auto found = origins_.find(key);
+  return found == origins_.end() ? 0 : found->second->running;
+}
+
+FetchSchedule::Fetch* FetchSchedule::find(FetchId id) noexcept {
+  const auto found = fetches_.find(id);
+  return found == fetches_.end() ? nullptr : &found->second;
+}
+
+void FetchSchedule::start(Fetch& fetch, bool is_hedge, Nanos now) {
+  const AttemptId id = next_attempt_++;
+  attempts_.emplace(id, Attempt{.fetch = fetch.id, .began = now, .heard = now, .is_hedge = is_hedge});
+  (is_hedge ? fetch.second : fetch.first) = id;
+  ++fetch.tries;
+  ++fetch.origin->running;
+  ++counts_.requests;
+  if (is_hedge) ++counts_.hedges;
+  if (fetch.progressed < 0) fetch.progressed = now;
+  step_.starts.push_back({id, fetch.id, is_hedge});
+}
+
+void FetchSchedule::cancel_attempts(Fetch& fetch, AttemptId but) {
+  for (const AttemptId id : {fetch.first, fetch.second}) {
+    if (id == 0 || id == but) continue;
+    step_.cancels.push_back(id);
+    end_attempt(id);
+  }
+}
+
+void FetchSchedule::end_attempt(AttemptId id) {
+  const auto found = attempts_.find(id);
+  Fetch& fetch = fetches_.at(found->second.fetch);
+  (fetch.first == id ? fetch.first : fetch.second) = 0;
+  if (fetch.speaker == id) fetch.speaker = 0;
+  --fetch.origin->running;
+  attempts_.erase(found);
+}
+
+void FetchSchedule::wait_to_retry(Fetch& fetch, Nanos retry_after, Nanos now) {
+  // Decorrelated jitter: delays grow, and those of fetches that failed together come apart.
+  const double high = std::max<double>(3.0 * static_cast<double>(fetch.delay), rules_.first_delay);
+  fetch.delay = std::min(rules_.most_delay, static_cast<Nanos>(jitter(rules_.first_delay, high)));
+  fetch.is_recallable = retry_after < 0;
+  fetch.due = now + (retry_after < 0 ? fetch.delay : retry_after);
+  ++fetch.origin->delayed;
+}
+
+void FetchSchedule::recall(Origin& origin, Nanos now) {
+  for (auto& [id, fetch] : fetches_) {
+    if (fetch.origin != &origin || fetch.due < 0 || !fetch.is_recallable) continue;
+    fetch.due = std::min(fetch.due, now + static_cast<Nanos>(jitter(0, kRecall)));
+  }
+}
+
+void FetchSchedule::look_at_clocks(Nanos now) {
+  next_look_ = now + kLook;
+  for (auto& [key, origin] : origins_) {
+    const double seconds = static_cast<double>(now - std::exchange(origin->refilled, now)) / kSecond;
+    origin->retry_tokens = std::min(kMostRetryTokens, origin->retry_tokens + kProbes * seconds);
+  }
+  for (auto next = fetches_.begin(); next != fetches_.end();) {
+    Fetch& fetch = (next++)->second;
+    Origin& origin = *fetch.origin;
+    if (fetch.progressed >= 0 && now - fetch.progressed > fetch.patience) {
+      step_.given_up.push_back(fetch.id);
+      drop(fetch.id);
+      continue;
+    }
+    if (fetch.due >= 0 && now >= fetch.due && origin.retry_tokens >= 1) {
+      origin.retry_tokens -= 1;
+      ++counts_.retries;
+      --origin.delayed;
+      fetch.due = -1;
+      fetch.hedged = false;
+      fetch.queued = true;
+      origin.queue.push_front(fetch.id);
+    }
+    for (const AttemptId id : {fetch.first, fetch.second}) {
+      if (id == 0 || now - attempts_.at(id).heard <= rules_.stall) continue;
+      ++counts_.stalled;
+      step_.cancels.push_back(id);
+      end(id, Ending::kFailed, -1, now);
+      origin.limit.throttled(now);
+    }
+    hedge(fetch, now);
+  }
+}
+
+void FetchSchedule::hedge(Fetch& fetch, Nanos now) {
+  Origin& origin = *fetch.origin;
+  if (fetch.hedged || fetch.first == 0 || fetch.speaker != 0 || origin.hedge_tokens < 1) return;
+  if (origin.latencies.count() < kTelling) return;
+  const Nanos late = std::max(rules_.least_hedge, origin.latencies.quantile(kLate));
+  if (now - attempts_.at(fetch.first).began <= late) return;
+  origin.hedge_tokens -= 1;
+  fetch.hedged = true;
+  start(fetch, /*is_hedge=*/true, now);
+}
+
+void FetchSchedule::start_waiting(Origin& origin, Nanos now) {
+  while (!origin.queue.empty() && origin.running < origin.limit.limit()) {
+    Fetch* const fetch = find(origin.queue.front());
+    origin.queue.pop_front();
+    if (fetch == nullptr || !std::exchange(fetch->queued, false)) continue;
+    start(*fetch, /*is_hedge=*/false, now);
+  }
+}
+
+double FetchSchedule::jitter(double low, double high) {
+  return std::uniform_real_distribution<double>(low, std::max(low, high))(random_);
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,163 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "remote/place.h"
+
+#include <algorithm>
+#include <charconv>
+#include <stdexcept>
+#include <utility>
+
+#include "remote/url.h"
+
+namespace torch_distinput {
+namespace {
+
+constexpr int kMostHops = 5;
+constexpr std::int64_t kMostSeconds = 3600;
+
+/// Reads a number from the front of `text` and cuts it off; nullopt where there is none.
+std::optional<std::uint64_t> cut_number(std::string_view& text) {
+  std::uint64_t value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return value;
+}
+
+bool cut(std::string_view& text, std::string_view front) {
+  if (!text.starts_with(front)) return false;
+  text.remove_prefix(front.size());
+  return true;
+}
+
+/// How long the server asks to wait: "Retry-After: 5", or "t=5" of "RateLimit"; -1: it does not.
+Nanos wish(const HttpHead& head) {
+  std::string after = head.header("retry-after");
+  if (after.empty()) {
+    const std::string limit = head.header("ratelimit");
+    const std::size_t place = limit.find("t=");
+    if (place != std::string::npos) after = limit.substr(place + 2);
+  }
+  std::string_view text = after;
+  const auto seconds = cut_number(text);
+  if (!seconds) return -1;
+  return std::min<std::int64_t>(static_cast<std::int64_t>(std::min<std::uint64_t>(*seconds, kMostSeconds)),
+                                kMostSeconds) *
+         kSecond;
+}
+
+bool is_overload(int status) { return status == 429 || status == 503; }
+
+bool is_passing(int status) {
+  return is_overload(status) || status == 408 || status == 425 || status == 500 || status == 502 ||
+         status == 504;
+}
+
+}  // namespace
+
+std::string origin_of(const std::string& url) {
+  const Url parts = parse_url(url);
+  return parts.scheme + "://" + parts.authority;
+}
+
+std::optional<ContentRange> content_range(const HttpHead& head) {
+  const std::string value = head.header("content-range");
+  std::string_view text = value;
+  if (!cut(text, "bytes ")) return std::nullopt;
+  ContentRange found{{0, 0}, -1};
+  if (!cut(text, "*")) {
+    const auto first = cut_number(text);
+    if (!first || !cut(text, "-")) return std::nullopt;
+    const auto last = cut_number(text);
+    if (!last || *last < *first || *last == UINT64_MAX) return std::nullopt;
+    found.range = {*first, *last - *first + 1};
+  }
+  if (!cut(text, "/")) return std::nullopt;
+  if (cut(text, "*")) return found;
+  const auto total = cut_number(text);
+  if (!total || *total > INT64_MAX) return std::nullopt;
+  found.total = static_cast<std::int64_t>(*total);
+  return found;
+}
+
+Place::Place(ObjectStorePtr store, std::string url, Nanos patience)
+    : store_(std::move(store)), url_(std::move(url)), patience_(patience) {
+  try {
+    origin_ = origin_of(store_->get(url_, {0, 1}, "", std::chrono::system_clock::now()).url);
+  } catch (const std::invalid_argument& problem) {
+    throw error(ObjectError::Kind::kUnusable, problem.what());
+  } catch (const std::runtime_error& problem) {
+    throw error(ObjectError::Kind::kDenied, problem.what());
+  }
+}
+
+HttpRequest Place::get(ByteRange range, const std::string& tag, SigningTime now) const {
+  if (redirected_.empty()) {
+    try {
+      return store_->get(url_, range, tag, now);
+    } catch (const std::runtime_error& problem) {
+      throw error(ObjectError::Kind::kDenied, problem.what());
+    }
+  }
+  // Credentials are the store's: another place does not get them.
+  HttpRequest request{.url = redirected_};
+  request.headers.emplace_back(
+      "Range", "bytes=" + std::to_string(range.offset) + "-" + std::to_string(range.offset + range.size - 1));
+  if (!tag.empty()) request.headers.emplace_back("If-Match", tag);
+  return request;
+}
+
+bool Place::follow(const HttpHead& head) {
+  const std::string location = head.header("location");
+  if (location.empty()) return false;
+  const std::string base = redirected_.empty() ? store_->get(url_, {0, 1}, "", {}).url : redirected_;
+  std::string next = resolve_url(base, location);
+  if (base.starts_with("https://") && !next.starts_with("https://"))
+    throw error(ObjectError::Kind::kRefused, "the server redirects from https to " + shown_url(next));
+  if (!next.starts_with("https://") && !next.starts_with("http://"))
+    throw error(ObjectError::Kind::kRefused, "the server redirects to " + shown_url(next));
+  if (++hops_ > kMostHops)
+    throw error(ObjectError::Kind::kRefused,
+                "the server redirects more than " + std::to_string(kMostHops) + " times");
+  redirected_ = std::move(next);
+  return true;
+}
+
+bool Place::forget() noexcept {
+  hops_ = 0;
+  return !std::exchange(redirected_, {}).empty();
+}
+
+Transfer::Refusal Place::refuse(const HttpHead& head, std::string_view body, int tries) {
+  using Kind = ObjectError::Kind;
+  const int status = head.status;
+  // The address that the store named has expired.
+  const bool is_refusal = status == 401 || status == 403 || status == 404 || status == 410;
+  if (is_refusal && forget() && !std::exchange(retried_, true)) return {};
+  const ServiceFault fault = store_->fault_of(head, body);
+  if (fault.is_throttled || is_overload(status)) return {true, wish(head)};
+  if (is_passing(status)) return {false, wish(head)};
+  Kind kind = Kind::kRefused;
+  std::string problem = "the server refuses the request";
+  if (status == 401 || status == 403) {
+    kind = fault.is_expired ? Kind::kExpired : Kind::kDenied;
+    problem = fault.is_expired ? "the credentials have expired" : "access is denied";
+  } else if (status == 404 || status == 410) {
+    kind = Kind::kMissing;
+    problem = "there is no such object";
+  } else if (status == 412) {
+    kind = Kind::kChanged;
+    problem = "the object was replaced while it was read";
+  }
+  if (!fault.message.empty()) problem += ": " + fault.message;
+  throw ObjectError(kind, problem, {shown_url(url_), status, fault.code, fault.request_id, tries, 0.0});
+}
+
+ObjectError Place::give_up(const std::string& problem, int tries, double seconds) const {
+  return {ObjectError::Kind::kUnavailable, problem, {shown_url(url_), 0, "", "", tries, seconds}};
+}
+
+ObjectError Place::error(ObjectError::Kind kind, const std::string& problem) const {
+  return {kind, problem, {.url = shown_url(url_)}};
+}
+
+}  // namespace torch_distinput

@@ -1,0 +1,63 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "remote/range_plan.h"
+
+#include <algorithm>
+
+namespace torch_distinput {
+namespace {
+
+/// Ranges that touch or overlap become one.
+std::vector<ByteRange> united(std::span<const ByteRange> ranges) {
+  std::vector<ByteRange> sorted(ranges.begin(), ranges.end());
+  std::erase_if(sorted, [](const ByteRange& range) { return range.size == 0; });
+  std::sort(sorted.begin(), sorted.end(),
+            [](const ByteRange& a, const ByteRange& b) { return a.offset < b.offset; });
+  std::vector<ByteRange> result;
+  for (const ByteRange& range : sorted) {
+    if (!result.empty() && range.offset <= result.back().end()) {
+      result.back().size = std::max(result.back().end(), range.end()) - result.back().offset;
+    } else {
+      result.push_back(range);
+    }
+  }
+  return result;
+}
+
+void cut(const ByteRange& range, std::uint64_t most, std::vector<ByteRange>& into) {
+  const std::uint64_t pieces = (range.size + most - 1) / most;
+  for (std::uint64_t i = 0; i < pieces; ++i) {
+    const std::uint64_t begin = range.size / pieces * i + std::min(i, range.size % pieces);
+    const std::uint64_t size = range.size / pieces + (i < range.size % pieces ? 1 : 0);
+    into.push_back({range.offset + begin, size});
+  }
+}
+
+}  // namespace
+
+std::vector<ByteRange> plan_requests(std::span<const ByteRange> ranges, const RangeRules& rules) {
+  std::vector<ByteRange> joined;
+  double wanted = 0;
+  double wasted = 0;
+  for (const ByteRange& range : united(ranges)) {
+    const auto size = static_cast<double>(range.size);
+    if (!joined.empty()) {
+      const std::uint64_t gap = range.offset - joined.back().end();
+      const double waste = wasted + static_cast<double>(gap);
+      const bool is_short = range.end() - joined.back().offset <= rules.most;
+      if (gap <= rules.gap && is_short && waste <= rules.most_waste * (wanted + size)) {
+        joined.back().size = range.end() - joined.back().offset;
+        wasted = waste;
+        wanted += size;
+        continue;
+      }
+    }
+    joined.push_back(range);
+    wanted = size;
+    wasted = 0;
+  }
+  std::vector<ByteRange> result;
+  for (const ByteRange& range : joined) cut(range, rules.most, result);
+  return result;
+}
+
+}  // namespace torch_distinput

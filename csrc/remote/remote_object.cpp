@@ -1,0 +1,190 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "remote/remote_object.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "remote/text_transfer.h"
+
+namespace torch_distinput {
+namespace {
+
+/// So much is read at least where nobody has told what will be: what is asked for next is often near.
+constexpr std::uint64_t kLeastRead = std::uint64_t{64} << 10;
+constexpr std::uint64_t kLeastGap = std::uint64_t{16} << 10;
+constexpr std::uint64_t kMostGap = std::uint64_t{512} << 10;
+
+/// The bytes that two ranges share.
+ByteRange shared(const ByteRange& a, const ByteRange& b) {
+  const std::uint64_t begin = std::max(a.offset, b.offset);
+  const std::uint64_t end = std::min(a.end(), b.end());
+  return {begin, end > begin ? end - begin : 0};
+}
+
+SigningTime signing_time() { return std::chrono::system_clock::now(); }
+
+}  // namespace
+
+RemoteObject::RemoteObject(PlacePtr place, ObjectVersion version)
+    : place_(std::move(place)), version_(std::move(version)) {}
+
+void RemoteObject::will_read(std::span<const ByteRange> ranges) {
+  const std::vector<ByteRange> wanted = plan_requests(ranges, rules());
+  place_->store().prepare(signing_time());
+  std::vector<std::pair<FetchId, std::uint64_t>> asked;
+  Window& window = window_.get();
+  {
+    const std::lock_guard lock(window.mutex);
+    for (const ByteRange& range : wanted) {
+      for (const ByteRange& part : missing(window, shared(range, {0, version_.size})))
+        asked.emplace_back(ask(window, part)->fetch, part.size);
+    }
+  }
+  for (const auto& [fetch, bytes] : asked) AheadLedger::of_process().add(fetch, shared_from_this(), bytes);
+}
+
+std::size_t RemoteObject::read(std::span<char> into, std::uint64_t offset, const Poll& poll) {
+  if (offset >= version_.size) return 0;
+  into = into.first(static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), version_.size - offset)));
+  if (into.empty()) return 0;
+  place_->store().prepare(signing_time());
+  with_fresh_credentials(place_->store(), [&] { read_once(into, offset, poll); });
+  return into.size();
+}
+
+void RemoteObject::read_once(std::span<char> into, std::uint64_t offset, const Poll& poll) {
+  const ByteRange range{offset, into.size()};
+  const std::vector<PiecePtr> pieces = pieces_for(range);
+  try {
+    for (const PiecePtr& piece : pieces) {
+      const std::span<const char> bytes = piece->transfer->wait(poll);
+      const ByteRange part = shared(piece->transfer->range(), range);
+      std::memcpy(into.data() + (part.offset - offset),
+                  bytes.data() + (part.offset - piece->transfer->range().offset),
+                  static_cast<std::size_t>(part.size));
+    }
+  } catch (...) {
+    leave(pieces, range, /*was_read=*/false);
+    throw;
+  }
+  leave(pieces, range, /*was_read=*/true);
+}
+
+void RemoteObject::forget(FetchId fetch) {
+  Window& window = window_.get();
+  const std::lock_guard lock(window.mutex);
+  const auto found = std::find_if(window.pieces.begin(), window.pieces.end(),
+                                  [&](const auto& piece) { return piece.second->fetch == fetch; });
+  if (found == window.pieces.end() || found->second->readers > 0) return;
+  Engine::of_process().drop(fetch);
+  window.pieces.erase(found);
+}
+
+/// The parts of `range` that no piece has.
+std::vector<ByteRange> RemoteObject::missing(const Window& window, const ByteRange& range) const {
+  std::vector<ByteRange> result;
+  std::uint64_t begin = range.offset;
+  auto next = window.pieces.upper_bound(begin);
+  if (next != window.pieces.begin()) --next;
+  for (; next != window.pieces.end() && next->first < range.end(); ++next) {
+    const ByteRange& has = next->second->transfer->range();
+    if (has.end() <= begin) continue;
+    if (has.offset > begin) result.push_back({begin, has.offset - begin});
+    begin = has.end();
+  }
+  if (begin < range.end()) result.push_back({begin, range.end() - begin});
+  return result;
+}
+
+RemoteObject::PiecePtr RemoteObject::ask(Window& window, const ByteRange& range) {
+  auto piece = std::make_shared<Piece>();
+  piece->transfer = std::make_shared<RangeTransfer>(
+      place_, version_, range, host_pool()->acquire(static_cast<std::size_t>(range.size)));
+  piece->unread = range.size;
+  piece->fetch = Engine::of_process().begin(piece->transfer);
+  window.pieces.emplace(range.offset, piece);
+  return piece;
+}
+
+/// Takes part in the pieces that have the bytes of `range`, in order, and asks for those that none has.
+std::vector<RemoteObject::PiecePtr> RemoteObject::pieces_for(const ByteRange& range) {
+  std::vector<PiecePtr> result;
+  std::vector<std::pair<FetchId, std::uint64_t>> asked;
+  std::vector<FetchId> gone;
+  Window& window = window_.get();
+  {
+    const std::lock_guard lock(window.mutex);
+    drop_failed(window, gone);
+    for (ByteRange part : missing(window, range)) {
+      if (part.end() == range.end()) {
+        const ByteRange more{part.offset, std::max(part.size, kLeastRead)};
+        part = missing(window, shared(more, {0, version_.size})).front();
+      }
+      for (const ByteRange& request : plan_requests({&part, 1}, rules()))
+        asked.emplace_back(ask(window, request)->fetch, request.size);
+    }
+    auto next = window.pieces.upper_bound(range.offset);
+    for (--next; next != window.pieces.end() && next->first < range.end(); ++next) {
+      PiecePtr& piece = next->second;
+      ++piece->readers;
+      if (!piece->transfer->is_over()) Engine::of_process().urge(piece->fetch);
+      result.push_back(piece);
+    }
+  }
+  for (const FetchId fetch : gone) AheadLedger::of_process().remove(fetch);
+  for (const auto& [fetch, bytes] : asked) AheadLedger::of_process().add(fetch, shared_from_this(), bytes);
+  return result;
+}
+
+/// What failed while nobody waited for it may do better now.
+void RemoteObject::drop_failed(Window& window, std::vector<FetchId>& gone) {
+  for (auto next = window.pieces.begin(); next != window.pieces.end();) {
+    const auto piece = next++;
+    if (piece->second->readers > 0 || !piece->second->transfer->has_failed()) continue;
+    gone.push_back(piece->second->fetch);
+    window.pieces.erase(piece);
+  }
+}
+
+/// Ends the part that `pieces_for` took. Pieces that are read to their end, or have failed, go.
+void RemoteObject::leave(const std::vector<PiecePtr>& pieces, const ByteRange& range, bool was_read) {
+  std::vector<FetchId> gone;
+  Window& window = window_.get();
+  {
+    const std::lock_guard lock(window.mutex);
+    for (const PiecePtr& piece : pieces) {
+      --piece->readers;
+      const std::uint64_t part = shared(piece->transfer->range(), range).size;
+      if (was_read) piece->unread -= std::min(piece->unread, part);
+      if (piece->unread > 0 && !piece->transfer->has_failed()) continue;
+      const auto found = window.pieces.find(piece->transfer->range().offset);
+      if (found == window.pieces.end() || found->second != piece) continue;
+      window.pieces.erase(found);
+      gone.push_back(piece->fetch);
+    }
+  }
+  for (const FetchId fetch : gone) AheadLedger::of_process().remove(fetch);
+}
+
+RangeRules RemoteObject::rules() const {
+  const ServerView server = Engine::of_process().server(place_->origin());
+  RangeRules rules;
+  // Bytes that one connection brings while an answer is awaited: an eighth of them is less than a request
+  // costs.
+  const double meanwhile = server.connection_rate * static_cast<double>(server.median_answer) / kSecond;
+  if (meanwhile > 0) rules.gap = std::clamp(static_cast<std::uint64_t>(meanwhile / 8), kLeastGap, kMostGap);
+  return rules;
+}
+
+ObjectVersion version_of(const PlacePtr& place, const Poll& poll) {
+  place->store().prepare(signing_time());
+  return with_fresh_credentials(place->store(), [&] {
+    const auto transfer = std::make_shared<VersionTransfer>(place);
+    Engine::of_process().begin(transfer);
+    return transfer->wait(poll);
+  });
+}
+
+}  // namespace torch_distinput

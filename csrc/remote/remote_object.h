@@ -1,0 +1,92 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/of_process.h"
+#include "base/polling.h"
+#include "remote/ahead_ledger.h"
+#include "remote/engine.h"
+#include "remote/object_error.h"
+#include "remote/place.h"
+#include "remote/range_plan.h"
+#include "remote/range_transfer.h"
+
+namespace torch_distinput {
+
+/// Bytes that a sequential reader of an object asks for in advance.
+inline constexpr std::uint64_t kRemoteAhead = std::uint64_t{32} << 20;
+
+/// One version of an object, with the bytes of it that were asked for and not read yet. Safe from any thread.
+/// In a forked child it asks anew for what its parent had asked for.
+class RemoteObject final : public AheadBytes, public std::enable_shared_from_this<RemoteObject> {
+ public:
+  /// REQUIRES: `version` is one that the object had.
+  RemoteObject(PlacePtr place, ObjectVersion version);
+
+  const std::string& url() const noexcept { return place_->url(); }
+  const ObjectVersion& version() const noexcept { return version_; }
+
+  /// Asks for bytes that will be read soon. Ranges near to each other become one request, long ones several.
+  /// Does not wait. What is never read makes room for others in the end.
+  void will_read(std::span<const ByteRange> ranges);
+  /// Fills `into` with the bytes from `offset` on and returns how many were read: fewer than `into.size()`
+  /// only at the end of the object. Calls `poll` while it waits; what that throws ends the wait, and the
+  /// bytes that come later are kept. Throws ObjectError.
+  std::size_t read(std::span<char> into, std::uint64_t offset, const Poll& poll);
+  void forget(FetchId fetch) override;
+
+ private:
+  /// Bytes that were asked for.
+  struct Piece {
+    std::shared_ptr<RangeTransfer> transfer;
+    FetchId fetch;
+    std::uint64_t unread;  ///< bytes that were not read yet
+    int readers = 0;       ///< that wait for it or copy
+  };
+  using PiecePtr = std::shared_ptr<Piece>;
+  /// The pieces of one process by their offsets. They do not overlap.
+  struct Window {
+    std::mutex mutex;
+    std::map<std::uint64_t, PiecePtr> pieces;
+  };
+
+  std::vector<ByteRange> missing(const Window& window, const ByteRange& range) const;
+  PiecePtr ask(Window& window, const ByteRange& range);
+  static void drop_failed(Window& window, std::vector<FetchId>& gone);
+  std::vector<PiecePtr> pieces_for(const ByteRange& range);
+  void leave(const std::vector<PiecePtr>& pieces, const ByteRange& range, bool was_read);
+  void read_once(std::span<char> into, std::uint64_t offset, const Poll& poll);
+  RangeRules rules() const;
+
+  PlacePtr place_;
+  ObjectVersion version_;
+  OfProcess<Window> window_;
+};
+using RemoteObjectPtr = std::shared_ptr<RemoteObject>;
+
+/// The version that the object at `place` has. Throws ObjectError. Calls `poll` while it waits.
+ObjectVersion version_of(const PlacePtr& place, const Poll& poll);
+
+/// Runs `call`; where it fails because credentials have expired, gets others and runs it again. What was
+/// asked for before may still fail with the old ones, so that it may take several turns.
+template <class Call>
+auto with_fresh_credentials(const ObjectStore& store, Call call) {
+  constexpr int kTurns = 3;
+  for (int turn = 1; turn < kTurns; ++turn) {
+    try {
+      return call();
+    } catch (const ObjectError& error) {
+      if (error.kind() != ObjectError::Kind::kExpired || !store.refresh()) throw;
+    }
+  }
+  return call();
+}
+
+}  // namespace torch_distinput

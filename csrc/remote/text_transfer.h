@@ -1,0 +1,69 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "remote/finished.h"
+#include "remote/place.h"
+#include "remote/range_transfer.h"
+#include "remote/transfer.h"
+
+namespace torch_distinput {
+
+/// A request whose answer is a text: a list of objects, or what a store says when it has written one.
+class TextTransfer final : public Transfer {
+ public:
+  using MakeRequest = std::function<HttpRequest(SigningTime now)>;
+
+  TextTransfer(PlacePtr place, MakeRequest make);
+
+  /// Waits for the answer. Throws ObjectError.
+  void wait(const Poll& poll) { finished_.wait(poll); }
+  const HttpHead& head() const noexcept { return head_; }     ///< after `wait`
+  const std::string& body() const noexcept { return body_; }  ///< after `wait`
+
+  std::string origin() const override { return place_->origin(); }
+  Nanos patience() const override { return place_->patience(); }
+  HttpRequest request(SigningTime now) override;
+  Verdict judge(const HttpHead& head) override;
+  bool take(std::span<const char> bytes) override;
+  bool is_whole() const override { return true; }
+  Refusal refuse(const HttpHead& head, std::string_view body, int tries) override;
+  ObjectError give_up(const std::string& problem, int tries, double seconds) override;
+  void finish(std::exception_ptr error) override { finished_.set(std::move(error)); }
+
+ private:
+  PlacePtr place_;
+  MakeRequest make_;
+  HttpHead head_;
+  std::string body_;
+  Finished finished_;
+};
+
+/// Asks which version of an object there is, with a request for its first byte: unlike HEAD, servers answer
+/// it wherever they answer those for its bytes.
+class VersionTransfer final : public Transfer {
+ public:
+  explicit VersionTransfer(PlacePtr place) : place_(std::move(place)) {}
+
+  /// Waits for the answer. Throws ObjectError.
+  const ObjectVersion& wait(const Poll& poll);
+
+  std::string origin() const override { return place_->origin(); }
+  Nanos patience() const override { return place_->patience(); }
+  HttpRequest request(SigningTime now) override { return place_->get({0, 1}, "", now); }
+  Verdict judge(const HttpHead& head) override;
+  bool take(std::span<const char>) override { return true; }
+  bool is_whole() const override { return true; }
+  Refusal refuse(const HttpHead& head, std::string_view body, int tries) override;
+  ObjectError give_up(const std::string& problem, int tries, double seconds) override;
+  void finish(std::exception_ptr error) override { finished_.set(std::move(error)); }
+
+ private:
+  PlacePtr place_;
+  ObjectVersion version_;
+  Finished finished_;
+};
+
+}  // namespace torch_distinput

@@ -1,0 +1,194 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "remote/fetch_schedule.h"
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "remote/simulated_server.h"
+
+namespace torch_distinput {
+namespace {
+
+std::vector<Nanos> times_of(const SimulatedFetches& run) {
+  std::vector<Nanos> times;
+  for (const auto& [fetch, end] : run.done) times.push_back(end - run.began.at(fetch));
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+/// Adds `count` fetches, with at most `open` of them under way.
+void feed(SimulatedFetches& run, int count, int open) {
+  FetchId next = 1;
+  while (run.done.size() < static_cast<std::size_t>(count)) {
+    while (next <= static_cast<FetchId>(count) && next - run.done.size() <= static_cast<std::size_t>(open))
+      run.add(next++);
+    run.run(10 * kMillisecond);
+  }
+}
+
+TEST(FetchSchedule, DoesEachFetchOnce) {
+  SimulatedFetches run({}, 1, [](Nanos, int) { return SimulatedAnswer{}; });
+  for (FetchId id = 1; id <= 1000; ++id) run.add(id);
+  run.run();
+  EXPECT_EQ(run.done.size(), 1000u);
+  EXPECT_EQ(run.schedule.counts().retries, 0);
+  EXPECT_LE(run.most_running, ConcurrencyLimit::kMost);
+}
+
+TEST(FetchSchedule, StartsInOrderButForThoseThatAreUrged) {
+  SimulatedFetches run({}, 1, [](Nanos, int) { return SimulatedAnswer{}; });
+  for (FetchId id = 1; id <= 100; ++id) run.add(id);
+  run.schedule.urge(90);
+  run.run();
+  EXPECT_LT(run.done.at(90), run.done.at(60));
+  EXPECT_LE(run.done.at(1), run.done.at(60));
+}
+
+TEST(FetchSchedule, RepeatsWithinItsBudget) {
+  std::mt19937_64 random(7);
+  SimulatedFetches run({}, 1, [&](Nanos, int) {
+    SimulatedAnswer answer;
+    if (random() % 100 == 0) answer.ending = Ending::kFailed;
+    return answer;
+  });
+  feed(run, 5000, 200);
+  EXPECT_EQ(run.done.size(), 5000u);
+  const FetchCounts& counts = run.schedule.counts();
+  EXPECT_LE(counts.retries + counts.hedges, 5000 * 0.03);
+  EXPECT_GT(counts.retries, 20);
+}
+
+TEST(FetchSchedule, LivesThroughTenSecondsOfRefusalsAndIsBackSoon) {
+  SimulatedFetches run({}, 1, [](Nanos now, int) {
+    SimulatedAnswer answer;
+    if (now > kSecond && now < 11 * kSecond) answer.ending = Ending::kThrottled;
+    return answer;
+  });
+  feed(run, 20'000, 300);
+  EXPECT_EQ(run.given_up.size(), 0u);
+  // Those that were asked for in the time of refusals do not wait much longer.
+  for (const auto& [fetch, end] : run.done) {
+    if (run.began.at(fetch) < 11 * kSecond) {
+      EXPECT_LT(end, 21 * kSecond) << fetch;
+    }
+  }
+  EXPECT_LT(run.schedule.counts().throttled, 400);
+  EXPECT_GE(run.schedule.limit("server"), ConcurrencyLimit::kFirst);
+}
+
+TEST(FetchSchedule, WaitsAsLongAsTheServerAsks) {
+  bool first = true;
+  SimulatedFetches run({}, 1, [&](Nanos, int) {
+    SimulatedAnswer answer;
+    if (std::exchange(first, false)) {
+      answer.ending = Ending::kThrottled;
+      answer.retry_after = 5 * kSecond;
+    }
+    return answer;
+  });
+  run.add(1);
+  run.add(2);
+  run.run();
+  EXPECT_GE(std::max(run.done.at(1), run.done.at(2)), 5 * kSecond);
+  EXPECT_LT(std::min(run.done.at(1), run.done.at(2)), kSecond);
+}
+
+TEST(FetchSchedule, GivesUpWhereNothingComes) {
+  SimulatedFetches run({}, 1, [](Nanos, int) { return SimulatedAnswer{.is_silent = true}; });
+  run.add(1, 30 * kSecond);
+  run.run();
+  EXPECT_TRUE(run.given_up.contains(1));
+  EXPECT_GE(run.now, 30 * kSecond);
+  EXPECT_LT(run.now, 31 * kSecond);
+  EXPECT_GE(run.schedule.counts().stalled, 2);
+}
+
+TEST(FetchSchedule, AsksAgainAtOnceWhereTheServerNamesAnotherPlace) {
+  int asked = 0;
+  SimulatedFetches run({}, 1, [&](Nanos, int) {
+    SimulatedAnswer answer;
+    if (++asked <= 2) answer.ending = Ending::kAgain;
+    return answer;
+  });
+  run.add(1);
+  run.run();
+  EXPECT_EQ(asked, 3);
+  EXPECT_LT(run.now, 100 * kMillisecond);
+  EXPECT_EQ(run.schedule.counts().retries, 0);
+}
+
+TEST(FetchSchedule, DoublesLateRequestsWithinTheirShare) {
+  const auto run_with = [](double share) {
+    std::mt19937_64 random(3);
+    FetchRules rules;
+    rules.hedge_share = share;
+    SimulatedFetches run(rules, 1, [&](Nanos, int) {
+      SimulatedAnswer answer;
+      if (random() % 100 < 2) answer.first_byte = 20 * (answer.first_byte + answer.body);
+      return answer;
+    });
+    feed(run, 5000, 32);
+    const auto times = times_of(run);
+    return std::pair(times[times.size() * 99 / 100], run.schedule.counts());
+  };
+  const auto [late_with, with] = run_with(0.02);
+  const auto [late_without, without] = run_with(0);
+  EXPECT_LE(with.hedges, 5000 * 0.02 + 4);
+  EXPECT_GT(with.hedges_won, with.hedges / 2);
+  EXPECT_LE(without.hedges, 1);
+  EXPECT_LT(late_with, late_without / 2);
+}
+
+TEST(FetchSchedule, FindsHowManyRequestsFillTheLink) {
+  struct Case {
+    SimulatedLink link;
+    Nanos latency;
+    std::uint64_t bytes;
+  };
+  for (const auto& [link, latency, bytes] :
+       {Case{{1e9, 50e6}, 30 * kMillisecond, 1 << 20}, Case{{1e9, 85e6}, 100 * kMillisecond, 8 << 20},
+        Case{{100e6, 100e6}, 10 * kMillisecond, 100'000}, Case{{3e9, 85e6}, 30 * kMillisecond, 4 << 20}}) {
+    std::mt19937_64 random(11);
+    SimulatedFetches run({}, 1, [&](Nanos, int) {
+      const double factor = std::uniform_real_distribution<double>(0.7, 1.3)(random);
+      return SimulatedAnswer{.first_byte = static_cast<Nanos>(factor * static_cast<double>(latency))};
+    });
+    run.link = link;
+    run.bytes_of_body = bytes;
+    const int count = static_cast<int>(20 * link.bytes_per_second / static_cast<double>(bytes));
+    feed(run, count, 600);
+    const double rate =
+        static_cast<double>(count) * static_cast<double>(bytes) / (static_cast<double>(run.now) / kSecond);
+    EXPECT_GT(rate, 0.9 * link.bytes_per_second) << "limit " << run.schedule.limit("server");
+    EXPECT_LE(run.schedule.limit("server"), 512);
+  }
+}
+
+TEST(FetchSchedule, NeitherLosesNorRepeatsUnderRandomFaults) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto chance = [&](int in) { return random() % static_cast<std::uint64_t>(in) == 0; };
+    SimulatedFetches run({}, seed, [&](Nanos, int) {
+      SimulatedAnswer answer;
+      answer.first_byte = static_cast<Nanos>(random() % 50) * kMillisecond;
+      answer.body = static_cast<Nanos>(random() % 50) * kMillisecond;
+      if (chance(20)) answer.ending = Ending::kFailed;
+      if (chance(20)) answer.ending = Ending::kThrottled;
+      if (chance(50)) answer.ending = Ending::kAgain;
+      if (chance(100)) answer.ending = Ending::kRefused;
+      if (chance(100)) answer.is_silent = true;
+      return answer;
+    });
+    for (FetchId id = 1; id <= 100; ++id) run.add(id);
+    run.run();
+    ASSERT_EQ(run.done.size() + run.refused.size(), 100u) << "seed " << seed;
+    ASSERT_EQ(run.given_up.size(), 0u) << "seed " << seed;
+    ASSERT_EQ(run.schedule.running("server"), 0) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace torch_distinput
