@@ -311,6 +311,18 @@ class DeviceCopies:
     def bring(self, tensors: collections.abc.Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Copies of `tensors`, dense ones on the CPU, on the device. The device's current stream waits for the copies; the host does not. Small tensors are copied as one block."""
 
+class InputFile:
+    """A file or an object, open for reading at any place. Thread-safe."""
+    def __init__(self, name: str, op: str) -> None: ...
+    def size(self) -> int:
+        """Bytes."""
+    def version(self) -> str:
+        """Names the file and its version."""
+    def read_at(self, offset: int, size: int) -> bytes:
+        """At most `size` bytes from `offset` on."""
+    def will_read(self, ranges: collections.abc.Sequence[tuple[int, int]]) -> None:
+        """Asks for the bytes of all (offset, size), side by side, without waiting for them."""
+
 class ColumnOptions:
     """How the columns of a table become leaves."""
     def __init__(self, nulls: object, stack: dict, dtypes: dict) -> None:
@@ -684,6 +696,10 @@ class InvalidArgumentError(ValueError):
     """A value of the right type that cannot be used, such as an empty Optional."""
     ...
 
+class RemoteError(OSError):
+    """An object of a store (a URL) cannot be read, listed or written, or was replaced while it was read. `url`: without its query. `status`: of HTTP, 0 where no answer came. `code` and `request_id`: what the service tells, or ""."""
+    ...
+
 class FailedPreconditionError(RuntimeError):
     """A call in a state that does not allow it, such as `next` after `close`."""
     ...
@@ -766,6 +782,24 @@ def share_on_host(key: bytes, most: int, accept: collections.abc.Callable, make:
 
 def store_beside(path: bytes, kind: str, content: bytes) -> None:
     """Stores bytes beside the file `path`, or in the user's cache folder; nothing where neither can be written to."""
+
+def set_storage_options(url: str, options: collections.abc.Mapping[str, str], credentials: object = None) -> None:
+    """How all objects with the scheme and bucket (or host) of `url` are asked for from now on."""
+
+def names_object(name: str) -> bool:
+    """Whether a name is a URL that the library reads."""
+
+def list_objects(prefix: str) -> list[tuple[str, int]]:
+    """The URLs of the objects that begin with `prefix`, and their sizes in bytes."""
+
+def write_object(url: str, contents: bytes) -> None:
+    """Makes bytes the object at a URL."""
+
+def curl_version() -> str:
+    """libcurl and its TLS library; RuntimeError where there is no libcurl."""
+
+def look_for_curl_in(folder: str) -> None:
+    """The packages in this folder may bring libcurl along."""
 
 def arrow_table(table: object, options: ColumnOptions) -> Dataset:
     """The rows of an object with `__arrow_c_stream__`, which is read now. Random access."""

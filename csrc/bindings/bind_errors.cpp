@@ -22,6 +22,7 @@ struct ErrorTypes {
   PyObject* damaged_picture;
   PyObject* unequal_rows;
   PyObject* not_found;
+  PyObject* remote;
   PyObject* failed_precondition;
   PyObject* distributed;
 } types;
@@ -67,6 +68,17 @@ void set_damaged_picture(const DamagedPictureError& error) {
   raised.restore();
 }
 
+void set_remote(const RemoteError& error) {
+  set(types.remote, error);
+  const PythonError::Raised raised = PythonError::fetch().take();
+  const RemoteError::Details& said = error.details();
+  py::setattr(raised.value, "url", text_to_python(said.url.c_str()));
+  py::setattr(raised.value, "status", py::int_(said.status));
+  py::setattr(raised.value, "code", text_to_python(said.code.c_str()));
+  py::setattr(raised.value, "request_id", text_to_python(said.request_id.c_str()));
+  raised.restore();
+}
+
 void translate(std::exception_ptr raised) {
   try {
     if (raised) std::rethrow_exception(raised);
@@ -84,6 +96,8 @@ void translate(std::exception_ptr raised) {
     set(types.invalid_argument, error);
   } catch (const NotFoundError& error) {
     set(types.not_found, error);
+  } catch (const RemoteError& error) {
+    set_remote(error);
   } catch (const SystemError& error) {
     // As `OSError(code, text)`: Python makes the subclass for the code.
     const auto arguments = py::make_tuple(error.code(), text_to_python(error.what_without_backtrace()));
@@ -122,6 +136,13 @@ void bind_errors(py::module_& module) {
                     "Rows of a batch differ in their shape. torch.stack raises RuntimeError for it."),
       .not_found = add_error(module, "NotFoundError", PyExc_FileNotFoundError,
                              "A file or a source that can be sharded is missing."),
+      .remote = add_error(
+          module, "RemoteError", PyExc_OSError,
+          "An object of a store (a URL) cannot be read, listed or written, or was replaced while it was "
+          "read. `url`: without its query. `status`: of HTTP, 0 where no answer came. `code` and "
+          "`request_id`: what the service tells, or \"\".",
+          py::dict(py::arg("url") = "", py::arg("status") = 0, py::arg("code") = "",
+                   py::arg("request_id") = "")),
       .failed_precondition =
           add_error(module, "FailedPreconditionError", PyExc_RuntimeError,
                     "A call in a state that does not allow it, such as `next` after `close`."),

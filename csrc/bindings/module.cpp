@@ -35,6 +35,7 @@ PYBIND11_MODULE(_C, module) {
   bind_contexts(module);
   bind_device(module);
   bind_files(module);
+  bind_storage(module);
   bind_columns(module);
   bind_images(module);
   bind_records(module);

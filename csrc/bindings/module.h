@@ -17,6 +17,7 @@ void bind_contexts(pybind11::module_& module);
 void bind_device(pybind11::module_& module);
 void bind_values(pybind11::module_& module);
 void bind_files(pybind11::module_& module);
+void bind_storage(pybind11::module_& module);
 void bind_columns(pybind11::module_& module);
 void bind_images(pybind11::module_& module);
 void bind_records(pybind11::module_& module);

@@ -17,6 +17,8 @@ DamagedPictureError::DamagedPictureError(const std::string& message, std::string
 UnequalRowsError::UnequalRowsError(const std::string& message) : c10::ValueError(here(), message) {}
 NotFoundError::NotFoundError(const std::string& message) : c10::Error(here(), message) {}
 SystemError::SystemError(const std::string& message, int code) : c10::Error(here(), message), code_(code) {}
+RemoteError::RemoteError(const std::string& message, Details details)
+    : c10::Error(here(), message), details_(std::move(details)) {}
 FailedPreconditionError::FailedPreconditionError(const std::string& message) : c10::Error(here(), message) {}
 UserCodeError::UserCodeError(const std::string& message) : c10::Error(here(), message) {}
 ReplicaError::ReplicaError(const std::string& message, std::vector<std::exception_ptr> errors)

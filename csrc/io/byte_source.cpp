@@ -13,8 +13,8 @@ namespace torch_distinput {
 namespace {
 
 constexpr std::size_t kByteSourcePiece = std::size_t{256} << 10;
-/// The kernel fetches up to this many bytes in the background while the caller works on earlier ones.
-constexpr std::uint64_t kByteSourceAhead = std::uint64_t{4} << 20;
+/// So much is asked of a server first: perhaps only the first records are wanted.
+constexpr std::uint64_t kFirstStep = std::uint64_t{1} << 20;
 
 class PlainBytes final : public ByteSource {
  public:
@@ -23,13 +23,15 @@ class PlainBytes final : public ByteSource {
         opened_(file_->stamp()),
         offset_(offset),
         asked_(offset),
+        step_(file_->is_remote() ? kFirstStep : file_->ahead()),
         poll_(std::move(poll)) {}
 
   std::size_t read(std::span<char> into) override {
     if (!opened_.is_regular) return file_->read_next(into, poll_);
-    if (offset_ + kByteSourceAhead / 2 >= asked_) {
-      file_->will_read(asked_, kByteSourceAhead);
-      asked_ += kByteSourceAhead;
+    if (offset_ + step_ / 2 >= asked_) {
+      file_->will_read(asked_, step_);
+      asked_ += step_;
+      step_ = std::min(2 * step_, file_->ahead());
     }
     const std::size_t count = file_->read(into, offset_);
     offset_ += count;
@@ -47,7 +49,8 @@ class PlainBytes final : public ByteSource {
   FilePtr file_;
   FileStamp opened_;  ///< the stamp of the file when it was opened
   std::uint64_t offset_;
-  std::uint64_t asked_;  ///< the end of the bytes that the kernel has been asked to fetch
+  std::uint64_t asked_;  ///< the end of the bytes that were asked for in advance
+  std::uint64_t step_;   ///< how many are asked for next
   Poll poll_;
 };
 

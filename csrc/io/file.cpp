@@ -12,11 +12,18 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/current_poll.h"
+#include "base/hash.h"
 #include "base/stage.h"
 #include "io/file_error.h"
+#include "io/remote_files.h"
+#include "remote/url.h"
 
 namespace torch_distinput {
 namespace {
+
+/// The kernel fetches up to this many bytes in the background while the caller works on earlier ones.
+constexpr std::uint64_t kLocalAhead = std::uint64_t{4} << 20;
 
 FileStamp to_stamp(const struct ::stat& status, const std::string& path) {
   if (S_ISDIR(status.st_mode)) throw_system_error(path, "read", EISDIR);
@@ -45,6 +52,14 @@ int open_file(const std::string& path) {
   } while (descriptor < 0 && errno == EINTR);
   if (descriptor < 0) throw_system_error(path, "open", errno);
   return descriptor;
+}
+
+FileStamp to_stamp(const ObjectVersion& version) {
+  return {.size = version.size, .mtime = static_cast<std::int64_t>(hash_of(version.tag)), .is_regular = true};
+}
+
+std::string to_version(const std::string& url, const ObjectVersion& version) {
+  return url + " " + version.tag + " " + std::to_string(version.size);
 }
 
 /// Waits until a read would return bytes, the end of the file or an error.
@@ -80,12 +95,14 @@ void throw_system_error(const std::string& file, const char* action, int code) {
 }
 
 FileStamp stamp_of(const std::string& path) {
+  if (is_url(path)) return to_stamp(RemoteFiles::of_process().version(path));
   struct ::stat status;
   if (::stat(path.c_str(), &status) != 0) throw_system_error(path, "look at", errno);
   return to_stamp(status, path);
 }
 
 std::string version_on_host(const std::string& path) {
+  if (is_url(path)) return to_version(path, RemoteFiles::of_process().version(path));
   struct ::stat status;
   if (::stat(path.c_str(), &status) != 0) throw_system_error(path, "look at", errno);
   return to_version(status);
@@ -98,7 +115,14 @@ bool can_index(const std::string& path) {
   return File(path).read({&first, 1}, 0) == 0;
 }
 
-File::File(std::string path) : path_(std::move(path)), descriptor_(open_file(path_)) {
+void will_open(std::span<const std::string> names) { RemoteFiles::of_process().will_open(names); }
+
+File::File(std::string path) : path_(std::move(path)) {
+  if (is_url(path_)) {
+    object_ = RemoteFiles::of_process().open(path_);
+    return;
+  }
+  descriptor_ = open_file(path_);
   try {
     stamp();
   } catch (...) {
@@ -107,15 +131,19 @@ File::File(std::string path) : path_(std::move(path)), descriptor_(open_file(pat
   }
 }
 
-File::~File() { ::close(descriptor_); }
+File::~File() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
 
 FileStamp File::stamp() const {
+  if (object_) return to_stamp(object_->version());
   struct ::stat status;
   if (::fstat(descriptor_, &status) != 0) throw_system_error(path_, "look at", errno);
   return to_stamp(status, path_);
 }
 
 std::string File::version() const {
+  if (object_) return to_version(path_, object_->version());
   struct ::stat status;
   if (::fstat(descriptor_, &status) != 0) throw_system_error(path_, "look at", errno);
   return to_version(status);
@@ -123,6 +151,7 @@ std::string File::version() const {
 
 std::size_t File::read(std::span<char> into, std::uint64_t offset) const {
   const StageScope reads(Stage::kRead);
+  if (object_) return read_object(into, offset);
   std::size_t done = 0;
   while (done < into.size()) {
     const std::size_t count = checked(path_, [&] {
@@ -142,11 +171,19 @@ std::size_t File::read(std::span<const std::span<char>> pieces, std::uint64_t of
     parts.at(i) = {pieces[i].data(), pieces[i].size()};
     wanted += pieces[i].size();
   }
+  if (object_) {
+    will_read(offset, wanted);
+    return read_pieces(pieces, offset);
+  }
   const std::size_t count = checked(path_, [&] {
     return ::preadv(descriptor_, parts.data(), static_cast<int>(pieces.size()), static_cast<off_t>(offset));
   });
   if (count == wanted || count == 0) return count;
   // A short read, because of a signal or near the end: read piece by piece.
+  return read_pieces(pieces, offset);
+}
+
+std::size_t File::read_pieces(std::span<const std::span<char>> pieces, std::uint64_t offset) const {
   std::size_t done = 0;
   for (const std::span<char> piece : pieces) {
     const std::size_t some = read(piece, offset + done);
@@ -168,7 +205,31 @@ std::size_t File::read_next(std::span<char> into, const Poll& poll) const {
   }
 }
 
+std::size_t File::read_object(std::span<char> into, std::uint64_t offset) const {
+  try {
+    return object_->read(into, offset, current_poll());
+  } catch (const ObjectError& error) {
+    if (error.kind() == ObjectError::Kind::kChanged) RemoteFiles::of_process().forget(path_);
+    throw_file_error(error);
+  }
+}
+
+void File::will_read(std::span<const ByteRange> ranges) const noexcept {
+  if (!object_) return;
+  try {
+    object_->will_read(ranges);
+  } catch (...) {
+    // The read of these bytes tells what is wrong.
+  }
+}
+
+std::uint64_t File::ahead() const noexcept { return object_ ? kRemoteAhead : kLocalAhead; }
+
 void File::will_read(std::uint64_t offset, std::uint64_t size) const noexcept {
+  if (object_) {
+    const ByteRange range{offset, size};
+    return will_read({&range, 1});
+  }
   // The result is ignored: without the advice, reads are only slower.
   ::posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);
 }

@@ -8,14 +8,21 @@
 #include <string>
 
 #include "base/polling.h"
+#include "remote/http.h"
+#include "remote/remote_object.h"
 #include "torch_distinput/api.h"
 
 namespace torch_distinput {
 
+// A name of a file is a path of this machine, or the URL of an object (remote/url.h), which is read over the
+// network: then functions wait for its server, call the thread's `current_poll` meanwhile, and throw
+// RemoteFileError.
+
 /// Identifies a version of a file's contents: equal stamps are taken to mean that the file did not change.
 struct FileStamp {
   std::uint64_t size = 0;  ///< bytes
-  std::int64_t mtime = 0;  ///< time of the last change, nanoseconds since 1970
+  std::int64_t mtime =
+      0;  ///< time of the last change, nanoseconds since 1970; of an object: a hash of its tag
   bool is_regular = true;  ///< a regular file, which has random access; false for a pipe or a device
 
   bool operator==(const FileStamp&) const = default;
@@ -32,6 +39,10 @@ TDI_API std::string version_on_host(const std::string& path);
 /// that of its contents (a file in /proc reports 0 and may hold bytes). Throws FileError as `stamp_of` and
 /// File do.
 bool can_index(const std::string& path);
+
+/// These files will be opened or looked at soon: servers are asked for all of them side by side. Does nothing
+/// for paths.
+void will_open(std::span<const std::string> names);
 
 /// An open file, closed by the destructor. All methods are safe from any thread. They throw FileError if the
 /// system refuses.
@@ -61,12 +72,23 @@ class File {
   /// for a writer and for bytes. Calls `poll` meanwhile; what it throws ends the wait, and no byte is lost.
   std::size_t read_next(std::span<char> into, const Poll& poll) const;
 
-  /// Asks the kernel to fetch `size` bytes from `offset` on in the background. Does not wait.
+  /// Asks the kernel, or the server, to fetch `size` bytes from `offset` on in the background. Does not wait.
   void will_read(std::uint64_t offset, std::uint64_t size) const noexcept;
+  /// Asks the server for all of these bytes side by side; does nothing for a file of this machine. Does not
+  /// wait.
+  void will_read(std::span<const ByteRange> ranges) const noexcept;
+  /// Whether it is an object that is read over the network.
+  bool is_remote() const noexcept { return object_ != nullptr; }
+  /// How many bytes a sequential reader asks for in advance.
+  std::uint64_t ahead() const noexcept;
 
  private:
+  std::size_t read_object(std::span<char> into, std::uint64_t offset) const;
+  std::size_t read_pieces(std::span<const std::span<char>> pieces, std::uint64_t offset) const;
+
   std::string path_;
-  int descriptor_;
+  RemoteObjectPtr object_;  ///< null for a file of this machine
+  int descriptor_ = -1;
 };
 /// A file shared by its readers; the last one closes it.
 using FilePtr = std::shared_ptr<const File>;

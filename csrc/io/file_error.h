@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "remote/object_error.h"
+
 namespace torch_distinput {
 
 /// An error about a file. The message names the file and, if the contents are damaged, the byte offset.
@@ -16,6 +18,7 @@ class FileError : public std::runtime_error {
     kSystem,   ///< a system call failed, or this kind of file is not supported
     kDamaged,  ///< the contents break the rules of the file's format
     kChanged,  ///< the file changed after it was indexed or opened
+    kRemote,   ///< an object of a store cannot be read; a RemoteFileError
   };
 
   /// An error whose message is `file`: `problem`. `code` is the errno of a system call, if one failed.
@@ -25,6 +28,9 @@ class FileError : public std::runtime_error {
   FileError(const std::string& file, std::uint64_t offset, const std::string& problem)
       : FileError(Kind::kDamaged, file, "at byte " + std::to_string(offset) + ": " + problem) {}
 
+  /// An error of kind `kind` with the message of `other`.
+  FileError(Kind kind, const std::runtime_error& other) : std::runtime_error(other), kind_(kind), code_(0) {}
+
   /// What kind of error this is.
   Kind kind() const noexcept { return kind_; }
   /// The errno of the failed system call; 0 if none failed.
@@ -33,6 +39,20 @@ class FileError : public std::runtime_error {
  private:
   Kind kind_;
   int code_;
+};
+
+/// An object of a store cannot be read. Of kind kMissing where there is none, else kRemote.
+class RemoteFileError final : public FileError {
+ public:
+  explicit RemoteFileError(const ObjectError& error)
+      : FileError(error.kind() == ObjectError::Kind::kMissing ? Kind::kMissing : Kind::kRemote, error),
+        object_(error) {}
+
+  /// What the store said.
+  const ObjectError& object() const noexcept { return object_; }
+
+ private:
+  ObjectError object_;
 };
 
 /// Throws the FileError for `code`, the errno of a failed system call. `action` is a verb for the message,

@@ -70,6 +70,11 @@ class IndexJob {
 
   /// Indexes files until none is left. Any number of threads may call it, each once.
   void work() {
+    // Where this thread waits for a server, it looks whether others have failed.
+    const PollScope scope([this] {
+      if (cancelled_) throw Cancelled();
+      look_here();
+    });
     while (auto file = take_pending()) {
       const std::size_t number = file->number;
       try {

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "io/file_error.h"
+#include "remote/url.h"
 
 namespace torch_distinput {
 namespace {
@@ -56,7 +58,8 @@ RecordFetcher::RecordFetcher(std::vector<std::string> files, std::vector<RecordI
       indexes_(std::move(indexes)),
       begins_{0},
       handles_(std::make_unique<FileHandles>(kMaxOpen)),
-      most_(max_record_bytes) {
+      most_(max_record_bytes),
+      is_remote_(std::any_of(files_.begin(), files_.end(), is_url)) {
   for (const RecordIndexPtr& index : indexes_) begins_.push_back(begins_.back() + index->size());
 }
 
@@ -90,8 +93,19 @@ std::uint64_t RecordFetcher::most_bytes(std::span<const std::int64_t> positions)
   return bytes;
 }
 
+void RecordFetcher::will_fetch(std::span<const std::int64_t> positions) const {
+  if (!is_remote_) return;
+  std::map<std::size_t, std::vector<ByteRange>> wanted;
+  for (const std::int64_t position : positions) {
+    const Place place = place_of(position);
+    wanted[place.file].push_back({place.extent.offset, place.extent.bytes});
+  }
+  for (const auto& [file, ranges] : wanted) open(file)->will_read(ranges);
+}
+
 std::uint64_t RecordFetcher::fetch(std::span<const std::int64_t> positions, char* to,
                                    std::span<std::int64_t> sizes) const {
+  will_fetch(positions);
   std::uint64_t written = 0;
   std::vector<Place> run;
   FilePtr file;

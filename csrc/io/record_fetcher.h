@@ -28,6 +28,11 @@ class RecordFetcher {
   /// Returns an upper bound of the bytes that the contents of the records at `positions` have together.
   /// Throws FileError for a record that is too large. REQUIRES: each position is in [0, size()).
   std::uint64_t most_bytes(std::span<const std::int64_t> positions) const;
+  /// Whether a file is read over the network.
+  bool is_remote() const noexcept { return is_remote_; }
+  /// The records at `positions` will be fetched: servers are asked for them now. Does not wait for their
+  /// bytes. Throws FileError.
+  void will_fetch(std::span<const std::int64_t> positions) const;
   /// Writes the contents of the records at `positions` to `to`, without gaps, and the byte count of each to
   /// `sizes`, which has as many entries. Returns the total of bytes. Adjacent records of a file are read
   /// together. Throws FileError, also if a file changed after it was indexed. REQUIRES: `to` has room for
@@ -51,6 +56,7 @@ class RecordFetcher {
   std::vector<std::int64_t> begins_;  ///< the number of records before each file; the total comes last
   std::unique_ptr<FileHandles> handles_;
   std::optional<std::uint64_t> most_;
+  bool is_remote_;
 };
 
 }  // namespace torch_distinput

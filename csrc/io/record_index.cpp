@@ -23,7 +23,6 @@ constexpr std::size_t kHead = std::size_t{16} << 10;
 constexpr std::size_t kTarHeads = std::size_t{4} << 10;
 /// After as many small entries, a tar archive is read in full pieces again.
 constexpr int kTarSmallRun = 8;
-constexpr std::uint64_t kRecordIndexAhead = std::uint64_t{4} << 20;
 
 /// Finds where the records of a file begin.
 class Indexer {
@@ -111,8 +110,8 @@ class Indexer {
 
   std::span<const char> read(std::uint64_t offset, std::size_t most) {
     if (offset >= asked_) {
-      file_.will_read(offset, kRecordIndexAhead);
-      asked_ = offset + kRecordIndexAhead / 2;
+      file_.will_read(offset, file_.ahead());
+      asked_ = offset + file_.ahead() / 2;
     }
     const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(most, size_ - offset));
     if (piece_.size() < wanted) piece_.resize(wanted);

@@ -16,6 +16,9 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "io/file.h"
+#include "io/file_error.h"
+#include "remote/url.h"
 
 namespace torch_distinput {
 namespace {
@@ -118,6 +121,30 @@ std::optional<std::vector<char>> read_whole(const std::string& path, const struc
   return bytes;
 }
 
+/// Whether the data are there, and who may write to them: to what is known of an object, this user.
+bool look_at_data(const std::string& path, struct ::stat& data) {
+  if (!is_url(path)) return ::stat(path.c_str(), &data) == 0;
+  data = {};
+  data.st_mode = S_IFREG | 0600;
+  data.st_uid = ::geteuid();
+  data.st_gid = ::getegid();
+  return true;
+}
+
+/// The bytes of an object; nullopt where there is none, it cannot be read, or is larger than `most`.
+std::optional<std::vector<char>> read_object(const std::string& url, std::uint64_t most) {
+  try {
+    const File file(url);
+    const std::uint64_t size = file.stamp().size;
+    if (size > most) return std::nullopt;
+    std::vector<char> bytes(static_cast<std::size_t>(size));
+    if (file.read(bytes, 0) != bytes.size()) return std::nullopt;
+    return bytes;
+  } catch (const FileError&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 bool may_store() noexcept {
@@ -126,28 +153,38 @@ bool may_store() noexcept {
 }
 
 std::vector<std::string> stored_places(const std::string& path, const std::string& kind) {
-  const fs::path full = fs::absolute(path);
+  const fs::path full = is_url(path) ? fs::path(path) : fs::absolute(path);
   const std::string ending = "." + kind + std::string(kSuffix);
-  std::vector<std::string> places{(full.parent_path() / ("." + full.filename().string() + ending)).string()};
+  std::vector<std::string> places;
+  if (!is_url(path))
+    places.push_back((full.parent_path() / ("." + full.filename().string() + ending)).string());
   if (const auto folder = cache_folder())
     places.push_back((*folder / (hex(hash_of(full.string())) + ending)).string());
   return places;
 }
 
+std::string stored_url(const std::string& url, const std::string& kind) {
+  const std::size_t name = url.rfind('/') + 1;
+  return url.substr(0, name) + "." + url.substr(name) + "." + kind + std::string(kSuffix);
+}
+
 void load_stored(const std::string& path, const std::string& kind, std::uint64_t most,
                  const std::function<bool(std::span<const char>)>& accept) {
   struct ::stat data;
-  if (::stat(path.c_str(), &data) != 0) return;
+  if (!look_at_data(path, data)) return;
   for (const std::string& place : stored_places(path, kind)) {
     const auto bytes = read_whole(place, data, most);
     if (bytes && accept(*bytes)) return;
   }
+  if (!is_url(path)) return;
+  const auto bytes = read_object(stored_url(path, kind), most);
+  if (bytes && accept(*bytes)) store_beside(path, kind, *bytes);
 }
 
 void store_beside(const std::string& path, const std::string& kind, std::span<const char> bytes) noexcept {
   try {
     struct ::stat data;
-    if (!may_store() || ::stat(path.c_str(), &data) != 0) return;
+    if (!may_store() || !look_at_data(path, data)) return;
     for (const fs::path place : stored_places(path, kind)) {
       std::error_code ignored;
       if (place.parent_path().filename() == "torch_distinput")

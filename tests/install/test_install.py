@@ -88,6 +88,7 @@ FOR_THE_PYTHON_MODULE = {
         "was_discarded",
         "take_discarded",
     ),
+    *("curl_version", "look_for_curl_in"),
     *("HostReads", "PageLocks", "load_stored", "store_beside", "find_json_fault"),
     *("deal_files", "host_place", "may_store", "share_on_host", "version_on_host"),
     *("can_be_encoded", "encode_tensors", "decode_tensors", "starts_share_store"),

@@ -64,6 +64,25 @@ class TDI_API SystemError : public c10::Error {
   int code_;
 };
 
+/// An object of a store (a URL) cannot be read, listed or written, or was replaced while it was read. The
+/// message has all that follows. Python: an OSError with these as attributes.
+class TDI_API RemoteError : public c10::Error {
+ public:
+  /// What the server said. A URL is without its query.
+  struct Details {
+    std::string url;
+    int status = 0;          ///< of HTTP; 0: no answer came
+    std::string code;        ///< of the service: "AccessDenied"; "" where it tells none
+    std::string request_id;  ///< in the service's logs; "" where it tells none
+  };
+
+  RemoteError(const std::string& message, Details details);
+  const Details& details() const noexcept { return details_; }
+
+ private:
+  Details details_;
+};
+
 /// A call in a state that does not allow it, such as `next` after `close`. Python: a RuntimeError.
 class TDI_API FailedPreconditionError : public c10::Error {
  public:

@@ -42,6 +42,7 @@
 #include "torch_distinput/stats.h"                 // IWYU pragma: export
 #include "torch_distinput/step_info.h"             // IWYU pragma: export
 #include "torch_distinput/step_rows.h"             // IWYU pragma: export
+#include "torch_distinput/storage.h"               // IWYU pragma: export
 #include "torch_distinput/store_costs.h"           // IWYU pragma: export
 #include "torch_distinput/strategy.h"              // IWYU pragma: export
 #include "torch_distinput/structure.h"             // IWYU pragma: export

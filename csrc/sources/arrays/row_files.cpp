@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "io/file_error.h"
+#include "remote/url.h"
 
 namespace torch_distinput {
 namespace {
@@ -15,7 +16,11 @@ constexpr std::size_t kMaxOpenRowFiles = 64;
 }  // namespace
 
 RowFiles::RowFiles(std::vector<RowFilePtr> files)
-    : files_(std::move(files)), begins_{0}, handles_(std::make_unique<FileHandles>(kMaxOpenRowFiles)) {
+    : files_(std::move(files)),
+      begins_{0},
+      handles_(std::make_unique<FileHandles>(kMaxOpenRowFiles)),
+      is_remote_(std::any_of(files_.begin(), files_.end(),
+                             [](const RowFilePtr& file) { return is_url(file->data_path); })) {
   for (const RowFilePtr& file : files_) begins_.push_back(rows_with(begins_.back(), *file));
 }
 

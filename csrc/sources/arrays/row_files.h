@@ -68,6 +68,8 @@ class RowFiles {
   const RowFile& operator[](std::size_t file) const { return *files_[file]; }
   const RowFile& front() const { return *files_.front(); }
 
+  /// Whether a file is read over the network.
+  bool is_remote() const noexcept { return is_remote_; }
   /// Returns the open file with the rows. Throws FileError if it changed after `RowFormat::open`.
   FilePtr open(std::size_t file) const;
 
@@ -75,6 +77,7 @@ class RowFiles {
   std::vector<RowFilePtr> files_;
   std::vector<std::int64_t> begins_;  ///< rows before each file, and rows of all files
   std::unique_ptr<FileHandles> handles_;
+  bool is_remote_;
 };
 
 /// The sum of `before`, the rows of the files before it, and of the rows of `file`. Throws FileError where it

@@ -26,6 +26,7 @@ class RowFileCache {
   std::vector<RowFilePtr> get(const std::vector<std::string>& paths, const RowFormat& format) {
     std::vector<RowFilePtr> files;
     InterruptPoll poll;
+    will_open(paths);
     open_scattered(paths, format, poll);
     for (const std::string& path : paths) {
       poll();
@@ -50,17 +51,19 @@ class RowFileCache {
   }
 
   RowFilePtr open(const std::string& path, const RowFormat& format) {
-    {
-      const std::lock_guard lock(mutex_);
-      const auto known = files_.find(path);
-      if (known != files_.end() && stamp_of(path) == known->second->stamp &&
-          stamp_of(known->second->data_path) == known->second->data_stamp)
-        return known->second;
-    }
     // Without the lock: the interrupt check may run user code, which must not wait for it.
+    if (RowFilePtr known = find(path);
+        known != nullptr && stamp_of(path) == known->stamp && stamp_of(known->data_path) == known->data_stamp)
+      return known;
     RowFilePtr file = format.open(path, interrupt_check());
     const std::lock_guard lock(mutex_);
     return files_[path] = std::move(file);
+  }
+
+  RowFilePtr find(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    const auto known = files_.find(path);
+    return known == files_.end() ? nullptr : known->second;
   }
 
   std::mutex mutex_;

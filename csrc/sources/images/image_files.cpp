@@ -1,4 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "execution/execution_context.h"
 #include "io/file.h"
 #include "kernels/rows.h"
+#include "remote/url.h"
 #include "sources/records/file_errors.h"
 #include "sources/rows_one_by_one.h"
 #include "sources/source_node.h"
@@ -23,6 +25,7 @@ constexpr const char* kImageFilesName = "image_files";
 struct NumberedFiles {
   std::vector<std::string> paths;
   std::vector<std::int64_t> numbers;
+  bool is_remote = std::any_of(paths.begin(), paths.end(), is_url);
 
   std::int64_t size() const { return static_cast<std::int64_t>(paths.size()); }
 };
@@ -58,6 +61,7 @@ class ImageFilesPlan final : public Plan {
     static const StructurePtr kPair = Structure::tuple({Structure::leaf(), Structure::leaf()});
     std::vector<Element> elements;
     elements.reserve(positions.size());
+    will_read(positions);
     for (const std::int64_t position : positions) {
       const auto file = static_cast<std::size_t>(position);
       elements.emplace_back(kPair, std::vector<Leaf>{read_whole(files_->paths[file], *pool_),
@@ -67,6 +71,22 @@ class ImageFilesPlan final : public Plan {
   }
 
  private:
+  /// Asks servers for the files at `positions`.
+  void will_read(std::span<const std::int64_t> positions) const {
+    if (!files_->is_remote) return;
+    with_file_errors(kImageFilesName, [&] {
+      std::vector<std::string> paths;
+      for (const std::int64_t position : positions)
+        paths.push_back(files_->paths[static_cast<std::size_t>(position)]);
+      will_open(paths);
+      for (const std::string& path : paths) {
+        const File file(path);
+        const ByteRange all{0, file.stamp().size};
+        file.will_read({&all, 1});
+      }
+    });
+  }
+
   NumberedFilesPtr files_;
   std::shared_ptr<BufferPool> pool_;
 };

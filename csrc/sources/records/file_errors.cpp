@@ -12,6 +12,10 @@ void throw_for_user(const FileError& error, const std::string& op) {
       throw NotFoundError(message);
     case FileError::Kind::kSystem:
       throw SystemError(message, error.code());
+    case FileError::Kind::kRemote: {
+      const ObjectError::Details& said = static_cast<const RemoteFileError&>(error).object().details();
+      throw RemoteError(message, {said.url, said.status, said.code, said.request_id});
+    }
     case FileError::Kind::kDamaged:
     case FileError::Kind::kChanged:
       break;

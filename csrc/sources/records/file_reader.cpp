@@ -11,6 +11,7 @@
 #include "execution/execution_context.h"
 #include "io/index_set.h"
 #include "io/record_reader.h"
+#include "remote/url.h"
 #include "runtime/arena.h"
 #include "sources/records/byte_elements.h"
 #include "sources/records/file_errors.h"
@@ -23,6 +24,13 @@
 namespace torch_distinput {
 namespace {
 
+/// Threads that index files: one for each processor, and more where they wait for a network.
+int index_threads(const std::vector<std::string>& files) {
+  constexpr int kRemote = 8;
+  const bool remote = std::any_of(files.begin(), files.end(), is_url);
+  return remote ? std::max(kRemote, available_cpus()) : available_cpus();
+}
+
 /// The indexes that the nodes of one dataset share, so that each version of a file is indexed once. Safe from
 /// any thread.
 class FileIndexCache {
@@ -33,6 +41,7 @@ class FileIndexCache {
     std::vector<RecordIndexPtr> found(files.size());
     std::vector<std::string> missing;
     std::vector<std::size_t> places;
+    will_open(files);
     for (std::size_t i = 0; i < files.size(); ++i) {
       const FileStamp stamp = stamp_of(files[i]);
       const std::lock_guard lock(mutex_);
@@ -47,7 +56,7 @@ class FileIndexCache {
     if (missing.empty()) return found;
     // Without the lock: the interrupt check may run user code, which must not wait for it. Two threads may
     // build the same index.
-    const auto built = index_files(missing, format, available_cpus(), interrupt_check());
+    const auto built = index_files(missing, format, index_threads(missing), interrupt_check());
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < missing.size(); ++i) {
       found[places[i]] = built[i];

@@ -8,6 +8,9 @@
 
 #include <glob.h>
 
+#include "io/remote_files.h"
+#include "remote/url.h"
+#include "sources/records/file_errors.h"
 #include "sources/sources.h"
 #include "torch_distinput/error.h"
 
@@ -20,7 +23,16 @@ using Matches = std::unique_ptr<::glob_t, void (*)(::glob_t*)>;
 /// permission could hide some.
 int stops(const char*, int error) { return error == EACCES ? 1 : 0; }
 
+std::vector<std::string> match_urls(const std::string& pattern) {
+  std::vector<std::string> names =
+      with_file_errors("list_files", [&] { return RemoteFiles::of_process().match(pattern); });
+  if (names.empty())
+    throw NotFoundError("list_files: no object matches the pattern `" + shown_url(pattern) + "`.");
+  return names;
+}
+
 std::vector<std::string> match(const std::string& pattern) {
+  if (is_url(pattern)) return match_urls(pattern);
   ::glob_t found{};
   const int result = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_MARK, stops, &found);
   const Matches matches(&found, ::globfree);

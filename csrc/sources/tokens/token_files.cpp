@@ -1,4 +1,5 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,7 @@ class StoredTokenFiles final : public StoredTokens {
 
   void read(std::span<const std::int64_t> positions, std::int64_t limit, const TakeRow& take) const override {
     with_file_errors(kTokenDatasetName, [&] {
+      will_read(positions);
       FilePtr opened;
       std::size_t number = 0;
       for (std::size_t i = 0; i < positions.size(); ++i) {
@@ -54,6 +56,21 @@ class StoredTokenFiles final : public StoredTokens {
   }
 
  private:
+  /// Asks servers for the rows at `positions`.
+  void will_read(std::span<const std::int64_t> positions) const {
+    if (!files_.is_remote()) return;
+    std::map<std::size_t, std::vector<ByteRange>> wanted;
+    for (const std::int64_t position : positions) {
+      const RowFiles::Place place = files_.place_of(position);
+      const TokenRowFile& file = token_row_file(files_[place.file]);
+      const auto [begin, count] = file.token_rows[place.row];
+      const auto item = static_cast<std::uint64_t>(c10::elementSize(file.dtype));
+      wanted[place.file].push_back(
+          {static_cast<std::uint64_t>(begin) * item, static_cast<std::uint64_t>(count) * item});
+    }
+    for (const auto& [file, ranges] : wanted) files_.open(file)->will_read(ranges);
+  }
+
   [[noreturn]] static void refuse(const TokenRowFile& file, std::int64_t index, std::int64_t token,
                                   std::int64_t limit) {
     const auto offset = static_cast<std::uint64_t>(index) * c10::elementSize(file.dtype);

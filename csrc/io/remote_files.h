@@ -1,0 +1,84 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/of_process.h"
+#include "io/file_error.h"
+#include "remote/object_store.h"
+#include "remote/place.h"
+#include "remote/remote_object.h"
+#include "remote/text_transfer.h"
+
+namespace torch_distinput {
+
+/// The objects of all stores that this process has looked at, and how their stores are asked. A version that
+/// was seen is the one that `open` opens: an object that is replaced meanwhile is an error when it is read,
+/// and is looked at again after that. Safe from any thread. Methods throw FileError. Waits call the thread's
+/// `current_poll`.
+class RemoteFiles {
+ public:
+  static RemoteFiles& of_process();
+
+  /// How objects with the scheme and bucket (or host) of `url` are asked for from now on. `options` and
+  /// `callback` are for `make_store`; the option "timeout" is how many seconds a read waits for progress
+  /// (120). Throws std::invalid_argument naming an option that is wrong.
+  void configure(const std::string& url, StorageOptions options, CredentialCallback callback);
+
+  /// The object at `url`.
+  RemoteObjectPtr open(const std::string& url);
+  /// The version that the object at `url` has, seen at most ten minutes ago.
+  ObjectVersion version(const std::string& url);
+  /// These will be opened or looked at soon: asks their stores now, for all of them side by side.
+  void will_open(std::span<const std::string> urls);
+  /// The URLs that match `pattern`, in any order; those without wildcards must be there.
+  std::vector<std::string> match(const std::string& pattern);
+  /// The objects whose URLs begin with `prefix`.
+  std::vector<ListedObject> list(const std::string& prefix);
+  /// Makes `contents` the object at `url`.
+  void write(const std::string& url, std::string contents);
+  /// A version of it was not what was read: look again when it is opened next.
+  void forget(const std::string& url);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  /// What is known of an object.
+  struct Known {
+    ObjectVersion version;
+    Clock::time_point seen;
+    std::weak_ptr<RemoteObject> object = {};
+  };
+  /// A store and how long to wait for it.
+  struct Store {
+    ObjectStorePtr store;
+    Nanos patience;
+  };
+  /// Objects that their stores were asked about, and whose version nobody has taken yet.
+  struct Looks {
+    std::mutex mutex;
+    std::unordered_map<std::string, std::shared_ptr<VersionTransfer>> running;
+  };
+
+  PlacePtr place(const std::string& url);
+  std::optional<Known> known(const std::string& url) const;
+  ObjectVersion look(const PlacePtr& at);
+  void remember(const std::string& url, const ObjectVersion& version);
+
+  mutable std::mutex mutex_;
+  std::map<std::string, Store> stores_;           ///< by scheme and authority
+  std::unordered_map<std::string, Known> known_;  ///< by URL
+  OfProcess<Looks> looks_;
+};
+
+/// Throws the FileError that says what `error` says.
+[[noreturn]] void throw_file_error(const ObjectError& error);
+
+}  // namespace torch_distinput
