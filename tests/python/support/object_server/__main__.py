@@ -1,0 +1,4 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+from .program import main
+
+main()
