@@ -3,7 +3,7 @@
 objects, strict about all that real stores check, with faults that tests ask for. Standard library only; its signatures
 are checked by code of its own, so that a mistake of the library is none of the server's too."""
 
-from .handle import S3_KEY, S3_SECRET, ObjectServer
+from .handle import AZURE_ACCOUNT, AZURE_KEY, S3_KEY, S3_SECRET, TOKEN, ObjectServer
 from .request_log import Entry
 
-__all__ = ["S3_KEY", "S3_SECRET", "Entry", "ObjectServer"]
+__all__ = ["AZURE_ACCOUNT", "AZURE_KEY", "S3_KEY", "S3_SECRET", "TOKEN", "Entry", "ObjectServer"]

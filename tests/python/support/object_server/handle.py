@@ -1,9 +1,11 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """A server as tests see it."""
 
+import base64
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import parse_qsl
 
 from rig_process import RigProcess
 
@@ -12,6 +14,8 @@ from .request_log import Entry
 
 # Known to each server from its start.
 S3_KEY, S3_SECRET = "AKIDEXAMPLE0RIG", "rig/Secret+Key=0123456789"
+TOKEN = "rig-token"
+AZURE_ACCOUNT, AZURE_KEY = "rigaccount", base64.b64encode(b"the rig's secret: 0123456789").decode()
 
 LIFE = 300.0  # seconds
 
@@ -33,6 +37,8 @@ class ObjectServer:
         try:
             self._addresses: dict[str, str] = self._process.ask("addresses")
             self.allow_s3_key(S3_KEY, S3_SECRET)
+            self.allow_token(TOKEN)
+            self.allow_azure_key(AZURE_ACCOUNT, AZURE_KEY)
         except BaseException:
             self.close()
             raise
@@ -47,7 +53,8 @@ class ObjectServer:
         self._process.close()
 
     def url(self, dialect: str, path: str = "") -> str:
-        """The address of a dialect ("http", "s3"), with `path` behind its slash."""
+        """The address of a dialect, with `path` behind its slash: "http", "s3", "gcs", "azure", "hub", or "cdn", where
+        the Hub's redirects lead."""
         return f"{self._addresses[dialect]}/{path}" if path else self._addresses[dialect]
 
     # Objects
@@ -74,8 +81,22 @@ class ObjectServer:
     def allow_s3_key(self, key: str, secret: str, session_token: str = "", **until: float) -> None:
         self._process.ask("allow", kind="s3", name=key, secret=secret, session_token=session_token, **until)
 
+    def allow_token(self, token: str, **until: float) -> None:
+        """A bearer token, of "gcs", "azure" and "hub"."""
+        self._process.ask("allow", kind="bearer", name=token, **until)
+
+    def allow_azure_key(self, account: str, key: str, **until: float) -> None:
+        """The shared key of an account, in base64."""
+        self._process.ask("allow", kind="azure", name=account, secret=key, **until)
+
+    def allow_sas(self, query: str, **until: float) -> None:
+        """A shared access signature, as the query that it is: `sv=…&se=…&sig=…`. Its `se` is obeyed too."""
+        signature = dict(parse_qsl(query))["sig"]
+        self._process.ask("allow", kind="sas", name=signature, secret=query, **until)
+
     def expire(self, kind: str, name: str) -> None:
-        """From now on the server calls this credential expired."""
+        """From now on the server calls this credential expired. `kind`: "s3", "bearer", "azure" or "sas" (by its
+        `sig`)."""
         self._process.ask("expire", kind=kind, name=name)
 
     def allow_anonymous(self) -> None:
@@ -86,7 +107,15 @@ class ObjectServer:
         """Sets the server's clock ahead of this machine's by so many seconds."""
         self._process.ask("set_clock", ahead=ahead)
 
+    def set_signed_lifetime(self, seconds: float) -> None:
+        """How long the addresses that the Hub's redirects lead to can be read from."""
+        self._process.ask("set_signed_lifetime", seconds=seconds)
+
     # Faults
+
+    def limit_rate(self, bucket: str, *, requests: int, seconds: float) -> None:
+        """The Hub answers 429 beyond so many requests in so many seconds, to those of a bucket ("resolvers", "api")."""
+        self._process.ask("limit_rate", bucket=bucket, requests=requests, seconds=seconds)
 
     def fail(self, **rule: Any) -> None:
         """From now on requests that `rule` is true of fail as it says: its names are the members of `faults.Rule`

@@ -8,16 +8,17 @@ from typing import Any
 
 from rig_process import obey
 
+from .azure import AzureBlob
 from .connections import Listener
 from .credentials import Credentials, Grant
 from .dialect import Dialect, Store
 from .faults import Faults
+from .gcs import GoogleCloudStorage
+from .hub import Hub, SignedUrls
 from .objects import Objects
 from .plain import Plain
 from .request_log import RequestLog
 from .s3 import S3
-
-DIALECTS: tuple[type[Dialect], ...] = (Plain, S3)
 
 
 class Server:
@@ -26,7 +27,11 @@ class Server:
         self.credentials = Credentials()
         store = Store(self.objects, self.credentials, addresses={})
         tls = _tls(certificate) if certificate else None
-        listeners = {kind.name: Listener(kind(store), self.faults, self.log, tls) for kind in DIALECTS}
+        self.signed_urls = SignedUrls(store)
+        self.hub = Hub(store, self.signed_urls)
+        others = [Plain(store), S3(store), GoogleCloudStorage(store), AzureBlob(store)]
+        dialects: list[Dialect] = [*others, self.hub, self.signed_urls]
+        listeners = {each.name: Listener(each, self.faults, self.log, tls) for each in dialects}
         for name, listener in listeners.items():
             store.addresses[name] = f"{'https' if tls else 'http'}://127.0.0.1:{listener.port}"
         for listener in listeners.values():
@@ -56,6 +61,9 @@ class Server:
     def set_clock(self, ahead: float) -> None:
         self.credentials.clock_offset = ahead
 
+    def set_signed_lifetime(self, seconds: float) -> None:
+        self.signed_urls.lifetime = seconds
+
     def fail(self, which: dict, what: dict, data: bytes | None = None) -> None:
         self.faults.add(which, what if data is None else {**what, "replace": data})
 
@@ -79,6 +87,8 @@ def main() -> None:
         "allow_anonymous": server.allow_anonymous,
         "expire": server.credentials.expire,
         "set_clock": server.set_clock,
+        "set_signed_lifetime": server.set_signed_lifetime,
+        "limit_rate": server.hub.limit_rate,
         "fail": server.fail,
         "heal": server.faults.clear,
         "requests": server.log.entries,

@@ -4,7 +4,6 @@
 import base64
 import re
 import uuid
-from email.utils import formatdate
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
@@ -13,6 +12,7 @@ from .listing import list_names
 from .messages import Problem, Request, Response
 from .ranges import check_tags, read_object
 from .sigv4 import check_signature
+from .times import iso_time
 
 REGION = "us-east-1"
 BASES = ("localhost", "s3.amazonaws.com", f"s3.{REGION}.amazonaws.com")
@@ -70,7 +70,7 @@ class S3(Dialect):
         by_url = query.get("encoding-type") == "url"
         encode, encoding = (quote, "<EncodingType>url</EncodingType>") if by_url else (escape, "")
         keys = "".join(
-            f"<Contents><Key>{encode(name)}</Key><LastModified>{_iso(stored.modified)}</LastModified>"
+            f"<Contents><Key>{encode(name)}</Key><LastModified>{iso_time(stored.modified)}</LastModified>"
             f"<ETag>{escape(stored.etag)}</ETag><Size>{len(stored.data)}</Size><StorageClass>STANDARD</StorageClass>"
             "</Contents>"
             for name, stored in page.objects
@@ -125,13 +125,6 @@ def _from_token(token: str) -> str:
         return base64.b64decode(token.removeprefix("1/").removesuffix("+="), validate=True).decode()
     except ValueError:
         raise Problem(400, "InvalidArgument", "The continuation token provided is incorrect") from None
-
-
-def _iso(seconds: float) -> str:
-    date = formatdate(seconds, usegmt=True)
-    _, day, month, year, time, _ = date.split()
-    months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-    return f"{year}-{months.index(month) + 1:02}-{day}T{time}.000Z"
 
 
 def _without_chunks(body: bytes) -> bytes:
