@@ -4,13 +4,28 @@
 import contextlib
 
 import pytest
-from object_server import ObjectServer
+import real_servers
+from certificates import make_certificate
+from object_server import S3_KEY, S3_SECRET, ObjectServer
 from relay import Relay
 
 
 @pytest.fixture
 def object_server():
     with ObjectServer() as server:
+        yield server
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """For a server of this machine: `ObjectServer(certificate=certificate.chain)`."""
+    return make_certificate(tmp_path)
+
+
+@pytest.fixture
+def tls_object_server(certificate):
+    """As `object_server`, over TLS. Clients trust it with SSL_CERT_FILE set to `certificate.authority`."""
+    with ObjectServer(certificate=certificate.chain) as server:
         yield server
 
 
@@ -25,3 +40,31 @@ def relay_to():
 def relay(object_server, relay_to):
     """A relay to the object server's http."""
     return relay_to(object_server.url("http"))
+
+
+# Servers of others; the test is skipped where one is not installed.
+
+
+@pytest.fixture
+def moto_server():
+    with real_servers.moto() as server:
+        yield server
+
+
+@pytest.fixture
+def rclone_server(tmp_path):
+    """Knows the object server's S3_KEY."""
+    with real_servers.rclone_s3(tmp_path, S3_KEY, S3_SECRET) as server:
+        yield server
+
+
+@pytest.fixture
+def gcs_emulator():
+    with real_servers.gcs_emulator() as server:
+        yield server
+
+
+@pytest.fixture
+def nginx(tmp_path):
+    with real_servers.nginx(tmp_path) as server:
+        yield server

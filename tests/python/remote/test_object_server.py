@@ -5,7 +5,10 @@ import http.client
 import os
 import signal
 import socket
+import ssl
 import time
+import urllib.error
+import urllib.request
 from urllib.parse import urlsplit
 
 import pytest
@@ -236,6 +239,33 @@ def test_rules_that_nobody_knows_are_refused(object_server):
         object_server.fail(objekt="x", status=503)
     with pytest.raises(TypeError, match="nothing is to happen"):
         object_server.fail(object="x")
+
+
+# TLS
+
+
+def test_all_that_trust_its_certificate_can_speak_tls(tls_object_server, certificate):
+    tls_object_server.put("bucket/x", DATA)
+    url = tls_object_server.url("http", "bucket/x")
+    trusting = ssl.create_default_context(cafile=certificate.authority)
+    for address in (url, url.replace("127.0.0.1", "localhost")):
+        with urllib.request.urlopen(address, timeout=10, context=trusting) as response:
+            assert response.read() == DATA
+    with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+        urllib.request.urlopen(url, timeout=10, context=ssl.create_default_context())
+
+
+@pytest.mark.parametrize("fault", ["reset_after", "half_close_after"])
+def test_faults_break_tls_too(tls_object_server, certificate, fault):
+    tls_object_server.put("bucket/x", DATA)
+    tls_object_server.fail(**{fault: 5000})
+    trusting = ssl.create_default_context(cafile=certificate.authority)
+    response = urllib.request.urlopen(tls_object_server.url("http", "bucket/x"), timeout=10, context=trusting)
+    assert response.read(5000) == DATA[:5000]
+    # Some versions of OpenSSL call a reset an end.
+    with pytest.raises((ConnectionResetError, http.client.IncompleteRead)):
+        response.read()
+    response.close()
 
 
 # The log

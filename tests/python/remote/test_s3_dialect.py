@@ -1,6 +1,7 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The object server's S3: the signatures that AWS's documentation computes, and botocore's where it is installed."""
 
+import io
 import time
 from urllib.parse import quote
 from xml.etree import ElementTree
@@ -8,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from http_client import Client
 from object_server import S3_KEY, S3_SECRET
+from s3_client import s3_client
 
 # "Examples: signature calculations" of the Amazon S3 API reference.
 KEY, SECRET = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
@@ -146,18 +148,8 @@ def test_errors_that_a_test_asks_for_have_the_stores_form(store, client):
 # Another client
 
 
-def botocore_client(server, addressing="path", **credentials):
-    boto3 = pytest.importorskip("boto3")
-    from botocore.config import Config
-
-    known = {"aws_access_key_id": S3_KEY, "aws_secret_access_key": S3_SECRET, "region_name": "us-east-1"} | credentials
-    settings = {"s3": {"addressing_style": addressing}, "retries": {"max_attempts": 1}, "read_timeout": 10}
-    config = Config(signature_version="s3v4", **settings)
-    return boto3.client("s3", endpoint_url=server.url("s3"), config=config, **known)
-
-
 def test_botocore_writes_reads_and_lists(object_server):
-    client = botocore_client(object_server)
+    client = s3_client(object_server.url("s3"), S3_KEY, S3_SECRET)
     for key in ("plain", "a b+c=ä/&~(1)*'!", "d/e"):
         client.put_object(Bucket="data", Key=key, Body=key.encode())
         assert object_server.get(f"data/{key}") == key.encode()
@@ -171,29 +163,33 @@ def test_botocore_writes_reads_and_lists(object_server):
 
 def test_botocore_signs_queries_and_session_tokens(object_server):
     object_server.put("data/x y", b"bytes")
-    client = botocore_client(object_server)
+    client = s3_client(object_server.url("s3"), S3_KEY, S3_SECRET)
     url = client.generate_presigned_url("get_object", Params={"Bucket": "data", "Key": "x y"}, ExpiresIn=60)
     plain = Client(object_server.url("s3"))
     assert plain.get(url.removeprefix(object_server.url("s3")))[2] == b"bytes"
     object_server.allow_s3_key("TEMPORARY", "s3cret", session_token="tok/en+=", requests=1)
-    temporary = {"aws_access_key_id": "TEMPORARY", "aws_secret_access_key": "s3cret"}
-    client = botocore_client(object_server, aws_session_token="tok/en+=", **temporary)
+    temporary = object_server.url("s3"), "TEMPORARY", "s3cret"
+    client = s3_client(*temporary, aws_session_token="tok/en+=")
     assert client.get_object(Bucket="data", Key="x y")["Body"].read() == b"bytes"
     with pytest.raises(client.exceptions.ClientError, match="ExpiredToken"):
         client.get_object(Bucket="data", Key="x y")
-    client = botocore_client(object_server, aws_session_token="another", **temporary)
+    client = s3_client(*temporary, aws_session_token="another")
     with pytest.raises(client.exceptions.ClientError, match="InvalidToken"):
         client.get_object(Bucket="data", Key="x y")
 
 
 @pytest.mark.parametrize(
-    "wrong, expected",
-    [
-        ({"aws_secret_access_key": "wrong"}, "SignatureDoesNotMatch"),
-        ({"aws_access_key_id": "NOBODY"}, "InvalidAccessKeyId"),
-    ],
+    "key, secret, expected",
+    [(S3_KEY, "wrong", "SignatureDoesNotMatch"), ("NOBODY", S3_SECRET, "InvalidAccessKeyId")],
 )
-def test_botocore_meets_the_stores_errors(object_server, wrong, expected):
-    client = botocore_client(object_server, **wrong)
+def test_botocore_meets_the_stores_errors(object_server, key, secret, expected):
+    client = s3_client(object_server.url("s3"), key, secret)
     with pytest.raises(client.exceptions.ClientError, match=expected):
         client.get_object(Bucket="data", Key="x")
+
+
+def test_botocore_uploads_streams_over_tls(tls_object_server, certificate):
+    client = s3_client(tls_object_server.url("s3"), S3_KEY, S3_SECRET, verify=certificate.authority)
+    client.put_object(Bucket="data", Key="x", Body=io.BytesIO(b"stream" * 10_000))
+    assert tls_object_server.get("data/x") == b"stream" * 10_000
+    assert "x-amz-trailer" in tls_object_server.requests()[0].headers, "in chunks of AWS's own"
