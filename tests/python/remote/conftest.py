@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Servers and networks for the tests of remote data. Each lives as long as its test."""
+"""Servers and networks for the tests of remote data; none keeps anything from one test to the next."""
 
 import contextlib
 
@@ -10,10 +10,34 @@ from object_server import S3_KEY, S3_SECRET, ObjectServer
 from relay import Relay
 
 
+class _Server:
+    """A new server for each test, in one process as long as that runs."""
+
+    def __init__(self):
+        self._server = None
+
+    def anew(self):
+        if self._server is None or not self._server.is_running():
+            self._server = ObjectServer()
+        else:
+            self._server.restart()
+        return self._server
+
+    def close(self):
+        if self._server is not None:
+            self._server.close()
+
+
+@pytest.fixture(scope="session")
+def _server():
+    server = _Server()
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def object_server():
-    with ObjectServer() as server:
-        yield server
+def object_server(_server):
+    return _server.anew()
 
 
 @pytest.fixture

@@ -313,6 +313,21 @@ def test_the_server_ends_with_its_life_and_with_its_owner():
         wait_until(lambda: not is_alive(process.pid))
 
 
+def test_a_restart_leaves_nothing_of_what_was(client, object_server):
+    object_server.fail(stall_after=10)
+    response, url = client.ask("/bucket/x"), object_server.url("http")
+    object_server.restart()
+    with pytest.raises((ConnectionError, http.client.IncompleteRead)):
+        response.read()
+    with pytest.raises(ConnectionRefusedError):
+        Client(url).get("/bucket/x")
+    assert object_server.requests() == [] and object_server.counters()["connections"] == 0
+    again = Client(object_server.url("http"))
+    assert again.get("/bucket/x")[0] == 404
+    object_server.put("bucket/x", DATA)
+    assert again.get("/bucket/x")[2] == DATA
+
+
 def test_nothing_stays_behind():
     server = ObjectServer()
     server.close()

@@ -406,7 +406,7 @@ def main() -> None:
     loop = _Loop(settings["host"], settings["port"])
     threading.Thread(target=loop.run, daemon=True).start()
     commands = {name: getattr(loop, name) for name in ("shape", "cut", "heal", "pause", "reset_all", "counters")}
-    obey({"port": lambda: loop.port, **commands}, settings["life"])
+    obey({"port": lambda: loop.port, **commands}.__getitem__, settings["life"])
 
 
 if __name__ == "__main__":

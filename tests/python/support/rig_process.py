@@ -2,8 +2,8 @@
 """A program of the test rig in a process of its own, which obeys commands that come over its standard input.
 
 A command is a line of JSON, followed by as many raw bytes as its "size" says (null: none go along). Its answer is a
-line of JSON. The process ends with its input, so also with the process that started it, and after its life at the
-latest.
+line of JSON. The process ends with its input, so also with the process that started it, and when no command has come
+for its life.
 """
 
 import json
@@ -50,6 +50,9 @@ class RigProcess:
             raise RuntimeError(f"{command}: {answer['error']}")
         return answer["value"]
 
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
     @property
     def pid(self) -> int:
         return self._process.pid
@@ -62,23 +65,20 @@ class RigProcess:
             pipe.close()
 
 
-def obey(commands: Mapping[str, Callable[..., Any]], life: float) -> None:
-    """Runs the commands of standard input until it ends, then ends the process. Each is called with its fields, and
-    with `data` if bytes came along."""
-    limit = threading.Timer(life, os._exit, (3,))
-    limit.daemon = True
-    limit.start()
-    while line := sys.stdin.buffer.readline():
-        sys.stdout.write(json.dumps(_answer(commands, json.loads(line))) + "\n")
+def obey(find: Callable[[str], Callable[..., Any]], life: float) -> None:
+    """Runs the commands of standard input until it ends, or none comes for `life` seconds; then ends the process.
+    `find` gives a command by its name; it is called with its fields, and with `data` if bytes came along."""
+    while select.select([sys.stdin], [], [], life)[0] and (line := sys.stdin.buffer.readline()):
+        sys.stdout.write(json.dumps(_answer(find, json.loads(line))) + "\n")
         sys.stdout.flush()
     os._exit(0)
 
 
-def _answer(commands: Mapping[str, Callable[..., Any]], asked: dict) -> dict:
+def _answer(find: Callable[[str], Callable[..., Any]], asked: dict) -> dict:
     fields = asked["fields"]
     if asked["size"] is not None:
         fields["data"] = sys.stdin.buffer.read(asked["size"])
     try:
-        return {"value": commands[asked["command"]](**fields)}
+        return {"value": find(asked["command"])(**fields)}
     except (KeyError, TypeError, ValueError, OSError) as error:
         return {"error": f"{type(error).__name__}: {error}"}

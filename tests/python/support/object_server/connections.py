@@ -19,34 +19,66 @@ IDLE_LIMIT = 120.0  # seconds
 
 
 class Listener:
-    """Serves from its making until the process ends."""
+    """Serves from `start` until `close`."""
 
     def __init__(self, dialect: Dialect, faults: Faults, log: RequestLog, tls: ssl.SSLContext | None):
         self._dialect, self._faults, self._log, self._tls = dialect, faults, log, tls
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self.port = self._socket.getsockname()[1]
+        self._lock = threading.Lock()
+        self._open: set[socket.socket] | None = set()  # None: closed
 
     def start(self) -> None:
         threading.Thread(target=self._accept, daemon=True).start()
 
+    def close(self) -> None:
+        """Ends all connections too; their threads then end by themselves."""
+        with self._lock:
+            ends, self._open = [self._socket, *(self._open or ())], None
+        for end in ends:
+            # Of the class: TLS must not be told, as its thread may be using it.
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(end, socket.SHUT_RDWR)
+
     def _accept(self) -> None:
-        while True:
-            connection, _ = self._socket.accept()
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+        with self._socket, contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._socket.accept()
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _keep(self, connection: socket.socket) -> None:
+        with self._lock:
+            if self._open is None:
+                raise Gone
+            self._open.add(connection)
+
+    def _forget(self, connection: socket.socket) -> None:
+        with self._lock:
+            if self._open is not None:
+                self._open.discard(connection)
 
     def _serve(self, connection: socket.socket) -> None:
         number = self._log.connect()
         try:
+            self._keep(connection)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.settimeout(IDLE_LIMIT)
             if self._tls is not None:
-                connection = self._tls.wrap_socket(connection, server_side=True)
+                connection = self._with_tls(connection)
             _Conversation(connection, number, self._dialect, self._faults, self._log).run()
         except (NoRequest, Gone, OSError):
             pass  # the client has gone, or the fault said so
         finally:
+            self._forget(connection)
             self._log.disconnect()
             connection.close()
+
+    def _with_tls(self, connection: socket.socket) -> socket.socket:
+        self._forget(connection)
+        connection = self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        self._keep(connection)
+        connection.do_handshake()
+        return connection
 
 
 class _Conversation:

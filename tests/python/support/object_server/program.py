@@ -4,6 +4,7 @@
 import json
 import ssl
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from rig_process import obey
@@ -31,12 +32,16 @@ class Server:
         self.hub = Hub(store, self.signed_urls)
         others = [Plain(store), S3(store), GoogleCloudStorage(store), AzureBlob(store)]
         dialects: list[Dialect] = [*others, self.hub, self.signed_urls]
-        listeners = {each.name: Listener(each, self.faults, self.log, tls) for each in dialects}
-        for name, listener in listeners.items():
+        self.listeners = {each.name: Listener(each, self.faults, self.log, tls) for each in dialects}
+        for name, listener in self.listeners.items():
             store.addresses[name] = f"{'https' if tls else 'http'}://127.0.0.1:{listener.port}"
-        for listener in listeners.values():
+        for listener in self.listeners.values():
             listener.start()
         self.addresses = store.addresses
+
+    def close(self) -> None:
+        for listener in self.listeners.values():
+            listener.close()
 
     def put(self, name: str, data: bytes) -> str:
         return self.objects.put(name, data).etag
@@ -74,25 +79,46 @@ def _tls(certificate: str) -> ssl.SSLContext:
     return context
 
 
+class Program:
+    """The commands, for a server that can be followed by another."""
+
+    def __init__(self, certificate: str | None):
+        self._certificate = certificate
+        self.start()
+
+    def start(self) -> dict[str, str]:
+        """A new server, with nothing of the one before. Returns its addresses."""
+        self.server = Server(self._certificate)
+        return self.server.addresses
+
+    def restart(self) -> dict[str, str]:
+        self.server.close()
+        return self.start()
+
+    def commands(self) -> dict[str, Callable[..., Any]]:
+        server = self.server
+        return {
+            "addresses": lambda: server.addresses,
+            "restart": self.restart,
+            "put": server.put,
+            "put_all": server.put_all,
+            "get": server.get,
+            "remove": server.objects.remove,
+            "allow": server.allow,
+            "allow_anonymous": server.allow_anonymous,
+            "expire": server.credentials.expire,
+            "set_clock": server.set_clock,
+            "set_signed_lifetime": server.set_signed_lifetime,
+            "limit_rate": server.hub.limit_rate,
+            "fail": server.fail,
+            "heal": server.faults.clear,
+            "requests": server.log.entries,
+            "counters": server.log.counters,
+            "forget_requests": server.log.clear,
+        }
+
+
 def main() -> None:
     settings = json.loads(sys.argv[1])
-    server = Server(settings["certificate"])
-    commands = {
-        "addresses": lambda: server.addresses,
-        "put": server.put,
-        "put_all": server.put_all,
-        "get": server.get,
-        "remove": server.objects.remove,
-        "allow": server.allow,
-        "allow_anonymous": server.allow_anonymous,
-        "expire": server.credentials.expire,
-        "set_clock": server.set_clock,
-        "set_signed_lifetime": server.set_signed_lifetime,
-        "limit_rate": server.hub.limit_rate,
-        "fail": server.fail,
-        "heal": server.faults.clear,
-        "requests": server.log.entries,
-        "counters": server.log.counters,
-        "forget_requests": server.log.clear,
-    }
-    obey(commands, settings["life"])
+    program = Program(settings["certificate"])
+    obey(lambda name: program.commands()[name], settings["life"])
