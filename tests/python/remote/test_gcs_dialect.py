@@ -69,6 +69,14 @@ def test_pages_of_a_list_follow_each_other(object_server, client):
     assert asked(client, "/storage/v1/b/none/o") == (200, {"kind": "storage#objects"})
 
 
+def test_what_is_no_number_or_no_upload_is_refused(client):
+    assert asked(client, "/storage/v1/b/many/o?maxResults=many")[0] == 400
+    path = "/upload/storage/v1/b/bucket/o?uploadType=multipart"
+    assert client.ask(path, method="POST", body=b"abc", **KNOWN).status == 404
+    client.close()
+    assert client.get("/elsewhere", **KNOWN)[0] == 404
+
+
 def test_uploads_make_objects(object_server, client):
     path = "/upload/storage/v1/b/bucket/o?uploadType=media&name=d%2Fnew"
     assert client.ask(f"{path}&ifGenerationMatch=0", method="POST", body=b"abc", **KNOWN).read()

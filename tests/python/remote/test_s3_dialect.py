@@ -96,6 +96,18 @@ def test_what_is_signed_otherwise_is_refused(client, changed, status, expected):
     assert headers["x-amz-request-id"] == ElementTree.fromstring(body).findtext("RequestId")
 
 
+@pytest.mark.parametrize(
+    "name, right, wrong, text",
+    [
+        ("Authorization", "host;range", "range;host", "must be sorted"),
+        ("x-amz-date", "20130524T000000Z", "20130523T235900Z", "The scope's date"),
+    ],
+)
+def test_what_no_signature_can_mend_is_named(client, name, right, wrong, text):
+    body = client.get("/test.txt", **{**GET, name: GET[name].replace(right, wrong)})[2]
+    assert text in ElementTree.fromstring(body).findtext("Message")
+
+
 def test_requests_without_a_signature_are_refused_unless_all_may_read(store, client):
     assert code(client.get("/examplebucket/test.txt")[2]) == "AccessDenied"
     store.allow_anonymous()

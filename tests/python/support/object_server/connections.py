@@ -101,7 +101,7 @@ class _Conversation:
         if request.header("expect").lower() == "100-continue":
             self._connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.body = read_body(stream, request)
-        call = self._dialect.locate(request)
+        call = self._located(request)
         entry = self._begin(request, call)
         fault = self._faults.of(entry, self._dialect.objects)
         response = self._response(request, call, fault)
@@ -111,6 +111,12 @@ class _Conversation:
         deliver(self._connection, response, fault, head_only=head_only, entry=entry, log=self._log)
         if request.header("connection").lower() == "close":
             raise Gone
+
+    def _located(self, request: Request) -> Call:
+        try:
+            return self._dialect.locate(request)
+        except (Problem, ValueError):
+            return Call("unknown")
 
     def _begin(self, request: Request, call: Call) -> Entry:
         return self._log.begin(
@@ -137,3 +143,5 @@ class _Conversation:
             return elsewhere or self._dialect.answer(request, call)
         except Problem as problem:
             return self._dialect.error(request, problem)
+        except ValueError as error:  # a number or a cursor that is none
+            return self._dialect.error(request, Problem(400, "InvalidArgument", str(error)))
