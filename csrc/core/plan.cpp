@@ -1,6 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "torch_distinput/plan.h"
 
+#include <vector>
+
 #include <c10/util/Exception.h>
 
 namespace torch_distinput {
@@ -31,6 +33,16 @@ std::int64_t Plan::rows_before(std::int64_t position) const {
   std::int64_t sum = 0;
   for (std::int64_t e = 0; e < position; ++e) sum += rows(e);
   return sum;
+}
+
+void Plan::will_read(std::span<std::int64_t>) const {}
+
+void Plan::will_take(std::span<const Segment> segments) const {
+  std::vector<std::int64_t> positions;
+  for (const Segment& segment : segments) {
+    if (positions.empty() || positions.back() != segment.element) positions.push_back(segment.element);
+  }
+  will_read(positions);
 }
 
 }  // namespace torch_distinput

@@ -90,9 +90,22 @@ std::int64_t IndexPlan::rows_before(std::int64_t position) const {
 }
 
 Element IndexPlan::take_rows(std::span<const Segment> segments) const {
-  std::vector<Segment> translated(segments.begin(), segments.end());
-  for (Segment& segment : translated) translate({&segment.element, 1});
-  return input_->take_rows(translated);
+  return input_->take_rows(translated(segments));
+}
+
+void IndexPlan::will_read(std::span<std::int64_t> positions) const {
+  translate(positions);
+  input_->will_read(positions);
+}
+
+void IndexPlan::will_take(std::span<const Segment> segments) const {
+  input_->will_take(translated(segments));
+}
+
+std::vector<Segment> IndexPlan::translated(std::span<const Segment> segments) const {
+  std::vector<Segment> result(segments.begin(), segments.end());
+  for (Segment& segment : result) translate({&segment.element, 1});
+  return result;
 }
 
 PlanPtr slice_plan(PlanPtr input, std::int64_t begin, std::int64_t size) {

@@ -46,6 +46,8 @@ class IndexPlan : public RaggedPlan {
   std::int64_t rows(std::int64_t position) const final;
   std::int64_t rows_before(std::int64_t position) const override;
   Element take_rows(std::span<const Segment> segments) const final;
+  void will_read(std::span<std::int64_t> positions) const final;
+  void will_take(std::span<const Segment> segments) const final;
 
  protected:
   explicit IndexPlan(PlanPtr input);
@@ -57,6 +59,8 @@ class IndexPlan : public RaggedPlan {
   const Plan& input() const { return *input_; }
 
  private:
+  std::vector<Segment> translated(std::span<const Segment> segments) const;
+
   PlanPtr input_;
   RowTotals totals_;
 };

@@ -38,10 +38,23 @@ std::int64_t PartPlan::rows(std::int64_t position) const {
 
 Element PartPlan::take_rows(std::span<const Segment> segments) const {
   std::vector<Element> pieces;
+  split(segments, [&](const Plan& plan, auto run) { pieces.push_back(plan.take_rows(run)); });
+  return concat_rows(pieces, "take_rows");
+}
+
+void PartPlan::will_read(std::span<std::int64_t> positions) const {
+  split(positions, {}, [](const Plan& plan, auto part_positions, auto) { plan.will_read(part_positions); });
+}
+
+void PartPlan::will_take(std::span<const Segment> segments) const {
+  split(segments, [](const Plan& plan, auto run) { plan.will_take(run); });
+}
+
+void PartPlan::split(std::span<const Segment> segments, const ForwardSegments& forward) const {
   std::vector<Segment> run;
   std::int64_t run_part = -1;
   const auto flush = [&] {
-    if (!run.empty()) pieces.push_back(part(run_part)->take_rows(run));
+    if (!run.empty()) forward(*part(run_part), run);
     run.clear();
   };
   for (const Segment& segment : segments) {
@@ -51,7 +64,6 @@ Element PartPlan::take_rows(std::span<const Segment> segments) const {
     run.push_back({place.position, segment.begin, segment.end});
   }
   flush();
-  return concat_rows(pieces, "take_rows");
 }
 
 void PartPlan::split(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,

@@ -19,6 +19,8 @@ class PartPlan : public Plan {
   std::vector<Element> fetch(std::span<std::int64_t> positions) const final;
   std::int64_t rows(std::int64_t position) const override;
   Element take_rows(std::span<const Segment> segments) const final;
+  void will_read(std::span<std::int64_t> positions) const final;
+  void will_take(std::span<const Segment> segments) const final;
 
  protected:
   /// Element `position` of part `part`.
@@ -37,6 +39,10 @@ class PartPlan : public Plan {
   /// Calls `forward` once for each part that `positions` touch. `slots` as in `gather`.
   void split(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
              const Forward& forward) const;
+
+  using ForwardSegments = std::function<void(const Plan& part, std::span<const Segment> segments)>;
+  /// Calls `forward` once for each run of `segments` that are of one part.
+  void split(std::span<const Segment> segments, const ForwardSegments& forward) const;
 };
 
 }  // namespace torch_distinput

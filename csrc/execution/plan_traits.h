@@ -11,6 +11,7 @@ namespace torch_distinput {
 inline PlanTraits join(const PlanTraits& a, const PlanTraits& b) {
   return {.runs_user_code = a.runs_user_code || b.runs_user_code,
           .blocks = a.blocks || b.blocks,
+          .remote = a.remote || b.remote,
           .num_parallel_calls = std::max(a.num_parallel_calls, b.num_parallel_calls),
           .read_ahead = std::max(a.read_ahead, b.read_ahead)};
 }

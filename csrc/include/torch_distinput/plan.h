@@ -50,6 +50,7 @@ struct Segment {
 struct PlanTraits {
   bool runs_user_code = false;          ///< runs callables that may block (Python): never on the arena
   bool blocks = false;                  ///< waits for files: on threads of its own, never on the arena
+  bool remote = false;                  ///< bytes come over a network: `will_read` is worth calling
   std::int64_t num_parallel_calls = 0;  ///< parallel calls that `map` asks for; 0: it does not ask
   std::int64_t read_ahead = -1;  ///< elements to read ahead that `prefetch` asks for; -1: it does not ask
 };
@@ -99,6 +100,13 @@ class TDI_API Plan {
   /// The rows that `segments` name, in order, as one element. The default fetches whole elements, cuts and
   /// joins them; a batch gathers the named rows only.
   virtual Element take_rows(std::span<const Segment> segments) const;
+
+  /// The elements at `positions` (scratch, as in `gather`) will be fetched soon: a source over a network asks
+  /// for their bytes now. Does not wait; a hint: calls may be left out, be repeated and come in any order.
+  /// The default does nothing.
+  virtual void will_read(std::span<std::int64_t> positions) const;
+  /// The same for the rows that `take_rows(segments)` will take. The default announces whole elements.
+  virtual void will_take(std::span<const Segment> segments) const;
 };
 using PlanPtr = std::shared_ptr<const Plan>;
 

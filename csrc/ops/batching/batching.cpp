@@ -67,19 +67,28 @@ class BatchPlan final : public Plan {
     return batches;
   }
 
+  void will_read(std::span<std::int64_t> positions) const override {
+    std::vector<std::int64_t> all;
+    for (const std::int64_t position : positions) append(all, position * batch_size_, rows(position));
+    input_->will_read(all);
+  }
+
   std::int64_t rows(std::int64_t position) const override { return count_.rows(position); }
   std::int64_t rows_before(std::int64_t position) const override { return count_.rows_before(position); }
 
   Element take_rows(std::span<const Segment> segments) const override {
     if (join_.whole) return Plan::take_rows(segments);
-    std::vector<std::int64_t> scratch;
-    for (const Segment& segment : segments) {
-      append(scratch, segment.element * batch_size_ + segment.begin, segment.end - segment.begin);
-    }
-    if (!scratch.empty() || row_layout() != nullptr) return assemble(scratch);
-    // Without a layout, the dims of zero rows are those of a real row.
-    append(scratch, segments.front().element * batch_size_, 1);
-    return slice_rows(assemble(scratch), 0, 0, "batch");
+    std::vector<std::int64_t> scratch = rows_of(segments);
+    const bool none = scratch.empty();
+    if (none) add_example(scratch, segments);
+    Element taken = assemble(scratch);
+    return none && !scratch.empty() ? slice_rows(taken, 0, 0, "batch") : taken;
+  }
+  void will_take(std::span<const Segment> segments) const override {
+    if (join_.whole) return Plan::will_take(segments);
+    std::vector<std::int64_t> scratch = rows_of(segments);
+    if (scratch.empty()) add_example(scratch, segments);
+    input_->will_read(scratch);
   }
 
  private:
@@ -87,6 +96,19 @@ class BatchPlan final : public Plan {
     const std::size_t before = positions.size();
     positions.resize(before + static_cast<std::size_t>(count));
     std::iota(positions.begin() + static_cast<std::ptrdiff_t>(before), positions.end(), first);
+  }
+
+  /// The input's positions of the rows that `segments` name.
+  std::vector<std::int64_t> rows_of(std::span<const Segment> segments) const {
+    std::vector<std::int64_t> positions;
+    for (const Segment& segment : segments)
+      append(positions, segment.element * batch_size_ + segment.begin, segment.end - segment.begin);
+    return positions;
+  }
+
+  /// Without a layout, the dims of zero rows are those of a real row.
+  void add_example(std::vector<std::int64_t>& positions, std::span<const Segment> segments) const {
+    if (row_layout() == nullptr) append(positions, segments.front().element * batch_size_, 1);
   }
 
   /// The layout of rows that can be written straight into a batch; null if only `join_` can make one.

@@ -48,6 +48,12 @@ class CachePlan : public Plan {
   PlanTraits traits() const override { return input_->traits(); }
   std::int64_t rows(std::int64_t position) const override { return input_->rows(position); }
   std::int64_t rows_before(std::int64_t position) const override { return input_->rows_before(position); }
+  /// Without the rows that are kept.
+  void will_read(std::span<std::int64_t> positions) const override {
+    const auto missing = std::partition(positions.begin(), positions.end(),
+                                        [this](std::int64_t row) { return !memory_->claims.kept(row); });
+    input_->will_read(positions.first(static_cast<std::size_t>(missing - positions.begin())));
+  }
 
  protected:
   const Plan& input() const { return *input_; }
@@ -165,10 +171,12 @@ RowClaims::Split RowClaims::claim(std::span<const std::int64_t> rows) {
   return split;
 }
 
+bool RowClaims::kept(std::int64_t row) const {
+  return marks_[static_cast<std::size_t>(row)].load(std::memory_order_acquire) == kKept;
+}
+
 bool RowClaims::all_kept(std::span<const std::int64_t> rows) const {
-  return std::all_of(rows.begin(), rows.end(), [this](std::int64_t row) {
-    return marks_[static_cast<std::size_t>(row)].load(std::memory_order_acquire) == kKept;
-  });
+  return std::all_of(rows.begin(), rows.end(), [this](std::int64_t row) { return kept(row); });
 }
 
 RowMemory::RowMemory(const Plan& plan) : claims(plan.size()) {

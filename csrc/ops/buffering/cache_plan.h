@@ -27,6 +27,8 @@ class RowClaims {
   };
   /// Claims those of `rows` that are not claimed or kept yet, and splits the request.
   Split claim(std::span<const std::int64_t> rows);
+  /// Returns whether `row` is kept.
+  bool kept(std::int64_t row) const;
   /// Returns whether all of `rows` are kept.
   bool all_kept(std::span<const std::int64_t> rows) const;
   /// Publishes a claimed row after its data was written.

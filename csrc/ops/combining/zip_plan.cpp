@@ -93,6 +93,18 @@ class ZipPlan final : public Plan {
     return side_by_side(structure_, std::move(row));
   }
 
+  void will_read(std::span<std::int64_t> positions) const override {
+    const std::vector<std::int64_t> wanted(positions.begin(), positions.end());
+    for (const PlanPtr& part : parts_) {
+      std::copy(wanted.begin(), wanted.end(), positions.begin());
+      part->will_read(positions);
+    }
+  }
+  void will_take(std::span<const Segment> segments) const override {
+    if (!rows_agree()) return Plan::will_take(segments);
+    for (const PlanPtr& part : parts_) part->will_take(segments);
+  }
+
  private:
   void join_layouts() {
     RowLayout joined;

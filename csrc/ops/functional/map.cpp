@@ -97,6 +97,10 @@ class MapPlan final : public Plan {
     function_.apply({&rows, 1}, {&number, 1});
     return rows;
   }
+  void will_read(std::span<std::int64_t> positions) const override { input_->will_read(positions); }
+  void will_take(std::span<const Segment> segments) const override {
+    row_wise_ ? input_->will_take(segments) : Plan::will_take(segments);
+  }
 
  private:
   /// The rows of a native function share a block, because one block a row costs as much as a short function.

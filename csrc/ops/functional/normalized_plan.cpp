@@ -61,6 +61,7 @@ class NormalizedPlan final : public Plan {
     }
     return rows;
   }
+  void will_read(std::span<std::int64_t> positions) const override { input_->will_read(positions); }
 
  private:
   /// Makes `leaf` what it is after the op. Returns the dim of its channels; nullopt for what is not an image.

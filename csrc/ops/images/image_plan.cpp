@@ -97,6 +97,7 @@ class ImagePlan final : public Plan {
     batch.leaves()[program_.leaf()] = std::move(images.element.leaves().front());
     return batch;
   }
+  void will_read(std::span<std::int64_t> positions) const override { input_->will_read(positions); }
 
  private:
   /// Calls `use(element, row, position)` for each position in order. Few elements are held at a time, since

@@ -59,6 +59,7 @@ class EnumeratePlan final : public Plan {
     }
     return elements;
   }
+  void will_read(std::span<std::int64_t> positions) const override { input_->will_read(positions); }
 
  private:
   PlanPtr input_;
