@@ -18,11 +18,11 @@ std::string cardinality_text(std::int64_t cardinality) {
 std::string building_text(const Distribution& distribution, const std::shared_ptr<PlanRows>& rows) {
   if (!rows) return "from a stream (the rows of a batch are known only when it is there)";
   const PlanTraits traits = rows->plan()->traits();
-  const bool runs_user_code = traits.runs_user_code || traits.blocks;
+  const bool own_threads = traits.runs_user_code || traits.blocks || traits.remote;
   const bool here = distribution.input.per_replica_buffer_size == 0;
-  return std::string("from a plan, ") + (here             ? "in the caller's thread"
-                                         : runs_user_code ? "on threads of its own"
-                                                          : "on the arena");
+  return std::string("from a plan, ") + (here          ? "in the caller's thread"
+                                         : own_threads ? "on threads of its own"
+                                                       : "on the arena");
 }
 
 /// How ranks whose streams may end at different steps agree on them; "" where they need not.

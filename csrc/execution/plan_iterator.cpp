@@ -15,6 +15,7 @@
 #include "core/interrupt_watch.h"
 #include "core/state_reader.h"
 #include "execution/read_ahead.h"
+#include "execution/remote_run.h"
 #include "runtime/ordered_producer.h"
 #include "torch_distinput/interrupt.h"
 
@@ -49,12 +50,31 @@ Chunk fetch_chunk(const Plan& plan, std::int64_t begin, std::int64_t end) {
   return singles;
 }
 
+/// `fetch_chunk` for a plan that is remote where `remote` is not null.
+Chunk fetch_chunk(const Plan& plan, std::int64_t begin, std::int64_t end, RemoteRun* remote) {
+  if (remote == nullptr) return fetch_chunk(plan, begin, end);
+  return remote->stop.run([&]() -> Chunk {
+    try {
+      remote->announcer.begin(begin, end - begin);
+    } catch (...) {
+      return {{}, std::current_exception()};
+    }
+    Chunk chunk = fetch_chunk(plan, begin, end);
+    std::int64_t bytes = 0;
+    for (const Element& element : chunk.elements) bytes += element.bytes();
+    remote->announcer.measure(std::ssize(chunk.elements), bytes);
+    return chunk;
+  });
+}
+
 class PlanIterator final : public Iterator {
  public:
   PlanIterator(PlanPtr plan, std::shared_ptr<const ExecutionContext> execution)
       : plan_(std::move(plan)),
         execution_(std::move(execution)),
-        rows_known_(plan_->size() > 0 && plan_->rows(0) != kUnknownRows) {}
+        rows_known_(plan_->size() > 0 && plan_->rows(0) != kUnknownRows),
+        is_remote_(plan_->traits().remote) {}
+  ~PlanIterator() override { stop_reading(); }
 
   std::optional<Element> next() override {
     if (ready_.size() == used_) refill();
@@ -92,14 +112,21 @@ class PlanIterator final : public Iterator {
 
  private:
   void stop() {
-    producer_.reset();
+    stop_reading();
     first_.reset();
     ready_.clear();
     used_ = 0;
     error_ = nullptr;
     cut_.reset();
-    waits_ = 0;
     interrupted_ = false;
+  }
+
+  /// Does not wait for a network.
+  void stop_reading() {
+    if (remote_) remote_->stop.set();
+    producer_.reset();
+    remote_.reset();
+    waits_ = 0;
   }
 
   std::int64_t most_elements() const { return std::min(plan_->size(), kMaxCounted); }
@@ -131,16 +158,14 @@ class PlanIterator final : public Iterator {
 
   void refill() {
     if (error_ || position_ >= plan_->size()) return;
-    if (std::exchange(interrupted_, false)) {
-      producer_.reset();
-      waits_ = 0;
-    }
+    if (std::exchange(interrupted_, false)) stop_reading();
+    if (is_remote_ && !remote_) remote_ = begin_remote();
     const InterruptWatch watch;
     Chunk chunk;
     if (cut_) {
       chunk = take_cut();
     } else {
-      begin_with_large_elements();
+      read_ahead_at_once();
       chunk = producer_ ? take_made() : begin();
     }
     if (watch.interrupt()) {
@@ -154,9 +179,21 @@ class PlanIterator final : public Iterator {
     used_ = 0;
   }
 
+  /// Announces nothing yet.
+  std::shared_ptr<RemoteRun> begin_remote() const {
+    const std::int64_t horizon = announced_bytes(plan_->traits(), execution_->options);
+    const std::int64_t first = cut_ ? position_ + 1 : position_;
+    return std::shared_ptr<RemoteRun>(
+        new RemoteRun{{announce_elements(plan_), first, plan_->size(), horizon, plan_->least_bytes()}});
+  }
+
   Chunk take_cut() const {
     Chunk chunk;
     try {
+      if (remote_) {
+        plan_->will_take({&*cut_, 1});
+        remote_->announcer.begin(position_ + 1, 0);
+      }
       chunk.elements.push_back(plan_->take_rows({&*cut_, 1}));
     } catch (...) {
       chunk.error = std::current_exception();
@@ -164,10 +201,11 @@ class PlanIterator final : public Iterator {
     return chunk;
   }
 
-  /// Large elements are read ahead from the first on, unless their bytes are bounded: then one is measured,
-  /// because only a part of its bytes may be known.
-  void begin_with_large_elements() {
-    if (producer_ || first_ || execution_->options.prefetch_bytes || !is_large(plan_->least_bytes())) return;
+  /// Large elements, and those that come over a network, are read ahead from the first on, unless their bytes
+  /// are bounded: then one is measured, because only a part of its bytes may be known.
+  void read_ahead_at_once() {
+    if (producer_ || first_ || execution_->options.prefetch_bytes) return;
+    if (!is_remote_ && !is_large(plan_->least_bytes())) return;
     const Sample sample{plan_->least_bytes(), {}};
     read_ahead(position_, choose_read_ahead(plan_->traits(), *execution_, sample));
   }
@@ -186,7 +224,7 @@ class PlanIterator final : public Iterator {
     const bool tiny = first_ && is_tiny(traits, *execution_, *first_);
     const std::int64_t count = tiny ? std::min(kTinyChunk, plan_->size() - position_) : 1;
     const auto start = std::chrono::steady_clock::now();
-    Chunk chunk = fetch_chunk(*plan_, position_, position_ + count);
+    Chunk chunk = fetch_chunk(*plan_, position_, position_ + count, remote_.get());
     if (chunk.error) return chunk;
     const Sample sample{chunk.elements.front().bytes(), (std::chrono::steady_clock::now() - start) / count};
     const bool is_first = !std::exchange(first_, sample).has_value();
@@ -197,9 +235,9 @@ class PlanIterator final : public Iterator {
 
   void read_ahead(std::int64_t origin, const ReadAhead& ahead) {
     const std::int64_t left = plan_->size() - origin;
-    auto make = [plan = plan_, origin, left, chunk = ahead.chunk](std::int64_t index) {
+    auto make = [plan = plan_, remote = remote_, origin, left, chunk = ahead.chunk](std::int64_t index) {
       const std::int64_t first = index * chunk;
-      return fetch_chunk(*plan, origin + first, origin + std::min(first + chunk, left));
+      return fetch_chunk(*plan, origin + first, origin + std::min(first + chunk, left), remote.get());
     };
     const std::int64_t chunks = left / ahead.chunk + (left % ahead.chunk != 0 ? 1 : 0);
     producer_.emplace(std::move(make), 0, chunks, ahead.executor, ahead.options());
@@ -213,6 +251,7 @@ class PlanIterator final : public Iterator {
   PlanPtr plan_;
   std::shared_ptr<const ExecutionContext> execution_;
   bool rows_known_;
+  bool is_remote_;
 
   std::int64_t position_ = 0;   ///< of the element that `next` returns
   std::int64_t row_ = 0;        ///< rows before it, where known
@@ -223,6 +262,7 @@ class PlanIterator final : public Iterator {
   bool interrupted_ = false;  ///< `producer_` is not at this iterator's position
   std::int64_t waits_ = 0;
   std::optional<Sample> first_;                     ///< what the first element cost
+  std::shared_ptr<RemoteRun> remote_;               ///< null before the first `next`, and for local plans
   std::optional<OrderedProducer<Chunk>> producer_;  ///< none before the first `next`
 };
 

@@ -29,6 +29,9 @@ constexpr std::int64_t kBurstsAhead = 4;
 constexpr std::chrono::milliseconds kQuickTime{5};
 /// A sleeping thread that has a processor begins long before.
 constexpr std::chrono::milliseconds kTimeToBegin{1};
+/// Threads that wait for a network. The requests that are under way are those of what was announced, however
+/// many threads wait.
+constexpr std::int64_t kRemoteThreads = 8;
 
 /// Elements that the pipeline asks to read ahead; -1: it does not ask.
 std::int64_t asked_depth(const PlanTraits& traits, const Options& options) {
@@ -39,6 +42,7 @@ std::int64_t asked_depth(const PlanTraits& traits, const Options& options) {
 ThreadUse threads_for(const PlanTraits& traits, const ExecutionContext& execution, std::int64_t asked) {
   if (!traits.runs_user_code) {
     const std::int64_t arena = asked == 0 ? 0 : execution.executor->concurrency();
+    if (traits.remote) return {"tdi-read", arena == 0 ? 0 : kRemoteThreads};
     return {traits.blocks ? "tdi-read" : kArenaThreads, arena};
   }
   if (traits.num_parallel_calls > 0) return {"tdi-pool", traits.num_parallel_calls};
@@ -55,7 +59,7 @@ std::shared_ptr<Executor> executor_for(const PlanTraits& traits, const Execution
 
 /// Consecutive chunks that a thread makes in one go.
 std::int64_t choose_burst(const PlanTraits& traits, std::int64_t bytes, std::int64_t most) {
-  if (traits.runs_user_code) return 1;
+  if (traits.runs_user_code || traits.remote) return 1;
   return std::clamp<std::int64_t>(std::min(kBurstBytes / bytes, most), 1, kMaxBurst);
 }
 
@@ -75,15 +79,20 @@ ThreadUse plan_threads(const PlanTraits& traits, const ExecutionContext& executi
 
 std::int64_t prefetch_bytes(const Options& options) { return options.prefetch_bytes.value_or(kDefaultBytes); }
 
+std::int64_t announced_bytes(const PlanTraits& traits, const Options& options) {
+  return asked_depth(traits, options) == 0 ? 0 : prefetch_bytes(options);
+}
+
 bool is_tiny(const PlanTraits& traits, const ExecutionContext& execution, const Sample& sample) {
   if (asked_depth(traits, execution.options) == 0) return false;
+  if (traits.remote) return !traits.runs_user_code && sample.bytes > 0 && sample.bytes <= kTinyBytes;
   return !traits.runs_user_code && sample.bytes <= kTinyBytes && sample.time <= kTinyTime;
 }
 
 bool is_large(std::int64_t bytes) { return bytes >= kLargeBytes; }
 
 bool is_quick(const PlanTraits& traits, const Sample& sample) {
-  return !traits.runs_user_code && sample.time <= kQuickTime;
+  return !traits.runs_user_code && !traits.remote && sample.time <= kQuickTime;
 }
 
 ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& execution,
@@ -91,10 +100,11 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
   const std::int64_t asked = asked_depth(traits, execution.options);
   ReadAhead result;
   result.executor = executor_for(traits, execution, asked);
+  result.may_block = traits.remote;
   const std::int64_t threads = result.executor->concurrency();
   if (threads == 0) return result;
   if (is_tiny(traits, execution, sample)) result.chunk = kTinyChunk;
-  if (result.chunk > 1 && sample.time <= kInlineTime) {
+  if (result.chunk > 1 && sample.time <= kInlineTime && !traits.remote) {
     result.executor = serial_executor();
     return result;
   }
@@ -102,8 +112,10 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
   const std::int64_t bytes = std::max<std::int64_t>(1, sample.bytes);
   const std::int64_t time = std::max<std::int64_t>(1, sample.time.count());
   const std::int64_t burst = choose_burst(traits, bytes, std::chrono::nanoseconds(kBurstTime).count() / time);
-  // Two bursts for each thread: one is used up while the other is made.
-  std::int64_t elements = asked > 0 ? asked : 2 * threads * burst * result.chunk;
+  // Two bursts for each thread: one is used up while the other is made. Elements of unknown bytes may be
+  // large.
+  const std::int64_t bursts = sample.bytes == 0 && traits.remote ? 1 : 2;
+  std::int64_t elements = asked > 0 ? asked : bursts * threads * burst * result.chunk;
   elements = std::max(elements, traits.num_parallel_calls);
   if (asked <= 0 || execution.options.prefetch_bytes)
     elements = with_room(elements, bytes, threads, execution.options);
@@ -111,7 +123,8 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
   result.chunk = std::min(result.chunk, elements);
   result.depth = elements / result.chunk;
   result.burst = std::clamp<std::int64_t>(burst, 1, std::max<std::int64_t>(1, result.depth / 2));
-  if (is_large(sample.bytes) || sample.time > kQuickTime) result.time_to_begin = kTimeToBegin;
+  if (is_large(sample.bytes) || sample.time > kQuickTime || traits.remote)
+    result.time_to_begin = kTimeToBegin;
   return result;
 }
 
@@ -120,6 +133,7 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
   const std::optional<std::int64_t>& asked = options.prefetch;
   const std::int64_t bytes = std::max<std::int64_t>(1, estimate.bytes.value_or(1));
   ReadAhead result;
+  result.may_block = traits.remote;
   result.executor = estimate.depth == 0 ? serial_executor() : executor_for(traits, execution, estimate.depth);
   result.depth = std::max({estimate.depth, traits.read_ahead, std::int64_t{1}});
   if (traits.runs_user_code) result.depth = std::max(result.depth, traits.num_parallel_calls);
@@ -127,7 +141,7 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
     // Half as many, because it is not known yet how long one takes.
     result.burst = choose_burst(traits, 2 * bytes, kMaxBurst / 2);
     if (!traits.runs_user_code) {
-      if (bytes <= kTinyBytes) result.inline_threshold = kInlineThreshold;
+      if (bytes <= kTinyBytes && !traits.remote) result.inline_threshold = kInlineThreshold;
       result.depth = std::max(result.depth, kBurstsAhead * result.burst);
     }
   }
@@ -135,7 +149,7 @@ ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& ex
   if (estimate.bytes && (!asked || options.prefetch_bytes))
     result.depth = with_room(result.depth, bytes, result.executor->concurrency(), options);
   result.burst = std::min(result.burst, result.depth);
-  if (is_large(bytes)) result.time_to_begin = kTimeToBegin;
+  if (is_large(bytes) || traits.remote) result.time_to_begin = kTimeToBegin;
   return result;
 }
 

@@ -24,16 +24,21 @@ struct ReadAhead {
   std::chrono::nanoseconds inline_threshold{0};
   /// Whoever takes a chunk lets a woken thread begin it within this time.
   std::chrono::nanoseconds time_to_begin{0};
+  /// Chunks may wait for a network, however long the ones before took.
+  bool may_block = false;
 
   ProducerOptions options() const {
-    return {
-        .depth = depth, .burst = burst, .inline_threshold = inline_threshold, .time_to_begin = time_to_begin};
+    return {.depth = depth,
+            .burst = burst,
+            .inline_threshold = inline_threshold,
+            .time_to_begin = time_to_begin,
+            .may_block = may_block};
   }
 };
 
 /// The measured cost of a plan's elements.
 struct Sample {
-  std::int64_t bytes;             ///< of one element
+  std::int64_t bytes;             ///< of one element; 0 for a remote plan: not known
   std::chrono::nanoseconds time;  ///< to make one element
 };
 
@@ -47,8 +52,8 @@ struct Estimate {
 inline constexpr std::int64_t kTinyChunk = 32;
 
 /// Whether elements should be made several at a time, because passing them between threads one by one would
-/// cost more than making them: at most 4 KiB and 100 us each. False where the pipeline asks that nothing be
-/// read ahead.
+/// cost more than making them: at most 4 KiB and 100 us each, or 4 KiB in a remote plan, whose times say
+/// nothing. False where the pipeline asks that nothing be read ahead.
 bool is_tiny(const PlanTraits& traits, const ExecutionContext& execution, const Sample& sample);
 
 /// Whether elements of at least `bytes` are read ahead before one was measured: to make one takes longer than
@@ -56,7 +61,7 @@ bool is_tiny(const PlanTraits& traits, const ExecutionContext& execution, const 
 bool is_large(std::int64_t bytes);
 
 /// Whether a second element should be measured before anything is read ahead: one that took at most 5 ms says
-/// little about the others.
+/// little about the others. False for a remote plan.
 bool is_quick(const PlanTraits& traits, const Sample& sample);
 
 /// The threads that make the elements of a plan. Where these are tiny, the caller may do their work, which
@@ -67,8 +72,13 @@ ThreadUse plan_threads(const PlanTraits& traits, const ExecutionContext& executi
 /// may take more: as many as `prefetch` asks for, else one for each thread.
 std::int64_t prefetch_bytes(const Options& options);
 
+/// Bytes of a remote plan that a ReadAnnouncer announces ahead: those that may be read ahead; 0 where the
+/// pipeline asks that nothing be read ahead.
+std::int64_t announced_bytes(const PlanTraits& traits, const Options& options);
+
 /// How to read a plan ahead: as the pipeline asks and, where it leaves the choice, by the cost of its
-/// elements.
+/// elements. A remote plan waits for a network and not for a processor: it has threads of its own, of a fixed
+/// number, and the time of an element, which depends on what was announced, decides nothing.
 ReadAhead choose_read_ahead(const PlanTraits& traits, const ExecutionContext& execution,
                             const Sample& sample);
 

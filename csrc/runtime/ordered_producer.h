@@ -24,8 +24,9 @@ namespace torch_distinput {
 ///
 /// It starts to build ahead at construction. Where no thread has begun the next item, `next` builds it
 /// itself (after `time_to_begin`), so a producer always makes progress, also on a busy or dead executor.
-/// While another thread builds it, `next` builds later items if they are short (below about 50 us), and waits
-/// otherwise. With `concurrency() == 0` everything is built in `next` and nothing ahead.
+/// While another thread builds it, `next` builds later items if they are short (below about 50 us, and not
+/// `may_block`), and waits otherwise. With `concurrency() == 0` everything is built in `next` and nothing
+/// ahead.
 ///
 /// One thread at a time may call `next` and `ready`. `stop`, `position` and `waits` are safe from any thread.
 /// A producer that a forked child inherits must not be used there; destroying it is safe.

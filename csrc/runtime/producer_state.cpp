@@ -46,6 +46,7 @@ ProducerState::ProducerState(IndexRange indices, const ProducerOptions& options,
       max_tasks_(max_tasks),
       inline_threshold_(options.inline_threshold),
       time_to_begin_(options.time_to_begin),
+      may_block_(options.may_block),
       next_check_(indices.begin),
       position_(indices.begin),
       awaited_(kNothing),
@@ -57,7 +58,7 @@ ProducerState::ProducerState(IndexRange indices, const ProducerOptions& options,
 }
 
 std::optional<std::int64_t> ProducerState::claim_help() {
-  const bool short_items = pace_.load(std::memory_order_relaxed) < kShortItem;
+  const bool short_items = !may_block_ && pace_.load(std::memory_order_relaxed) < kShortItem;
   std::unique_lock lock(mutex_);
   if (time_to_begin_.count() > 0) let_task_begin(lock);
   const bool unbegun = claimed_ == position();

@@ -26,6 +26,9 @@ struct ProducerOptions {
   /// How long the consumer lets a task that was submitted begin an item before it builds it itself. More than
   /// 0 for items that take much longer: beside tasks that build later ones, it would get the first one last.
   std::chrono::nanoseconds time_to_begin{0};
+  /// Items may wait for something that takes far longer than the ones before took (a network): the consumer
+  /// builds no later item while it waits for the next one.
+  bool may_block = false;
 };
 
 /// Consecutive indices [begin, end) that one thread builds.
@@ -108,6 +111,7 @@ class ProducerState {
   const int max_tasks_;
   const std::chrono::nanoseconds inline_threshold_;
   const std::chrono::nanoseconds time_to_begin_;
+  const bool may_block_;
 
   // Used by the consumer only.
   std::int64_t next_check_;

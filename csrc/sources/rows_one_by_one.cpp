@@ -2,9 +2,10 @@
 #include "sources/rows_one_by_one.h"
 
 #include <utility>
-#include <vector>
 
 #include "core/state_reader.h"
+#include "execution/element_reader.h"
+#include "execution/execution_context.h"
 #include "execution/skip_budget.h"
 
 namespace torch_distinput {
@@ -13,15 +14,14 @@ namespace {
 class RowsIterator final : public Iterator {
  public:
   RowsIterator(PlanPtr plan, const IterContext& context, std::string op)
-      : plan_(std::move(plan)), op_(std::move(op)), budget_(context, op_) {}
+      : rows_(std::move(plan), context.execution->options), op_(std::move(op)), budget_(context, op_) {}
 
   std::optional<Element> next() override {
-    while (next_ < plan_->size()) {
-      std::int64_t position = next_++;
+    while (next_ < rows_.size()) {
       try {
-        std::vector<Element> row = plan_->fetch({&position, 1});
+        Element row = rows_.fetch(next_++);
         budget_.pass();
-        return std::move(row.front());
+        return row;
       } catch (...) {
         budget_.fail();
       }
@@ -33,12 +33,12 @@ class RowsIterator final : public Iterator {
   State save() const override { return State().set("next", next_).set("skip", budget_.save()); }
   void load(const State& state) override {
     const StateReader saved(state, op_);
-    next_ = saved.count("next", plan_->size());
+    next_ = saved.count("next", rows_.size());
     budget_.load(saved.at("skip"));
   }
 
  private:
-  PlanPtr plan_;
+  ElementReader rows_;
   std::string op_;
   SkipBudget budget_;
   std::int64_t next_ = 0;

@@ -35,6 +35,10 @@ void add_source(Hash& hash, const Node& source, const IterContext& context) {
   if (!plan || plan->traits().runs_user_code || plan->size() == 0) return;
   const std::int64_t last = plan->size() - 1;
   std::array<std::int64_t, 3> positions{0, last / 2, last};
+  if (plan->traits().remote) {
+    auto announced = positions;
+    plan->will_read(announced);
+  }
   for (const Element& element : plan->fetch(positions))
     for (const Leaf& leaf : element.leaves()) add_leaf(hash, leaf);
 }

@@ -6,11 +6,13 @@
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/state_reader.h"
 #include "distribute/splitting/step_schedule.h"
 #include "distribute/steps/read_ahead.h"
 #include "execution/execution_context.h"
+#include "execution/remote_run.h"
 #include "kernels/rows.h"
 #include "runtime/ordered_producer.h"
 #include "torch_distinput/interrupt.h"
@@ -48,6 +50,49 @@ class PlannedSteps {
   std::int64_t first_ = 0;  // index of the first slot
 };
 
+/// Announces what this rank's parts of `step` will be made of.
+void announce_step(const Distribution& distribution, const PlanRows& rows, const PlannedStep& step) {
+  const Plan& plan = *rows.plan();
+  std::vector<Segment> segments;
+  for (const std::int64_t index : distribution.assignment.local) {
+    const Part& part = step.parts[static_cast<std::size_t>(index)];
+    if (part.segments.empty()) continue;
+    // A part without rows reads one for its shape, unless a part before it has rows.
+    if (part.rows == 0 && segments.empty() && !rows.unbatched()) plan.will_take(part.segments);
+    if (part.rows > 0 || rows.unbatched())
+      segments.insert(segments.end(), part.segments.begin(), part.segments.end());
+  }
+  if (segments.empty()) return;
+  if (!rows.unbatched()) return plan.will_take(segments);
+  std::vector<std::int64_t> positions;
+  for (const Segment& segment : segments) positions.push_back(segment.element);
+  plan.will_read(positions);
+}
+
+/// Announces the steps from `start` on. They are planned a second time, so that none is held until it is
+/// made.
+ReadAnnouncer::Announce announce_steps(const DistributionPtr& distribution,
+                                       const std::shared_ptr<PlanRows>& rows, const StepPosition& start) {
+  return [distribution, rows, schedule = std::make_shared<StepSchedule>(distribution->rules(), start)](
+             std::int64_t begin, std::int64_t end) {
+    for (; begin < end; ++begin) {
+      if (const auto step = schedule->next(*rows)) announce_step(*distribution, *rows, *step);
+    }
+  };
+}
+
+/// The steps from `start` on where they come over a network, else null.
+std::unique_ptr<RemoteRun> remote_run(const DistributionPtr& distribution,
+                                      const std::shared_ptr<PlanRows>& rows, const StepPosition& start) {
+  const PlanTraits traits = rows->plan()->traits();
+  if (!traits.remote) return nullptr;
+  const bool ahead = distribution->input.per_replica_buffer_size > 0;
+  const std::int64_t horizon = ahead ? announced_bytes(traits, distribution->options) : 0;
+  return std::unique_ptr<RemoteRun>(
+      new RemoteRun{{announce_steps(distribution, rows, start), 0, std::numeric_limits<std::int64_t>::max(),
+                     horizon, step_bytes(*distribution, *rows).value_or(0)}});
+}
+
 /// Makes steps; safe from any thread.
 class StepMaker {
  public:
@@ -55,14 +100,34 @@ class StepMaker {
             DeviceTransferPtr transfer)
       : distribution_(std::move(distribution)),
         rows_(rows),
+        remote_(remote_run(distribution_, rows, start)),
         steps_(distribution_->rules(), start, std::move(rows)),
         transfer_(std::move(transfer)) {}
 
+  /// Step `index`, counted from the start of the run; nullopt after the end. Call it once for each.
   std::optional<BuiltStep> make(std::int64_t index) {
     const auto planned = steps_.take(index);
     if (!planned) return std::nullopt;
+    if (!remote_) return build(*planned);
+    return remote_->stop.run([&] {
+      remote_->announcer.begin(index, 1);
+      BuiltStep step = build(*planned);
+      std::int64_t bytes = 0;
+      for (const Element& part : step.parts) bytes += part.bytes();
+      remote_->announcer.measure(1, bytes);
+      return std::optional(std::move(step));
+    });
+  }
+
+  /// Ends waits for a network inside of `make`.
+  void stop() {
+    if (remote_) remote_->stop.set();
+  }
+
+ private:
+  BuiltStep build(const PlannedStep& planned) const {
     Element with_rows;
-    return build_step(*distribution_, *planned, transfer_, [&](const Part& part) {
+    return build_step(*distribution_, planned, transfer_, [&](const Part& part) {
       if (rows_->unbatched()) return fetch(part);
       // No need to fetch data for the shape of a part without rows.
       if (part.rows == 0 && with_rows.rows()) return slice_rows(with_rows, 0, 0, "distribute_dataset");
@@ -72,7 +137,6 @@ class StepMaker {
     });
   }
 
- private:
   Element fetch(const Part& part) const {
     std::int64_t position = part.segments.front().element;
     return std::move(rows_->plan()->fetch({&position, 1}).front());
@@ -80,6 +144,7 @@ class StepMaker {
 
   DistributionPtr distribution_;
   std::shared_ptr<PlanRows> rows_;
+  std::unique_ptr<RemoteRun> remote_;  ///< null where nothing comes over a network
   PlannedSteps steps_;
   DeviceTransferPtr transfer_;
 };
@@ -89,8 +154,10 @@ class RandomAccessStepSource final : public StepSource {
   using Producer = OrderedProducer<std::optional<BuiltStep>>;
 
   RandomAccessStepSource(const std::shared_ptr<StepMaker>& maker, const ReadAhead& ahead)
-      : producer_([maker](std::int64_t index) { return maker->make(index); }, 0,
+      : maker_(maker),
+        producer_([maker](std::int64_t index) { return maker->make(index); }, 0,
                   std::numeric_limits<std::int64_t>::max(), ahead.executor, ahead.options()) {}
+  ~RandomAccessStepSource() override { maker_->stop(); }
 
   std::optional<BuiltStep> next() override {
     if (ended_) return std::nullopt;
@@ -103,6 +170,7 @@ class RandomAccessStepSource final : public StepSource {
   bool survives_interrupt() const override { return !producer_.failed(); }
 
  private:
+  std::shared_ptr<StepMaker> maker_;
   Producer producer_;
   bool ended_ = false;
 };

@@ -32,7 +32,8 @@ std::optional<std::int64_t> row_bytes(const ElementSpec& spec) {
   return total;
 }
 
-/// Bytes of this rank's parts of the first step; nullopt if not known.
+}  // namespace
+
 std::optional<std::int64_t> step_bytes(const Distribution& distribution, PlanRows& rows) {
   const SpecPtr spec = host_spec(distribution);
   if (!spec) return std::nullopt;
@@ -42,8 +43,6 @@ std::optional<std::int64_t> step_bytes(const Distribution& distribution, PlanRow
   const std::int64_t batch = assignment.batch > 0 ? assignment.batch : rows.rows(0).value_or(0);
   return std::max<std::int64_t>(*bytes * batch / assignment.replicas.ranks, 1);
 }
-
-}  // namespace
 
 ReadAhead read_ahead(const Distribution& distribution, PlanRows& rows, const ExecutionContext& execution) {
   const std::int64_t buffer = distribution.input.per_replica_buffer_size;

@@ -32,6 +32,12 @@ class ShufflePlan final : public IndexPlan {
   Order order_;
 };
 
+/// A full shuffle of `rows`.
+PlanPtr shuffled(PlanPtr rows, std::uint64_t key) {
+  const std::int64_t size = std::min(rows->size(), kMaxElements);
+  return std::make_shared<ShufflePlan<Permutation>>(std::move(rows), Permutation(size, key));
+}
+
 /// Returns `context` with an execution context that raises errors instead of skipping rows.
 IterContext raising(const IterContext& context) {
   IterContext result = context;
@@ -89,12 +95,12 @@ class ShuffleNode final : public UnaryNode {
   PlanPtr plan(const IterContext& context) const override {
     PlanPtr rows = input().plan(context.input(0));
     if (rows == nullptr) return nullptr;
-    const std::int64_t size = std::min(rows->size(), kMaxElements);
     if (options_.buffer_size) {
+      const std::int64_t size = std::min(rows->size(), kMaxElements);
       return std::make_shared<ShufflePlan<WindowedPermutation>>(
           std::move(rows), WindowedPermutation(size, window(), key(context)));
     }
-    return std::make_shared<ShufflePlan<Permutation>>(std::move(rows), Permutation(size, key(context)));
+    return shuffled(std::move(rows), key(context));
   }
 
   IteratorPtr iterate(const IterContext& context) const override {
@@ -104,7 +110,8 @@ class ShuffleNode final : public UnaryNode {
     }
     if (context.execution->options.skip && only_drops_failures(input(), below)) {
       if (PlanPtr rows = input().plan(raising(below))) {
-        return skipping_shuffle_iterator(std::move(rows), context, key(context), input().describe());
+        return skipping_shuffle_iterator(shuffled(std::move(rows), key(context)), context,
+                                         input().describe());
       }
     }
     if (!context.stream_only && input().plan(below) == nullptr) refuse(below);

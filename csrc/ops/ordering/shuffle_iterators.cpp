@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "core/state_reader.h"
+#include "execution/element_reader.h"
+#include "execution/execution_context.h"
 #include "execution/open.h"
 #include "execution/skip_budget.h"
 #include "runtime/permutation.h"
@@ -152,17 +154,16 @@ class BufferedShuffleIterator final : public Iterator {
 
 class SkippingShuffleIterator final : public Iterator {
  public:
-  SkippingShuffleIterator(PlanPtr rows, const IterContext& context, std::uint64_t key, const std::string& op)
-      : rows_(std::move(rows)), permutation_(rows_->size(), key), budget_(context, op) {}
+  SkippingShuffleIterator(PlanPtr shuffled, const IterContext& context, const std::string& op)
+      : shuffled_(std::move(shuffled), context.execution->options), budget_(context, op) {}
 
   std::optional<Element> next() override {
-    while (position_ < permutation_.size()) {
-      std::int64_t row = permutation_(position_);
+    while (position_ < shuffled_.size()) {
       try {
-        std::vector<Element> element = rows_->fetch({&row, 1});
+        Element element = shuffled_.fetch(position_);
         ++position_;
         budget_.pass();
-        return std::move(element.front());
+        return element;
       } catch (...) {
         budget_.fail();
         ++position_;
@@ -176,13 +177,12 @@ class SkippingShuffleIterator final : public Iterator {
 
   void load(const State& state) override {
     const StateReader saved(state, kShuffleIteratorsName);
-    position_ = saved.count("position", permutation_.size());
+    position_ = saved.count("position", shuffled_.size());
     budget_.load(saved.at("skip"));
   }
 
  private:
-  PlanPtr rows_;
-  Permutation permutation_;
+  ElementReader shuffled_;
   SkipBudget budget_;
   std::int64_t position_ = 0;
 };
@@ -197,9 +197,8 @@ IteratorPtr buffered_shuffle_iterator(NodePtr input, const IterContext& input_co
   return std::make_unique<BufferedShuffleIterator>(std::move(input), input_context, key);
 }
 
-IteratorPtr skipping_shuffle_iterator(PlanPtr rows, const IterContext& context, std::uint64_t key,
-                                      const std::string& op) {
-  return std::make_unique<SkippingShuffleIterator>(std::move(rows), context, key, op);
+IteratorPtr skipping_shuffle_iterator(PlanPtr shuffled, const IterContext& context, const std::string& op) {
+  return std::make_unique<SkippingShuffleIterator>(std::move(shuffled), context, op);
 }
 
 }  // namespace torch_distinput

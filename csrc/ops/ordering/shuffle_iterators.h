@@ -19,9 +19,8 @@ IteratorPtr windowed_shuffle_iterator(IteratorPtr input, std::int64_t window, st
 /// are read again.
 IteratorPtr buffered_shuffle_iterator(NodePtr input, const IterContext& input_context, std::uint64_t key);
 
-/// A full shuffle of a plan, for options that skip elements that fail: reads elements in shuffled order and
-/// drops those that fail. `op` is the name for messages.
-IteratorPtr skipping_shuffle_iterator(PlanPtr rows, const IterContext& context, std::uint64_t key,
-                                      const std::string& op);
+/// The elements of a plan that is shuffled, for options that skip elements that fail: drops those. `op` is
+/// the name for messages.
+IteratorPtr skipping_shuffle_iterator(PlanPtr shuffled, const IterContext& context, const std::string& op);
 
 }  // namespace torch_distinput

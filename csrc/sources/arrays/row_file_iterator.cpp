@@ -3,6 +3,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "execution/element_reader.h"
 #include "execution/execution_context.h"
 #include "sources/arrays/row_files_node.h"
 #include "sources/records/file_errors.h"
@@ -17,7 +18,7 @@ class RowFileIterator final : public FilesIterator {
   RowFileIterator(IteratorPtr names, std::shared_ptr<const RowFormat> format, const IterContext& context)
       : FilesIterator(std::move(names), format->name(), context),
         format_(std::move(format)),
-        pool_(context.execution->pool) {}
+        execution_(context.execution) {}
 
  private:
   void open(const std::string& path, std::int64_t position) override {
@@ -26,7 +27,7 @@ class RowFileIterator final : public FilesIterator {
       if (!first_) first_ = file;
       check_same_rows(*first_, *file);
       format_->check(*file);
-      rows_ = format_->plan({std::move(file)}, pool_);
+      rows_.emplace(format_->plan({std::move(file)}, execution_->pool), execution_->options);
     });
     TORCH_CHECK_VALUE(position <= rows_->size(), op(), ": the saved position is after row ", position,
                       " of a file, but the file has ", rows_->size(), " rows.");
@@ -34,15 +35,14 @@ class RowFileIterator final : public FilesIterator {
   }
   std::optional<Element> read() override {
     if (row_ == rows_->size()) return std::nullopt;
-    std::int64_t row = row_++;
-    return std::move(rows_->fetch({&row, 1}).front());
+    return rows_->fetch(row_++);
   }
   std::int64_t position() const override { return row_; }
 
   std::shared_ptr<const RowFormat> format_;
-  std::shared_ptr<BufferPool> pool_;
-  RowFilePtr first_;  ///< the first file that was opened: the others have rows of its type
-  PlanPtr rows_;      ///< of the file opened last
+  std::shared_ptr<const ExecutionContext> execution_;
+  RowFilePtr first_;                   ///< the first file that was opened: the others have rows of its type
+  std::optional<ElementReader> rows_;  ///< of the file opened last
   std::int64_t row_ = 0;
 };
 
