@@ -15,6 +15,8 @@
 #include "ops/op_testing.h"
 #include "runtime/arena.h"
 #include "support/fakes.h"
+#include "support/interrupts.h"
+#include "support/remote_rows.h"
 
 namespace torch_distinput {
 namespace {
@@ -211,6 +213,89 @@ TEST(PlanIterator, RefusesPositionsOfOtherIterators) {
             "state: the saved `position` must be in [0, 3], but is 4.");
 }
 
+/// Remote elements, each of which waits until `together` of them are being made; the element is whether they
+/// were.
+class RemoteElements final : public Plan {
+ public:
+  explicit RemoteElements(std::int64_t together) : together_(together) {}
+  std::int64_t size() const override { return 100; }
+  PlanTraits traits() const override { return {.remote = true}; }
+  std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
+    std::unique_lock lock(mutex_);
+    ++begun_;
+    changed_.notify_all();
+    const bool met =
+        changed_.wait_for(lock, std::chrono::seconds(10), [this] { return begun_ >= together_; });
+    return {static_cast<std::size_t>(positions.size()), Element(at::scalar_tensor(met ? 1 : 0, at::kLong))};
+  }
+
+ private:
+  std::int64_t together_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  mutable std::int64_t begun_ = 0;
+};
+
+TEST(PlanIterator, ReadsARemotePlanInEightThreadsFromTheFirstElementOn) {
+  IteratorPtr iterator =
+      make_plan_iterator(std::make_shared<RemoteElements>(8), execution({.num_threads = 1}));
+  EXPECT_EQ(next_values(*iterator), Values{1});
+}
+
+/// Closes or moves `iterator` while reads of it hang.
+void expect_no_wait(IteratorPtr iterator, bool moves) {
+  const auto begin = std::chrono::steady_clock::now();
+  if (moves) iterator->load(State().set("path", "random access").set("position", 0));
+  if (!moves) iterator.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+}
+
+TEST(PlanIterator, DoesNotWaitForRemoteReadsThatHangWhenItIsClosedOrMoved) {
+  for (const bool moves : {false, true}) {
+    const auto log = std::make_shared<fakes::ReadLog>();
+    IteratorPtr iterator = iterator_of(fakes::remote_rows({.size = 50, .dense = false, .lost_from = 1}, log));
+    EXPECT_EQ(next_values(*iterator), Values{0});
+    while (log->read().size() < 5) std::this_thread::yield();
+    expect_no_wait(std::move(iterator), moves);
+  }
+}
+
+TEST(PlanIterator, LeavesARemoteReadThatHangsWhenTheConsumerIsInterrupted) {
+  for (const Options& options : {Options{}, Options{.prefetch = 0}, Options{.prefetch_bytes = 8}}) {
+    const auto log = std::make_shared<fakes::ReadLog>();
+    IteratorPtr iterator =
+        iterator_of(fakes::remote_rows({.size = 50, .dense = false, .lost_from = 0}, log), options);
+    const auto begin = std::chrono::steady_clock::now();
+    {
+      const InterruptScope consumer([] { throw fakes::Interrupted(); });
+      EXPECT_THROW(iterator->next(), fakes::Interrupted);
+      EXPECT_THROW(iterator->next(), fakes::Interrupted) << "the next call tries again";
+    }
+    EXPECT_EQ(iterator->save().at("position").as_int(), 0);
+    iterator.reset();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1)) << options.str();
+  }
+}
+
+TEST(PlanIterator, AnnouncesOnlyWhatIsMadeWhereNothingIsReadAhead) {
+  const auto log = std::make_shared<fakes::ReadLog>();
+  IteratorPtr iterator = iterator_of(fakes::remote_rows({.size = 20}, log).batch(4), {.prefetch = 0});
+  EXPECT_EQ(elements(*iterator).size(), 5U);
+  EXPECT_EQ(log->ahead(), std::vector<std::int64_t>(5, 0));
+  EXPECT_TRUE(log->unannounced().empty());
+}
+
+TEST(PlanIterator, AnnouncesTheRestOfABatchAndWhatFollows) {
+  const auto log = std::make_shared<fakes::ReadLog>();
+  IteratorPtr iterator = iterator_of(fakes::remote_rows({.size = 14}, log).batch(4));
+  iterator->load(at_row(2, 6));
+  EXPECT_EQ(next_values(*iterator), (Values{6, 7}));
+  EXPECT_EQ(elements(*iterator).size(), 2U);
+  EXPECT_TRUE(log->unannounced().empty());
+  EXPECT_EQ(log->announced(), log->read());
+  EXPECT_EQ(log->read().begin()->first, 6);
+}
+
 const Sample kSmall{64, std::chrono::microseconds(10)};
 
 std::int64_t depth_of_large(std::int64_t mebibytes, const Options& options) {
@@ -260,6 +345,29 @@ TEST(ReadAhead, GivesPlansOfUsersCodeTheThreadsTheyAskFor) {
   EXPECT_EQ(threads({.runs_user_code = true, .num_parallel_calls = 3}), 3);
 }
 
+TEST(ReadAhead, GivesRemotePlansThreadsOfTheirOwnWhateverTheArena) {
+  const auto threads = [](const PlanTraits& traits, const Options& options) {
+    return choose_read_ahead(traits, *execution(options), kSmall).executor->concurrency();
+  };
+  EXPECT_EQ(threads({.remote = true}, {.num_threads = 1}), 8);
+  EXPECT_EQ(threads({.remote = true}, {.num_threads = 0}), 0);
+  EXPECT_EQ(threads({.remote = true}, {.prefetch = 0}), 0);
+  EXPECT_EQ(threads({.runs_user_code = true, .remote = true}, {}), 0);
+  EXPECT_EQ(threads({.runs_user_code = true, .remote = true, .num_parallel_calls = 3}, {}), 3);
+  EXPECT_EQ(plan_threads({.remote = true}, *execution({.num_threads = 2})).name, "tdi-read");
+}
+
+TEST(ReadAhead, DecidesNothingByTheTimeOfRemoteElements) {
+  const ReadAhead quick =
+      choose_read_ahead({.remote = true}, *execution(), {64, std::chrono::nanoseconds(300)});
+  EXPECT_EQ(quick.executor->concurrency(), 8);
+  EXPECT_EQ(quick.burst, 1);
+  EXPECT_EQ(quick.chunk, kTinyChunk);
+  EXPECT_TRUE(quick.may_block);
+  EXPECT_EQ(choose_read_ahead({.remote = true}, *execution(), {0, {}}).chunk, 1) << "bytes are not known";
+  EXPECT_EQ(choose_read_ahead({.remote = true}, *execution(), {0, {}}).depth, 8);
+}
+
 ReadAhead estimated(const PlanTraits& traits, const Options& options, Estimate estimate) {
   return choose_read_ahead(traits, *execution(), options, estimate);
 }
@@ -274,6 +382,15 @@ TEST(ReadAhead, FollowsAnEstimateWhereNothingWasSeen) {
   EXPECT_EQ(estimated({}, {.prefetch = 5, .prefetch_bytes = 200}, {3, 100}).depth, 2);
   EXPECT_EQ(estimated({}, {.prefetch = 5}, {3, std::int64_t{1} << 30}).depth, 5);
   EXPECT_EQ(estimated({}, {.prefetch_bytes = 200}, {3, std::int64_t{1} << 30}).depth, 1);
+}
+
+TEST(ReadAhead, NeverLeavesRemoteStepsToTheConsumer) {
+  const ReadAhead steps = estimated({.remote = true}, {}, {3, 100});
+  EXPECT_EQ(steps.executor->concurrency(), 8);
+  EXPECT_EQ(steps.inline_threshold.count(), 0);
+  EXPECT_EQ(steps.burst, 1);
+  EXPECT_TRUE(steps.may_block);
+  EXPECT_EQ(estimated({.remote = true}, {}, {0, 100}).executor->concurrency(), 0);
 }
 
 TEST(ReadAhead, LetsThreadsBeginLongElements) {

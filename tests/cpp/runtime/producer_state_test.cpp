@@ -54,6 +54,18 @@ TEST(ProducerStateTest, ConsumerHelpsAheadOnlyWithShortItems) {
   EXPECT_TRUE(progress.next_burst().empty());
 }
 
+TEST(ProducerStateTest, ConsumerHelpsAheadWithNothingThatMayBlock) {
+  ProducerState progress({0, 100}, {.may_block = true}, 1);
+  ASSERT_TRUE(progress.want_task());
+  ASSERT_TRUE(same(progress.first_burst(), 0, 1));
+  progress.set_pace(microseconds(5));
+  EXPECT_EQ(progress.claim_help(), std::nullopt);
+  progress.end_building();
+  progress.advance();
+  EXPECT_EQ(progress.claim_help(), 1) << "the item that it needs";
+  progress.end_help();
+}
+
 TEST(ProducerStateTest, QuickItemsAreLeftToTheConsumer) {
   ProducerState progress({0, 100}, {.inline_threshold = microseconds(100'000)}, 1);
   ASSERT_TRUE(progress.want_task()) << "the pace is not known yet";
