@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <string>
 #include <utility>
@@ -72,6 +73,8 @@ struct Pipeline {
   std::int64_t replicas = 2;
   AutoShardPolicy policy = AutoShardPolicy::kAuto;
   InputOptions options = {};
+  /// A dataset of 0, 1, ..., `n` - 1 that the rows come from.
+  std::function<Dataset(std::int64_t n)> rows = [](std::int64_t n) { return Dataset::range(n); };
 
   Dataset dataset() const;
   DistributedDataset distributed() const {
@@ -89,9 +92,9 @@ struct Pipeline {
 };
 
 inline Dataset Pipeline::dataset() const {
-  Dataset rows = Dataset::range(n);
-  if (source == Source::kFilter) rows = rows.filter([](const Element&) { return true; });
-  Dataset batches = rows.batch(batch, {.drop_remainder = drop_remainder});
+  Dataset all = rows(n);
+  if (source == Source::kFilter) all = all.filter([](const Element&) { return true; });
+  Dataset batches = all.batch(batch, {.drop_remainder = drop_remainder});
   if (source == Source::kMap) batches = batches.map(same);
   if (source == Source::kRowWiseMap) batches = batches.map(same, {.row_wise = true});
   return rounds == 1 ? batches : batches.repeat(rounds);
