@@ -116,6 +116,7 @@ bool can_index(const std::string& path) {
 }
 
 void will_open(std::span<const std::string> names) { RemoteFiles::of_process().will_open(names); }
+void will_read_whole(std::span<const std::string> names) { RemoteFiles::of_process().will_read(names); }
 
 File::File(std::string path) : path_(std::move(path)) {
   if (is_url(path_)) {

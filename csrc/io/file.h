@@ -43,6 +43,9 @@ bool can_index(const std::string& path);
 /// These files will be opened or looked at soon: servers are asked for all of them side by side. Does nothing
 /// for paths.
 void will_open(std::span<const std::string> names);
+/// These files will be read from their first byte to their last one soon: servers are asked for the bytes of
+/// those whose version is known, and for the version of the others. Does not wait. Does nothing for paths.
+void will_read_whole(std::span<const std::string> names);
 
 /// An open file, closed by the destructor. All methods are safe from any thread. They throw FileError if the
 /// system refuses.

@@ -107,6 +107,21 @@ void RemoteFiles::will_open(std::span<const std::string> urls) {
   });
 }
 
+void RemoteFiles::will_read(std::span<const std::string> urls) {
+  std::vector<std::string> others;
+  for (const std::string& url : urls) {
+    if (!is_url(url)) continue;
+    if (!known(url)) {
+      others.push_back(url);
+      continue;
+    }
+    const RemoteObjectPtr object = open(url);
+    const ByteRange whole{0, object->version().size};
+    as_file([&] { object->will_read({&whole, 1}); });
+  }
+  will_open(others);
+}
+
 std::vector<std::string> RemoteFiles::match(const std::string& pattern) {
   if (!has_wildcard(pattern)) {
     version(pattern);

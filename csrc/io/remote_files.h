@@ -39,6 +39,9 @@ class RemoteFiles {
   ObjectVersion version(const std::string& url);
   /// These will be opened or looked at soon: asks their stores now, for all of them side by side.
   void will_open(std::span<const std::string> urls);
+  /// These will be read whole soon: asks for the bytes of those whose version is known, and for the version
+  /// of the others.
+  void will_read(std::span<const std::string> urls);
   /// The URLs that match `pattern`, in any order; those without wildcards must be there.
   std::vector<std::string> match(const std::string& pattern);
   /// The objects whose URLs begin with `prefix`.

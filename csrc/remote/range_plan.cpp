@@ -3,25 +3,10 @@
 
 #include <algorithm>
 
+#include "remote/byte_set.h"
+
 namespace torch_distinput {
 namespace {
-
-/// Ranges that touch or overlap become one.
-std::vector<ByteRange> united(std::span<const ByteRange> ranges) {
-  std::vector<ByteRange> sorted(ranges.begin(), ranges.end());
-  std::erase_if(sorted, [](const ByteRange& range) { return range.size == 0; });
-  std::sort(sorted.begin(), sorted.end(),
-            [](const ByteRange& a, const ByteRange& b) { return a.offset < b.offset; });
-  std::vector<ByteRange> result;
-  for (const ByteRange& range : sorted) {
-    if (!result.empty() && range.offset <= result.back().end()) {
-      result.back().size = std::max(result.back().end(), range.end()) - result.back().offset;
-    } else {
-      result.push_back(range);
-    }
-  }
-  return result;
-}
 
 void cut(const ByteRange& range, std::uint64_t most, std::vector<ByteRange>& into) {
   const std::uint64_t pieces = (range.size + most - 1) / most;
@@ -35,10 +20,12 @@ void cut(const ByteRange& range, std::uint64_t most, std::vector<ByteRange>& int
 }  // namespace
 
 std::vector<ByteRange> plan_requests(std::span<const ByteRange> ranges, const RangeRules& rules) {
+  ByteSet bytes;
+  for (const ByteRange& range : ranges) bytes.add(range);
   std::vector<ByteRange> joined;
   double wanted = 0;
   double wasted = 0;
-  for (const ByteRange& range : united(ranges)) {
+  for (const ByteRange& range : bytes.ranges()) {
     const auto size = static_cast<double>(range.size);
     if (!joined.empty()) {
       const std::uint64_t gap = range.offset - joined.back().end();

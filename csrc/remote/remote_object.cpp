@@ -41,6 +41,7 @@ void RemoteObject::will_read(std::span<const ByteRange> ranges) {
       for (const ByteRange& part : missing(window, shared(range, {0, version_.size})))
         asked.emplace_back(ask(window, part)->fetch, part.size);
     }
+    for (const ByteRange& range : ranges) want(window, range);
   }
   for (const auto& [fetch, bytes] : asked) AheadLedger::of_process().add(fetch, shared_from_this(), bytes);
 }
@@ -72,6 +73,14 @@ void RemoteObject::read_once(std::span<char> into, std::uint64_t offset, const P
   leave(pieces, range, /*was_read=*/true);
 }
 
+/// Keeps the pieces that have bytes of `range` until these are read.
+void RemoteObject::want(Window& window, const ByteRange& range) {
+  auto next = window.pieces.upper_bound(range.offset);
+  if (next != window.pieces.begin()) --next;
+  for (; next != window.pieces.end() && next->first < range.end(); ++next)
+    next->second->unread.add(shared(next->second->transfer->range(), range));
+}
+
 void RemoteObject::forget(FetchId fetch) {
   Window& window = window_.get();
   const std::lock_guard lock(window.mutex);
@@ -84,25 +93,19 @@ void RemoteObject::forget(FetchId fetch) {
 
 /// The parts of `range` that no piece has.
 std::vector<ByteRange> RemoteObject::missing(const Window& window, const ByteRange& range) const {
-  std::vector<ByteRange> result;
-  std::uint64_t begin = range.offset;
-  auto next = window.pieces.upper_bound(begin);
+  ByteSet result;
+  result.add(range);
+  auto next = window.pieces.upper_bound(range.offset);
   if (next != window.pieces.begin()) --next;
-  for (; next != window.pieces.end() && next->first < range.end(); ++next) {
-    const ByteRange& has = next->second->transfer->range();
-    if (has.end() <= begin) continue;
-    if (has.offset > begin) result.push_back({begin, has.offset - begin});
-    begin = has.end();
-  }
-  if (begin < range.end()) result.push_back({begin, range.end() - begin});
-  return result;
+  for (; next != window.pieces.end() && next->first < range.end(); ++next)
+    result.remove(next->second->transfer->range());
+  return result.ranges();
 }
 
 RemoteObject::PiecePtr RemoteObject::ask(Window& window, const ByteRange& range) {
   auto piece = std::make_shared<Piece>();
   piece->transfer = std::make_shared<RangeTransfer>(
       place_, version_, range, host_pool()->acquire(static_cast<std::size_t>(range.size)));
-  piece->unread = range.size;
   piece->fetch = Engine::of_process().begin(piece->transfer);
   window.pieces.emplace(range.offset, piece);
   return piece;
@@ -124,6 +127,7 @@ std::vector<RemoteObject::PiecePtr> RemoteObject::pieces_for(const ByteRange& ra
       }
       for (const ByteRange& request : plan_requests({&part, 1}, rules()))
         asked.emplace_back(ask(window, request)->fetch, request.size);
+      want(window, part);
     }
     auto next = window.pieces.upper_bound(range.offset);
     for (--next; next != window.pieces.end() && next->first < range.end(); ++next) {
@@ -156,9 +160,8 @@ void RemoteObject::leave(const std::vector<PiecePtr>& pieces, const ByteRange& r
     const std::lock_guard lock(window.mutex);
     for (const PiecePtr& piece : pieces) {
       --piece->readers;
-      const std::uint64_t part = shared(piece->transfer->range(), range).size;
-      if (was_read) piece->unread -= std::min(piece->unread, part);
-      if (piece->unread > 0 && !piece->transfer->has_failed()) continue;
+      if (was_read) piece->unread.remove(range);
+      if (!piece->unread.empty() && !piece->transfer->has_failed()) continue;
       const auto found = window.pieces.find(piece->transfer->range().offset);
       if (found == window.pieces.end() || found->second != piece) continue;
       window.pieces.erase(found);

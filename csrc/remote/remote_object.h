@@ -12,6 +12,7 @@
 #include "base/of_process.h"
 #include "base/polling.h"
 #include "remote/ahead_ledger.h"
+#include "remote/byte_set.h"
 #include "remote/engine.h"
 #include "remote/object_error.h"
 #include "remote/place.h"
@@ -47,8 +48,8 @@ class RemoteObject final : public AheadBytes, public std::enable_shared_from_thi
   struct Piece {
     std::shared_ptr<RangeTransfer> transfer;
     FetchId fetch;
-    std::uint64_t unread;  ///< bytes that were not read yet
-    int readers = 0;       ///< that wait for it or copy
+    ByteSet unread;   ///< bytes that somebody wanted and nobody has read yet
+    int readers = 0;  ///< that wait for it or copy
   };
   using PiecePtr = std::shared_ptr<Piece>;
   /// The pieces of one process by their offsets. They do not overlap.
@@ -59,6 +60,7 @@ class RemoteObject final : public AheadBytes, public std::enable_shared_from_thi
 
   std::vector<ByteRange> missing(const Window& window, const ByteRange& range) const;
   PiecePtr ask(Window& window, const ByteRange& range);
+  static void want(Window& window, const ByteRange& range);
   static void drop_failed(Window& window, std::vector<FetchId>& gone);
   std::vector<PiecePtr> pieces_for(const ByteRange& range);
   void leave(const std::vector<PiecePtr>& pieces, const ByteRange& range, bool was_read);

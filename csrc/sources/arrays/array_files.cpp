@@ -34,13 +34,13 @@ class ArrayPlan final : public Plan {
         pool_(std::move(pool)) {}
 
   std::int64_t size() const override { return files_.size(); }
-  PlanTraits traits() const override { return {.blocks = true}; }
+  PlanTraits traits() const override { return {.blocks = true, .remote = files_.is_remote()}; }
   const RowLayout* layout() const override { return &layout_; }
 
   void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
               std::span<const RowSink> sinks) const override {
     with_file_errors(op_, [&] {
-      will_gather(positions);
+      will_read(positions);
       FilePtr opened;
       std::size_t number = 0;
       for (std::size_t begin = 0, end = 0; begin < positions.size(); begin = end) {
@@ -54,6 +54,20 @@ class ArrayPlan final : public Plan {
         read_rows(*opened, place, static_cast<std::int64_t>(end - begin), slot, sinks);
       }
     });
+  }
+
+  void will_read(std::span<std::int64_t> positions) const override {
+    if (!files_.is_remote()) return;
+    std::map<std::size_t, std::vector<ByteRange>> wanted;
+    for (const std::int64_t position : positions) {
+      const RowFiles::Place place = files_.place_of(position);
+      for (const StoredArray& array : array_file(files_[place.file]).arrays) {
+        if (array.unpacked) continue;
+        const auto bytes = static_cast<std::uint64_t>(array.row_bytes());
+        wanted[place.file].push_back({array.offset + static_cast<std::uint64_t>(place.row) * bytes, bytes});
+      }
+    }
+    for (const auto& [file, ranges] : wanted) files_.open(file)->will_read(ranges);
   }
 
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
@@ -74,21 +88,6 @@ class ArrayPlan final : public Plan {
   }
 
  private:
-  /// Asks servers for the rows at `positions`.
-  void will_gather(std::span<const std::int64_t> positions) const {
-    if (!files_.is_remote()) return;
-    std::map<std::size_t, std::vector<ByteRange>> wanted;
-    for (const std::int64_t position : positions) {
-      const RowFiles::Place place = files_.place_of(position);
-      for (const StoredArray& array : array_file(files_[place.file]).arrays) {
-        if (array.unpacked) continue;
-        const auto bytes = static_cast<std::uint64_t>(array.row_bytes());
-        wanted[place.file].push_back({array.offset + static_cast<std::uint64_t>(place.row) * bytes, bytes});
-      }
-    }
-    for (const auto& [file, ranges] : wanted) files_.open(file)->will_read(ranges);
-  }
-
   /// The end of the positions from `begin` on that are consecutive rows of one file, of which `left` remain,
   /// and go to consecutive slots.
   static std::size_t end_of_run(std::span<const std::int64_t> positions, std::span<const std::int64_t> slots,

@@ -52,7 +52,7 @@ class ImageFilesPlan final : public Plan {
       : files_(std::move(files)), pool_(std::move(pool)) {}
 
   std::int64_t size() const override { return files_->size(); }
-  PlanTraits traits() const override { return {.blocks = true}; }
+  PlanTraits traits() const override { return {.blocks = true, .remote = files_->is_remote}; }
   std::string origin(std::int64_t position) const override {
     return files_->paths[static_cast<std::size_t>(position)];
   }
@@ -69,24 +69,15 @@ class ImageFilesPlan final : public Plan {
     }
     return elements;
   }
-
- private:
-  /// Asks servers for the files at `positions`.
-  void will_read(std::span<const std::int64_t> positions) const {
+  void will_read(std::span<std::int64_t> positions) const override {
     if (!files_->is_remote) return;
-    with_file_errors(kImageFilesName, [&] {
-      std::vector<std::string> paths;
-      for (const std::int64_t position : positions)
-        paths.push_back(files_->paths[static_cast<std::size_t>(position)]);
-      will_open(paths);
-      for (const std::string& path : paths) {
-        const File file(path);
-        const ByteRange all{0, file.stamp().size};
-        file.will_read({&all, 1});
-      }
-    });
+    std::vector<std::string> paths;
+    for (const std::int64_t position : positions)
+      paths.push_back(files_->paths[static_cast<std::size_t>(position)]);
+    will_read_whole(paths);
   }
 
+ private:
   NumberedFilesPtr files_;
   std::shared_ptr<BufferPool> pool_;
 };

@@ -21,7 +21,8 @@ class FilePlan final : public Plan {
       : records_(std::move(records)), op_(reader.name), is_text_(reader.is_text), pool_(std::move(pool)) {}
 
   std::int64_t size() const override { return records_->size(); }
-  PlanTraits traits() const override { return {.blocks = true}; }
+  PlanTraits traits() const override { return {.blocks = true, .remote = records_->is_remote()}; }
+  void will_read(std::span<std::int64_t> positions) const override { records_->will_fetch(positions); }
 
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
     std::vector<Element> elements;

@@ -35,6 +35,21 @@ class StoredTokenFiles final : public StoredTokens {
 
   std::int64_t size() const override { return files_.size(); }
   bool blocks() const override { return true; }
+  bool is_remote() const override { return files_.is_remote(); }
+
+  void will_read(std::span<const std::int64_t> positions) const override {
+    if (!files_.is_remote()) return;
+    std::map<std::size_t, std::vector<ByteRange>> wanted;
+    for (const std::int64_t position : positions) {
+      const RowFiles::Place place = files_.place_of(position);
+      const TokenRowFile& file = token_row_file(files_[place.file]);
+      const auto [begin, count] = file.token_rows[place.row];
+      const auto item = static_cast<std::uint64_t>(c10::elementSize(file.dtype));
+      wanted[place.file].push_back(
+          {static_cast<std::uint64_t>(begin) * item, static_cast<std::uint64_t>(count) * item});
+    }
+    for (const auto& [file, ranges] : wanted) files_.open(file)->will_read(ranges);
+  }
 
   void read(std::span<const std::int64_t> positions, std::int64_t limit, const TakeRow& take) const override {
     with_file_errors(kTokenDatasetName, [&] {
@@ -56,21 +71,6 @@ class StoredTokenFiles final : public StoredTokens {
   }
 
  private:
-  /// Asks servers for the rows at `positions`.
-  void will_read(std::span<const std::int64_t> positions) const {
-    if (!files_.is_remote()) return;
-    std::map<std::size_t, std::vector<ByteRange>> wanted;
-    for (const std::int64_t position : positions) {
-      const RowFiles::Place place = files_.place_of(position);
-      const TokenRowFile& file = token_row_file(files_[place.file]);
-      const auto [begin, count] = file.token_rows[place.row];
-      const auto item = static_cast<std::uint64_t>(c10::elementSize(file.dtype));
-      wanted[place.file].push_back(
-          {static_cast<std::uint64_t>(begin) * item, static_cast<std::uint64_t>(count) * item});
-    }
-    for (const auto& [file, ranges] : wanted) files_.open(file)->will_read(ranges);
-  }
-
   [[noreturn]] static void refuse(const TokenRowFile& file, std::int64_t index, std::int64_t token,
                                   std::int64_t limit) {
     const auto offset = static_cast<std::uint64_t>(index) * c10::elementSize(file.dtype);

@@ -34,7 +34,8 @@ class TokenPlan final : public Plan {
         structure_(pair_structure()) {}
 
   std::int64_t size() const override { return tokens_->size(); }
-  PlanTraits traits() const override { return {.blocks = tokens_->blocks()}; }
+  PlanTraits traits() const override { return {.blocks = tokens_->blocks(), .remote = tokens_->is_remote()}; }
+  void will_read(std::span<std::int64_t> positions) const override { tokens_->will_read(positions); }
 
   std::vector<Element> fetch(std::span<std::int64_t> positions) const override {
     std::vector<Element> elements;

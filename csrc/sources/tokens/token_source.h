@@ -24,6 +24,10 @@ class StoredTokens {
   virtual std::int64_t size() const = 0;
   /// Whether reading rows may wait for files.
   virtual bool blocks() const = 0;
+  /// Whether rows come over a network.
+  virtual bool is_remote() const = 0;
+  /// The rows at `positions` will be read soon: servers are asked for them. Does not wait for their bytes.
+  virtual void will_read(std::span<const std::int64_t> positions) const = 0;
 
   /// Takes row `i` of a read, `count` tokens that are valid during the call. Returns -1, or the index of a
   /// token that is out of range.

@@ -23,6 +23,8 @@ class TokensInMemory final : public StoredTokens {
   const at::Tensor& tokens() const { return tokens_; }
   std::int64_t size() const override { return rows_.size(); }
   bool blocks() const override { return false; }
+  bool is_remote() const override { return false; }
+  void will_read(std::span<const std::int64_t>) const override {}
 
   void read(std::span<const std::int64_t> positions, std::int64_t limit, const TakeRow& take) const override {
     const ReadGuard memory(tokens_);
