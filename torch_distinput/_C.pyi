@@ -786,6 +786,12 @@ def store_beside(path: bytes, kind: str, content: bytes) -> None:
 def set_storage_options(url: str, options: collections.abc.Mapping[str, str], credentials: object = None) -> None:
     """How all objects with the scheme and bucket (or host) of `url` are asked for from now on."""
 
+def set_default_credentials(credentials: object) -> None:
+    """A function that is asked where nothing else has credentials for a URL."""
+
+def set_file_system(url: str, files: object) -> None:
+    """All objects with the scheme and bucket of `url` are read by an object with look, read and list."""
+
 def names_object(name: str) -> bool:
     """Whether a name is a URL that the library reads."""
 

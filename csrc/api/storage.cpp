@@ -12,12 +12,30 @@
 
 namespace torch_distinput {
 
-void set_storage_options(const std::string& url, StorageOptions options, CredentialCallback credentials) {
+namespace {
+
+template <class Call>
+void with_argument_errors(Call call) {
   try {
-    RemoteFiles::of_process().configure(url, std::move(options), std::move(credentials));
+    call();
   } catch (const std::invalid_argument& problem) {
     throw InvalidArgumentError(std::string(problem.what()) + ".");
   }
+}
+
+}  // namespace
+
+void set_storage_options(const std::string& url, StorageOptions options, CredentialCallback credentials) {
+  with_argument_errors(
+      [&] { RemoteFiles::of_process().configure(url, std::move(options), std::move(credentials)); });
+}
+
+void set_default_credentials(CredentialCallback credentials) {
+  RemoteFiles::of_process().set_default_credentials(std::move(credentials));
+}
+
+void set_file_system(const std::string& url, std::shared_ptr<FileSystem> files) {
+  with_argument_errors([&] { RemoteFiles::of_process().set_file_system(url, std::move(files)); });
 }
 
 class OpenFile {

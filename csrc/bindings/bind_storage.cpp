@@ -8,9 +8,11 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "bindings/interpreter/calling_python.h"
 #include "bindings/interpreter/gil.h"
 #include "bindings/interpreter/py_ref.h"
 #include "bindings/module.h"
+#include "bindings/python_file_system.h"
 #include "remote/curl_library.h"
 #include "torch_distinput/storage.h"
 
@@ -21,8 +23,7 @@ namespace {
 CredentialCallback to_callback(const py::object& credentials) {
   if (credentials.is_none()) return {};
   return [function = share(credentials)](const std::string& url) {
-    const GilScope gil;
-    return py::handle(function.get())(url).cast<StorageOptions>();
+    return calling_python([&] { return py::handle(function.get())(url).cast<StorageOptions>(); });
   };
 }
 
@@ -51,6 +52,17 @@ void bind_storage(py::module_& module) {
       },
       py::arg("url"), py::arg("options"), py::arg("credentials") = py::none(),
       "How all objects with the scheme and bucket (or host) of `url` are asked for from now on.");
+  module.def(
+      "set_default_credentials",
+      [](const py::object& credentials) { set_default_credentials(to_callback(credentials)); },
+      py::arg("credentials"), "A function that is asked where nothing else has credentials for a URL.");
+  module.def(
+      "set_file_system",
+      [](const std::string& url, const py::object& files) {
+        set_file_system(url, python_file_system(files));
+      },
+      py::arg("url"), py::arg("files"),
+      "All objects with the scheme and bucket of `url` are read by an object with look, read and list.");
   module.def("names_object", names_object, py::arg("name"),
              "Whether a name is a URL that the library reads.");
   module.def("list_objects", list_objects, py::arg("prefix"), WithoutGil(),

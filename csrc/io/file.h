@@ -9,7 +9,7 @@
 
 #include "base/polling.h"
 #include "remote/http.h"
-#include "remote/remote_object.h"
+#include "remote/open_object.h"
 #include "torch_distinput/api.h"
 
 namespace torch_distinput {
@@ -90,7 +90,7 @@ class File {
   std::size_t read_pieces(std::span<const std::span<char>> pieces, std::uint64_t offset) const;
 
   std::string path_;
-  RemoteObjectPtr object_;  ///< null for a file of this machine
+  OpenObjectPtr object_;  ///< null for a file of this machine
   int descriptor_ = -1;
 };
 /// A file shared by its readers; the last one closes it.

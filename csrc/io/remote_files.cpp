@@ -5,9 +5,12 @@
 #include <stdexcept>
 #include <utility>
 
+#include <pthread.h>
+
 #include "base/current_poll.h"
 #include "remote/glob.h"
 #include "remote/listing.h"
+#include "remote/text.h"
 #include "remote/url.h"
 
 namespace torch_distinput {
@@ -19,9 +22,12 @@ constexpr std::chrono::minutes kFresh{10};
 
 SigningTime signing_time() { return std::chrono::system_clock::now(); }
 
+/// The scheme and the bucket, or host, of a URL; a file system of the user's may have none.
 std::string bucket_of(const std::string& url) {
-  const Url parts = parse_url(url);
-  return parts.scheme + "://" + parts.authority;
+  const std::size_t scheme = url.find("://");
+  if (scheme == std::string::npos)
+    throw std::invalid_argument("the URL `" + shown_url(url) + "` has no scheme");
+  return lower(url.substr(0, scheme)) + url.substr(scheme, url.find_first_of("/?#", scheme + 3) - scheme);
 }
 
 /// Takes the option "timeout" out of `options`.
@@ -46,6 +52,8 @@ auto as_file(Call call) {
     return call();
   } catch (const ObjectError& error) {
     throw_file_error(error);
+  } catch (const std::invalid_argument& problem) {
+    throw_file_error({ObjectError::Kind::kUnusable, problem.what(), {}});
   }
 }
 
@@ -58,26 +66,63 @@ RemoteFiles& RemoteFiles::of_process() {
   return files;
 }
 
-void RemoteFiles::configure(const std::string& url, StorageOptions options, CredentialCallback callback) {
-  const Nanos patience = take_patience(options);
-  ObjectStorePtr store = make_store(url, options, std::move(callback));
-  const std::lock_guard lock(mutex_);
-  stores_.insert_or_assign(bucket_of(url), Store{std::move(store), patience});
+RemoteFiles::RemoteFiles() {
+  // A child would wait without end for a lock that another thread of its parent held.
+  ::pthread_atfork([] { of_process().mutex_.lock(); }, [] { of_process().mutex_.unlock(); },
+                   [] { of_process().mutex_.unlock(); });
 }
 
-RemoteObjectPtr RemoteFiles::open(const std::string& url) {
+void RemoteFiles::configure(const std::string& url, StorageOptions options, CredentialCallback callback) {
+  const Nanos patience = take_patience(options);
+  if (!callback) {
+    const std::lock_guard lock(mutex_);
+    callback = default_callback_;
+  }
+  set_bucket(url, {.store = make_store(url, options, std::move(callback)), .patience = patience});
+}
+
+void RemoteFiles::set_file_system(const std::string& url, std::shared_ptr<FileSystem> files) {
+  set_bucket(url, {.files = std::make_shared<const UserFileSystem>(std::move(files))});
+}
+
+void RemoteFiles::set_default_credentials(CredentialCallback callback) {
+  const std::lock_guard lock(mutex_);
+  default_callback_ = std::move(callback);
+}
+
+/// What was known of the bucket's objects came from whoever had them before.
+void RemoteFiles::set_bucket(const std::string& url, Bucket bucket) {
+  const std::string name = bucket_of(url);
+  const auto is_in_it = [&](const auto& entry) { return bucket_of(entry.first) == name; };
+  Looks& looks = looks_.get();
+  {
+    const std::lock_guard lock(looks.mutex);
+    std::erase_if(looks.running, is_in_it);
+  }
+  const std::lock_guard lock(mutex_);
+  buckets_.insert_or_assign(name, std::move(bucket));
+  std::erase_if(known_, is_in_it);
+}
+
+OpenObjectPtr RemoteFiles::open(const std::string& url) {
   return as_file([&] {
-    std::optional<Known> seen = known(url);
+    const std::optional<Known> seen = known(url);
     if (seen) {
-      if (RemoteObjectPtr object = seen->object.lock()) return object;
+      if (OpenObjectPtr object = seen->object.lock()) return object;
     }
-    const PlacePtr at = place(url);
-    const ObjectVersion version = seen ? seen->version : look(at);
+    const ObjectVersion version = seen ? seen->version : look(url);
+    OpenObjectPtr opened;
+    if (UserFileSystemPtr files = user_files(url)) {
+      opened = std::make_shared<UserObject>(std::move(files), url, version);
+    } else {
+      opened = std::make_shared<RemoteObject>(place(url), version);
+    }
     const std::lock_guard lock(mutex_);
     Known& kept = known_.try_emplace(url, Known{version, Clock::now()}).first->second;
-    RemoteObjectPtr object = kept.object.lock();
-    if (object == nullptr) kept.object = object = std::make_shared<RemoteObject>(at, kept.version);
-    return object;
+    OpenObjectPtr object = kept.object.lock();
+    if (object != nullptr && kept.version == version) return object;
+    kept.object = opened;
+    return opened;
   });
 }
 
@@ -85,7 +130,7 @@ ObjectVersion RemoteFiles::version(const std::string& url) {
   return as_file([&] {
     const std::optional<Known> seen = known(url);
     if (seen && Clock::now() - seen->seen < kFresh) return seen->version;
-    const ObjectVersion version = look(place(url));
+    const ObjectVersion version = look(url);
     remember(url, version);
     return version;
   });
@@ -95,7 +140,7 @@ void RemoteFiles::will_open(std::span<const std::string> urls) {
   as_file([&] {
     Looks& looks = looks_.get();
     for (const std::string& url : urls) {
-      if (!is_url(url) || known(url)) continue;
+      if (!is_url(url) || known(url) || user_files(url)) continue;
       const PlacePtr at = place(url);
       at->store().prepare(signing_time());
       const std::lock_guard lock(looks.mutex);
@@ -115,7 +160,7 @@ void RemoteFiles::will_read(std::span<const std::string> urls) {
       others.push_back(url);
       continue;
     }
-    const RemoteObjectPtr object = open(url);
+    const OpenObjectPtr object = open(url);
     const ByteRange whole{0, object->version().size};
     as_file([&] { object->will_read({&whole, 1}); });
   }
@@ -136,7 +181,9 @@ std::vector<std::string> RemoteFiles::match(const std::string& pattern) {
 
 std::vector<ListedObject> RemoteFiles::list(const std::string& prefix) {
   return as_file([&] {
-    std::vector<ListedObject> objects = list_objects(place(prefix), prefix, current_poll());
+    const UserFileSystemPtr files = user_files(prefix);
+    std::vector<ListedObject> objects =
+        files ? files->list(prefix) : list_objects(place(prefix), prefix, current_poll());
     for (const ListedObject& object : objects) {
       if (!object.tag.empty()) remember(object.url, {object.size, object.tag});
     }
@@ -146,6 +193,9 @@ std::vector<ListedObject> RemoteFiles::list(const std::string& prefix) {
 
 void RemoteFiles::write(const std::string& url, std::string contents) {
   as_file([&] {
+    if (user_files(url))
+      throw ObjectError(ObjectError::Kind::kUnusable, "cannot be written: its `filesystem` is for reading",
+                        {.url = shown_url(url)});
     const PlacePtr at = place(url);
     at->store().prepare(signing_time());
     with_fresh_credentials(at->store(), [&] {
@@ -163,18 +213,27 @@ void RemoteFiles::forget(const std::string& url) {
   known_.erase(url);
 }
 
+RemoteFiles::Bucket RemoteFiles::bucket(const std::string& url) {
+  const std::lock_guard lock(mutex_);
+  const std::string name = bucket_of(url);
+  const auto found = buckets_.find(name);
+  if (found != buckets_.end()) return found->second;
+  Bucket made{.store = make_store(url, {}, default_callback_), .patience = kPatience};
+  return buckets_.emplace(name, std::move(made)).first->second;
+}
+
+UserFileSystemPtr RemoteFiles::user_files(const std::string& url) {
+  const std::lock_guard lock(mutex_);
+  const auto found = buckets_.find(bucket_of(url));
+  return found == buckets_.end() ? nullptr : found->second.files;
+}
+
 PlacePtr RemoteFiles::place(const std::string& url) {
   try {
-    Store store;
-    {
-      const std::lock_guard lock(mutex_);
-      Store& kept = stores_[bucket_of(url)];
-      if (kept.store == nullptr) kept = {make_store(url, {}), kPatience};
-      store = kept;
-    }
+    Bucket at = bucket(url);
     // A callback may be asked for credentials: without the lock.
-    store.store->prepare(signing_time());
-    return std::make_shared<Place>(std::move(store.store), url, store.patience);
+    at.store->prepare(signing_time());
+    return std::make_shared<Place>(std::move(at.store), url, at.patience);
   } catch (const ObjectError&) {
     throw;
   } catch (const std::exception& problem) {
@@ -188,8 +247,14 @@ std::optional<RemoteFiles::Known> RemoteFiles::known(const std::string& url) con
   return found == known_.end() ? std::nullopt : std::optional(found->second);
 }
 
+/// The version that there is now.
+ObjectVersion RemoteFiles::look(const std::string& url) {
+  const UserFileSystemPtr files = user_files(url);
+  return files ? files->look(url) : look_at(place(url));
+}
+
 /// The version that the store tells, which may have been asked already.
-ObjectVersion RemoteFiles::look(const PlacePtr& at) {
+ObjectVersion RemoteFiles::look_at(const PlacePtr& at) {
   std::shared_ptr<VersionTransfer> running;
   {
     Looks& looks = looks_.get();

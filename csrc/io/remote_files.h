@@ -13,6 +13,7 @@
 
 #include "base/of_process.h"
 #include "io/file_error.h"
+#include "io/user_object.h"
 #include "remote/object_store.h"
 #include "remote/place.h"
 #include "remote/remote_object.h"
@@ -32,9 +33,13 @@ class RemoteFiles {
   /// `callback` are for `make_store`; the option "timeout" is how many seconds a read waits for progress
   /// (120). Throws std::invalid_argument naming an option that is wrong.
   void configure(const std::string& url, StorageOptions options, CredentialCallback callback);
+  /// These objects are read by `files` from now on.
+  void set_file_system(const std::string& url, std::shared_ptr<FileSystem> files);
+  /// Is asked for credentials where no other callback is given and nothing else has any.
+  void set_default_credentials(CredentialCallback callback);
 
   /// The object at `url`.
-  RemoteObjectPtr open(const std::string& url);
+  OpenObjectPtr open(const std::string& url);
   /// The version that the object at `url` has, seen at most ten minutes ago.
   ObjectVersion version(const std::string& url);
   /// These will be opened or looked at soon: asks their stores now, for all of them side by side.
@@ -57,12 +62,13 @@ class RemoteFiles {
   struct Known {
     ObjectVersion version;
     Clock::time_point seen;
-    std::weak_ptr<RemoteObject> object = {};
+    std::weak_ptr<OpenObject> object = {};
   };
-  /// A store and how long to wait for it.
-  struct Store {
-    ObjectStorePtr store;
-    Nanos patience;
+  /// Who has the objects of a bucket: a store, and how long to wait for it, or a file system of the user's.
+  struct Bucket {
+    ObjectStorePtr store = nullptr;
+    Nanos patience = 0;
+    UserFileSystemPtr files = nullptr;
   };
   /// Objects that their stores were asked about, and whose version nobody has taken yet.
   struct Looks {
@@ -70,13 +76,19 @@ class RemoteFiles {
     std::unordered_map<std::string, std::shared_ptr<VersionTransfer>> running;
   };
 
+  RemoteFiles();
+  void set_bucket(const std::string& url, Bucket bucket);
+  Bucket bucket(const std::string& url);
+  UserFileSystemPtr user_files(const std::string& url);
   PlacePtr place(const std::string& url);
   std::optional<Known> known(const std::string& url) const;
-  ObjectVersion look(const PlacePtr& at);
+  ObjectVersion look(const std::string& url);
+  ObjectVersion look_at(const PlacePtr& at);
   void remember(const std::string& url, const ObjectVersion& version);
 
-  mutable std::mutex mutex_;
-  std::map<std::string, Store> stores_;           ///< by scheme and authority
+  mutable std::mutex mutex_;  ///< no thread holds it while the process forks
+  CredentialCallback default_callback_;
+  std::map<std::string, Bucket> buckets_;         ///< by scheme and authority
   std::unordered_map<std::string, Known> known_;  ///< by URL
   OfProcess<Looks> looks_;
 };

@@ -36,15 +36,16 @@ std::string environment(const char* name) {
 }
 
 Credentials::Credentials(Find find, CredentialCallback callback, std::string url)
-    : find_(std::move(find)),
-      callback_(std::move(callback)),
-      url_(std::move(url)),
-      known_(std::make_shared<const StorageOptions>(find_())),
-      next_look_(known_->empty() && callback_ ? 0 : kNever) {}
+    : find_(std::move(find)), callback_(std::move(callback)), url_(std::move(url)) {}
 
 std::shared_ptr<const StorageOptions> Credentials::get() const {
-  const std::lock_guard lock(mutex_);
-  return known_;
+  Known& known = known_.get();
+  const std::lock_guard lock(known.mutex);
+  if (known.options == nullptr) {
+    known.options = std::make_shared<const StorageOptions>(find_());
+    known.next_look = asks_callback(*known.options) ? 0 : kNever;
+  }
+  return known.options;
 }
 
 std::string Credentials::get(const std::string& name) const {
@@ -54,26 +55,30 @@ std::string Credentials::get(const std::string& name) const {
 }
 
 void Credentials::prepare(SigningTime now) const {
-  if (seconds_of(now) < next_look_.load()) return;
-  const std::lock_guard lock(asking_);
-  if (seconds_of(now) < next_look_.load()) return;  // another thread has asked
-  ask();
+  get();
+  Known& known = known_.get();
+  if (seconds_of(now) < known.next_look.load()) return;
+  const std::lock_guard lock(known.asking);
+  if (seconds_of(now) < known.next_look.load()) return;  // another thread has asked
+  ask(known);
 }
 
 bool Credentials::refresh() const {
   const auto before = get();
-  const std::lock_guard lock(asking_);
+  Known& known = known_.get();
+  const std::lock_guard lock(known.asking);
   if (get() != before) return true;  // another thread has refreshed them
-  ask();
+  ask(known);
   return *get() != *before;
 }
 
-void Credentials::ask() const {
+void Credentials::ask(Known& known) const {
   StorageOptions found = find_();
-  if (found.empty() && callback_) found = callback_(url_);
-  next_look_ = callback_ ? next_look(found) : kNever;
-  const std::lock_guard lock(mutex_);
-  known_ = std::make_shared<const StorageOptions>(std::move(found));
+  const bool asks = asks_callback(found);
+  if (asks) found = callback_(url_);
+  known.next_look = asks ? next_look(found) : kNever;
+  const std::lock_guard lock(known.mutex);
+  known.options = std::make_shared<const StorageOptions>(std::move(found));
 }
 
 }  // namespace torch_distinput

@@ -8,13 +8,14 @@
 #include <mutex>
 #include <string>
 
+#include "base/of_process.h"
 #include "remote/object_store.h"
 
 namespace torch_distinput {
 
 /// The credentials of a store, by the names of StorageOptions. They come from `find` (options, environment,
 /// files) or, where that has none, from the callback, which is asked again 5 minutes before they expire. Safe
-/// from any thread; reading them takes no lock that a callback holds.
+/// from any thread; reading them takes no lock that a callback holds. A forked child looks for its own.
 class Credentials {
  public:
   using Find = std::function<StorageOptions()>;
@@ -31,15 +32,20 @@ class Credentials {
   bool refresh() const;
 
  private:
-  void ask() const;
+  /// What this process knows. The locks of its parent may be held by threads that a forked child lacks.
+  struct Known {
+    std::mutex asking;
+    std::mutex mutex;
+    std::shared_ptr<const StorageOptions> options;
+    std::atomic<std::int64_t> next_look{0};  ///< seconds since 1970
+  };
+  void ask(Known& known) const;
+  bool asks_callback(const StorageOptions& found) const { return found.empty() && callback_ != nullptr; }
 
   Find find_;
   CredentialCallback callback_;
   std::string url_;
-  mutable std::mutex asking_;
-  mutable std::mutex mutex_;
-  mutable std::shared_ptr<const StorageOptions> known_;
-  mutable std::atomic<std::int64_t> next_look_;  ///< seconds since 1970
+  mutable OfProcess<Known> known_;
 };
 
 /// The value of an environment variable; "" where it is not set.

@@ -15,6 +15,7 @@
 #include "remote/byte_set.h"
 #include "remote/engine.h"
 #include "remote/object_error.h"
+#include "remote/open_object.h"
 #include "remote/place.h"
 #include "remote/range_plan.h"
 #include "remote/range_transfer.h"
@@ -26,21 +27,20 @@ inline constexpr std::uint64_t kRemoteAhead = std::uint64_t{32} << 20;
 
 /// One version of an object, with the bytes of it that were asked for and not read yet. Safe from any thread.
 /// In a forked child it asks anew for what its parent had asked for.
-class RemoteObject final : public AheadBytes, public std::enable_shared_from_this<RemoteObject> {
+class RemoteObject final : public OpenObject,
+                           public AheadBytes,
+                           public std::enable_shared_from_this<RemoteObject> {
  public:
   /// REQUIRES: `version` is one that the object had.
   RemoteObject(PlacePtr place, ObjectVersion version);
 
-  const std::string& url() const noexcept { return place_->url(); }
-  const ObjectVersion& version() const noexcept { return version_; }
-
-  /// Asks for bytes that will be read soon. Ranges near to each other become one request, long ones several.
-  /// Does not wait. What is never read makes room for others in the end.
-  void will_read(std::span<const ByteRange> ranges);
-  /// Fills `into` with the bytes from `offset` on and returns how many were read: fewer than `into.size()`
-  /// only at the end of the object. Calls `poll` while it waits; what that throws ends the wait, and the
-  /// bytes that come later are kept. Throws ObjectError.
-  std::size_t read(std::span<char> into, std::uint64_t offset, const Poll& poll);
+  const std::string& url() const noexcept override { return place_->url(); }
+  const ObjectVersion& version() const noexcept override { return version_; }
+  /// Ranges near to each other become one request, long ones several. What is never read makes room for
+  /// others in the end.
+  void will_read(std::span<const ByteRange> ranges) override;
+  /// Bytes that come after `poll` has thrown are kept.
+  std::size_t read(std::span<char> into, std::uint64_t offset, const Poll& poll) override;
   void forget(FetchId fetch) override;
 
  private:
@@ -71,7 +71,6 @@ class RemoteObject final : public AheadBytes, public std::enable_shared_from_thi
   ObjectVersion version_;
   OfProcess<Window> window_;
 };
-using RemoteObjectPtr = std::shared_ptr<RemoteObject>;
 
 /// The version that the object at `place` has. Throws ObjectError. Calls `poll` while it waits.
 ObjectVersion version_of(const PlacePtr& place, const Poll& poll);

@@ -43,8 +43,9 @@ ObjectStorePtr make_store(const std::string& url, const StorageOptions& options,
   const std::string scheme = parse_url(url).scheme;
   if (scheme == "http" || scheme == "https") return make_http_store(url, options, std::move(callback));
   if (scheme == "s3") return make_s3_store(url, options, std::move(callback));
-  throw std::invalid_argument("the scheme of `" + shown_url(url) +
-                              "` is not one of http, https, s3, gs, az, hf");
+  throw std::invalid_argument(
+      "the scheme of `" + shown_url(url) +
+      "` is not one of http, https, s3, gs, az, hf, nor was a file system given for it");
 }
 
 }  // namespace torch_distinput

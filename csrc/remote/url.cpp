@@ -2,7 +2,6 @@
 #include "remote/url.h"
 
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 
 #include "remote/text.h"
@@ -11,7 +10,12 @@ namespace torch_distinput {
 namespace {
 
 constexpr std::string_view kSeparator = "://";
-constexpr std::array<std::string_view, 6> kSchemes{"http", "https", "s3", "gs", "az", "hf"};
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+bool is_of_scheme(char c) {
+  return is_letter(c) || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+}
 
 bool is_http(std::string_view scheme) { return scheme == "http" || scheme == "https"; }
 
@@ -56,8 +60,8 @@ std::string without_dots(std::string_view path) {
 
 bool is_url(std::string_view name) {
   const std::size_t end = name.find(kSeparator);
-  if (end == std::string_view::npos || end > 5) return false;
-  return std::find(kSchemes.begin(), kSchemes.end(), lower(name.substr(0, end))) != kSchemes.end();
+  if (end == std::string_view::npos || end == 0 || !is_letter(name.front())) return false;
+  return std::all_of(name.begin(), name.begin() + end, is_of_scheme);
 }
 
 Url parse_url(std::string_view text) {

@@ -14,8 +14,8 @@ struct Url {
   std::string query;      ///< without "?"; "" where there is none
 };
 
-/// Returns whether `name` names an object of a store rather than a file: it begins with one of the schemes
-/// http, https, s3, gs, az and hf, and "://".
+/// Returns whether `name` names an object of a store rather than a file: it begins with a scheme (of RFC
+/// 3986) and "://".
 bool is_url(std::string_view name);
 
 /// Splits `text`. A "?" begins a query in http and https only: keys of object stores may contain it. Throws

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,11 +26,39 @@ using StorageOptions = std::map<std::string, std::string>;
 /// which they are good. Called by threads that read, before they are needed and when they expire.
 using CredentialCallback = std::function<StorageOptions(const std::string& url)>;
 
+/// Asked for the credentials of each store whose options, variables and files have none, from now on.
+/// Python's package sets one that asks the clouds' own libraries, where these are installed.
+TDI_API void set_default_credentials(CredentialCallback credentials);
+
 /// How all objects with the scheme and bucket (or host) of `url` are asked for in this process from now on.
 /// Files that are open go on as before. Throws InvalidArgumentError naming an option that is wrong; the value
 /// of a secret is in no message.
 TDI_API void set_storage_options(const std::string& url, StorageOptions options,
                                  CredentialCallback credentials = {});
+
+/// Objects that this library cannot reach itself, read by the caller's code: each read waits for it, and a
+/// forked child must be given its own. Methods are called from several threads.
+class TDI_API FileSystem {
+ public:
+  struct Object {
+    std::string url;
+    std::uint64_t size = 0;  ///< bytes
+    std::string version;     ///< changes with the contents; "" where that is not known
+  };
+  virtual ~FileSystem() = default;
+
+  /// What is known of an object; nullopt where there is none.
+  virtual std::optional<Object> look(const std::string& url) = 0;
+  /// Writes `size` bytes of an object from `offset` on to `to`. Returns how many there were; nullopt where
+  /// there is no such object.
+  virtual std::optional<std::size_t> read(const std::string& url, char* to, std::size_t size,
+                                          std::uint64_t offset) = 0;
+  /// The objects whose URLs begin with `prefix`.
+  virtual std::vector<Object> list(const std::string& prefix) = 0;
+};
+
+/// All objects with the scheme and bucket (or host) of `url` are read by `files` in this process from now on.
+TDI_API void set_file_system(const std::string& url, std::shared_ptr<FileSystem> files);
 
 /// A file of this machine, or an object of a store, that is open for reading at any place. Safe from any
 /// thread. Errors: NotFoundError, SystemError, and RemoteError for objects. Waits look for interrupts.
