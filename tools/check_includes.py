@@ -33,6 +33,7 @@ ROOMS = {
         "remote",
         "include/torch_distinput/api.h",
         "include/torch_distinput/indexing_progress.h",
+        "include/torch_distinput/storage.h",
     ),
     "execution": ("include", "base", "runtime", "core", "kernels"),
     "sources": BASICS,

@@ -8,6 +8,7 @@ import ctypes
 import importlib
 import os
 import sys
+import sysconfig
 from types import ModuleType
 
 # Imported first: it loads libtorch_cpu.so and libc10.so into the process, wherever they lie.
@@ -30,9 +31,11 @@ def load() -> ModuleType:
     if tbb is not None:
         _check_tbb(tbb.TBB_runtime_interface_version(), build.tbb_interface_version)
     try:
-        return importlib.import_module("torch_distinput._C")
+        module = importlib.import_module("torch_distinput._C")
     except ImportError as error:
         raise ImportError(_explain(str(error))) from error
+    module.look_for_curl_in(sysconfig.get_path("platlib"))
+    return module
 
 
 def _check_torch(found: str, built: str) -> None:

@@ -138,7 +138,7 @@ Transfer::Refusal Place::refuse(const HttpHead& head, std::string_view body, int
   if (is_passing(status)) return {false, wish(head)};
   Kind kind = Kind::kRefused;
   std::string problem = "the server refuses the request";
-  if (status == 401 || status == 403) {
+  if (status == 401 || status == 403 || fault.is_expired) {
     kind = fault.is_expired ? Kind::kExpired : Kind::kDenied;
     problem = fault.is_expired ? "the credentials have expired" : "access is denied";
   } else if (status == 404 || status == 410) {

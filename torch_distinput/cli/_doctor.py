@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from torch_distinput import _build
+from torch_distinput import _C, _build
 from torch_distinput.distribute._elastic import risk_of_restarts
 
 _FEW_FILES = 4096
@@ -118,6 +118,15 @@ def files() -> Iterator[Finding]:
     yield Finding("open files", f"{soft} allowed, {'no limit' if infinite else hard} at most", advice)
 
 
+def remote() -> Iterator[Finding]:
+    """What reads from URLs."""
+    try:
+        yield Finding("libcurl", _C.curl_version())
+    except RuntimeError:
+        advice = "To read from URLs: `apt install libcurl4`, or `pip install 'torch_distinput[remote]'`."
+        yield Finding("libcurl", "missing", advice)
+
+
 def restarts() -> Iterator[Finding]:
     """Whether processes that torchrun restarts could form a group again; nothing if torchrun did not start this one."""
     if "TORCHELASTIC_MAX_RESTARTS" in os.environ:
@@ -138,7 +147,7 @@ def store_limits(ranks: int) -> Iterator[Finding]:
     yield Finding(f"open files for {ranks} ranks", f"{soft} allowed, {needed} needed at most", advice if few else "")
 
 
-CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (versions, devices, processors, memory, files, restarts)
+CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (versions, devices, processors, memory, files, remote, restarts)
 
 
 def cpu_quota(path: str = "/sys/fs/cgroup/cpu.max") -> float | None:

@@ -2,11 +2,13 @@
 """Datasets of the rows of arrays in files."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from torch_distinput import _C
 from torch_distinput.base._arguments import Path
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.datasets._files import files_of
+from torch_distinput.storage._options import StorageOptions
 
 
 class NumpyDataset(Dataset):
@@ -15,6 +17,7 @@ class NumpyDataset(Dataset):
     Args:
         files: a path, paths, or a dataset of paths (`Dataset.list_files`); they are read in that order, and all must
             have rows of one type. The arrays of an `.npz` must have the same number of rows.
+        storage_options, filesystem: how URLs are read, as in `TextLineDataset`.
 
     Random access and an exact length, reading only headers in advance. Rows are read where they lie, with `pread`
     instead of a memory map, so a file that shrinks meanwhile causes an error, not a crash. Compressed members of an
@@ -35,8 +38,14 @@ class NumpyDataset(Dataset):
             [2, 3]]), tensor([[4, 5]])]
     """
 
-    def __init__(self, files: Path | Iterable[Path] | Dataset):
-        super().__init__(_C.numpy_files(files_of("NumpyDataset", files)))
+    def __init__(
+        self,
+        files: Path | Iterable[Path] | Dataset,
+        *,
+        storage_options: StorageOptions = None,
+        filesystem: Any = None,
+    ):
+        super().__init__(_C.numpy_files(files_of("NumpyDataset", files, storage_options, filesystem)))
 
 
 class SafetensorsDataset(Dataset):
@@ -44,6 +53,7 @@ class SafetensorsDataset(Dataset):
 
     Args:
         files: as for `NumpyDataset`; the tensors of a file must have the same number of rows.
+        storage_options, filesystem: how URLs are read, as in `TextLineDataset`.
 
     Random access and errors: as for `NumpyDataset`.
 
@@ -55,5 +65,11 @@ class SafetensorsDataset(Dataset):
     [{'x': tensor(4)}, {'x': tensor(5)}]
     """
 
-    def __init__(self, files: Path | Iterable[Path] | Dataset):
-        super().__init__(_C.safetensors_files(files_of("SafetensorsDataset", files)))
+    def __init__(
+        self,
+        files: Path | Iterable[Path] | Dataset,
+        *,
+        storage_options: StorageOptions = None,
+        filesystem: Any = None,
+    ):
+        super().__init__(_C.safetensors_files(files_of("SafetensorsDataset", files, storage_options, filesystem)))

@@ -8,6 +8,7 @@ from torch_distinput import _C
 from torch_distinput.base._arguments import Path, count, sequence, text
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.datasets._files import files_of, index_flag
+from torch_distinput.storage._options import StorageOptions
 from torch_distinput.tables._block_files import BlockFiles
 from torch_distinput.tables._column_options import Nulls, column_options, pyarrow_for
 from torch_distinput.tables._parquet import ParquetFiles
@@ -38,6 +39,7 @@ class ParquetDataset(Dataset):
         stack: leaves that are made of several columns, as in `Dataset.from_arrow`.
         nulls: what a null becomes, as in `Dataset.from_arrow`.
         index: False reads one file after the other, without a length; a footer is read when its file is.
+        storage_options, filesystem: how URLs are read, as in `TextLineDataset`.
 
     Types of columns become leaves as in `Dataset.from_arrow`. Raises ImportError without pyarrow; when rows are read,
     NotFoundError for a missing file, OSError for a pipe or one that cannot be read, and InvalidArgumentError naming
@@ -61,6 +63,9 @@ class ParquetDataset(Dataset):
         stack: Stack = None,
         nulls: Nulls = "error",
         index: Index = "auto",
+        *,
+        storage_options: StorageOptions = None,
+        filesystem: Any = None,
     ):
         op = "ParquetDataset"
         pyarrow_for(op)
@@ -69,7 +74,8 @@ class ParquetDataset(Dataset):
         reader = ParquetFiles(op, names, _expression(filters), least)
         arguments = [f"columns={names}"] if names else []
         arguments += [] if filters is None else [f"filters={filters}"]
-        super().__init__(_native(op, files, reader, arguments, nulls, stack, index))
+        sources = files_of(op, files, storage_options, filesystem)
+        super().__init__(_native(op, sources, reader, arguments, nulls, stack, index))
 
 
 class CsvDataset(Dataset):
@@ -89,6 +95,7 @@ class CsvDataset(Dataset):
         stack: leaves that are made of several columns, as in `Dataset.from_arrow`.
         nulls: what a null becomes, as in `Dataset.from_arrow`. An empty field of numbers is null, one of strings is "".
         index: False reads one file after the other, without a length; its records are counted when it is read.
+        storage_options, filesystem: how URLs are read, as in `TextLineDataset`.
 
     Raises ImportError without pyarrow; when rows are read, NotFoundError for a missing file, OSError for one that
     cannot be read, and InvalidArgumentError naming file, column and row (from 0, after the line of names) for a field
@@ -110,6 +117,9 @@ class CsvDataset(Dataset):
         stack: Stack = None,
         nulls: Nulls = "error",
         index: Index = "auto",
+        *,
+        storage_options: StorageOptions = None,
+        filesystem: Any = None,
     ):
         op = "CsvDataset"
         pyarrow_for(op)
@@ -117,7 +127,8 @@ class CsvDataset(Dataset):
             raise ValueError(f"{op}: `delimiter` must be one ASCII character that ends no line, but is {delimiter!r}.")
         names = _columns(op, columns, stack)
         reader = CsvFiles(op, names, _types(op, types), _is_indexed(op, index), delimiter)
-        super().__init__(_native(op, files, reader, _text_arguments(names, types), nulls, stack, index))
+        sources = files_of(op, files, storage_options, filesystem)
+        super().__init__(_native(op, sources, reader, _text_arguments(names, types), nulls, stack, index))
 
 
 class JsonLinesDataset(Dataset):
@@ -141,17 +152,21 @@ class JsonLinesDataset(Dataset):
         stack: Stack = None,
         nulls: Nulls = "error",
         index: Index = "auto",
+        *,
+        storage_options: StorageOptions = None,
+        filesystem: Any = None,
     ):
         op = "JsonLinesDataset"
         pyarrow_for(op)
         names = _columns(op, columns, stack)
         reader = JsonLinesFiles(op, names, _types(op, types), _is_indexed(op, index))
-        super().__init__(_native(op, files, reader, _text_arguments(names, types), nulls, stack, index))
+        sources = files_of(op, files, storage_options, filesystem)
+        super().__init__(_native(op, sources, reader, _text_arguments(names, types), nulls, stack, index))
 
 
 def _native(
     op: str,
-    files: Files,
+    files: Any,
     reader: BlockFiles[Any],
     arguments: list[str],
     nulls: Nulls,
@@ -161,7 +176,7 @@ def _native(
     arguments += [f"stack={dict(stack)}"] if stack else []
     arguments += [] if nulls == "error" else [f"nulls={nulls!r}"]
     options = column_options(op, nulls, stack)
-    return _C.blocks(files_of(op, files), reader, op, ", ".join(arguments), options, _is_indexed(op, index))
+    return _C.blocks(files, reader, op, ", ".join(arguments), options, _is_indexed(op, index))
 
 
 def _is_indexed(op: str, index: Index) -> bool:

@@ -22,6 +22,7 @@ from torch_distinput.ops._ordering import OrderingOps
 from torch_distinput.ops._records import RecordOps
 from torch_distinput.ops._tokens import TokenOps
 from torch_distinput.recognize import _torch_source as torch_source
+from torch_distinput.storage._options import StorageOptions, stored_names
 
 
 class Strategy(Protocol):
@@ -149,7 +150,14 @@ class Dataset(
         return Dataset(torch_source.native_dataset(dataset))
 
     @staticmethod
-    def list_files(patterns: Any, shuffle: bool = True, seed: int | None = None) -> Dataset:
+    def list_files(
+        patterns: Any,
+        shuffle: bool = True,
+        seed: int | None = None,
+        *,
+        storage_options: StorageOptions = None,
+        filesystem: Any = None,
+    ) -> Dataset:
         """The names of the files that match `patterns`, as `str`; all as `bytes` where one of them is not UTF-8.
 
         Args:
@@ -157,10 +165,11 @@ class Dataset(
             shuffle: whether the names are shuffled anew in each epoch; they are sorted first, so that the order does
                 not depend on the file system.
             seed: makes the order reproducible; None uses the seed of the options, else one that is drawn once.
+            storage_options, filesystem: how URLs are listed and read, as in `TextLineDataset`.
 
         Raises NotFoundError that names a pattern which no file matches.
         """
-        names = file_names(patterns, "list_files: `patterns`")
+        names = stored_names("list_files", file_names(patterns, "list_files: `patterns`"), storage_options, filesystem)
         shuffle = flag("list_files", "shuffle", shuffle)
         return Dataset(_C.list_files(names, shuffle, optional_integer("list_files", "seed", seed)))
 

@@ -9,6 +9,7 @@ from torch_distinput import _C
 from torch_distinput.base._arguments import Path, file_names, integer, is_flag, optional_integer, optional_text
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.ops._base import native_of
+from torch_distinput.storage._options import StorageOptions, stored_names
 from torch_distinput.typing import Compression, Index
 
 
@@ -23,9 +24,12 @@ class RecordFiles(Dataset):
         compression_type: Compression | None = None,
         index: Index = "auto",
         max_record_bytes: int | None = None,
+        *,
+        storage_options: StorageOptions = None,
+        filesystem: Any = None,
     ):
         options = record_options(compression_type, index, max_record_bytes, self._op)
-        super().__init__(self._records(files_of(self._op, files), *options))
+        super().__init__(self._records(files_of(self._op, files, storage_options, filesystem), *options))
 
     def _records(self, files: Any, *options: Any) -> _C.Dataset:
         raise NotImplementedError
@@ -45,6 +49,13 @@ class TextLineDataset(RecordFiles):
         max_record_bytes: a line (in other datasets: a record) of more bytes is an error that names the file; the rest
             of it is not held in memory, because a megabyte of gzip may unpack to a gigabyte. None: 2**28 in compressed
             files and pipes, whose size does not bound their records; no limit in other files.
+        storage_options: how stores are asked for the URLs among `files`, such as {"endpoint_url": ..., "key": ...}; for
+            all objects of the bucket in this process. What is not given comes from the usual variables and files.
+            "credentials" may be a function of a URL that returns such a dict, with "expires" in seconds since 1970.
+        filesystem: a file system of fsspec that reads the files, for stores that this library does not know. Slower,
+            and not in a forked process.
+
+    Files may be URLs (https, http, s3, gs, az, hf): docs/remote.md.
 
     Raises, when elements are read, NotFoundError for a missing file, OSError for one that cannot be read, and
     InvalidArgumentError, naming file and byte, for text that is not UTF-8, for a line that is too large and for a file
@@ -92,6 +103,9 @@ class FixedLengthRecordDataset(Dataset):
         compression_type: Compression | None = None,
         index: Index = "auto",
         max_record_bytes: int | None = None,
+        *,
+        storage_options: StorageOptions = None,
+        filesystem: Any = None,
     ):
         name = "FixedLengthRecordDataset"
         sizes = (
@@ -100,12 +114,17 @@ class FixedLengthRecordDataset(Dataset):
             integer(name, "footer_bytes", footer_bytes),
         )
         options = record_options(compression_type, index, max_record_bytes, name)
-        super().__init__(_C.fixed_records(files_of(name, files), *sizes, *options))
+        super().__init__(_C.fixed_records(files_of(name, files, storage_options, filesystem), *sizes, *options))
 
 
-def files_of(op: str, files: Any) -> Any:
-    """The argument `files` of a dataset of files as native code takes it: names, or a dataset of names."""
-    return native_of(files) if isinstance(files, Dataset) else file_names(files, f"{op}: `files`")
+def files_of(op: str, files: Any, storage_options: StorageOptions, filesystem: Any) -> Any:
+    """The argument `files` of a dataset of files as native code takes it: names, or a dataset of names. The others say
+    how URLs among the names are read."""
+    if not isinstance(files, Dataset):
+        return stored_names(op, file_names(files, f"{op}: `files`"), storage_options, filesystem)
+    if storage_options is not None or filesystem is not None:
+        raise ValueError(f"{op}: give `storage_options` and `filesystem` to the `list_files` that names the files.")
+    return native_of(files)
 
 
 def record_options(

@@ -7,6 +7,7 @@ from typing import Any, cast
 from torch_distinput import _C
 from torch_distinput.base._arguments import file_names
 from torch_distinput.datasets._dataset import Dataset
+from torch_distinput.storage._options import StorageOptions, stored_names
 
 
 class ImageFolder(Dataset):
@@ -14,6 +15,7 @@ class ImageFolder(Dataset):
 
     Args:
         root: the folder that holds the folders of the classes.
+        storage_options, filesystem: how URLs are read, as in `TextLineDataset`.
 
     Classes are sorted by name, and images by path within a class, subfolders included. Random access and exact length.
     Files are read when rows are: NotFoundError for a missing one, OSError for one that cannot be read;
@@ -33,8 +35,11 @@ class ImageFolder(Dataset):
     (['cat', 'dog'], [(b'...', tensor(0)), (b'...', tensor(1))])
     """
 
-    def __init__(self, root: str | bytes | os.PathLike):
-        (name,) = cast("list[Any]", file_names([root], "ImageFolder: `root`"))
+    def __init__(
+        self, root: str | bytes | os.PathLike, *, storage_options: StorageOptions = None, filesystem: Any = None
+    ):
+        names = file_names([root], "ImageFolder: `root`")
+        (name,) = cast("list[Any]", stored_names("ImageFolder", names, storage_options, filesystem))
         native, classes = _C.image_folder(name)
         super().__init__(native)
         self._classes = [os.fsdecode(name) for name in classes]

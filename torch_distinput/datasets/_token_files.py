@@ -12,6 +12,7 @@ from torch_distinput.base._arguments import Path, integer, optional_integer
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.datasets._files import files_of
 from torch_distinput.recognize._token_columns import arrays_of, is_column
+from torch_distinput.storage._options import StorageOptions
 
 _NAME = "TokenDataset"
 
@@ -66,9 +67,13 @@ class TokenDataset(Dataset):
         document_boundary: int | Literal["index"] | None = None,
         vocab_size: int | None = None,
         output_dtype: torch.dtype = torch.int64,
+        *,
+        storage_options: StorageOptions = None,
+        filesystem: Any = None,
     ):
         cuts = _cuts(sequence_length, stride, document_boundary, vocab_size, output_dtype)
-        super().__init__(_C.token_files(files_of(_NAME, files), _stored_type(dtype), *cuts))
+        names = files_of(_NAME, files, storage_options, filesystem)
+        super().__init__(_C.token_files(names, _stored_type(dtype), *cuts))
 
     @staticmethod
     def from_tokens(

@@ -2,7 +2,6 @@
 """Nothing leaks and nothing hangs: callables, threads, forks, Ctrl-C and the interpreter's exit."""
 
 import gc
-import os
 import subprocess
 import sys
 import textwrap
@@ -12,7 +11,7 @@ import weakref
 
 import pytest
 import torch
-from processes import library_threads, run_script
+from processes import in_child, library_threads, run_script
 
 import torch_distinput as tdi
 
@@ -113,24 +112,6 @@ def test_an_exception_that_holds_its_iterator_is_collected():
     gc.collect()
     assert alive[0]() is None
     assert library_threads() == []
-
-
-def in_child(body):
-    """Runs `body` in a forked child; returns its result as text."""
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            text = str(body())
-        except BaseException as error:  # noqa: BLE001 - it is the result
-            text = f"{type(error).__name__}: {error}"
-        os.write(write, text.encode())
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as pipe:
-        text = pipe.read()
-    os.waitpid(pid, 0)
-    return text
 
 
 FORK_PIPELINES = {

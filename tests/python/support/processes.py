@@ -2,6 +2,8 @@
 """Programs in a process of their own, and what processes hold: threads, descriptors, memory."""
 
 import os
+import select
+import signal
 import subprocess
 import sys
 import textwrap
@@ -84,3 +86,26 @@ def peak_rise(call: Callable[[], Any]) -> int:
     before = _bytes("VmRSS")
     call()
     return max(_bytes("VmHWM") - before, 0)
+
+
+def in_child(body: Callable[[], Any], limit: float = 60) -> str:
+    """What `body` returns in a forked child, or what it raises, as text. A child that does not end in time is killed:
+    TimeoutError."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            text = str(body())
+        except BaseException as error:  # noqa: BLE001 - it is the result
+            text = f"{type(error).__name__}: {error}"
+        os.write(write, text.encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        ended, _, _ = select.select([pipe], [], [], limit)
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        if not ended:
+            raise TimeoutError(f"a forked child was not done in {limit} s")
+        return pipe.read()
