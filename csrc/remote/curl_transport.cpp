@@ -49,9 +49,17 @@ int status_of(std::string_view line) {
   return status;
 }
 
-bool is_final(int result) {
-  return result == curl::kUnsupportedProtocol || result == curl::kMalformedUrl ||
-         result == curl::kPeerNotVerified || result == curl::kBadCaFile;
+AttemptEnd end_of(int result) {
+  switch (result) {
+    case curl::kMalformedUrl:
+    case curl::kPeerNotVerified:
+    case curl::kBadCaFile:
+      return AttemptEnd::kFinal;
+    case curl::kUnsupportedProtocol:  // also an answer that is not of HTTP
+      return AttemptEnd::kLie;
+    default:
+      return AttemptEnd::kPassing;
+  }
 }
 
 }  // namespace
@@ -202,7 +210,7 @@ void CurlTransport::tell_ends(TransportListener& listener) {
       problem = ended->problem.front() != '\0' ? ended->problem.data() : curl_.easy_strerror(result);
     }
     cancel(attempt);
-    listener.on_end(attempt, problem, is_final(result));
+    listener.on_end(attempt, problem, end_of(result));
   }
 }
 

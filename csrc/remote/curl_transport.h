@@ -14,6 +14,13 @@
 
 namespace torch_distinput {
 
+/// What the end of an attempt says of the next one.
+enum class AttemptEnd {
+  kPassing,  ///< another one may do better
+  kLie,      ///< it may, but no server should answer so
+  kFinal,    ///< it will not (a certificate that cannot be trusted)
+};
+
 /// What hears of attempts. Called inside of `CurlTransport::run`, where it must not start or cancel any.
 class TransportListener {
  public:
@@ -22,9 +29,8 @@ class TransportListener {
   virtual bool on_head(AttemptId attempt, HttpHead head) = 0;
   /// The next bytes of its body. False: the rest is not wanted.
   virtual bool on_body(AttemptId attempt, std::span<const char> bytes) = 0;
-  /// The attempt is over. `problem`: why it failed; "" where the response came to its end. `is_final`: no
-  /// other attempt will do better (a certificate that cannot be trusted).
-  virtual void on_end(AttemptId attempt, const std::string& problem, bool is_final) = 0;
+  /// The attempt is over. `problem`: why it failed; "" where the response came to its end.
+  virtual void on_end(AttemptId attempt, const std::string& problem, AttemptEnd end) = 0;
 };
 
 /// Carries out HTTP requests side by side with libcurl, over connections that it keeps. One thread, but for

@@ -22,7 +22,7 @@ namespace {
 /// So much of the body of an error is read.
 constexpr std::size_t kMostErrorBytes = std::size_t{64} << 10;
 /// Answers that no server should give, one after the other, until a transfer fails.
-constexpr int kMostLies = 4;
+constexpr int kMostLies = 6;
 
 Nanos now() { return clock_ns(); }
 
@@ -90,12 +90,14 @@ struct Engine::State final : public TransportListener {
   void act();
   void start(const FetchSchedule::Step::Start& start);
   void refuse(AttemptId id, Attempt& attempt);
+  void give_up(AttemptId id, FetchId fetch, const std::string& problem);
+  void lie(AttemptId id, FetchId fetch, const std::string& problem);
   void conclude(AttemptId id, Attempt& attempt, const std::string& problem);
   void end(AttemptId id, Ending ending, Nanos retry_after = -1);
   void finish(FetchId id, std::exception_ptr error);
   bool on_head(AttemptId id, HttpHead head) override;
   bool on_body(AttemptId id, std::span<const char> bytes) override;
-  void on_end(AttemptId id, const std::string& problem, bool is_final) override;
+  void on_end(AttemptId id, const std::string& problem, AttemptEnd end) override;
 
   CurlTransport transport;
   std::atomic<FetchId> next_fetch{1};
@@ -230,19 +232,30 @@ bool Engine::State::on_body(AttemptId id, std::span<const char> bytes) {
   return attempt.error.size() < kMostErrorBytes;
 }
 
-void Engine::State::on_end(AttemptId id, const std::string& problem, bool is_final) {
+void Engine::State::on_end(AttemptId id, const std::string& problem, AttemptEnd attempt_end) {
   const auto found = attempts.find(id);
   if (found == attempts.end()) return;
   Attempt attempt = std::move(found->second);
   attempts.erase(found);
-  if (is_final) {
-    const auto fetch = fetches.find(attempt.fetch);
-    if (fetch == fetches.end()) return;
-    auto error = fetch->second.give_up(problem);
-    end(id, Ending::kRefused);
-    return finish(attempt.fetch, std::move(error));
-  }
+  if (attempt_end == AttemptEnd::kFinal) return give_up(id, attempt.fetch, problem);
+  if (attempt_end == AttemptEnd::kLie) return lie(id, attempt.fetch, problem);
   conclude(id, attempt, problem);
+}
+
+void Engine::State::give_up(AttemptId id, FetchId fetch, const std::string& problem) {
+  std::exception_ptr error;
+  if (const auto found = fetches.find(fetch); found != fetches.end()) error = found->second.give_up(problem);
+  end(id, Ending::kRefused);
+  finish(fetch, std::move(error));
+}
+
+/// Servers may be mended while they answer oddly, but not for long.
+void Engine::State::lie(AttemptId id, FetchId fetch, const std::string& problem) {
+  const auto found = fetches.find(fetch);
+  if (found == fetches.end()) return end(id, Ending::kRefused);
+  if (++found->second.lies >= kMostLies) return give_up(id, fetch, problem);
+  found->second.problem = problem;
+  end(id, Ending::kFailed);
 }
 
 void Engine::State::conclude(AttemptId id, Attempt& attempt, const std::string& problem) {
@@ -267,20 +280,14 @@ void Engine::State::conclude(AttemptId id, Attempt& attempt, const std::string& 
         end(id, Ending::kDone);
         return finish(attempt.fetch, nullptr);
       }
-      fetch.problem = attempt.overfull  ? "more bytes came than were asked for"
-                      : problem.empty() ? "the answer ended too early"
-                                        : problem;
-      if (!attempt.overfull) return end(id, Ending::kFailed);
-      break;
+      if (attempt.overfull) return lie(id, attempt.fetch, "more bytes came than were asked for");
+      fetch.problem = problem.empty() ? "the answer ended too early" : problem;
+      return end(id, Ending::kFailed);
     case Verdict::kRepeat:
-      fetch.problem =
-          "the answer, of status " + std::to_string(attempt.head.status) + ", is not that to the question";
-      break;
+      return lie(
+          id, attempt.fetch,
+          "the answer, of status " + std::to_string(attempt.head.status) + ", is not that to the question");
   }
-  if (++fetch.lies < kMostLies) return end(id, Ending::kFailed);
-  auto error = fetch.give_up(fetch.problem);
-  end(id, Ending::kRefused);
-  finish(attempt.fetch, std::move(error));
 }
 
 void Engine::State::refuse(AttemptId id, Attempt& attempt) {

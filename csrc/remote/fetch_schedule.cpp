@@ -60,7 +60,7 @@ bool FetchSchedule::first_byte(AttemptId id, Nanos now) {
   Fetch& fetch = fetches_.at(attempt.fetch);
   if (fetch.speaker != 0) return fetch.speaker == id;
   fetch.speaker = id;
-  attempt.answered = attempt.heard = fetch.progressed = now;
+  attempt.answered = attempt.heard = fetch.progressed = fetch.origin->heard = now;
   fetch.origin->latencies.add(now - attempt.began);
   if (attempt.is_hedge) ++counts_.hedges_won;
   cancel_attempts(fetch, id);
@@ -71,7 +71,7 @@ void FetchSchedule::progress(AttemptId id, std::uint64_t bytes, Nanos now) {
   const auto found = attempts_.find(id);
   if (found == attempts_.end()) return;
   Fetch& fetch = fetches_.at(found->second.fetch);
-  found->second.heard = fetch.progressed = now;
+  found->second.heard = fetch.progressed = fetch.origin->heard = now;
   found->second.bytes += bytes;
   fetch.origin->limit.received(bytes, now);
 }
@@ -207,15 +207,25 @@ void FetchSchedule::look_at_clocks(Nanos now) {
       fetch.queued = true;
       origin.queue.push_front(fetch.id);
     }
-    for (const AttemptId id : {fetch.first, fetch.second}) {
-      if (id == 0 || now - attempts_.at(id).heard <= rules_.stall) continue;
-      ++counts_.stalled;
-      step_.cancels.push_back(id);
-      end(id, Ending::kFailed, -1, now);
-      origin.limit.throttled(now);
-    }
+    for (const AttemptId id : {fetch.first, fetch.second}) give_up_if_stalled(id, origin, now);
     hedge(fetch, now);
   }
+}
+
+Nanos FetchSchedule::stall(const Origin& origin) const noexcept {
+  if (origin.latencies.count() < kTelling) return rules_.stall;
+  return std::clamp(10 * origin.latencies.quantile(kLate), std::min(rules_.least_stall, rules_.stall),
+                    rules_.stall);
+}
+
+void FetchSchedule::give_up_if_stalled(AttemptId id, Origin& origin, Nanos now) {
+  const Nanos limit = stall(origin);
+  if (id == 0 || now - attempts_.at(id).heard <= limit) return;
+  ++counts_.stalled;
+  step_.cancels.push_back(id);
+  end(id, Ending::kFailed, -1, now);
+  // One silent request says nothing of a server that answers others.
+  if (now - origin.heard > limit) origin.limit.throttled(now);
 }
 
 void FetchSchedule::hedge(Fetch& fetch, Nanos now) {

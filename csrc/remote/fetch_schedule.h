@@ -21,7 +21,8 @@ using AttemptId = std::uint64_t;
 
 /// When attempts are given up, repeated and doubled.
 struct FetchRules {
-  Nanos stall = 10 * kSecond;             ///< an attempt without a byte for so long is given up
+  Nanos stall = 10 * kSecond;       ///< an attempt without a byte for so long is given up
+  Nanos least_stall = 2 * kSecond;  ///< where the server is known to answer sooner: after ten times that
   Nanos first_delay = 50 * kMillisecond;  ///< before the first repetition, with jitter
   Nanos most_delay = 20 * kSecond;
   double retry_share = 0.10;              ///< repetitions beside requests
@@ -103,6 +104,7 @@ class FetchSchedule {
     double retry_tokens = 10;
     double hedge_tokens = 1;
     Nanos refilled = 0;
+    Nanos heard = 0;  ///< when a byte came last
   };
   struct Fetch {
     FetchId id;
@@ -134,6 +136,8 @@ class FetchSchedule {
   void end_attempt(AttemptId id);
   void wait_to_retry(Fetch& fetch, Nanos retry_after, Nanos now);
   void recall(Origin& origin, Nanos now);
+  Nanos stall(const Origin& origin) const noexcept;
+  void give_up_if_stalled(AttemptId id, Origin& origin, Nanos now);
   void look_at_clocks(Nanos now);
   void hedge(Fetch& fetch, Nanos now);
   void start_waiting(Origin& origin, Nanos now);
