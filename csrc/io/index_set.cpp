@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/current_poll.h"
 #include "io/file_error.h"
 #include "io/host_deal.h"
 #include "io/host_share.h"

@@ -146,10 +146,12 @@ void CurlTransport::start(AttemptId attempt, const HttpRequest& asked, bool fres
     set(curl::kPostFieldSize, static_cast<long>(request->body.size()));  // NOLINT(google-runtime-int)
     set(curl::kCustomRequest, asked.method.c_str());
   }
-  for (const auto& [name, value] : asked.headers)
-    request->headers = curl_.slist_append(request->headers, (name + ": " + value).c_str());
+  const auto add_header = [&](const std::string& line) {
+    request->headers = curl_.slist_append(request->headers, line.c_str());
+  };
+  for (const auto& [name, value] : asked.headers) add_header(std::string(name).append(": ").append(value));
   // Without it, a body of more than 1 MiB waits a second for servers that do not answer "100-continue".
-  if (asked.method != "GET") request->headers = curl_.slist_append(request->headers, "Expect:");
+  if (asked.method != "GET") add_header("Expect:");
   set(curl::kHttpHeader, static_cast<void*>(request->headers));
   curl_.multi_add_handle(multi_, easy);
   requests_.emplace(attempt, std::move(request));

@@ -170,8 +170,9 @@ void FetchSchedule::end_attempt(AttemptId id) {
 
 void FetchSchedule::wait_to_retry(Fetch& fetch, Nanos retry_after, Nanos now) {
   // Decorrelated jitter: delays grow, and those of fetches that failed together come apart.
-  const double high = std::max<double>(3.0 * static_cast<double>(fetch.delay), rules_.first_delay);
-  fetch.delay = std::min(rules_.most_delay, static_cast<Nanos>(jitter(rules_.first_delay, high)));
+  const auto low = static_cast<double>(rules_.first_delay);
+  const double high = std::max(3.0 * static_cast<double>(fetch.delay), low);
+  fetch.delay = std::min(rules_.most_delay, static_cast<Nanos>(jitter(low, high)));
   fetch.is_recallable = retry_after < 0;
   fetch.due = now + (retry_after < 0 ? fetch.delay : retry_after);
   ++fetch.origin->delayed;

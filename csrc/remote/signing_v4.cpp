@@ -31,7 +31,8 @@ std::string canonical_query(std::vector<std::pair<std::string, std::string>> que
   }
   std::sort(query.begin(), query.end());
   std::string text;
-  for (const auto& [name, value] : query) text += (text.empty() ? "" : "&") + name + "=" + value;
+  for (const auto& [name, value] : query)
+    text.append(text.empty() ? "" : "&").append(name).append("=").append(value);
   return text;
 }
 
@@ -47,8 +48,8 @@ void sign_v4(HttpRequest& request, const AwsRequest& what, const AwsKeys& keys, 
   std::string names;
   std::string canonical = request.method + "\n" + what.path + "\n" + canonical_query(what.query) + "\n";
   for (const auto& [name, value] : headers) {
-    canonical += name + ":" + value + "\n";
-    names += (names.empty() ? "" : ";") + name;
+    canonical.append(name).append(":").append(value).append("\n");
+    names.append(names.empty() ? "" : ";").append(name);
   }
   canonical += "\n" + names + "\n" + digest;
 

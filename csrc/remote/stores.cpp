@@ -8,6 +8,18 @@
 #include "remote/url.h"
 
 namespace torch_distinput {
+namespace {
+
+[[noreturn]] void refuse_option(const std::string& name, std::string_view store,
+                                std::initializer_list<std::string_view> known) {
+  std::string all;
+  for (const std::string_view other : known)
+    all.append(all.empty() ? "\"" : ", \"").append(other).append(other.ends_with('.') ? "<name>\"" : "\"");
+  throw std::invalid_argument("storage_options: \"" + name + "\" is not an option of " + std::string(store) +
+                              "; these are: " + all);
+}
+
+}  // namespace
 
 std::string option(const StorageOptions& options, const std::string& name) {
   const auto found = options.find(name);
@@ -20,12 +32,7 @@ void check_options(const StorageOptions& options, std::string_view store,
     const bool is_known = std::any_of(known.begin(), known.end(), [&name = name](std::string_view other) {
       return other.ends_with('.') ? name.starts_with(other) : name == other;
     });
-    if (is_known) continue;
-    std::string all;
-    for (const std::string_view other : known)
-      all += (all.empty() ? "\"" : ", \"") + std::string(other) + (other.ends_with('.') ? "<name>\"" : "\"");
-    throw std::invalid_argument("storage_options: \"" + name + "\" is not an option of " +
-                                std::string(store) + "; these are: " + all);
+    if (!is_known) refuse_option(name, store, known);
   }
 }
 

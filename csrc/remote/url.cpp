@@ -46,9 +46,9 @@ std::string without_dots(std::string_view path) {
     path.remove_prefix(part.size());
     if (part == "/..") {
       result.erase(result.rfind('/') == std::string::npos ? 0 : result.rfind('/'));
-      if (path.empty()) result += "/";
+      if (path.empty()) result += '/';
     } else if (part == "/.") {
-      if (path.empty()) result += "/";
+      if (path.empty()) result += '/';
     } else {
       result += part;
     }
