@@ -88,7 +88,7 @@ struct CurlTransport::Request {
     if (request.head_bytes > kMostHeadBytes) return 0;
     if (const int status = status_of(line)) {
       // A new head: that before was of a proxy, or one that asks for patience.
-      request.head = HttpHead{.status = status};
+      request.head = HttpHead{.status = status, .url = std::move(request.head.url)};
     } else if (const std::size_t colon = line.find(':'); colon != std::string_view::npos) {
       request.head.headers[lower(trimmed(line.substr(0, colon)))] = trimmed(line.substr(colon + 1));
     }
@@ -119,6 +119,7 @@ void CurlTransport::start(AttemptId attempt, const HttpRequest& asked, bool fres
   request->attempt = attempt;
   request->listener = &listener_;
   request->body = asked.body;
+  request->head.url = asked.url;
   curl::Easy* const easy = request->easy = idle_handle();
   const auto set = [&](int option, auto value) { curl_.easy_setopt(easy, option, value); };
   set(curl::kUrl, asked.url.c_str());

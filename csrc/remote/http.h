@@ -21,6 +21,7 @@ struct HttpRequest {
 struct HttpHead {
   int status = 0;
   std::map<std::string, std::string> headers = {};  ///< names in lower case; of several, the last
+  std::string url = {};                             ///< that was asked
 
   /// The value of a header; "" where there is none. `name` is in lower case.
   std::string header(const std::string& name) const {

@@ -6,13 +6,15 @@
 #include <stdexcept>
 #include <utility>
 
+#include "remote/fault_text.h"
+#include "remote/text.h"
 #include "remote/url.h"
 
 namespace torch_distinput {
 namespace {
 
 constexpr int kMostHops = 5;
-constexpr std::int64_t kMostSeconds = 3600;
+constexpr std::uint64_t kMostSeconds = 3600;
 
 /// Reads a number from the front of `text` and cuts it off; nullopt where there is none.
 std::optional<std::uint64_t> cut_number(std::string_view& text) {
@@ -29,20 +31,34 @@ bool cut(std::string_view& text, std::string_view front) {
   return true;
 }
 
-/// How long the server asks to wait: "Retry-After: 5", or "t=5" of "RateLimit"; -1: it does not.
-Nanos wish(const HttpHead& head) {
-  std::string after = head.header("retry-after");
-  if (after.empty()) {
-    const std::string limit = head.header("ratelimit");
-    const std::size_t place = limit.find("t=");
-    if (place != std::string::npos) after = limit.substr(place + 2);
+/// The parameter "t", seconds, of a header such as `RateLimit: "default";r=0;t=5`; "" where it has none.
+std::string_view reset_of(std::string_view limit) {
+  while (!limit.empty()) {
+    const std::size_t end = std::min(limit.find(';'), limit.size());
+    std::string_view part = trimmed(limit.substr(0, end));
+    if (cut(part, "t=")) return part;
+    limit.remove_prefix(std::min(end + 1, limit.size()));
   }
-  std::string_view text = after;
+  return {};
+}
+
+/// How long the server asks to wait; -1: it does not.
+Nanos wish(const HttpHead& head) {
+  const std::string after = head.header("retry-after");
+  const std::string limit = head.header("ratelimit");
+  std::string_view text = after.empty() ? reset_of(limit) : after;
   const auto seconds = cut_number(text);
   if (!seconds) return -1;
-  return std::min<std::int64_t>(static_cast<std::int64_t>(std::min<std::uint64_t>(*seconds, kMostSeconds)),
-                                kMostSeconds) *
-         kSecond;
+  return static_cast<std::int64_t>(std::min(*seconds, kMostSeconds)) * kSecond;
+}
+
+/// The scheme of a URL; "" where it is none.
+std::string scheme_of(const std::string& url) {
+  try {
+    return parse_url(url).scheme;
+  } catch (const std::invalid_argument&) {
+    return {};
+  }
 }
 
 bool is_overload(int status) { return status == 429 || status == 503; }
@@ -72,10 +88,12 @@ std::optional<ContentRange> content_range(const HttpHead& head) {
     found.range = {*first, *last - *first + 1};
   }
   if (!cut(text, "/")) return std::nullopt;
-  if (cut(text, "*")) return found;
-  const auto total = cut_number(text);
-  if (!total || *total > INT64_MAX) return std::nullopt;
-  found.total = static_cast<std::int64_t>(*total);
+  if (!cut(text, "*")) {
+    const auto total = cut_number(text);
+    if (!total || *total > INT64_MAX) return std::nullopt;
+    found.total = static_cast<std::int64_t>(*total);
+  }
+  if (!text.empty()) return std::nullopt;
   return found;
 }
 
@@ -109,30 +127,41 @@ HttpRequest Place::get(ByteRange range, const std::string& tag, SigningTime now)
 bool Place::follow(const HttpHead& head) {
   const std::string location = head.header("location");
   if (location.empty()) return false;
-  const std::string base = redirected_.empty() ? store_->get(url_, {0, 1}, "", {}).url : redirected_;
-  std::string next = resolve_url(base, location);
-  if (base.starts_with("https://") && !next.starts_with("https://"))
-    throw error(ObjectError::Kind::kRefused, "the server redirects from https to " + shown_url(next));
-  if (!next.starts_with("https://") && !next.starts_with("http://"))
-    throw error(ObjectError::Kind::kRefused, "the server redirects to " + shown_url(next));
-  if (++hops_ > kMostHops)
-    throw error(ObjectError::Kind::kRefused,
-                "the server redirects more than " + std::to_string(kMostHops) + " times");
+  // Of requests side by side, another one has come further.
+  if (!redirected_.empty() && head.url != redirected_) return true;
+  const auto refused = [&](const std::string& problem) {
+    return error(ObjectError::Kind::kRefused, "the server redirects " + problem);
+  };
+  std::string next = resolve_url(head.url, location);
+  const std::string to = "to " + plain_text(shown_url(next));
+  const std::string scheme = scheme_of(next);
+  if (scheme != "https" && scheme != "http") throw refused(to);
+  if (scheme != "https" && scheme_of(head.url) == "https") throw refused("from https " + to);
+  if (++hops_ > kMostHops) throw refused("more than " + std::to_string(kMostHops) + " times");
   redirected_ = std::move(next);
   return true;
 }
 
-bool Place::forget() noexcept {
+void Place::settle() noexcept {
   hops_ = 0;
-  return !std::exchange(redirected_, {}).empty();
+  retried_ = false;
+}
+
+/// Whether to ask the store for another place, because that at `refuser` refuses: its address has expired.
+bool Place::leave(const std::string& refuser) {
+  const bool is_here = refuser == redirected_;
+  if (!is_here) return !redirected_.empty() || refuser == left_;  // an old answer: there is another place
+  if (std::exchange(retried_, true)) return false;
+  left_ = std::exchange(redirected_, {});
+  hops_ = 0;
+  return true;
 }
 
 Transfer::Refusal Place::refuse(const HttpHead& head, std::string_view body, int tries) {
   using Kind = ObjectError::Kind;
   const int status = head.status;
-  // The address that the store named has expired.
   const bool is_refusal = status == 401 || status == 403 || status == 404 || status == 410;
-  if (is_refusal && forget() && !std::exchange(retried_, true)) return {};
+  if (is_refusal && leave(head.url)) return {};
   const ServiceFault fault = store_->fault_of(head, body);
   if (fault.is_throttled || is_overload(status)) return {true, wish(head)};
   if (is_passing(status)) return {false, wish(head)};

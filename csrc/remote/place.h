@@ -26,13 +26,12 @@ class Place {
   /// The request for bytes of the object, at the place that the store has named last. `tag`: of this version
   /// only; "" where that is not known.
   HttpRequest get(ByteRange range, const std::string& tag, SigningTime now) const;
-  /// Follows a redirecting answer. Returns false where it names no place. Throws ObjectError for one that is
-  /// not safe (from https to http), and for more than 5 in a row.
+  /// Follows a redirecting answer, unless another one has named the next place already. Returns false where
+  /// it names no place. Throws ObjectError for one that is not safe (from https to http) or no URL, and for
+  /// more than 5 in a row.
   bool follow(const HttpHead& head);
-  /// The place answered: the next redirect is the first one in a row.
-  void settle() noexcept { hops_ = 0; }
-  /// Asks the store itself again. Returns false where it is asked already.
-  bool forget() noexcept;
+  /// The place answered: the next redirect or refusal is the first one in a row.
+  void settle() noexcept;
 
   /// What an answer of status 300 and more means. Throws ObjectError where asking again is useless.
   Transfer::Refusal refuse(const HttpHead& head, std::string_view body, int tries);
@@ -42,11 +41,14 @@ class Place {
   ObjectError error(ObjectError::Kind kind, const std::string& problem) const;
 
  private:
+  bool leave(const std::string& refuser);
+
   ObjectStorePtr store_;
   std::string url_;
   std::string origin_;
   Nanos patience_;
   std::string redirected_;  ///< "": the store is asked itself
+  std::string left_;        ///< the place that refused last
   int hops_ = 0;
   bool retried_ = false;  ///< the store was asked again because a place refused
 };

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "remote/fault_text.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -71,7 +73,7 @@ void RangeTransfer::check_version(const HttpHead& head, std::int64_t size) const
   const bool same_size = size < 0 || static_cast<std::uint64_t>(size) == version_.size;
   if (same_tag && same_size) return;
   const auto shown = [](const std::string& version, std::uint64_t bytes) {
-    return (version.empty() ? "" : version + " of ") + std::to_string(bytes) + " bytes";
+    return (version.empty() ? "" : plain_text(version) + " of ") + std::to_string(bytes) + " bytes";
   };
   throw place_->error(ObjectError::Kind::kChanged,
                       "the object was replaced: its version was " + shown(version_.tag, version_.size) +

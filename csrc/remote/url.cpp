@@ -67,8 +67,10 @@ bool is_url(std::string_view name) {
 Url parse_url(std::string_view text) {
   Url url;
   const std::size_t separator = text.find(kSeparator);
-  if (separator == std::string_view::npos || separator == 0)
-    throw std::invalid_argument("the URL `" + shown_url(text) + "` has no scheme");
+  if (separator == std::string_view::npos || separator == 0) {
+    const std::string_view shown = without_user(text.substr(0, text.find_first_of("?#")));
+    throw std::invalid_argument("the URL `" + std::string(shown) + "` has no scheme");
+  }
   url.scheme = lower(text.substr(0, separator));
   std::string_view rest = text.substr(separator + kSeparator.size());
   if (is_http(url.scheme)) {

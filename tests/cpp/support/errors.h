@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <exception>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,18 @@ std::string message_of(Call call) {
     call();
   } catch (const Error& error) {
     return error.what_without_backtrace();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+/// The message of the standard exception that `call` throws; adds a test failure if it throws none.
+template <class Call>
+std::string message_of_any(Call call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return error.what();
   }
   ADD_FAILURE() << "nothing was thrown";
   return "";
