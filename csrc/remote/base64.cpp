@@ -24,11 +24,10 @@ std::string base64_encode(std::string_view bytes) {
 }
 
 std::optional<std::string> base64_decode(std::string_view text) {
-  while (text.ends_with('=')) text.remove_suffix(1);
   std::string bytes;
   std::uint32_t value = 0;
   int bits = 0;
-  for (const char c : text) {
+  for (const char c : text.substr(0, text.find('='))) {
     const std::size_t digit = kDigits.find(c);
     if (digit == std::string_view::npos) return std::nullopt;
     value = (value << 6) | static_cast<std::uint32_t>(digit);
@@ -37,6 +36,7 @@ std::optional<std::string> base64_decode(std::string_view text) {
     bits -= 8;
     bytes += static_cast<char>((value >> bits) & 255U);
   }
+  if (base64_encode(bytes) != text) return std::nullopt;  // its padding is wrong
   return bytes;
 }
 

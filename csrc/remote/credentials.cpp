@@ -76,9 +76,12 @@ void Credentials::ask(Known& known) const {
   StorageOptions found = find_();
   const bool asks = asks_callback(found);
   if (asks) found = callback_(url_);
-  known.next_look = asks ? next_look(found) : kNever;
-  const std::lock_guard lock(known.mutex);
-  known.options = std::make_shared<const StorageOptions>(std::move(found));
+  const std::int64_t next = asks ? next_look(found) : kNever;
+  {
+    const std::lock_guard lock(known.mutex);
+    known.options = std::make_shared<const StorageOptions>(std::move(found));
+  }
+  known.next_look = next;  // last: others then take what is known
 }
 
 }  // namespace torch_distinput

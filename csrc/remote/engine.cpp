@@ -23,6 +23,8 @@ namespace {
 constexpr std::size_t kMostErrorBytes = std::size_t{64} << 10;
 /// Answers that no server should give, one after the other, until a transfer fails.
 constexpr int kMostLies = 6;
+/// Redirects of a transfer until they are such answers: it may see those of others, beside the five in a row.
+constexpr int kMostRedirects = 30;
 
 Nanos now() { return clock_ns(); }
 
@@ -47,6 +49,7 @@ struct Engine::State final : public TransportListener {
     Nanos began;
     std::string problem = "no answer came";  ///< the last one
     int lies = 0;
+    int redirects = 0;
     int tries = 0;
 
     double seconds() const { return static_cast<double>(now() - began) / kSecond; }
@@ -221,7 +224,7 @@ bool Engine::State::on_body(AttemptId id, std::span<const char> bytes) {
   const bool takes = attempt.verdict == Transfer::Verdict::kTake;
   {
     const std::lock_guard lock(mutex);
-    schedule.progress(id, bytes.size(), now());
+    schedule.progress(id, takes ? bytes.size() : 0, now());
     (takes ? counts.body_bytes : counts.wasted_bytes) += static_cast<std::int64_t>(bytes.size());
   }
   if (takes) {
@@ -272,11 +275,12 @@ void Engine::State::conclude(AttemptId id, Attempt& attempt, const std::string& 
       end(id, Ending::kDone);
       return finish(attempt.fetch, nullptr);
     case Verdict::kRedirect:
-      return end(id, Ending::kAgain);
+      if (++fetch.redirects <= kMostRedirects) return end(id, Ending::kAgain);
+      return lie(id, attempt.fetch, "the server redirects without end");
     case Verdict::kRead:
       return refuse(id, attempt);
     case Verdict::kTake:
-      if (!attempt.overfull && fetch.transfer->is_whole()) {
+      if (!attempt.overfull && fetch.transfer->is_whole(problem.empty())) {
         end(id, Ending::kDone);
         return finish(attempt.fetch, nullptr);
       }

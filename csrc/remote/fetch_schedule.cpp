@@ -60,7 +60,7 @@ bool FetchSchedule::first_byte(AttemptId id, Nanos now) {
   Fetch& fetch = fetches_.at(attempt.fetch);
   if (fetch.speaker != 0) return fetch.speaker == id;
   fetch.speaker = id;
-  attempt.answered = attempt.heard = fetch.progressed = fetch.origin->heard = now;
+  attempt.answered = attempt.heard = fetch.origin->heard = now;
   fetch.origin->latencies.add(now - attempt.began);
   if (attempt.is_hedge) ++counts_.hedges_won;
   cancel_attempts(fetch, id);
@@ -71,7 +71,9 @@ void FetchSchedule::progress(AttemptId id, std::uint64_t bytes, Nanos now) {
   const auto found = attempts_.find(id);
   if (found == attempts_.end()) return;
   Fetch& fetch = fetches_.at(found->second.fetch);
-  found->second.heard = fetch.progressed = fetch.origin->heard = now;
+  found->second.heard = fetch.origin->heard = now;
+  if (bytes == 0) return;
+  fetch.progressed = now;
   found->second.bytes += bytes;
   fetch.origin->limit.received(bytes, now);
 }

@@ -67,7 +67,7 @@ class FetchSchedule {
   /// The response to the attempt begins with a body, or ends without one. Returns whether the attempt
   /// speaks for its fetch from now on; false: another one does, and this one is to be cancelled.
   bool first_byte(AttemptId attempt, Nanos now);
-  /// The attempt brought `bytes`.
+  /// The attempt brought `bytes` of what its fetch wants; 0: it brought others, such as the text of an error.
   void progress(AttemptId attempt, std::uint64_t bytes, Nanos now);
   /// The attempt ended. `retry_after`: the server asks to wait for so long; -1: it does not.
   void end(AttemptId attempt, Ending ending, Nanos retry_after, Nanos now);

@@ -1,7 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "remote/glob.h"
 
-#include "remote/url.h"
+#include "remote/text.h"
 
 namespace torch_distinput {
 namespace {
@@ -10,7 +10,8 @@ namespace {
 std::size_t first_wildcard(std::string_view pattern) {
   const std::size_t path = pattern.find("://") == std::string_view::npos ? 0 : pattern.find("://") + 3;
   const std::size_t found = pattern.find_first_of("*?[", path);
-  const bool has_query = pattern.starts_with("http://") || pattern.starts_with("https://");
+  const std::string scheme = lower(pattern.substr(0, path));
+  const bool has_query = scheme == "http://" || scheme == "https://";
   return has_query && found != std::string_view::npos && pattern[found] == '?' ? std::string_view::npos
                                                                                : found;
 }

@@ -37,7 +37,7 @@ class RangeTransfer final : public Transfer {
   HttpRequest request(SigningTime now) override;
   Verdict judge(const HttpHead& head) override;
   bool take(std::span<const char> bytes) override;
-  bool is_whole() const override { return received_ == range_.size; }
+  bool is_whole(bool) const override { return received_ == range_.size; }
   Refusal refuse(const HttpHead& head, std::string_view body, int tries) override;
   ObjectError give_up(const std::string& problem, int tries, double seconds) override;
   void finish(std::exception_ptr error) override { finished_.set(std::move(error)); }

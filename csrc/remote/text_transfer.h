@@ -28,7 +28,7 @@ class TextTransfer final : public Transfer {
   HttpRequest request(SigningTime now) override;
   Verdict judge(const HttpHead& head) override;
   bool take(std::span<const char> bytes) override;
-  bool is_whole() const override { return true; }
+  bool is_whole(bool ended) const override { return ended; }
   Refusal refuse(const HttpHead& head, std::string_view body, int tries) override;
   ObjectError give_up(const std::string& problem, int tries, double seconds) override;
   void finish(std::exception_ptr error) override { finished_.set(std::move(error)); }
@@ -55,7 +55,7 @@ class VersionTransfer final : public Transfer {
   HttpRequest request(SigningTime now) override { return place_->get({0, 1}, "", now); }
   Verdict judge(const HttpHead& head) override;
   bool take(std::span<const char>) override { return true; }
-  bool is_whole() const override { return true; }
+  bool is_whole(bool) const override { return true; }
   Refusal refuse(const HttpHead& head, std::string_view body, int tries) override;
   ObjectError give_up(const std::string& problem, int tries, double seconds) override;
   void finish(std::exception_ptr error) override { finished_.set(std::move(error)); }

@@ -39,8 +39,8 @@ class Transfer {
   virtual Verdict judge(const HttpHead& head) = 0;
   /// Takes the next bytes of the body. False: they are more than were asked for.
   virtual bool take(std::span<const char> bytes) = 0;
-  /// Whether the body that was taken is whole.
-  virtual bool is_whole() const = 0;
+  /// Whether the body that was taken is whole. `ended`: the answer came to its end, and was not cut off.
+  virtual bool is_whole(bool ended) const = 0;
 
   /// What to do with an error of the service.
   struct Refusal {

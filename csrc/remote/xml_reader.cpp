@@ -14,6 +14,7 @@ constexpr std::size_t kMostDepth = 32;
 }
 
 void append_utf8(std::string& text, std::uint32_t code) {
+  if (code == 0 || (code >= 0xD800 && code < 0xE000)) refuse("a character that there is not");
   const auto add = [&text](std::uint32_t byte) { text += static_cast<char>(byte); };
   if (code < 0x80) {
     add(code);
