@@ -8,7 +8,7 @@
 #   make demo        build, then run the first example
 #   make test        include rules, C++ tests, Python tests, install tests
 #   make test-all    the same with the slow tests, then the sanitizer runs
-#   make test-tsan   runtime, io, comm and distribute tests under ThreadSanitizer
+#   make test-tsan   runtime, remote, io, comm and distribute tests under ThreadSanitizer
 #   make test-asan   C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make matrix      a wheel and the fast Python tests for several Pythons and torches; writes docs/versions.md
 #   make test-gpu    what only a CUDA device can show; skipped, with a reason, where there is none
@@ -122,8 +122,8 @@ test-all: test-cpp test-tsan test-asan
 
 test-tsan: export TDI_INTERLEAVINGS := 10000
 test-tsan: $(TOOLS_STAMP)
-	$(call sanitized,tsan,thread,test_runtime test_io test_comm test_distribute,\
-	  -R '^(runtime|io|comm|distribute)$$')
+	$(call sanitized,tsan,thread,test_runtime test_remote test_io test_comm test_distribute,\
+	  -R '^(runtime|remote|io|comm|distribute)$$')
 
 test-asan: $(TOOLS_STAMP)
 	$(call sanitized,asan,address$(comma)undefined,tdi_tests,)

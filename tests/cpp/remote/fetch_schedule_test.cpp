@@ -106,6 +106,16 @@ TEST(FetchSchedule, GivesUpWhereNothingComes) {
   EXPECT_GE(run.schedule.counts().stalled, 2);
 }
 
+TEST(FetchSchedule, GivesUpWhereOnlyErrorsCome) {
+  for (const Ending ending : {Ending::kFailed, Ending::kThrottled}) {
+    SimulatedFetches run({}, 1, [&](Nanos, int) { return SimulatedAnswer{.ending = ending}; });
+    run.add(1, 30 * kSecond);
+    run.run();
+    EXPECT_TRUE(run.given_up.contains(1));
+    EXPECT_LT(run.now, 31 * kSecond);
+  }
+}
+
 TEST(FetchSchedule, AsksAgainAtOnceWhereTheServerNamesAnotherPlace) {
   int asked = 0;
   SimulatedFetches run({}, 1, [&](Nanos, int) {

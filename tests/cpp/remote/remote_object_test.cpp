@@ -1,0 +1,155 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#include "remote/remote_object.h"
+
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "remote/listing.h"
+#include "remote/over_http.h"
+#include "runtime/forked_child.h"
+#include "support/errors.h"
+
+namespace torch_distinput::http_testing {
+namespace {
+
+class RemoteObjects : public OverHttp {
+ protected:
+  static std::string read(RemoteObject& object, const ByteRange& range) {
+    std::string bytes(range.size, '\0');
+    bytes.resize(object.read(bytes, range.offset, time_limit()));
+    return bytes;
+  }
+  static RemoteObjectPtr open(const HttpServer& server) {
+    const PlacePtr place = place_of(server.url());
+    return std::make_shared<RemoteObject>(place, version_of(place, time_limit()));
+  }
+};
+
+TEST_F(RemoteObjects, EndWhereTheObjectEnds) {
+  HttpServer server(random_object(100'000));
+  const auto object = open(server);
+  EXPECT_EQ(object->version(), (ObjectVersion{100'000, HttpServer::kTag}));
+  EXPECT_EQ(read(*object, {99'990, 50}), server.object().substr(99'990));
+  EXPECT_EQ(read(*object, {100'000, 50}), "");
+  EXPECT_EQ(read(*object, {~std::uint64_t{0}, 50}), "");
+  EXPECT_EQ(read(*object, {5, 0}), "");
+}
+
+TEST_F(RemoteObjects, MayBeEmptyMissingOrOfUnknownSize) {
+  HttpServer empty("");
+  EXPECT_EQ(open(empty)->version().size, 0u);
+  EXPECT_EQ(read(*open(empty), {0, 10}), "");
+  HttpServer missing("", [](const Asked&, Reply) { return status(404); });
+  EXPECT_EQ(error_of([&] { open(missing); })->kind(), Kind::kMissing);
+  HttpServer unknown("12", [](const Asked&, Reply right) {
+    right.headers = {{"Content-Range", "bytes 0-0/*"}};
+    return right;
+  });
+  EXPECT_EQ(error_of([&] { open(unknown); })->kind(), Kind::kUnavailable);
+}
+
+TEST_F(RemoteObjects, ReadWhatWasAnnouncedWithFewRequests) {
+  HttpServer server(random_object(4'000'000));
+  const auto object = open(server);
+  std::vector<ByteRange> ranges;
+  for (std::uint64_t offset = 0; offset < 4'000'000; offset += 1'000) ranges.push_back({offset, 1'000});
+  object->will_read(ranges);
+  for (const ByteRange& range : ranges)
+    ASSERT_EQ(read(*object, range), server.object().substr(range.offset, range.size));
+  EXPECT_LE(server.requests(), 2) << "one for the version";
+}
+
+TEST_F(RemoteObjects, GiveManyThreadsTheirBytesWhileTheServerFails) {
+  HttpServer server(random_object(1'000'000), [](const Asked& asked, Reply right) {
+    if (asked.number % 7 == 3) return status(503);
+    if (asked.number % 5 == 4) {
+      right.sent = right.body.size() / 2;
+      right.end = Reply::End::kClose;
+    }
+    return right;
+  });
+  const auto object = open(server);
+  std::vector<std::thread> threads;
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    threads.emplace_back([&, seed] {
+      std::mt19937_64 random(seed);
+      const auto range = [&] { return ByteRange{random() % 1'000'000, 1 + random() % 30'000}; };
+      for (int turn = 0; turn < 40; ++turn) {
+        const std::vector<ByteRange> ranges{range(), range(), range()};
+        if (turn % 2 == 0) object->will_read(ranges);
+        for (const ByteRange& wanted : ranges)
+          ASSERT_EQ(read(*object, wanted), server.object().substr(wanted.offset, wanted.size));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(server.requests(), 3 * 8 * 40 * 3);
+}
+
+TEST_F(RemoteObjects, KeepWhatComesAfterAnInterrupt) {
+  std::promise<void> interrupted;
+  const std::shared_future<void> waits = interrupted.get_future();
+  HttpServer server(random_object(100'000), [waits](const Asked& asked, Reply right) {
+    if (asked.number > 1) waits.wait_for(std::chrono::seconds(20));
+    return right;
+  });
+  const auto object = open(server);
+  std::string bytes(1'000, '\0');
+  EXPECT_THROW(object->read(bytes, 0, [] { throw std::logic_error("interrupt"); }), std::logic_error);
+  interrupted.set_value();
+  EXPECT_EQ(read(*object, {0, 1'000}), server.object().substr(0, 1'000));
+  EXPECT_EQ(server.requests(), 2);
+}
+
+TEST_F(RemoteObjects, AreReadByAForkedChildWhileThreadsOfItsParentRead) {
+  HttpServer server(random_object(1'000'000));
+  const auto object = open(server);
+  const std::vector<ByteRange> ahead{{0, 500'000}};
+  object->will_read(ahead);
+  std::atomic<bool> ends{false};
+  std::vector<std::thread> readers;
+  for (unsigned seed = 0; seed < 3; ++seed) {
+    readers.emplace_back([&, seed] {
+      for (std::mt19937_64 random(seed); !ends;) {
+        const ByteRange range{random() % 900'000, 20'000};
+        ASSERT_EQ(read(*object, range), server.object().substr(range.offset, range.size));
+      }
+    });
+  }
+  for (int turn = 0; turn < 5; ++turn) {
+    EXPECT_TRUE(true_in_forked_child([&] {
+      for (std::uint64_t offset = 0; offset < 600'000; offset += 50'000) {
+        if (read(*object, {offset, 5'000}) != server.object().substr(offset, 5'000)) return false;
+      }
+      return true;
+    }));
+  }
+  ends = true;
+  for (std::thread& reader : readers) reader.join();
+}
+
+TEST_F(RemoteObjects, AreListedThoughAnAnswerIsCutOff) {
+  const std::string list =
+      "<ListBucketResult><Contents><Key>a</Key><Size>5</Size></Contents>"
+      "<Contents><Key>b</Key><Size>6</Size></Contents></ListBucketResult>";
+  HttpServer server("", [&](const Asked& asked, Reply) {
+    Reply reply{.body = list};
+    if (asked.number == 1) reply.sent = 80;
+    if (asked.number == 1) reply.end = Reply::End::kClose;
+    return reply;
+  });
+  const auto place = std::make_shared<Place>(
+      make_store("s3://bucket/", {{"endpoint_url", server.origin()}, {"anonymous", "true"}}), "s3://bucket/",
+      10 * kSecond);
+  const auto objects = list_objects(place, "s3://bucket/", time_limit());
+  ASSERT_EQ(objects.size(), 2u);
+  EXPECT_EQ(objects[1].url, "s3://bucket/b");
+  EXPECT_EQ(objects[1].size, 6u);
+  EXPECT_EQ(server.requests(), 2);
+}
+
+}  // namespace
+}  // namespace torch_distinput::http_testing
