@@ -38,6 +38,17 @@ std::exception_ptr dropped() {
   return std::make_exception_ptr(ObjectError(ObjectError::Kind::kUnavailable, "nobody waits for it", {}));
 }
 
+/// What `call` throws; null where it throws nothing. Nothing else refers to it: who waits may end it.
+template <class Call>
+std::exception_ptr thrown_by(Call call) {
+  try {
+    call();
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 struct Engine::State final : public TransportListener {
@@ -183,12 +194,11 @@ void Engine::State::start(const FetchSchedule::Step::Start& start) {
   if (found == fetches.end()) return end(start.attempt, Ending::kRefused);
   ++found->second.tries;
   HttpRequest request;
-  try {
-    request = found->second.transfer->request(std::chrono::system_clock::now());
-  } catch (...) {
-    const FetchId fetch = start.fetch;
+  auto error =
+      thrown_by([&] { request = found->second.transfer->request(std::chrono::system_clock::now()); });
+  if (error) {
     end(start.attempt, Ending::kRefused);
-    return finish(fetch, std::current_exception());
+    return finish(start.fetch, std::move(error));
   }
   attempts.emplace(start.attempt, Attempt{.fetch = start.fetch});
   transport.start(start.attempt, request, start.is_hedge);
@@ -206,10 +216,9 @@ bool Engine::State::on_head(AttemptId id, HttpHead head) {
   }
   attempt.answered = true;
   attempt.head = std::move(head);
-  try {
-    attempt.verdict = fetch->second.transfer->judge(attempt.head);
-  } catch (...) {
-    finish(attempt.fetch, std::current_exception());
+  auto error = thrown_by([&] { attempt.verdict = fetch->second.transfer->judge(attempt.head); });
+  if (error) {
+    finish(attempt.fetch, std::move(error));
     return false;
   }
   return attempt.verdict == Transfer::Verdict::kTake || attempt.verdict == Transfer::Verdict::kRead;
@@ -296,15 +305,14 @@ void Engine::State::conclude(AttemptId id, Attempt& attempt, const std::string& 
 
 void Engine::State::refuse(AttemptId id, Attempt& attempt) {
   Fetch& fetch = fetches.at(attempt.fetch);
-  try {
-    const Transfer::Refusal refusal = fetch.transfer->refuse(attempt.head, attempt.error, fetch.tries);
-    fetch.problem = "the server answers with status " + std::to_string(attempt.head.status);
-    end(id, refusal.is_throttled ? Ending::kThrottled : Ending::kFailed, refusal.retry_after);
-  } catch (...) {
-    const FetchId failed = attempt.fetch;
+  Transfer::Refusal refusal;
+  auto error = thrown_by([&] { refusal = fetch.transfer->refuse(attempt.head, attempt.error, fetch.tries); });
+  if (error) {
     end(id, Ending::kRefused);
-    finish(failed, std::current_exception());
+    return finish(attempt.fetch, std::move(error));
   }
+  fetch.problem = "the server answers with status " + std::to_string(attempt.head.status);
+  end(id, refusal.is_throttled ? Ending::kThrottled : Ending::kFailed, refusal.retry_after);
 }
 
 void Engine::State::end(AttemptId id, Ending ending, Nanos retry_after) {
