@@ -13,21 +13,18 @@ AheadLedger& AheadLedger::of_process() {
   return ledger.get();
 }
 
-void AheadLedger::add(FetchId fetch, std::shared_ptr<AheadBytes> owner, std::uint64_t bytes) {
-  std::vector<Entry> forgotten;
-  {
-    const std::lock_guard lock(mutex_);
-    entries_.push_back({fetch, std::move(owner), bytes});
-    places_.emplace(fetch, std::prev(entries_.end()));
-    bytes_ += bytes;
-    while (bytes_ > kMostBytes && entries_.size() > 1) {
-      bytes_ -= entries_.front().bytes;
-      places_.erase(entries_.front().fetch);
-      forgotten.push_back(std::move(entries_.front()));
-      entries_.pop_front();
-    }
+void AheadLedger::add(Entry entry, std::vector<Entry>& excess) {
+  const std::lock_guard lock(mutex_);
+  const FetchId fetch = entry.fetch;
+  bytes_ += entry.bytes;
+  entries_.push_back(std::move(entry));
+  places_.emplace(fetch, std::prev(entries_.end()));
+  while (bytes_ > kMostBytes && entries_.size() > 1) {
+    bytes_ -= entries_.front().bytes;
+    places_.erase(entries_.front().fetch);
+    excess.push_back(std::move(entries_.front()));
+    entries_.pop_front();
   }
-  for (const Entry& entry : forgotten) entry.owner->forget(entry.fetch);
 }
 
 void AheadLedger::remove(FetchId fetch) {

@@ -29,19 +29,19 @@ class AheadLedger {
   /// That of this process; a forked child has its own.
   static AheadLedger& of_process();
 
-  /// Bytes that `owner` gets with `fetch`. Owners are told to forget the oldest ones where there are too
-  /// many: call it without a lock that `forget` takes.
-  void add(FetchId fetch, std::shared_ptr<AheadBytes> owner, std::uint64_t bytes);
-  /// They were read, or forgotten.
-  void remove(FetchId fetch);
-
- private:
+  /// The bytes that `owner` gets with `fetch`.
   struct Entry {
     FetchId fetch;
     std::shared_ptr<AheadBytes> owner;
     std::uint64_t bytes;
   };
+  /// Adds `entry`, and to `excess` the oldest ones where there are too many: the caller lets their owners
+  /// forget them, without a lock that `forget` takes.
+  void add(Entry entry, std::vector<Entry>& excess);
+  /// They were read, or forgotten.
+  void remove(FetchId fetch);
 
+ private:
   std::mutex mutex_;
   std::list<Entry> entries_;  ///< the oldest first
   std::unordered_map<FetchId, std::list<Entry>::iterator> places_;

@@ -33,17 +33,17 @@ RemoteObject::RemoteObject(PlacePtr place, ObjectVersion version)
 void RemoteObject::will_read(std::span<const ByteRange> ranges) {
   const std::vector<ByteRange> wanted = plan_requests(ranges, rules());
   place_->store().prepare(signing_time());
-  std::vector<std::pair<FetchId, std::uint64_t>> asked;
+  std::vector<AheadLedger::Entry> excess;
   Window& window = window_.get();
   {
     const std::lock_guard lock(window.mutex);
     for (const ByteRange& range : wanted) {
       for (const ByteRange& part : missing(window, shared(range, {0, version_.size})))
-        asked.emplace_back(ask(window, part)->fetch, part.size);
+        ask(window, part, excess);
     }
     for (const ByteRange& range : ranges) want(window, range);
   }
-  for (const auto& [fetch, bytes] : asked) AheadLedger::of_process().add(fetch, shared_from_this(), bytes);
+  for (const auto& [fetch, owner, bytes] : excess) owner->forget(fetch);
 }
 
 std::size_t RemoteObject::read(std::span<char> into, std::uint64_t offset, const Poll& poll) {
@@ -102,19 +102,20 @@ std::vector<ByteRange> RemoteObject::missing(const Window& window, const ByteRan
   return result.ranges();
 }
 
-RemoteObject::PiecePtr RemoteObject::ask(Window& window, const ByteRange& range) {
+/// Asks for `range`, which no piece has. The ledger knows of a piece before anybody can take it away.
+void RemoteObject::ask(Window& window, const ByteRange& range, std::vector<AheadLedger::Entry>& excess) {
   auto piece = std::make_shared<Piece>();
   piece->transfer = std::make_shared<RangeTransfer>(
       place_, version_, range, host_pool()->acquire(static_cast<std::size_t>(range.size)));
   piece->fetch = Engine::of_process().begin(piece->transfer);
-  window.pieces.emplace(range.offset, piece);
-  return piece;
+  AheadLedger::of_process().add({piece->fetch, shared_from_this(), range.size}, excess);
+  window.pieces.emplace(range.offset, std::move(piece));
 }
 
 /// Takes part in the pieces that have the bytes of `range`, in order, and asks for those that none has.
 std::vector<RemoteObject::PiecePtr> RemoteObject::pieces_for(const ByteRange& range) {
   std::vector<PiecePtr> result;
-  std::vector<std::pair<FetchId, std::uint64_t>> asked;
+  std::vector<AheadLedger::Entry> excess;
   std::vector<FetchId> gone;
   Window& window = window_.get();
   {
@@ -125,8 +126,7 @@ std::vector<RemoteObject::PiecePtr> RemoteObject::pieces_for(const ByteRange& ra
         const ByteRange more{part.offset, std::max(part.size, kLeastRead)};
         part = missing(window, shared(more, {0, version_.size})).front();
       }
-      for (const ByteRange& request : plan_requests({&part, 1}, rules()))
-        asked.emplace_back(ask(window, request)->fetch, request.size);
+      for (const ByteRange& request : plan_requests({&part, 1}, rules())) ask(window, request, excess);
       want(window, part);
     }
     auto next = window.pieces.upper_bound(range.offset);
@@ -138,7 +138,7 @@ std::vector<RemoteObject::PiecePtr> RemoteObject::pieces_for(const ByteRange& ra
     }
   }
   for (const FetchId fetch : gone) AheadLedger::of_process().remove(fetch);
-  for (const auto& [fetch, bytes] : asked) AheadLedger::of_process().add(fetch, shared_from_this(), bytes);
+  for (const auto& [fetch, owner, bytes] : excess) owner->forget(fetch);
   return result;
 }
 

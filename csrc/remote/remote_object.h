@@ -59,7 +59,7 @@ class RemoteObject final : public OpenObject,
   };
 
   std::vector<ByteRange> missing(const Window& window, const ByteRange& range) const;
-  PiecePtr ask(Window& window, const ByteRange& range);
+  void ask(Window& window, const ByteRange& range, std::vector<AheadLedger::Entry>& excess);
   static void want(Window& window, const ByteRange& range);
   static void drop_failed(Window& window, std::vector<FetchId>& gone);
   std::vector<PiecePtr> pieces_for(const ByteRange& range);

@@ -31,25 +31,31 @@ class Owner final : public AheadBytes {
   std::vector<FetchId> forgotten_;
 };
 
+void add(AheadLedger& ledger, FetchId fetch, std::shared_ptr<AheadBytes> owner, std::uint64_t bytes) {
+  std::vector<AheadLedger::Entry> excess;
+  ledger.add({fetch, std::move(owner), bytes}, excess);
+  for (const AheadLedger::Entry& entry : excess) entry.owner->forget(entry.fetch);
+}
+
 TEST(AheadLedger, ForgetsTheOldestWhereThereAreTooMany) {
   AheadLedger ledger;
   const auto owner = std::make_shared<Owner>(ledger);
-  for (FetchId fetch = 1; fetch <= 4; ++fetch) ledger.add(fetch, owner, kQuarter);
+  for (FetchId fetch = 1; fetch <= 4; ++fetch) add(ledger, fetch, owner, kQuarter);
   EXPECT_TRUE(owner->forgotten().empty());
   ledger.remove(1);
-  ledger.add(5, owner, kQuarter);
+  add(ledger, 5, owner, kQuarter);
   EXPECT_TRUE(owner->forgotten().empty());
-  ledger.add(6, owner, kQuarter + 1);
+  add(ledger, 6, owner, kQuarter + 1);
   EXPECT_EQ(owner->forgotten(), (std::vector<FetchId>{2, 3}));
 }
 
 TEST(AheadLedger, KeepsTheLatestHoweverLargeItIs) {
   AheadLedger ledger;
   const auto owner = std::make_shared<Owner>(ledger);
-  ledger.add(1, owner, 1);
-  ledger.add(2, owner, 2 * AheadLedger::kMostBytes);
+  add(ledger, 1, owner, 1);
+  add(ledger, 2, owner, 2 * AheadLedger::kMostBytes);
   EXPECT_EQ(owner->forgotten(), (std::vector<FetchId>{1}));
-  ledger.add(3, owner, 1);
+  add(ledger, 3, owner, 1);
   EXPECT_EQ(owner->forgotten(), (std::vector<FetchId>{1, 2}));
 }
 
@@ -57,7 +63,7 @@ TEST(AheadLedger, KeepsOwnersAliveUntilTheirBytesAreGone) {
   AheadLedger ledger;
   auto owner = std::make_shared<Owner>(ledger);
   const std::weak_ptr<Owner> known = owner;
-  ledger.add(1, std::move(owner), 1);
+  add(ledger, 1, std::move(owner), 1);
   EXPECT_FALSE(known.expired());
   ledger.remove(2);
   EXPECT_FALSE(known.expired());
@@ -74,7 +80,7 @@ TEST(AheadLedger, HoldsNoMoreThanItMayWithManyThreads) {
     threads.emplace_back([&] {
       for (int turn = 0; turn < 1000; ++turn) {
         const FetchId fetch = next++;
-        ledger.add(fetch, owner, kQuarter);
+        add(ledger, fetch, owner, kQuarter);
         if (fetch % 3 == 0) ledger.remove(fetch);
       }
     });

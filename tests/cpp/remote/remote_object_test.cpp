@@ -89,6 +89,20 @@ TEST_F(RemoteObjects, GiveManyThreadsTheirBytesWhileTheServerFails) {
   EXPECT_LE(server.requests(), 3 * 8 * 40 * 3);
 }
 
+TEST_F(RemoteObjects, AreNotKeptOnceAllHaveReadThem) {
+  HttpServer server(random_object(1'000));
+  for (int turn = 0; turn < 100; ++turn) {
+    auto object = open(server);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i)
+      threads.emplace_back([&] { EXPECT_EQ(read(*object, {0, 1'000}), server.object()); });
+    for (std::thread& thread : threads) thread.join();
+    const std::weak_ptr<RemoteObject> known = object;
+    object.reset();
+    ASSERT_TRUE(known.expired());
+  }
+}
+
 TEST_F(RemoteObjects, KeepWhatComesAfterAnInterrupt) {
   std::promise<void> interrupted;
   const std::shared_future<void> waits = interrupted.get_future();
