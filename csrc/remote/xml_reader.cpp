@@ -4,6 +4,8 @@
 #include <charconv>
 #include <stdexcept>
 
+#include "remote/character.h"
+
 namespace torch_distinput {
 namespace {
 
@@ -11,28 +13,6 @@ constexpr std::size_t kMostDepth = 32;
 
 [[noreturn]] void refuse(const char* problem) {
   throw std::runtime_error(std::string("bad XML: ") + problem);
-}
-
-void append_utf8(std::string& text, std::uint32_t code) {
-  if (code == 0 || (code >= 0xD800 && code < 0xE000)) refuse("a character that there is not");
-  const auto add = [&text](std::uint32_t byte) { text += static_cast<char>(byte); };
-  if (code < 0x80) {
-    add(code);
-  } else if (code < 0x800) {
-    add(0xC0U | (code >> 6));
-    add(0x80U | (code & 63U));
-  } else if (code < 0x10000) {
-    add(0xE0U | (code >> 12));
-    add(0x80U | ((code >> 6) & 63U));
-    add(0x80U | (code & 63U));
-  } else if (code < 0x110000) {
-    add(0xF0U | (code >> 18));
-    add(0x80U | ((code >> 12) & 63U));
-    add(0x80U | ((code >> 6) & 63U));
-    add(0x80U | (code & 63U));
-  } else {
-    refuse("a character that there is not");
-  }
 }
 
 void append_entity(std::string& text, std::string_view name) {
@@ -53,7 +33,8 @@ void append_entity(std::string& text, std::string_view name) {
     const auto [end, problem] =
         std::from_chars(name.data(), name.data() + name.size(), code, is_hex ? 16 : 10);
     if (problem != std::errc() || end != name.data() + name.size()) refuse("a number of a character");
-    append_utf8(text, code);
+    if (code == 0) refuse("a character that there is not");
+    append_character(text, code);
   } else {
     refuse("an unknown entity");
   }
