@@ -43,7 +43,7 @@ std::shared_ptr<const StorageOptions> Credentials::get() const {
   const std::lock_guard lock(known.mutex);
   if (known.options == nullptr) {
     known.options = std::make_shared<const StorageOptions>(find_());
-    known.next_look = asks_callback(*known.options) ? 0 : kNever;
+    known.next_look = !callback_ ? kNever : known.options->empty() ? 0 : next_look(*known.options);
   }
   return known.options;
 }
@@ -74,9 +74,9 @@ bool Credentials::refresh() const {
 
 void Credentials::ask(Known& known) const {
   StorageOptions found = find_();
-  const bool asks = asks_callback(found);
-  if (asks) found = callback_(url_);
-  const std::int64_t next = asks ? next_look(found) : kNever;
+  // What was found again is what is not good enough any more.
+  if (callback_ && (found.empty() || found == *get())) found = callback_(url_);
+  const std::int64_t next = callback_ ? next_look(found) : kNever;
   {
     const std::lock_guard lock(known.mutex);
     known.options = std::make_shared<const StorageOptions>(std::move(found));

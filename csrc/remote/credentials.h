@@ -14,8 +14,9 @@
 namespace torch_distinput {
 
 /// The credentials of a store, by the names of StorageOptions. They come from `find` (options, environment,
-/// files) or, where that has none, from the callback, which is asked again 5 minutes before they expire. Safe
-/// from any thread; reading them takes no lock that a callback holds. A forked child looks for its own.
+/// files) or, where that has none, or none that last, from the callback, which is asked again 5 minutes
+/// before they expire. Safe from any thread; reading them takes no lock that a callback holds. A forked child
+/// looks for its own.
 class Credentials {
  public:
   using Find = std::function<StorageOptions()>;
@@ -40,7 +41,6 @@ class Credentials {
     std::atomic<std::int64_t> next_look{0};  ///< seconds since 1970
   };
   void ask(Known& known) const;
-  bool asks_callback(const StorageOptions& found) const { return found.empty() && callback_ != nullptr; }
 
   Find find_;
   CredentialCallback callback_;

@@ -15,9 +15,9 @@ namespace torch_distinput {
 
 /// An object that a store has.
 struct ListedObject {
-  std::string url;         ///< as a user would write it: "s3://bucket/key"
+  std::string url = {};    ///< as a user would write it: "s3://bucket/key"
   std::uint64_t size = 0;  ///< bytes
-  std::string tag;         ///< its version, as `ObjectStore::tag_of`; "" where the list does not tell
+  std::string tag = {};    ///< its version, as `ObjectStore::tag_of`; "" where the list does not tell
 };
 
 /// One page of a list.
@@ -65,6 +65,9 @@ class ObjectStore {
   /// Which version of an object a response is of: its generation or its strong ETag, with quotes as it came;
   /// "" where the server does not tell, or tells a weak one.
   virtual std::string tag_of(const HttpHead& head) const = 0;
+  /// The version of what a redirect leads to, in the same form; "" where the store does not tell. It goes
+  /// before what is said there: another server has tags of its own.
+  virtual std::string linked_tag_of(const HttpHead&) const { return {}; }
   /// Reads the response to a request that failed.
   virtual ServiceFault fault_of(const HttpHead& head, std::string_view body) const = 0;
 

@@ -68,6 +68,18 @@ bool is_passing(int status) {
          status == 504;
 }
 
+bool is_signed(const HttpRequest& request) {
+  return std::any_of(request.headers.begin(), request.headers.end(), [](const auto& header) {
+    return header.first == "Authorization" && !header.second.starts_with("Bearer ");
+  });
+}
+
+/// Removes the headers that may have secrets, or are the store's own.
+void keep_only_the_question(HttpRequest& request) {
+  std::erase_if(request.headers,
+                [](const auto& header) { return header.first != "Range" && header.first != "If-Match"; });
+}
+
 }  // namespace
 
 std::string origin_of(const std::string& url) {
@@ -109,19 +121,25 @@ Place::Place(ObjectStorePtr store, std::string url, Nanos patience)
 }
 
 HttpRequest Place::get(ByteRange range, const std::string& tag, SigningTime now) const {
-  if (redirected_.empty()) {
-    try {
-      return store_->get(url_, range, tag, now);
-    } catch (const std::runtime_error& problem) {
-      throw error(ObjectError::Kind::kDenied, problem.what());
-    }
+  try {
+    HttpRequest request = store_->get(url_, range, tag, now);
+    if (redirected_.empty()) return request;
+    // Credentials are the store's: another server does not get them, nor does a signature fit another URL.
+    if (origin_of(redirected_) != origin_ || is_signed(request)) keep_only_the_question(request);
+    request.url = redirected_;
+    return request;
+  } catch (const std::runtime_error& problem) {
+    throw error(ObjectError::Kind::kDenied, problem.what());
   }
-  // Credentials are the store's: another place does not get them.
-  HttpRequest request{.url = redirected_};
-  request.headers.emplace_back(
-      "Range", "bytes=" + std::to_string(range.offset) + "-" + std::to_string(range.offset + range.size - 1));
-  if (!tag.empty()) request.headers.emplace_back("If-Match", tag);
-  return request;
+}
+
+std::string Place::tag_of(const HttpHead& head) {
+  std::string told = store_->tag_of(head);
+  if (linked_tag_.empty()) return told;
+  if (head.url == left_) return {};
+  if (head.url != redirected_) return told;
+  if (own_tag_.empty()) own_tag_ = told;
+  return told == own_tag_ ? linked_tag_ : told;
 }
 
 bool Place::follow(const HttpHead& head) {
@@ -138,6 +156,9 @@ bool Place::follow(const HttpHead& head) {
   if (scheme != "https" && scheme != "http") throw refused(to);
   if (scheme != "https" && scheme_of(head.url) == "https") throw refused("from https " + to);
   if (++hops_ > kMostHops) throw refused("more than " + std::to_string(kMostHops) + " times");
+  const std::string linked_tag = store_->linked_tag_of(head);
+  if (redirected_.empty() || !linked_tag.empty()) linked_tag_ = linked_tag;
+  own_tag_.clear();
   redirected_ = std::move(next);
   return true;
 }
@@ -167,9 +188,12 @@ Transfer::Refusal Place::refuse(const HttpHead& head, std::string_view body, int
   if (is_passing(status)) return {false, wish(head)};
   Kind kind = Kind::kRefused;
   std::string problem = "the server refuses the request";
-  if (status == 401 || status == 403 || fault.is_expired) {
-    kind = fault.is_expired ? Kind::kExpired : Kind::kDenied;
-    problem = fault.is_expired ? "the credentials have expired" : "access is denied";
+  if (fault.is_expired) {
+    kind = Kind::kExpired;
+    problem = "the credentials have expired or are not known";
+  } else if (status == 401 || status == 403) {
+    kind = Kind::kDenied;
+    problem = "access is denied";
   } else if (status == 404 || status == 410) {
     kind = Kind::kMissing;
     problem = "there is no such object";

@@ -26,6 +26,10 @@ class Place {
   /// The request for bytes of the object, at the place that the store has named last. `tag`: of this version
   /// only; "" where that is not known.
   HttpRequest get(ByteRange range, const std::string& tag, SigningTime now) const;
+  /// Which version an answer of the place is of, as `ObjectStore::tag_of`: where the store told the version
+  /// with its redirect, that one, as long as the place has what it had at first. "" for an answer of a place
+  /// that was left.
+  std::string tag_of(const HttpHead& head);
   /// Follows a redirecting answer, unless another one has named the next place already. Returns false where
   /// it names no place. Throws ObjectError for one that is not safe (from https to http) or no URL, and for
   /// more than 5 in a row.
@@ -49,6 +53,8 @@ class Place {
   Nanos patience_;
   std::string redirected_;  ///< "": the store is asked itself
   std::string left_;        ///< the place that refused last
+  std::string linked_tag_;  ///< the version there by the store's words; "": it did not tell
+  std::string own_tag_;     ///< the version there by the place's words, which are its own
   int hops_ = 0;
   bool retried_ = false;  ///< the store was asked again because a place refused
 };

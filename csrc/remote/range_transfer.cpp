@@ -21,7 +21,17 @@ std::int64_t content_length(const HttpHead& head) {
   return problem == std::errc() && end == text.data() + text.size() ? value : -1;
 }
 
+std::string shown(const ObjectVersion& version) {
+  return (version.tag.empty() ? "" : plain_text(version.tag) + " of ") + std::to_string(version.size) +
+         " bytes";
+}
+
 }  // namespace
+
+std::string replaced_text(const ObjectVersion& wanted, const ObjectVersion& found) {
+  return "the object was replaced while it was read: version " + shown(wanted) + " was wanted, " +
+         shown(found) + " is there";
+}
 
 RangeTransfer::RangeTransfer(PlacePtr place, ObjectVersion version, ByteRange range, Block memory)
     : place_(std::move(place)), version_(std::move(version)), range_(range), memory_(std::move(memory)) {}
@@ -68,17 +78,12 @@ Transfer::Verdict RangeTransfer::judge_whole(const HttpHead& head) {
 }
 
 void RangeTransfer::check_version(const HttpHead& head, std::int64_t size) const {
-  const std::string tag = place_->store().tag_of(head);
+  const std::string tag = place_->tag_of(head);
   const bool same_tag = tag.empty() || version_.tag.empty() || tag == version_.tag;
   const bool same_size = size < 0 || static_cast<std::uint64_t>(size) == version_.size;
   if (same_tag && same_size) return;
-  const auto shown = [](const std::string& version, std::uint64_t bytes) {
-    return (version.empty() ? "" : plain_text(version) + " of ") + std::to_string(bytes) + " bytes";
-  };
-  throw place_->error(ObjectError::Kind::kChanged,
-                      "the object was replaced: its version was " + shown(version_.tag, version_.size) +
-                          ", and is " +
-                          shown(tag, size < 0 ? version_.size : static_cast<std::uint64_t>(size)) + " now");
+  const ObjectVersion found{size < 0 ? version_.size : static_cast<std::uint64_t>(size), tag};
+  throw place_->error(ObjectError::Kind::kChanged, replaced_text(version_, found));
 }
 
 bool RangeTransfer::take(std::span<const char> bytes) {

@@ -19,6 +19,9 @@ struct ObjectVersion {
   bool operator==(const ObjectVersion&) const = default;
 };
 
+/// What is wrong where another version of an object was found than was wanted.
+std::string replaced_text(const ObjectVersion& wanted, const ObjectVersion& found);
+
 /// Gets bytes of one version of an object into memory of its own. A repetition goes on at the byte that was
 /// reached; an answer that is not of this version is an error.
 class RangeTransfer final : public Transfer {

@@ -51,8 +51,23 @@ std::size_t RemoteObject::read(std::span<char> into, std::uint64_t offset, const
   into = into.first(static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), version_.size - offset)));
   if (into.empty()) return 0;
   place_->store().prepare(signing_time());
-  with_fresh_credentials(place_->store(), [&] { read_once(into, offset, poll); });
+  try {
+    with_fresh_credentials(place_->store(), [&] { read_once(into, offset, poll); });
+  } catch (const ObjectError& error) {
+    // The store says that it is another version, but not which.
+    if (error.kind() != ObjectError::Kind::kChanged || error.details().status == 0) throw;
+    throw naming_versions(error, poll);
+  }
   return into.size();
+}
+
+/// `error` with the version that there is now, which the store is asked for.
+ObjectError RemoteObject::naming_versions(const ObjectError& error, const Poll& poll) const {
+  try {
+    return {error.kind(), replaced_text(version_, version_of(place_, poll)), error.details()};
+  } catch (const ObjectError&) {
+    return error;
+  }
 }
 
 void RemoteObject::read_once(std::span<char> into, std::uint64_t offset, const Poll& poll) {

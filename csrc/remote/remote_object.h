@@ -65,6 +65,7 @@ class RemoteObject final : public OpenObject,
   std::vector<PiecePtr> pieces_for(const ByteRange& range);
   void leave(const std::vector<PiecePtr>& pieces, const ByteRange& range, bool was_read);
   void read_once(std::span<char> into, std::uint64_t offset, const Poll& poll);
+  ObjectError naming_versions(const ObjectError& error, const Poll& poll) const;
   RangeRules rules() const;
 
   PlacePtr place_;

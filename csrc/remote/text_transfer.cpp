@@ -49,7 +49,7 @@ Transfer::Verdict VersionTransfer::judge(const HttpHead& head) {
   if (head.status >= 300 && head.status < 400)
     return place_->follow(head) ? Verdict::kRedirect : Verdict::kRead;
   const auto got = content_range(head);
-  version_.tag = place_->store().tag_of(head);
+  version_.tag = place_->tag_of(head);
   // An empty object has no first byte.
   if (head.status == 416 && got && got->total == 0) return Verdict::kDone;
   if (head.status >= 400) return Verdict::kRead;
