@@ -30,8 +30,7 @@ class HttpStore final : public ObjectStore {
   HttpRequest get(const std::string& url, ByteRange range, const std::string& tag,
                   SigningTime) const override {
     HttpRequest request{.url = encoded(url), .headers = headers_};
-    if (const std::string token = credentials_.get("bearer_token"); !token.empty())
-      request.headers.emplace_back("Authorization", "Bearer " + token);
+    add_bearer(request, credentials_.get("bearer_token"));
     request.headers.emplace_back("Range", range_header(range));
     if (!tag.empty()) request.headers.emplace_back("If-Match", tag);
     return request;
@@ -47,6 +46,7 @@ class HttpStore final : public ObjectStore {
   std::string tag_of(const HttpHead& head) const override { return strong_etag(head); }
   ServiceFault fault_of(const HttpHead& head, std::string_view) const override {
     ServiceFault fault;
+    fault.is_expired = head.status == 401 && !credentials_.get()->empty();
     fault.request_id = request_id(head);
     return fault;
   }

@@ -133,7 +133,7 @@ class JsonReader {
   std::string read_number() {
     const std::string_view begin = rest_;
     cut_sign("-");
-    if (!rest_.starts_with("0")) {
+    if (!rest_.starts_with('0')) {
       cut_digits();
     } else {
       rest_.remove_prefix(1);

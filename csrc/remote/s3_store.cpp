@@ -1,6 +1,4 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-#include <charconv>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -14,13 +12,6 @@
 
 namespace torch_distinput {
 namespace {
-
-std::string first_of(std::initializer_list<std::string> values) {
-  for (const std::string& value : values) {
-    if (!value.empty()) return value;
-  }
-  return {};
-}
 
 StorageOptions keys_of(const std::string& key, const std::string& secret, const std::string& token) {
   if (key.empty() || secret.empty()) return {};
@@ -41,34 +32,37 @@ StorageOptions find_keys(const StorageOptions& options) {
                  profile["aws_session_token"]);
 }
 
+S3Server server_of(const StorageOptions& options, const std::string& bucket) {
+  auto profile = aws_profile();
+  S3Server server{.scheme = "s3"};
+  server.region = first_of({option(options, "region"), environment("AWS_REGION"),
+                            environment("AWS_DEFAULT_REGION"), profile["region"], "us-east-1"});
+  const std::string endpoint = first_of({option(options, "endpoint_url"), environment("AWS_ENDPOINT_URL_S3"),
+                                         environment("AWS_ENDPOINT_URL"), profile["endpoint_url"]});
+  const std::string style = option(options, "addressing_style");
+  if (!style.empty() && style != "path" && style != "virtual") {
+    throw std::invalid_argument(
+        "storage_options: \"addressing_style\" must be \"path\" or \"virtual\", but is \"" + style + "\"");
+  }
+  const bool has_dots = bucket.find('.') != std::string::npos;
+  server.by_path = style.empty() ? !endpoint.empty() || has_dots : style == "path";
+  server.endpoint = endpoint.empty() ? "https://s3." + server.region + ".amazonaws.com" : endpoint;
+  return server;
+}
+
 /// Amazon S3 and what speaks its language. Keys of objects are as the user writes them, not encoded.
 class S3Store final : public ObjectStore {
  public:
-  S3Store(const std::string& url, const StorageOptions& options, CredentialCallback callback)
-      : bucket_(parse_url(url).authority),
-        credentials_([options] { return find_keys(options); },
-                     option(options, "anonymous") == "true" ? CredentialCallback{} : std::move(callback),
-                     url) {
-    check_options(
-        options, "s3",
-        {"key", "secret", "session_token", "region", "endpoint_url", "addressing_style", "anonymous"});
-    auto profile = aws_profile();
-    region_ = first_of({option(options, "region"), environment("AWS_REGION"),
-                        environment("AWS_DEFAULT_REGION"), profile["region"], "us-east-1"});
-    const std::string endpoint =
-        first_of({option(options, "endpoint_url"), environment("AWS_ENDPOINT_URL_S3"),
-                  environment("AWS_ENDPOINT_URL"), profile["endpoint_url"]});
-    const std::string style = option(options, "addressing_style");
-    if (!style.empty() && style != "path" && style != "virtual") {
-      throw std::invalid_argument(
-          "storage_options: \"addressing_style\" must be \"path\" or \"virtual\", but is \"" + style + "\"");
-    }
-    const bool has_dots = bucket_.find('.') != std::string::npos;
-    const bool by_path = style.empty() ? !endpoint.empty() || has_dots : style == "path";
-    const Url server = parse_url(endpoint.empty() ? "https://s3." + region_ + ".amazonaws.com" : endpoint);
-    scheme_ = server.scheme;
-    host_ = by_path ? server.authority : bucket_ + "." + server.authority;
-    folder_ = (server.path == "/" ? "" : server.path) + (by_path ? "/" + percent_encode(bucket_, false) : "");
+  S3Store(const std::string& url, const S3Server& server, Credentials::Find find, CredentialCallback callback)
+      : scheme_(server.scheme),
+        bucket_(parse_url(url).authority),
+        region_(server.region),
+        credentials_(std::move(find), std::move(callback), url) {
+    const Url endpoint = parse_url(server.endpoint);
+    origin_ = endpoint.scheme + "://";
+    host_ = server.by_path ? endpoint.authority : bucket_ + "." + endpoint.authority;
+    folder_ = (endpoint.path == "/" ? "" : endpoint.path) +
+              (server.by_path ? "/" + percent_encode(bucket_, false) : "");
   }
 
   HttpRequest get(const std::string& url, ByteRange range, const std::string& tag,
@@ -80,6 +74,7 @@ class S3Store final : public ObjectStore {
   }
   HttpRequest put(const std::string& url, std::string body, SigningTime now) const override {
     HttpRequest request{.method = "PUT", .body = std::move(body)};
+    request.headers.emplace_back("Content-Type", "application/octet-stream");
     return finished(std::move(request), percent_encode(key_of(url), true), {}, now);
   }
   HttpRequest list(const std::string& prefix, const std::string& continuation,
@@ -90,21 +85,21 @@ class S3Store final : public ObjectStore {
   }
   ListPage read_list(const std::string&, const HttpHead&, std::string_view body) const override {
     ListPage page;
-    ListedObject object;
+    ListedTexts object;
     bool is_list = false;
     read_xml(
         body,
         [&](const std::vector<std::string>& path, const std::string& value) {
           if (path.size() == 2 && path[1] == "NextContinuationToken") page.continuation = value;
           if (path.size() != 3 || path[1] != "Contents") return;
-          if (path[2] == "Key") object.url = "s3://" + bucket_ + "/" + value;
-          if (path[2] == "ETag") object.tag = value;
-          if (path[2] == "Size") std::from_chars(value.data(), value.data() + value.size(), object.size);
+          if (path[2] == "Key") object.name = value;
+          if (path[2] == "ETag") object.tag = in_quotes(value);
+          if (path[2] == "Size") object.size = value;
         },
         [&](const std::vector<std::string>& path) {
           if (path.size() == 1) is_list = path[0] == "ListBucketResult";
-          if (path.size() == 2 && path[1] == "Contents" && !object.url.empty())
-            page.objects.push_back(std::exchange(object, {}));
+          if (path.size() == 2 && path[1] == "Contents")
+            add_listed(page, scheme_ + "://" + bucket_ + "/", std::exchange(object, {}));
         });
     if (!is_list) throw std::runtime_error("the answer is not a list of objects");
     return page;
@@ -125,7 +120,7 @@ class S3Store final : public ObjectStore {
  private:
   std::string key_of(const std::string& url) const {
     const Url parts = parse_url(url);
-    if (parts.scheme != "s3" || parts.authority != bucket_)
+    if (parts.scheme != scheme_ || parts.authority != bucket_)
       throw std::invalid_argument(shown_url(url) + " is not an object of the bucket " + bucket_);
     return parts.path.empty() ? "" : parts.path.substr(1);
   }
@@ -134,7 +129,7 @@ class S3Store final : public ObjectStore {
                        std::vector<std::pair<std::string, std::string>> query, SigningTime now) const {
     const std::string path = folder_ + "/" + key;
     const std::string text = canonical_query(query);
-    request.url = scheme_ + "://" + host_ + path + (text.empty() ? "" : "?" + text);
+    request.url = origin_ + host_ + path + (text.empty() ? "" : "?" + text);
     const auto keys = credentials_.get();
     if (!keys->empty()) {
       sign_v4(request, {host_, path, std::move(query)},
@@ -144,9 +139,10 @@ class S3Store final : public ObjectStore {
     return request;
   }
 
+  std::string scheme_;
   std::string bucket_;
   std::string region_;
-  std::string scheme_;
+  std::string origin_;  ///< "https://"
   std::string host_;
   std::string folder_;  ///< before the key: the path of the endpoint, and the bucket in path style
   Credentials credentials_;
@@ -154,9 +150,21 @@ class S3Store final : public ObjectStore {
 
 }  // namespace
 
+ObjectStorePtr make_s3_store(const std::string& url, const S3Server& server, Credentials::Find find,
+                             CredentialCallback callback) {
+  return std::make_shared<S3Store>(url, server, std::move(find), std::move(callback));
+}
+
 ObjectStorePtr make_s3_store(const std::string& url, const StorageOptions& options,
                              CredentialCallback callback) {
-  return std::make_shared<S3Store>(url, options, std::move(callback));
+  check_options(
+      options, "s3",
+      {"key", "secret", "session_token", "region", "endpoint_url", "addressing_style", "anonymous"});
+  check_keys(options);
+  if (option(options, "anonymous") == "true") callback = {};
+  return make_s3_store(
+      url, server_of(options, parse_url(url).authority), [options] { return find_keys(options); },
+      std::move(callback));
 }
 
 }  // namespace torch_distinput
