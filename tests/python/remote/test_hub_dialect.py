@@ -45,6 +45,34 @@ def test_files_lie_behind_a_redirect_to_another_host(hub, client):
     assert [entry.operation for entry in hub.requests()][:2] == ["resolve", "read"]
 
 
+def test_small_texts_lie_at_the_hub_itself(client):
+    status, headers, _ = client.get("/datasets/u/r/resolve/main/README.md", **KNOWN)
+    assert status == 307 and headers["Location"].startswith("/api/resolve-cache/datasets/u/r/")
+    assert client.get(headers["Location"])[0] == 401
+    status, headers, body = client.get(headers["Location"], Range="bytes=0-2", **KNOWN)
+    assert (status, body) == (206, b"REA")
+    entries = {entry["path"]: entry for entry in json.loads(client.get(TREE, **KNOWN)[2])}
+    assert headers["ETag"] == f'"{entries["README.md"]["oid"]}"' and "lfs" not in entries["README.md"]
+    headers = client.get(FILE, **KNOWN)[1]
+    entry = json.loads(client.get(f"{TREE}/d", **KNOWN)[2])[1]
+    assert headers["X-Linked-ETag"] == f'"{entry["lfs"]["oid"]}"' != follow(headers["Location"])[1]["ETag"]
+
+
+def test_what_lies_at_an_address_stays(hub, client):
+    location = client.get(FILE, **KNOWN)[1]["Location"]
+    hub.put("u/r/d/x y", b"new")
+    assert follow(location)[2] == b"d/x y"
+    assert follow(client.get(FILE, **KNOWN)[1]["Location"])[2] == b"new"
+
+
+def test_models_and_spaces_have_files_of_their_own(hub, client):
+    hub.put("models/u/r/z", b"model")
+    hub.put("spaces/u/r/z", b"space")
+    for front, expected in (("", b"model"), ("/spaces", b"space"), ("/datasets", b"z")):
+        assert follow(client.get(f"{front}/u/r/resolve/main/z", **KNOWN)[1]["Location"])[2] == expected
+    assert [entry["path"] for entry in json.loads(client.get("/api/models/u/r/tree/main", **KNOWN)[2])] == ["z"]
+
+
 def test_signed_addresses_expire(hub, client):
     hub.set_signed_lifetime(60)
     location = client.get(FILE, **KNOWN)[1]["Location"]
@@ -108,6 +136,9 @@ def test_the_hubs_own_client_downloads_and_lists(hub, tmp_path):
     path = api.hf_hub_download("u/r", "d/x y", repo_type="dataset", cache_dir=tmp_path)
     with open(path, "rb") as file:
         assert file.read() == b"d/x y"
+    path = api.hf_hub_download("u/r", "README.md", repo_type="dataset", cache_dir=tmp_path)
+    with open(path, "rb") as file:
+        assert file.read() == b"README.md"
     tree = list(api.list_repo_tree("u/r", recursive=True, repo_type="dataset"))
     assert [entry.path for entry in tree] == ["d", "d/e", "README.md", "d/e/f", "d/x y", "z"]
     with pytest.raises(library.errors.EntryNotFoundError):

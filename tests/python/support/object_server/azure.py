@@ -14,7 +14,7 @@ from .messages import Problem, Request, Response
 from .objects import StoredObject
 from .ranges import check_tags, read_object
 from .shared_key import check_shared_key, refused
-from .times import from_iso_time
+from .times import from_iso_time, iso_time
 
 # How a host name ends behind the account.
 BASES = (".blob.core.windows.net", ".blob.localhost")
@@ -120,10 +120,12 @@ class AzureBlob(Dialect):
 
     def error(self, request: Request, problem: Problem) -> Response:
         code = CODES.get(problem.code, problem.code)
+        sentence, _, rest = problem.text.partition("\n")
+        detail = f"<AuthenticationErrorDetail>{escape(rest)}</AuthenticationErrorDetail>" if rest else ""
         headers = {"Content-Type": "application/xml", "x-ms-error-code": code, **_common(request), **problem.headers}
         text = (
-            f'\ufeff<?xml version="1.0" encoding="utf-8"?><Error><Code>{code}</Code><Message>{escape(problem.text)}\n'
-            f"RequestId:{headers['x-ms-request-id']}</Message></Error>"
+            f'\ufeff<?xml version="1.0" encoding="utf-8"?><Error><Code>{code}</Code><Message>{escape(sentence)}\n'
+            f"RequestId:{headers['x-ms-request-id']}\nTime:{iso_time(self.credentials.now())}</Message>{detail}</Error>"
         )
         return Response(problem.status, headers, text.encode())
 

@@ -10,7 +10,8 @@ from .messages import Problem
 
 @dataclass
 class Grant:
-    """A secret of a kind: "s3" (an access key's), "azure" (an account's, base64), "sas" (a query), or "bearer"."""
+    """A secret of a kind: "s3" (an access key's), "azure" (an account's, base64), "sas" (a query), "bearer", or
+    "refresh" (a client's id and secret, of a token that others are given for)."""
 
     kind: str
     name: str  # the access key, the account, the query or the token

@@ -34,6 +34,7 @@ class Fault:
     whole: bool = False  # 200 with the whole object instead of 206
     partial_as_200: bool = False  # 200 with the right part and Content-Range
     # The body
+    text: str | None = None  # these bytes (as latin-1) instead
     corrupt: int | None = None  # the byte here is another one
     reset_after: int | None = None  # a TCP reset after so many bytes
     half_close_after: int | None = None  # sends no more after so many bytes, but the connection stays
@@ -69,6 +70,8 @@ class Fault:
         response.headers.update(self.headers)
         for name in self.without:
             response.headers.pop(name, None)
+        if self.text is not None:
+            response.body = self.text.encode("latin-1")
         if self.corrupt is not None and self.corrupt < len(response.body):
             response.body = bytearray(response.body)
             response.body[self.corrupt] ^= 0xFF

@@ -1,19 +1,25 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Google Cloud Storage's JSON interface: reading, listing, and uploads in one request."""
+"""Google Cloud Storage: its JSON interface (reading, listing, uploads in one request), the one that is like S3's, for
+HMAC keys, and the exchange of refresh tokens."""
 
 import email.parser
 import email.policy
 import json
 import re
-from urllib.parse import quote, unquote
+import secrets
+from urllib.parse import parse_qsl, quote, unquote
 
 from .bearer import check_bearer
-from .dialect import Call, Dialect
+from .credentials import Grant
+from .dialect import Call, Dialect, Store
 from .listing import list_names
 from .messages import Problem, Request, Response
 from .objects import StoredObject
 from .ranges import read_object
+from .s3 import S3
 from .times import iso_time
+
+TOKEN_LIFE = 3600  # seconds
 
 _PATH = re.compile(r"(/download|/upload)?/storage/v1/b/([^/]+)/o(?:/([^/]+))?")
 
@@ -21,7 +27,15 @@ _PATH = re.compile(r"(/download|/upload)?/storage/v1/b/([^/]+)/o(?:/([^/]+))?")
 class GoogleCloudStorage(Dialect):
     name = "gcs"
 
+    def __init__(self, store: Store):
+        super().__init__(store)
+        self._like_s3 = S3(store, region="auto")
+
     def locate(self, request: Request) -> Call:
+        if (request.method, request.raw_path) == ("POST", "/token"):
+            return Call("token")
+        if _is_like_s3(request):
+            return self._like_s3.locate(request)
         match = _PATH.fullmatch(request.raw_path)
         if not match:
             return Call("unknown")
@@ -36,6 +50,10 @@ class GoogleCloudStorage(Dialect):
         return Call(operation, f"{bucket}/{unquote(match[3])}")
 
     def answer(self, request: Request, call: Call) -> Response:
+        if call.operation == "token":
+            return self._exchange(request)
+        if _is_like_s3(request):
+            return self._like_s3.answer(request, call)
         if not self.credentials.anonymous:
             check_bearer(request, self.credentials, "authError")
         if call.operation == "list":
@@ -79,11 +97,31 @@ class GoogleCloudStorage(Dialect):
         data = request.body if request.query.get("uploadType") == "media" else _parts(request)[1]
         return _json(_resource(self.objects.put(name, data)))
 
+    def _exchange(self, request: Request) -> Response:
+        asked = dict(parse_qsl(request.body.decode()))
+        known = self.credentials.known("refresh", asked.get("refresh_token", ""))
+        if asked.get("grant_type") != "refresh_token" or known is None:
+            raise Problem(400, "invalid_grant", "Bad Request")
+        if f"{asked.get('client_id')} {asked.get('client_secret')}" != known.secret:
+            raise Problem(401, "invalid_client", "The provided client secret is invalid.")
+        token = secrets.token_hex()
+        self.credentials.allow(Grant("bearer", token, expires=self.credentials.now() + TOKEN_LIFE))
+        return _json({"access_token": token, "expires_in": TOKEN_LIFE - 1, "token_type": "Bearer"})
+
     def error(self, request: Request, problem: Problem) -> Response:
+        if _is_like_s3(request):
+            return self._like_s3.error(request, problem)
+        if request.query.get("alt") == "media" and problem.status != 401:
+            headers = {"Content-Type": "text/html; charset=UTF-8", **problem.headers}
+            return Response(problem.status, headers, problem.text.encode())
         code = {"InvalidRange": "requestedRangeNotSatisfiable", "PreconditionFailed": "conditionNotMet"}
         reason = {"domain": "global", "reason": code.get(problem.code, problem.code), "message": problem.text}
         text = {"error": {"code": problem.status, "message": problem.text, "errors": [reason]}}
         return Response(problem.status, {**_json(text).headers, **problem.headers}, json.dumps(text).encode())
+
+
+def _is_like_s3(request: Request) -> bool:
+    return request.header("authorization").startswith("AWS4-HMAC-SHA256 ")
 
 
 def _upload_name(request: Request) -> str:

@@ -95,6 +95,10 @@ class ObjectServer:
         """A bearer token, of "gcs", "azure" and "hub"."""
         self._process.ask("allow", kind="bearer", name=token, **until)
 
+    def allow_refresh_token(self, token: str, client: str, secret: str) -> None:
+        """Of "gcs": what `token`, below its url, exchanges for bearer tokens that are good for an hour."""
+        self._process.ask("allow", kind="refresh", name=token, secret=f"{client} {secret}")
+
     def allow_azure_key(self, account: str, key: str, **until: float) -> None:
         """The shared key of an account, in base64."""
         self._process.ask("allow", kind="azure", name=account, secret=key, **until)
@@ -116,6 +120,10 @@ class ObjectServer:
     def set_clock(self, ahead: float) -> None:
         """Sets the server's clock ahead of this machine's by so many seconds."""
         self._process.ask("set_clock", ahead=ahead)
+
+    def limit_pages(self, names: int) -> None:
+        """No page of a list has more names from now on."""
+        self._process.ask("limit_pages", names=names)
 
     def set_signed_lifetime(self, seconds: float) -> None:
         """How long the addresses that the Hub's redirects lead to can be read from."""

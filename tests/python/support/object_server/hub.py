@@ -1,7 +1,8 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """The Hugging Face Hub's way to the files of data sets, and the place that its redirects lead to.
 
-`U/R/path` is the object of the file `path` in the data set `U/R`, in its only revision.
+`U/R/path` is the object of the file `path` in the data set `U/R`, `models/U/R/path` and `spaces/U/R/path` those of
+models and spaces, in their only revision. Small texts lie at the Hub itself, all else elsewhere.
 """
 
 import hashlib
@@ -24,8 +25,10 @@ from .ranges import read_object
 COMMIT = hashlib.sha1(b"the only revision", usedforsecurity=False).hexdigest()
 REVISIONS = ("main", COMMIT)
 
-_RESOLVE = re.compile(r"/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
-_API = re.compile(r"/api/datasets/([^/]+/[^/]+)(?:/(tree|revision)/([^/]+)(?:/(.+))?)?")
+_RESOLVE = re.compile(r"/(?:(datasets|spaces)/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
+_CACHE = re.compile(r"/api/resolve-cache/(datasets|models|spaces)/([^/]+/[^/]+)/([^/]+)/(.+)")
+_API = re.compile(r"/api/(datasets|models|spaces)/([^/]+/[^/]+)(?:/(tree|revision)/([^/]+)(?:/(.+))?)?")
+_TEXTS = (".json", ".md", ".txt")
 
 
 class RateLimit:
@@ -59,10 +62,12 @@ class Hub(Dialect):
         self._limits[bucket] = RateLimit(requests, seconds)
 
     def locate(self, request: Request) -> Call:
+        if match := _CACHE.fullmatch(request.raw_path):
+            return Call("read", f"{_repository(match)}/{unquote(match[4])}")
         if match := _RESOLVE.fullmatch(request.raw_path):
-            return Call("resolve", f"{unquote(match[1])}/{unquote(match[3])}")
+            return Call("resolve", f"{_repository(match)}/{unquote(match[4])}")
         if match := _API.fullmatch(request.raw_path):
-            return Call("list" if match[2] == "tree" else "stat", unquote(match[1]))
+            return Call("list" if match[3] == "tree" else "stat", _repository(match))
         return Call("unknown")
 
     def answer(self, request: Request, call: Call) -> Response:
@@ -71,7 +76,7 @@ class Hub(Dialect):
             check_bearer(request, self.credentials, "InvalidCredentials")
         if request.method not in ("GET", "HEAD") or call.operation == "unknown":
             raise Problem(404, "NotFound", "Not found")
-        answers = {"resolve": self._resolve, "list": self._tree, "stat": self._revision}
+        answers = {"resolve": self._resolve, "read": self._read, "list": self._tree, "stat": self._revision}
         response = answers[call.operation](request, call.object)
         response.headers |= {**headers, "X-Request-Id": uuid.uuid4().hex, "X-Repo-Commit": COMMIT}
         return response
@@ -92,16 +97,23 @@ class Hub(Dialect):
 
     def _resolve(self, request: Request, name: str) -> Response:
         match = _RESOLVE.fullmatch(request.raw_path)
-        self._check_place(unquote(match[1]), unquote(match[2]))
+        self._check_place(_repository(match), unquote(match[3]))
         stored = self.stored(name, "EntryNotFound")
+        if name.endswith(_TEXTS):
+            place = f"/api/resolve-cache/{match[1] or 'models'}/{match[2]}/{COMMIT}/{match[4]}"
+            return Response(307, {"Location": place}, f"Temporary Redirect. Redirecting to {place}".encode())
         headers = {
-            "Location": self._signed_urls.url(name),
-            "ETag": stored.etag,
-            "X-Linked-ETag": stored.etag,
+            "Location": self._signed_urls.url(stored),
+            "ETag": f'"{_content(stored)}"',
+            "X-Linked-ETag": f'"{_content(stored)}"',
             "X-Linked-Size": str(len(stored.data)),
             "Accept-Ranges": "bytes",
         }
         return Response(302, headers, f"Found. Redirecting to {headers['Location']}".encode())
+
+    def _read(self, request: Request, name: str) -> Response:
+        stored = self.stored(name, "EntryNotFound")
+        return read_object(request, stored, f'"{_oid(stored)}"', self.range_header(request))
 
     def _check_place(self, repository: str, revision: str) -> None:
         if not self.objects.page(f"{repository}/", "", 1)[0]:
@@ -111,15 +123,15 @@ class Hub(Dialect):
 
     def _revision(self, request: Request, repository: str) -> Response:
         match = _API.fullmatch(request.raw_path)
-        self._check_place(repository, unquote(match[3] or "main"))
+        self._check_place(repository, unquote(match[4] or "main"))
         page = list_names(self.objects, f"{repository}/", prefix="", after="", delimiter="", limit=10_000)
         siblings = [{"rfilename": name} for name, _ in page.objects]
         return _json({"id": repository, "sha": COMMIT, "private": False, "siblings": siblings})
 
     def _tree(self, request: Request, repository: str) -> Response:
         match = _API.fullmatch(request.raw_path)
-        self._check_place(repository, unquote(match[3]))
-        folder = f"{unquote(match[4]).strip('/')}/" if match[4] else ""
+        self._check_place(repository, unquote(match[4]))
+        folder = f"{unquote(match[5]).strip('/')}/" if match[5] else ""
         recursive = request.query.get("recursive", "").lower() in ("true", "1")
         after = bytes.fromhex(request.query.get("cursor", "")).decode()
         page = list_names(
@@ -161,10 +173,27 @@ def _folder_entry(name: str) -> dict:
     return {"type": "directory", "oid": COMMIT, "size": 0, "path": name.rstrip("/")}
 
 
+def _repository(match: re.Match) -> str:
+    """The name before those of its files."""
+    kind = match[1] or "models"
+    return unquote(match[2]) if kind == "datasets" else f"{kind}/{unquote(match[2])}"
+
+
+def _oid(stored: StoredObject) -> str:
+    """What git calls the content, as if it were no pointer."""
+    head = f"blob {len(stored.data)}\0".encode()
+    return hashlib.sha1(head + stored.data, usedforsecurity=False).hexdigest()
+
+
+def _content(stored: StoredObject) -> str:
+    return hashlib.sha256(stored.data).hexdigest()
+
+
 def _file_entry(name: str, stored: StoredObject) -> dict:
-    oid = stored.etag.strip('"')
-    lfs = {"oid": hashlib.sha256(stored.data).hexdigest(), "size": len(stored.data), "pointerSize": 134}
-    return {"type": "file", "oid": oid, "size": len(stored.data), "path": name, "lfs": lfs}
+    entry = {"type": "file", "oid": _oid(stored), "size": len(stored.data), "path": name}
+    if not name.endswith(_TEXTS):
+        entry["lfs"] = {"oid": _content(stored), "size": len(stored.data), "pointerSize": 134}
+    return entry
 
 
 def _json(value: object) -> Response:
@@ -172,22 +201,27 @@ def _json(value: object) -> Response:
 
 
 class SignedUrls(Dialect):
-    """Objects under addresses that anybody may read from until they expire, on another host name than the Hub's."""
+    """Objects under addresses that anybody may read from until they expire, on another host name than the Hub's. What
+    lies at an address stays as it is; its tag is of another form than the Hub's."""
 
     name = "cdn"
 
     def __init__(self, store: Store):
         super().__init__(store)
         self._secret = secrets.token_bytes(16)
+        self._kept: dict[tuple[str, str], StoredObject] = {}
         self.lifetime = 3600.0  # seconds
 
-    def url(self, name: str) -> str:
-        expires = repr(self.credentials.now() + self.lifetime)
-        query = urlencode({"Expires": expires, "Signature": self._signature(name, expires)})
+    def url(self, stored: StoredObject) -> str:
+        name, expires = stored.name, repr(self.credentials.now() + self.lifetime)
+        content = _content(stored)
+        self._kept[name, content] = stored
+        signature = self._signature(name, content, expires)
+        query = urlencode({"Content": content, "Expires": expires, "Signature": signature})
         return f"{self.addresses['cdn'].replace('127.0.0.1', 'localhost')}/{quote(name)}?{query}"
 
-    def _signature(self, name: str, expires: str) -> str:
-        return hmac.digest(self._secret, f"{expires} {name}".encode(), "sha256").hex()
+    def _signature(self, *signed: str) -> str:
+        return hmac.digest(self._secret, " ".join(signed).encode(), "sha256").hex()
 
     def locate(self, request: Request) -> Call:
         return Call("read" if request.method in ("GET", "HEAD") else "unknown", request.path.removeprefix("/"))
@@ -197,12 +231,12 @@ class SignedUrls(Dialect):
             raise Problem(400, "InvalidArgument", "Only one auth mechanism allowed")
         if call.operation != "read":
             raise Problem(405, "MethodNotAllowed", "GET and HEAD only")
-        expires, signature = request.query.get("Expires", ""), request.query.get("Signature", "")
-        if not hmac.compare_digest(signature.encode(), self._signature(call.object, expires).encode()):
+        content, expires, signature = (request.query.get(name, "") for name in ("Content", "Expires", "Signature"))
+        if not hmac.compare_digest(signature.encode(), self._signature(call.object, content, expires).encode()):
             raise Problem(403, "AccessDenied", "Access denied")
         if float(expires) < self.credentials.now():
             raise Problem(403, "AccessDenied", "Request has expired")
-        stored = self.stored(call.object, "NoSuchKey")
+        stored = self._kept[call.object, content]
         return read_object(request, stored, stored.etag, self.range_header(request))
 
     def error(self, request: Request, problem: Problem) -> Response:

@@ -17,6 +17,7 @@ class Page:
 def list_names(objects: Objects, bucket: str, *, prefix: str, after: str, delimiter: str, limit: int) -> Page:
     """At most `limit` objects and folders of `bucket` (which ends with a slash) whose names there begin with `prefix`
     and come after `after`."""
+    limit = min(limit, objects.page_limit)
     found, folders = [], []
     while len(found) + len(folders) < limit:
         batch, more = objects.page(bucket + prefix, bucket + after, limit if not delimiter else 1)

@@ -41,6 +41,7 @@ class Objects:
         self._objects: dict[str, StoredObject] = {}
         self._names: list[str] | None = None
         self._generation = int(time.time() * 1e6)
+        self.page_limit = 10_000  # no page of a list has more names
 
     def put(self, name: str, data: bytes) -> StoredObject:
         return self.put_all({name: data})[name]

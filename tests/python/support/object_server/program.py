@@ -66,6 +66,9 @@ class Server:
     def set_clock(self, ahead: float) -> None:
         self.credentials.clock_offset = ahead
 
+    def limit_pages(self, names: int) -> None:
+        self.objects.page_limit = names
+
     def set_signed_lifetime(self, seconds: float) -> None:
         self.signed_urls.lifetime = seconds
 
@@ -108,6 +111,7 @@ class Program:
             "allow_anonymous": server.allow_anonymous,
             "expire": server.credentials.expire,
             "set_clock": server.set_clock,
+            "limit_pages": server.limit_pages,
             "set_signed_lifetime": server.set_signed_lifetime,
             "limit_rate": server.hub.limit_rate,
             "fail": server.fail,

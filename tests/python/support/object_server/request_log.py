@@ -13,7 +13,7 @@ class Entry:
 
     time: float  # of the system's monotonic clock, which all processes of the machine share
     dialect: str
-    operation: str  # "read", "stat", "list", "write", "resolve", or "unknown"
+    operation: str  # "read", "stat", "list", "write", "resolve", "token", or "unknown"
     method: str
     object: str
     range: tuple[int, int] | None  # the first and the last byte asked for, as far as the object has them

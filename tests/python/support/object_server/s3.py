@@ -7,7 +7,7 @@ import uuid
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
-from .dialect import Call, Dialect
+from .dialect import Call, Dialect, Store
 from .listing import list_names
 from .messages import Problem, Request, Response
 from .ranges import check_tags, read_object
@@ -22,6 +22,10 @@ NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 class S3(Dialect):
     name = "s3"
 
+    def __init__(self, store: Store, region: str = REGION):
+        super().__init__(store)
+        self._region = region
+
     def locate(self, request: Request) -> Call:
         bucket, key = _bucket_and_key(request)
         if not key:
@@ -31,7 +35,7 @@ class S3(Dialect):
 
     def answer(self, request: Request, call: Call) -> Response:
         if not self.credentials.anonymous:
-            check_signature(request, self.credentials, REGION)
+            check_signature(request, self.credentials, self._region)
         response = self._answer(request, call)
         return Response(response.status, {**response.headers, **_ids()}, response.body, response.whole)
 
@@ -90,10 +94,10 @@ class S3(Dialect):
         ids = _ids()
         text = (
             f'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{problem.code}</Code>'
-            f"<Message>{escape(problem.text)}</Message><Region>{REGION}</Region>"
+            f"<Message>{escape(problem.text)}</Message><Region>{self._region}</Region>"
             f"<RequestId>{ids['x-amz-request-id']}</RequestId><HostId>{ids['x-amz-id-2']}</HostId></Error>"
         )
-        headers = {"Content-Type": "application/xml", "x-amz-bucket-region": REGION, **ids, **problem.headers}
+        headers = {"Content-Type": "application/xml", "x-amz-bucket-region": self._region, **ids, **problem.headers}
         return Response(problem.status, headers, text.encode())
 
 

@@ -9,6 +9,7 @@ from .credentials import Credentials
 from .messages import Problem, Request
 
 MAX_SKEW = 15 * 60
+REFUSED = "Server failed to authenticate the request. Make sure the Authorization header is formed correctly."
 STANDARD_HEADERS = (
     "content-encoding",
     "content-language",
@@ -25,7 +26,7 @@ STANDARD_HEADERS = (
 
 
 def refused(text: str, headers: dict[str, str] | None = None) -> Problem:
-    return Problem(403, "AuthenticationFailed", f"Server failed to authenticate the request. {text}", headers)
+    return Problem(403, "AuthenticationFailed", f"{REFUSED}\n{text}", headers)
 
 
 def check_shared_key(request: Request, credentials: Credentials, account: str) -> None:
