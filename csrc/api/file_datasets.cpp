@@ -3,6 +3,7 @@
 
 #include "io/index_set.h"
 #include "ops/ops.h"
+#include "sources/records/url_names.h"
 #include "sources/sources.h"
 #include "torch_distinput/archives.h"
 #include "torch_distinput/files.h"
@@ -11,7 +12,8 @@ namespace torch_distinput {
 
 FileNames::FileNames(const char* name) : FileNames(std::string(name)) {}
 FileNames::FileNames(std::string name) : FileNames(std::vector<std::string>{std::move(name)}) {}
-FileNames::FileNames(std::vector<std::string> names) : node_(sources::file_names(std::move(names))) {}
+FileNames::FileNames(const std::vector<std::string>& names)
+    : node_(sources::file_names(expand_urls(names, "files"))) {}
 FileNames::FileNames(const Dataset& names) : node_(names.node()) {}
 
 TextLineDataset::TextLineDataset(FileNames files, FileOptions options)

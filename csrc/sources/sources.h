@@ -37,8 +37,9 @@ NodePtr generator(std::shared_ptr<const GeneratorSource> source, std::optional<E
 /// The names of files, as text; as bytes if one of them is not UTF-8. Throws InvalidArgumentError for a name
 /// that no file can have.
 NodePtr file_names(std::vector<std::string> names);
-/// The names of the files that match one of `patterns` (`*`, `?`, `[...]`), sorted, each once. Throws
-/// NotFoundError naming a pattern that nothing matches, and SystemError for a folder that must not be read.
+/// The names of the files that match one of `patterns` (`*`, `?`, `[...]`; in URLs also braces), sorted, each
+/// once. Throws NotFoundError naming a pattern that nothing matches, and SystemError for a folder that must
+/// not be read.
 NodePtr list_files(const std::vector<std::string>& patterns);
 /// The records of the files that `names` yields, in order, each as one string: lines as text, the others as
 /// bytes. They have random access where all files can be indexed (not compressed ones); else they are

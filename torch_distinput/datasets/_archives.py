@@ -17,7 +17,8 @@ class TarDataset(RecordFiles):
 
     Args:
         files: a path, paths, or a dataset of paths. Unless a file with that very name exists, `{000..012}` in a path
-            counts, with the width of a first number that begins with 0, and `{a,b}` lists.
+            counts, with the width of a first number that begins with 0, and `{a,b}` lists. In a URL they always do,
+            and it may have the wildcards of `Dataset.list_files`; what matches is listed now and sorted.
         compression_type: None, "GZIP" or "ZLIB".
         index: as in `TextLineDataset`: plain archives get random access.
         max_record_bytes: as in `TextLineDataset`, for all members of one key with their heads. In a compressed archive,
@@ -41,6 +42,10 @@ class TarDataset(RecordFiles):
 
     def _records(self, files: Any, *options: Any) -> _C.Dataset:
         if isinstance(files, list):
-            names = [[path] if b"{" not in path or os.path.exists(path) else _C.expand_braces(path) for path in files]
-            files = [name for expanded in names for name in expanded]
+            files = [name for path in files for name in (_C.expand_braces(path) if _is_pattern(path) else [path])]
         return _C.tar_members(files, *options)
+
+
+def _is_pattern(path: bytes) -> bool:
+    """Whether the braces of a path stand for names. Those of URLs do in each dataset: native code expands them."""
+    return b"{" in path and not _C.names_object(path) and not os.path.exists(path)

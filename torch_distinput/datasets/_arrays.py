@@ -16,7 +16,8 @@ class NumpyDataset(Dataset):
 
     Args:
         files: a path, paths, or a dataset of paths (`Dataset.list_files`); they are read in that order, and all must
-            have rows of one type. The arrays of an `.npz` must have the same number of rows.
+            have rows of one type. The arrays of an `.npz` must have the same number of rows. A URL that is given here
+            may have the wildcards and braces of `Dataset.list_files`; what matches is listed now and sorted.
         storage_options, filesystem: how URLs are read, as in `TextLineDataset`.
 
     Random access and an exact length, reading only headers in advance. Rows are read where they lie, with `pread`

@@ -29,7 +29,8 @@ class ParquetDataset(Dataset):
     shuffle the files too: `ParquetDataset(Dataset.list_files(pattern)).shuffle(100_000)`.
 
     Args:
-        files: a path, paths, or a dataset of paths (`Dataset.list_files`); they are read in that order.
+        files: a path, paths, or a dataset of paths (`Dataset.list_files`); they are read in that order. A URL that is
+            given here may have the wildcards and braces of `Dataset.list_files`; what matches is listed now and sorted.
         columns: the names of the columns to read, in this order; None: all.
         filters: which rows to keep: an expression of `pyarrow.dataset`, or tuples `("a", ">", 0)` as in
             `pyarrow.parquet.read_table`. The rows are counted when the length is first needed, which reads the columns
@@ -87,7 +88,8 @@ class CsvDataset(Dataset):
     pyarrow then parses blocks of about 1 MiB.
 
     Args:
-        files: a path, paths, or a dataset of paths (`Dataset.list_files`); they are read in that order.
+        files: a path, paths, or a dataset of paths (`Dataset.list_files`); they are read in that order. A URL that is
+            given here may have the wildcards and braces of `Dataset.list_files`; what matches is listed now and sorted.
         columns: the names of the columns to read, in this order; None: all.
         types: the types of columns: a torch dtype, `str`, `bytes` or an Arrow type each. Others are inferred from the
             first block of the first file and hold for all files.

@@ -161,13 +161,15 @@ class Dataset(
         """The names of the files that match `patterns`, as `str`; all as `bytes` where one of them is not UTF-8.
 
         Args:
-            patterns: one pattern or several, with `*`, `?` and `[...]`. The call looks for the files.
+            patterns: one pattern or several, with `*`, `?` and `[...]`. In a URL, `**` also stands for folders, and
+                `{000..012}` and `{a,b}` for names, as in `TarDataset`. The call looks for the files.
             shuffle: whether the names are shuffled anew in each epoch; they are sorted first, so that the order does
                 not depend on the file system.
             seed: makes the order reproducible; None uses the seed of the options, else one that is drawn once.
             storage_options, filesystem: how URLs are listed and read, as in `TextLineDataset`.
 
-        Raises NotFoundError that names a pattern which no file matches.
+        Raises NotFoundError that names a pattern which no file matches, and RemoteError where a store cannot be listed;
+        web servers (`https://`) cannot.
         """
         names = stored_names("list_files", file_names(patterns, "list_files: `patterns`"), storage_options, filesystem)
         shuffle = flag("list_files", "shuffle", shuffle)

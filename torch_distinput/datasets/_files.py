@@ -39,7 +39,8 @@ class TextLineDataset(RecordFiles):
     r"""The lines of text files, as `str` without line ends; carriage returns are dropped, as in tf.data.
 
     Args:
-        files: a path, paths, or a dataset of paths (`Dataset.list_files`); they are read in that order.
+        files: a path, paths, or a dataset of paths (`Dataset.list_files`); they are read in that order. A URL that is
+            given here may have the wildcards and braces of `Dataset.list_files`; what matches is listed now and sorted.
         compression_type: None, "GZIP" or "ZLIB".
         index: whether an index of the lines is made when it is first needed: one pass over the files, on all cores,
             that gives random access, an exact length, a full shuffle and O(1) resume. For files of 256 KiB or more it

@@ -14,7 +14,8 @@ class ImageFolder(Dataset):
     """Images in a folder for each class, as tuples (encoded `bytes`, class number), in torchvision's order.
 
     Args:
-        root: the folder that holds the folders of the classes.
+        root: the folder that holds the folders of the classes; or a URL, such as `s3://bucket/pets`, whose folders are
+            those in the names of the objects below it. They are listed once, which web servers (`https://`) cannot.
         storage_options, filesystem: how URLs are read, as in `TextLineDataset`.
 
     Classes are sorted by name, and images by path within a class, subfolders included. Random access and exact length.

@@ -23,7 +23,8 @@ class TokenDataset(Dataset):
     Args:
         files: a path, paths, or a dataset of paths (`Dataset.list_files`). A path that ends in `.idx` is an index as
             Megatron-LM writes it, whose tokens are in the `.bin` beside it. Any other file is tokens and nothing else,
-            in little-endian order, as nanoGPT writes them.
+            in little-endian order, as nanoGPT writes them. A URL that is given here may have the wildcards and braces
+            of `Dataset.list_files`; what matches is listed now and sorted.
         dtype: the type of the stored tokens, of torch or numpy: an integer type of up to 64 bits other than uint64.
             None if all files have an index, which holds the type.
         sequence_length: L, the tokens of an input, at least 1. None: an element is a whole document [any length], for

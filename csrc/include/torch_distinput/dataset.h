@@ -57,9 +57,10 @@ class TDI_API Dataset : public ImageOps<Dataset> {
                                 ElementSpec element_spec);
   /// The rows of a random-access source, each one element.
   static Dataset from_rows(std::shared_ptr<const RowSource> source);
-  /// The names of the files that match one of `patterns` (`*`, `?`, `[...]`) as UTF-8 strings, each once,
-  /// sorted before they are shuffled. Throws NotFoundError naming a pattern without a match, and SystemError
-  /// for a folder that cannot be read.
+  /// The names of the files that match one of `patterns` (`*`, `?`, `[...]`; in URLs also `**` and braces) as
+  /// UTF-8 strings, each once, sorted before they are shuffled. Throws NotFoundError naming a pattern without
+  /// a match, SystemError for a folder that cannot be read, and RemoteError for a store that cannot be
+  /// listed.
   static Dataset list_files(const std::vector<std::string>& patterns, ListFilesOptions options = {});
   /// Elements of the datasets side by side in `structure`, which has one leaf for each dataset; ends with the
   /// shortest dataset.

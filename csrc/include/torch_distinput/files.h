@@ -19,13 +19,15 @@
 
 namespace torch_distinput {
 
-/// The files to read, in order: a name, names, or a dataset that yields names. Throws InvalidArgumentError
-/// for a name that no file can have.
+/// The files to read, in order: a name, names, or a dataset that yields names. A name that is a URL may have
+/// braces (`expand_braces`), and the wildcards of `list_files`, which stand for the objects that match,
+/// sorted: they are listed now. Throws InvalidArgumentError for a name that no file can have, NotFoundError
+/// where no object matches, and RemoteError where a store cannot be listed.
 class TDI_API FileNames {
  public:
-  FileNames(const char* name);                // NOLINT(google-explicit-constructor)
-  FileNames(std::string name);                // NOLINT(google-explicit-constructor)
-  FileNames(std::vector<std::string> names);  // NOLINT(google-explicit-constructor)
+  FileNames(const char* name);                       // NOLINT(google-explicit-constructor)
+  FileNames(std::string name);                       // NOLINT(google-explicit-constructor)
+  FileNames(const std::vector<std::string>& names);  // NOLINT(google-explicit-constructor)
   template <std::convertible_to<std::string> Name>
   FileNames(std::initializer_list<Name> names)
       : FileNames(std::vector<std::string>(names.begin(), names.end())) {}

@@ -18,7 +18,8 @@ class TDI_API ImageFolder : public Dataset {
  public:
   /// Throws NotFoundError if there is no such folder, no class in it, or a class without images (files
   /// whose names end as images' do), SystemError for a folder that cannot be read, and InvalidArgumentError
-  /// for a link to a folder that holds it. Other links are followed, also out of `root`.
+  /// for a link to a folder that holds it. Other links are followed, also out of `root`. `root` may be a URL:
+  /// its folders are those in the names of objects, which are listed once; RemoteError where that fails.
   explicit ImageFolder(const std::string& root);
 
   /// The names of the classes; the index is the class number. The reference lives as long as this object; of

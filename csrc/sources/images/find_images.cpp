@@ -6,6 +6,8 @@
 #include <cctype>
 #include <cerrno>
 #include <filesystem>
+#include <iterator>
+#include <map>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -13,6 +15,9 @@
 #include <sys/stat.h>
 
 #include "core/interrupt_poll.h"
+#include "io/remote_files.h"
+#include "remote/url.h"
+#include "sources/records/file_errors.h"
 #include "torch_distinput/error.h"
 
 namespace torch_distinput {
@@ -67,27 +72,56 @@ void walk(const fs::path& folder, std::vector<std::pair<std::string, std::vector
   above.pop_back();
 }
 
-FoundImages find_in(const std::string& root) {
-  FoundImages found;
+/// The paths of the images of each class.
+using Classes = std::map<std::string, std::vector<std::string>>;
+
+Classes find_in(const std::string& root) {
+  Classes classes;
   InterruptPoll poll;
   for (const fs::directory_entry& entry : fs::directory_iterator(root)) {
-    if (entry.is_directory()) found.classes.push_back(entry.path().filename().string());
+    if (entry.is_directory()) classes[entry.path().filename().string()];
   }
-  std::sort(found.classes.begin(), found.classes.end());
-  if (found.classes.empty()) throw NotFoundError("ImageFolder: `" + root + "` holds no folders of classes.");
-  for (std::size_t number = 0; number < found.classes.size(); ++number) {
+  for (auto& [name, paths] : classes) {
     std::vector<std::pair<std::string, std::vector<std::string>>> folders;
     std::vector<FolderId> above{id_of(root)};
-    walk(fs::path(root) / found.classes[number], folders, above, poll);
+    walk(fs::path(root) / name, folders, above, poll);
     std::sort(folders.begin(), folders.end());
-    const std::size_t before = found.paths.size();
     for (const auto& [folder, names] : folders) {
-      for (const std::string& name : names) found.paths.push_back((fs::path(folder) / name).string());
+      for (const std::string& image : names) paths.push_back((fs::path(folder) / image).string());
     }
-    if (found.paths.size() == before)
-      throw NotFoundError("ImageFolder: class `" + found.classes[number] + "` in `" + root +
-                          "` holds no images.");
-    found.numbers.resize(found.paths.size(), static_cast<std::int64_t>(number));
+  }
+  return classes;
+}
+
+/// The same of objects, whose names say which folders there are.
+Classes find_below(const std::string& root) {
+  const std::string prefix = root.substr(0, root.find_last_not_of('/') + 1) + "/";
+  std::vector<std::pair<std::string, std::string>> images;  // the folder of each, and its name
+  Classes classes;
+  for (const ListedObject& object : RemoteFiles::of_process().list(prefix)) {
+    const std::size_t end = object.url.find('/', prefix.size());
+    if (end == std::string::npos || end == prefix.size()) continue;
+    classes[object.url.substr(prefix.size(), end - prefix.size())];
+    const std::size_t name = object.url.rfind('/') + 1;
+    if (names_image(object.url)) images.emplace_back(object.url.substr(0, name - 1), object.url.substr(name));
+  }
+  std::sort(images.begin(), images.end());
+  for (const auto& [folder, name] : images) {
+    const std::size_t end = std::min(folder.find('/', prefix.size()), folder.size());
+    classes[folder.substr(prefix.size(), end - prefix.size())].push_back(folder + "/" + name);
+  }
+  return classes;
+}
+
+FoundImages numbered(Classes classes, const std::string& root) {
+  if (classes.empty()) throw NotFoundError("ImageFolder: `" + root + "` holds no folders of classes.");
+  FoundImages found;
+  for (auto& [name, paths] : classes) {
+    if (paths.empty())
+      throw NotFoundError("ImageFolder: class `" + name + "` in `" + root + "` holds no images.");
+    std::move(paths.begin(), paths.end(), std::back_inserter(found.paths));
+    found.numbers.resize(found.paths.size(), static_cast<std::int64_t>(found.classes.size()));
+    found.classes.push_back(name);
   }
   return found;
 }
@@ -95,8 +129,10 @@ FoundImages find_in(const std::string& root) {
 }  // namespace
 
 FoundImages find_images(const std::string& root) {
+  if (is_url(root))
+    return numbered(with_file_errors("ImageFolder", [&] { return find_below(root); }), shown_url(root));
   try {
-    return find_in(root);
+    return numbered(find_in(root), root);
   } catch (const fs::filesystem_error& error) {
     const std::string message = std::string("ImageFolder: ") + error.what() + ".";
     if (error.code() == std::errc::no_such_file_or_directory || error.code() == std::errc::not_a_directory)

@@ -2,7 +2,7 @@
 #include <charconv>
 #include <optional>
 
-#include "sources/sources.h"
+#include "sources/records/braces.h"
 #include "torch_distinput/archives.h"
 #include "torch_distinput/error.h"
 
@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMaxNames = 10'000'000;
 
 /// The texts of `{first..last}`; nullopt if `body` is not such a range. A leading 0 keeps the width.
-std::optional<std::vector<std::string>> range_of(const std::string& body) {
+std::optional<std::vector<std::string>> range_of(const std::string& body, const std::string& op) {
   const std::size_t dots = body.find("..");
   if (dots == std::string::npos) return std::nullopt;
   const auto number = [](std::string_view text) -> std::optional<std::int64_t> {
@@ -29,7 +29,7 @@ std::optional<std::vector<std::string>> range_of(const std::string& body) {
   if (!begin || !end) return std::nullopt;
   const std::int64_t step = *begin <= *end ? 1 : -1;
   if (static_cast<std::size_t>((*end - *begin) * step) >= kMaxNames)
-    throw InvalidArgumentError("TarDataset: the pattern {" + body + "} names too many files.");
+    throw InvalidArgumentError(op + ": the pattern {" + body + "} names too many files.");
   const std::size_t width = first.size() > 1 && first[0] == '0' ? first.size() : 0;
   std::vector<std::string> texts;
   for (std::int64_t value = *begin; value != *end + step; value += step) {
@@ -39,8 +39,8 @@ std::optional<std::vector<std::string>> range_of(const std::string& body) {
   return texts;
 }
 
-std::vector<std::string> alternatives(const std::string& body) {
-  if (auto range = range_of(body)) return *std::move(range);
+std::vector<std::string> alternatives(const std::string& body, const std::string& op) {
+  if (auto range = range_of(body, op)) return *std::move(range);
   std::vector<std::string> texts(1);
   for (const char letter : body) {
     if (letter == ',') {
@@ -54,26 +54,30 @@ std::vector<std::string> alternatives(const std::string& body) {
 
 }  // namespace
 
-std::vector<std::string> expand_braces(const std::string& pattern) {
+std::vector<std::string> expand_braces(const std::string& pattern, const std::string& op) {
   const std::size_t open = pattern.find('{');
   const std::size_t close = pattern.find('}');
   if (open == std::string::npos && close == std::string::npos) return {pattern};
   if (open == std::string::npos || close == std::string::npos || close < open ||
       pattern.find('{', open + 1) < close) {
-    throw InvalidArgumentError("TarDataset: braces in the pattern `" + pattern +
+    throw InvalidArgumentError(op + ": braces in the pattern `" + pattern +
                                "` must come in pairs and must not be nested.");
   }
   std::vector<std::string> names;
-  const std::vector<std::string> rests = expand_braces(pattern.substr(close + 1));
-  for (const std::string& text : alternatives(pattern.substr(open + 1, close - open - 1))) {
+  const std::vector<std::string> rests = expand_braces(pattern.substr(close + 1), op);
+  for (const std::string& text : alternatives(pattern.substr(open + 1, close - open - 1), op)) {
     for (const std::string& rest : rests) {
       if (names.size() >= kMaxNames)
-        throw InvalidArgumentError("TarDataset: the pattern `" + pattern + "` names too many files.");
+        throw InvalidArgumentError(op + ": the pattern `" + pattern + "` names too many files.");
       std::string& name = names.emplace_back(pattern, 0, open);
       name.append(text).append(rest);
     }
   }
   return names;
+}
+
+std::vector<std::string> expand_braces(const std::string& pattern) {
+  return expand_braces(pattern, "TarDataset");
 }
 
 }  // namespace torch_distinput

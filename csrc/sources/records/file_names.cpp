@@ -15,6 +15,7 @@
 #include "runtime/arena.h"
 #include "runtime/buffer_pool.h"
 #include "sources/records/byte_elements.h"
+#include "sources/records/url_names.h"
 #include "sources/source_node.h"
 #include "sources/sources.h"
 #include "torch_distinput/error.h"
@@ -52,14 +53,18 @@ class FileNamesNode final : public SourceNode {
   std::string_view name() const override { return "files"; }
   std::string describe() const override {
     if (names_->empty()) return "files()";
-    const std::string first = escape_non_utf8(names_->front());
+    const std::string first = escape_non_utf8(shown_name(names_->front()));
     if (names_->size() == 1) return "files(" + first + ")";
-    return c10::str("files(", names_->size(), " from ", first, " to ", escape_non_utf8(names_->back()), ")");
+    return c10::str("files(", names_->size(), " from ", first, " to ",
+                    escape_non_utf8(shown_name(names_->back())), ")");
   }
-  /// The names without their folders: the files may have moved when a position is restored.
+  /// The names without their folders and queries: the files may have moved when a position is restored.
   std::string identity() const override {
     std::uint32_t crc = 0;
-    for (const std::string& name : *names_) crc = crc32c(name.substr(name.find_last_of('/') + 1) + "/", crc);
+    for (const std::string& name : *names_) {
+      const std::string shown = shown_name(name);
+      crc = crc32c(shown.substr(shown.find_last_of('/') + 1) + "/", crc);
+    }
     return c10::str("files(", names_->size(), ", ", crc, ")");
   }
   SpecPtr spec() const override {

@@ -8,9 +8,8 @@
 
 #include <glob.h>
 
-#include "io/remote_files.h"
 #include "remote/url.h"
-#include "sources/records/file_errors.h"
+#include "sources/records/url_names.h"
 #include "sources/sources.h"
 #include "torch_distinput/error.h"
 
@@ -24,10 +23,8 @@ using Matches = std::unique_ptr<::glob_t, void (*)(::glob_t*)>;
 int stops(const char*, int error) { return error == EACCES ? 1 : 0; }
 
 std::vector<std::string> match_urls(const std::string& pattern) {
-  std::vector<std::string> names =
-      with_file_errors("list_files", [&] { return RemoteFiles::of_process().match(pattern); });
-  if (names.empty())
-    throw NotFoundError("list_files: no object matches the pattern `" + shown_url(pattern) + "`.");
+  std::vector<std::string> names = urls_of(pattern, "list_files");
+  check_objects(names, "list_files");
   return names;
 }
 

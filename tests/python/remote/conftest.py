@@ -8,6 +8,7 @@ import real_servers
 from certificates import make_certificate
 from object_server import S3_KEY, S3_SECRET, ObjectServer
 from relay import Relay
+from remote_store import RemoteStore
 
 
 class _Server:
@@ -38,6 +39,22 @@ def _server():
 @pytest.fixture
 def object_server(_server):
     return _server.anew()
+
+
+@pytest.fixture(params=["http", "s3"])
+def store(request, object_server):
+    """A folder of the object server as users read it."""
+    return RemoteStore(object_server, request.param)
+
+
+@pytest.fixture
+def s3_store(object_server):
+    return RemoteStore(object_server, "s3")
+
+
+@pytest.fixture
+def http_store(object_server):
+    return RemoteStore(object_server, "http")
 
 
 @pytest.fixture

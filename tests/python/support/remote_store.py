@@ -1,0 +1,60 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""A folder of an object server that the library reads in one dialect."""
+
+import itertools
+import os
+from collections.abc import Mapping
+
+from object_server import S3_KEY, S3_SECRET, ObjectServer
+
+from torch_distinput import _C
+
+_NUMBERS = itertools.count()
+
+
+class RemoteStore:
+    """Objects under a bucket of their own: the library remembers the versions of objects by URL."""
+
+    def __init__(self, server: ObjectServer, dialect: str):
+        self.server, self._dialect = server, dialect
+        self._bucket = f"data-{os.getpid()}-{next(_NUMBERS)}"
+        # How another process sets what this one has set.
+        self.options: tuple[str, dict[str, str]] | None = None
+        if dialect == "s3":
+            options = {"endpoint_url": server.url("s3"), "key": S3_KEY, "secret": S3_SECRET, "region": "us-east-1"}
+            self.options = (f"s3://{self._bucket}", options)
+            _C.set_storage_options(*self.options)
+
+    def url(self, name: str = "") -> str:
+        """Of an object, or of all."""
+        if self._dialect == "s3":
+            return f"s3://{self._bucket}/{name}".rstrip("/")
+        return self.server.url(self._dialect, f"{self._bucket}/{name}").rstrip("/")
+
+    def object(self, name: str) -> str:
+        """The server's name of an object."""
+        return f"{self._bucket}/{name}"
+
+    def put(self, name: str, data: bytes) -> str:
+        """Makes or replaces an object, and returns its URL."""
+        self.server.put(self.object(name), data)
+        return self.url(name)
+
+    def put_all(self, objects: Mapping[str, bytes]) -> list[str]:
+        self.server.put_all({self.object(name): data for name, data in objects.items()})
+        return [self.url(name) for name in objects]
+
+    def reads(self, name: str) -> list[tuple[int, int]]:
+        """Begin and end of each range of an object that was asked for, but for the first byte, by which the library
+        learns the version."""
+        ranges = [entry.range for entry in self.server.requests(object=self.object(name), operation="read")]
+        return [(first, last + 1) for first, last in filter(None, ranges) if (first, last) != (0, 0)]
+
+
+def twice(ranges: list[tuple[int, int]]) -> int:
+    """How many bytes of these ranges are in more than one of them."""
+    reached = again = 0
+    for begin, end in sorted(ranges):
+        again += max(0, min(end, reached) - begin)
+        reached = max(reached, end)
+    return again
