@@ -313,7 +313,7 @@ class DeviceCopies:
 
 class InputFile:
     """A file or an object, open for reading at any place. Thread-safe."""
-    def __init__(self, name: str, op: str) -> None: ...
+    def __init__(self, name: str | bytes, op: str) -> None: ...
     def size(self) -> int:
         """Bytes."""
     def version(self) -> str:
@@ -795,6 +795,9 @@ def set_file_system(url: str, files: object) -> None:
 def names_object(name: str) -> bool:
     """Whether a name is a URL that the library reads."""
 
+def shown_url(url: str | bytes) -> str:
+    """A URL without its query and user information, which may hold secrets, for messages."""
+
 def list_objects(prefix: str) -> list[tuple[str, int]]:
     """The URLs of the objects that begin with `prefix`, and their sizes in bytes."""
 
@@ -814,7 +817,7 @@ def arrow_streams(open: object, schema: object, name: str, options: ColumnOption
     """The rows of the object with `__arrow_c_stream__` that `open()` returns anew for each iterator."""
 
 def blocks(files: object, reader: object, name: str, arguments: str, options: ColumnOptions, index: bool) -> Dataset:
-    """The rows of tables in files. `reader` has `count_rows(files)`, the rows of each block of each file, `schema(file)` and `read(file, block)`; one whose rows can be read apart from one another also `read_rows(file, block, begin, end)`. Files are names as bytes."""
+    """The rows of tables in files. `reader` has `count_rows(files)`, the rows of each block of each file, `schema(file)`, `read(file, block)` and, for URLs, `will_read(file, blocks, bytes)`; one whose rows can be read apart from one another also `read_rows(file, block, begin, end)`. Files are names as bytes."""
 
 def image_folder(root: str) -> tuple:
     """Images in a folder for each class, and the names of the classes as bytes."""

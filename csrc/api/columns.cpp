@@ -11,6 +11,11 @@ namespace torch_distinput {
 
 BlockReader::~BlockReader() = default;
 
+std::vector<std::int64_t> BlockReader::will_read(const std::string&, const std::vector<std::int64_t>&,
+                                                 std::int64_t) const {
+  return {};
+}
+
 void BlockReader::read_rows(const std::string&, std::int64_t, std::int64_t, std::int64_t,
                             ArrowArrayStream*) const {
   TORCH_CHECK_NOT_IMPLEMENTED(false, name(), ": this reader does not read single rows of a block.");

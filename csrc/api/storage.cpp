@@ -41,8 +41,10 @@ void set_file_system(const std::string& url, std::shared_ptr<FileSystem> files) 
 class OpenFile {
  public:
   OpenFile(const std::string& name, std::string op)
-      : op_(std::move(op)),
-        file_(with_file_errors(op_, [&] { return std::make_shared<const File>(name); })) {}
+      : op_(std::move(op)), file_(with_file_errors(op_, [&] {
+          stamp_of(name);  // an object may have been replaced since it was seen
+          return std::make_shared<const File>(name);
+        })) {}
 
   template <class Call>
   auto ask(Call call) const {

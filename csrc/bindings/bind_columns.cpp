@@ -138,6 +138,13 @@ class PythonBlocks final : public BlockReader, public PythonCode {
   void read(const std::string& file, std::int64_t block, ArrowArrayStream* out) const override {
     calling_python([&] { take_arrow_stream(reader_.get().attr("read")(py::bytes(file), block), out); });
   }
+  std::vector<std::int64_t> will_read(const std::string& file, const std::vector<std::int64_t>& blocks,
+                                      std::int64_t bytes) const override {
+    return calling_python([&] {
+      const py::object sizes = reader_.get().attr("will_read")(py::bytes(file), blocks, bytes);
+      return sizes.cast<std::vector<std::int64_t>>();
+    });
+  }
   bool reads_rows() const override { return reads_rows_; }
   void read_rows(const std::string& file, std::int64_t block, std::int64_t begin, std::int64_t end,
                  ArrowArrayStream* out) const override {
@@ -175,12 +182,12 @@ void bind_columns(py::module_& module) {
   module.def(
       "arrow_streams", arrow_streams, py::arg("open"), py::arg("schema"), py::arg("name"), py::arg("options"),
       "The rows of the object with `__arrow_c_stream__` that `open()` returns anew for each iterator.");
-  module.def(
-      "blocks", blocks, py::arg("files"), py::arg("reader"), py::arg("name"), py::arg("arguments"),
-      py::arg("options"), py::arg("index"),
-      "The rows of tables in files. `reader` has `count_rows(files)`, the rows of each block of each "
-      "file, `schema(file)` and `read(file, block)`; one whose rows can be read apart from one another also "
-      "`read_rows(file, block, begin, end)`. Files are names as bytes.");
+  module.def("blocks", blocks, py::arg("files"), py::arg("reader"), py::arg("name"), py::arg("arguments"),
+             py::arg("options"), py::arg("index"),
+             "The rows of tables in files. `reader` has `count_rows(files)`, the rows of each block of each "
+             "file, `schema(file)`, `read(file, block)` and, for URLs, `will_read(file, blocks, bytes)`; one "
+             "whose rows can be read apart from one another also "
+             "`read_rows(file, block, begin, end)`. Files are names as bytes.");
 }
 
 }  // namespace torch_distinput

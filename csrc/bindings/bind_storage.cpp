@@ -7,6 +7,7 @@
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <pybind11/typing.h>
 
 #include "bindings/interpreter/calling_python.h"
 #include "bindings/interpreter/gil.h"
@@ -14,10 +15,15 @@
 #include "bindings/module.h"
 #include "bindings/python_file_system.h"
 #include "remote/curl_library.h"
+#include "remote/url.h"
 #include "torch_distinput/storage.h"
 
 namespace torch_distinput {
 namespace {
+
+/// Names of files are bytes where they are not UTF-8.
+using Name = py::typing::Union<py::str, py::bytes>;
+std::string text_of(const Name& name) { return name.cast<std::string>(); }
 
 /// A callback that runs `credentials`, which returns a dict of strings.
 CredentialCallback to_callback(const py::object& credentials) {
@@ -63,8 +69,12 @@ void bind_storage(py::module_& module) {
       },
       py::arg("url"), py::arg("files"),
       "All objects with the scheme and bucket of `url` are read by an object with look, read and list.");
-  module.def("names_object", names_object, py::arg("name"),
-             "Whether a name is a URL that the library reads.");
+  module.def(
+      "names_object", [](const Name& name) { return names_object(text_of(name)); }, py::arg("name"),
+      "Whether a name is a URL that the library reads.");
+  module.def(
+      "shown_url", [](const Name& url) { return shown_url(text_of(url)); }, py::arg("url"),
+      "A URL without its query and user information, which may hold secrets, for messages.");
   module.def("list_objects", list_objects, py::arg("prefix"), WithoutGil(),
              "The URLs of the objects that begin with `prefix`, and their sizes in bytes.");
   module.def(
@@ -80,7 +90,8 @@ void bind_storage(py::module_& module) {
              "The packages in this folder may bring libcurl along.");
   py::class_<InputFile>(module, "InputFile",
                         "A file or an object, open for reading at any place. Thread-safe.")
-      .def(py::init([](const std::string& name, std::string op) {
+      .def(py::init([](const Name& given, std::string op) {
+             const std::string name = text_of(given);
              return without_gil([&] { return std::make_unique<InputFile>(name, std::move(op)); });
            }),
            py::arg("name"), py::arg("op"))

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "torch_distinput/api.h"
+
 namespace torch_distinput {
 
 /// A URL in parts, as the user wrote them: nothing is decoded.
@@ -23,7 +25,7 @@ bool is_url(std::string_view name);
 Url parse_url(std::string_view text);
 
 /// The URL without its query and user information, which may hold secrets, for messages.
-std::string shown_url(std::string_view url);
+TDI_API std::string shown_url(std::string_view url);
 
 /// Encodes all bytes of `text` but letters, digits and "-._~", and "/" where `keep_slashes`, as RFC 3986 and
 /// AWS have it.

@@ -1,12 +1,12 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Parquet files, block by block: a block is a row group, or several small ones."""
 
-import os
 from dataclasses import dataclass, replace
 from typing import Any
 
-from torch_distinput.tables._block_files import BlockFiles
-from torch_distinput.tables._stored_index import Report, Stamp, share
+from torch_distinput.tables._block_files import BlockFiles, in_order
+from torch_distinput.tables._stored_index import Report, share
+from torch_distinput.tables._table_file import Stamp, TableFile
 
 _MAGIC = b"PAR1"
 # The bytes read at the end of a file; most footers are shorter.
@@ -31,24 +31,27 @@ class ParquetFiles(BlockFiles[Footer]):
         super().__init__(op)
         self._columns, self._filters, self._least_rows = columns, filters, least_rows
 
-    def make_index(self, path: str, stamp: Stamp) -> Footer:
+    def make_index(self, file: TableFile, stamp: Stamp) -> Footer:
         import pyarrow.parquet as parquet
 
-        with parquet.ParquetFile(self._footer(path, stamp)) as file:
-            metadata, whole = file.metadata, file.schema_arrow
-        schema = self._chosen(path, whole)
+        with parquet.ParquetFile(self._footer(file, stamp)) as footer:
+            metadata, whole = footer.metadata, footer.schema_arrow
+        schema = self._chosen(file, whole)
         sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         groups = _together(sizes, self._least_rows)
         known = Footer(metadata, schema, groups, [sum(sizes[group] for group in block) for block in groups], [])
         if self._filters is None:
             return known
         known = replace(known, condition=self._condition_columns(whole))
-        counts = [self._filtered(path, known, block, known.condition).num_rows for block in groups]
+        parts = [_chunks(known, block, known.condition) for block in groups]
+        counts = [
+            self._filtered(file, known, groups[block], known.condition).num_rows for block in in_order(file, parts)
+        ]
         return replace(known, counts=counts)
 
-    def _footer(self, path: str, stamp: Stamp) -> Any:
-        """A file with the metadata of that at `path`, which one process on the host reads; the path itself where its
-        end is not that of a Parquet file, for which pyarrow has the message."""
+    def _footer(self, file: TableFile, stamp: Stamp) -> Any:
+        """A file with the metadata of `file`, which one process on the host reads; `file` itself where its end is not
+        that of a Parquet file, for which pyarrow has the message."""
         import pyarrow
 
         found: list[bytes] = []
@@ -58,38 +61,39 @@ class ParquetFiles(BlockFiles[Footer]):
             return _is_footer(content)
 
         def make(report: Report) -> bytes:
-            found.append(_read_footer(path))
+            found.append(_read_footer(file, stamp.size))
             return found[-1]
 
-        share(path, "parquet footer 1", stamp.size, stamp.size + len(_MAGIC), accept, make)
-        return pyarrow.BufferReader(found[-1]) if _is_footer(found[-1]) else path
+        share(file.name, "parquet footer 1", stamp.size, stamp.size + len(_MAGIC), accept, make)
+        return pyarrow.BufferReader(found[-1]) if _is_footer(found[-1]) else file.for_pyarrow()
 
     def rows(self, index: Footer) -> list[int]:
         return index.counts
 
-    def schema_of(self, path: str, index: Footer) -> Any:
+    def schema_of(self, file: TableFile, index: Footer) -> Any:
         return index.schema
 
-    def read_block(self, path: str, index: Footer, block: int) -> Any:
-        groups, names = index.groups[block], index.schema.names
-        if self._filters is None:
-            table = self._read(path, index, groups, names)
-        else:
-            table = self._filtered(path, index, groups, list(dict.fromkeys([*names, *index.condition])))
-        return table.select(names).combine_chunks()
+    def ranges(self, index: Footer, block: int) -> list[tuple[int, int]]:
+        return _chunks(index, index.groups[block], _columns_of(index))
 
-    def _read(self, path: str, index: Footer, groups: list[int], names: list[str]) -> Any:
+    def read_block(self, file: TableFile, index: Footer, block: int) -> Any:
+        read = self._read if self._filters is None else self._filtered
+        table = read(file, index, index.groups[block], _columns_of(index))
+        return table.select(index.schema.names).combine_chunks()
+
+    def _read(self, file: TableFile, index: Footer, groups: list[int], names: list[str]) -> Any:
         import pyarrow.parquet as parquet
 
-        with parquet.ParquetFile(path, metadata=index.metadata, page_checksum_verification=True) as file:
-            table = file.read_row_groups(groups, columns=names, use_threads=False)
+        source = file.for_pyarrow()
+        with parquet.ParquetFile(source, metadata=index.metadata, page_checksum_verification=True) as opened:
+            table = opened.read_row_groups(groups, columns=names, use_threads=False)
         table.validate()  # the file may describe its columns wrongly
         return table
 
-    def _filtered(self, path: str, index: Footer, groups: list[int], names: list[str]) -> Any:
+    def _filtered(self, file: TableFile, index: Footer, groups: list[int], names: list[str]) -> Any:
         """The rows that pass, in the order of the file. A scan of pyarrow.dataset would change their order, and abort
         the process or wait forever if the statistics of a column are damaged."""
-        return _passing(self._read(path, index, groups, names), self._filters)
+        return _passing(self._read(file, index, groups, names), self._filters)
 
     def _condition_columns(self, schema: Any) -> list[str]:
         """The columns that the condition reads: evaluating it without one of them fails."""
@@ -105,29 +109,47 @@ class ParquetFiles(BlockFiles[Footer]):
                 needed.append(name)
         return needed
 
-    def _chosen(self, path: str, schema: Any) -> Any:
+    def _chosen(self, file: TableFile, schema: Any) -> Any:
         import pyarrow
 
         if self._columns is None:
             return schema
         missing = [name for name in self._columns if name not in schema.names]
         if missing:
-            raise self.fault(path, f"there is no column {missing[0]!r}; the columns are {schema.names}.")
+            raise self.fault(file, f"there is no column {missing[0]!r}; the columns are {schema.names}.")
         return pyarrow.schema([schema.field(name) for name in self._columns])
 
 
-def _read_footer(path: str) -> bytes:
-    """What opens as a Parquet file with the metadata of `path` and without its rows; other bytes where the file ends as
+def _read_footer(file: TableFile, size: int) -> bytes:
+    """What opens as a Parquet file with the metadata of `file` and without its rows; other bytes where the file ends as
     no Parquet file does."""
-    with open(path, "rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _FOOTER_GUESS))
-        end = file.read(_FOOTER_GUESS)
-        needed = int.from_bytes(end[-8:-4], "little") + 8
-        if len(end) < needed <= size:
-            file.seek(size - needed)
-            end = file.read(needed)
+    begin = max(0, size - _FOOTER_GUESS)
+    end = file.read_at(begin, size - begin)
+    needed = int.from_bytes(end[-8:-4], "little") + 8
+    if len(end) < needed <= size:
+        end = file.read_at(size - needed, needed - len(end)) + end
     return _MAGIC + end[-needed:]
+
+
+def _columns_of(index: Footer) -> list[str]:
+    """The columns that the rows and the condition on them need."""
+    return list(dict.fromkeys([*index.schema.names, *index.condition]))
+
+
+def _chunks(index: Footer, groups: list[int], names: list[str]) -> list[tuple[int, int]]:
+    """Where the columns `names` of these row groups lie, as the file says: offset and size of each part."""
+    schema = index.metadata.schema
+    wanted = tuple(f"{name}." for name in names)
+    columns = [column for column in range(len(schema)) if f"{schema.column(column).path}.".startswith(wanted)]
+    parts = []
+    for group in map(index.metadata.row_group, groups):
+        for chunk in map(group.column, columns):
+            begin = chunk.data_page_offset
+            if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < begin:
+                begin = chunk.dictionary_page_offset
+            if begin >= 0 and chunk.total_compressed_size >= 0:
+                parts.append((begin, chunk.total_compressed_size))
+    return parts
 
 
 def _is_footer(content: bytes) -> bool:

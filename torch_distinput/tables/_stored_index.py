@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import itertools
 import json
-import os
-import stat
 import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from torch_distinput import _C
+from torch_distinput.tables._table_file import Stamp
 
 # Where the blocks of a file lie: their bounds and the number of records in each.
 Blocks = tuple[list[int], list[int]]
@@ -28,22 +26,6 @@ _VERSION = 3
 
 
 @dataclass(frozen=True)
-class Stamp:
-    """What changes when a file is written to."""
-
-    mtime: int
-    size: int
-
-    @staticmethod
-    def of(file: str | bytes) -> Stamp:
-        """The present stamp of a file. Raises OSError for a pipe, too: a reader would wait for it without end."""
-        status = os.stat(file)
-        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
-            raise OSError(errno.ESPIPE, "tables need random access, but this is not a regular file")
-        return Stamp(status.st_mtime_ns, status.st_size)
-
-
-@dataclass(frozen=True)
 class Format:
     """What decides the bounds of blocks: the rule that separates records, and the size of a block."""
 
@@ -52,11 +34,11 @@ class Format:
     block_bytes: int
 
 
-def load(path: str, format_: Format, stamp: Stamp) -> Blocks | None:
+def load(path: bytes, format_: Format, stamp: Stamp) -> Blocks | None:
     """The bounds of the blocks of a file and the number of records in each. None unless the stored index is complete,
     has this format and `stamp`, and is plausible for the file: it may be damaged, belong to another file, or come from
     a stranger. The caller checks where the records begin."""
-    for content in _C.stored_beside(os.fsencode(path), format_.kind, _most_bytes(format_, stamp)):
+    for content in _C.stored_beside(path, format_.kind, _most_bytes(format_, stamp)):
         found = _decoded(content, format_, stamp)
         if found is not None:
             return found
@@ -64,7 +46,7 @@ def load(path: str, format_: Format, stamp: Stamp) -> Blocks | None:
 
 
 def shared(
-    path: str, format_: Format, stamp: Stamp, make: Callable[[Report], tuple[Blocks, bool]]
+    path: bytes, format_: Format, stamp: Stamp, make: Callable[[Report], tuple[Blocks, bool]]
 ) -> tuple[Blocks, bool]:
     """What `make` returns for a file, or has returned in another process on this host: its blocks, and whether its last
     record has an open quote. The blocks are checked as those of a stored index are."""
@@ -86,13 +68,13 @@ def shared(
 
 
 def share(
-    path: str, kind: str, size: int, most: int, accept: Callable[[bytes], bool], make: Callable[[Report], bytes]
+    path: bytes, kind: str, size: int, most: int, accept: Callable[[bytes], bool], make: Callable[[Report], bytes]
 ) -> None:
     """Calls `accept` with the bytes of this kind that another process on the host has made of a file; else `make`."""
     if size < MIN_SHARED:
         make(lambda done: None)
     else:
-        _C.share_on_host(f"{kind} {_C.version_on_host(os.fsencode(path))}".encode(), most, accept, make)
+        _C.share_on_host(f"{kind} {_C.version_on_host(path)}".encode(), most, accept, make)
 
 
 def _decoded(content: bytes, format_: Format, stamp: Stamp) -> Blocks | None:
@@ -132,9 +114,9 @@ def _fits(bounds: list[int], counts: list[int], size: int) -> bool:
     )
 
 
-def store(path: str, format_: Format, stamp: Stamp, bounds: list[int], counts: list[int]) -> None:
+def store(path: bytes, format_: Format, stamp: Stamp, bounds: list[int], counts: list[int]) -> None:
     """Stores an index where that is possible. One that cannot be stored is made again when it is next needed."""
-    _C.store_beside(os.fsencode(path), format_.kind, _encoded(format_, stamp, bounds, counts))
+    _C.store_beside(path, format_.kind, _encoded(format_, stamp, bounds, counts))
 
 
 def _head(format_: Format, stamp: Stamp) -> dict[str, int | str]:

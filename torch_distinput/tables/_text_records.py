@@ -1,14 +1,17 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 """Where the records of a text file end, found without parsing them: lines, or lines whose quotes are closed."""
 
-import io
 import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from torch_distinput.tables._table_file import KeptReads, TableFile
+
 _CHUNK_BYTES = 1 << 24
+# Bytes in which the line of column names usually ends.
+_HEAD_BYTES = 1 << 16
 # Records are read whole. A longer one has a quote that is never closed.
 _MOST_RECORD_BYTES = 1 << 28
 _MOST_HEAD_BYTES = 1 << 24
@@ -113,6 +116,7 @@ class DelimitedLines:
 
 
 Format = Lines | DelimitedLines
+Source = TableFile | KeptReads
 
 
 def _has_odd_quotes(data: bytes) -> bool:
@@ -132,89 +136,86 @@ def too_long(size: int) -> int:
     return _MOST_RECORD_BYTES if size > _MOST_RECORD_BYTES else 0
 
 
-def after_mark(path: str) -> int:
+def after_mark(file: Source) -> int:
     """The offset after the byte order mark of a file, 0 where it has none."""
-    with open(path, "rb") as file:
-        return 3 if file.read(3) == _BYTE_ORDER_MARK else 0
+    return 3 if file.read_at(0, _HEAD_BYTES).startswith(_BYTE_ORDER_MARK) else 0
 
 
-def first_end(path: str, begin: int, format_: Format) -> int:
+def first_end(file: Source, begin: int, format_: Format) -> int:
     """The offset after the first record of a file from byte `begin` on, 0 where it has none. Raises ValueError for a
     record that is too long or ends inside of a quote."""
-    with open(path, "rb") as file:
-        file.seek(begin)
-        raw, wanted = b"", 1 << 16
-        while True:
-            chunk = file.read(wanted - len(raw))
-            raw += chunk
-            data = np.frombuffer(raw, np.uint8)
-            ends = format_.ends(data) if chunk else all_ends(data, format_)
-            starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
-            records = ends[~format_.blank(data, starts, ends)] if len(ends) else ends
-            if len(records):
-                break
-            if not chunk:
-                return 0
-            if len(raw) >= _MOST_HEAD_BYTES:
-                raise ValueError(f"its line of column names has more than {_MOST_HEAD_BYTES} bytes; is a quote open?")
-            wanted = min(4 * wanted, _MOST_HEAD_BYTES)
+    raw, wanted = b"", _HEAD_BYTES - begin
+    while True:
+        chunk = file.read_at(begin + len(raw), wanted - len(raw))
+        raw += chunk
+        data = np.frombuffer(raw, np.uint8)
+        ends = format_.ends(data) if chunk else all_ends(data, format_)
+        starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+        records = ends[~format_.blank(data, starts, ends)] if len(ends) else ends
+        if len(records):
+            break
+        if not chunk:
+            return 0
+        if len(raw) >= _MOST_HEAD_BYTES:
+            raise ValueError(f"its line of column names has more than {_MOST_HEAD_BYTES} bytes; is a quote open?")
+        wanted = min(4 * wanted, _MOST_HEAD_BYTES)
     end = int(records[0])
     if format_.is_open(raw[:end]):
         raise ValueError("its line of column names has a quote that is never closed.")
     return begin + end
 
 
-def line_at(path: str, offset: int) -> int:
+def line_at(file: Source, offset: int) -> int:
     """The number, from 1, of the line with byte `offset` of a file."""
-    line = 1
-    with open(path, "rb") as file:
-        while offset > 0:
-            chunk = file.read(min(offset, _CHUNK_BYTES))
-            if not chunk:
-                break
-            line += chunk.count(b"\n")
-            offset -= len(chunk)
+    line, place = 1, 0
+    while place < offset:
+        chunk = file.read_at(place, min(offset - place, _CHUNK_BYTES))
+        if not chunk:
+            break
+        line += chunk.count(b"\n")
+        place += len(chunk)
     return line
 
 
 def find_blocks(
-    path: str, begin: int, block_bytes: int, format_: Format, report: Callable[[int], None] | None = None
+    file: Source, begin: int, block_bytes: int, format_: Format, report: Callable[[int], None] | None = None
 ) -> tuple[list[int], list[int]]:
     """The bounds of blocks of about `block_bytes` bytes from `begin` on, and the number of records in each. A record
     that is too long gets a block of its own up to the end of the file; nothing after its start is searched. `report` is
     called with the bytes read so far."""
     bounds, counts = [begin], []
     rows, offset, rest = 0, begin, b""  # records of the open block; the offset of `rest`, the start of a record
-    with open(path, "rb") as file:
-        file.seek(begin)
-        while True:
-            chunk = file.read(_CHUNK_BYTES)
-            if report is not None:
-                report(file.tell())
-            data = np.frombuffer(rest + chunk, np.uint8)
-            ends = format_.ends(data) if chunk else all_ends(data, format_)
-            if not len(ends) and too_long(len(data)):
-                if bounds[-1] < offset:
-                    counts.append(rows)
-                    bounds.append(offset)
-                counts.append(1)
-                bounds.append(file.seek(0, io.SEEK_END))
-                return bounds, counts
-            if len(ends):
-                starts = np.concatenate([[0], ends[:-1]])
-                records = np.cumsum(~format_.blank(data, starts, ends))
-                done = 0  # of `records`
-                while (last := int(np.searchsorted(ends, bounds[-1] + block_bytes - offset))) < len(ends):
-                    counts.append(rows + int(records[last]) - done)
-                    bounds.append(offset + int(ends[last]))
-                    rows, done = 0, int(records[last])
-                rows += int(records[-1]) - done
-                rest = data[int(ends[-1]) :].tobytes()
-                offset += int(ends[-1])
-            else:
-                rest = data.tobytes()
-            if not chunk:
-                break
+    place = begin
+    while True:
+        file.will_read([(place, 2 * _CHUNK_BYTES)])
+        chunk = file.read_at(place, _CHUNK_BYTES)
+        place += len(chunk)
+        if report is not None:
+            report(place)
+        data = np.frombuffer(rest + chunk, np.uint8)
+        ends = format_.ends(data) if chunk else all_ends(data, format_)
+        if not len(ends) and too_long(len(data)):
+            if bounds[-1] < offset:
+                counts.append(rows)
+                bounds.append(offset)
+            counts.append(1)
+            bounds.append(file.size())
+            return bounds, counts
+        if len(ends):
+            starts = np.concatenate([[0], ends[:-1]])
+            records = np.cumsum(~format_.blank(data, starts, ends))
+            done = 0  # of `records`
+            while (last := int(np.searchsorted(ends, bounds[-1] + block_bytes - offset))) < len(ends):
+                counts.append(rows + int(records[last]) - done)
+                bounds.append(offset + int(ends[last]))
+                rows, done = 0, int(records[last])
+            rows += int(records[-1]) - done
+            rest = data[int(ends[-1]) :].tobytes()
+            offset += int(ends[-1])
+        else:
+            rest = data.tobytes()
+        if not chunk:
+            break
     if bounds[-1] < offset:
         counts.append(rows)
         bounds.append(offset)

@@ -3,7 +3,6 @@
 
 import csv
 import io
-import os
 import re
 import time
 from abc import abstractmethod
@@ -17,11 +16,12 @@ import torch
 from torch_distinput import _C
 from torch_distinput.tables import _stored_index
 from torch_distinput.tables._block_files import BlockFiles
-from torch_distinput.tables._stored_index import Stamp
+from torch_distinput.tables._table_file import KeptReads, Stamp, TableFile
 from torch_distinput.tables._text_records import (
     DelimitedLines,
     Format,
     Lines,
+    Source,
     after_mark,
     all_ends,
     find_blocks,
@@ -79,7 +79,7 @@ class TextTables(BlockFiles[Records]):
         super().__init__(op)
         self._columns, self._declared, self._stores = columns, types, stores
         self._schema: Any = None
-        self._shown_by: tuple[str, int] | None = None  # the block that showed the types
+        self._shown_by: tuple[bytes, int] | None = None  # the block that showed the types
         self._last_cut: tuple[Records, Cut] | None = None
 
     @abstractmethod
@@ -92,85 +92,91 @@ class TextTables(BlockFiles[Records]):
         """Whether a record cannot be parsed, whatever the types of its columns."""
 
     @abstractmethod
-    def first_record(self, path: str) -> int:
+    def first_record(self, file: Source) -> int:
         """The byte at which the records of a file begin."""
 
-    def names_of(self, path: str, begin: int) -> list[str] | None:
+    def names_of(self, file: Source, begin: int) -> list[str] | None:
         """The names of the columns that a file tells before its first record, which begins at byte `begin`."""
         return None
 
-    def make_index(self, path: str, stamp: Stamp) -> Records:
-        begin = self.first_record(path)
+    def make_index(self, file: TableFile, stamp: Stamp) -> Records:
+        if not file.is_remote:
+            return self._index_of(file, file, stamp)
+        kept = KeptReads(file)
+        if stamp.size < _stored_index.MIN_STORED:
+            kept.will_read([(0, stamp.size)])
+        return self._index_of(file, kept, stamp)
+
+    def _index_of(self, file: TableFile, source: Source, stamp: Stamp) -> Records:
+        begin = self.first_record(source)
         (bounds, counts), is_open = _stored_index.shared(
-            path, self.stored, stamp, lambda report: self._read_through(path, stamp, begin, report)
+            file.name, self.stored, stamp, lambda report: self._read_through(file, source, stamp, begin, report)
         )
-        return Records(bounds, counts, self.names_of(path, begin), is_open)
+        return Records(bounds, counts, self.names_of(source, begin), is_open)
 
     def _read_through(
-        self, path: str, stamp: Stamp, begin: int, report: _stored_index.Report
+        self, file: TableFile, source: Source, stamp: Stamp, begin: int, report: _stored_index.Report
     ) -> tuple[_stored_index.Blocks, bool]:
         """The blocks of a file, from the index beside it if that is right, and whether its last record is open."""
         stores = self._stores and stamp.size >= _stored_index.MIN_STORED
-        found = self._load(path, stamp, report) if stores else None
+        found = self._load(file, stamp, report) if stores else None
         if found is None or found[0][0] != begin:
-            found = find_blocks(path, begin, BLOCK_BYTES, self.format, report)
+            found = find_blocks(source, begin, BLOCK_BYTES, self.format, report)
             if stores:
-                _stored_index.store(path, self.stored, stamp, *found)
-        return found, self._is_open(path, *found)
+                _stored_index.store(file.name, self.stored, stamp, *found)
+        return found, self._is_open(source, *found)
 
-    def _load(self, path: str, stamp: Stamp, report: _stored_index.Report) -> _stored_index.Blocks | None:
+    def _load(self, file: TableFile, stamp: Stamp, report: _stored_index.Report) -> _stored_index.Blocks | None:
         """The stored index; waits for another host that is about to store it."""
-        wait = max(0.0, self.patience(path, stamp.size) / _LOOKS)
+        wait = max(0.0, self.patience(file.name, stamp.size) / _LOOKS)
         for look in range(_LOOKS if wait and _C.may_store() else 0):
-            found = _stored_index.load(path, self.stored, stamp)
-            if found is not None or self.patience(path, stamp.size) <= 0:
+            found = _stored_index.load(file.name, self.stored, stamp)
+            if found is not None or self.patience(file.name, stamp.size) <= 0:
                 return found
             time.sleep(wait)
             report(look + 1)
-        return _stored_index.load(path, self.stored, stamp)
+        return _stored_index.load(file.name, self.stored, stamp)
 
-    def _is_open(self, path: str, bounds: list[int], counts: list[int]) -> bool:
+    def _is_open(self, file: Source, bounds: list[int], counts: list[int]) -> bool:
         if not counts or too_long(bounds[-1] - bounds[-2]):
             return False
-        with open(path, "rb") as file:
-            file.seek(bounds[-2])
-            return self.format.is_open(file.read(bounds[-1] - bounds[-2]))
+        return self.format.is_open(file.read_at(bounds[-2], bounds[-1] - bounds[-2]))
 
     def rows(self, index: Records) -> list[int]:
         return index.counts
 
-    def schema_of(self, path: str, index: Records) -> Any:
+    def schema_of(self, file: TableFile, index: Records) -> Any:
         if self._schema is None:
             if not index.counts:
-                raise self.fault(path, "it has no rows, so that the types of its columns are unknown.")
-            self._schema = self._inferred(path, index)
+                raise self.fault(file, "it has no rows, so that the types of its columns are unknown.")
+            self._schema = self._inferred(file, index)
         return self._schema
 
-    def _inferred(self, path: str, index: Records) -> Any:
+    def _inferred(self, file: TableFile, index: Records) -> Any:
         import pyarrow
 
         found: Any = None
         failed: Exception | None = None
         for block in range(min(len(index.counts), _MOST_SHOWN)):
             try:
-                cut = self._cut(path, index, block)
+                cut = self._cut(file, index, block)
                 found = self._schema_of_good(cut, index)
             except _C.InvalidArgumentError as fault:
                 failed = failed or fault
                 continue
             if found is not None:
-                self._shown_by = (path, block)
+                self._shown_by = (file.name, block)
                 break
             declared = pyarrow.schema(self._declared)
             error = self._fails(cut.data, index, None)
-            failed = failed or self._located(path, index, cut, declared, error or ValueError("no row can be read"))
+            failed = failed or self._located(file, index, cut, declared, error or ValueError("no row can be read"))
         if found is None:
-            raise failed or self.fault(path, "it has no rows, so that the types of its columns are unknown.")
+            raise failed or self.fault(file, "it has no rows, so that the types of its columns are unknown.")
         kinds = {field.name: field.type for field in found} | self._declared
         names = list(kinds) if self._columns is None else self._columns
         missing = [name for name in names if name not in kinds]
         if missing:
-            raise self.fault(path, f"there is no column {missing[0]!r}; the columns are {found.names}.")
+            raise self.fault(file, f"there is no column {missing[0]!r}; the columns are {found.names}.")
         return pyarrow.schema({name: kinds[name] for name in names})
 
     def _schema_of_good(self, cut: Cut, index: Records) -> Any:
@@ -184,19 +190,19 @@ class TextTables(BlockFiles[Records]):
                 chosen = tried
         return self.parse(b"".join(cut.records(*part) for part in chosen), index, None).schema if chosen else None
 
-    def read_block(self, path: str, index: Records, block: int) -> Any:
+    def read_block(self, file: TableFile, index: Records, block: int) -> Any:
         import pyarrow
 
-        schema = self.schema_of(path, index)
-        data = self._bytes(path, index, block)
+        schema = self.schema_of(file, index)
+        data = self._bytes(file, index, block)
         if index.is_open and block == len(index.counts) - 1:
-            raise self._unclosed(path, self._cut(path, index, block))
+            raise self._unclosed(file, self._cut(file, index, block))
         try:
             table = self.parse(data, index, schema).select(schema.names).combine_chunks()
         except (pyarrow.ArrowException, KeyError) as error:
-            raise self._located(path, index, self._cut(path, index, block), schema, error) from None
+            raise self._located(file, index, self._cut(file, index, block), schema, error) from None
         if table.num_rows != index.counts[block]:
-            raise self._miscounted(path, index, self._cut(path, index, block), table.num_rows)
+            raise self._miscounted(file, index, self._cut(file, index, block), table.num_rows)
         return table
 
     def read_rows(self, file: bytes, block: int, begin: int, end: int) -> Any:
@@ -204,55 +210,57 @@ class TextTables(BlockFiles[Records]):
         fail."""
         import pyarrow
 
-        index = self.index(file)
         with self._errors(file):
-            path = os.fsdecode(file)
-            schema = self.schema_of(path, index)
-            cut = self._cut(path, index, block)
+            index, opened = self._current(file)
+            schema = self.schema_of(opened, index)
+            cut = self._cut(opened, index, block)
             if len(cut) != index.counts[block]:
-                raise self._miscounted(path, index, cut, len(cut))
+                raise self._miscounted(opened, index, cut, len(cut))
             if index.is_open and cut.first_row + end == sum(index.counts):
-                raise self._unclosed(path, cut)
+                raise self._unclosed(opened, cut)
             part = Cut(cut.block, cut.first_row + begin, cut.place, cut.data, cut.bounds[begin:end])
             data = part.records(0, end - begin)
             try:
                 table = self.parse(data, index, schema).select(schema.names).combine_chunks()
             except (pyarrow.ArrowException, KeyError) as error:
                 if end - begin > 1:
-                    raise self.fault(path, f"{error}") from None
-                raise self._located(path, index, part, schema, error) from None
+                    raise self.fault(opened, f"{error}") from None
+                raise self._located(opened, index, part, schema, error) from None
             if table.num_rows != end - begin:
-                raise self._miscounted(path, index, part, table.num_rows)
+                raise self._miscounted(opened, index, part, table.num_rows)
             return table
 
-    def _bytes(self, path: str, index: Records, block: int) -> bytes:
+    def ranges(self, index: Records, block: int) -> list[tuple[int, int]]:
+        begin, end = index.bounds[block], index.bounds[block + 1]
+        before = 1 if block else 0
+        return [] if too_long(end - begin) else [(begin - before, end - begin + before)]
+
+    def _bytes(self, file: TableFile, index: Records, block: int) -> bytes:
         begin, end = index.bounds[block], index.bounds[block + 1]
         if index.counts[block] == 1 and (most := too_long(end - begin)):
             raise self.fault(
-                path,
+                file,
                 f"the record that begins at byte {begin} has more than {most} bytes (row {sum(index.counts[:block])}, "
-                f"line {line_at(path, begin)}); is a quote not closed?",
+                f"line {line_at(file, begin)}); is a quote not closed?",
             )
         before = 1 if block else 0  # the byte that must end the record before
-        with open(path, "rb") as file:
-            file.seek(begin - before)
-            data = file.read(end - begin + before)
+        data = file.read_at(begin - before, end - begin + before)
         if len(data) < end - begin + before:
-            raise self.fault(path, "it has become shorter while it was read.")
+            raise self.fault(file, "it has become shorter while it was read.")
         ended, data = not before or data[:1] in (b"\n", b"\r"), data[before:]
         if not ended or (block + 1 < len(index.counts) and self.format.seems_open(data)):
             raise self.fault(
-                path,
+                file,
                 f"bytes {begin} to {end} are not whole records; is the index stored beside it that of another file?",
             )
         return data
 
-    def _cut(self, path: str, index: Records, block: int) -> Cut:
+    def _cut(self, file: TableFile, index: Records, block: int) -> Cut:
         """The records of a block. The block read last is kept, because its rows may be requested one by one."""
         known = self._last_cut
         if known is not None and known[0] is index and known[1].block == block:
             return known[1]
-        data = self._bytes(path, index, block)
+        data = self._bytes(file, index, block)
         view = np.frombuffer(data, np.uint8)
         ends = all_ends(view, self.format)
         starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
@@ -262,7 +270,7 @@ class TextTables(BlockFiles[Records]):
         self._last_cut = (index, cut)
         return cut
 
-    def _located(self, path: str, index: Records, cut: Cut, schema: Any, error: Exception) -> Exception:
+    def _located(self, file: TableFile, index: Records, cut: Cut, schema: Any, error: Exception) -> Exception:
         """The error of records, with the row and the column that caused it."""
         import pyarrow
 
@@ -272,32 +280,32 @@ class TextTables(BlockFiles[Records]):
             low, high = (middle, high) if self._fails(cut.records(0, middle), index, schema) is None else (low, middle)
         row, record = cut.first_row + low, cut.records(low, low + 1)
         if self.is_broken(record, index):
-            return self.fault(path, f"row {row}: {_without_place(self._fails(record, index, schema) or error)}.")
+            return self.fault(file, f"row {row}: {_without_place(self._fails(record, index, schema) or error)}.")
         fails = {field.name: self._fails(record, index, pyarrow.schema([field])) for field in schema}
         bad = [name for name, found in fails.items() if found is not None]
         if not bad or len(bad) == len(fails) > 1:  # it is about the record, not about a column
-            return self.fault(path, f"row {row}: {_without_place(error)}.")
+            return self.fault(file, f"row {row}: {_without_place(error)}.")
         declares = "`types` declares the types of columns."
-        if self._shown_by == (path, cut.block) and bad[0] not in self._declared and "changed from" in str(error):
-            return self.fault(path, f"row {row}: {_without_place(error)}; {declares}")
-        return self.fault(path, f"column {bad[0]!r} in row {row}: {_without_place(fails[bad[0]])}; {declares}")
+        if self._shown_by == (file.name, cut.block) and bad[0] not in self._declared and "changed from" in str(error):
+            return self.fault(file, f"row {row}: {_without_place(error)}; {declares}")
+        return self.fault(file, f"column {bad[0]!r} in row {row}: {_without_place(fails[bad[0]])}; {declares}")
 
-    def _unclosed(self, path: str, cut: Cut) -> Exception:
+    def _unclosed(self, file: TableFile, cut: Cut) -> Exception:
         """The error of the last record of a file, which is in `cut`; pyarrow would close its quote at the end."""
-        row, line = cut.first_row + len(cut) - 1, line_at(path, cut.place + cut.bounds[-1][0])
-        return self.fault(path, f"row {row}: the record that begins in line {line} has a quote that is never closed.")
+        row, line = cut.first_row + len(cut) - 1, line_at(file, cut.place + cut.bounds[-1][0])
+        return self.fault(file, f"row {row}: the record that begins in line {line} has a quote that is never closed.")
 
-    def _miscounted(self, path: str, index: Records, cut: Cut, rows: int) -> Exception:
+    def _miscounted(self, file: TableFile, index: Records, cut: Cut, rows: int) -> Exception:
         """The error for records that pyarrow parses as another number of rows."""
         for row in range(len(cut)):
             record = cut.records(row, row + 1)
             failed = self._fails(record, index, self._schema)
             if failed is not None or self.parse(record, index, self._schema).num_rows != 1:
                 return self.fault(
-                    path, f"row {cut.first_row + row}: a line must hold one record, but this is {record[:60]!r}."
+                    file, f"row {cut.first_row + row}: a line must hold one record, but this is {record[:60]!r}."
                 )
         return self.fault(
-            path,
+            file,
             f"bytes {index.bounds[cut.block]} to {index.bounds[cut.block + 1]} hold {rows} rows, not "
             f"{index.counts[cut.block]} as before; has the file changed, or is the index stored beside it another's?",
         )
@@ -320,26 +328,25 @@ class CsvFiles(TextTables):
         self._delimiter, self.format = delimiter, DelimitedLines(delimiter)
         self.stored = _stored_index.Format("csv", delimiter, BLOCK_BYTES)
 
-    def first_record(self, path: str) -> int:
+    def first_record(self, file: Source) -> int:
         try:
-            begin = first_end(path, after_mark(path), self.format)
+            begin = first_end(file, after_mark(file), self.format)
         except ValueError as error:
-            raise self.fault(path, f"{error}") from None
+            raise self.fault(file, f"{error}") from None
         if begin == 0:
-            raise self.fault(path, "it is empty, without a line of column names.")
+            raise self.fault(file, "it is empty, without a line of column names.")
         return begin
 
-    def names_of(self, path: str, begin: int) -> list[str]:
-        with open(path, "rb") as file:
-            head = file.read(begin)
+    def names_of(self, file: Source, begin: int) -> list[str]:
+        head = file.read_at(0, begin)
         try:
             text = io.StringIO(head.decode("utf-8-sig").lstrip("\r\n"), newline="")
             names = next(csv.reader(text, delimiter=self._delimiter), [])
         except (UnicodeDecodeError, csv.Error) as error:
-            raise self.fault(path, f"its line of column names cannot be read: {error}.") from None
+            raise self.fault(file, f"its line of column names cannot be read: {error}.") from None
         for name in names if self._columns is None else self._columns:
             if names.count(name) > 1:
-                raise self.fault(path, f"its line of column names has {name!r} {names.count(name)} times.")
+                raise self.fault(file, f"its line of column names has {name!r} {names.count(name)} times.")
         return names
 
     def is_broken(self, record: bytes, index: Records) -> bool:
@@ -371,8 +378,8 @@ class JsonLinesFiles(TextTables):
     format = Lines()
     stored = _stored_index.Format("jsonl", "\n", BLOCK_BYTES)
 
-    def first_record(self, path: str) -> int:
-        return after_mark(path)
+    def first_record(self, file: Source) -> int:
+        return after_mark(file)
 
     def is_broken(self, record: bytes, index: Records) -> bool:
         import pyarrow

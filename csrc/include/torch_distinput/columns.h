@@ -66,6 +66,12 @@ class TDI_API BlockReader : public UserCode {
   /// Writes a stream of the rows of one block, `block` below the number of blocks in `file`; the caller
   /// releases it.
   virtual void read(const std::string& file, std::int64_t block, ArrowArrayStream* out) const = 0;
+  /// The first of `blocks` of the URL `file` will be read soon, in this order: asks for their bytes without
+  /// waiting, of as many as have at most `bytes` bytes, but of one at least, and returns the bytes of each.
+  /// None: `read` asks for them. A hint: not all blocks that are read are announced.
+  virtual std::vector<std::int64_t> will_read(const std::string& file,
+                                              const std::vector<std::int64_t>& blocks,
+                                              std::int64_t bytes) const;
   /// Whether rows of a block can be read apart from one another, so that a bad one costs the others nothing
   /// where rows that fail are skipped.
   virtual bool reads_rows() const { return false; }

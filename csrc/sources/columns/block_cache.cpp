@@ -35,6 +35,12 @@ BlockPtr BlockCache::get(const Key& key, const std::function<BlockPtr()>& read) 
   return block;
 }
 
+bool BlockCache::has(const Key& key) {
+  State& here = state();
+  const std::lock_guard lock(here.mutex);
+  return here.entries.contains(key);
+}
+
 BlockPtr BlockCache::look_up(const Key& key, const std::function<BlockPtr()>& read) {
   State& here = state();
   std::promise<BlockPtr> promise;

@@ -32,6 +32,8 @@ class BlockCache {
   /// in the threads that wait for it, too; an interrupt only in the thread that it struck. A later call then
   /// tries again.
   BlockPtr get(const Key& key, const std::function<BlockPtr()>& read);
+  /// Whether the block of `key` is kept, or being read.
+  bool has(const Key& key);
 
  private:
   struct Entry {

@@ -21,7 +21,10 @@ class BlocksPlan final : public RaggedPlan {
       : blocks_(std::move(blocks)), type_(std::move(type)), pool_(std::move(pool)), op_(std::move(op)) {}
 
   std::int64_t size() const override { return blocks_->starts().back(); }
-  PlanTraits traits() const override { return {.blocks = blocks_->reads_files()}; }
+  PlanTraits traits() const override {
+    return {.blocks = blocks_->reads_files(), .remote = blocks_->is_remote()};
+  }
+  void will_read(std::span<std::int64_t> positions) const override { locate(positions); }
   const RowLayout* layout() const override { return type_->dense ? &type_->layout : nullptr; }
 
   void gather(std::span<std::int64_t> positions, std::span<const std::int64_t> slots,
@@ -81,7 +84,7 @@ class BlocksPlan final : public RaggedPlan {
     std::size_t begin, end;
   };
 
-  /// Replaces positions by the rows of their blocks.
+  /// Replaces positions by the rows of their blocks, which will be read.
   std::vector<Group> locate(std::span<std::int64_t> positions) const {
     const std::vector<std::int64_t>& starts = blocks_->starts();
     std::vector<Group> groups;
@@ -97,7 +100,15 @@ class BlocksPlan final : public RaggedPlan {
       positions[i] -= begin;
       groups.back().end = i + 1;
     }
+    if (blocks_->is_remote()) announce(groups);
     return groups;
+  }
+
+  void announce(const std::vector<Group>& groups) const {
+    std::vector<std::size_t> blocks;
+    blocks.reserve(groups.size());
+    for (const Group& group : groups) blocks.push_back(group.block);
+    blocks_->will_read(blocks);
   }
 
   /// Whether more blocks of files would be held at a time than memory should.

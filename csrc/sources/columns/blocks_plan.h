@@ -1,8 +1,10 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,10 @@ class BlockSet {
   virtual BlockPtr block(std::size_t index) const = 0;
   /// Whether `block` reads files, so that not all blocks can be held at once.
   virtual bool reads_files() const = 0;
+  /// Whether it does so over a network.
+  virtual bool is_remote() const { return false; }
+  /// These blocks will be read soon, in this order: asks for them without waiting. Called where `is_remote`.
+  virtual void will_read(std::span<const std::size_t>) const {}
 };
 
 /// Random access to the rows of `blocks`. A block of a file is fetched once for each call, however its rows

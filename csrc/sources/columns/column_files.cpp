@@ -1,7 +1,9 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <mutex>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include <c10/util/Exception.h>
@@ -9,13 +11,16 @@
 #include "core/interrupt_watch.h"
 #include "execution/execution_context.h"
 #include "runtime/buffer_pool.h"
+#include "sources/columns/block_ahead.h"
 #include "sources/columns/block_cache.h"
 #include "sources/columns/block_parts.h"
 #include "sources/columns/blocks_plan.h"
 #include "sources/columns/columns.h"
 #include "sources/records/file_names.h"
 #include "sources/records/files_iterator.h"
+#include "sources/records/url_names.h"
 #include "torch_distinput/error.h"
+#include "torch_distinput/storage.h"
 
 namespace torch_distinput {
 namespace {
@@ -46,16 +51,19 @@ class ColumnFiles {
     // Without the lock, because the reader may run Python.
     ArrowOwned<ArrowSchema> schema;
     reader_->schema(file, schema.get());
-    auto type = row_type(*schema, options_, name() + ": " + file);
+    auto type = row_type(*schema, options_, place(file));
     const std::lock_guard lock(mutex_);
     if (type_ == nullptr) type_ = std::move(type);
     return type_;
   }
 
+  /// Whether block `block` of `file` is kept, or being read.
+  bool has(const std::string& file, std::int64_t block) { return cache_.has({file, block}); }
+
   BlockPtr block(const RowType& type, const BlockOfFile& at) {
     return cache_.get({at.file, at.block}, [&] {
       return std::make_shared<const RowBlock>(
-          import_block(type.table, whole(type, at), {place(at), at.first_row}));
+          import_block(type.table, whole(type, at), {place(at.file), at.first_row}));
     });
   }
 
@@ -66,17 +74,18 @@ class ColumnFiles {
       return {begin, at.rows, [this, &type, at](std::int64_t from, std::int64_t to) {
                 const ArrowBatch batch = some(type, at, from, to);
                 return std::make_shared<const RowBlock>(
-                    import_block(type.table, batch, {place(at), at.first_row + from}));
+                    import_block(type.table, batch, {place(at.file), at.first_row + from}));
               }};
     }
     return {begin, at.rows, [this, &type, at, batch = whole(type, at)](std::int64_t from, std::int64_t to) {
               return std::make_shared<const RowBlock>(
-                  import_rows(type.table, batch, {place(at), at.first_row}, from, to));
+                  import_rows(type.table, batch, {place(at.file), at.first_row}, from, to));
             }};
   }
 
  private:
-  std::string place(const BlockOfFile& at) const { return name() + ": " + at.file; }
+  /// A file in messages.
+  std::string place(const std::string& file) const { return name() + ": " + shown_name(file); }
 
   /// All rows of a block, unchecked.
   ArrowBatch whole(const RowType& type, const BlockOfFile& at) const {
@@ -95,13 +104,13 @@ class ColumnFiles {
   ArrowBatch batch_of(ArrowArrayStream* stream, const RowType& type, const BlockOfFile& at,
                       std::int64_t rows) const {
     ArrowOwned<ArrowSchema> schema;
-    read_schema(stream, schema, place(at));
-    check_same_schema(*schema, type.table, place(at));
-    ArrowBatch batch = read_batch(stream, place(at));
+    read_schema(stream, schema, place(at.file));
+    check_same_schema(*schema, type.table, place(at.file));
+    ArrowBatch batch = read_batch(stream, place(at.file));
     const std::int64_t found = batch == nullptr ? 0 : (*batch)->length;
-    if (found != rows || (batch != nullptr && read_batch(stream, place(at)) != nullptr)) {
+    if (found != rows || (batch != nullptr && read_batch(stream, place(at.file)) != nullptr)) {
       throw InvalidArgumentError(
-          c10::str(place(at), ": block ", at.block, " has not the ", rows,
+          c10::str(place(at.file), ": block ", at.block, " has not the ", rows,
                    " rows that were counted; the file has changed, or its counts lie."));
     }
     return batch;
@@ -119,7 +128,12 @@ class FileBlocks final : public BlockSet {
  public:
   FileBlocks(std::shared_ptr<ColumnFiles> files, std::vector<std::string> names,
              std::shared_ptr<const RowType> type)
-      : files_(std::move(files)), names_(std::move(names)), type_(std::move(type)) {
+      : files_(std::move(files)),
+        names_(std::move(names)),
+        type_(std::move(type)),
+        is_remote_(std::any_of(names_.begin(), names_.end(), names_object)),
+        ahead_(
+            [this](std::span<const std::size_t> blocks, std::int64_t bytes) { return ask(blocks, bytes); }) {
     const auto counts = files_->reader().count_rows(names_);
     for (std::size_t file = 0; file < names_.size(); ++file) {
       std::int64_t first_row = 0;
@@ -134,13 +148,24 @@ class FileBlocks final : public BlockSet {
   }
 
   const std::vector<std::int64_t>& starts() const override { return starts_; }
-  BlockPtr block(std::size_t index) const override { return files_->block(*type_, place(index)); }
+  BlockPtr block(std::size_t index) const override {
+    if (!is_remote_) return files_->block(*type_, place(index));
+    return ahead_.read(index, [&] { return files_->block(*type_, place(index)); });
+  }
   /// Where block `index` lies.
   BlockOfFile place(std::size_t index) const {
     const Place& place = places_[index];
     return {names_[place.file], place.block, place.first_row, starts_[index + 1] - starts_[index]};
   }
   bool reads_files() const override { return true; }
+  bool is_remote() const override { return is_remote_; }
+  void will_read(std::span<const std::size_t> blocks) const override {
+    std::vector<std::size_t> wanted;
+    for (const std::size_t index : blocks) {
+      if (!files_->has(names_[places_[index].file], places_[index].block)) wanted.push_back(index);
+    }
+    ahead_.announce(wanted);
+  }
 
  private:
   struct Place {
@@ -148,11 +173,27 @@ class FileBlocks final : public BlockSet {
     std::int64_t block;
     std::int64_t first_row;
   };
+
+  /// As BlockAhead::Ask: those of one file together.
+  std::vector<std::int64_t> ask(std::span<const std::size_t> blocks, std::int64_t bytes) const {
+    const std::size_t file = places_[blocks.front()].file;
+    std::vector<std::int64_t> numbers;
+    for (const std::size_t index : blocks) {
+      if (places_[index].file != file) break;
+      numbers.push_back(places_[index].block);
+    }
+    std::vector<std::int64_t> sizes = files_->reader().will_read(names_[file], numbers, bytes);
+    if (sizes.empty()) sizes.assign(numbers.size(), 0);
+    return sizes;
+  }
+
   std::shared_ptr<ColumnFiles> files_;
   std::vector<std::string> names_;
   std::shared_ptr<const RowType> type_;
   std::vector<Place> places_;
   std::vector<std::int64_t> starts_{0};
+  bool is_remote_;
+  mutable BlockAhead ahead_;
 };
 
 /// Where a block fails, its rows are looked at apart from one another, and the error is that of the first bad
@@ -172,6 +213,7 @@ class ColumnFilesIterator final : public FilesIterator {
     TORCH_CHECK_VALUE(position <= rows, op(), ": the saved position is after row ", position,
                       " of a file, but the file has ", rows, " rows.");
     row_ = position;
+    if (blocks_->is_remote()) announce_from(row_);
   }
   std::optional<Element> read() override {
     if (row_ == blocks_->starts().back()) return std::nullopt;
@@ -184,6 +226,15 @@ class ColumnFilesIterator final : public FilesIterator {
   }
   std::int64_t rows_lost() const override { return rows_lost_; }
   std::int64_t position() const override { return row_; }
+
+  /// All blocks from row `row` on will be read, one after the other.
+  void announce_from(std::int64_t row) {
+    const auto& starts = blocks_->starts();
+    const auto next = std::upper_bound(starts.begin(), starts.end() - 1, row);
+    std::vector<std::size_t> blocks(static_cast<std::size_t>(starts.end() - next));
+    std::iota(blocks.begin(), blocks.end(), static_cast<std::size_t>(next - starts.begin()) - 1);
+    blocks_->will_read(blocks);
+  }
 
   /// Makes the rows from `row_` on. Where that throws, `row_` is after those that are lost.
   void begin_part() {

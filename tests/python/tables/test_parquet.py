@@ -46,9 +46,9 @@ def reads(monkeypatch):
     seen = []
     original = _parquet.ParquetFiles.read_block
 
-    def read_block(self, path, index, block):
-        seen.append((os.path.basename(path), block))
-        return original(self, path, index, block)
+    def read_block(self, file, index, block):
+        seen.append((os.path.basename(file.path), block))
+        return original(self, file, index, block)
 
     monkeypatch.setattr(_parquet.ParquetFiles, "read_block", read_block)
     return seen

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import torch_distinput as tdi
 from torch_distinput.tables import _stored_index, _text_records, _text_tables
+from torch_distinput.tables._table_file import TableFile
 
 pa = pytest.importorskip("pyarrow")
 
@@ -138,9 +139,9 @@ def passes(monkeypatch):
     seen = []
     original = _text_tables.find_blocks
 
-    def find_blocks(path, *arguments):
-        seen.append(os.path.basename(path))
-        return original(path, *arguments)
+    def find_blocks(file, *arguments):
+        seen.append(os.path.basename(file.path))
+        return original(file, *arguments)
 
     monkeypatch.setattr(_text_tables, "find_blocks", find_blocks)
     return seen
@@ -180,7 +181,7 @@ def test_a_damaged_stored_index_is_not_trusted(tmp_path, passes):
     whole = stored.read_bytes()
     for place in range(0, len(whole), 7):
         stored.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        assert _stored_index.load(str(name), COMMAS, _stored_index.Stamp.of(str(name))) is None
+        assert _stored_index.load(os.fsencode(name), COMMAS, TableFile("", os.fsencode(name)).stamp()) is None
     stored.write_bytes(whole[: len(whole) // 2])
     assert len(tdi.CsvDataset(name)) == 8000 and passes == [name.name] * 2 and stored.read_bytes() == whole
 
@@ -217,7 +218,7 @@ def test_records_of_any_text_are_those_that_pyarrow_finds(tmp_path_factory, piec
     records = _text_records.DelimitedLines(",")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_text_records, "_CHUNK_BYTES", 7)
-        bounds, counts = _text_records.find_blocks(str(name), 4, block_bytes, records)
+        bounds, counts = _text_records.find_blocks(TableFile("", os.fsencode(name)), 4, block_bytes, records)
     for (begin, end), count in zip(itertools.pairwise(bounds), counts, strict=True):
         skipped = []
         data = pa.BufferReader(name.read_bytes()[begin:end])

@@ -1,0 +1,148 @@
+# Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+"""A file of this machine, or an object of a store, that holds a table."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from torch_distinput import _C
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What changes when a file is written to. Of an object, `mtime` is a hash of its version."""
+
+    mtime: int
+    size: int
+
+
+class TableFile:
+    """What can be read of a file; of an object, of the version that it had when this was made. Errors name `op` and the
+    file: NotFoundError, OSError, and RemoteError for objects. An object is safe from any thread."""
+
+    def __init__(self, op: str, name: bytes):
+        self._op, self.name = op, name
+        self.is_remote = _C.names_object(name)
+        self._object = _C.InputFile(name, op) if self.is_remote else None
+        self._opened = self._object
+
+    @property
+    def path(self) -> str:
+        """As the user named it."""
+        return os.fsdecode(self.name)
+
+    @property
+    def shown(self) -> str:
+        """As messages name it."""
+        return _C.shown_url(self.name) if self.is_remote else self.path
+
+    def stamp(self) -> Stamp:
+        """The present stamp. Raises OSError for a pipe, too: a reader would wait for it without end."""
+        if self._object is not None:
+            version = self._object.version().removeprefix(self.path).encode()
+            return Stamp(
+                int.from_bytes(hashlib.blake2b(version, digest_size=8).digest(), "little"), self._object.size()
+            )
+        status = os.stat(self.name)
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            raise OSError(errno.ESPIPE, "tables need random access, but this is not a regular file")
+        return Stamp(status.st_mtime_ns, status.st_size)
+
+    def size(self) -> int:
+        """Bytes."""
+        return self._open().size()
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """`size` bytes from `offset` on; fewer only at the end of the file."""
+        return self._open().read_at(offset, size)
+
+    def will_read(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """These bytes (offset and size) will be read soon: a store is asked for them, side by side."""
+        if self._object is not None:
+            self._object.will_read(list(ranges))
+
+    def for_pyarrow(self) -> Any:
+        """What pyarrow opens."""
+        return self.path if self._object is None else _Seekable(self._object)
+
+    def _open(self) -> _C.InputFile:
+        if self._opened is None:
+            self._opened = _C.InputFile(self.name, self._op)
+        return self._opened
+
+
+class KeptReads:
+    """A file of which the first bytes read and the last ones are kept: an index needs them again."""
+
+    def __init__(self, file: TableFile):
+        self._file, self.shown = file, file.shown
+        self._kept: list[tuple[int, bytes]] = []
+
+    def size(self) -> int:
+        """As `TableFile.size`."""
+        return self._file.size()
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """As `TableFile.read_at`."""
+        parts: list[bytes] = []
+        end = offset + size
+        while offset < end:
+            part = self._part(offset, end)
+            if not part:
+                break
+            parts.append(part)
+            offset += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _part(self, offset: int, end: int) -> bytes:
+        for begin, data in self._kept:
+            if begin <= offset < begin + len(data):
+                return data[offset - begin : end - begin]
+        end = min([begin for begin, _ in self._kept if begin > offset] + [end])
+        part = self._file.read_at(offset, end - offset)
+        if part:
+            self._kept = [*self._kept[:1], (offset, part)]
+        return part
+
+    def will_read(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """As `TableFile.will_read`, but for what is kept."""
+        self._file.will_read(part for begin, size in ranges for part in self._missing(begin, begin + size))
+
+    def _missing(self, begin: int, end: int) -> list[tuple[int, int]]:
+        for at, data in self._kept:
+            if at <= begin < at + len(data):
+                begin = at + len(data)
+        return [(begin, end - begin)] if begin < end else []
+
+
+class _Seekable(io.RawIOBase):
+    """An object as a file of Python. One thread at a time."""
+
+    def __init__(self, object_: _C.InputFile):
+        self._object, self._place, self._size = object_, 0, object_.size()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
+        return self._place
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = max(0, self._size - self._place)
+        data = self._object.read_at(self._place, left if size is None or size < 0 else min(size, left))
+        self._place += len(data)
+        return data
