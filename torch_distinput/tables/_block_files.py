@@ -18,8 +18,6 @@ Index = TypeVar("Index")
 
 # Indexes are made by threads side by side, because pyarrow and numpy release the GIL and storage has latency.
 _THREADS = 8
-# More of them wait for a store, which has more latency.
-_REMOTE_THREADS = 32
 # How many bytes of blocks are asked for before they are read.
 _AHEAD_BYTES = 64 << 20
 # By how many seconds other hosts may begin later, and how fast they read a large file at most.
@@ -46,6 +44,8 @@ def in_order(file: TableFile, blocks: list[list[tuple[int, int]]]) -> Iterator[i
 class BlockFiles(ABC, Generic[Index]):
     """Reads tables block by block. `count_rows`, `schema` and `read` are called from any thread; files are
     names as bytes. Errors are InvalidArgumentError, NotFoundError or OSError, and name op and file."""
+
+    threads_of_stores = _THREADS  # make the indexes of objects
 
     def __init__(self, op: str):
         self._op = op
@@ -97,7 +97,7 @@ class BlockFiles(ABC, Generic[Index]):
     def _index_side_by_side(self, files: list[bytes]) -> dict[bytes, Index]:
         if not files:
             return {}
-        most = _REMOTE_THREADS if all(map(_C.names_object, files)) else _THREADS
+        most = self.threads_of_stores if all(map(_C.names_object, files)) else _THREADS
         with ThreadPoolExecutor(min(most, len(files))) as threads:
             made = {file: threads.submit(self.index, file) for file in files}
             try:

@@ -15,13 +15,16 @@ _FOOTER_GUESS = 64 << 10
 
 @dataclass(frozen=True)
 class Footer:
-    """The metadata of a Parquet file, its row groups by block, and the columns that the condition on rows reads."""
+    """The metadata of a Parquet file, the schema of its rows, its row groups and rows by block, and the columns that
+    blocks are made of, with those of the condition on rows. `leaves`: the numbers of the parts that these columns are
+    stored as."""
 
     metadata: Any
     schema: Any
     groups: list[list[int]]
     counts: list[int]
-    condition: list[str]
+    columns: list[str]
+    leaves: list[int]
 
 
 class ParquetFiles(BlockFiles[Footer]):
@@ -30,6 +33,8 @@ class ParquetFiles(BlockFiles[Footer]):
     def __init__(self, op: str, columns: list[str] | None, filters: Any, least_rows: int):
         super().__init__(op)
         self._columns, self._filters, self._least_rows = columns, filters, least_rows
+        if filters is None:
+            self.threads_of_stores = 32  # a footer is short: what it takes is latency
 
     def make_index(self, file: TableFile, stamp: Stamp) -> Footer:
         import pyarrow.parquet as parquet
@@ -39,14 +44,15 @@ class ParquetFiles(BlockFiles[Footer]):
         schema = self._chosen(file, whole)
         sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         groups = _together(sizes, self._least_rows)
-        known = Footer(metadata, schema, groups, [sum(sizes[group] for group in block) for block in groups], [])
+        counts = [sum(sizes[group] for group in block) for block in groups]
+        known = Footer(metadata, schema, groups, counts, schema.names, _leaves(metadata, schema.names))
         if self._filters is None:
             return known
-        known = replace(known, condition=self._condition_columns(whole))
-        parts = [_chunks(known, block, known.condition) for block in groups]
-        counts = [
-            self._filtered(file, known, groups[block], known.condition).num_rows for block in in_order(file, parts)
-        ]
+        condition = self._condition_columns(whole)
+        columns = list(dict.fromkeys([*schema.names, *condition]))
+        known = replace(known, columns=columns, leaves=_leaves(metadata, columns))
+        parts = [_chunks(metadata, block, _leaves(metadata, condition)) for block in groups]
+        counts = [self._filtered(file, known, groups[block], condition).num_rows for block in in_order(file, parts)]
         return replace(known, counts=counts)
 
     def _footer(self, file: TableFile, stamp: Stamp) -> Any:
@@ -74,11 +80,11 @@ class ParquetFiles(BlockFiles[Footer]):
         return index.schema
 
     def ranges(self, index: Footer, block: int) -> list[tuple[int, int]]:
-        return _chunks(index, index.groups[block], _columns_of(index))
+        return _chunks(index.metadata, index.groups[block], index.leaves)
 
     def read_block(self, file: TableFile, index: Footer, block: int) -> Any:
         read = self._read if self._filters is None else self._filtered
-        table = read(file, index, index.groups[block], _columns_of(index))
+        table = read(file, index, index.groups[block], index.columns)
         return table.select(index.schema.names).combine_chunks()
 
     def _read(self, file: TableFile, index: Footer, groups: list[int], names: list[str]) -> Any:
@@ -131,19 +137,18 @@ def _read_footer(file: TableFile, size: int) -> bytes:
     return _MAGIC + end[-needed:]
 
 
-def _columns_of(index: Footer) -> list[str]:
-    """The columns that the rows and the condition on them need."""
-    return list(dict.fromkeys([*index.schema.names, *index.condition]))
-
-
-def _chunks(index: Footer, groups: list[int], names: list[str]) -> list[tuple[int, int]]:
-    """Where the columns `names` of these row groups lie, as the file says: offset and size of each part."""
-    schema = index.metadata.schema
+def _leaves(metadata: Any, names: list[str]) -> list[int]:
+    """The numbers of the parts that the columns `names` are stored as; a nested column has several."""
+    paths = [metadata.schema.column(leaf).path for leaf in range(metadata.num_columns)]
     wanted = tuple(f"{name}." for name in names)
-    columns = [column for column in range(len(schema)) if f"{schema.column(column).path}.".startswith(wanted)]
+    return [leaf for leaf, path in enumerate(paths) if f"{path}.".startswith(wanted)]
+
+
+def _chunks(metadata: Any, groups: list[int], leaves: list[int]) -> list[tuple[int, int]]:
+    """Where these parts of row groups lie, as the file says: offset and size of each."""
     parts = []
-    for group in map(index.metadata.row_group, groups):
-        for chunk in map(group.column, columns):
+    for group in map(metadata.row_group, groups):
+        for chunk in (group.column(leaf) for leaf in leaves if leaf < group.num_columns):
             begin = chunk.data_page_offset
             if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < begin:
                 begin = chunk.dictionary_page_offset

@@ -162,30 +162,42 @@ def test_blocks_ask_for_the_columns_that_are_wanted_and_no_byte_twice(store):
     assert 10 * column < sum(sizes) < 10.5 * column + (64 << 10)
 
 
-def test_a_block_is_one_round_trip(store, monkeypatch):
-    """Nothing is asked for before all that was asked for before has come: a row group costs one wait."""
+def test_the_columns_of_a_block_are_asked_for_side_by_side(store):
+    """Both requests are on their way before the first byte of either comes: a block is one round trip."""
     url = store.put("wide", parquet_bytes(wide_table(), **WIDE))
-    dataset = tdi.ParquetDataset(url, ["a", "d"])
-    len(dataset)
+    dataset = tdi.ParquetDataset(url, ["a", "d"]).take(1).with_options(tdi.Options(num_threads=1, prefetch=0))
+    assert dataset.cardinality() == 1
     store.server.forget_requests()
-    store.server.fail(operation="read", first_byte_delay=0.2)
-    element = next(iter(dataset.take(1)))
-    asked = [entry.time for entry in store.server.requests()]
-    assert plain(element).keys() == {"a", "d"}
-    assert len(asked) == 2 and max(asked) - min(asked) < 0.15
+    store.server.fail(operation="read", first_byte_delay=0.1)
+    assert next(iter(dataset)).keys() == {"a", "d"}
+    assert store.server.counters()["most_requests"] == len(store.server.requests()) == 2
 
 
-def test_blocks_are_asked_for_ahead(store):
-    """With 100 ms to the first byte, the 40 blocks of three columns would take 4 s one after the other."""
-    url = store.put("wide", parquet_bytes(wide_table(40 * 512), **WIDE | {"row_group_size": 512}))
-    for dataset in (tdi.ParquetDataset(url, ["a"]), tdi.ParquetDataset(url, ["b"], index=False)):
-        store.server.fail(operation="read", first_byte_delay=0.1)
-        iterator = iter(dataset.batch(512))
-        next(iterator)
-        asked = len(store.reads("wide"))
-        assert asked > 10 or sum(end - begin for begin, end in store.reads("wide")) > 10 * 512 * 8
-        assert len(list(iterator)) == 39
-        store.server.heal()
+@pytest.mark.parametrize("index", [True, False])
+def test_blocks_are_asked_for_before_they_are_read(store, index):
+    url = store.put("wide", parquet_bytes(wide_table(40 * 4096), **WIDE))
+    dataset = tdi.ParquetDataset(url, ["a"], index=index).batch(4096)
+    store.server.fail(operation="read", first_byte_delay=0.05)
+    assert len(list(dataset)) == 40
+    assert store.server.counters()["most_requests"] >= 5
+    assert twice(store.reads("wide")[1:]) == 0
+
+
+def test_a_shuffle_reads_each_block_once(store):
+    url = store.put("wide", parquet_bytes(wide_table(40 * 4096), **WIDE))
+    dataset = tdi.ParquetDataset(url, ["a"]).shuffle(3 * 4096, seed=1).batch(512)
+    assert len(list(dataset)) == 320
+    assert twice(store.reads("wide")[1:]) == 0
+
+
+def test_filters_read_the_columns_of_their_condition_ahead(store):
+    url = store.put("wide", parquet_bytes(wide_table(40 * 4096), **WIDE))
+    dataset = tdi.ParquetDataset(url, ["b"], [("a", ">", 2**61)])
+    store.server.fail(operation="read", first_byte_delay=0.05)
+    assert 0 < len(dataset) < 40 * 4096
+    assert store.server.counters()["most_requests"] >= 5
+    reads = store.reads("wide")[1:]
+    assert twice(reads) == 0 and sum(end - begin for begin, end in reads) < 1.1 * 40 * 4096 * 8
 
 
 def test_small_blocks_are_asked_for_together(store):
