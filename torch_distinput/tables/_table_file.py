@@ -14,6 +14,9 @@ from typing import Any
 
 from torch_distinput import _C
 
+# What a store is asked for at least: less takes as long.
+_LEAST_READ = 1 << 16
+
 
 @dataclass(frozen=True)
 class Stamp:
@@ -105,11 +108,11 @@ class KeptReads:
         for begin, data in self._kept:
             if begin <= offset < begin + len(data):
                 return data[offset - begin : end - begin]
-        end = min([begin for begin, _ in self._kept if begin > offset] + [end])
-        part = self._file.read_at(offset, end - offset)
+        limit = min([begin for begin, _ in self._kept if begin > offset], default=self._file.size())
+        part = self._file.read_at(offset, max(0, min(max(end, offset + _LEAST_READ), limit) - offset))
         if part:
             self._kept = [*self._kept[:1], (offset, part)]
-        return part
+        return part[: end - offset]
 
     def will_read(self, ranges: Iterable[tuple[int, int]]) -> None:
         """As `TableFile.will_read`, but for what is kept."""

@@ -138,7 +138,7 @@ def too_long(size: int) -> int:
 
 def after_mark(file: Source) -> int:
     """The offset after the byte order mark of a file, 0 where it has none."""
-    return 3 if file.read_at(0, _HEAD_BYTES).startswith(_BYTE_ORDER_MARK) else 0
+    return 3 if file.read_at(0, 3) == _BYTE_ORDER_MARK else 0
 
 
 def first_end(file: Source, begin: int, format_: Format) -> int:

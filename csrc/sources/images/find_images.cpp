@@ -96,29 +96,30 @@ Classes find_in(const std::string& root) {
 /// The same of objects, whose names say which folders there are.
 Classes find_below(const std::string& root) {
   const std::string prefix = root.substr(0, root.find_last_not_of('/') + 1) + "/";
-  std::vector<std::pair<std::string, std::string>> images;  // the folder of each, and its name
+  std::vector<std::pair<std::string, std::string>> images;  // the folder of each, and its URL
   Classes classes;
   for (const ListedObject& object : RemoteFiles::of_process().list(prefix)) {
     const std::size_t end = object.url.find('/', prefix.size());
     if (end == std::string::npos || end == prefix.size()) continue;
     classes[object.url.substr(prefix.size(), end - prefix.size())];
-    const std::size_t name = object.url.rfind('/') + 1;
-    if (names_image(object.url)) images.emplace_back(object.url.substr(0, name - 1), object.url.substr(name));
+    if (names_image(object.url)) images.emplace_back(object.url.substr(0, object.url.rfind('/')), object.url);
   }
   std::sort(images.begin(), images.end());
-  for (const auto& [folder, name] : images) {
+  for (auto& [folder, url] : images) {
     const std::size_t end = std::min(folder.find('/', prefix.size()), folder.size());
-    classes[folder.substr(prefix.size(), end - prefix.size())].push_back(folder + "/" + name);
+    classes[folder.substr(prefix.size(), end - prefix.size())].push_back(std::move(url));
   }
   return classes;
 }
 
 FoundImages numbered(Classes classes, const std::string& root) {
   if (classes.empty()) throw NotFoundError("ImageFolder: `" + root + "` holds no folders of classes.");
+  const auto empty =
+      std::find_if(classes.begin(), classes.end(), [](const auto& one) { return one.second.empty(); });
+  if (empty != classes.end())
+    throw NotFoundError("ImageFolder: class `" + empty->first + "` in `" + root + "` holds no images.");
   FoundImages found;
   for (auto& [name, paths] : classes) {
-    if (paths.empty())
-      throw NotFoundError("ImageFolder: class `" + name + "` in `" + root + "` holds no images.");
     std::move(paths.begin(), paths.end(), std::back_inserter(found.paths));
     found.numbers.resize(found.paths.size(), static_cast<std::int64_t>(found.classes.size()));
     found.classes.push_back(name);

@@ -11,6 +11,10 @@ namespace {
 
 constexpr std::size_t kMaxNames = 10'000'000;
 
+[[noreturn]] void throw_too_many(const std::string& pattern, const std::string& op) {
+  throw InvalidArgumentError(op + ": the pattern " + pattern + " names too many files.");
+}
+
 /// The texts of `{first..last}`; nullopt if `body` is not such a range. A leading 0 keeps the width.
 std::optional<std::vector<std::string>> range_of(const std::string& body, const std::string& op) {
   const std::size_t dots = body.find("..");
@@ -28,8 +32,7 @@ std::optional<std::vector<std::string>> range_of(const std::string& body, const 
   const auto end = number(last);
   if (!begin || !end) return std::nullopt;
   const std::int64_t step = *begin <= *end ? 1 : -1;
-  if (static_cast<std::size_t>((*end - *begin) * step) >= kMaxNames)
-    throw InvalidArgumentError(op + ": the pattern {" + body + "} names too many files.");
+  if (static_cast<std::size_t>((*end - *begin) * step) >= kMaxNames) throw_too_many("{" + body + "}", op);
   const std::size_t width = first.size() > 1 && first[0] == '0' ? first.size() : 0;
   std::vector<std::string> texts;
   for (std::int64_t value = *begin; value != *end + step; value += step) {
@@ -63,12 +66,12 @@ std::vector<std::string> expand_braces(const std::string& pattern, const std::st
     throw InvalidArgumentError(op + ": braces in the pattern `" + pattern +
                                "` must come in pairs and must not be nested.");
   }
+  const std::string quoted = "`" + pattern + "`";
   std::vector<std::string> names;
   const std::vector<std::string> rests = expand_braces(pattern.substr(close + 1), op);
   for (const std::string& text : alternatives(pattern.substr(open + 1, close - open - 1), op)) {
     for (const std::string& rest : rests) {
-      if (names.size() >= kMaxNames)
-        throw InvalidArgumentError(op + ": the pattern `" + pattern + "` names too many files.");
+      if (names.size() >= kMaxNames) throw_too_many(quoted, op);
       std::string& name = names.emplace_back(pattern, 0, open);
       name.append(text).append(rest);
     }
