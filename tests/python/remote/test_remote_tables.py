@@ -170,7 +170,7 @@ def test_the_columns_of_a_block_are_asked_for_side_by_side(store):
     store.server.forget_requests()
     store.server.fail(operation="read", first_byte_delay=0.1)
     assert next(iter(dataset)).keys() == {"a", "d"}
-    assert store.server.counters()["most_requests"] == len(store.server.requests()) == 2
+    assert store.server.counters()["most_requests"] >= 2 == len(store.reads("wide"))
 
 
 @pytest.mark.parametrize("index", [True, False])

@@ -45,10 +45,11 @@ class RemoteStore:
         return [self.url(name) for name in objects]
 
     def reads(self, name: str) -> list[tuple[int, int]]:
-        """Begin and end of each range of an object that was asked for, but for the first byte, by which the library
-        learns the version."""
-        ranges = [entry.range for entry in self.server.requests(object=self.object(name), operation="read")]
-        return [(first, last + 1) for first, last in filter(None, ranges) if (first, last) != (0, 0)]
+        """Begin and end of each range of an object that was sent, but for the first byte, by which the library learns
+        the version. A slow request may be made again on another connection; the one that loses is not sent."""
+        entries = self.server.requests(object=self.object(name), operation="read")
+        ranges = [entry.range for entry in entries if entry.range is not None and entry.sent > 0]
+        return [(first, last + 1) for first, last in ranges if (first, last) != (0, 0)]
 
 
 def twice(ranges: list[tuple[int, int]]) -> int:
