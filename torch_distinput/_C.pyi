@@ -792,7 +792,7 @@ def set_default_credentials(credentials: object) -> None:
 def set_file_system(url: str, files: object) -> None:
     """All objects with the scheme and bucket of `url` are read by an object with look, read and list."""
 
-def names_object(name: str) -> bool:
+def names_object(name: str | bytes) -> bool:
     """Whether a name is a URL that the library reads."""
 
 def shown_url(url: str | bytes) -> str:
