@@ -2,6 +2,7 @@
 """Servers and networks for the tests of remote data; none keeps anything from one test to the next."""
 
 import contextlib
+import os
 
 import pytest
 import real_servers
@@ -9,6 +10,17 @@ from certificates import make_certificate
 from object_server import S3_KEY, S3_SECRET, ObjectServer
 from relay import Relay
 from remote_store import RemoteStore
+
+_VARIABLES = ("AWS_", "AZURE_", "CLOUDSDK_", "GOOGLE_", "HF_", "STORAGE_EMULATOR_HOST", "XDG_CACHE_HOME")
+
+
+@pytest.fixture(autouse=True)
+def no_credentials(monkeypatch, tmp_path_factory):
+    """Nobody has credentials or settings in the environment or at home."""
+    for name in os.environ:
+        if name.startswith(_VARIABLES):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path_factory.getbasetemp() / "nobody"))
 
 
 class _Server:

@@ -9,19 +9,6 @@ from torch_distinput import _C
 
 AZ = next(kind for kind in KINDS if kind.name == "az-key")
 DATA = bytes(range(256)) * 10
-VARIABLES = (
-    "AZURE_STORAGE_ACCOUNT",
-    "AZURE_STORAGE_KEY",
-    "AZURE_STORAGE_SAS_TOKEN",
-    "AZURE_STORAGE_CONNECTION_STRING",
-)
-
-
-@pytest.fixture(autouse=True)
-def nobody(monkeypatch):
-    """This machine has no credentials."""
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

@@ -11,15 +11,7 @@ from torch_distinput import _C
 
 GS = next(kind for kind in KINDS if kind.name == "gs")
 DATA = bytes(range(256)) * 10
-VARIABLES = ("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG", "STORAGE_EMULATOR_HOST")
-
-
-@pytest.fixture(autouse=True)
-def nobody(monkeypatch, tmp_path):
-    """This machine has no credentials."""
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
+CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS"
 
 
 @pytest.fixture
@@ -42,12 +34,12 @@ def user_file(server, path, **members):
     return str(path)
 
 
-@pytest.mark.parametrize("place", VARIABLES[:2] + ("HOME",))
+@pytest.mark.parametrize("place", [CREDENTIALS, "CLOUDSDK_CONFIG", "HOME"])
 def test_the_user_of_application_default_credentials_gets_tokens(bucket, object_server, place, monkeypatch, tmp_path):
     object_server.allow_refresh_token("1//r+e", "id.apps", "s3cret&=")
     name = "application_default_credentials.json"
     file = user_file(object_server, tmp_path / (f".config/gcloud/{name}" if place == "HOME" else name))
-    monkeypatch.setenv(place, file if place == VARIABLES[0] else str(tmp_path))
+    monkeypatch.setenv(place, file if place == CREDENTIALS else str(tmp_path))
     bucket.configure({})
     assert bucket.read("x") == DATA and bucket.list() == {bucket.url + "x": len(DATA)}
     assert [request.operation for request in object_server.requests()].count("token") == 1
@@ -55,7 +47,7 @@ def test_the_user_of_application_default_credentials_gets_tokens(bucket, object_
 
 def test_a_token_that_expires_is_replaced_by_the_user(bucket, object_server, monkeypatch, tmp_path):
     object_server.allow_refresh_token("1//r+e", "id.apps", "s3cret&=")
-    monkeypatch.setenv(VARIABLES[0], user_file(object_server, tmp_path / "user"))
+    monkeypatch.setenv(CREDENTIALS, user_file(object_server, tmp_path / "user"))
     bucket.configure({})
     file = bucket.open("x")
     object_server.set_clock(4000)
@@ -64,7 +56,7 @@ def test_a_token_that_expires_is_replaced_by_the_user(bucket, object_server, mon
 
 
 def test_a_refresh_token_that_is_refused_is_told_without_secrets(bucket, object_server, monkeypatch, tmp_path):
-    monkeypatch.setenv(VARIABLES[0], user_file(object_server, tmp_path / "user"))
+    monkeypatch.setenv(CREDENTIALS, user_file(object_server, tmp_path / "user"))
     bucket.configure({})
     with pytest.raises(_C.RemoteError) as caught:
         bucket.read("x")
@@ -75,7 +67,7 @@ def test_a_refresh_token_that_is_refused_is_told_without_secrets(bucket, object_
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"type": "service_account", "private_key": "x"}'])
 def test_credentials_of_another_kind_are_left_to_the_callback(bucket, monkeypatch, tmp_path, text):
     (tmp_path / "file").write_text(text)
-    monkeypatch.setenv(VARIABLES[0], str(tmp_path / "file"))
+    monkeypatch.setenv(CREDENTIALS, str(tmp_path / "file"))
     bucket.configure({}, lambda url: {"token": TOKEN})
     assert bucket.read("x") == DATA
 
@@ -95,7 +87,7 @@ def test_a_token_that_will_expire_is_replaced_before(bucket, object_server):
 
 @pytest.mark.parametrize("scheme", ["", "http://"])
 def test_an_emulator_is_asked_without_credentials(bucket, object_server, monkeypatch, tmp_path, scheme):
-    monkeypatch.setenv(VARIABLES[0], user_file(object_server, tmp_path / "user"))
+    monkeypatch.setenv(CREDENTIALS, user_file(object_server, tmp_path / "user"))
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", scheme + object_server.url("gcs").removeprefix("http://"))
     object_server.allow_anonymous()
     _C.set_storage_options(bucket.url, {})

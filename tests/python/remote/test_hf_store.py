@@ -120,9 +120,6 @@ def test_a_url_without_a_repository_is_refused(bucket):
 
 @pytest.mark.parametrize("place", ["HF_TOKEN", "HF_TOKEN_PATH", "HF_HOME", "XDG_CACHE_HOME", "HOME"])
 def test_the_token_is_where_huggingface_hub_has_it(object_server, place, monkeypatch, tmp_path):
-    for name in ("HF_TOKEN", "HF_TOKEN_PATH", "HF_HOME", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
     files = {"HF_TOKEN_PATH": "mine", "HF_HOME": "token", "XDG_CACHE_HOME": "huggingface/token"}
     file = tmp_path / files.get(place, ".cache/huggingface/token")
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -184,3 +184,14 @@ def test_options_that_are_unknown_or_half_are_refused_by_their_names():
     for url, options in (("gs://b", {"region": "x"}), ("az://b", {"secret": "x"}), ("hf://datasets/o/n", {"key": "x"})):
         with pytest.raises(ValueError, match="is not an option of"):
             _C.set_storage_options(url, options)
+
+
+def test_a_replaced_object_is_told_even_where_it_is_gone(object_server):
+    bucket = Bucket(KINDS[0], object_server)
+    bucket.put({"x": DATA * 100})
+    file = bucket.open("x")
+    object_server.fail(object="*/x", first=1, status=412)
+    object_server.remove(f"{bucket.name}/x")
+    with pytest.raises(_C.RemoteError, match="was replaced while it was read: A scripted fault") as caught:
+        file.read_at(500_000, 10)
+    assert caught.value.status == 412
