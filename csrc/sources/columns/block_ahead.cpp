@@ -32,19 +32,12 @@ void BlockAhead::begin(std::size_t block) {
 
 void BlockAhead::end(std::size_t block) noexcept {
   State& state = state_.get();
-  {
-    const std::lock_guard lock(state.mutex);
-    const auto found = state.announced.find(block);
-    if (found == state.announced.end() || !found->second.is_asked) return;
-    state.bytes -= found->second.bytes;
-    --state.asked;
-    state.announced.erase(found);
-  }
-  try {
-    ask_for_more();
-  } catch (const std::exception&) {
-    // The read of those blocks tells what is wrong.
-  }
+  const std::lock_guard lock(state.mutex);
+  const auto found = state.announced.find(block);
+  if (found == state.announced.end() || !found->second.is_asked) return;
+  state.bytes -= found->second.bytes;
+  --state.asked;
+  state.announced.erase(found);
 }
 
 void BlockAhead::ask_for_more() {
@@ -61,6 +54,8 @@ void BlockAhead::ask_for_more() {
     try {
       sizes = ask_(blocks, room);
       if (sizes.size() > blocks.size()) sizes.resize(blocks.size());
+    } catch (const std::exception&) {
+      sizes.clear();
     } catch (...) {
       lock.lock();
       state.is_asking = false;
@@ -92,7 +87,8 @@ void BlockAhead::note(State& state, std::span<const std::size_t> blocks,
                       std::span<const std::int64_t> sizes) {
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const auto found = state.announced.find(blocks[i]);
-    if (found == state.announced.end()) continue;  // it was read meanwhile
+    // It was read meanwhile, and maybe announced again.
+    if (found == state.announced.end() || found->second.is_asked) continue;
     found->second = {true, sizes[i]};
     state.bytes += sizes[i];
     ++state.asked;

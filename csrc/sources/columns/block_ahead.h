@@ -31,13 +31,18 @@ class BlockAhead {
 
   explicit BlockAhead(Ask ask) : ask_(std::move(ask)) {}
 
-  /// These blocks will be read, in this order. Throws what `ask` throws.
+  /// These blocks will be read, in this order. Drops a std::exception of `ask`, because the reads of these
+  /// blocks tell what is wrong; others, which interrupt, are thrown here and by `read`.
   void announce(std::span<const std::size_t> blocks);
   /// Returns what `read` returns, which reads the block `block`.
   template <class Read>
   auto read(std::size_t block, Read read) {
-    const Reading reading(*this, block);
-    return read();
+    auto result = [&] {
+      const Reading reading(*this, block);
+      return read();
+    }();
+    ask_for_more();
+    return result;
   }
 
  private:

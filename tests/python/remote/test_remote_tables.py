@@ -63,7 +63,9 @@ FORMATS = {
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch):
+def small_blocks(monkeypatch, tmp_path):
+    """Of texts. Their indexes are stored in a folder of the test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(_text_tables, "BLOCK_BYTES", 200)
 
 
@@ -220,6 +222,17 @@ def test_an_index_reads_each_byte_of_a_text_once(store, monkeypatch):
     assert len(tdi.CsvDataset(url)) == 40_000
     reads = store.reads("t.csv")
     assert twice(reads) == 0 and sum(end - begin for begin, end in reads) == len(data)
+
+
+def test_a_stored_index_takes_the_place_of_a_pass(store, monkeypatch):
+    monkeypatch.setattr(_text_tables, "BLOCK_BYTES", 1 << 17)
+    data = csv_bytes(0, 40_000)
+    url = store.put("t.csv", data)
+    assert len(tdi.CsvDataset(url)) == 40_000
+    store.server.forget_requests()
+    dataset = tdi.CsvDataset(url)
+    assert len(dataset) == 40_000
+    assert sum(end - begin for begin, end in store.reads("t.csv")) < 3 << 16  # the head and the last block
 
 
 def test_a_footer_longer_than_the_guess_is_read_once(store):

@@ -52,7 +52,7 @@ class Store {
 };
 
 void read(BlockAhead& ahead, std::size_t block) {
-  ahead.read(block, [] {});
+  ahead.read(block, [] { return 0; });
 }
 
 TEST(BlockAhead, AsksForAsManyAsFitAndForMoreWhenHalfWasRead) {
@@ -94,7 +94,10 @@ TEST(BlockAhead, DoesNotAskForWhatIsReadWithoutIt) {
   BlockAhead ahead(store.asks());
   ahead.announce(first_blocks(6));
   EXPECT_EQ(store.asked, first_blocks(2));
-  ahead.read(2, [&] { read(ahead, 0); });
+  ahead.read(2, [&] {
+    read(ahead, 0);
+    return 0;
+  });
   read(ahead, 1);
   EXPECT_EQ(store.asked, (Blocks{0, 1, 3, 4}));
 }
@@ -106,7 +109,7 @@ TEST(BlockAhead, DropsWhatCannotBeAskedFor) {
     if (fails) throw std::runtime_error("refused");
     return store.ask(blocks, room);
   });
-  EXPECT_THROW(ahead.announce(first_blocks(3)), std::runtime_error);
+  ahead.announce(first_blocks(3));
   EXPECT_EQ(ahead.read(0, [] { return 7; }), 7);
   fails = false;
   ahead.announce(Blocks{5, 1});
@@ -128,8 +131,25 @@ TEST(BlockAhead, EndsTheBlockOfAReadThatFails) {
   Store store(64 * kMebi);
   BlockAhead ahead(store.asks());
   ahead.announce(first_blocks(3));
-  EXPECT_THROW(ahead.read(0, [] { throw std::runtime_error("damaged"); }), std::runtime_error);
+  EXPECT_THROW(ahead.read(0, []() -> int { throw std::runtime_error("damaged"); }), std::runtime_error);
+  ahead.announce(Blocks{});
   EXPECT_EQ(store.asked, first_blocks(3));
+}
+
+TEST(BlockAhead, AnInterruptOfAskingEndsTheCallAndLosesNothing) {
+  struct Interrupt {};
+  bool interrupts = false;
+  Store store(64 * kMebi);
+  BlockAhead ahead([&](std::span<const std::size_t> blocks, std::int64_t room) {
+    if (interrupts) throw Interrupt();
+    return store.ask(blocks, room);
+  });
+  ahead.announce(first_blocks(4));
+  interrupts = true;
+  EXPECT_THROW(read(ahead, 0), Interrupt);
+  interrupts = false;
+  read(ahead, 1);
+  EXPECT_EQ(ahead.read(2, [] { return 7; }), 7);
 }
 
 TEST(BlockAhead, ThreadsAskForEachBlockOnce) {
