@@ -43,7 +43,8 @@ def in_order(file: TableFile, blocks: list[list[tuple[int, int]]]) -> Iterator[i
 
 class BlockFiles(ABC, Generic[Index]):
     """Reads tables block by block. `count_rows`, `schema` and `read` are called from any thread; files are
-    names as bytes. Errors are InvalidArgumentError, NotFoundError or OSError, and name op and file."""
+    names as bytes. Errors are InvalidArgumentError, NotFoundError or OSError (RemoteError for objects), and name op and
+    file."""
 
     threads_of_stores = _THREADS  # make the indexes of objects
 

@@ -64,7 +64,8 @@ TDI_API void set_file_system(const std::string& url, std::shared_ptr<FileSystem>
 /// thread. Errors: NotFoundError, SystemError, and RemoteError for objects. Waits look for interrupts.
 class TDI_API InputFile {
  public:
-  /// Opens the file `name`, a path or a URL. `op` begins the messages of errors.
+  /// Opens the file `name`, a path or a URL; of an object, the version that was seen at most ten minutes ago.
+  /// `op` begins the messages of errors.
   InputFile(const std::string& name, std::string op);
   ~InputFile();
   InputFile(InputFile&&) noexcept;
