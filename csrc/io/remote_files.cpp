@@ -1,6 +1,8 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include "io/remote_files.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <stdexcept>
 #include <utility>
@@ -28,6 +30,12 @@ std::string bucket_of(const std::string& url) {
   if (scheme == std::string::npos)
     throw std::invalid_argument("the URL `" + shown_url(url) + "` has no scheme");
   return lower(url.substr(0, scheme)) + url.substr(scheme, url.find_first_of("/?#", scheme + 3) - scheme);
+}
+
+/// Whether the user gave some: others must not take their place.
+bool has_credentials(const StorageOptions& options) {
+  constexpr std::array kNames{"key", "secret", "session_token", "token", "sas_token"};
+  return std::any_of(kNames.begin(), kNames.end(), [&](const char* name) { return options.contains(name); });
 }
 
 /// Takes the option "timeout" out of `options`.
@@ -74,7 +82,7 @@ RemoteFiles::RemoteFiles() {
 
 void RemoteFiles::configure(const std::string& url, StorageOptions options, CredentialCallback callback) {
   const Nanos patience = take_patience(options);
-  if (!callback) {
+  if (!callback && !has_credentials(options)) {
     const std::lock_guard lock(mutex_);
     callback = default_callback_;
   }
@@ -110,17 +118,17 @@ OpenObjectPtr RemoteFiles::open(const std::string& url) {
     if (seen) {
       if (OpenObjectPtr object = seen->object.lock()) return object;
     }
-    const ObjectVersion version = seen ? seen->version : look(url);
+    const Known found = seen ? *seen : look(url);
     OpenObjectPtr opened;
     if (UserFileSystemPtr files = user_files(url)) {
-      opened = std::make_shared<UserObject>(std::move(files), url, version);
+      opened = std::make_shared<UserObject>(std::move(files), url, found.version);
     } else {
-      opened = std::make_shared<RemoteObject>(place(url), version);
+      opened = std::make_shared<RemoteObject>(found.place ? found.place : place(url), found.version);
     }
     const std::lock_guard lock(mutex_);
-    Known& kept = known_.try_emplace(url, Known{version, Clock::now()}).first->second;
+    Known& kept = known_.try_emplace(url, found).first->second;
     OpenObjectPtr object = kept.object.lock();
-    if (object != nullptr && kept.version == version) return object;
+    if (object != nullptr && kept.version == found.version) return object;
     kept.object = opened;
     return opened;
   });
@@ -130,8 +138,9 @@ ObjectVersion RemoteFiles::version(const std::string& url) {
   return as_file([&] {
     const std::optional<Known> seen = known(url);
     if (seen && Clock::now() - seen->seen < kFresh) return seen->version;
-    const ObjectVersion version = look(url);
-    remember(url, version);
+    Known found = look(url);
+    const ObjectVersion version = found.version;
+    remember(url, std::move(found));
     return version;
   });
 }
@@ -185,7 +194,7 @@ std::vector<ListedObject> RemoteFiles::list(const std::string& prefix) {
     std::vector<ListedObject> objects =
         files ? files->list(prefix) : list_objects(place(prefix), prefix, current_poll());
     for (const ListedObject& object : objects) {
-      if (!object.tag.empty()) remember(object.url, {object.size, object.tag});
+      if (!object.tag.empty()) remember(object.url, {{object.size, object.tag}, Clock::now()});
     }
     return objects;
   });
@@ -247,29 +256,20 @@ std::optional<RemoteFiles::Known> RemoteFiles::known(const std::string& url) con
   return found == known_.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// The version that there is now.
-ObjectVersion RemoteFiles::look(const std::string& url) {
-  const UserFileSystemPtr files = user_files(url);
-  return files ? files->look(url) : look_at(place(url));
-}
-
-/// The version that the store tells, which may have been asked already.
-ObjectVersion RemoteFiles::look_at(const PlacePtr& at) {
-  std::shared_ptr<VersionTransfer> running;
-  {
-    Looks& looks = looks_.get();
-    const std::lock_guard lock(looks.mutex);
-    if (auto found = looks.running.extract(at->url())) running = std::move(found.mapped());
-  }
-  if (running != nullptr) {
+/// The version that there is now; the store may have been asked already.
+RemoteFiles::Known RemoteFiles::look(const std::string& url) {
+  if (const UserFileSystemPtr files = user_files(url)) return {files->look(url), Clock::now()};
+  if (const auto running = running_look(url)) {
     try {
-      return running->wait(current_poll());
+      return {running->wait(current_poll()), Clock::now(), running->place()};
     } catch (const ObjectError& error) {
       if (error.kind() != ObjectError::Kind::kExpired) throw;
     }
   }
+  PlacePtr at = place(url);
   try {
-    return version_of(at, current_poll());
+    const ObjectVersion version = version_of(at, current_poll());
+    return {version, Clock::now(), std::move(at)};
   } catch (const ObjectError&) {
     throw;
   } catch (const std::runtime_error& problem) {  // there is no libcurl
@@ -277,12 +277,22 @@ ObjectVersion RemoteFiles::look_at(const PlacePtr& at) {
   }
 }
 
-void RemoteFiles::remember(const std::string& url, const ObjectVersion& version) {
+/// The question that `will_open` has asked, which is the caller's from now on; null: none.
+std::shared_ptr<VersionTransfer> RemoteFiles::running_look(const std::string& url) {
+  Looks& looks = looks_.get();
+  const std::lock_guard lock(looks.mutex);
+  auto found = looks.running.extract(url);
+  return found ? std::move(found.mapped()) : nullptr;
+}
+
+void RemoteFiles::remember(const std::string& url, Known known) {
   const std::lock_guard lock(mutex_);
-  Known& known = known_[url];
-  if (known.version != version) known.object.reset();
-  known.version = version;
-  known.seen = Clock::now();
+  Known& kept = known_[url];
+  if (kept.version == known.version) {
+    known.object = kept.object;
+    if (known.place == nullptr) known.place = kept.place;
+  }
+  kept = std::move(known);
 }
 
 }  // namespace torch_distinput

@@ -62,6 +62,7 @@ class RemoteFiles {
   struct Known {
     ObjectVersion version;
     Clock::time_point seen;
+    PlacePtr place = nullptr;  ///< where the store has led; null for what was listed
     std::weak_ptr<OpenObject> object = {};
   };
   /// Who has the objects of a bucket: a store, and how long to wait for it, or a file system of the user's.
@@ -82,9 +83,9 @@ class RemoteFiles {
   UserFileSystemPtr user_files(const std::string& url);
   PlacePtr place(const std::string& url);
   std::optional<Known> known(const std::string& url) const;
-  ObjectVersion look(const std::string& url);
-  ObjectVersion look_at(const PlacePtr& at);
-  void remember(const std::string& url, const ObjectVersion& version);
+  Known look(const std::string& url);
+  std::shared_ptr<VersionTransfer> running_look(const std::string& url);
+  void remember(const std::string& url, Known known);
 
   mutable std::mutex mutex_;  ///< no thread holds it while the process forks
   CredentialCallback default_callback_;

@@ -75,7 +75,10 @@ bool Credentials::refresh() const {
 void Credentials::ask(Known& known) const {
   StorageOptions found = find_();
   // What was found again is what is not good enough any more.
-  if (callback_ && (found.empty() || found == *get())) found = callback_(url_);
+  if (callback_ && (found.empty() || found == *get())) {
+    StorageOptions given = callback_(url_);
+    if (!given.empty()) found = std::move(given);
+  }
   const std::int64_t next = callback_ ? next_look(found) : kNever;
   {
     const std::lock_guard lock(known.mutex);

@@ -168,10 +168,11 @@ ObjectStorePtr make_gs_store(const std::string& url, const StorageOptions& optio
   }
   StorageOptions token = taken(options, {"token", "expires"});
   if (token.empty()) token = taken(options, {"token"});
-  if (anonymous) {
-    token = {};
+  const bool emulated = !emulator().empty() && option(options, "endpoint_url").empty();
+  if (anonymous) token = {};
+  if (anonymous || emulated) {
     callback = {};
-  } else if (token.empty() && (emulator().empty() || !option(options, "endpoint_url").empty())) {
+  } else if (token.empty()) {
     callback = either(google_user(), std::move(callback));
   }
   return std::make_shared<GsStore>(url, endpoint, [token] { return token; }, std::move(callback));

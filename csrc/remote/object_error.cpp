@@ -17,7 +17,8 @@ std::string ObjectError::message(const std::string& problem, const Details& deta
     std::snprintf(seconds.data(), seconds.size(), "%.1f s", details.seconds);
     add("after " + std::to_string(details.tries) + " tries in " + seconds.data());
   }
-  return details.url + ": " + problem + (known.empty() ? "" : " (" + known + ")");
+  const std::string subject = details.url.empty() ? "" : details.url + ": ";
+  return subject + problem + (known.empty() ? "" : " (" + known + ")");
 }
 
 }  // namespace torch_distinput

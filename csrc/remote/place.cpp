@@ -121,12 +121,13 @@ Place::Place(ObjectStorePtr store, std::string url, Nanos patience)
 }
 
 HttpRequest Place::get(ByteRange range, const std::string& tag, SigningTime now) const {
+  const Route& route = route_.get();
   try {
     HttpRequest request = store_->get(url_, range, tag, now);
-    if (redirected_.empty()) return request;
+    if (route.redirected.empty()) return request;
     // Credentials are the store's: another server does not get them, nor does a signature fit another URL.
-    if (origin_of(redirected_) != origin_ || is_signed(request)) keep_only_the_question(request);
-    request.url = redirected_;
+    if (origin_of(route.redirected) != origin_ || is_signed(request)) keep_only_the_question(request);
+    request.url = route.redirected;
     return request;
   } catch (const std::runtime_error& problem) {
     throw error(ObjectError::Kind::kDenied, problem.what());
@@ -134,19 +135,21 @@ HttpRequest Place::get(ByteRange range, const std::string& tag, SigningTime now)
 }
 
 std::string Place::tag_of(const HttpHead& head) {
+  Route& route = route_.get();
   std::string told = store_->tag_of(head);
-  if (linked_tag_.empty()) return told;
-  if (head.url == left_) return {};
-  if (head.url != redirected_) return told;
-  if (own_tag_.empty()) own_tag_ = told;
-  return told == own_tag_ ? linked_tag_ : told;
+  if (route.linked_tag.empty()) return told;
+  if (head.url == route.left) return {};
+  if (head.url != route.redirected) return told;
+  if (route.own_tag.empty()) route.own_tag = told;
+  return told == route.own_tag ? route.linked_tag : told;
 }
 
 bool Place::follow(const HttpHead& head) {
   const std::string location = head.header("location");
   if (location.empty()) return false;
+  Route& route = route_.get();
   // Of requests side by side, another one has come further.
-  if (!redirected_.empty() && head.url != redirected_) return true;
+  if (!route.redirected.empty() && head.url != route.redirected) return true;
   const auto refused = [&](const std::string& problem) {
     return error(ObjectError::Kind::kRefused, "the server redirects " + problem);
   };
@@ -155,26 +158,29 @@ bool Place::follow(const HttpHead& head) {
   const std::string scheme = scheme_of(next);
   if (scheme != "https" && scheme != "http") throw refused(to);
   if (scheme != "https" && scheme_of(head.url) == "https") throw refused("from https " + to);
-  if (++hops_ > kMostHops) throw refused("more than " + std::to_string(kMostHops) + " times");
+  if (++route.hops > kMostHops) throw refused("more than " + std::to_string(kMostHops) + " times");
   const std::string linked_tag = store_->linked_tag_of(head);
-  if (redirected_.empty() || !linked_tag.empty()) linked_tag_ = linked_tag;
-  own_tag_.clear();
-  redirected_ = std::move(next);
+  if (route.redirected.empty() || !linked_tag.empty()) route.linked_tag = linked_tag;
+  route.own_tag.clear();
+  route.redirected = std::move(next);
   return true;
 }
 
-void Place::settle() noexcept {
-  hops_ = 0;
-  retried_ = false;
+void Place::settle() {
+  Route& route = route_.get();
+  route.hops = 0;
+  route.retried = false;
 }
 
 /// Whether to ask the store for another place, because that at `refuser` refuses: its address has expired.
 bool Place::leave(const std::string& refuser) {
-  const bool is_here = refuser == redirected_;
-  if (!is_here) return !redirected_.empty() || refuser == left_;  // an old answer: there is another place
-  if (std::exchange(retried_, true)) return false;
-  left_ = std::exchange(redirected_, {});
-  hops_ = 0;
+  Route& route = route_.get();
+  const bool is_here = refuser == route.redirected;
+  if (!is_here)
+    return !route.redirected.empty() || refuser == route.left;  // an old answer: there is another place
+  if (std::exchange(route.retried, true)) return false;
+  route.left = std::exchange(route.redirected, {});
+  route.hops = 0;
   return true;
 }
 

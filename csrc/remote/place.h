@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/of_process.h"
 #include "remote/object_store.h"
 #include "remote/transfer.h"
 
@@ -35,7 +36,7 @@ class Place {
   /// more than 5 in a row.
   bool follow(const HttpHead& head);
   /// The place answered: the next redirect or refusal is the first one in a row.
-  void settle() noexcept;
+  void settle();
 
   /// What an answer of status 300 and more means. Throws ObjectError where asking again is useless.
   Transfer::Refusal refuse(const HttpHead& head, std::string_view body, int tries);
@@ -45,18 +46,22 @@ class Place {
   ObjectError error(ObjectError::Kind kind, const std::string& problem) const;
 
  private:
+  /// Where the store has led this process; a forked child asks the store again.
+  struct Route {
+    std::string redirected;  ///< "": the store is asked itself
+    std::string left;        ///< the place that refused last
+    std::string linked_tag;  ///< the version there by the store's words; "": it did not tell
+    std::string own_tag;     ///< the version there by the place's words, which are its own
+    int hops = 0;
+    bool retried = false;  ///< the store was asked again because a place refused
+  };
   bool leave(const std::string& refuser);
 
   ObjectStorePtr store_;
   std::string url_;
   std::string origin_;
   Nanos patience_;
-  std::string redirected_;  ///< "": the store is asked itself
-  std::string left_;        ///< the place that refused last
-  std::string linked_tag_;  ///< the version there by the store's words; "": it did not tell
-  std::string own_tag_;     ///< the version there by the place's words, which are its own
-  int hops_ = 0;
-  bool retried_ = false;  ///< the store was asked again because a place refused
+  mutable OfProcess<Route> route_;
 };
 using PlacePtr = std::shared_ptr<Place>;
 

@@ -47,6 +47,7 @@ class VersionTransfer final : public Transfer {
  public:
   explicit VersionTransfer(PlacePtr place) : place_(std::move(place)) {}
 
+  const PlacePtr& place() const noexcept { return place_; }
   /// Waits for the answer. Throws ObjectError.
   const ObjectVersion& wait(const Poll& poll);
 

@@ -81,8 +81,7 @@ FINAL = {
 @pytest.mark.parametrize("status, fault, text", FINAL.values(), ids=FINAL.keys())
 def test_what_no_retry_helps_is_an_error_at_once(object_server, records, status, fault, text):
     url, _ = records
-    dataset = open_records(url + "?secret=hush")
-    iterator = iter(dataset)
+    iterator = iter(open_records(url + "?secret=hush").prefetch(0))
     next(iterator)
     object_server.fail(object=f"{BUCKET}/rows", **fault)
     object_server.forget_requests()
