@@ -17,11 +17,11 @@ class HttpStore final : public ObjectStore {
  public:
   HttpStore(const std::string& url, const StorageOptions& options, CredentialCallback callback)
       : credentials_(
-            [token = option(options, "bearer_token")] {
-              return token.empty() ? StorageOptions{} : StorageOptions{{"bearer_token", token}};
+            [token = option(options, "token")] {
+              return token.empty() ? StorageOptions{} : StorageOptions{{"token", token}};
             },
             std::move(callback), url) {
-    check_options(options, "http", {"bearer_token", "headers.", "anonymous"});
+    check_options(options, "http", {"token", "headers.", "anonymous"});
     for (const auto& [name, value] : options) {
       if (name.starts_with(kHeaderOption)) headers_.emplace_back(name.substr(kHeaderOption.size()), value);
     }
@@ -30,7 +30,7 @@ class HttpStore final : public ObjectStore {
   HttpRequest get(const std::string& url, ByteRange range, const std::string& tag,
                   SigningTime) const override {
     HttpRequest request{.url = encoded(url), .headers = headers_};
-    add_bearer(request, credentials_.get("bearer_token"));
+    add_bearer(request, credentials_.get("token"));
     request.headers.emplace_back("Range", range_header(range));
     if (!tag.empty()) request.headers.emplace_back("If-Match", tag);
     return request;

@@ -67,7 +67,7 @@ TEST(CloudStores, KnowVersionsByGenerationsAndStrongTags) {
 }
 
 TEST(CloudStores, TakeA401ForAnExpiredTokenWhereThereIsOne) {
-  const auto web = make_store("http://host", {{"bearer_token", "hidden"}});
+  const auto web = make_store("http://host", {{"token", "hidden"}});
   for (const auto& store : {web, gs_store(), az_store(), hf_store()}) {
     EXPECT_TRUE(store->fault_of(head_of(401), "").is_expired);
     EXPECT_FALSE(store->fault_of(head_of(403), "").is_expired);

@@ -41,7 +41,7 @@ std::optional<Kind> kind_of(Call call) {
 }
 
 TEST(Place, FollowsRedirectsWithoutTheCredentialsOfTheStore) {
-  Place place = web_place("https://host/a", {{"bearer_token", "secret"}, {"headers.X", "secret"}});
+  Place place = web_place("https://host/a", {{"token", "secret"}, {"headers.X", "secret"}});
   EXPECT_EQ(place.origin(), "https://host");
   ASSERT_TRUE(place.follow(redirect("https://host/a", "/b")));
   EXPECT_EQ(asked(place), "https://host/b");

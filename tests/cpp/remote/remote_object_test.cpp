@@ -22,7 +22,7 @@ class RemoteObjects : public OverHttp {
     bytes.resize(object.read(bytes, range.offset, time_limit()));
     return bytes;
   }
-  static RemoteObjectPtr open(const HttpServer& server) {
+  static std::shared_ptr<RemoteObject> open(const HttpServer& server) {
     const PlacePtr place = place_of(server.url());
     return std::make_shared<RemoteObject>(place, version_of(place, time_limit()));
   }

@@ -26,11 +26,11 @@ std::string url_of(const ObjectStorePtr& store, const std::string& url) {
 }
 
 TEST(Stores, NameAnOptionThatTheyDoNotTakeAndThoseThatTheyDo) {
-  EXPECT_EQ(refusal("https://host", {{"bearer_token", "t"}, {"headers.X-A", "1"}, {"anonymous", "true"}}),
+  EXPECT_EQ(refusal("https://host", {{"token", "t"}, {"headers.X-A", "1"}, {"anonymous", "true"}}),
             "none");
   const std::string web = refusal("https://host", {{"bearer", "hidden"}});
   EXPECT_TRUE(has(web, "\"bearer\" is not an option of http"));
-  EXPECT_TRUE(has(web, "\"bearer_token\", \"headers.<name>\""));
+  EXPECT_TRUE(has(web, "\"token\", \"headers.<name>\""));
   EXPECT_FALSE(has(web, "hidden"));
   const std::string s3 = refusal("s3://bucket", {{"key", "hidden"}, {"secrets", "hidden"}});
   EXPECT_TRUE(has(s3, "\"secrets\" is not an option of s3"));
@@ -45,7 +45,7 @@ TEST(Stores, NameTheRuleThatAValueBreaks) {
 }
 
 TEST(Stores, TellNoSecretsWhereTheyCannotDoWhatIsAsked) {
-  const auto web = make_store("https://me:hidden@host", {{"bearer_token", "hidden"}});
+  const auto web = make_store("https://me:hidden@host", {{"token", "hidden"}});
   const auto s3 = make_store("s3://bucket", {{"key", "hidden"}, {"secret", "hidden"}});
   const std::string problems =
       message_of_any([&] { web->put("https://me:hidden@host/a?hidden", "hidden", {}); }) +
@@ -58,7 +58,7 @@ TEST(Stores, TellNoSecretsWhereTheyCannotDoWhatIsAsked) {
 }
 
 TEST(Stores, AskTheWebForRangesOfWhatTheUserWrote) {
-  const auto store = make_store("https://host", {{"bearer_token", "t"}, {"headers.X-A", "1"}});
+  const auto store = make_store("https://host", {{"token", "t"}, {"headers.X-A", "1"}});
   const HttpRequest request = store->get("https://host/a b?c=%20", {5, 5}, "\"tag\"", {});
   EXPECT_EQ(request.url, "https://host/a%20b?c=%20");
   EXPECT_EQ(

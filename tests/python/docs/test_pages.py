@@ -2,7 +2,8 @@
 """The programs in pages about data run as they stand, in an empty folder, on the small files that they make.
 
 Programs that stand alone are in test_readme.py, those about frameworks in tests/frameworks/test_pages.py, those in C++
-in tests/install/test_cpp_pages.py, and those about zero rows in distribute/test_zero_rows.py and test_torchmetrics.py.
+in tests/install/test_cpp_pages.py, those about object stores in remote/test_remote_page.py, and those about zero rows
+in distribute/test_zero_rows.py and test_torchmetrics.py.
 """
 
 import re
@@ -75,7 +76,7 @@ def test_monitoring(tmp_path, monkeypatch):
     assert list((tmp_path / "runs/first").iterdir())
 
 
-ELSEWHERE = {"frameworks.md", "zero_rows.md"}
+ELSEWHERE = {"frameworks.md", "remote.md", "zero_rows.md"}
 HERE = {"monitoring.md", "images.md", "columns.md", "tokens.md", "records.md", "preprocessing.md"}
 
 
