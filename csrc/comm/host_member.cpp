@@ -17,6 +17,7 @@ void HostMember::open(const std::string& scope) {
 
 void HostMember::end(const std::string& scope) {
   scopes_.end(scope);
+  std::erase_if(posts_, [&](const auto& post) { return scope_of(post.first) == scope; });
   messages_.push_back({.kind = MessageKind::kEnd, .key = scope});
 }
 
@@ -25,6 +26,7 @@ void HostMember::contribute(const std::string& key, const std::string& text) {
 }
 
 void HostMember::post(const std::string& key, const std::string& text) {
+  posts_.try_emplace(key, text);
   messages_.push_back({.kind = MessageKind::kPost, .key = key, .text = text});
 }
 
@@ -46,6 +48,7 @@ void HostMember::receive(const HostMessage& message) {
       return;
     case MessageKind::kEntry:
       if (seat_ && message.number > 0) seat_->next = message.number;
+      posts_.erase(message.key);
       entries_.push_back({message.key, message.flag, message.text});
       return;
     case MessageKind::kAnswer:
@@ -78,6 +81,7 @@ std::string HostMember::told_ended(int process) const {
 
 std::unique_ptr<HostMachine> HostMember::take_over(const std::string& why) const {
   auto machine = std::make_unique<HostMachine>(rank_, size_, *seat_, scopes_);
+  for (const auto& [key, text] : posts_) machine->post(key, text);
   machine->report_lost(leader_scopes_, why);
   return machine;
 }

@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -72,6 +73,7 @@ class HostMember {
   std::string lost_;
   std::optional<GroupMachine::Seat> seat_;
   std::vector<HostMessage> messages_;
+  std::map<std::string, std::string> posts_;  ///< that have not come back: a leader may end before it reads them
   std::vector<GroupMachine::Entry> entries_;
   std::vector<Answer> answers_;
 };

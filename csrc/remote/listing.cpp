@@ -12,6 +12,9 @@
 namespace torch_distinput {
 namespace {
 
+/// Some GiB of names. A server may make up pages without end.
+constexpr std::size_t kMostObjects = 20'000'000;
+
 ListPage list_page(const PlacePtr& place, const std::string& prefix, const std::string& continuation,
                    const Poll& poll) {
   const ObjectStore& store = place->store();
@@ -36,6 +39,9 @@ std::vector<ListedObject> list_objects(const PlacePtr& place, const std::string&
     do {
       ListPage page = list_page(place, prefix, continuation, poll);
       std::move(page.objects.begin(), page.objects.end(), std::back_inserter(objects));
+      if (objects.size() > kMostObjects)
+        throw place->error(ObjectError::Kind::kRefused,
+                           "its list has more than " + std::to_string(kMostObjects) + " objects");
       continuation = std::move(page.continuation);
       if (!continuation.empty() && !seen.insert(continuation).second)
         throw place->error(ObjectError::Kind::kRefused, "its list of objects does not come to an end");

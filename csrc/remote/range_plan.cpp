@@ -19,6 +19,16 @@ void cut(const ByteRange& range, std::uint64_t most, std::vector<ByteRange>& int
 
 }  // namespace
 
+std::vector<ByteRange> first_bytes(std::span<const ByteRange> ranges, std::uint64_t most) {
+  std::vector<ByteRange> result;
+  for (const ByteRange& range : ranges) {
+    if (most == 0) break;
+    result.push_back({range.offset, std::min(range.size, most)});
+    most -= result.back().size;
+  }
+  return result;
+}
+
 std::vector<ByteRange> plan_requests(std::span<const ByteRange> ranges, const RangeRules& rules) {
   ByteSet bytes;
   for (const ByteRange& range : ranges) bytes.add(range);

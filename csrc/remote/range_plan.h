@@ -21,4 +21,7 @@ struct RangeRules {
 /// pieces of about one size. Empty ranges are left out.
 std::vector<ByteRange> plan_requests(std::span<const ByteRange> ranges, const RangeRules& rules);
 
+/// The first of `ranges`, which have at most `most` bytes together; the last one may be cut.
+std::vector<ByteRange> first_bytes(std::span<const ByteRange> ranges, std::uint64_t most);
+
 }  // namespace torch_distinput

@@ -30,7 +30,9 @@ SigningTime signing_time() { return std::chrono::system_clock::now(); }
 RemoteObject::RemoteObject(PlacePtr place, ObjectVersion version)
     : place_(std::move(place)), version_(std::move(version)) {}
 
-void RemoteObject::will_read(std::span<const ByteRange> ranges) {
+void RemoteObject::will_read(std::span<const ByteRange> all) {
+  // The size of an object is the word of its server.
+  const std::vector<ByteRange> ranges = first_bytes(all, AheadLedger::kMostBytes);
   const std::vector<ByteRange> wanted = plan_requests(ranges, rules());
   place_->store().prepare(signing_time());
   std::vector<AheadLedger::Entry> excess;

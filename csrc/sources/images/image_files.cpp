@@ -21,6 +21,9 @@ namespace {
 
 constexpr const char* kImageFilesName = "image_files";
 
+/// The size of an object is the word of its server, and memory is taken for it.
+constexpr std::uint64_t kMostImageBytes = std::uint64_t{1} << 30;
+
 /// The files, and the number of each.
 struct NumberedFiles {
   std::vector<std::string> paths;
@@ -37,6 +40,10 @@ Bytes read_whole(const std::string& path, BufferPool& pool) {
     const File file(path);
     const FileStamp stamp = file.stamp();
     if (!stamp.is_regular) throw FileError(FileError::Kind::kSystem, path, "is not a regular file");
+    if (stamp.size > kMostImageBytes)
+      throw FileError(FileError::Kind::kDamaged, path,
+                      "it has " + std::to_string(stamp.size) + " bytes, but an image may have " +
+                          std::to_string(kMostImageBytes));
     const auto size = static_cast<std::int64_t>(stamp.size);
     at::Tensor bytes = pooled_tensor({&size, 1}, at::kByte, pool);
     const std::span<char> into(static_cast<char*>(bytes.mutable_data_ptr()), stamp.size);

@@ -147,6 +147,25 @@ TEST_F(HostTest, ARankThatHasEndedItsScopesMayGoWithoutAWord) {
   EXPECT_EQ(leaders.front().key, "it/2/failed");
 }
 
+TEST_F(HostTest, WhoTakesOverPostsWhatTheLeaderMayNotHaveRead) {
+  HostMember& member = members.at(0);
+  member.open("it/0"), member.open("it/1");
+  member.post("it/0/a", "came back");
+  work();
+  member.take_entries();
+  member.post("it/0/b", "on its way");
+  member.post("it/1/a", "of a scope that ends");
+  member.end("it/1");
+  const auto machine = member.take_over("rank 1 has left");
+  std::vector<std::string> posted;
+  for (const auto& request : machine->group().take_requests()) {
+    if (request.kind == StoreRequest::Kind::kCompareSet) posted.push_back(request.text);
+  }
+  ASSERT_EQ(posted.size(), 2U);
+  EXPECT_NE(posted[0].find("on its way"), std::string::npos);
+  EXPECT_NE(posted[1].find("it/0/failed"), std::string::npos);
+}
+
 TEST_F(HostTest, WhoTakesOverFailsWhatTheLeaderHadOpen) {
   host.open("it/0"), host.open("done/0"), host.end("done/0");
   for (auto& [rank, member] : members) member.open("it/0"), member.open("done/0");

@@ -21,6 +21,14 @@ TEST(PlanRequests, CutsLongRangesIntoPiecesOfOneSize) {
   EXPECT_EQ(plan_requests(ranges, {.most = 10}), expected);
 }
 
+TEST(FirstBytes, AreThoseOfTheFirstRanges) {
+  const std::vector<ByteRange> ranges{{100, 10}, {0, 20}, {50, 5}};
+  EXPECT_EQ(first_bytes(ranges, 1000), ranges);
+  EXPECT_EQ(first_bytes(ranges, 15), (std::vector<ByteRange>{{100, 10}, {0, 5}}));
+  EXPECT_EQ(first_bytes(ranges, 10), (std::vector<ByteRange>{{100, 10}}));
+  EXPECT_TRUE(first_bytes(ranges, 0).empty());
+}
+
 TEST(PlanRequests, CoversWhatIsAskedForOnceAndWastesLittle) {
   std::mt19937_64 random(5);
   for (int turn = 0; turn < 2000; ++turn) {
