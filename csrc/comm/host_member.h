@@ -73,7 +73,8 @@ class HostMember {
   std::string lost_;
   std::optional<GroupMachine::Seat> seat_;
   std::vector<HostMessage> messages_;
-  std::map<std::string, std::string> posts_;  ///< that have not come back: a leader may end before it reads them
+  std::map<std::string, std::string>
+      posts_;  ///< that have not come back: a leader may end before it reads them
   std::vector<GroupMachine::Entry> entries_;
   std::vector<Answer> answers_;
 };

@@ -26,8 +26,7 @@ std::string url_of(const ObjectStorePtr& store, const std::string& url) {
 }
 
 TEST(Stores, NameAnOptionThatTheyDoNotTakeAndThoseThatTheyDo) {
-  EXPECT_EQ(refusal("https://host", {{"token", "t"}, {"headers.X-A", "1"}, {"anonymous", "true"}}),
-            "none");
+  EXPECT_EQ(refusal("https://host", {{"token", "t"}, {"headers.X-A", "1"}, {"anonymous", "true"}}), "none");
   const std::string web = refusal("https://host", {{"bearer", "hidden"}});
   EXPECT_TRUE(has(web, "\"bearer\" is not an option of http"));
   EXPECT_TRUE(has(web, "\"token\", \"headers.<name>\""));

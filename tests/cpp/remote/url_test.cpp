@@ -34,7 +34,8 @@ TEST(Url, IsRefusedWithoutSchemeOrHost) {
 }
 
 TEST(Url, IsToldFromNamesOfFilesByItsScheme) {
-  for (const char* name : {"http://a", "HTTPS://a", "s3://b/k", "gs://b", "az://c", "hf://o/r", "a1+b-c.d://x"})
+  for (const char* name :
+       {"http://a", "HTTPS://a", "s3://b/k", "gs://b", "az://c", "hf://o/r", "a1+b-c.d://x"})
     EXPECT_TRUE(is_url(name)) << name;
   for (const char* name : {"", "/a/b", "a", "s3:/a", "a/http://b", "1a://b", "://"})
     EXPECT_FALSE(is_url(name)) << name;
