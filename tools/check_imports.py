@@ -69,7 +69,7 @@ ROOMS = {
     ),
     "frameworks": ("base", "datasets", "loader", "loader/orders"),
     "monitoring": ("observe", "loader"),
-    "cli": ("base", "observe", "distribute", "loader", "loader/state"),
+    "cli": ("base", "tables", "observe", "datasets", "distribute", "loader", "loader/state"),
     "__main__": ("cli",),
     "__init__": (
         "_library",

@@ -768,6 +768,15 @@ def json_fault(text: bytes) -> typing.Any:
 def stored_beside(path: bytes, kind: str, most: int) -> list[bytes]:
     """What `store_beside` has stored of this `kind` for the file `path`, in each place that may be believed, up to `most` bytes each."""
 
+def make_index(path: bytes, kind: str, report: collections.abc.Callable) -> bytes:
+    """The index of the "lines", "records" or "groups" of a file, as it is stored. Calls `report` with the bytes read so far."""
+
+def count_indexed(path: bytes, kind: str, index: bytes) -> int | None:
+    """The records of a stored index; None unless it is that of the file `path` as it is now."""
+
+def stored_url(url: str, kind: str) -> str:
+    """Where what is stored of this `kind` for the object at `url` lies beside it, for all."""
+
 def may_store() -> bool:
     """Whether the environment lets `store_beside` write."""
 

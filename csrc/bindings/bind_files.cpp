@@ -117,6 +117,29 @@ void share_bytes(const py::bytes& key, std::uint64_t most, const py::function& a
   without_gil([&] { share_on_host(name, most, accepts, makes, interrupt_check()); });
 }
 
+IndexKind index_kind(const std::string& name) {
+  if (name == "lines") return IndexKind::kLines;
+  return name == "groups" ? IndexKind::kGroups : IndexKind::kRecords;
+}
+
+/// `report` is called with the GIL, and its errors are the caller's.
+py::bytes index_bytes(const py::bytes& path, const std::string& kind, const py::function& report) {
+  const auto name = path.cast<std::string>();
+  return without_gil([&] {
+    return make_index(name, index_kind(kind), [&](std::uint64_t bytes) {
+      const GilScope gil;
+      run_python([&] { report(bytes); });
+    });
+  });
+}
+
+std::optional<std::int64_t> indexed_records(const py::bytes& path, const std::string& kind,
+                                            const py::bytes& index) {
+  const auto name = path.cast<std::string>();
+  const auto bytes = index.cast<std::string>();
+  return without_gil([&] { return count_indexed(name, index_kind(kind), bytes); });
+}
+
 /// The first line of `text` that is not one JSON object: its begin, its end and which rule it breaks; None
 /// where there is none.
 py::object json_fault(const py::bytes& text) {
@@ -152,6 +175,15 @@ void bind_files(py::module_& module) {
              "What `store_beside` has stored of this `kind` for the file `path`, in each place that may be "
              "believed, "
              "up to `most` bytes each.");
+  module.def("make_index", index_bytes, py::arg("path"), py::arg("kind"), py::arg("report"),
+             "The index of the \"lines\", \"records\" or \"groups\" of a file, as it is stored. Calls "
+             "`report` with the bytes read so far.");
+  module.def("count_indexed", indexed_records, py::arg("path"), py::arg("kind"), py::arg("index"),
+             "The records of a stored index; None unless it is that of the file `path` as it is now.");
+  module.def(
+      "stored_url", [](const std::string& url, const std::string& kind) { return stored_url(url, kind); },
+      py::arg("url"), py::arg("kind"),
+      "Where what is stored of this `kind` for the object at `url` lies beside it, for all.");
   module.def("may_store", may_store, "Whether the environment lets `store_beside` write.");
   module.def(
       "deal_files",

@@ -18,7 +18,7 @@ namespace torch_distinput {
 std::vector<std::string> stored_places(const std::string& path, const std::string& kind);
 
 /// The URL beside the object at `url` where it may be stored for all: with "." before its name and an ending.
-std::string stored_url(const std::string& url, const std::string& kind);
+TDI_API std::string stored_url(const std::string& url, const std::string& kind);
 
 /// Shows `accept` the bytes at each of these places, until it returns true. They may be anything. A file is
 /// passed over that cannot be read, has more than `most` bytes, belongs neither to the user nor to the owner

@@ -11,6 +11,7 @@ from torch_distinput.cli import _bench as bench
 from torch_distinput.cli import _bench_store as bench_store
 from torch_distinput.cli import _doctor as doctor
 from torch_distinput.cli import _explain as explain
+from torch_distinput.cli import _index as index
 from torch_distinput.cli import _inspect as inspect
 from torch_distinput.cli import _report as report
 
@@ -19,6 +20,7 @@ COMMANDS = {
     "explain": explain,
     "bench": bench,
     "bench-store": bench_store,
+    "index": index,
     "inspect": inspect,
     "report": report,
 }

@@ -145,7 +145,7 @@ def index_flag(index: Any, name: str) -> bool | None:
     raise ValueError(f'{name}: `index` must be True, False or "auto", but is {index!r}.')
 
 
-class _Progress:
+class Progress:
     """Shows on stderr how far the indexing of files is: a tqdm bar where tqdm is installed, else a line."""
 
     def __init__(self) -> None:
@@ -180,4 +180,4 @@ def _tqdm_bar(files: int) -> Any:
     return tqdm(desc=f"indexing {files} file(s)", unit="B", unit_scale=True, leave=False)
 
 
-_C.show_progress(_Progress())
+_C.show_progress(Progress())

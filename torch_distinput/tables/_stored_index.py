@@ -38,8 +38,8 @@ def load(path: bytes, format_: Format, stamp: Stamp) -> Blocks | None:
     """The bounds of the blocks of a file and the number of records in each. None unless the stored index is complete,
     has this format and `stamp`, and is plausible for the file: it may be damaged, belong to another file, or come from
     a stranger. The caller checks where the records begin."""
-    for content in _C.stored_beside(path, format_.kind, _most_bytes(format_, stamp)):
-        found = _decoded(content, format_, stamp)
+    for content in _C.stored_beside(path, format_.kind, most_bytes(format_, stamp)):
+        found = decoded(content, format_, stamp)
         if found is not None:
             return found
     return None
@@ -53,17 +53,17 @@ def shared(
     found: list[tuple[Blocks, bool]] = []
 
     def accept(content: bytes) -> bool:
-        known = _decoded(content[1:], format_, stamp)
+        known = decoded(content[1:], format_, stamp)
         if known is not None:
             found.append((known, content[:1] == b"1"))
         return known is not None
 
-    def encoded(report: Report) -> bytes:
+    def made(report: Report) -> bytes:
         found.append(make(report))
         blocks, is_open = found[0]
-        return (b"1" if is_open else b"0") + _encoded(format_, stamp, *blocks)
+        return (b"1" if is_open else b"0") + encoded(format_, stamp, *blocks)
 
-    share(path, json.dumps(_head(format_, stamp)), stamp.size, _most_bytes(format_, stamp), accept, encoded)
+    share(path, json.dumps(_head(format_, stamp)), stamp.size, most_bytes(format_, stamp), accept, made)
     return found[0]
 
 
@@ -77,7 +77,8 @@ def share(
         _C.share_on_host(f"{kind} {_C.version_on_host(path)}".encode(), most, accept, make)
 
 
-def _decoded(content: bytes, format_: Format, stamp: Stamp) -> Blocks | None:
+def decoded(content: bytes, format_: Format, stamp: Stamp) -> Blocks | None:
+    """The blocks that a stored index tells. None unless it is complete, and plausible for this format and stamp."""
     with contextlib.suppress(ValueError, LookupError, TypeError, RecursionError):
         checksum, text = content.split(b"\n", 1)
         if int(checksum, 16) != zlib.crc32(text):
@@ -89,12 +90,13 @@ def _decoded(content: bytes, format_: Format, stamp: Stamp) -> Blocks | None:
     return None
 
 
-def _encoded(format_: Format, stamp: Stamp, bounds: list[int], counts: list[int]) -> bytes:
+def encoded(format_: Format, stamp: Stamp, bounds: list[int], counts: list[int]) -> bytes:
+    """An index as it is stored."""
     text = json.dumps({"head": _head(format_, stamp), "bounds": bounds, "counts": counts}).encode()
     return b"%08x\n%b" % (zlib.crc32(text), text)
 
 
-def _most_bytes(format_: Format, stamp: Stamp) -> int:
+def most_bytes(format_: Format, stamp: Stamp) -> int:
     """The most bytes of a stored index: its head and an entry for each block. Only the last two blocks may be smaller
     than the format's block size."""
     return 4096 + 64 * (stamp.size // format_.block_bytes + 3)
@@ -116,7 +118,7 @@ def _fits(bounds: list[int], counts: list[int], size: int) -> bool:
 
 def store(path: bytes, format_: Format, stamp: Stamp, bounds: list[int], counts: list[int]) -> None:
     """Stores an index where that is possible. One that cannot be stored is made again when it is next needed."""
-    _C.store_beside(path, format_.kind, _encoded(format_, stamp, bounds, counts))
+    _C.store_beside(path, format_.kind, encoded(format_, stamp, bounds, counts))
 
 
 def _head(format_: Format, stamp: Stamp) -> dict[str, int | str]:

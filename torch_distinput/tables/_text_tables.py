@@ -107,6 +107,21 @@ class TextTables(BlockFiles[Records]):
             kept.will_read([(0, stamp.size)])
         return self._index_of(file, kept, stamp)
 
+    def make_stored(self, file: bytes, report: _stored_index.Report) -> bytes:
+        """The index of a file as it is stored, by a pass over it."""
+        with self._errors(file):
+            opened = TableFile(self._op, file)
+            source = KeptReads(opened) if opened.is_remote else opened
+            stamp = opened.stamp()
+            blocks = find_blocks(source, self.first_record(source), BLOCK_BYTES, self.format, report)
+            return _stored_index.encoded(self.stored, stamp, *blocks)
+
+    def count_stored(self, file: bytes, content: bytes) -> int | None:
+        """The rows of a stored index; None unless it is that of the file as it is now."""
+        with self._errors(file):
+            found = _stored_index.decoded(content, self.stored, TableFile(self._op, file).stamp())
+            return None if found is None else sum(found[1])
+
     def _index_of(self, file: TableFile, source: Source, stamp: Stamp) -> Records:
         begin = self.first_record(source)
         (bounds, counts), is_open = _stored_index.shared(

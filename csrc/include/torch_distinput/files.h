@@ -96,4 +96,17 @@ class TDI_API FixedLengthRecordDataset : public Dataset {
 /// from any thread.
 TDI_API void on_indexing_progress(std::function<void(const IndexingProgress&)> function);
 
+/// What kinds of index there are: of lines of text, TFRecords, and groups of tar archives.
+enum class IndexKind { kLines, kRecords, kGroups };
+
+/// Reads the file `name` from begin to end and returns the index of its records as it is stored. Calls
+/// `report` with the number of bytes read so far; what that throws ends the work. Errors as for
+/// TextLineDataset, when it reads. Safe from any thread.
+TDI_API std::string make_index(const std::string& name, IndexKind kind,
+                               const std::function<void(std::uint64_t bytes)>& report);
+/// How many records the stored `index` has; nullopt unless it is that of the file `name` as it is now, of
+/// whose version a store is not asked again for ten minutes. `index` may be anything. Safe from any thread.
+TDI_API std::optional<std::int64_t> count_indexed(const std::string& name, IndexKind kind,
+                                                  const std::string& index);
+
 }  // namespace torch_distinput
