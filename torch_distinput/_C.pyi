@@ -12,6 +12,7 @@ INFINITE: int
 UNKNOWN: int
 SHARD_HINT: int
 MAX_JSON_DEPTH: int
+MOST_MANIFEST_BYTES: int
 
 class TensorSpec:
     """The type of a dense tensor."""
@@ -765,8 +766,20 @@ def show_progress(function: object) -> None:
 def json_fault(text: bytes) -> typing.Any:
     """The first line of JSON lines that is not one object, by its brackets and quotes alone: begin, end, and "no object", "too deep", "not UTF-8" or "unclosed"; None where each is one."""
 
-def stored_beside(path: bytes, kind: str, most: int) -> list[bytes]:
-    """What `store_beside` has stored of this `kind` for the file `path`, in each place that may be believed, up to `most` bytes each."""
+def load_stored(path: bytes, kind: str, most: int, accept: collections.abc.Callable) -> None:
+    """Calls `accept` with what is stored of this `kind` for the file `path`, in each place that may be believed, up to `most` bytes each, until it returns true."""
+
+def manifest_url(url: str, kind: str) -> str:
+    """Where what is stored of all objects in the folder of the one at `url` lies together."""
+
+def encode_manifest(entries: collections.abc.Mapping[str, bytes]) -> bytes:
+    """What is stored of objects, by the last part of their URLs, as one object."""
+
+def decode_manifest(bytes: bytes) -> dict[str, bytes] | None:
+    """The entries of a manifest; None where bytes are none."""
+
+def forget_manifests() -> None:
+    """Frees what was read of manifests and not taken."""
 
 def make_index(path: bytes, kind: str, report: collections.abc.Callable) -> bytes:
     """The index of the "lines", "records" or "groups" of a file, as it is stored. Calls `report` with the bytes read so far."""

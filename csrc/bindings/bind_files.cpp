@@ -1,6 +1,7 @@
 // Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +19,7 @@
 #include "io/host_deal.h"
 #include "io/host_share.h"
 #include "io/json_lines.h"
+#include "io/manifest.h"
 #include "io/stored_file.h"
 #include "torch_distinput/files.h"
 #include "torch_distinput/interrupt.h"
@@ -82,16 +84,16 @@ void show_progress(const py::object& function) {
   });
 }
 
-std::vector<py::bytes> stored_beside(const py::bytes& path, const std::string& kind, std::uint64_t most) {
+/// `accept` is called with the GIL, and its errors are the caller's.
+void read_beside(const py::bytes& path, const std::string& kind, std::uint64_t most,
+                 const py::function& accept) {
   const auto name = path.cast<std::string>();
-  std::vector<std::string> found;
   without_gil([&] {
     load_stored(name, kind, most, [&](std::span<const char> bytes) {
-      found.emplace_back(bytes.begin(), bytes.end());
-      return false;
+      const GilScope gil;
+      return run_python([&] { return accept(py::bytes(bytes.data(), bytes.size())).cast<bool>(); });
     });
   });
-  return {found.begin(), found.end()};
 }
 
 void write_beside(const py::bytes& path, const std::string& kind, const py::bytes& content) {
@@ -171,10 +173,37 @@ void bind_files(py::module_& module) {
              "The first line of JSON lines that is not one object, by its brackets and quotes alone: begin, "
              "end, and "
              "\"no object\", \"too deep\", \"not UTF-8\" or \"unclosed\"; None where each is one.");
-  module.def("stored_beside", stored_beside, py::arg("path"), py::arg("kind"), py::arg("most"),
-             "What `store_beside` has stored of this `kind` for the file `path`, in each place that may be "
-             "believed, "
-             "up to `most` bytes each.");
+  module.def(
+      "load_stored", read_beside, py::arg("path"), py::arg("kind"), py::arg("most"), py::arg("accept"),
+      "Calls `accept` with what is stored of this `kind` for the file `path`, in each place that may be "
+      "believed, up to `most` bytes each, until it returns true.");
+  module.def(
+      "manifest_url", [](const std::string& url, const std::string& kind) { return manifest_url(url, kind); },
+      py::arg("url"), py::arg("kind"),
+      "Where what is stored of all objects in the folder of the one at `url` lies together.");
+  module.attr("MOST_MANIFEST_BYTES") = kMostManifest;
+  module.def(
+      "encode_manifest",
+      [](const std::map<std::string, py::bytes>& entries) {
+        std::vector<std::pair<std::string, std::string>> contents;
+        for (const auto& [name, content] : entries) contents.emplace_back(name, std::string(content));
+        return py::bytes(encode_manifest(contents));
+      },
+      py::arg("entries"), "What is stored of objects, by the last part of their URLs, as one object.");
+  module.def(
+      "decode_manifest",
+      [](const py::bytes& bytes) {
+        const auto view = static_cast<std::string_view>(bytes);
+        std::optional<std::map<std::string, py::bytes>> entries;
+        if (const auto found = decode_manifest(view)) {
+          entries.emplace();
+          for (const auto& [name, content] : *found)
+            entries->emplace(name, py::bytes(content.data(), content.size()));
+        }
+        return entries;
+      },
+      py::arg("bytes"), "The entries of a manifest; None where bytes are none.");
+  module.def("forget_manifests", forget_manifests, "Frees what was read of manifests and not taken.");
   module.def("make_index", index_bytes, py::arg("path"), py::arg("kind"), py::arg("report"),
              "The index of the \"lines\", \"records\" or \"groups\" of a file, as it is stored. Calls "
              "`report` with the bytes read so far.");

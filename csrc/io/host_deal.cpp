@@ -37,6 +37,11 @@ HostPlace host_place() noexcept {
   return place_in("SLURM_NODEID", "SLURM_NNODES").value_or(HostPlace{});
 }
 
+bool has_company() noexcept {
+  if (const auto ranks = number_in("WORLD_SIZE")) return *ranks > 1;
+  return number_in("SLURM_NTASKS").value_or(1) > 1;
+}
+
 HostDeal deal_files(std::size_t count, const HostPlace& place) {
   HostDeal deal{std::vector<std::size_t>(count)};
   std::iota(deal.order.begin(), deal.order.end(), std::size_t{0});

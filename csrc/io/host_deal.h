@@ -19,6 +19,10 @@ struct HostPlace {
 /// thread that does not change the environment.
 TDI_API HostPlace host_place() noexcept;
 
+/// Whether the launcher tells in the environment that this process is one of several ranks: torchrun's
+/// WORLD_SIZE, else Slurm's SLURM_NTASKS. Safe as `host_place`.
+TDI_API bool has_company() noexcept;
+
 /// An order in which one process takes files that others take, too.
 struct HostDeal {
   std::vector<std::size_t> order;  ///< each number below the count once; first those of this host

@@ -18,6 +18,7 @@
 #include "io/host_deal.h"
 #include "io/host_share.h"
 #include "io/index_file.h"
+#include "io/manifest.h"
 #include "io/stored_file.h"
 #include "runtime/worker_thread.h"
 
@@ -336,6 +337,7 @@ std::vector<RecordIndexPtr> index_files(const std::vector<std::string>& files, c
     if (numbers.try_emplace(file, distinct.size()).second) distinct.push_back(file);
   }
   const auto found = index_distinct(std::move(distinct), format, threads, poll);
+  forget_manifests();
   std::vector<RecordIndexPtr> indexes;
   indexes.reserve(files.size());
   for (const std::string& file : files) indexes.push_back(found[numbers.at(file)]);

@@ -10,6 +10,9 @@
 #include <pthread.h>
 
 #include "base/current_poll.h"
+#include "base/hash.h"
+#include "io/job_share.h"
+#include "io/shared_list.h"
 #include "remote/glob.h"
 #include "remote/listing.h"
 #include "remote/text.h"
@@ -63,6 +66,13 @@ auto as_file(Call call) {
   } catch (const std::invalid_argument& problem) {
     throw_file_error({ObjectError::Kind::kUnusable, problem.what(), {}});
   }
+}
+
+/// The objects of a store, listed once for all ranks of the job on this host.
+std::vector<ListedObject> list_in_job(const PlacePtr& place, const std::string& prefix) {
+  return ask_in_job(
+      "list of " + place->origin() + " " + prefix,
+      [&](const Poll& poll) { return list_objects(place, prefix, poll); }, current_poll());
 }
 
 }  // namespace
@@ -145,7 +155,45 @@ ObjectVersion RemoteFiles::version(const std::string& url) {
   });
 }
 
-void RemoteFiles::will_open(std::span<const std::string> urls) {
+void RemoteFiles::will_open(std::span<const std::string> urls) { begin_looks(urls_to_look_at_alone(urls)); }
+
+/// Asks for the versions of `urls` once for all ranks of the job on this host, which open the same list.
+/// Returns those that are not known then.
+std::vector<std::string> RemoteFiles::urls_to_look_at_alone(std::span<const std::string> urls) {
+  std::vector<std::string> unknown;
+  Hash names;
+  for (const std::string& url : urls) {
+    if (!is_url(url)) continue;
+    names.add(url + "\n");
+    if (!known(url) && !user_files(url)) unknown.push_back(url);
+  }
+  if (unknown.size() < 2 || !job_on_host()) return unknown;
+  as_file([&] {
+    const std::string what = "versions of " + std::to_string(urls.size()) + " objects " +
+                             std::to_string(names.value()) + " at " + place(unknown.front())->origin();
+    remember(ask_in_job(what, [&](const Poll& poll) { return look_at_all(unknown, poll); }, current_poll()));
+  });
+  std::erase_if(unknown, [&](const std::string& url) { return known(url).has_value(); });
+  return unknown;
+}
+
+/// What is known of these objects, but of those that cannot be looked at.
+std::vector<ListedObject> RemoteFiles::look_at_all(std::span<const std::string> urls, const Poll& poll) {
+  const PollScope scope(poll);
+  begin_looks(urls);
+  std::vector<ListedObject> found;
+  for (const std::string& url : urls) {
+    try {
+      const ObjectVersion version = look(url).version;
+      found.push_back({.url = url, .size = version.size, .tag = version.tag});
+    } catch (const ObjectError&) {
+      // Who wants it gets the error.
+    }
+  }
+  return found;
+}
+
+void RemoteFiles::begin_looks(std::span<const std::string> urls) {
   as_file([&] {
     Looks& looks = looks_.get();
     for (const std::string& url : urls) {
@@ -173,7 +221,7 @@ void RemoteFiles::will_read(std::span<const std::string> urls) {
     const ByteRange whole{0, object->version().size};
     as_file([&] { object->will_read({&whole, 1}); });
   }
-  will_open(others);
+  begin_looks(others);
 }
 
 std::vector<std::string> RemoteFiles::match(const std::string& pattern) {
@@ -191,11 +239,8 @@ std::vector<std::string> RemoteFiles::match(const std::string& pattern) {
 std::vector<ListedObject> RemoteFiles::list(const std::string& prefix) {
   return as_file([&] {
     const UserFileSystemPtr files = user_files(prefix);
-    std::vector<ListedObject> objects =
-        files ? files->list(prefix) : list_objects(place(prefix), prefix, current_poll());
-    for (const ListedObject& object : objects) {
-      if (!object.tag.empty()) remember(object.url, {{object.size, object.tag}, Clock::now()});
-    }
+    std::vector<ListedObject> objects = files ? files->list(prefix) : list_in_job(place(prefix), prefix);
+    remember(objects);
     return objects;
   });
 }
@@ -283,6 +328,12 @@ std::shared_ptr<VersionTransfer> RemoteFiles::running_look(const std::string& ur
   const std::lock_guard lock(looks.mutex);
   auto found = looks.running.extract(url);
   return found ? std::move(found.mapped()) : nullptr;
+}
+
+void RemoteFiles::remember(std::span<const ListedObject> objects) {
+  for (const ListedObject& object : objects) {
+    if (!object.tag.empty()) remember(object.url, {{object.size, object.tag}, Clock::now()});
+  }
 }
 
 void RemoteFiles::remember(const std::string& url, Known known) {

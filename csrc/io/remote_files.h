@@ -42,7 +42,8 @@ class RemoteFiles {
   OpenObjectPtr open(const std::string& url);
   /// The version that the object at `url` has, seen at most ten minutes ago.
   ObjectVersion version(const std::string& url);
-  /// These will be opened or looked at soon: asks their stores now, for all of them side by side.
+  /// These will be opened or looked at soon: asks their stores now, for all of them side by side. In a job,
+  /// waits for what one rank of this host asks for all.
   void will_open(std::span<const std::string> urls);
   /// These will be read whole soon: asks for the bytes of those whose version is known, and for the version
   /// of the others.
@@ -85,7 +86,11 @@ class RemoteFiles {
   std::optional<Known> known(const std::string& url) const;
   Known look(const std::string& url);
   std::shared_ptr<VersionTransfer> running_look(const std::string& url);
+  std::vector<std::string> urls_to_look_at_alone(std::span<const std::string> urls);
+  std::vector<ListedObject> look_at_all(std::span<const std::string> urls, const Poll& poll);
+  void begin_looks(std::span<const std::string> urls);
   void remember(const std::string& url, Known known);
+  void remember(std::span<const ListedObject> objects);
 
   mutable std::mutex mutex_;  ///< no thread holds it while the process forks
   CredentialCallback default_callback_;

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "io/file.h"
-#include "io/file_error.h"
+#include "io/manifest.h"
+#include "io/whole_object.h"
 #include "remote/url.h"
 
 namespace torch_distinput {
@@ -131,20 +131,6 @@ bool look_at_data(const std::string& path, struct ::stat& data) {
   return true;
 }
 
-/// The bytes of an object; nullopt where there is none, it cannot be read, or is larger than `most`.
-std::optional<std::vector<char>> read_object(const std::string& url, std::uint64_t most) {
-  try {
-    const File file(url);
-    const std::uint64_t size = file.stamp().size;
-    if (size > most) return std::nullopt;
-    std::vector<char> bytes(static_cast<std::size_t>(size));
-    if (file.read(bytes, 0) != bytes.size()) return std::nullopt;
-    return bytes;
-  } catch (const FileError&) {
-    return std::nullopt;
-  }
-}
-
 }  // namespace
 
 bool may_store() noexcept {
@@ -177,8 +163,12 @@ void load_stored(const std::string& path, const std::string& kind, std::uint64_t
     if (bytes && accept(*bytes)) return;
   }
   if (!is_url(path)) return;
-  const auto bytes = read_object(stored_url(path, kind), most);
-  if (bytes && accept(*bytes)) store_beside(path, kind, *bytes);
+  auto bytes = take_from_manifest(path, kind);
+  if (!bytes || bytes->size() > most || !accept(*bytes)) {
+    bytes = read_whole_object(stored_url(path, kind), most);
+    if (!bytes || !accept(*bytes)) return;
+  }
+  store_beside(path, kind, *bytes);
 }
 
 void store_beside(const std::string& path, const std::string& kind, std::span<const char> bytes) noexcept {

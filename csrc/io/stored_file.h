@@ -23,7 +23,8 @@ TDI_API std::string stored_url(const std::string& url, const std::string& kind);
 /// Shows `accept` the bytes at each of these places, until it returns true. They may be anything. A file is
 /// passed over that cannot be read, has more than `most` bytes, belongs neither to the user nor to the owner
 /// of `path` nor to root, or may be written to by somebody who may not write to `path`. Of an object the
-/// `stored_url` comes last, and what is accepted of it is kept in the cache folder.
+/// manifest of its folder and its `stored_url` come last, and what is accepted of them is kept in the cache
+/// folder.
 TDI_API void load_stored(const std::string& path, const std::string& kind, std::uint64_t most,
                          const std::function<bool(std::span<const char>)>& accept);
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 from torch_distinput import _C
 from torch_distinput.cli._index_files import Indexed, Indexer, Stopped, size_of
 from torch_distinput.cli._index_kinds import FORMATS, Kind, format_of, kind_of, why_not
+from torch_distinput.cli._index_manifests import write_manifests
 from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.datasets._files import Progress
 
@@ -42,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shard",
         metavar="I/N",
-        help="only each N-th file, from number I (0 to N - 1) on: N machines share the work",
+        help="only each N-th file, from number I (0 to N - 1) on: N machines share the work. A run without it then "
+        "joins the indexes of each folder into one object",
     )
 
 
@@ -58,6 +60,8 @@ def run(arguments: argparse.Namespace) -> None:
     names = sorted({name for given in arguments.files for name in _names(given, arguments.format)})
     kinds = {name: _kind(name, arguments.format, arguments.delimiter) for name in names[number::count]}
     indexed, failed = _index_all(kinds, jobs)
+    if count == 1:
+        write_manifests(indexed)
     for line in _summary(indexed):
         print(line)
     for name, error in sorted(failed.items()):
@@ -120,7 +124,8 @@ def _index_all(kinds: dict[str, Kind], jobs: int) -> tuple[list[Indexed], dict[s
 
 
 def _results(work: dict[str, Future[Result]]) -> tuple[dict[str, Result], dict[str, BaseException]]:
-    done, failed = {}, {}
+    done: dict[str, Result] = {}
+    failed: dict[str, BaseException] = {}
     for name, future in work.items():
         try:
             done[name] = future.result()

@@ -66,10 +66,9 @@ class Indexer:
         name, kind, size = so_far.name, so_far.kind, so_far.size
         if size < MIN_STORED:
             return so_far
-        for content in _stored(name, kind, size):
-            records = kind.count(file, content)
-            if records is not None:
-                return Indexed(name, kind, size, content, records)
+        found = _stored(name, kind, size)
+        if found is not None:
+            return Indexed(name, kind, size, *found)
         content = kind.make(file, self._reporter(name))
         problem = self._store(name, kind, content)
         return Indexed(name, kind, size, content, kind.count(file, content) or 0, True, problem)
@@ -92,20 +91,29 @@ class Indexer:
             _C.store_beside(os.fsencode(name), kind.stored, content)
             return ""
         folder = name[: name.rfind("/") + 1]
-        problem = self._refused.get(folder) or _write(_C.stored_url(name, kind.stored), content)
+        problem = self._refused.get(folder) or write_object(_C.stored_url(name, kind.stored), content)
         if problem:
             self._refused[folder] = problem
             _C.store_beside(os.fsencode(name), kind.stored, content)
         return problem
 
 
-def _stored(name: str, kind: Kind, size: int) -> list[bytes]:
-    """What lies where the index of a file is stored for all; it may be anything."""
+def _stored(name: str, kind: Kind, size: int) -> tuple[bytes, int] | None:
+    """The index that lies where all find it, and its records; None where there is none or it does not fit."""
+    file, found = os.fsencode(name), list[tuple[bytes, int]]()
+
+    def accept(content: bytes) -> bool:
+        records = kind.count(file, content)
+        if records is not None:
+            found.append((content, records))
+        return records is not None
+
     most = 8 * size + 4096  # more than an offset for each byte
-    if not _C.names_object(name):
-        return _C.stored_beside(os.fsencode(name), kind.stored, most)
-    found = read_object(_C.stored_url(name, kind.stored), most)
-    return [] if found is None else [found]
+    if _C.names_object(name):
+        accept(read_object(_C.stored_url(name, kind.stored), most) or b"")
+    else:
+        _C.load_stored(file, kind.stored, most, accept)
+    return found[0] if found else None
 
 
 def read_object(url: str, most: int) -> bytes | None:
@@ -117,7 +125,7 @@ def read_object(url: str, most: int) -> bytes | None:
         return None
 
 
-def _write(url: str, content: bytes) -> str:
+def write_object(url: str, content: bytes) -> str:
     """Makes an object. Returns why it cannot be made."""
     try:
         _C.write_object(url, content)

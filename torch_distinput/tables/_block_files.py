@@ -93,7 +93,9 @@ class BlockFiles(ABC, Generic[Index]):
         # The other hosts have about as many files as this one had, and may have begun later.
         self._others_until = 2 * time.monotonic() - begin + _LATE
         self._of_others = {files[number] for number in order[own:]}
-        return made | self._index_side_by_side([files[number] for number in order[own:]])
+        made |= self._index_side_by_side([files[number] for number in order[own:]])
+        _C.forget_manifests()
+        return made
 
     def _index_side_by_side(self, files: list[bytes]) -> dict[bytes, Index]:
         if not files:

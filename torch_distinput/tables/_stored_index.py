@@ -38,11 +38,14 @@ def load(path: bytes, format_: Format, stamp: Stamp) -> Blocks | None:
     """The bounds of the blocks of a file and the number of records in each. None unless the stored index is complete,
     has this format and `stamp`, and is plausible for the file: it may be damaged, belong to another file, or come from
     a stranger. The caller checks where the records begin."""
-    for content in _C.stored_beside(path, format_.kind, most_bytes(format_, stamp)):
-        found = decoded(content, format_, stamp)
-        if found is not None:
-            return found
-    return None
+    found: list[Blocks | None] = [None]
+
+    def accept(content: bytes) -> bool:
+        found[0] = decoded(content, format_, stamp)
+        return found[0] is not None
+
+    _C.load_stored(path, format_.kind, most_bytes(format_, stamp), accept)
+    return found[0]
 
 
 def shared(

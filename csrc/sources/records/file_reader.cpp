@@ -41,7 +41,6 @@ class FileIndexCache {
     std::vector<RecordIndexPtr> found(files.size());
     std::vector<std::string> missing;
     std::vector<std::size_t> places;
-    will_open(files);
     for (std::size_t i = 0; i < files.size(); ++i) {
       const FileStamp stamp = stamp_of(files[i]);
       const std::lock_guard lock(mutex_);
@@ -165,6 +164,7 @@ class FileReaderNode final : public Node {
                       ": with `index=True` the number of files must be known, but that of `",
                       names_->describe(), "` is not.");
     if (!names) return nullptr;
+    will_open(*names);
     if (!reader_.index && !std::all_of(names->begin(), names->end(), can_index)) return nullptr;
     auto indexes = cache_->get(*names, reader_.format);
     return std::make_shared<const RecordFetcher>(*std::move(names), std::move(indexes),
