@@ -761,7 +761,7 @@ def list_files(patterns: object, shuffle: bool, seed: int | None) -> Dataset:
     """The names of the files that match one of the patterns."""
 
 def show_progress(function: object) -> None:
-    """Calls `function(files, bytes, total, done)` while files are indexed."""
+    """Calls `function(files, bytes, total, done, downloaded)` while files are indexed."""
 
 def json_fault(text: bytes) -> typing.Any:
     """The first line of JSON lines that is not one object, by its brackets and quotes alone: begin, end, and "no object", "too deep", "not UTF-8" or "unclosed"; None where each is one."""

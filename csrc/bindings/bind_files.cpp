@@ -76,7 +76,8 @@ void show_progress(const py::object& function) {
     const GilScope gil;
     const py::handle call(kept);
     try {
-      run_python([&] { call(progress.files, progress.bytes, progress.total, progress.done); });
+      run_python(
+          [&] { call(progress.files, progress.bytes, progress.total, progress.done, progress.downloaded); });
     } catch (py::error_already_set& error) {
       // A failing report must not stop the indexing.
       error.discard_as_unraisable("torch_distinput");
@@ -167,7 +168,7 @@ void bind_files(py::module_& module) {
   module.def("list_files", list_files, py::arg("patterns"), py::arg("shuffle"), py::arg("seed"),
              "The names of the files that match one of the patterns.");
   module.def("show_progress", show_progress, py::arg("function"),
-             "Calls `function(files, bytes, total, done)` while files are indexed.");
+             "Calls `function(files, bytes, total, done, downloaded)` while files are indexed.");
   module.attr("MAX_JSON_DEPTH") = kMaxJsonDepth;
   module.def("json_fault", json_fault, py::arg("text"),
              "The first line of JSON lines that is not one object, by its brackets and quotes alone: begin, "

@@ -245,6 +245,7 @@ class IndexJob {
     try {
       return build_index(opened, format_, [&](std::uint64_t bytes) {
         count_to(file, file.seen + bytes);
+        if (opened.is_remote()) downloaded_ += bytes;
         if (file.entry) file.entry->report(file.seen);
         if (cancelled_) throw Cancelled();
         look_here();
@@ -283,7 +284,8 @@ class IndexJob {
       function({.files = static_cast<std::int64_t>(files_.size()),
                 .bytes = static_cast<std::int64_t>(seen_),
                 .total = static_cast<std::int64_t>(total_),
-                .done = done});
+                .done = done,
+                .downloaded = static_cast<std::int64_t>(downloaded_)});
     }
   }
 
@@ -294,6 +296,7 @@ class IndexJob {
   std::vector<std::exception_ptr> errors_;
   std::atomic<std::uint64_t> seen_{0};
   std::atomic<std::uint64_t> total_{0};
+  std::atomic<std::uint64_t> downloaded_{0};
   std::atomic<bool> cancelled_{false};
   bool told_ = false;                ///< progress was reported; used by the waiting thread only
   const Poll* poll_here_ = nullptr;  ///< set while the waiting thread does the work itself

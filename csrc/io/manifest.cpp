@@ -41,8 +41,9 @@ ManifestEntries read_manifest(const std::string& url) {
   ManifestEntries entries;
   const auto take = [&](std::span<const char> bytes) {
     auto found = bytes.empty() ? ManifestEntries() : decode_manifest(bytes);
-    if (found) entries = *std::move(found);
-    return found.has_value();
+    if (!found) return false;
+    entries = *std::move(found);
+    return true;
   };
   const auto make = [&](const std::function<void(std::uint64_t)>&) {
     std::vector<char> bytes = read_whole_object(url, kMostManifest).value_or(std::vector<char>());

@@ -45,8 +45,9 @@ std::vector<ListedObject> ask_in_job(const std::string& what,
   std::vector<ListedObject> objects;
   const auto accept = [&](std::span<const char> bytes) {
     auto found = unpack_objects(bytes);
-    if (found) objects = *std::move(found);
-    return found.has_value();
+    if (!found) return false;
+    objects = *std::move(found);
+    return true;
   };
   const auto make = [&](const std::function<void(std::uint64_t)>& report) {
     std::uint64_t turns = 0;

@@ -145,8 +145,20 @@ def index_flag(index: Any, name: str) -> bool | None:
     raise ValueError(f'{name}: `index` must be True, False or "auto", but is {index!r}.')
 
 
+# From so many bytes of objects on that were read for their indexes alone, a line says how that is avoided.
+_MUCH = 256 << 20
+
+
+_ADVICE = (
+    "\nThese files are downloaded once to find their records, before the first batch. `python -m torch_distinput index "
+    "URL...` stores what is found beside the data, for all programs; `index=False` reads in order, without random access."
+)
+
+
 class Progress:
     """Shows on stderr how far the indexing of files is: a tqdm bar where tqdm is installed, else a line."""
+
+    advised = False
 
     def __init__(self) -> None:
         self._begin()
@@ -156,7 +168,8 @@ class Progress:
         self.bar: Any = None
         self.percent = -1
 
-    def __call__(self, files: int, done_bytes: int, total: int, done: bool) -> None:
+    def __call__(self, files: int, done_bytes: int, total: int, done: bool, downloaded: int = 0) -> None:
+        """`downloaded`: bytes of objects that had no stored index."""
         if not self.shown:
             self.shown = True
             self.bar = _tqdm_bar(files)
@@ -167,6 +180,9 @@ class Progress:
         elif done_bytes * 100 // max(total, 1) != self.percent:
             self.percent = done_bytes * 100 // max(total, 1)
             print(f"\rindexing {files} file(s): {self.percent} %", end="", file=sys.stderr, flush=True)
+        if downloaded >= _MUCH and not self.advised:
+            self.advised = True
+            print(_ADVICE, file=sys.stderr)
         if done:
             print(file=sys.stderr) if self.bar is None else self.bar.close()
             self._begin()

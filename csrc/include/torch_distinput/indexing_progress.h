@@ -10,7 +10,8 @@ struct IndexingProgress {
   std::int64_t files = 0;
   std::int64_t bytes = 0;
   std::int64_t total = 0;
-  bool done = false;  ///< the last call
+  bool done = false;            ///< the last call
+  std::int64_t downloaded = 0;  ///< bytes of objects that had no stored index
 };
 
 }  // namespace torch_distinput

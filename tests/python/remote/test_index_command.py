@@ -7,6 +7,7 @@ from sample_files import tf_records, write_tar
 
 import torch_distinput as tdi
 from torch_distinput.cli import main
+from torch_distinput.datasets._files import Progress
 
 SIZE = 400_000
 
@@ -155,3 +156,12 @@ def test_wrong_words(words, message, tmp_path, monkeypatch):
     with pytest.raises(SystemExit, match=r"^index: ") as ended:
         main(["index", *words])
     assert message in str(ended.value)
+
+
+def test_much_that_is_downloaded_for_indexes_is_told_once(capsys):
+    progress = Progress()
+    progress(2, 100, 1 << 30, False, 200 << 20)
+    assert "index URL" not in capsys.readouterr().err
+    for _ in range(2):
+        progress(2, 300 << 20, 1 << 30, False, 300 << 20)
+    assert capsys.readouterr().err.count("python -m torch_distinput index URL") == 1

@@ -37,8 +37,8 @@ def files(s3_store):
 
 @pytest.fixture
 def run(s3_store, files, tmp_path, monkeypatch):
-    """Runs a program with a share of its own and an empty cache folder, over the files as `pattern` and `names`; returns
-    what it prints, as JSON. The server has forgotten the requests before."""
+    """Runs a program with a share of its own and an empty cache folder, over the files as `pattern` and `names`.
+    Returns what it prints, as JSON. The server has forgotten the requests before."""
     parent = tempfile.mkdtemp(prefix="tdi-tests-", dir="/dev/shm")
     monkeypatch.setenv("TORCH_DISTINPUT_HOST_SHARE", str(Path(parent) / "share"))
     monkeypatch.setenv("ASKED", json.dumps([s3_store.options, s3_store.url("*.tfrecord"), files]))
