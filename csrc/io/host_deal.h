@@ -21,7 +21,7 @@ TDI_API HostPlace host_place() noexcept;
 
 /// Whether the launcher tells in the environment that this process is one of several ranks: torchrun's
 /// WORLD_SIZE, else Slurm's SLURM_NTASKS. Safe as `host_place`.
-TDI_API bool has_company() noexcept;
+bool has_company() noexcept;
 
 /// An order in which one process takes files that others take, too.
 struct HostDeal {

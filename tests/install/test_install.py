@@ -90,6 +90,7 @@ FOR_THE_PYTHON_MODULE = {
     ),
     *("curl_version", "look_for_curl_in"),
     *("HostReads", "PageLocks", "load_stored", "store_beside", "find_json_fault"),
+    *("stored_url", "manifest_url", "encode_manifest", "decode_manifest", "forget_manifests"),
     *("deal_files", "host_place", "may_store", "share_on_host", "version_on_host"),
     *("can_be_encoded", "encode_tensors", "decode_tensors", "starts_share_store"),
     *("FrameSender", "FrameReceiver", "Bell", "VisibleToForks", "seen_by_forks", "end_with_process"),

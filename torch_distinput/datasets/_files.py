@@ -147,11 +147,10 @@ def index_flag(index: Any, name: str) -> bool | None:
 
 # From so many bytes of objects on that were read for their indexes alone, a line says how that is avoided.
 _MUCH = 256 << 20
-
-
 _ADVICE = (
     "\nThese files are downloaded once to find their records, before the first batch. `python -m torch_distinput index "
-    "URL...` stores what is found beside the data, for all programs; `index=False` reads in order, without random access."
+    "URL...` stores what is found beside the data, for all programs; `index=False` reads in order, without "
+    "random access."
 )
 
 
