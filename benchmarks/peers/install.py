@@ -1,5 +1,5 @@
 # Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
-"""Makes the environment of `make bench-peers`: `install.py FOLDER`.
+"""Makes the environment of `make bench-peers`: `install.py FOLDER`; with other packages: `install.py FOLDER PACKAGES`.
 
 It sees the packages of the environment that this program runs in, torch and this library among them, and changes none
 of them: what the peers need in other versions is installed beside, and comes first. A system that cannot be installed
@@ -42,19 +42,19 @@ def pip(python: Path, *packages: str) -> bool:
 
 
 def main() -> None:
-    folder = Path(sys.argv[1])
+    folder, packages = Path(sys.argv[1]), sys.argv[2:] or list(PACKAGES)
     stamp = folder / "installed"
-    if stamp.exists() and stamp.read_text().split() == list(PACKAGES):
+    if stamp.exists() and stamp.read_text().split() == packages:
         return
     venv.create(folder, with_pip=True, symlinks=True)
     python = folder / "bin" / "python"
     site = subprocess.check_output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True)
     Path(site.strip(), "beside.pth").write_text(f"{ROOT}\n{sysconfig.get_path('purelib')}\n")
-    if not pip(python, *PACKAGES):
-        for package in PACKAGES:
+    if not pip(python, *packages):
+        for package in packages:
             if not pip(python, package):
                 print(f"bench-peers: {package} cannot be installed and has no figures", file=sys.stderr)
-    stamp.write_text("\n".join(PACKAGES))
+    stamp.write_text("\n".join(packages))
 
 
 if __name__ == "__main__":
