@@ -19,7 +19,9 @@ constexpr long kKeptConnections = 2L * ConcurrencyLimit::kMost;  // NOLINT(googl
 /// An idle connection is used again within so many seconds: servers and balancers drop older ones silently.
 constexpr long kIdleSeconds = 5;               // NOLINT(google-runtime-int)
 constexpr long kConnectMilliseconds = 10'000;  // NOLINT(google-runtime-int)
-constexpr long kReceiveBytes = 512L << 10;     // NOLINT(google-runtime-int)
+/// The buffer of a running request. Those of several requests fit into a processor's cache, so that what is
+/// copied out of them need not come from memory, and the allocator keeps them.
+constexpr long kReceiveBytes = 128L << 10;  // NOLINT(google-runtime-int)
 /// A head of more bytes is not one of HTTP.
 constexpr std::size_t kMostHeadBytes = std::size_t{256} << 10;
 constexpr std::size_t kMostIdle = 64;

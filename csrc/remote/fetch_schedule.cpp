@@ -192,6 +192,7 @@ void FetchSchedule::look_at_clocks(Nanos now) {
   for (auto& [key, origin] : origins_) {
     const double seconds = static_cast<double>(now - std::exchange(origin->refilled, now)) / kSecond;
     origin->retry_tokens = std::min(kMostRetryTokens, origin->retry_tokens + kProbes * seconds);
+    set_limits(*origin);
   }
   for (auto next = fetches_.begin(); next != fetches_.end();) {
     Fetch& fetch = (next++)->second;
@@ -215,28 +216,29 @@ void FetchSchedule::look_at_clocks(Nanos now) {
   }
 }
 
-Nanos FetchSchedule::stall(const Origin& origin) const noexcept {
-  if (origin.latencies.count() < kTelling) return rules_.stall;
-  return std::clamp(10 * origin.latencies.quantile(kLate), std::min(rules_.least_stall, rules_.stall),
-                    rules_.stall);
+/// Once for all attempts: quantiles are not free.
+void FetchSchedule::set_limits(Origin& origin) const noexcept {
+  origin.stall = rules_.stall;
+  origin.late = 0;
+  if (origin.latencies.count() < kTelling) return;
+  const Nanos most = origin.latencies.quantile(kLate);
+  origin.stall = std::clamp(10 * most, std::min(rules_.least_stall, rules_.stall), rules_.stall);
+  origin.late = std::max(rules_.least_hedge, most);
 }
 
 void FetchSchedule::give_up_if_stalled(AttemptId id, Origin& origin, Nanos now) {
-  const Nanos limit = stall(origin);
-  if (id == 0 || now - attempts_.at(id).heard <= limit) return;
+  if (id == 0 || now - attempts_.at(id).heard <= origin.stall) return;
   ++counts_.stalled;
   step_.cancels.push_back(id);
   end(id, Ending::kFailed, -1, now);
   // One silent request says nothing of a server that answers others.
-  if (now - origin.heard > limit) origin.limit.throttled(now);
+  if (now - origin.heard > origin.stall) origin.limit.throttled(now);
 }
 
 void FetchSchedule::hedge(Fetch& fetch, Nanos now) {
   Origin& origin = *fetch.origin;
   if (fetch.hedged || fetch.first == 0 || fetch.speaker != 0 || origin.hedge_tokens < 1) return;
-  if (origin.latencies.count() < kTelling) return;
-  const Nanos late = std::max(rules_.least_hedge, origin.latencies.quantile(kLate));
-  if (now - attempts_.at(fetch.first).began <= late) return;
+  if (origin.late == 0 || now - attempts_.at(fetch.first).began <= origin.late) return;
   origin.hedge_tokens -= 1;
   fetch.hedged = true;
   start(fetch, /*is_hedge=*/true, now);

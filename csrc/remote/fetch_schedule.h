@@ -105,6 +105,9 @@ class FetchSchedule {
     double hedge_tokens = 1;
     Nanos refilled = 0;
     Nanos heard = 0;  ///< when a byte came last
+    // By the latencies, as the clocks were looked at last.
+    Nanos stall = 0;  ///< an attempt without a byte for so long is given up
+    Nanos late = 0;   ///< a request without an answer for so long is late; 0: too few answers tell
   };
   struct Fetch {
     FetchId id;
@@ -136,7 +139,7 @@ class FetchSchedule {
   void end_attempt(AttemptId id);
   void wait_to_retry(Fetch& fetch, Nanos retry_after, Nanos now);
   void recall(Origin& origin, Nanos now);
-  Nanos stall(const Origin& origin) const noexcept;
+  void set_limits(Origin& origin) const noexcept;
   void give_up_if_stalled(AttemptId id, Origin& origin, Nanos now);
   void look_at_clocks(Nanos now);
   void hedge(Fetch& fetch, Nanos now);

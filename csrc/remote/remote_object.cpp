@@ -137,7 +137,7 @@ std::vector<RemoteObject::PiecePtr> RemoteObject::pieces_for(const ByteRange& ra
   Window& window = window_.get();
   {
     const std::lock_guard lock(window.mutex);
-    drop_failed(window, gone);
+    drop_failed(window, range, gone);
     for (ByteRange part : missing(window, range)) {
       if (part.end() == range.end()) {
         const ByteRange more{part.offset, std::max(part.size, kLeastRead)};
@@ -160,8 +160,10 @@ std::vector<RemoteObject::PiecePtr> RemoteObject::pieces_for(const ByteRange& ra
 }
 
 /// What failed while nobody waited for it may do better now.
-void RemoteObject::drop_failed(Window& window, std::vector<FetchId>& gone) {
-  for (auto next = window.pieces.begin(); next != window.pieces.end();) {
+void RemoteObject::drop_failed(Window& window, const ByteRange& range, std::vector<FetchId>& gone) {
+  auto next = window.pieces.upper_bound(range.offset);
+  if (next != window.pieces.begin()) --next;
+  while (next != window.pieces.end() && next->first < range.end()) {
     const auto piece = next++;
     if (piece->second->readers > 0 || !piece->second->transfer->has_failed()) continue;
     gone.push_back(piece->second->fetch);

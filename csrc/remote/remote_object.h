@@ -61,7 +61,7 @@ class RemoteObject final : public OpenObject,
   std::vector<ByteRange> missing(const Window& window, const ByteRange& range) const;
   void ask(Window& window, const ByteRange& range, std::vector<AheadLedger::Entry>& excess);
   static void want(Window& window, const ByteRange& range);
-  static void drop_failed(Window& window, std::vector<FetchId>& gone);
+  static void drop_failed(Window& window, const ByteRange& range, std::vector<FetchId>& gone);
   std::vector<PiecePtr> pieces_for(const ByteRange& range);
   void leave(const std::vector<PiecePtr>& pieces, const ByteRange& range, bool was_read);
   void read_once(std::span<char> into, std::uint64_t offset, const Poll& poll);
