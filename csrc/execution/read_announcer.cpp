@@ -11,7 +11,8 @@ namespace torch_distinput {
 namespace {
 
 /// Items of one call: enough for a source to join requests of neighbours, and few enough for their positions
-/// to need little memory.
+/// to need little memory. The first calls have fewer, because sources ask for the items of a call in the
+/// order of their places: what is made first must not wait for what comes long after it.
 constexpr std::int64_t kTogether = 256;
 /// Bounds the work of the first call where items are tiny.
 constexpr std::int64_t kMostAhead = std::int64_t{1} << 16;
@@ -33,9 +34,11 @@ void ReadAnnouncer::begin(std::int64_t first, std::int64_t count) {
   const std::lock_guard lock(mutex_);
   const std::int64_t wanted = count + ahead_of(count);
   const std::int64_t until = end_ - first > wanted ? first + wanted : end_;
+  std::int64_t together = std::clamp<std::int64_t>(count, 1, kTogether);
   while (next_ < until) {
     const std::int64_t from = next_;
-    next_ = std::min(from + kTogether, until);
+    next_ = std::min(from + together, until);
+    together = std::min(2 * together, kTogether);
     try {
       announce_(from, next_);
     } catch (const std::exception&) {

@@ -45,6 +45,13 @@ TEST(ReadAnnouncer, BeginsWithTheHorizonWhereBytesAreKnown) {
   EXPECT_EQ(announced.until(7), 8 + 1 + 10);
 }
 
+TEST(ReadAnnouncer, LetsWhatIsMadeFirstNotWaitForTheRest) {
+  using Calls = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  Announced announced(0, 1000, 20 * kKiB, kKiB);
+  announced.announcer.begin(0, 2);
+  EXPECT_EQ(announced.calls, (Calls{{0, 2}, {2, 6}, {6, 14}, {14, 22}}));
+}
+
 TEST(ReadAnnouncer, BeginsWithAFewWhereBytesAreNotKnownAndFollowsTheMeasured) {
   Announced announced(0, 1000, 20 * kKiB, 0);
   announced.announcer.begin(0, 1);
