@@ -10,6 +10,11 @@ namespace {
 constexpr double kWorthDoubling = 1.15;
 constexpr double kWorthTrying = 1.03;
 constexpr double kCut = 0.7;
+/// A request that ends well makes up for so much of one that is refused: a server that refuses fewer than one
+/// in twenty is not overloaded, but has errors.
+constexpr double kMadeUp = 0.05;
+/// So many refused ones are an overload.
+constexpr double kOverload = 3;
 /// Cuts that follow sooner answer to the same overload.
 constexpr Nanos kOneOverload = 100 * kMillisecond;
 /// After so many windows a few more requests are tried.
@@ -29,6 +34,7 @@ void ConcurrencyLimit::note_demand(int running, bool wanted) noexcept {
 void ConcurrencyLimit::finished(Nanos time) noexcept {
   const auto measured = static_cast<double>(time);
   average_time_ = average_time_ == 0 ? measured : (1 - kWeight) * average_time_ + kWeight * measured;
+  refused_ = std::max(0.0, refused_ - kMadeUp);
 }
 
 void ConcurrencyLimit::received(std::uint64_t bytes, Nanos now) noexcept {
@@ -97,7 +103,10 @@ void ConcurrencyLimit::change(double limit) noexcept {
 }
 
 void ConcurrencyLimit::throttled(Nanos now) noexcept {
-  if (now - last_cut_ < kOneOverload) return;
+  refused_ = std::min(kOverload, refused_ + 1);
+  // Of few requests each counts.
+  if (refused_ < std::min(kOverload, limit_) || now - last_cut_ < kOneOverload) return;
+  refused_ = 0;
   // Where the server has refused for a while, the limit to go back to sinks as well, but slowly.
   before_ = mode_ == Mode::kRecovering ? std::max(static_cast<double>(kFirst), 0.95 * before_) : limit_;
   mode_ = Mode::kRecovering;

@@ -12,7 +12,8 @@ inline constexpr Nanos kSecond = 1'000 * kMillisecond;
 
 /// How many requests to one server may run at a time. It doubles while more requests bring more bytes a
 /// second, tries a few more now and then, falls to 0.7 where the server says that it is too much, and is back
-/// within seconds after that. A state machine without a clock. One thread at a time.
+/// within seconds after that. Single refusals among many answers are errors, and change nothing. A state
+/// machine without a clock. One thread at a time.
 class ConcurrencyLimit {
  public:
   static constexpr int kFirst = 16;
@@ -52,6 +53,7 @@ class ConcurrencyLimit {
   Nanos changed_ = -1;
   std::uint64_t bytes_ = 0;  ///< in this window
   Nanos last_cut_ = -kSecond;
+  double refused_ = 0;  ///< requests that were refused since the last cut, and not made up for
 };
 
 }  // namespace torch_distinput

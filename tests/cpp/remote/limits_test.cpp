@@ -61,6 +61,21 @@ TEST(ConcurrencyLimit, FallsOnceForAnOverloadAndComesBack) {
   EXPECT_GE(limit.limit(), 0.9 * before);
 }
 
+TEST(ConcurrencyLimit, TellsAnOverloadFromErrorsHereAndThere) {
+  const auto after = [](int answers_to_a_refusal) {
+    ConcurrencyLimit limit;
+    Nanos now = 0;
+    for (int i = 1; i <= 1000; ++i) {
+      limit.finished(kMillisecond);
+      if (i % answers_to_a_refusal == 0) limit.throttled(now += kSecond);
+    }
+    return limit.limit();
+  };
+  EXPECT_EQ(after(100), ConcurrencyLimit::kFirst);
+  EXPECT_EQ(after(30), ConcurrencyLimit::kFirst);
+  EXPECT_EQ(after(5), 1);
+}
+
 TEST(ConcurrencyLimit, TakesClocksThatStandStill) {
   ConcurrencyLimit limit;
   for (int i = 0; i < 10'000; ++i) {
