@@ -39,7 +39,7 @@ LATENCY = 0.030  # seconds that the relay adds to an answer, in both directions 
 SLOW = 20 * LATENCY  # seconds before the first byte of a slow answer
 CONNECTION = 8e6  # bytes a second of a connection, in the measure of latency
 LINK = 100e6  # bytes a second of all connections, where the link is the limit
-STEP = 0.040  # seconds that the consumer of the step times works; the link could bring a batch in 32 ms
+STEP = 0.050  # seconds that the consumer of the step times works; the link could bring a batch in 32 ms
 Sample = dict[str, float]
 Sides = dict[str, Callable[[], Sample]]
 
@@ -75,10 +75,11 @@ def timed(work: Callable[[], int]) -> Sample:
     return {"GB_per_s": size / seconds / 1e9, "cpu_s_per_GB": used / size * 1e9}
 
 
-def read_rows(url: str, **options) -> int:
-    """Bytes of the rows of an array, in order, one a batch."""
-    rows = tdi.NumpyDataset(url).batch(1).with_options(tdi.Options(**options))
-    return sum(batch.nbytes for batch in rows)
+def read_rows(url: str, shuffled: bool = False, **options) -> int:
+    """Bytes of the rows of an array, one a batch."""
+    rows = tdi.NumpyDataset(url)
+    rows = rows.shuffle(seed=1) if shuffled else rows
+    return sum(batch.nbytes for batch in rows.batch(1).with_options(tdi.Options(**options)))
 
 
 def check_rows(url: str, path: Path) -> None:
@@ -126,7 +127,8 @@ def bulk(servers: remote_servers.Servers, rounds: int) -> dict:
 
 
 def latency(servers: remote_servers.Servers, rounds: int) -> dict:
-    """Ranges of 1 MiB over connections of limited bandwidth and 30 ms: as many bytes as those in flight can bring."""
+    """Rows of 1 MiB in shuffled order over connections of limited bandwidth and 30 ms: as many bytes as the requests in
+    flight can bring."""
     write_array(servers.data / "late.npy", (256, MIB))
     with remote_servers.make_relay(servers.plain) as relay:
         relay.shape(latency=LATENCY / 2)
@@ -143,7 +145,9 @@ def latency(servers: remote_servers.Servers, rounds: int) -> dict:
             cost = remote_limit.receive(url, remote_rivals.HEADER, MIB, 256, in_flight)
             return {"GB_per_s": 256 * MIB / cost.wall / 1e9, "cpu_s_per_GB": cost.cpu / (256 * MIB) * 1e9}
 
-        samples = in_turn({"limit": limit, "torch_distinput": lambda: timed(lambda: read_rows(url, **ahead))}, rounds)
+        samples = in_turn(
+            {"limit": limit, "torch_distinput": lambda: timed(lambda: read_rows(url, True, **ahead))}, rounds
+        )
         opened = connections(relay.url)
     model = in_flight * MIB / seconds / 1e9
     series = medians(samples)
@@ -159,24 +163,41 @@ def latency(servers: remote_servers.Servers, rounds: int) -> dict:
 
 
 def first_batch(servers: remote_servers.Servers, rounds: int) -> dict:
-    """From opening to the first batch of 32 shuffled rows of 100 kB: two answers and the bytes."""
-    size = remote_rivals.BATCH * remote_rivals.ROW_BYTES
-    model = 2 * LATENCY + size / LINK
+    """From opening to the first batch of 32 shuffled rows of 100 kB. A file of tokens takes two answers, that of its
+    version and that of the rows; an array has a head besides. The limit: as many bare receives one after the other."""
+    name, size = f"{remote_rivals.BUCKET}/rows.npy", remote_rivals.ROW_BYTES
+    batch = remote_rivals.BATCH
     with remote_servers.make_relay(servers.plain) as relay:
         relay.shape(latency=LATENCY / 2, total_bandwidth=LINK)
-        samples = []
-        for number in range(rounds):
-            url = f"{relay.url}/{remote_rivals.BUCKET}/rows.npy?{number}"  # nothing is known of it
+
+        def limit() -> Sample:
+            answer = remote_limit.receive(f"{relay.url}/{name}", 0, 1, 1, 1)
+            rows = remote_limit.receive(f"{relay.url}/{name}", 0, size, batch, batch)
+            return {"ms": 1e3 * (answer.wall + rows.wall)}
+
+        def ours(open_rows: Callable[[str], tdi.Dataset]) -> Sample:
+            url = f"{relay.url}/{name}?{time.monotonic_ns()}"  # nothing is known of it
             start = time.perf_counter()
-            batches = iter(tdi.NumpyDataset(url).shuffle(seed=number).batch(remote_rivals.BATCH))
+            batches = iter(open_rows(url).shuffle(seed=1).batch(batch))
             next(batches)
-            samples.append(time.perf_counter() - start)
+            seconds = time.perf_counter() - start
             del batches
             time.sleep(1.0)  # what was asked for ahead leaves the link
+            return {"ms": 1e3 * seconds}
+
+        tokens = functools.partial(tdi.TokenDataset, dtype=np.uint16, sequence_length=size // 2 - 1, stride=size // 2)
+        sides = {
+            "limit": limit,
+            "torch_distinput, tokens": lambda: ours(tokens),
+            "torch_distinput, array": lambda: ours(tdi.NumpyDataset),
+        }
+        samples = in_turn(sides, rounds)
+    model, series = 1e3 * (2 * LATENCY + batch * size / LINK), medians(samples)
     return {
-        "model_ms": round(model * 1e3, 1),
-        "ms": round(statistics.median(samples) * 1e3, 1),
-        "of_model": round(statistics.median(samples) / model, 3),
+        "model_ms": round(model, 1),
+        "series": series,
+        "of_model": round(series["torch_distinput, tokens"]["ms"] / model, 3),
+        "of_limit": ratio(samples, "ms", "torch_distinput, tokens", "limit"),
     }
 
 
@@ -261,7 +282,7 @@ def _shuffled_epoch(url: str) -> Sample:
 
 
 def slow_requests(servers: remote_servers.Servers, rounds: int) -> dict:
-    """p99 of the time of a step whose consumer works 40 ms, with 2 % of the answers 600 ms late and without."""
+    """p99 of the time of a step whose consumer works 50 ms, with 2 % of the answers 600 ms late and without."""
     with ExitStack() as stack:
         relays = {}
         for name, url in (("none slow", servers.plain), ("2 % slow", servers.late)):
@@ -288,15 +309,15 @@ def slow_requests(servers: remote_servers.Servers, rounds: int) -> dict:
 
 
 def _step_times(url: str, seed: int) -> list[float]:
-    """Of two epochs, without the first steps."""
-    rows = tdi.NumpyDataset(f"{url}/{remote_rivals.BUCKET}/rows.npy").shuffle(seed=seed).repeat(2)
+    """Of two epochs, after one in which the rows that are read ahead have come."""
+    rows = tdi.NumpyDataset(f"{url}/{remote_rivals.BUCKET}/rows.npy").shuffle(seed=seed).repeat(3)
     found, start = [], time.perf_counter()
     for _ in rows.batch(remote_rivals.BATCH):
         time.sleep(STEP)
         now = time.perf_counter()
         found.append(now - start)
         start = now
-    return found[5:]
+    return found[remote_rivals.ROWS // remote_rivals.BATCH :]
 
 
 def goals(measured: dict) -> list[dict]:

@@ -32,7 +32,7 @@ http {{
   server {{ listen 127.0.0.1:{failing}; if ($fails) {{ return 503; }} }}
   server {{
     listen 127.0.0.1:{late};
-    if ($waits) {{ rewrite ^ /late$uri last; }}
+    location / {{ if ($waits) {{ rewrite ^ /late$uri last; }} }}
     location /late/ {{ internal; proxy_pass http://127.0.0.1:{helper}; proxy_pass_request_body off; }}
     location /again/ {{ internal; alias {data}/; }}
   }}
