@@ -15,6 +15,10 @@ namespace {
 constexpr std::uint64_t kLeastRead = std::uint64_t{64} << 10;
 constexpr std::uint64_t kLeastGap = std::uint64_t{16} << 10;
 constexpr std::uint64_t kMostGap = std::uint64_t{512} << 10;
+/// A request brings bytes for so long at most, where its answer does not take longer: several slow
+/// connections bring neighbours sooner than one.
+constexpr double kRequestSeconds = 0.25;
+constexpr std::uint64_t kLeastRequest = std::uint64_t{1} << 20;
 
 /// The bytes that two ranges share.
 ByteRange shared(const ByteRange& a, const ByteRange& b) {
@@ -196,7 +200,11 @@ RangeRules RemoteObject::rules() const {
   // Bytes that one connection brings while an answer is awaited: an eighth of them is less than a request
   // costs.
   const double meanwhile = server.connection_rate * static_cast<double>(server.median_answer) / kSecond;
-  if (meanwhile > 0) rules.gap = std::clamp(static_cast<std::uint64_t>(meanwhile / 8), kLeastGap, kMostGap);
+  if (meanwhile > 0) {
+    rules.gap = std::clamp(static_cast<std::uint64_t>(meanwhile / 8), kLeastGap, kMostGap);
+    const double most = std::max(kRequestSeconds * server.connection_rate, 8 * meanwhile);
+    rules.most = std::clamp(static_cast<std::uint64_t>(most), kLeastRequest, rules.most);
+  }
   return rules;
 }
 
