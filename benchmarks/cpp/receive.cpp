@@ -95,8 +95,9 @@ class Connection {
   int socket() const { return socket_; }
 
   void ask(const std::string& path, std::int64_t offset, std::int64_t size) {
-    std::string text = "GET " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\nRange: bytes=" + std::to_string(offset) +
-                       "-" + std::to_string(offset + size - 1) + "\r\n\r\n";
+    std::string text = "GET " + path +
+                       " HTTP/1.1\r\nHost: 127.0.0.1\r\nRange: bytes=" + std::to_string(offset) + "-" +
+                       std::to_string(offset + size - 1) + "\r\n\r\n";
     const auto length = static_cast<int>(text.size());
     const auto sent = tls_ != nullptr ? tls().write(tls_, text.data(), length)
                                       : static_cast<int>(::send(socket_, text.data(), text.size(), 0));
@@ -109,8 +110,9 @@ class Connection {
   bool receive() {
     while (head_ == 0 || filled_ < head_ + body_) {
       const std::size_t room = memory_.size() - filled_;
-      const auto count = tls_ != nullptr ? tls().read(tls_, memory_.data() + filled_, static_cast<int>(room))
-                                         : static_cast<int>(::recv(socket_, memory_.data() + filled_, room, 0));
+      const auto count = tls_ != nullptr
+                             ? tls().read(tls_, memory_.data() + filled_, static_cast<int>(room))
+                             : static_cast<int>(::recv(socket_, memory_.data() + filled_, room, 0));
       if (count <= 0) {
         check(errno == EAGAIN && count < 0, "the connection ended");
         return false;
@@ -158,7 +160,8 @@ Cost receive_all(int port, const std::string& path, bool is_tls, std::int64_t be
   std::vector<std::unique_ptr<Connection>> all;
   const int ready = ::epoll_create1(EPOLL_CLOEXEC);
   for (int i = 0; i < connections; ++i) {
-    all.push_back(std::make_unique<Connection>(address, is_tls, static_cast<std::size_t>(range) + (64 << 10)));
+    all.push_back(
+        std::make_unique<Connection>(address, is_tls, static_cast<std::size_t>(range) + (64 << 10)));
     ::epoll_event event{.events = EPOLLIN, .data = {.ptr = all.back().get()}};
     ::epoll_ctl(ready, EPOLL_CTL_ADD, all.back()->socket(), &event);
   }
