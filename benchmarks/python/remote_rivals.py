@@ -11,6 +11,7 @@ threads, or in coroutines. MosaicML streaming and litdata have the same rows in 
 import asyncio
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -281,6 +282,13 @@ def measure(system: System, url: str, seed: int) -> dict:
     return {"seconds": seconds, "cpu": time.process_time() - cpu, "bytes": size}
 
 
+def reason(error: Exception) -> str:
+    """Without the stack, and its paths, that errors of worker processes have in their words."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    named = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    return f"{type(error).__name__}: {(named or lines or [''])[-1]}"[:300]
+
+
 def main() -> None:
     name, folder = sys.argv[1], Path(sys.argv[2])
     output = os.fdopen(os.dup(1), "w")
@@ -299,7 +307,7 @@ def main() -> None:
                 checked = True
             answer = measure(system, line.strip(), seed)
         except Exception as error:  # noqa: BLE001  (whatever a system raises is why it has no figure)
-            answer = {"failed": f"{type(error).__name__}: {error}"[:300]}
+            answer = {"failed": reason(error)}
         output.write(json.dumps(answer) + "\n")
         output.flush()
     os._exit(0)  # without waiting for threads of systems that do not end
