@@ -25,10 +25,11 @@ enum class Stage { kNext, kBuild, kRead, kPython, kCopy, kWait };
 inline constexpr std::size_t kStages = 6;
 
 /// What an iterator has done so far: the fields of `Stats` except `allocations`, which `BufferPool` counts,
-/// and the consumer's own times. Safe from any thread.
+/// `network`, which counts for the process, and the consumer's own times. Safe from any thread.
 struct Counters {
   Counter batches, rows, bytes, waits, skipped, rounds, copies, copied_bytes, peer_ns;
   Counter queue_looks, queue_ready, queue_room;
+  Counter network_waits, network_ns;
   std::array<Counter, kStages> stage_ns;  ///< by `Stage`
 
   /// The present values. They are read one after the other, so they may not belong to one moment.

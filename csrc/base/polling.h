@@ -19,12 +19,12 @@ using Poll = std::function<void()>;
 inline constexpr std::chrono::milliseconds kPollInterval{50};
 
 /// Waits on `wake` until `done()` is true; `done` is called with `lock` held. Returns with `lock` held; where
-/// `poll` throws, `lock` is unlocked.
+/// `poll` throws, `lock` is unlocked. `stage`: what the time counts as.
 template <class Done>
 void wait_polling(std::condition_variable& wake, std::unique_lock<std::mutex>& lock, const Poll& poll,
-                  Done done) {
+                  Done done, Stage stage = Stage::kWait) {
   if (done()) return;
-  const StageScope waits(Stage::kWait);
+  const StageScope waits(stage);
   if (!poll) {
     wake.wait(lock, done);
     return;

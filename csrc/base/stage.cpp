@@ -56,6 +56,14 @@ std::int64_t StageScope::end() noexcept {
   return time;
 }
 
+NetworkWait::~NetworkWait() {
+  const std::int64_t time = reads_.end();
+  Counters* const counters = thread_work.counters;
+  if (counters == nullptr) return;
+  counters->network_waits.add();
+  counters->network_ns.add(time);
+}
+
 void note_copies(std::int64_t copies, std::int64_t bytes) noexcept {
   Counters* const counters = thread_work.counters;
   if (counters == nullptr) return;

@@ -55,6 +55,18 @@ class TDI_API StageScope {
   Stage stage_;
 };
 
+/// Counts its life as reading, and as time that a network was waited for.
+class NetworkWait {
+ public:
+  NetworkWait() = default;
+  ~NetworkWait();
+  NetworkWait(const NetworkWait&) = delete;
+  NetworkWait& operator=(const NetworkWait&) = delete;
+
+ private:
+  StageScope reads_{Stage::kRead};
+};
+
 /// Notes that `copies` blocks of `bytes` bytes together go to accelerators, for the current iterator.
 void note_copies(std::int64_t copies, std::int64_t bytes) noexcept;
 /// Notes that `ready` items of at most `room` lay in a queue when the next one was taken.

@@ -11,8 +11,10 @@
 
 #include "base/current_poll.h"
 #include "base/hash.h"
+#include "base/stage.h"
 #include "io/job_share.h"
 #include "io/shared_list.h"
+#include "remote/announced_requests.h"
 #include "remote/glob.h"
 #include "remote/listing.h"
 #include "remote/text.h"
@@ -155,6 +157,15 @@ ObjectVersion RemoteFiles::version(const std::string& url) {
   });
 }
 
+std::optional<ObjectVersion> RemoteFiles::seen(const std::string& url) const {
+  const std::optional<Known> seen = known(url);
+  return seen ? std::optional(seen->version) : std::nullopt;
+}
+
+bool RemoteFiles::has_file_system(const std::string& url) {
+  return as_file([&] { return user_files(url) != nullptr; });
+}
+
 void RemoteFiles::will_open(std::span<const std::string> urls) { begin_looks(urls_to_look_at_alone(urls)); }
 
 /// Asks for the versions of `urls` once for all ranks of the job on this host, which open the same list.
@@ -220,6 +231,11 @@ void RemoteFiles::will_read(std::span<const std::string> urls) {
     const OpenObjectPtr object = open(url);
     const ByteRange whole{0, object->version().size};
     as_file([&] { object->will_read({&whole, 1}); });
+  }
+  if (AnnouncedRequests* const counted = AnnouncedRequests::current()) {
+    // One for the version of each, and one for its bytes.
+    const std::vector<ByteRange> requests(2 * others.size());
+    return counted->add(requests);
   }
   begin_looks(others);
 }
@@ -304,6 +320,7 @@ std::optional<RemoteFiles::Known> RemoteFiles::known(const std::string& url) con
 /// The version that there is now; the store may have been asked already.
 RemoteFiles::Known RemoteFiles::look(const std::string& url) {
   if (const UserFileSystemPtr files = user_files(url)) return {files->look(url), Clock::now()};
+  const NetworkWait waits;
   if (const auto running = running_look(url)) {
     try {
       return {running->wait(current_poll()), Clock::now(), running->place()};

@@ -42,6 +42,10 @@ class RemoteFiles {
   OpenObjectPtr open(const std::string& url);
   /// The version that the object at `url` has, seen at most ten minutes ago.
   ObjectVersion version(const std::string& url);
+  /// The version that was seen last, however long ago; does not ask.
+  std::optional<ObjectVersion> seen(const std::string& url) const;
+  /// Whether a file system of the user's reads it.
+  bool has_file_system(const std::string& url);
   /// These will be opened or looked at soon: asks their stores now, for all of them side by side. In a job,
   /// waits for what one rank of this host asks for all.
   void will_open(std::span<const std::string> urls);

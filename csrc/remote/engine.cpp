@@ -49,6 +49,11 @@ std::exception_ptr thrown_by(Call call) {
   return nullptr;
 }
 
+OfProcess<Engine>& engine_place() {
+  static auto& place = *new OfProcess<Engine>;
+  return place;
+}
+
 }  // namespace
 
 struct Engine::State final : public TransportListener {
@@ -333,14 +338,18 @@ void Engine::State::finish(FetchId id, std::exception_ptr error) {
 }
 
 Engine& Engine::of_process() {
-  static auto& place = *new OfProcess<Engine>;
-  Engine& engine = place.get();
+  Engine& engine = engine_place().get();
   // After libcurl was loaded, so that the thread ends before libcurl's TLS library cleans up.
   static const int registered = std::atexit([] {
-    if (Engine* const known = place.known()) known->end();
+    if (Engine* const known = engine_place().known()) known->end();
   });
   static_cast<void>(registered);
   return engine;
+}
+
+EngineCounts Engine::counts_of_process() {
+  const Engine* const engine = engine_place().known();
+  return engine == nullptr ? EngineCounts() : engine->counts();
 }
 
 Engine::Engine(FetchRules rules) : state_(std::make_shared<State>(rules)) {
@@ -371,6 +380,7 @@ EngineCounts Engine::counts() const {
   const std::lock_guard lock(state_->mutex);
   EngineCounts counts = state_->counts;
   counts.fetches = state_->schedule.counts();
+  counts.limit = state_->schedule.limit_of_busiest();
   return counts;
 }
 

@@ -17,6 +17,15 @@ struct EngineCounts {
   FetchCounts fetches;
   std::int64_t body_bytes = 0;    ///< of bodies that were taken
   std::int64_t wasted_bytes = 0;  ///< of bodies that were not
+  int limit = 0;                  ///< requests that may run at a time now, at the server that is asked most
+
+  /// Takes away what was counted at a moment `before`; the limit remains.
+  EngineCounts& operator-=(const EngineCounts& before) noexcept {
+    fetches -= before.fetches;
+    body_bytes -= before.body_bytes;
+    wasted_bytes -= before.wasted_bytes;
+    return *this;
+  }
 };
 
 /// What is known of a server.
@@ -33,6 +42,8 @@ class Engine {
  public:
   /// The engine of this process. Throws std::runtime_error where there is no libcurl.
   static Engine& of_process();
+  /// The counts of the engine of this process; zeros before it is made.
+  static EngineCounts counts_of_process();
 
   explicit Engine(FetchRules rules = {});
   ~Engine();

@@ -54,6 +54,7 @@ void FetchSchedule::drop(FetchId id) {
 }
 
 bool FetchSchedule::first_byte(AttemptId id, Nanos now) {
+  pass(now);
   const auto found = attempts_.find(id);
   if (found == attempts_.end()) return false;
   Attempt& attempt = found->second;
@@ -61,6 +62,8 @@ bool FetchSchedule::first_byte(AttemptId id, Nanos now) {
   if (fetch.speaker != 0) return fetch.speaker == id;
   fetch.speaker = id;
   attempt.answered = attempt.heard = fetch.origin->heard = now;
+  --unanswered_;
+  counts_.answers.add(now - attempt.began);
   fetch.origin->latencies.add(now - attempt.began);
   if (attempt.is_hedge) ++counts_.hedges_won;
   cancel_attempts(fetch, id);
@@ -79,6 +82,7 @@ void FetchSchedule::progress(AttemptId id, std::uint64_t bytes, Nanos now) {
 }
 
 void FetchSchedule::end(AttemptId id, Ending ending, Nanos retry_after, Nanos now) {
+  pass(now);
   const auto found = attempts_.find(id);
   if (found == attempts_.end()) return;
   const Attempt attempt = found->second;
@@ -112,9 +116,12 @@ void FetchSchedule::end(AttemptId id, Ending ending, Nanos retry_after, Nanos no
 }
 
 FetchSchedule::Step FetchSchedule::step(Nanos now) {
+  pass(now);
   if (now >= next_look_) look_at_clocks(now);
+  is_full_ = false;
   for (auto& [key, origin] : origins_) {
     start_waiting(*origin, now);
+    is_full_ = is_full_ || !origin->queue.empty();
     origin->limit.note_demand(origin->running, !origin->queue.empty());
   }
   step_.wake = attempts_.empty() && fetches_.empty() ? std::numeric_limits<Nanos>::max() : next_look_;
@@ -136,6 +143,23 @@ int FetchSchedule::running(const std::string& key) const noexcept {
   return found == origins_.end() ? 0 : found->second->running;
 }
 
+int FetchSchedule::limit_of_busiest() const noexcept {
+  const auto busiest = std::max_element(origins_.begin(), origins_.end(), [](const auto& a, const auto& b) {
+    return a.second->requests < b.second->requests;
+  });
+  return busiest == origins_.end() ? 0 : busiest->second->limit.limit();
+}
+
+/// Counts the time since the last call, in which what is under way did not change.
+void FetchSchedule::pass(Nanos now) noexcept {
+  const Nanos time = now - std::exchange(counted_, now);
+  if (attempts_.empty()) return;
+  counts_.busy += time;
+  if (is_full_) counts_.full += time;
+  counts_.running += time * static_cast<Nanos>(attempts_.size());
+  counts_.unanswered += time * unanswered_;
+}
+
 FetchSchedule::Fetch* FetchSchedule::find(FetchId id) noexcept {
   const auto found = fetches_.find(id);
   return found == fetches_.end() ? nullptr : &found->second;
@@ -147,6 +171,8 @@ void FetchSchedule::start(Fetch& fetch, bool is_hedge, Nanos now) {
   (is_hedge ? fetch.second : fetch.first) = id;
   ++fetch.tries;
   ++fetch.origin->running;
+  ++fetch.origin->requests;
+  ++unanswered_;
   ++counts_.requests;
   if (is_hedge) ++counts_.hedges;
   if (fetch.progressed < 0) fetch.progressed = now;
@@ -167,6 +193,7 @@ void FetchSchedule::end_attempt(AttemptId id) {
   (fetch.first == id ? fetch.first : fetch.second) = 0;
   if (fetch.speaker == id) fetch.speaker = 0;
   --fetch.origin->running;
+  if (found->second.answered < 0) --unanswered_;
   attempts_.erase(found);
 }
 

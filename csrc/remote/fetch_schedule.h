@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "remote/concurrency_limit.h"
+#include "remote/fetch_counts.h"
 #include "remote/latencies.h"
 
 namespace torch_distinput {
@@ -37,16 +38,6 @@ enum class Ending {
   kFailed,     ///< this attempt failed; another may do better
   kThrottled,  ///< the server has too much to do
   kRefused,    ///< no attempt will do better
-};
-
-/// Counts since the start.
-struct FetchCounts {
-  std::int64_t requests = 0;    ///< attempts that were started
-  std::int64_t retries = 0;     ///< of these, repetitions
-  std::int64_t hedges = 0;      ///< of these, doubled ones
-  std::int64_t hedges_won = 0;  ///< doubled ones that answered first
-  std::int64_t throttled = 0;   ///< answers that said so
-  std::int64_t stalled = 0;     ///< attempts that were given up without a byte
 };
 
 /// Decides when requests start, are repeated, doubled and given up. A state machine without threads, clock
@@ -92,6 +83,8 @@ class FetchSchedule {
   /// Requests that may run at a time, and that do; 0 for an unknown server.
   int limit(const std::string& origin) const noexcept;
   int running(const std::string& origin) const noexcept;
+  /// The limit of the server that was asked most; 0 before the first request.
+  int limit_of_busiest() const noexcept;
 
  private:
   /// A server, its limit and its queue.
@@ -100,6 +93,7 @@ class FetchSchedule {
     Latencies latencies;
     std::deque<FetchId> queue;  ///< fetches without an attempt; dropped ones are passed over
     int running = 0;            ///< attempts
+    std::int64_t requests = 0;  ///< attempts so far
     int delayed = 0;            ///< fetches that wait to be repeated
     double retry_tokens = 10;
     double hedge_tokens = 1;
@@ -140,6 +134,7 @@ class FetchSchedule {
   void wait_to_retry(Fetch& fetch, Nanos retry_after, Nanos now);
   void recall(Origin& origin, Nanos now);
   void set_limits(Origin& origin) const noexcept;
+  void pass(Nanos now) noexcept;
   void give_up_if_stalled(AttemptId id, Origin& origin, Nanos now);
   void look_at_clocks(Nanos now);
   void hedge(Fetch& fetch, Nanos now);
@@ -155,6 +150,9 @@ class FetchSchedule {
   Nanos next_look_ = 0;
   Step step_{};  ///< what the next `step` returns
   FetchCounts counts_;
+  Nanos counted_ = 0;     ///< until when its times are
+  int unanswered_ = 0;    ///< attempts without a first byte
+  bool is_full_ = false;  ///< a limit keeps fetches waiting
 };
 
 }  // namespace torch_distinput

@@ -28,9 +28,10 @@ class Finished {
     return error_ != nullptr;
   }
   /// Waits for `set` and throws its error, if any. Calls `poll` meanwhile; what it throws ends the wait.
+  /// Counts as reading, as a wait for a disk does.
   void wait(const Poll& poll) {
     std::unique_lock lock(mutex_);
-    wait_polling(changed_, lock, poll, [this] { return done_; });
+    wait_polling(changed_, lock, poll, [this] { return done_; }, Stage::kRead);
     if (error_) std::rethrow_exception(error_);
   }
 

@@ -6,6 +6,9 @@
 #include <cstring>
 #include <utility>
 
+#include "base/stage.h"
+#include "remote/announced_requests.h"
+#include "remote/read_counts.h"
 #include "remote/text_transfer.h"
 
 namespace torch_distinput {
@@ -38,6 +41,7 @@ void RemoteObject::will_read(std::span<const ByteRange> all) {
   // The size of an object is the word of its server.
   const std::vector<ByteRange> ranges = first_bytes(all, AheadLedger::kMostBytes);
   const std::vector<ByteRange> wanted = plan_requests(ranges, rules());
+  if (AnnouncedRequests* const counted = AnnouncedRequests::current()) return counted->add(wanted);
   place_->store().prepare(signing_time());
   std::vector<AheadLedger::Entry> excess;
   Window& window = window_.get();
@@ -56,6 +60,7 @@ std::size_t RemoteObject::read(std::span<char> into, std::uint64_t offset, const
   if (offset >= version_.size) return 0;
   into = into.first(static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), version_.size - offset)));
   if (into.empty()) return 0;
+  const NetworkWait waits;
   place_->store().prepare(signing_time());
   try {
     with_fresh_credentials(place_->store(), [&] { read_once(into, offset, poll); });
@@ -109,7 +114,15 @@ void RemoteObject::forget(FetchId fetch) {
                                   [&](const auto& piece) { return piece.second->fetch == fetch; });
   if (found == window.pieces.end() || found->second->readers > 0) return;
   Engine::of_process().drop(fetch);
+  count_unread(*found->second);
   window.pieces.erase(found);
+}
+
+/// A piece goes: what came of it and nobody has read is wasted.
+void RemoteObject::count_unread(const Piece& piece) noexcept {
+  if (!piece.transfer->is_over() || piece.transfer->has_failed()) return;
+  const std::uint64_t size = piece.transfer->range().size;
+  ReadCounts::of_process().unread.add(static_cast<std::int64_t>(size - std::min(size, piece.read)));
 }
 
 /// The parts of `range` that no piece has.
@@ -130,6 +143,7 @@ void RemoteObject::ask(Window& window, const ByteRange& range, std::vector<Ahead
       place_, version_, range, host_pool()->acquire(static_cast<std::size_t>(range.size)));
   piece->fetch = Engine::of_process().begin(piece->transfer);
   AheadLedger::of_process().add({piece->fetch, shared_from_this(), range.size}, excess);
+  ReadCounts::of_process().asked.add(static_cast<std::int64_t>(range.size));
   window.pieces.emplace(range.offset, std::move(piece));
 }
 
@@ -183,10 +197,14 @@ void RemoteObject::leave(const std::vector<PiecePtr>& pieces, const ByteRange& r
     const std::lock_guard lock(window.mutex);
     for (const PiecePtr& piece : pieces) {
       --piece->readers;
-      if (was_read) piece->unread.remove(range);
+      if (was_read) {
+        piece->unread.remove(range);
+        piece->read += shared(piece->transfer->range(), range).size;
+      }
       if (!piece->unread.empty() && !piece->transfer->has_failed()) continue;
       const auto found = window.pieces.find(piece->transfer->range().offset);
       if (found == window.pieces.end() || found->second != piece) continue;
+      count_unread(*piece);
       window.pieces.erase(found);
       gone.push_back(piece->fetch);
     }

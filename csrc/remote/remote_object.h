@@ -48,8 +48,9 @@ class RemoteObject final : public OpenObject,
   struct Piece {
     std::shared_ptr<RangeTransfer> transfer;
     FetchId fetch;
-    ByteSet unread;   ///< bytes that somebody wanted and nobody has read yet
-    int readers = 0;  ///< that wait for it or copy
+    ByteSet unread;          ///< bytes that somebody wanted and nobody has read yet
+    int readers = 0;         ///< that wait for it or copy
+    std::uint64_t read = 0;  ///< bytes that were copied
   };
   using PiecePtr = std::shared_ptr<Piece>;
   /// The pieces of one process by their offsets. They do not overlap.
@@ -60,6 +61,7 @@ class RemoteObject final : public OpenObject,
 
   std::vector<ByteRange> missing(const Window& window, const ByteRange& range) const;
   void ask(Window& window, const ByteRange& range, std::vector<AheadLedger::Entry>& excess);
+  static void count_unread(const Piece& piece) noexcept;
   static void want(Window& window, const ByteRange& range);
   static void drop_failed(Window& window, const ByteRange& range, std::vector<FetchId>& gone);
   std::vector<PiecePtr> pieces_for(const ByteRange& range);

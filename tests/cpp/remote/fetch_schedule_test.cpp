@@ -47,6 +47,29 @@ TEST(FetchSchedule, StartsInOrderButForThoseThatAreUrged) {
   EXPECT_LE(run.done.at(1), run.done.at(60));
 }
 
+TEST(FetchSchedule, CountsTheTimesOfItsRequests) {
+  const SimulatedAnswer answer{.first_byte = 10 * kMillisecond, .body = 5 * kMillisecond};
+  SimulatedFetches run({}, 1, [&](Nanos, int) { return answer; });
+  run.now = kSecond;  // the clock began earlier
+  for (FetchId id = 1; id <= 1000; ++id) run.add(id);
+  run.run();
+  const FetchCounts all = run.schedule.counts();
+  EXPECT_NEAR(static_cast<double>(all.running), 1000 * 15.0 * kMillisecond, 1.0 * kSecond);
+  EXPECT_NEAR(static_cast<double>(all.unanswered), 1000 * 10.0 * kMillisecond, 1.0 * kSecond);
+  EXPECT_NEAR(static_cast<double>(all.busy), static_cast<double>(run.now - kSecond), 1.0 * kMillisecond);
+  EXPECT_GT(all.full, all.busy / 2);
+  EXPECT_NEAR(static_cast<double>(all.answers.quantile(0.5)), 10.0 * kMillisecond, 1.0 * kMillisecond);
+  run.now += kSecond;
+  run.add(1001);
+  run.run();
+  FetchCounts last = run.schedule.counts();
+  last -= all;
+  EXPECT_EQ(last.requests, 1);
+  EXPECT_EQ(last.full, 0);
+  EXPECT_NEAR(static_cast<double>(last.busy), 15.0 * kMillisecond, 1.0 * kMillisecond);
+  EXPECT_EQ(run.schedule.limit_of_busiest(), run.schedule.limit("server"));
+}
+
 TEST(FetchSchedule, RepeatsWithinItsBudget) {
   std::mt19937_64 random(7);
   SimulatedFetches run({}, 1, [&](Nanos, int) {

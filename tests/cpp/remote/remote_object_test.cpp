@@ -7,8 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include "remote/announced_requests.h"
 #include "remote/listing.h"
 #include "remote/over_http.h"
+#include "remote/read_counts.h"
 #include "runtime/forked_child.h"
 #include "support/errors.h"
 
@@ -143,6 +145,33 @@ TEST_F(RemoteObjects, AreReadByAForkedChildWhileThreadsOfItsParentRead) {
   }
   ends = true;
   for (std::thread& reader : readers) reader.join();
+}
+
+TEST_F(RemoteObjects, AreNotAskedForWhatIsCountedOnly) {
+  HttpServer server(random_object(20'000'000));
+  const auto object = open(server);
+  const int before = server.requests();
+  const std::vector<ByteRange> rows{{0, 1000}, {1000, 1000}, {10'000'000, 9'000'000}};
+  {
+    const AnnouncedRequests announced;
+    object->will_read(rows);
+    EXPECT_EQ(announced.count(), 3u);
+    EXPECT_EQ(announced.bytes(), 9'002'000u);
+  }
+  EXPECT_EQ(server.requests(), before);
+  EXPECT_EQ(read(*object, rows[0]), server.object().substr(0, 1000));
+}
+
+TEST_F(RemoteObjects, CountWhatNobodyReads) {
+  HttpServer server(random_object(1'000'000));
+  const auto object = open(server);
+  const std::int64_t asked = ReadCounts::of_process().asked.value();
+  const std::int64_t unread = ReadCounts::of_process().unread.value();
+  const std::vector<ByteRange> rows{{0, 50'000}, {60'000, 50'000}};
+  object->will_read(rows);
+  for (const ByteRange& row : rows) read(*object, row);
+  EXPECT_EQ(ReadCounts::of_process().asked.value() - asked, 110'000);
+  EXPECT_EQ(ReadCounts::of_process().unread.value() - unread, 10'000);
 }
 
 TEST_F(RemoteObjects, AreListedThoughAnAnswerIsCutOff) {
