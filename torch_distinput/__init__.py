@@ -62,6 +62,7 @@ from torch_distinput.distribute._strategy import MirroredStrategy, OneDeviceStra
 from torch_distinput.distribute._values import PerReplica  # noqa: E402
 from torch_distinput.distribute._zero_rows import check_zero_rows  # noqa: E402
 from torch_distinput.loader._data_loader import DataLoader  # noqa: E402
+from torch_distinput.observe._network import NetworkStats  # noqa: E402
 from torch_distinput.observe._stats import Stats, Verdict  # noqa: E402
 from torch_distinput.observe._tracing import trace  # noqa: E402
 from torch_distinput.ops._records import (  # noqa: E402
@@ -96,6 +97,7 @@ __all__ = [
     "JsonLinesDataset",
     "MirroredStrategy",
     "MultiWorkerMirroredStrategy",
+    "NetworkStats",
     "NotFoundError",
     "NumpyDataset",
     "OneDeviceStrategy",

@@ -54,6 +54,7 @@ Stats IteratorShell::stats() const {
   stats.wait_ns = wait_ns_;
   stats.consumer_ns = consumer_ns_;
   stats.wait_histogram = wait_histogram_;
+  if (!inherited()) stats.network = network_.stats(*execution_->counters);
   return stats;
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "api/network_watch.h"
 #include "base/fork_guard.h"
 #include "base/stage.h"
 #include "execution/epoch_count.h"
@@ -80,6 +81,7 @@ class IteratorShell {
   bool used_ = false;
   bool closed_ = false;
   std::int64_t allocations_before_;
+  NetworkWatch network_;
   // The consumer's time, in ns.
   std::int64_t returned_at_ = 0;  ///< when the last call of `next` ended
   std::int64_t wait_ns_ = 0;

@@ -197,8 +197,28 @@ py::object state_to_python(const State& state) { return std::visit(StateWriter{}
 
 State state_from_python(py::handle value) { return StateFromPython().read(value, {}); }
 
+namespace {
+
+double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+py::object network_to_python(const std::optional<NetworkStats>& network) {
+  if (!network) return py::none();
+  using namespace py::literals;
+  return py::module_::import("torch_distinput.observe._network")
+      .attr("NetworkStats")(
+          "bytes"_a = network->bytes, "wasted_bytes"_a = network->wasted_bytes,
+          "requests"_a = network->requests, "retries"_a = network->retries, "hedges"_a = network->hedges,
+          "hedges_won"_a = network->hedges_won, "throttled"_a = network->throttled,
+          "stalled"_a = network->stalled, "wait_seconds"_a = seconds(network->wait_ns),
+          "busy_seconds"_a = seconds(network->busy_ns), "full_seconds"_a = seconds(network->full_ns),
+          "request_seconds"_a = seconds(network->request_ns),
+          "answer_seconds"_a = seconds(network->answer_ns), "answer_p50"_a = seconds(network->answer_p50),
+          "answer_p99"_a = seconds(network->answer_p99), "limit"_a = network->limit);
+}
+
+}  // namespace
+
 py::object stats_to_python(const Stats& stats) {
-  const auto seconds = [](std::int64_t ns) { return static_cast<double>(ns) / 1e9; };
   const auto mean = [&](std::int64_t sum) {
     return stats.queue_looks == 0 ? 0.0 : static_cast<double>(sum) / static_cast<double>(stats.queue_looks);
   };
@@ -207,16 +227,16 @@ py::object stats_to_python(const Stats& stats) {
     histogram[i] = py::int_(stats.wait_histogram[i]);
   using namespace py::literals;
   return py::module_::import("torch_distinput.observe._stats")
-      .attr("Stats")("batches"_a = stats.batches, "rows"_a = stats.rows, "bytes"_a = stats.bytes,
-                     "waits"_a = stats.waits, "allocations"_a = stats.allocations,
-                     "skipped"_a = stats.skipped, "rounds"_a = stats.rounds, "copies"_a = stats.copies,
-                     "copied_bytes"_a = stats.copied_bytes, "wait_seconds"_a = seconds(stats.wait_ns),
-                     "consumer_seconds"_a = seconds(stats.consumer_ns),
-                     "peer_seconds"_a = seconds(stats.peer_ns), "wait_histogram"_a = std::move(histogram),
-                     "read_seconds"_a = seconds(stats.read_ns), "build_seconds"_a = seconds(stats.build_ns),
-                     "python_seconds"_a = seconds(stats.python_ns), "copy_seconds"_a = seconds(stats.copy_ns),
-                     "queue_ready"_a = mean(stats.queue_ready), "queue_room"_a = mean(stats.queue_room),
-                     "sampled"_a = py::tuple(py::cast(stats.sampled)));
+      .attr("Stats")(
+          "batches"_a = stats.batches, "rows"_a = stats.rows, "bytes"_a = stats.bytes,
+          "waits"_a = stats.waits, "allocations"_a = stats.allocations, "skipped"_a = stats.skipped,
+          "rounds"_a = stats.rounds, "copies"_a = stats.copies, "copied_bytes"_a = stats.copied_bytes,
+          "wait_seconds"_a = seconds(stats.wait_ns), "consumer_seconds"_a = seconds(stats.consumer_ns),
+          "peer_seconds"_a = seconds(stats.peer_ns), "wait_histogram"_a = std::move(histogram),
+          "read_seconds"_a = seconds(stats.read_ns), "build_seconds"_a = seconds(stats.build_ns),
+          "python_seconds"_a = seconds(stats.python_ns), "copy_seconds"_a = seconds(stats.copy_ns),
+          "queue_ready"_a = mean(stats.queue_ready), "queue_room"_a = mean(stats.queue_room),
+          "sampled"_a = py::tuple(py::cast(stats.sampled)), "network"_a = network_to_python(stats.network));
 }
 
 }  // namespace torch_distinput

@@ -7,16 +7,21 @@ from torch_distinput.datasets._dataset import Dataset
 from torch_distinput.loader._config import LoaderConfig
 from torch_distinput.loader.orders._order import stock_order
 from torch_distinput.loader.workers._pool import start_method
+from torch_distinput.observe import _network
+from torch_distinput.observe._network import NetworkStats
 from torch_distinput.observe._stats import Stats, general_advice
 from torch_distinput.ops._base import native_of
 
 _LEAST_AHEAD = 1 << 24  # bytes
+_DEFAULT_AHEAD = 1 << 26  # bytes that are read ahead where `prefetch_bytes` is None
 _LESS = "do less per row: fewer bytes, smaller images, fewer operations"
 
 
 def advice_for(config: LoaderConfig, native: bool, bound: str, stats: Stats) -> str:
     """One or two sentences of advice for a program that is limited by `bound` of `stats`. Arguments in backquotes can
     be passed to the loader as written. `native`: whether native code makes the batches."""
+    if bound == "latency" and native and stats.network is not None:
+        return _network.advice(bound, stats.network, f"`prefetch_bytes={_bytes_that_fill(stats.network, config)}`")
     if bound not in ("read", "decode", "python", "copy"):
         return general_advice(bound, stats)
     if not native:
@@ -90,6 +95,12 @@ def _of_copies(config: LoaderConfig, stats: Stats) -> str:
     given = config.prefetch_bytes
     more = "" if given is not None and given >= ahead else f", or let them be made earlier: `prefetch_bytes={ahead}`"
     return f"Copy fewer bytes (uint8 and `normalize_images` on the device){more}."
+
+
+def _bytes_that_fill(network: NetworkStats, config: LoaderConfig) -> int:
+    """Twice the bytes of as many requests as may run at a time, and twice as many as may be read ahead now."""
+    of_requests = network.limit * network.bytes // max(network.requests, 1)
+    return 2 * max(of_requests, _DEFAULT_AHEAD if config.prefetch_bytes is None else config.prefetch_bytes)
 
 
 def _cpus() -> int:

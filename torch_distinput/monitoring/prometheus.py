@@ -25,6 +25,18 @@ _COUNTERS = {
     "consumer_seconds": ("consumer_seconds", "Time between the calls of next"),
     "peer_seconds": ("peer_seconds", "Time inside next that other ranks were waited for"),
 }
+_NETWORK = {
+    "bytes": "Bytes that servers were asked for",
+    "wasted_bytes": "Bytes that came and nobody read",
+    "requests": "Requests of this process to servers of objects",
+    "retries": "Requests that were repeated",
+    "hedges": "Requests that were doubled because they were late",
+    "throttled": "Answers that asked for fewer requests",
+    "stalled": "Requests that were given up without a byte",
+    "busy_seconds": "Time in which requests were under way",
+    "request_seconds": "Time of all requests, added up",
+    "answer_seconds": "Part of it, before the first byte",
+}
 _GAUGES = {
     "queue_ready": "Items that lay ready on average when one was taken",
     "queue_room": "Items that could have",
@@ -75,6 +87,7 @@ def _metrics(sources: Mapping[str, Any]) -> Iterator[Metric]:
             if stats[field] is not None:
                 counter.add_metric([name], stats[field])
         yield counter
+    yield from _network(seen)
     yield _busy(seen)
     yield _waits(seen)
     for field, text in _GAUGES.items():
@@ -87,6 +100,19 @@ def _metrics(sources: Mapping[str, Any]) -> Iterator[Metric]:
         if (steps := steps_left(source)) is not None:
             left.add_metric([name], steps)
     yield left
+
+
+def _network(seen: Mapping[str, Stats]) -> Iterator[Metric]:
+    networks = {name: stats.network for name, stats in seen.items() if stats.network}
+    for field, text in _NETWORK.items():
+        counter = CounterMetricFamily(f"{_PREFIX}network_{field}", text, labels=["loader"])
+        for name, network in networks.items():
+            counter.add_metric([name], getattr(network, field))
+        yield counter
+    limit = GaugeMetricFamily(f"{_PREFIX}network_limit", "Requests that may run at a time", labels=["loader"])
+    for name, network in networks.items():
+        limit.add_metric([name], network.limit)
+    yield limit
 
 
 def _busy(seen: Mapping[str, Stats]) -> Metric:

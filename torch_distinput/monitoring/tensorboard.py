@@ -43,6 +43,9 @@ class Scalars:
         }
         for stage in ("read", "build", "python", "copy", "peer"):
             values[f"seconds_per_batch/{stage}"] = stats[f"{stage}_seconds"] / max(stats.batches, 1)
+        if stats.network:
+            for name in ("bytes_per_second", "concurrency", "limit", "throttled", "answer_p50", "answer_p99"):
+                values[f"network/{name}"] = getattr(stats.network, name)
         for name, value in values.items():
             if value is not None:
                 self._writer.add_scalar(f"{self._tag}/{name}", value, step)

@@ -9,23 +9,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from torch_distinput import _C
+from torch_distinput.observe import _network
+from torch_distinput.observe._network import NetworkStats
+from torch_distinput.observe._units import bytes_text, seconds_text
 
 HIDDEN = 0.05  # a smaller share of the time spent waiting needs no advice
-
-
-def _seconds(value: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return "0 s" if value < 1e-9 else f"{value / 1e-9:.3g} ns"
-
-
-def _bytes(value: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.3g} {unit}"
-        value /= 1000
-    return f"{value:.4g} TB"
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,6 +43,7 @@ class Stats(Mapping[str, Any]):
             nothing is read ahead.
         sampled: elements drawn from each dataset of the first `sample_from_datasets` up to this position of the epoch,
             also where a state was restored; empty without that op.
+        network: what this process read over networks meanwhile; None where this iterator has read nothing so.
 
     >>> iterator = iter(tdi.Dataset.range(10).batch(4))
     >>> batches = list(iterator)
@@ -82,6 +71,7 @@ class Stats(Mapping[str, Any]):
     queue_ready: float = 0.0
     queue_room: float = 0.0
     sampled: tuple[int, ...] = ()
+    network: NetworkStats | None = None
 
     def __getitem__(self, name: str) -> Any:
         if name not in _NAMES:
@@ -132,21 +122,23 @@ class Stats(Mapping[str, Any]):
     def __repr__(self) -> str:
         total = self.wait_seconds + self.consumer_seconds
         rows = "" if self.rows is None else f", {self.rows} rows"
-        size = "" if self.bytes is None else f", {_bytes(self.bytes)}"
+        size = "" if self.bytes is None else f", {bytes_text(self.bytes)}"
         rate = f" ({(self.batches if self.rows is None else self.rows) / total:.3g}/s)" if total else ""
         lines = [
-            f"Stats: {self.batches} batches{rows}{size} in {_seconds(total)}{rate}",
-            f"  waited {_seconds(self.wait_seconds)} ({self.wait_share:.1%}): a batch at most "
-            f"{_seconds(self.wait_quantile(0.5))} (half of them), {_seconds(self.wait_quantile(0.99))} (99%)",
-            f"  busy: read {_seconds(self.read_seconds)}, build {_seconds(self.build_seconds)}, "
-            f"python {_seconds(self.python_seconds)}, copy {_seconds(self.copy_seconds)}",
+            f"Stats: {self.batches} batches{rows}{size} in {seconds_text(total)}{rate}",
+            f"  waited {seconds_text(self.wait_seconds)} ({self.wait_share:.1%}): a batch at most "
+            f"{seconds_text(self.wait_quantile(0.5))} (half of them), {seconds_text(self.wait_quantile(0.99))} (99%)",
+            f"  busy: read {seconds_text(self.read_seconds)}, build {seconds_text(self.build_seconds)}, "
+            f"python {seconds_text(self.python_seconds)}, copy {seconds_text(self.copy_seconds)}",
         ]
         if self.queue_room:
             lines.append(f"  queue: {self.queue_ready:.1f} of {self.queue_room:.1f} ready; slept {self.waits} times")
+        if self.network:
+            lines.append(f"  {self.network}")
         if self.copies:
-            lines.append(f"  copied to devices: {self.copies} parts, {_bytes(self.copied_bytes)}")
+            lines.append(f"  copied to devices: {self.copies} parts, {bytes_text(self.copied_bytes)}")
         if self.rounds or self.peer_seconds:
-            lines.append(f"  other ranks: {self.rounds} rounds, waited {_seconds(self.peer_seconds)} for them")
+            lines.append(f"  other ranks: {self.rounds} rounds, waited {seconds_text(self.peer_seconds)} for them")
         if self.sampled:
             shares = ", ".join(f"{count} ({count / max(sum(self.sampled), 1):.1%})" for count in self.sampled)
             lines.append(f"  drawn from each dataset: {shares}")
@@ -174,7 +166,9 @@ class Verdict:
     """What limits the speed of a program that reads from an iterator. `str(verdict)` is a report in three lines.
 
     Attributes:
-        bound: "consumer" (the program itself: data is there in time), "read" (files), "decode" (native work on rows),
+        bound: "consumer" (the program itself: data is there in time), "read" (files), "network" (the
+            speed of a link or of servers), "throttled" (servers that ask for fewer requests), "latency" (requests that
+            wait for their answers, few at a time), "decode" (native work on rows),
             "python" (functions and datasets in Python), "copy" (to accelerators), "peer" (other ranks), or "unknown"
             before the second batch.
         evidence: the counters that say so.
@@ -225,6 +219,8 @@ def general_advice(bound: str, stats: Stats) -> str:
     if bound == "consumer":
         gain = 1 / (1 - stats.wait_share) - 1
         return f"Make the program itself faster: without any wait for data it would gain {gain:.1%}."
+    if bound in _network.BOUNDS and stats.network is not None:
+        return _network.advice(bound, stats.network)
     ahead = " Nothing is read ahead: `Dataset.prefetch` lets threads do this meanwhile."
     return _ADVICE[bound] + (ahead if bound in ("read", "decode", "python") and not stats.queue_room else "")
 
@@ -245,16 +241,22 @@ def _bound_of(stats: Stats) -> tuple[str, str]:
     if stats.wait_share < HIDDEN:
         return "consumer", waited
     if stats.peer_seconds > stats.wait_seconds / 2:
-        return "peer", f"{waited}; {_seconds(stats.peer_seconds)} of {_seconds(stats.wait_seconds)} for other ranks"
+        return (
+            "peer",
+            f"{waited}; {seconds_text(stats.peer_seconds)} of {seconds_text(stats.wait_seconds)} for other ranks",
+        )
     busy = {
         "read": stats.read_seconds,
         "decode": stats.build_seconds,
         "python": stats.python_seconds,
         "copy": stats.copy_seconds,
     }
-    spent = ", ".join(f"{name} {_seconds(time)}" for name, time in busy.items() if time >= 1e-6)
+    spent = ", ".join(f"{name} {seconds_text(time)}" for name, time in busy.items() if time >= 1e-6)
     queue = f"; {stats.queue_ready:.1f} of {stats.queue_room:.1f} batches lay ready" if stats.queue_room else ""
-    return max(busy, key=lambda name: busy[name]), f"{waited}; {spent}{queue}"
+    most = max(busy, key=lambda name: busy[name])
+    if most == "read" and stats.network and stats.network.wait_seconds > stats.read_seconds / 2:
+        return _network.bound_of(stats.network), f"{waited}; {spent}{queue}; {_network.evidence(stats.network)}"
+    return most, f"{waited}; {spent}{queue}"
 
 
 def verdict_over_ranks(ranks: list[Stats], advise: Advise = general_advice) -> Verdict:
@@ -269,7 +271,7 @@ def verdict_over_ranks(ranks: list[Stats], advise: Advise = general_advice) -> V
     others = sorted(wait for rank, wait in enumerate(waits) if rank != slow)
     typical = others[len(others) // 2] if others else 0.0
     verdict = verdict_of(own[slow], advise)
-    told = f"rank {slow} waits {_seconds(waits[slow])} a step for its data, the others {_seconds(typical)}"
+    told = f"rank {slow} waits {seconds_text(waits[slow])} a step for its data, the others {seconds_text(typical)}"
     if verdict.bound in ("unknown", "consumer") or waits[slow] < 1.5 * typical:
         return Verdict(verdict.bound, f"{verdict.evidence} on rank {slow}, the slowest; {told}", verdict.advice)
     return Verdict(

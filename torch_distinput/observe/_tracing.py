@@ -63,7 +63,7 @@ class trace:
             return {}
         reports, stats = reports_of(self._loader), stats_of(self._loader)
         verdict = getattr(reports, "verdict", stats.verdict)()
-        told: dict[str, Any] = {"stats": dict(stats), "verdict": dataclasses.asdict(verdict)}
+        told: dict[str, Any] = {"stats": dataclasses.asdict(stats), "verdict": dataclasses.asdict(verdict)}
         explain = getattr(reports, "explain", None)
         if callable(explain):
             told["explain"] = explain().tree.lines()

@@ -4,9 +4,32 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace torch_distinput {
+
+/// What was read over networks since an iterator was opened. All iterators of a process read through one
+/// engine, which counts for all of them; only `wait_ns` is the iterator's own. Times are in ns.
+struct NetworkStats {
+  std::int64_t wait_ns = 0;  ///< in which threads waited for objects, summed over them; part of `read_ns`
+  std::int64_t bytes = 0;    ///< that servers were asked for
+  std::int64_t wasted_bytes =
+      0;  ///< that came and nobody read: gaps between ranges, errors, and what was dropped
+  std::int64_t requests = 0;
+  std::int64_t retries = 0;     ///< of these, repetitions
+  std::int64_t hedges = 0;      ///< of these, doubled ones, because the first was late
+  std::int64_t hedges_won = 0;  ///< of these, those that answered first
+  std::int64_t throttled = 0;   ///< answers that asked for fewer requests (429, 503)
+  std::int64_t stalled = 0;     ///< requests that were given up without a byte
+  std::int64_t busy_ns = 0;     ///< in which requests were under way
+  std::int64_t full_ns = 0;     ///< part of it: the limit of a server kept others waiting
+  std::int64_t request_ns = 0;  ///< of all requests, added up
+  std::int64_t answer_ns = 0;   ///< part of it: before the first byte
+  std::int64_t answer_p50 = 0;  ///< time to the first byte of half of the requests at most, within a tenth
+  std::int64_t answer_p99 = 0;  ///< that of 99 in 100
+  std::int64_t limit = 0;       ///< requests that may run at a time now, at the server that is asked most
+};
 
 /// Counts of one iterator since it was opened, always on. Reading them is cheap.
 struct Stats {
@@ -44,6 +67,9 @@ struct Stats {
   /// Elements drawn from each dataset of the first `sample_from_datasets` up to the position of this
   /// iterator: since the start of the epoch, also where a state was restored. Empty without that op.
   std::vector<std::int64_t> sampled = {};
+
+  /// Unset where this iterator has read nothing over a network.
+  std::optional<NetworkStats> network = {};
 };
 
 }  // namespace torch_distinput

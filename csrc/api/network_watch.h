@@ -1,0 +1,26 @@
+// Copyright the torch_distinput authors. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/counters.h"
+#include "remote/engine.h"
+#include "remote/read_counts.h"
+#include "torch_distinput/stats.h"
+
+namespace torch_distinput {
+
+/// Tells what the process has read over networks since this was made. Safe from any thread.
+class NetworkWatch {
+ public:
+  /// `counters`: of an iterator; unset where it has read nothing so.
+  std::optional<NetworkStats> stats(const Counters& counters) const;
+
+ private:
+  EngineCounts engine_ = Engine::counts_of_process();
+  std::int64_t asked_ = ReadCounts::of_process().asked.value();
+  std::int64_t unread_ = ReadCounts::of_process().unread.value();
+};
+
+}  // namespace torch_distinput
