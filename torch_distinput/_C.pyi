@@ -272,6 +272,10 @@ class Dataset:
         """Whether a random op has no seed of its own."""
     def ops(self) -> list[OpInfo]:
         """All ops, the inputs of an op before it."""
+    def network_facts(self) -> list[str]:
+        """Lines about what an epoch reads over networks; reads no rows."""
+    def lacks_index(self) -> bool:
+        """Whether its rows can be counted only after all bytes of objects were read for an index."""
     def __repr__(self) -> str: ...
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch of the next iterator."""

@@ -137,7 +137,11 @@ void DistributedDataset::set_epoch(std::int64_t epoch) const {
 std::string DistributedDataset::sharding() const { return describe_sharding(*impl_->distribution); }
 
 std::string DistributedDataset::explain() const {
-  return torch_distinput::explain(*impl_->distribution, impl_->next_rows(*impl_->distribution), num_steps());
+  const Distribution& distribution = *impl_->distribution;
+  std::string text = torch_distinput::explain(distribution, impl_->next_rows(distribution), num_steps());
+  if (!distribution.node) return text;
+  for (const std::string& fact : Dataset(distribution.node).network_facts()) text += fact + "\n";
+  return text;
 }
 
 DistributedDataset::const_iterator::const_iterator(std::shared_ptr<DistributedIterator> iterator)

@@ -2,12 +2,15 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
+#include "api/network_forecast.h"
 #include "execution/execution_context.h"
 #include "execution/open.h"
 #include "execution/own_threads.h"
 #include "execution/read_ahead.h"
+#include "execution/reads_files.h"
 #include "torch_distinput/dataset.h"
 #include "torch_distinput/error.h"
 
@@ -55,21 +58,50 @@ Path path_of(const Node& node, const IterContext& context, const Consumer& consu
   return path;
 }
 
-/// Appends the inputs of `node`, then the node itself.
-void append(const Node& node, const IterContext& context, const Consumer& consumer,
-            std::vector<OpInfo>& ops) {
-  const Path path = path_of(node, context, consumer);
-  const std::vector<NodePtr> inputs = node.inputs();
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    append(*inputs[i], context.input(i), path.of_inputs, ops);
+constexpr const char* kUnindexed = "not known before there is an index";
+
+/// Lists the ops of a pipeline.
+class OpList {
+ public:
+  std::vector<OpInfo> of(const Node& node, const IterContext& context) {
+    find_unindexed(node, context);
+    append(node, context, {});
+    return std::move(ops_);
   }
-  ops.push_back({.call = node.describe(),
-                 .num_inputs = inputs.size(),
-                 .cardinality = node.cardinality(),
-                 .path = path.text,
-                 .runs_user_code = node.runs_user_code(),
-                 .threads = to_string(path.work),
-                 .spec = node.spec()});
+
+ private:
+  /// Finds the ops that cannot be asked for a plan or for their number without reading whole objects.
+  bool find_unindexed(const Node& node, const IterContext& context) {
+    const auto* const source = dynamic_cast<const ReadsFiles*>(&node);
+    bool lacks = source != nullptr && source->lacks_index(context);
+    const std::vector<NodePtr> inputs = node.inputs();
+    for (std::size_t i = 0; i < inputs.size(); ++i) lacks |= find_unindexed(*inputs[i], context.input(i));
+    if (lacks) unindexed_.insert(&node);
+    return lacks;
+  }
+
+  /// Appends the inputs of `node`, then the node itself.
+  void append(const Node& node, const IterContext& context, const Consumer& consumer) {
+    const bool is_known = !unindexed_.contains(&node);
+    const Path path = is_known ? path_of(node, context, consumer) : Path{kUnindexed, {}, {}};
+    const std::vector<NodePtr> inputs = node.inputs();
+    for (std::size_t i = 0; i < inputs.size(); ++i) append(*inputs[i], context.input(i), path.of_inputs);
+    ops_.push_back({.call = node.describe(),
+                    .num_inputs = inputs.size(),
+                    .cardinality = is_known ? node.cardinality() : kUnknownCardinality,
+                    .path = path.text,
+                    .runs_user_code = node.runs_user_code(),
+                    .threads = is_known ? to_string(path.work) : "not known",
+                    .spec = node.spec()});
+  }
+
+  std::unordered_set<const Node*> unindexed_;
+  std::vector<OpInfo> ops_;
+};
+
+/// What the first epoch runs in.
+IterContext context_of(const Node& node) {
+  return epoch_context(make_execution_context(node.options()), 0, 0, /*stream_only=*/false);
 }
 
 std::string elements_text(std::int64_t cardinality) {
@@ -110,12 +142,13 @@ std::string table(const std::vector<Line>& lines) {
 
 }  // namespace
 
-std::vector<OpInfo> Dataset::ops() const {
-  std::vector<OpInfo> ops;
-  append(*node_, epoch_context(make_execution_context(node_->options()), 0, 0, /*stream_only=*/false), {},
-         ops);
-  return ops;
+std::vector<OpInfo> Dataset::ops() const { return OpList().of(*node_, context_of(*node_)); }
+
+std::vector<std::string> Dataset::network_facts() const {
+  return facts_of(network_forecast(*node_, context_of(*node_)));
 }
+
+bool Dataset::lacks_index() const { return lacks_index_below(*node_, context_of(*node_)); }
 
 std::string Dataset::explain() const {
   const std::vector<OpInfo> all = ops();
@@ -127,7 +160,9 @@ std::string Dataset::explain() const {
                      op.path + (op.runs_user_code ? "; runs user code" : ""), op.threads,
                      op.spec == nullptr ? "unknown" : to_string(*op.spec)});
   }
-  return table(lines);
+  std::string text = table(lines);
+  for (const std::string& fact : network_facts()) text += fact + '\n';
+  return text;
 }
 
 }  // namespace torch_distinput

@@ -317,6 +317,10 @@ void bind_questions(Class& dataset) {
       .def("options", &Dataset::options, WithoutGil(), "The options set on the pipeline.")
       .def_property_readonly("unseeded", &Dataset::unseeded, "Whether a random op has no seed of its own.")
       .def("ops", &Dataset::ops, WithoutGil(), "All ops, the inputs of an op before it.")
+      .def("network_facts", &Dataset::network_facts, WithoutGil(),
+           "Lines about what an epoch reads over networks; reads no rows.")
+      .def("lacks_index", &Dataset::lacks_index, WithoutGil(),
+           "Whether its rows can be counted only after all bytes of objects were read for an index.")
       .def(
           "__repr__", [](const Dataset& self) { return chain(*self.node()); }, WithoutGil())
       .def("set_epoch", &Dataset::set_epoch, py::arg("epoch"), WithoutGil(),

@@ -8,6 +8,8 @@
 
 #include "io/file_error.h"
 #include "io/inflater.h"
+#include "remote/range_plan.h"
+#include "remote/remote_object.h"
 
 namespace torch_distinput {
 namespace {
@@ -105,6 +107,18 @@ void skip_bytes(ByteSource& source, std::uint64_t count, const std::string& path
 }
 
 }  // namespace
+
+std::uint64_t requests_in_order(std::uint64_t size) noexcept {
+  const std::uint64_t most = RangeRules().most;
+  std::uint64_t requests = 0;
+  std::uint64_t step = kFirstStep;
+  for (std::uint64_t asked = 0; asked < size; step = std::min(2 * step, kRemoteAhead)) {
+    const std::uint64_t part = std::min(step, size - asked);
+    requests += (part + most - 1) / most;
+    asked += part;
+  }
+  return requests;
+}
 
 std::unique_ptr<ByteSource> open_bytes(FilePtr file, Compression compression, std::uint64_t offset,
                                        Poll poll) {

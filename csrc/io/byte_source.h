@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -18,6 +19,9 @@ class ByteSource {
   /// not empty. Throws FileError.
   virtual std::size_t read(std::span<char> into) = 0;
 };
+
+/// The requests for an object of `size` bytes that a ByteSource reads from its first byte to its last one.
+std::uint64_t requests_in_order(std::uint64_t size) noexcept;
 
 /// Returns the bytes of `file`, uncompressed, starting at byte `offset` of the uncompressed contents. The
 /// source holds the file and reads ahead. Where `offset` cannot be sought to (compressed files, pipes), the

@@ -370,12 +370,10 @@ class DataLoader(data.DataLoader[_Item]):
         facts = [f"path: {path.name}", f"why: {path.why}"]
         if path.threads:
             facts.append(f"threads: {path.threads}")
-        try:
-            steps = len(self)
-        except TypeError:
-            steps = None
-        ops = None if path.pipeline is None else of_pipeline(path.pipeline).ops
-        return explained_loader(type(self).__name__, config, [*facts, *size_facts(config, steps)], ops)
+        is_counted = path.pipeline is None or not path.pipeline.lacks_index()
+        facts += size_facts(config, _steps_of(self) if is_counted else None)
+        explained = Explanation("", [], None) if path.pipeline is None else of_pipeline(path.pipeline)
+        return explained_loader(type(self).__name__, config, facts + explained.facts, explained.ops)
 
     def stats(self) -> Stats:
         """Counters of the iterator made last, also after its end; all 0 before the first one.
@@ -454,6 +452,13 @@ def _feed_of(loader: DataLoader[Any], config: LoaderConfig) -> Feed:
     if loader._loader_feed is None:
         loader._loader_feed = Feed(config, plain_loader)
     return loader._loader_feed
+
+
+def _steps_of(loader: DataLoader[Any]) -> int | None:
+    try:
+        return len(loader)
+    except TypeError:
+        return None
 
 
 def _runs_pipeline(loader: DataLoader[Any]) -> bool:

@@ -40,7 +40,7 @@ class Explanation(str):
     `print`, `str` and consoles show the same text; notebooks show a nested list. `title`: what the facts are about.
 
     Attributes:
-        facts: the lines `name: fact`; none for a pipeline.
+        facts: the lines `name: fact`; for a pipeline, what an epoch reads over networks, if it does.
         ops: the last op with its inputs below; None where there is no pipeline.
 
     >>> tdi.Dataset.range(4).batch(2, drop_remainder=True).explain()
@@ -117,4 +117,4 @@ def of_pipeline(native: _C.Dataset) -> Explanation:
     for op in native.ops():
         first = len(finished) - op.num_inputs
         finished[first:] = [Branch(op.call, _notes(op), finished[first:])]
-    return Explanation("", [], finished[0])
+    return Explanation("Dataset", native.network_facts(), finished[0])

@@ -192,9 +192,17 @@ class TDI_API Dataset : public ImageOps<Dataset> {
   /// drawn one.
   bool unseeded() const;
   /// The ops of the pipeline and how the next iterator would run them; the inputs of an op stand before it.
-  /// May run functions on the first element, once, and may count the records of files.
+  /// May run functions on the first element, once, and may count the records of files; of objects only where
+  /// they have an index (`lacks_index`).
   std::vector<OpInfo> ops() const;
-  /// `ops` as a table with a line for each.
+  /// What an epoch reads over networks, in lines "name: fact": files, bytes, requests and their price, and
+  /// what is slow about it; none where it reads nothing so. Reads no rows, but asks stores for the sizes of
+  /// up to 1,000 objects, and for indexes.
+  std::vector<std::string> network_facts() const;
+  /// Whether its rows can be counted and shuffled only after an index of objects was made, which reads all
+  /// bytes of them.
+  bool lacks_index() const;
+  /// `ops` as a table with a line for each, and the `network_facts`.
   std::string explain() const;
 
   // Iterators.

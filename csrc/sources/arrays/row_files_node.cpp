@@ -8,6 +8,7 @@
 #include "core/element_type.h"
 #include "core/interrupt_poll.h"
 #include "execution/execution_context.h"
+#include "execution/reads_files.h"
 #include "io/file_error.h"
 #include "io/host_deal.h"
 #include "sources/records/file_errors.h"
@@ -70,7 +71,7 @@ class RowFileCache {
   std::unordered_map<std::string, RowFilePtr> files_;
 };
 
-class RowFilesNode final : public Node {
+class RowFilesNode final : public Node, public ReadsFiles {
  public:
   RowFilesNode(NodePtr names, std::shared_ptr<const RowFormat> format, std::shared_ptr<RowFileCache> cache)
       : names_(std::move(names)),
@@ -107,6 +108,10 @@ class RowFilesNode final : public Node {
   }
   IteratorPtr iterate(const IterContext& context) const override {
     return row_file_iterator(names_->iterate(context.input(0)), format_, context);
+  }
+
+  std::optional<std::vector<std::string>> files(const IterContext& context) const override {
+    return list_names(*names_, context.input(0), name_);
   }
 
  private:

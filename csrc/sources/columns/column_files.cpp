@@ -10,6 +10,7 @@
 
 #include "core/interrupt_watch.h"
 #include "execution/execution_context.h"
+#include "execution/reads_files.h"
 #include "runtime/buffer_pool.h"
 #include "sources/columns/block_ahead.h"
 #include "sources/columns/block_cache.h"
@@ -278,7 +279,7 @@ class ColumnFilesIterator final : public FilesIterator {
   std::int64_t rows_lost_ = 1;        ///< by the last error of `read`
 };
 
-class ColumnFilesNode final : public Node {
+class ColumnFilesNode final : public Node, public ReadsFiles {
  public:
   ColumnFilesNode(NodePtr names, std::shared_ptr<ColumnFiles> files, bool index)
       : names_(std::move(names)), files_(std::move(files)), name_(files_->name()), index_(index) {}
@@ -325,7 +326,30 @@ class ColumnFilesNode final : public Node {
     return std::make_unique<ColumnFilesIterator>(names_->iterate(context.input(0)), files_, context);
   }
 
+  std::optional<std::vector<std::string>> files(const IterContext& context) const override {
+    return list_names(*names_, context.input(0), name_);
+  }
+  bool reads_blocks() const override { return index_; }
+  void announce_blocks(const IterContext& context) const override {
+    const auto names = files(context);
+    if (!names) return;
+    const auto counts = files_->reader().count_rows(*names);
+    for (std::size_t file = 0; file < names->size(); ++file) announce(names->at(file), counts[file].size());
+  }
+
  private:
+  /// Announces all blocks of a file, as many together as are read ahead.
+  void announce(const std::string& file, std::size_t count) const {
+    if (!names_object(file)) return;
+    std::vector<std::int64_t> blocks(count);
+    std::iota(blocks.begin(), blocks.end(), 0);
+    while (!blocks.empty()) {
+      const std::size_t asked = files_->reader().will_read(file, blocks, BlockAhead::kBytes).size();
+      if (asked == 0) return;
+      blocks.erase(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(std::min(asked, count)));
+    }
+  }
+
   std::int64_t count() const {
     if (!index_ || !same_files_each_epoch(*names_)) return kUnknownCardinality;
     const auto names = list_names(*names_, context_to_ask(*names_), name_);

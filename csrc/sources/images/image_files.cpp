@@ -8,6 +8,7 @@
 #include <c10/util/Exception.h>
 
 #include "execution/execution_context.h"
+#include "execution/reads_files.h"
 #include "io/file.h"
 #include "kernels/rows.h"
 #include "remote/url.h"
@@ -90,7 +91,7 @@ class ImageFilesPlan final : public Plan {
 };
 
 /// Tuples of a file's bytes and its number.
-class ImageFilesNode final : public SourceNode {
+class ImageFilesNode final : public SourceNode, public ReadsFiles {
  public:
   explicit ImageFilesNode(NumberedFiles files) : files_(std::make_shared<NumberedFiles>(std::move(files))) {}
 
@@ -105,14 +106,16 @@ class ImageFilesNode final : public SourceNode {
   Traits traits() const override { return {.rows = {.fallible = true}}; }
 
   PlanPtr plan(const IterContext& context) const override {
-    return context.execution->options.skip ? nullptr : files(context);
+    return context.execution->options.skip ? nullptr : rows(context);
   }
   IteratorPtr iterate(const IterContext& context) const override {
-    return rows_one_by_one(files(context), context, kImageFilesName);
+    return rows_one_by_one(rows(context), context, kImageFilesName);
   }
 
+  std::optional<std::vector<std::string>> files(const IterContext&) const override { return files_->paths; }
+
  private:
-  PlanPtr files(const IterContext& context) const {
+  PlanPtr rows(const IterContext& context) const {
     return std::make_shared<ImageFilesPlan>(files_, context.execution->pool);
   }
 

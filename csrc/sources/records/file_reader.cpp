@@ -9,6 +9,8 @@
 #include <c10/util/Exception.h>
 
 #include "execution/execution_context.h"
+#include "execution/reads_files.h"
+#include "io/index_file.h"
 #include "io/index_set.h"
 #include "io/record_reader.h"
 #include "remote/url.h"
@@ -35,6 +37,15 @@ int index_threads(const std::vector<std::string>& files) {
 /// any thread.
 class FileIndexCache {
  public:
+  /// Whether an object among `files` has no index: neither here nor stored. Waits for stores. Throws
+  /// FileError.
+  bool lacks_one(const std::vector<std::string>& files, const RecordFormat& format) {
+    if (format.kind == RecordKind::kFixedRecords) return false;
+    will_open(files);
+    return std::any_of(files.begin(), files.end(),
+                       [&](const std::string& file) { return is_url(file) && !find(file, format); });
+  }
+
   /// Returns the indexes of `files` as they are now. Waits for those that must be built, and looks for
   /// interrupts meanwhile. Throws FileError if a file cannot be indexed.
   std::vector<RecordIndexPtr> get(const std::vector<std::string>& files, const RecordFormat& format) {
@@ -42,15 +53,10 @@ class FileIndexCache {
     std::vector<std::string> missing;
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < files.size(); ++i) {
-      const FileStamp stamp = stamp_of(files[i]);
-      const std::lock_guard lock(mutex_);
-      const auto known = indexes_.find(files[i]);
-      if (known != indexes_.end() && known->second->stamp() == stamp) {
-        found[i] = known->second;
-      } else {
-        missing.push_back(files[i]);
-        places.push_back(i);
-      }
+      found[i] = known(files[i], stamp_of(files[i]));
+      if (found[i] != nullptr) continue;
+      missing.push_back(files[i]);
+      places.push_back(i);
     }
     if (missing.empty()) return found;
     // Without the lock: the interrupt check may run user code, which must not wait for it. Two threads may
@@ -65,6 +71,24 @@ class FileIndexCache {
   }
 
  private:
+  /// The index that is here; null where there is none of this version.
+  RecordIndexPtr known(const std::string& file, const FileStamp& stamp) {
+    const std::lock_guard lock(mutex_);
+    const auto known = indexes_.find(file);
+    return known != indexes_.end() && known->second->stamp() == stamp ? known->second : nullptr;
+  }
+
+  /// Whether there is an index; a stored one is here afterwards.
+  bool find(const std::string& file, const RecordFormat& format) {
+    const FileStamp stamp = stamp_of(file);
+    if (known(file, stamp) != nullptr) return true;
+    auto stored = load_index(File(file), format, stamp);
+    if (!stored) return false;
+    const std::lock_guard lock(mutex_);
+    indexes_[file] = std::make_shared<const RecordIndex>(*std::move(stored));
+    return true;
+  }
+
   std::mutex mutex_;
   std::unordered_map<std::string, RecordIndexPtr> indexes_;
 };
@@ -106,7 +130,7 @@ const char* index_text(const std::optional<bool>& index) {
 
 /// The records of all files, in order. Random access needs an index of every file and the number of files; it
 /// is off where rows that fail are skipped. Cardinality is known only if each epoch reads the same files.
-class FileReaderNode final : public Node {
+class FileReaderNode final : public Node, public ReadsFiles {
  public:
   FileReaderNode(NodePtr names, FileReader reader, std::shared_ptr<FileIndexCache> cache)
       : names_(std::move(names)), reader_(std::move(reader)), cache_(std::move(cache)) {}
@@ -146,7 +170,19 @@ class FileReaderNode final : public Node {
     return std::make_unique<RecordsIterator>(names_->iterate(context.input(0)), reader_, context);
   }
 
+  std::optional<std::vector<std::string>> files(const IterContext& context) const override {
+    return list_names(*names_, context.input(0), reader_.name);
+  }
+  bool lacks_index(const IterContext& context) const override {
+    if (!is_indexed() || context.execution->options.skip) return false;
+    const auto names = files(context);
+    return names && with_file_errors(reader_.name, [&] { return cache_->lacks_one(*names, reader_.format); });
+  }
+
  private:
+  /// Whether its records are counted and found by an index.
+  bool is_indexed() const { return reader_.index.value_or(reader_.compression == Compression::kNone); }
+
   /// The records of the files as they are now. Throws FileError.
   std::int64_t count() const {
     if (!same_files_each_epoch(*names_)) return kUnknownCardinality;
@@ -157,7 +193,7 @@ class FileReaderNode final : public Node {
   /// Returns random access to the records of the epoch; null if they can only be read in order. Throws
   /// FileError.
   std::shared_ptr<const RecordFetcher> open(const IterContext& context) const {
-    if (!reader_.index.value_or(reader_.compression == Compression::kNone)) return nullptr;
+    if (!is_indexed()) return nullptr;
     auto names = list_names(*names_, context.input(0), reader_.name);
     if (!names && reader_.index) names_->check_sources();  // throws the cause if the list cannot be read
     TORCH_CHECK_VALUE(names || !reader_.index, reader_.name,
