@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <numeric>
 #include <vector>
@@ -59,7 +60,7 @@ std::uint64_t run(const Plan& plan, const ExecutionContext& execution) {
       at_once == 0 ? 0 : sample(plan, begun, begun + at_once, ReadAnnouncer::kTogether).requests;
   const double requests =
       first * static_cast<double>(at_once) + later.requests * static_cast<double>(size - at_once);
-  return static_cast<std::uint64_t>(requests + 0.5);
+  return static_cast<std::uint64_t>(std::llround(requests));
 }
 
 }  // namespace

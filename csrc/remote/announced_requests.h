@@ -12,13 +12,13 @@ namespace torch_distinput {
 /// told, and nothing is read. One at a time in a thread.
 class AnnouncedRequests {
  public:
-  AnnouncedRequests() noexcept { current_ = this; }
-  ~AnnouncedRequests() { current_ = nullptr; }
+  AnnouncedRequests() noexcept { of_thread() = this; }
+  ~AnnouncedRequests() { of_thread() = nullptr; }
   AnnouncedRequests(const AnnouncedRequests&) = delete;
   AnnouncedRequests& operator=(const AnnouncedRequests&) = delete;
 
   /// That of this thread; null: requests are made.
-  static AnnouncedRequests* current() noexcept { return current_; }
+  static AnnouncedRequests* current() noexcept { return of_thread(); }
 
   void add(std::span<const ByteRange> requests) noexcept {
     for (const ByteRange& request : requests) bytes_ += request.size;
@@ -28,7 +28,10 @@ class AnnouncedRequests {
   std::uint64_t bytes() const noexcept { return bytes_; }
 
  private:
-  inline static thread_local AnnouncedRequests* current_ = nullptr;
+  static AnnouncedRequests*& of_thread() noexcept {
+    thread_local AnnouncedRequests* place = nullptr;
+    return place;
+  }
 
   std::uint64_t count_ = 0;
   std::uint64_t bytes_ = 0;

@@ -2,17 +2,21 @@
 """What users are told about remote reads: `stats()` and `verdict()` while they run, `explain()` before."""
 
 import dataclasses
+import io
 import json
+import os
 
 import pytest
 import torch
-from remote_sources import BUCKET
+from remote_sources import BUCKET, SOURCES, upload, write
 from sample_files import tf_records
 
 import torch_distinput as tdi
+from torch_distinput.cli import main
 from torch_distinput.cli._report import page_of
 from torch_distinput.monitoring.tensorboard import Scalars
 from torch_distinput.observe._stats import verdict_over_ranks
+from torch_distinput.observe._units import bytes_text
 
 ROW = 2000
 MANY = 1000
@@ -273,3 +277,54 @@ def test_a_file_system_of_python_is_named(tmp_path):
     explained = dataset.explain()
     assert network_fact(explained) == "network: 1 file, 800 B"
     assert any(fact.startswith("file system: Python reads 1 file; slower") for fact in explained.facts)
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_each_source_tells_its_objects(object_server, tmp_path, kind):
+    paths = write(kind, tmp_path)
+    dataset = SOURCES[kind].open(upload(object_server, paths))
+    dataset.cardinality()
+    explained = dataset.explain()
+    size = sum(os.path.getsize(path) for path in paths)
+    assert network_fact(explained).startswith(f"network: {len(paths)} files, {bytes_text(size)}; about ")
+    object_server.forget_requests()
+    for _ in dataset:
+        pass
+    made = len(object_server.requests(operation="read"))
+    assert made / 2 - 10 <= predicted(explained) <= 2 * made + 10
+
+
+@pytest.mark.parametrize("columns", [None, ["a", "c"]])
+def test_blocks_of_tables_are_predicted(http_store, columns):
+    parquet, pyarrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    rows = 20 * 2000
+    table = pyarrow.table({name: torch.rand(rows).numpy() for name in "abcdefgh"})
+    file = io.BytesIO()
+    parquet.write_table(table, file, row_group_size=2000, use_dictionary=False, compression=None)
+    url = http_store.put("table", file.getvalue())
+    dataset = tdi.ParquetDataset(url, columns=columns).shuffle(rows, seed=1).batch(100)
+    explained = dataset.explain()
+    http_store.server.forget_requests()
+    for _ in dataset:
+        pass
+    made = len(http_store.reads("table"))
+    assert made / 2 <= predicted(explained) <= 2 * made
+
+
+def test_images_are_a_request_each(s3_store):
+    picture = b"a picture that nobody opens"
+    s3_store.put_all({f"pets/{name}/{number}.jpg": picture for name in ("cat", "dog") for number in range(30)})
+    dataset = tdi.ImageFolder(s3_store.url("pets"))
+    s3_store.server.forget_requests()
+    assert network_fact(dataset.explain()).startswith("network: 60 files, 1.62 kB; about 60 requests an epoch")
+    assert s3_store.server.requests(operation="read") == []
+
+
+def test_the_command_prints_it(object_server, tmp_path, capsys):
+    url = object_server.url("http", put_rows(object_server, "commanded"))
+    script = tmp_path / "train.py"
+    script.write_text(
+        f"import torch_distinput as tdi\nloader = tdi.DataLoader(tdi.FixedLengthRecordDataset({url!r}, {ROW}))\n"
+    )
+    main(["explain", f"{script}:loader"])
+    assert "network: 1 file, 2 MB; about " in capsys.readouterr().out
