@@ -18,49 +18,71 @@ namespace {
 /// So many announcements are looked at, spread over the run.
 constexpr std::int64_t kSamples = 64;
 
-/// What announcements of some elements ask for, for each element.
-struct Announced {
-  double requests = 0;
-  double bytes = 0;
+/// Elements that are announced together.
+struct Together {
+  std::int64_t begin;
+  std::int64_t end;
 };
 
-/// Announces elements of [`begin`, `end`), `together` of them at a time.
-Announced sample(const Plan& plan, std::int64_t begin, std::int64_t end, std::int64_t together) {
-  const std::int64_t groups = (end - begin + together - 1) / together;
-  const std::int64_t taken = std::min(groups, kSamples);
+/// What the announcements ask for, for each element that they name.
+struct Announced {
+  double requests;
+  double bytes;
+};
+
+/// Makes some of the `count` announcements, of which `at` tells each.
+template <class At>
+Announced sample(const Plan& plan, std::int64_t count, At at) {
+  const std::int64_t taken = std::min(count, kSamples);
   std::int64_t elements = 0;
   const AnnouncedRequests announced;
   for (std::int64_t i = 0; i < taken; ++i) {
-    // Without a product that overflows.
-    const std::int64_t first = begin + (groups / taken * i + groups % taken * i / taken) * together;
-    std::vector<std::int64_t> positions(static_cast<std::size_t>(std::min(together, end - first)));
-    std::iota(positions.begin(), positions.end(), first);
+    // Spread over all, without a product that overflows.
+    const Together together = at(count / taken * i + count % taken * i / taken);
+    std::vector<std::int64_t> positions(static_cast<std::size_t>(together.end - together.begin));
+    std::iota(positions.begin(), positions.end(), together.begin);
     elements += std::ssize(positions);
     plan.will_read(positions);
   }
-  const auto count = static_cast<double>(std::max<std::int64_t>(elements, 1));
-  return {static_cast<double>(announced.count()) / count, static_cast<double>(announced.bytes()) / count};
+  const auto each = static_cast<double>(std::max<std::int64_t>(elements, 1));
+  return {static_cast<double>(announced.count()) / each, static_cast<double>(announced.bytes()) / each};
+}
+
+/// What follows one another, `together` elements at a time.
+Announced sample_one_by_one(const Plan& plan, std::int64_t together) {
+  const std::int64_t size = plan.size();
+  return sample(plan, (size - 1) / together + 1, [&](std::int64_t i) {
+    return Together{i * together, i * together + std::min(together, size - i * together)};
+  });
+}
+
+/// The announcements until what may be read ahead is announced: each thread begins an element before the
+/// bytes of one are known, which are `bytes`.
+std::vector<Together> beginning(const Plan& plan, const ExecutionContext& execution, std::int64_t bytes) {
+  std::vector<Together> result;
+  const std::int64_t last = plan.size() - 1;
+  ReadAnnouncer announcer([&](std::int64_t begin, std::int64_t end) { result.push_back({begin, end}); }, 0,
+                          plan.size(), announced_bytes(plan.traits(), execution.options), plan.least_bytes());
+  const std::int64_t threads = plan_threads(plan.traits(), execution).count;
+  for (std::int64_t i = 0; i < std::min(threads, last); ++i) announcer.begin(i, 1);
+  announcer.measure(1, bytes);
+  announcer.begin(std::min(threads, last), 1);
+  return result;
 }
 
 std::uint64_t run(const Plan& plan, const ExecutionContext& execution) {
   const std::int64_t size = plan.size();
   if (size == 0 || !plan.traits().remote) return 0;
-  Announced later = sample(plan, 0, size, 1);
+  Announced later = sample_one_by_one(plan, 1);
   const auto bytes = std::max<std::int64_t>(1, static_cast<std::int64_t>(later.bytes));
   if (is_tiny(plan.traits(), execution, {bytes, std::chrono::nanoseconds(0)}))
-    later = sample(plan, 0, size, kTinyChunk);
-  // Each thread begins an element before the bytes of one are known. Then what may be read ahead is announced
-  // at once, many elements together, and after that one follows each that is made.
-  const bool is_measured = plan.least_bytes() > 0;
-  const std::int64_t threads = plan_threads(plan.traits(), execution).count;
-  const std::int64_t begun = is_measured ? 0 : std::min(size, threads + ReadAnnouncer::kLeastAhead);
-  const std::int64_t ahead = announced_bytes(plan.traits(), execution.options) / bytes;
-  const std::int64_t at_once = std::min({size - begun, ahead, ReadAnnouncer::kMostAhead});
-  const double first =
-      at_once == 0 ? 0 : sample(plan, begun, begun + at_once, ReadAnnouncer::kTogether).requests;
-  const double requests =
-      first * static_cast<double>(at_once) + later.requests * static_cast<double>(size - at_once);
-  return static_cast<std::uint64_t>(std::llround(requests));
+    later = sample_one_by_one(plan, kTinyChunk);
+  const std::vector<Together> first = beginning(plan, execution, bytes);
+  const Announced at_first =
+      sample(plan, std::ssize(first), [&](std::int64_t i) { return first[static_cast<std::size_t>(i)]; });
+  const auto begun = static_cast<double>(first.back().end);
+  return static_cast<std::uint64_t>(
+      std::llround(at_first.requests * begun + later.requests * (static_cast<double>(size) - begun)));
 }
 
 }  // namespace
