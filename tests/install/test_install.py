@@ -88,7 +88,7 @@ FOR_THE_PYTHON_MODULE = {
         "was_discarded",
         "take_discarded",
     ),
-    *("curl_version", "look_for_curl_in"),
+    *("curl_version", "look_for_curl_in", "shown_url"),
     *("HostReads", "PageLocks", "load_stored", "store_beside", "find_json_fault"),
     *("stored_url", "manifest_url", "encode_manifest", "decode_manifest", "forget_manifests"),
     *("deal_files", "host_place", "may_store", "share_on_host", "version_on_host"),
