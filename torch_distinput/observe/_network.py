@@ -42,7 +42,7 @@ class NetworkStats:
         limit: requests that may run at a time now, at the server that is asked most.
 
     >>> tdi.NetworkStats(bytes=64_000_000, requests=8, busy_seconds=2.0, request_seconds=8.0, limit=16)
-    network: 64 MB in 8 requests, 4.0 of 16 at a time; first byte after 0 s (half of them), 0 s (99%)
+    network: 64 MB in 8 requests, 4.0 at a time (now up to 16); first byte after 0 s (half of them), 0 s (99%)
     """
 
     bytes: int = 0
@@ -83,8 +83,8 @@ class NetworkStats:
         told = "".join(f", {count} {name}" for name, count in counts.items() if count)
         wasted = f" ({bytes_text(self.wasted_bytes)} in vain)" if self.wasted_bytes else ""
         return (
-            f"network: {bytes_text(self.bytes)}{wasted} in {self.requests} requests{told}, {self.concurrency:.1f} of "
-            f"{self.limit} at a time; first byte after {seconds_text(self.answer_p50)} (half of them), "
+            f"network: {bytes_text(self.bytes)}{wasted} in {self.requests} requests{told}, {self.concurrency:.1f} at a "
+            f"time (now up to {self.limit}); first byte after {seconds_text(self.answer_p50)} (half of them), "
             f"{seconds_text(self.answer_p99)} (99%)"
         )
 
@@ -103,8 +103,9 @@ def evidence(network: NetworkStats) -> str:
     """The counters that decide."""
     share = network.answer_seconds / network.request_seconds if network.request_seconds else 0.0
     return (
-        f"{network.requests} requests, {network.throttled} throttled, {network.concurrency:.1f} of {network.limit} at "
-        f"a time, {share:.0%} of their time before the first byte; {bytes_text(network.bytes_per_second)}/s"
+        f"{network.requests} requests, {network.throttled} throttled, {network.concurrency:.1f} at a time "
+        f"(now up to {network.limit}), {share:.0%} of their time before the first byte; "
+        f"{bytes_text(network.bytes_per_second)}/s"
     )
 
 

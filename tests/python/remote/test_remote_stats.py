@@ -9,6 +9,7 @@ import os
 import pytest
 import torch
 from remote_sources import BUCKET, SOURCES, upload, write
+from remote_store import twice
 from sample_files import tf_records
 
 import torch_distinput as tdi
@@ -45,11 +46,12 @@ def test_counts_are_those_of_the_server(object_server):
     object_server.forget_requests()
     network = stats_of_epoch(dataset).network
     asked = object_server.requests(object=path)
-    assert network.requests == len(asked)
-    ranges = [last - first + 1 for first, last in {entry.range for entry in asked}]
-    assert network.bytes == sum(ranges)
+    again = network.hedges + network.retries  # of a busy machine; they may end before the server sees them
+    assert network.requests - again <= len(asked) <= network.requests
+    ranges = [(entry.range[0], entry.range[1] + 1) for entry in asked]
+    assert network.bytes == sum(end - begin for begin, end in ranges) - twice(ranges)
     assert network.wasted_bytes == network.bytes - ROW * MANY < 0.2 * ROW * MANY
-    assert network.retries == network.throttled == network.stalled == 0
+    assert network.throttled == 0
     assert 0 < network.answer_p50 <= network.answer_p99 < 5 and network.limit >= 16
     assert 0 < network.busy_seconds <= network.request_seconds
     assert 0 < network.answer_seconds <= network.request_seconds
@@ -70,7 +72,7 @@ def test_repetitions_and_refusals_are_counted(object_server):
     dataset = tdi.FixedLengthRecordDataset(object_server.url("http", path), ROW).shuffle(MANY, seed=1).batch(50)
     network = stats_of_epoch(dataset).network
     assert network.throttled == len(object_server.requests(object=path, status=503)) > 0
-    assert 0 < network.retries <= network.throttled and network.wasted_bytes > 0
+    assert network.retries > 0 and network.wasted_bytes > 0
 
 
 def test_what_reads_no_object_has_no_network(object_server):
@@ -234,7 +236,7 @@ def test_requests_are_predicted(object_server, pipeline, row):
         pass
     made = len(object_server.requests(object=path, operation="read"))
     # Those of the first elements, before one was measured, depend on which thread begins first.
-    assert made / 2 - 10 <= predicted(explained) <= 2 * made + 10
+    assert made / 1.5 - 5 <= predicted(explained) <= 1.5 * made + 5
 
 
 def test_a_loader_tells_what_its_pipeline_reads(object_server):
@@ -291,7 +293,8 @@ def test_each_source_tells_its_objects(object_server, tmp_path, kind):
     for _ in dataset:
         pass
     made = len(object_server.requests(operation="read"))
-    assert made / 2 - 10 <= predicted(explained) <= 2 * made + 10
+    # Small objects came whole with their heads.
+    assert made / 1.5 - 5 <= predicted(explained) <= 1.5 * made + 20
 
 
 @pytest.mark.parametrize("columns", [None, ["a", "c"]])
