@@ -279,7 +279,7 @@ def test_an_index_of_a_read_only_folder_goes_to_the_cache(tmp_path, large_file, 
 
 def shown_progress(prepare: str) -> str:
     calls = "show(2, 50, 100, False); show(2, 100, 100, True)"
-    code = f"from torch_distinput.datasets import _files as files; {prepare}; show = files._Progress(); {calls}"
+    code = f"from torch_distinput.datasets import _files as files; {prepare}; show = files.Progress(); {calls}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "Error" not in done.stderr
     return done.stderr

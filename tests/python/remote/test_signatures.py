@@ -93,7 +93,10 @@ def test_requests_are_signed_as_botocore_signs_them(monkeypatch):
             _C.list_objects(url)
             with pytest.raises(NotFoundError):
                 _C.InputFile(url, "test")
-            put, listed, got = requests
+            # A late answer is asked for twice.
+            put, listed, got = {
+                (method, path): request for request in requests for method, path in [request[:2]]
+            }.values()
             key = url.removeprefix("s3://bucket/")
             for request in (put, got):
                 assert unquote(urlsplit(request[1]).path).endswith("/bucket/" + key)
