@@ -71,7 +71,9 @@ def test_repetitions_and_refusals_are_counted(object_server):
     object_server.fail(object=path, probability=0.1, seed=5, status=503)
     dataset = tdi.FixedLengthRecordDataset(object_server.url("http", path), ROW).shuffle(MANY, seed=1).batch(50)
     network = stats_of_epoch(dataset).network
-    assert network.throttled == len(object_server.requests(object=path, status=503)) > 0
+    refused = len(object_server.requests(object=path, status=503))
+    # Of a doubled request one answer counts.
+    assert 0 < refused - network.hedges <= network.throttled <= refused
     assert network.retries > 0 and network.wasted_bytes > 0
 
 
