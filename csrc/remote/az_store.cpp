@@ -162,12 +162,7 @@ class AzStore final : public ObjectStore {
   bool refresh() const override { return credentials_.refresh(); }
 
  private:
-  std::string name_of(const std::string& url) const {
-    const Url parts = parse_url(url);
-    if (parts.scheme != "az" || parts.authority != container_)
-      throw std::invalid_argument(shown_url(url) + " is not a blob of the container " + container_);
-    return parts.path.empty() ? "" : parts.path.substr(1);
-  }
+  std::string name_of(const std::string& url) const { return name_in_bucket(url, "az", container_); }
 
   /// `request` for what lies at `path` in the container, with the credentials.
   HttpRequest finished(HttpRequest request, const std::string& path,

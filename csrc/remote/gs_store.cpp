@@ -111,12 +111,7 @@ class GsStore final : public ObjectStore {
   bool refresh() const override { return credentials_.refresh(); }
 
  private:
-  std::string name_of(const std::string& url) const {
-    const Url parts = parse_url(url);
-    if (parts.scheme != "gs" || parts.authority != bucket_)
-      throw std::invalid_argument(shown_url(url) + " is not an object of the bucket " + bucket_);
-    return parts.path.empty() ? "" : parts.path.substr(1);
-  }
+  std::string name_of(const std::string& url) const { return name_in_bucket(url, "gs", bucket_); }
 
   std::string bucket_;
   std::string endpoint_;

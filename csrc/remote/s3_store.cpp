@@ -118,12 +118,7 @@ class S3Store final : public ObjectStore {
   bool refresh() const override { return credentials_.refresh(); }
 
  private:
-  std::string key_of(const std::string& url) const {
-    const Url parts = parse_url(url);
-    if (parts.scheme != scheme_ || parts.authority != bucket_)
-      throw std::invalid_argument(shown_url(url) + " is not an object of the bucket " + bucket_);
-    return parts.path.empty() ? "" : parts.path.substr(1);
-  }
+  std::string key_of(const std::string& url) const { return name_in_bucket(url, scheme_, bucket_); }
 
   HttpRequest finished(HttpRequest request, const std::string& key,
                        std::vector<std::pair<std::string, std::string>> query, SigningTime now) const {

@@ -51,6 +51,13 @@ void check_keys(const StorageOptions& options) {
   throw std::invalid_argument("storage_options: \"key\" and \"secret\" must be given together");
 }
 
+std::string name_in_bucket(const std::string& url, std::string_view scheme, std::string_view bucket) {
+  const Url parts = parse_url(url);
+  if (parts.scheme != scheme || parts.authority != bucket)
+    throw std::invalid_argument(shown_url(url) + " is not an object of the bucket " + std::string(bucket));
+  return parts.path.empty() ? "" : parts.path.substr(1);
+}
+
 std::string range_header(ByteRange range) {
   return "bytes=" + std::to_string(range.offset) + "-" + std::to_string(range.offset + range.size - 1);
 }

@@ -44,6 +44,9 @@ void check_options(const StorageOptions& options, std::string_view store,
                    std::initializer_list<std::string_view> known);
 /// Throws std::invalid_argument where only one of "key" and "secret" is given.
 void check_keys(const StorageOptions& options);
+/// The name of the object at `url` in its bucket. Throws std::invalid_argument where it is of another scheme
+/// or bucket.
+std::string name_in_bucket(const std::string& url, std::string_view scheme, std::string_view bucket);
 /// "bytes=5-9"
 std::string range_header(ByteRange range);
 /// Adds the header that tells who asks; none where `token` is empty.
